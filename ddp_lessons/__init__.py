@@ -1,0 +1,38 @@
+"""Learn distributed training in notebooks: run a function on many ranks and see what each of them did.
+
+The names load when they are first used, so that a rank which imports a part of this package pays only for that part.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ddp_lessons.run.failures import WorkerFailed as WorkerFailed
+    from ddp_lessons.run.failures import WorkersStuck as WorkersStuck
+    from ddp_lessons.run.launch import launch as launch
+    from ddp_lessons.run.results import Results as Results
+    from ddp_lessons.run.workers import Workers as Workers
+
+__version__ = "0.1.0"
+__all__ = ["Results", "WorkerFailed", "Workers", "WorkersStuck", "launch"]
+
+_HOME = {
+    "Results": "ddp_lessons.run.results",
+    "WorkerFailed": "ddp_lessons.run.failures",
+    "Workers": "ddp_lessons.run.workers",
+    "WorkersStuck": "ddp_lessons.run.failures",
+    "launch": "ddp_lessons.run.launch",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(_HOME[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOME])

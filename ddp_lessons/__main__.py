@@ -1,0 +1,47 @@
+"""What `python -m ddp_lessons` can do from a terminal."""
+
+from __future__ import annotations
+
+import argparse
+import io
+import sys
+from collections.abc import Sequence
+
+from ddp_lessons import __version__, doctor
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m ddp_lessons",
+        description="Learn distributed training in notebooks. The lessons themselves are in the folder notebooks/.",
+        epilog="Start with: python -m ddp_lessons doctor",
+    )
+    parser.add_argument("--version", action="version", version=f"ddp-lessons {__version__}")
+    commands = parser.add_subparsers(title="commands", dest="command", metavar="")
+    look = commands.add_parser(
+        "doctor",
+        help="look whether this machine is ready for the lessons, and say what to do where it is not",
+        description="Look whether this machine is ready for the lessons. Exit status 0: yes; 1: there is a PROBLEM.",
+    )
+    look.add_argument(
+        "--json", action="store_true", help="print the findings as data, to collect them from a classroom"
+    )
+    commands.add_parser(
+        "pair",
+        help="look only whether torch and torchvision belong together (the set-up asks this)",
+        description="Look whether torch and torchvision belong together. Exit status 0: yes; 1: no, and what to type.",
+    )
+    chosen = parser.parse_args(arguments)
+
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a folder's name may have letters that the terminal has not
+    if chosen.command is None:
+        parser.print_help()
+        return 0
+    if chosen.command == "pair":
+        return doctor.report({"torch and torchvision": doctor.check_pair})
+    return doctor.report(doctor.CHECKS, as_json=chosen.json)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

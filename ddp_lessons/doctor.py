@@ -1,0 +1,320 @@
+"""Look at this machine before the workshop: what is well, what is not, and what to type then.
+
+Each check is one function that returns a Finding. torch is imported only inside the checks that need it, so that the
+doctor has an answer where torch is missing or broken, too.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from ddp_lessons import Results
+
+PROJECT = Path(__file__).parent.parent
+OLDEST_PYTHON = (3, 10)
+RANKS = 4
+
+# torchvision holds compiled code that fits one release of torch (0.29 fits two).
+TORCHVISION_FOR = {
+    "2.9": "0.24",
+    "2.10": "0.25",
+    "2.11": "0.26",
+    "2.12": "0.27",
+    "2.13": "0.28",
+    "2.14": "0.29",
+    "2.15": "0.29",
+}
+USE_THE_PAIR = "import torch, torchvision; torchvision.ops.nms(torch.ones(1, 4), torch.ones(1), 0.5)"
+
+# Measured on Linux, as proportional set sizes: a kernel and its template have torch imported (0.65 GB together); a rank
+# is forked from the template and shares nearly all of that.
+KERNEL_MEGABYTES = 650
+RANK_MEGABYTES = 15
+LEARNER_MEGABYTES = KERNEL_MEGABYTES + RANKS * RANK_MEGABYTES
+
+# A later launch takes a tenth of a second, or a few seconds where ranks cannot be forked.
+SLOW_LAUNCH_SECONDS = 5.0
+# A rank that prints much has the whole of it written to a file there.
+TEMPORARY_MEGABYTES = 200
+
+MNIST_FILES = [f"{part}-{kind}-ubyte" for part in ("train", "t10k") for kind in ("images-idx3", "labels-idx1")]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What one check found, and what to do about it where it is not well."""
+
+    verdict: Literal["ok", "note", "PROBLEM"]
+    found: str
+    remedy: str = ""
+
+
+def check_python() -> Finding:
+    found = f"{sys.version.split()[0]} in {sys.prefix}"
+    if sys.version_info < OLDEST_PYTHON:
+        return Finding("PROBLEM", found, "The lessons need Python 3.10 or newer: install it from python.org.")
+    return Finding("ok", found)
+
+
+def check_pair() -> Finding:
+    torch, torchvision = _version("torch"), _version("torchvision")
+    remedy = _how_to_take_both_from_one_place(torch, torchvision)
+    if torch is None or torchvision is None:
+        return Finding("PROBLEM", f"{'torch' if torch is None else 'torchvision'} is not installed", remedy)
+
+    release, _, place = torch.partition("+")
+    vision_release, _, vision_place = torchvision.partition("+")
+    needed = TORCHVISION_FOR.get(_two_numbers(release))
+    if needed is not None and needed != _two_numbers(vision_release):
+        return Finding("PROBLEM", f"torch {torch} needs torchvision {needed}, but {torchvision} is installed", remedy)
+    trial = _run_python(USE_THE_PAIR)
+    if trial.returncode == 0:
+        return Finding("ok", f"torch {torch} and torchvision {torchvision} belong together")
+    if place != vision_place:
+        return Finding("PROBLEM", f"torch {torch} and torchvision {torchvision} come from two places", remedy)
+    last_words = (trial.stderr.strip().splitlines() or [f"exit status {trial.returncode}"])[-1]
+    return Finding("PROBLEM", f"torchvision {torchvision} fails beside torch {torch}: {last_words}", remedy)
+
+
+def check_gloo() -> Finding:
+    launch = _launch()
+    sums = list(launch(_sum_of_ranks, RANKS, backend="gloo", quiet=True))
+    expected = sum(range(RANKS))
+    if sums != [expected] * RANKS:
+        return Finding("PROBLEM", f"{RANKS} ranks added up to {sums}, and not to {expected} each", _SHOW_IT)
+    return Finding("ok", f"{RANKS} ranks met over loopback and added up to {expected}")
+
+
+def check_launch_time() -> Finding:
+    launch = _launch()
+    launch(_sum_of_ranks, RANKS, backend="gloo", quiet=True)  # the first one waits for torch's import
+    seconds = launch(_sum_of_ranks, RANKS, backend="gloo", quiet=True).seconds
+    if seconds > SLOW_LAUNCH_SECONDS:
+        return Finding(
+            "note", f"{seconds:.1f} s for {RANKS} ranks", "That is slow: is this machine busy with something else?"
+        )
+    return Finding("ok", f"{seconds:.2f} s for {RANKS} ranks, from the second one on")
+
+
+def check_cores() -> Finding:
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if cores == 1:
+        return Finding("note", "1 core", "All lessons work, but the ranks take turns and are not faster together.")
+    return Finding("ok", f"{cores} cores, which the ranks share")
+
+
+def check_memory() -> Finding:
+    free = _free_memory()
+    learners = int(free / 1e6 // LEARNER_MEGABYTES)
+    found = f"{free / 1e9:.1f} GB free: enough for {learners} learner{'s' * (learners != 1)} with {RANKS} ranks each"
+    if learners == 0:
+        return Finding("PROBLEM", found, f"Close other programs: a learner needs {LEARNER_MEGABYTES / 1e3:.1f} GB.")
+    return Finding("ok", found)
+
+
+def check_mnist() -> Finding:
+    folder = Path(os.environ.get("DDP_LESSONS_DATA") or Path.home() / ".cache" / "ddp_lessons")
+    missing = [name for name in MNIST_FILES if not (folder / "MNIST" / "raw" / name).is_file()]
+    if not missing:
+        return Finding("ok", f"complete in {folder}")
+    download = f"from torchvision.datasets import MNIST; MNIST({os.fspath(folder)!r}, download=True)"
+    return Finding(
+        "note",
+        f"{len(missing)} of {len(MNIST_FILES)} files are not in {folder / 'MNIST' / 'raw'}",
+        f'Later lessons need them (12 MB to download). Type: {_python()} -c "{download}"',
+    )
+
+
+def check_jupyter() -> Finding:
+    from jupyter_core.paths import jupyter_runtime_dir
+
+    versions = []
+    for name in ("jupyterlab", "ipywidgets", "nbval"):
+        importlib.import_module(name)
+        versions.append(f"{name} {_version(name)}")
+    folder = jupyter_runtime_dir()
+    if not _can_write(folder):
+        remedy = "Set the variable JUPYTER_RUNTIME_DIR to the path of a folder of your own."
+        return Finding("PROBLEM", f"Jupyter cannot write to {folder}", remedy)
+    return Finding("ok", ", ".join(versions))
+
+
+def check_kernel() -> Finding:
+    from jupyter_client.kernelspec import KernelSpecManager
+
+    program = Path(KernelSpecManager().get_kernel_spec("python3").argv[0])
+    # A bare "python" means the one that runs Jupyter. Do not follow links: those of all environments end at one Python.
+    if program.is_absolute() and program.parent != Path(sys.executable).parent:
+        remedy = f"Type: {_python()} -m ipykernel install --sys-prefix"
+        return Finding("PROBLEM", f'the kernel "python3" is another Python: {program}', remedy)
+    return Finding("ok", 'the kernel "python3" is this Python')
+
+
+def check_gpu() -> Finding:
+    import torch
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # an old driver: said below
+        available = torch.cuda.is_available()
+    if available:
+        names = ", ".join(torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count()))
+        nccl = torch.distributed.is_nccl_available()
+        return Finding("ok", f"{names}, {'with' if nccl else 'without'} NCCL")
+    if shutil.which("nvidia-smi"):
+        found = (
+            f"an NVIDIA driver is here, but torch {torch.__version__} cannot use it: too old, or a torch without CUDA"
+        )
+        return Finding("note", found, "The lessons run on the CPU. For the GPU, follow the selector on pytorch.org.")
+    return Finding("ok", "none, and none is needed: the lessons run on the CPU with gloo")
+
+
+def check_temporary_folder() -> Finding:
+    folder = tempfile.gettempdir()
+    free = shutil.disk_usage(folder).free / 1e6
+    found = f"{free / 1e3:.1f} GB free in {folder}"
+    if free < TEMPORARY_MEGABYTES:
+        remedy = f"Make room, or set the variable TMPDIR to a folder with {TEMPORARY_MEGABYTES} MB."
+        return Finding("PROBLEM", found, remedy)
+    return Finding("ok", found)
+
+
+def check_notebooks() -> Finding:
+    folder = PROJECT / "notebooks"
+    if not folder.is_dir():
+        return Finding("note", f"there is no folder {folder}", "Open the lessons from the project's own folder.")
+    if not _can_write(folder):
+        return Finding("PROBLEM", f"{folder} cannot be written to", "Copy the project to a folder of your own.")
+    return Finding("ok", f"{folder} can be written to")
+
+
+CHECKS: Mapping[str, Callable[[], Finding]] = {
+    "Python": check_python,
+    "torch and torchvision": check_pair,
+    "gloo": check_gloo,
+    "launch": check_launch_time,
+    "cores": check_cores,
+    "memory": check_memory,
+    "MNIST": check_mnist,
+    "Jupyter": check_jupyter,
+    "kernel": check_kernel,
+    "GPU": check_gpu,
+    "temporary folder": check_temporary_folder,
+    "notebooks": check_notebooks,
+}
+_SHOW_IT = "If this line does not tell you why, show it to your instructor."
+
+
+def report(checks: Mapping[str, Callable[[], Finding]], as_json: bool = False) -> int:
+    """Make the checks, print each finding as soon as it is there, and return the exit status: 1 for any PROBLEM."""
+    findings = {}
+    for name, check in checks.items():
+        findings[name] = finding = _make(check)
+        if not as_json:
+            print(f"{finding.verdict:<8} {name}: {finding.found}", flush=True)
+            for line in finding.remedy.splitlines():
+                print(f"{'':<8} {line}", flush=True)
+    if as_json:
+        print(json.dumps([{"check": name, **asdict(finding)} for name, finding in findings.items()], indent=2))
+    return int(any(finding.verdict == "PROBLEM" for finding in findings.values()))
+
+
+def _make(check: Callable[[], Finding]) -> Finding:
+    try:
+        return check()
+    except ModuleNotFoundError as error:
+        install = f"Type: {_python()} -m pip install -r {_requirements()}"
+        return Finding("PROBLEM", f"{error.name} is not installed", install)
+    except Exception as error:  # one broken thing must not hide the others
+        first_line = next(iter(str(error).splitlines()), "")
+        return Finding("PROBLEM", f"{type(error).__name__}: {first_line}", _SHOW_IT)
+
+
+def _launch() -> Callable[..., Results[int]]:
+    importlib.metadata.version("torch")  # says so at once where it is missing
+    from ddp_lessons import launch
+
+    return launch
+
+
+def _sum_of_ranks(rank: int, world_size: int) -> int:
+    import torch
+    import torch.distributed as dist
+
+    tensor = torch.tensor(rank)
+    dist.all_reduce(tensor)
+    return int(tensor)
+
+
+def _how_to_take_both_from_one_place(torch: str | None, torchvision: str | None) -> str:
+    """A version such as "2.13.0+cpu" is not from the package index: uv knows where to find that kind of torch."""
+    kind = (torch or torchvision or "").partition("+")[2]
+    if kind:
+        both = f"--torch-backend {kind} --reinstall-package torch --reinstall-package torchvision"
+        first, then = f"{_python()} -m pip install uv", f"{_python()} -m uv pip install {both} -r {_requirements()}"
+    else:
+        first = f"{_python()} -m pip uninstall --yes torch torchvision"
+        then = f"{_python()} -m pip install -r {_requirements()}"
+    return f"Take both from one place, type: {first}\nand then: {then}"
+
+
+def _two_numbers(release: str) -> str:
+    return ".".join(release.split(".")[:2])
+
+
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _run_python(code: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
+
+
+def _can_write(folder: Path | str) -> bool:
+    # Trying it is the only answer that holds: permission bits say nothing of a full or read-only disk, or of root.
+    try:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder) as file:
+            file.write(b"written by the doctor")
+    except OSError:
+        return False
+    return True
+
+
+def _free_memory() -> int:
+    import psutil
+
+    free = psutil.virtual_memory().available
+    containers_limit = Path("/sys/fs/cgroup/memory.max")
+    if containers_limit.is_file() and (limit := containers_limit.read_text().strip()) != "max":
+        free = min(free, int(limit))
+    return int(free)
+
+
+def _python() -> str:
+    return _as_typed(Path(sys.executable))
+
+
+def _requirements() -> str:
+    return _as_typed(PROJECT / "requirements.txt")
+
+
+def _as_typed(path: Path) -> str:
+    """The path as a learner would type it here."""
+    path = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+    return f'"{path}"' if " " in str(path) else str(path)

@@ -1,0 +1,1 @@
+"""From a cell to N ranks and back."""

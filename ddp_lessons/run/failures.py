@@ -1,0 +1,258 @@
+"""The two ways in which a launch ends badly, told in the learner's words: who, what, where, the others, what next."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import site
+import sysconfig
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ddp_lessons.run.messages import Frame, Position, Raised
+from ddp_lessons.run.results import Results
+
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+_NOT_LEARNERS = tuple(
+    os.path.abspath(folder) + os.sep
+    for folder in {_PACKAGE, sysconfig.get_path("stdlib"), *site.getsitepackages(), sysconfig.get_path("purelib")}
+)
+# what torch says on the ranks that talked to a rank when that died
+_CONSEQUENCE = re.compile(
+    r"connection (was )?(closed|reset)|broken pipe|socket closed|connectfullmesh|remote process exited", re.I
+)
+_NEXT_FOR_SIGNAL = {
+    "SIGKILL": "when memory runs out, the system kills a process like this: try fewer ranks or smaller data.",
+    "SIGSEGV": "compiled code touched memory that is not its own: look at the call on that line.",
+    "SIGABRT": "compiled code gave up; its last words say why. Often tensors of different shape or dtype met.",
+}
+
+
+@dataclass(frozen=True)
+class Died:
+    """A rank's process ended without a word."""
+
+    exit_code: int | None  # minus the signal that killed it
+    frames: tuple[Frame, ...]
+    last_words: tuple[str, ...]
+    moment: float
+
+
+@dataclass(frozen=True)
+class Account:
+    """How each rank stood when a launch was given up."""
+
+    world_size: int
+    ended: Mapping[int, Raised | Died]
+    positions: Mapping[int, Position]
+    returned: frozenset[int]
+    patience_seconds: float | None = None
+
+
+class _Failure(RuntimeError):
+    """What both exceptions have in common."""
+
+    def __init__(self, message: str, account: Account, results: Results[object], rank: int) -> None:
+        super().__init__(message)
+        self.rank = rank
+        self.results = results
+        self._account = account
+
+    def traceback(self, rank: int) -> str:
+        """The whole path to the line where this rank failed or was stopped."""
+        ended = self._account.ended.get(rank)
+        if isinstance(ended, Raised):
+            return ended.traceback
+        position = self._account.positions.get(rank)
+        frames = ended.frames if ended else position.frames if position else ()
+        if not frames:
+            return (
+                f"rank {rank} has returned\n"
+                if rank in self._account.returned
+                else f"nothing is known of rank {rank}\n"
+            )
+        lines = [
+            f'  File "{f.file}", line {f.line}, in {f.function}\n' + (f"    {f.text}\n" if f.text else "")
+            for f in frames
+        ]
+        return f"rank {rank}, most recent call last:\n" + "".join(lines)
+
+    def __reduce__(self) -> tuple[type[_Failure], tuple[str, Account, Results[object], int]]:
+        return type(self), (str(self), self._account, self.results, self.rank)
+
+    def _render_traceback_(self) -> list[str]:
+        """In a notebook: the message alone. The way through the launcher helps nobody."""
+        return [f"{type(self).__name__}: {self}"]
+
+
+class WorkerFailed(_Failure):
+    """A rank raised or died. `rank` names the first, `traceback(rank)` shows the path, `results` what came before."""
+
+
+class WorkersStuck(_Failure):
+    """The ranks did not come to an end in time. `traceback(rank)` shows where each was."""
+
+
+def worker_failed(account: Account, results: Results[object]) -> WorkerFailed:
+    ranks = _first_cause(account.ended)
+    cause = account.ended[ranks[0]]
+    frame = learners_frame(cause.frames)
+    message = [f"{name_ranks(ranks, account.world_size)} {_what_happened(cause)}"]
+    if frame is not None:
+        message.append(f"    {name_line(frame)}")
+    message += _last_words(cause, results.lines[ranks[0]])
+    message += _what_the_others_did(account, ranks)
+    message.append(f"  Next: {_what_next(cause, ranks[0])}")
+    return WorkerFailed("\n".join(message), account, results, ranks[0])
+
+
+def workers_stuck(account: Account, results: Results[object]) -> WorkersStuck:
+    waiting = sorted(account.positions)
+    patience = "1 second" if account.patience_seconds == 1 else f"{account.patience_seconds:g} seconds"
+    message = [f"{name_ranks(waiting, account.world_size)} did not return within {patience}"]
+    message += where_each_is(account)
+    message.append("  Next: if the ranks were only slow, give them more time: launch(..., timeout_seconds=...).")
+    return WorkersStuck("\n".join(message), account, results, waiting[0] if waiting else 0)
+
+
+def where_each_is(account: Account) -> list[str]:
+    """A line per rank: returned, or the line where it is."""
+    told = []
+    for rank in range(account.world_size):
+        if rank in account.returned:
+            told.append(f"    rank {rank}   has returned")
+        elif (position := account.positions.get(rank)) is not None:
+            told.append(f"    rank {rank}   {_doing(position)}")
+        else:
+            told.append(f"    rank {rank}   has not started")
+    return told
+
+
+def name_ranks(ranks: Sequence[int], world_size: int) -> str:
+    if len(ranks) == 1:
+        return f"rank {ranks[0]} of {world_size}"
+    if len(ranks) == world_size:
+        return "both ranks" if world_size == 2 else f"all {world_size} ranks"
+    return f"ranks {_listed(ranks)} of {world_size}"
+
+
+def name_line(frame: Frame) -> str:
+    return f"{_place(frame)}:   {frame.text.strip()}".rstrip(": ")
+
+
+def learners_frame(frames: Sequence[Frame]) -> Frame | None:
+    """The deepest line that the learner wrote."""
+    own = [
+        frame for frame in frames if not frame.file.startswith(_NOT_LEARNERS) and not frame.file.startswith("<frozen")
+    ]
+    return own[-1] if own else None
+
+
+def _place(frame: Frame) -> str:
+    if _is_cell(frame.file):
+        return f"cell line {frame.line}"
+    return f"{os.path.basename(frame.file)} line {frame.line}"
+
+
+def _is_cell(file: str) -> bool:
+    return file.startswith("<") or "ipykernel_" in file
+
+
+def _first_cause(ended: Mapping[int, Raised | Died]) -> list[int]:
+    """The ranks that failed first and alike. What merely followed from another rank's end does not count as first."""
+
+    def order(rank: int) -> tuple[bool, float]:
+        return _is_consequence(ended[rank]), ended[rank].moment
+
+    first = min(ended, key=order)
+    return [rank for rank in sorted(ended) if _alike(ended[rank], ended[first])]
+
+
+def _alike(one: Raised | Died, other: Raised | Died) -> bool:
+    return _what_happened(one) == _what_happened(other) and learners_frame(one.frames) == learners_frame(other.frames)
+
+
+def _what_happened(how: Raised | Died) -> str:
+    if isinstance(how, Raised):
+        if how.kind == "CannotTravel":
+            return how.message
+        if how.kind == "SystemExit":
+            return f"called sys.exit({how.message})"
+        return f"raised {how.kind}" + (f": {how.message}" if how.message else "")
+    if how.exit_code is None:
+        return "ended, nobody saw how"
+    if how.exit_code < 0:
+        return f"was killed by {signal.Signals(-how.exit_code).name}"
+    return f"ended its process with exit code {how.exit_code}, before it returned"
+
+
+def _last_words(how: Raised | Died, lines: Sequence[str]) -> list[str]:
+    said = how.last_words if isinstance(how, Died) else lines[-1:]
+    return [f"  It last said: {said[0]}", *(f"                {line}" for line in said[1:])] if said else []
+
+
+def _what_the_others_did(account: Account, failed: Sequence[int]) -> list[str]:
+    doing: dict[str, list[int]] = {}
+    for rank in range(account.world_size):
+        if rank in failed:
+            continue
+        if rank in account.returned:
+            doing.setdefault("had returned", []).append(rank)
+        elif rank in account.ended:
+            doing.setdefault(_what_else_happened(account.ended[rank], failed), []).append(rank)
+        elif rank in account.positions:
+            doing.setdefault(f"{_doing(account.positions[rank], past=True)} and {{have}} been stopped", []).append(rank)
+    return [f"  {_subject(ranks)} {_agree(what, ranks)}." for what, ranks in doing.items()]
+
+
+def _what_else_happened(how: Raised | Died, failed: Sequence[int]) -> str:
+    if _is_consequence(how):
+        return f"lost the connection to rank {failed[0]}"
+    return _what_happened(how).partition("\n")[0]
+
+
+def _is_consequence(how: Raised | Died) -> bool:
+    return isinstance(how, Raised) and bool(_CONSEQUENCE.search(how.message))
+
+
+def _subject(ranks: Sequence[int]) -> str:
+    return f"Rank {ranks[0]}" if len(ranks) == 1 else f"Ranks {_listed(ranks)}"
+
+
+def _agree(what: str, ranks: Sequence[int]) -> str:
+    one = len(ranks) == 1
+    return what.replace("{have}", "has" if one else "have").replace("{was}", "was" if one else "were")
+
+
+def _listed(ranks: Sequence[int]) -> str:
+    *front, last = map(str, ranks)
+    return f"{', '.join(front)} and {last}" if front else last
+
+
+def _doing(position: Position, past: bool = False) -> str:
+    frame = learners_frame(position.frames)
+    if frame is None:
+        return "{was} starting" if past else "is starting"
+    place = f"({_place(frame)})" if past else f"({name_line(frame)})"
+    call = _call_below(frame, position.frames)
+    if call:
+        return f"{'{was} waiting' if past else 'waits'} in {call} {place}"
+    return f"{'{was}' if past else 'is'} at {name_line(frame)}"
+
+
+def _call_below(frame: Frame, frames: Sequence[Frame]) -> str:
+    """The torch.distributed call which that line made, if it did."""
+    below = frames[frames.index(frame) + 1 :]
+    calls = [f.function for f in below if f"torch{os.sep}distributed" in f.file and f.function != "wrapper"]
+    return calls[0] if calls else ""
+
+
+def _what_next(how: Raised | Died, rank: int) -> str:
+    if isinstance(how, Died) and how.exit_code is not None and how.exit_code < 0:
+        return _NEXT_FOR_SIGNAL.get(signal.Signals(-how.exit_code).name, "find out who sent that signal.")
+    if isinstance(how, Died):
+        return "let the function return instead; a rank's process is ended for it."
+    if how.kind == "EOFError" and "reading a line" in how.message:
+        return "a rank has no keyboard; pass what it needs as an argument of launch."
+    return f"repair that line; the whole path is in error.traceback({rank})."

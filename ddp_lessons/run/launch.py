@@ -1,0 +1,68 @@
+"""From a cell to N ranks and back, in one call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from ddp_lessons.run.calls import (
+    check_function,
+    check_not_inside_a_rank,
+    checked_world_size,
+    is_inside_a_rank,
+    refused_plainly,
+)
+from ddp_lessons.run.nursery import start_method as default_start_method
+from ddp_lessons.run.pool import AHEAD_AT_FIRST, pool
+from ddp_lessons.run.results import Results
+from ddp_lessons.run.workers import Workers
+
+T = TypeVar("T")
+
+
+def launch(
+    function: Callable[..., T],
+    world_size: int = 2,
+    *args: object,
+    timeout_seconds: float | None = 60.0,
+    backend: str | None = None,
+    join: bool = True,
+    start_method: str | None = None,
+    quiet: bool = False,
+) -> Results[T]:
+    """Run `function(rank, world_size, *args)` on fresh processes and return their answers by rank.
+
+    The processes have already joined one process group: gloo, and NCCL beside it where there is a GPU for each rank.
+
+    Args:
+        function: any function, also one of a cell; it is called once on every rank.
+        world_size: how many ranks.
+        *args: further arguments, the same for every rank.
+        timeout_seconds: how long the function may take; None for as long as it likes.
+        backend: "gloo", "nccl", or what else torch knows.
+        join: False leaves `init_process_group` to the function; RANK, WORLD_SIZE, MASTER_ADDR and so on are set for it.
+        start_method: "fork" or "spawn"; the default is the faster of those that are safe here.
+        quiet: show nothing of what the ranks print; it is in `results.lines` all the same.
+
+    Raises:
+        WorkerFailed: a rank raised or died; the message names it and shows its line.
+        WorkersStuck: not every rank returned in time; the message shows where each is.
+    """
+    __tracebackhide__ = True
+    with refused_plainly():
+        check_not_inside_a_rank()
+        check_function(function, checked_world_size(world_size), args)
+    with Workers(
+        world_size,
+        timeout_seconds=timeout_seconds,
+        backend=backend,
+        join=join,
+        start_method=start_method,
+        quiet=quiet,
+    ) as workers:
+        return workers.run(function, *args)
+
+
+if not is_inside_a_rank():
+    # torch takes a second or more to import: do it while the learner still reads
+    pool.prepare(AHEAD_AT_FIRST, default_start_method(None))

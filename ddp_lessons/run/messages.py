@@ -1,0 +1,191 @@
+"""What the notebook, the template and the ranks say to each other, and the channel that carries it.
+
+Every message is a small frozen dataclass. Large things (tensors, arrays) travel behind it as plain buffers, so that
+they are neither copied into the message nor parsed.
+"""
+
+from __future__ import annotations
+
+import pickle
+import socket
+import struct
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Start:
+    """To a fresh process: which rank it is, and what it must know to feel like the notebook."""
+
+    rank: int
+    world_size: int
+    environment: dict[str, str]
+    current_folder: str
+    module_path: list[str]
+    meeting_file: str
+    crash_file: str
+    backend: str | None  # None: the function joins by itself
+    threads: int
+
+
+@dataclass(frozen=True)
+class Task:
+    """To a rank: a pickled function with its arguments. Its tensors follow as buffers."""
+
+    function: bytes
+    sources: dict[str, str]  # the text of the cells, by the file name that Python gave them
+
+
+@dataclass(frozen=True)
+class Where:
+    """To a rank: which line are you at?"""
+
+
+@dataclass(frozen=True)
+class Leave:
+    """To a rank: nobody needs you any more."""
+
+
+@dataclass(frozen=True)
+class Frame:
+    file: str
+    line: int
+    function: str
+    text: str = ""
+
+
+@dataclass(frozen=True)
+class Position:
+    """From a rank: where its main thread is now, outermost frame first."""
+
+    frames: tuple[Frame, ...]
+
+
+@dataclass(frozen=True)
+class Joined:
+    """From a rank: it is there, and in the group."""
+
+
+@dataclass(frozen=True)
+class Returned:
+    """From a rank: the pickled answer. Its tensors follow as buffers."""
+
+    value: bytes
+
+
+@dataclass(frozen=True)
+class Raised:
+    """From a rank: an exception ended the function, or kept it from starting."""
+
+    kind: str
+    message: str
+    frames: tuple[Frame, ...]
+    traceback: str
+    moment: float  # time.monotonic(), one clock for all processes of a machine
+
+
+@dataclass(frozen=True)
+class Ready:
+    """From the template: torch is imported."""
+
+
+@dataclass(frozen=True)
+class Fork:
+    """To the template: fork these processes; a channel and an output pipe for each come along."""
+
+    numbers: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Stop:
+    """To the template: end these processes, whatever they do, and say how each ended."""
+
+    numbers: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Signal:
+    """To the template: send a signal to one process."""
+
+    number: int
+    signal: int
+
+
+@dataclass(frozen=True)
+class Ended:
+    """From the template: how processes ended. Exit code, or minus the signal that killed it."""
+
+    exit_codes: tuple[int, ...]
+
+
+Message = Start | Task | Where | Leave | Joined | Position | Returned | Raised | Ready | Fork | Stop | Signal | Ended
+Buffer = bytes | bytearray | memoryview
+_COUNT = struct.Struct("<I")
+_LENGTH = struct.Struct("<Q")
+
+
+class Channel:
+    """A two-way stream of messages over one socket. Any thread may send; one thread receives."""
+
+    def __init__(self, stream: socket.socket) -> None:
+        self.socket = stream
+        self._sending = threading.Lock()
+        self._parts: Iterator[tuple[Message, list[bytearray]] | memoryview] = self._assemble()
+        self._wanted: memoryview | None = None
+
+    def fileno(self) -> int:
+        return self.socket.fileno()
+
+    def send(self, message: Message, buffers: Sequence[Buffer] = ()) -> None:
+        parts: list[Buffer] = [pickle.dumps(message, protocol=5), *buffers]
+        lengths = [_LENGTH.pack(memoryview(part).nbytes) for part in parts]
+        header = _COUNT.pack(len(parts)) + b"".join(lengths)
+        with self._sending:
+            self.socket.sendall(header + bytes(parts[0]))
+            for buffer in parts[1:]:
+                self.socket.sendall(buffer)
+
+    def receive(self) -> tuple[Message, list[bytearray]]:
+        """Wait for the next message. EOFError when the other side is gone."""
+        while (whole := self.receive_some()) is None:
+            pass
+        return whole
+
+    def receive_some(self) -> tuple[Message, list[bytearray]] | None:
+        """Read once, and return the message that this completed, if it did."""
+        if self._wanted is None:
+            self._advance()
+        assert self._wanted is not None
+        try:
+            count = self.socket.recv_into(self._wanted)
+        except ConnectionError:
+            count = 0
+        if count == 0:
+            raise EOFError("the other side of the channel is gone")
+        self._wanted = self._wanted[count:]
+        return self._advance() if not self._wanted.nbytes else None
+
+    def close(self) -> None:
+        self.socket.close()
+
+    def _advance(self) -> tuple[Message, list[bytearray]] | None:
+        part = next(self._parts)
+        if isinstance(part, memoryview):
+            self._wanted = part
+            return None
+        self._wanted = None
+        return part
+
+    def _assemble(self) -> Iterator[tuple[Message, list[bytearray]] | memoryview]:
+        """Name, one after the other, the stretch of memory that wants to be filled; then the message."""
+        while True:
+            count = bytearray(_COUNT.size)
+            yield memoryview(count)
+            lengths = bytearray(_LENGTH.size * _COUNT.unpack(count)[0])
+            yield memoryview(lengths)
+            parts = [bytearray(length) for (length,) in _LENGTH.iter_unpack(lengths)]
+            for part in parts:
+                if part:
+                    yield memoryview(part)
+            yield pickle.loads(parts[0]), parts[1:]

@@ -1,0 +1,129 @@
+"""What a rank prints: its first and last lines in memory, all of it in a file once that is too much.
+
+A rank that prints without end must neither fill the notebook's memory nor the disk.
+"""
+
+from __future__ import annotations
+
+import codecs
+import os
+import shutil
+from collections import deque
+from typing import BinaryIO
+
+LINES_KEPT = 2_000  # from the beginning, and again from the end
+BYTES_KEPT = 1_000_000  # likewise
+LONGEST_LINE = 20_000
+DISK_LEFT_ALONE = 1_000_000_000
+
+
+class Transcript:
+    """The lines of one rank, as they come."""
+
+    def __init__(self, whole_output_file: str) -> None:
+        self.lines_seen = 0
+        self.bytes_seen = 0
+        self._head: list[str] = []
+        self._head_bytes = 0
+        self._tail: deque[str] = deque()
+        self._tail_bytes = 0
+        self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+        self._unfinished = ""
+        self._raw = bytearray()  # all of it, as long as that is little; later it goes into the file
+        self._file_name = whole_output_file
+        self._file: BinaryIO | None = None
+        self._file_is_whole = True
+
+    def feed(self, data: bytes) -> None:
+        self.bytes_seen += len(data)
+        if self._file is None:
+            self._raw += data
+        else:
+            self._write(data)
+        *complete, unfinished = (self._unfinished + self._decoder.decode(data)).split("\n")
+        for line in complete:
+            self._add(line)
+        self._unfinished = _as_seen(unfinished) + "\r" * unfinished.endswith("\r")
+        while len(self._unfinished) > LONGEST_LINE:
+            self._add(self._unfinished[:LONGEST_LINE])
+            self._unfinished = self._unfinished[LONGEST_LINE:]
+        if self._file is None and (self._left_out() or len(self._raw) > 2 * BYTES_KEPT):
+            self._begin_file()
+
+    def finish(self) -> None:
+        """No more will come now: a last line counts also if it was not ended."""
+        if self._unfinished:
+            self._add(self._unfinished)
+            self._unfinished = ""
+        if self._file is not None:
+            self._file.close()
+
+    def lines(self) -> tuple[str, ...]:
+        return self.shortened(len(self._head), len(self._tail))
+
+    def latest(self, already_shown: int) -> tuple[list[str], int]:
+        """The lines that came after so many, and how many there are now. What came too fast is left out, and said."""
+        new = self.lines_seen - already_shown
+        kept = [*self._head, *self._tail][-new:] if new else []
+        if len(kept) < new:
+            kept.insert(0, self._note(new - len(kept)))
+        return kept, self.lines_seen
+
+    def shortened(self, first: int, last: int) -> tuple[str, ...]:
+        """So many lines from the beginning and from the end, and between them a word on what was left out."""
+        kept = [*self._head, *self._tail]
+        if self._unfinished:
+            kept.append(_as_seen(self._unfinished))
+        if len(kept) <= first + last and not self._left_out():
+            return tuple(kept)
+        head, tail = kept[: min(first, len(self._head))], kept[-last:] if last else []
+        left_out = self.lines_seen + bool(self._unfinished) - len(head) - len(tail)
+        return (*head, self._note(left_out), *tail) if left_out > 0 else tuple(kept)
+
+    def _left_out(self) -> int:
+        return self.lines_seen - len(self._head) - len(self._tail)
+
+    def _note(self, left_out: int) -> str:
+        if self._file is None:
+            where = "all of them are in results.lines"
+        elif self._file_is_whole:
+            where = f"all of them are in {self._file_name}"
+        else:
+            where = f"as many of them as the disk had room for are in {self._file_name}"
+        return f"[... {left_out:,} lines left out; {where}]"
+
+    def _add(self, line: str) -> None:
+        line = _as_seen(line)
+        self.lines_seen += 1
+        if not self._tail and len(self._head) < LINES_KEPT and self._head_bytes < BYTES_KEPT:
+            self._head.append(line)
+            self._head_bytes += len(line)
+            return
+        self._tail.append(line)
+        self._tail_bytes += len(line)
+        while len(self._tail) > LINES_KEPT or self._tail_bytes > BYTES_KEPT:
+            self._tail_bytes -= len(self._tail.popleft())
+
+    def _begin_file(self) -> None:
+        try:
+            self._file = open(self._file_name, "wb")  # noqa: SIM115  open as long as the rank prints
+        except OSError:
+            self._file, self._file_is_whole = open(os.devnull, "wb"), False  # noqa: SIM115
+        self._write(self._raw)
+        self._raw.clear()
+
+    def _write(self, data: bytes | bytearray) -> None:
+        assert self._file is not None
+        if not self._file_is_whole:
+            return
+        try:
+            if shutil.disk_usage(os.path.dirname(self._file_name)).free < DISK_LEFT_ALONE:
+                raise OSError("the disk is almost full")
+            self._file.write(data)
+        except OSError:
+            self._file_is_whole = False
+
+
+def _as_seen(line: str) -> str:
+    """A progress bar returns to the beginning of its line and overwrites it: keep what is seen last."""
+    return line.rstrip("\r").rpartition("\r")[2]

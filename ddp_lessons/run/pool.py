@@ -1,0 +1,70 @@
+"""A few processes of this notebook that wait for work, so that a launch need not wait for them."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import threading
+from collections.abc import Sequence
+
+from ddp_lessons.run.nursery import Forks, Nursery, Process, Spawns
+
+AHEAD_AT_FIRST = 4
+_AHEAD_AT_MOST = 8
+
+
+class Pool:
+    def __init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        """Begin anew, as in a child that was forked from the notebook: what is there is not its own."""
+        self._lock = threading.RLock()
+        self._nurseries: dict[str, Nursery] = {}
+        self._waiting: dict[str, list[Process]] = {"fork": [], "spawn": []}
+
+    def take(self, count: int, method: str) -> list[Process]:
+        with self._lock:
+            nursery = self._nursery(method)
+            waiting = self._waiting[method]
+            taken, self._waiting[method] = waiting[:count], waiting[count:]
+            dead = [process for process in taken if not process.is_there()]
+            if dead:
+                _end(nursery, dead)
+            alive = [process for process in taken if process not in dead]
+            return alive + nursery.bear(count - len(alive))
+
+    def prepare(self, count: int, method: str) -> None:
+        """Have so many processes wait for the next launch. Does not wait for them."""
+        with self._lock, contextlib.suppress(OSError):
+            missing = min(count, _AHEAD_AT_MOST) - len(self._waiting[method])
+            if missing > 0:
+                self._waiting[method] += self._nursery(method).bear(missing)
+
+    def close(self) -> None:
+        with self._lock:
+            for method, nursery in self._nurseries.items():
+                _end(nursery, self._waiting[method])
+            self.forget()
+
+    def _nursery(self, method: str) -> Nursery:
+        nursery = self._nurseries.get(method)
+        if nursery is None or not nursery.is_usable():
+            if nursery is not None:
+                _end(nursery, self._waiting[method])
+                self._waiting[method] = []
+            nursery = self._nurseries[method] = Forks() if method == "fork" else Spawns()
+        return nursery
+
+
+def _end(nursery: Nursery, processes: Sequence[Process]) -> None:
+    nursery.stop(processes)
+    for process in processes:
+        process.close()
+
+
+pool = Pool()
+atexit.register(pool.close)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=pool.forget)

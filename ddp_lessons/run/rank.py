@@ -1,0 +1,230 @@
+"""Inside a rank: become who the notebook says, join the group, run functions, tell how it went.
+
+The main thread runs the learner's functions. A second thread listens: it answers "where are you?" from the main
+thread's stack, also while that waits inside a collective, and ends the process as soon as the notebook is gone.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import ctypes
+import datetime
+import faulthandler
+import os
+import queue
+import signal
+import socket
+import sys
+import threading
+import time
+import traceback
+import types
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from ddp_lessons.run.messages import Channel, Frame, Joined, Leave, Position, Raised, Returned, Start, Task, Where
+from ddp_lessons.run.travel import CannotTravel, pack_value, unpack_call
+
+_OUR_FOLDER = os.path.dirname(os.path.abspath(__file__))
+# longer than any launch waits, so that the launcher speaks before gloo does
+_GROUP_PATIENCE = datetime.timedelta(days=1)
+
+
+def serve(channel: Channel, output: int) -> NoReturn:
+    """Live as one rank. `output` is the file descriptor that takes what the rank prints."""
+    tasks: queue.SimpleQueue[tuple[Task, list[bytearray]] | None] = queue.SimpleQueue()
+    try:
+        start, _ = channel.receive()
+    except EOFError:
+        os._exit(0)
+    assert isinstance(start, Start)
+    _stay_out_of_children(channel)
+    threading.Thread(target=_listen, args=(channel, tasks, threading.main_thread().ident), daemon=True).start()
+    _print_to(output)
+    _buffer_c_output_by_line()
+    _succeed_or_tell(channel, lambda: _become(start))
+    channel.send(Joined())
+    while (received := tasks.get()) is not None:
+        task, buffers = received
+        _print_to(output)  # the function before may have closed or replaced them
+        _succeed_or_tell(channel, lambda: _run(channel, start, task, buffers))  # noqa: B023  called at once
+    _leave()
+
+
+def _print_to(output: int) -> None:
+    """Send all that this process prints, also from C++, into `output`, line by line."""
+    with open(os.devnull, "rb") as nothing:
+        os.dup2(nothing.fileno(), 0)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115  all three stay open
+    sys.stdout = open(1, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115
+    sys.stderr = open(2, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115
+
+
+def _buffer_c_output_by_line() -> None:
+    if os.name == "posix":
+        libc = ctypes.CDLL(None)
+        name = "__stdoutp" if sys.platform == "darwin" else "stdout"
+        by_line = 1  # stdio's _IOLBF
+        libc.setvbuf(ctypes.c_void_p.in_dll(libc, name), None, by_line, ctypes.c_size_t(0))
+
+
+def _listen(channel: Channel, tasks: queue.SimpleQueue[tuple[Task, list[bytearray]] | None], main: int) -> None:
+    try:
+        while True:
+            message, buffers = channel.receive()
+            if isinstance(message, Task):
+                tasks.put((message, buffers))
+            elif isinstance(message, Where):
+                channel.send(Position(_frames(sys._current_frames().get(main))))
+            elif isinstance(message, Leave):
+                tasks.put(None)
+    except (EOFError, OSError):
+        _end_group()
+
+
+def _become(start: Start) -> None:
+    """Take over the notebook's surroundings and join the group."""
+    os.environ.clear()
+    os.environ.update(start.environment)
+    sys.path[:] = start.module_path
+    sys.modules["__main__"] = types.ModuleType("__main__")
+    with contextlib.suppress(OSError):  # deleted meanwhile; the notebook itself is no better off
+        os.chdir(start.current_folder)
+    crash_file = open(start.crash_file, "wb")  # noqa: SIM115  written when nothing can be opened any more
+    faulthandler.enable(crash_file, all_threads=False)
+    if hasattr(signal, "SIGUSR1"):
+        faulthandler.register(signal.SIGUSR1, crash_file, all_threads=False)
+
+    import torch
+    import torch.distributed as dist
+    from torch._C._distributed_c10d import FileStore
+
+    torch.set_num_threads(start.threads)
+    dist.set_debug_level_from_env()  # type: ignore[attr-defined]
+    if start.backend is not None:
+        store = FileStore(start.meeting_file, start.world_size)
+        dist.init_process_group(
+            start.backend, store=store, rank=start.rank, world_size=start.world_size, timeout=_GROUP_PATIENCE
+        )
+
+
+def _run(channel: Channel, start: Start, task: Task, buffers: list[bytearray]) -> None:
+    try:
+        function, args = unpack_call(task.function, buffers, task.sources)
+    except Exception as error:
+        raise CannotTravel(f"could not load the function ({type(error).__name__}: {error})") from error
+    from_notebook = frozenset(vars(sys.modules["__main__"]))
+    value = function(start.rank, start.world_size, *args)
+    _flush()
+    packed, value_buffers = pack_value(value, from_notebook)
+    channel.send(Returned(packed), value_buffers)
+
+
+def _succeed_or_tell(channel: Channel, step: Callable[[], None]) -> None:
+    """Take a step of a rank's life. If it fails, tell the notebook, and stay: others may still wait for this rank."""
+    try:
+        step()
+    except BaseException as error:
+        moment = time.monotonic()
+        _flush()
+        channel.send(_raised(error, moment))
+        threading.Event().wait()
+
+
+def _raised(error: BaseException, moment: float) -> Raised:
+    told = traceback.TracebackException.from_exception(error)
+    _forget_our_frames(told)
+    message = str(error) if isinstance(error, CannotTravel) else _last_words(told)
+    frames = tuple(Frame(f.filename, f.lineno or 0, f.name, f.line or "") for f in told.stack)
+    return Raised(type(error).__qualname__, message, frames, "".join(told.format()), moment)
+
+
+def _last_words(told: traceback.TracebackException) -> str:
+    """The message of the exception as a traceback ends with it, without its type."""
+    return "".join(told.format_exception_only()).partition(": ")[2].strip()
+
+
+def _forget_our_frames(told: traceback.TracebackException) -> None:
+    seen: traceback.TracebackException | None = told
+    while seen is not None:
+        while seen.stack and seen.stack[0].filename.startswith(_OUR_FOLDER):
+            seen.stack.pop(0)
+        seen = seen.__cause__ or seen.__context__
+
+
+def _frames(frame: types.FrameType | None) -> tuple[Frame, ...]:
+    stack = traceback.extract_stack(frame) if frame is not None else []
+    outside = [f for f in stack if not f.filename.startswith(_OUR_FOLDER)]
+    return tuple(Frame(f.filename, f.lineno or 0, f.name, f.line or "") for f in outside)
+
+
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError, AttributeError):  # closed or replaced by the function
+            stream.flush()
+    if os.name == "posix":
+        ctypes.CDLL(None).fflush(None)
+
+
+def _stay_out_of_children(channel: Channel) -> None:
+    """A child that the function forks must not keep the channel open: its end is how a dead rank is noticed."""
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=channel.close)
+
+
+def _leave() -> NoReturn:
+    atexit._run_exitfuncs()
+    _flush()
+    os._exit(0)
+
+
+def _end_group() -> NoReturn:
+    """The notebook is gone: end this process with all that it started."""
+    if hasattr(os, "killpg") and os.getpgrp() == os.getpid():
+        os.killpg(0, signal.SIGKILL)
+    os._exit(1)
+
+
+def main(channel_number: int | None, notebook: int) -> NoReturn:
+    """A rank's whole life in a process that was started for it (where processes are not forked)."""
+    leave_when_orphaned(notebook)
+    if channel_number is None:  # Windows: a socket cannot be inherited, but handed over
+        stream = socket.fromshare(sys.stdin.buffer.read())  # type: ignore[attr-defined,unused-ignore]
+    else:
+        stream = socket.socket(fileno=channel_number)
+    import torch.distributed  # noqa: F401  the slow part, done ahead of need
+
+    stay_when_orphaned()
+    serve(Channel(stream), os.dup(1))
+
+
+def leave_when_orphaned(notebook: int) -> None:
+    """While torch is imported nobody reads the channel, so look from time to time whether the notebook still lives."""
+
+    def look(*_: object) -> None:
+        if os.getppid() != notebook:
+            os._exit(0)
+
+    if hasattr(signal, "setitimer"):
+        signal.signal(signal.SIGALRM, look)
+        signal.setitimer(signal.ITIMER_REAL, 0.2, 0.2)
+
+
+def stay_when_orphaned() -> None:
+    """From now on the end of the channel says that the notebook is gone."""
+    if hasattr(signal, "setitimer"):
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+
+
+def forget_inherited_state() -> None:
+    """After a fork: what a fresh process would not have in common with its siblings."""
+    modules: dict[str, Any] = sys.modules
+    atexit._clear()  # torch's own farewells take 40 ms, and tidy up what this process never began
+    atexit.register(modules["multiprocessing.util"]._exit_function)
+    modules["torch"].default_generator.seed()
+    if "numpy.random" in modules:
+        modules["numpy.random"].seed()

@@ -1,0 +1,49 @@
+"""What comes back from a launch: plain data that needs no living process."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar, overload
+
+T = TypeVar("T")
+
+
+class _NoValue(enum.Enum):
+    NO_VALUE = "no value"
+
+    def __repr__(self) -> str:
+        return "<no value>"
+
+    def __bool__(self) -> bool:
+        return False
+
+
+NO_VALUE = _NoValue.NO_VALUE  # stands for the answer of a rank that never gave one
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Results(Sequence[T], Generic[T]):
+    """The answers by rank: `results[2]` is what rank 2 returned.
+
+    `lines[rank]` is what it printed, `events` what it did on the wire, `seconds` how long all of it took.
+    """
+
+    values: tuple[T, ...]
+    lines: tuple[tuple[str, ...], ...]
+    seconds: float
+    events: tuple[object, ...] = ()
+
+    @overload
+    def __getitem__(self, rank: int) -> T: ...
+    @overload
+    def __getitem__(self, rank: slice) -> Sequence[T]: ...
+    def __getitem__(self, rank: int | slice) -> T | Sequence[T]:
+        return self.values[rank]
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __repr__(self) -> str:
+        return f"Results({list(self.values)})"

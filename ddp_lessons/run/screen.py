@@ -1,0 +1,135 @@
+"""Where the learner sees what ranks print: live while they run, and in the order of ranks when they are done.
+
+In a notebook the live view and the final one are two outputs. The live one is empty before and after, so that a saved
+notebook holds only what is the same from run to run.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from ddp_lessons.run.colors import rank_color
+from ddp_lessons.run.output import Transcript
+
+_LIVE_LINES = 12  # of each rank, while it runs
+_FINAL_LINES = (40, 40)  # first and last
+_SECONDS_BETWEEN_PICTURES = 0.15
+_SECONDS_OF_SILENCE = 1.0
+_TERMINAL_CODES = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f]")
+
+
+class Screen(Protocol):
+    def show(self, transcripts: Sequence[Transcript], doing: str) -> None:
+        """Called often while ranks run; draws when it is time to."""
+
+    def finish(self, transcripts: Sequence[Transcript]) -> None:
+        """Called once, however it ended."""
+
+
+def screen_for_here(quiet: bool) -> Screen:
+    if quiet:
+        return Nothing()
+    ipython = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
+    return Notebook() if hasattr(ipython, "kernel") else Terminal()
+
+
+class Nothing:
+    def show(self, transcripts: Sequence[Transcript], doing: str) -> None:
+        pass
+
+    def finish(self, transcripts: Sequence[Transcript]) -> None:
+        pass
+
+
+class Terminal:
+    """Lines as they come, each behind its rank."""
+
+    def __init__(self) -> None:
+        self._shown: dict[int, int] = {}
+        self._colored = sys.stdout.isatty()
+
+    def show(self, transcripts: Sequence[Transcript], doing: str) -> None:
+        for rank, transcript in enumerate(transcripts):
+            lines, seen = transcript.latest(self._shown.get(rank, 0))
+            self._shown[rank] = seen
+            for line in lines:
+                print(f"{self._label(rank)} {line}")
+        sys.stdout.flush()
+
+    def finish(self, transcripts: Sequence[Transcript]) -> None:
+        self.show(transcripts, "")
+
+    def _label(self, rank: int) -> str:
+        label = f"rank {rank} |"
+        if not self._colored:
+            return label
+        red, green, blue = (int(rank_color(rank)[i : i + 2], 16) for i in (1, 3, 5))
+        return f"\x1b[38;2;{red};{green};{blue}m{label}\x1b[0m"
+
+
+class Notebook:
+    """A block for each rank, redrawn a few times a second."""
+
+    def __init__(self) -> None:
+        from IPython.display import display
+
+        self._begin = self._last_word = time.monotonic()
+        self._drawn = 0.0
+        self._bytes_seen = 0
+        self._live: Any = display({}, raw=True, display_id=True)
+        self._is_empty = True
+
+    def show(self, transcripts: Sequence[Transcript], doing: str) -> None:
+        now = time.monotonic()
+        bytes_seen = sum(transcript.bytes_seen for transcript in transcripts)
+        if bytes_seen != self._bytes_seen:
+            self._bytes_seen, self._last_word = bytes_seen, now
+        silent = now - self._last_word > _SECONDS_OF_SILENCE
+        if now - self._drawn < _SECONDS_BETWEEN_PICTURES or (self._last_word < self._drawn and not silent):
+            return
+        clock = f"{doing} … {now - self._begin:.0f} s" if silent else ""
+        if not (bytes_seen or clock):
+            return
+        self._draw(_bundle([transcript.shortened(0, _LIVE_LINES) for transcript in transcripts], clock))
+        self._drawn = now
+
+    def finish(self, transcripts: Sequence[Transcript]) -> None:
+        from IPython.display import display
+
+        if not self._is_empty:
+            self._live.update({}, raw=True)
+        lines = [transcript.shortened(*_FINAL_LINES) for transcript in transcripts]
+        if any(lines):
+            display(_bundle(lines, ""), raw=True)
+
+    def _draw(self, bundle: dict[str, str]) -> None:
+        self._live.update(bundle, raw=True)
+        self._is_empty = False
+
+
+def _bundle(lines_by_rank: Sequence[Sequence[str]], clock: str) -> dict[str, str]:
+    """The same content as HTML and as plain text."""
+    plain, blocks = [], []
+    for rank, lines in enumerate(lines_by_rank):
+        clean = [_TERMINAL_CODES.sub("", line) for line in lines]
+        plain += [f"rank {rank} | {line}" for line in clean]
+        if clean:
+            blocks.append(_block(rank, clean))
+    if clock:
+        plain.append(clock)
+        blocks.append(f'<div style="opacity:.7">{html.escape(clock)}</div>')
+    return {"text/plain": "\n".join(plain), "text/html": "\n".join(blocks)}
+
+
+def _block(rank: int, lines: Sequence[str]) -> str:
+    text = html.escape("\n".join(lines))
+    return (
+        f'<div style="display:flex;margin:1px 0;border-left:5px solid {rank_color(rank)}">'
+        f'<b style="flex:none;min-width:4.2em;padding:0 .8em 0 .5em">rank {rank}</b>'
+        f'<pre style="flex:auto;margin:0;white-space:pre-wrap;overflow-wrap:anywhere">{text}</pre></div>'
+    )

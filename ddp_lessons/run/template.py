@@ -1,0 +1,119 @@
+"""A clean process with torch imported, from which ranks are forked.
+
+Importing torch takes seconds, forking milliseconds. The notebook's own process must not be forked: it has threads,
+maybe a GPU, and a fork of it can hang in its first large operation. This one has neither, and does nothing but fork.
+It lives as long as the notebook's process holds the other end of its channel, and takes its ranks along when it goes.
+
+The standard library's forkserver would do for the forking alone; but it is one for the whole process, shared with the
+learner's own use of it, it forgets its children when the notebook dies, and it meets them at a path in the file system.
+"""
+
+from __future__ import annotations
+
+import array
+import contextlib
+import ctypes
+import functools
+import gc
+import importlib.metadata
+import os
+import shutil
+import signal
+import socket
+import sys
+from typing import NoReturn
+
+from ddp_lessons.run import rank
+from ddp_lessons.run.messages import Channel, Ended, Fork, Ready, Signal, Stop
+
+_DIE_WITH_PARENT = 1  # prctl's PR_SET_PDEATHSIG
+
+
+def serve(channel_number: int, notebook: int, folder: str) -> NoReturn:
+    """Import torch, then fork, stop and signal ranks as the notebook asks. At the end, remove the notebook's folder."""
+    rank.leave_when_orphaned(notebook)
+    _import_ahead()
+    rank.stay_when_orphaned()
+    stream = socket.socket(fileno=channel_number)
+    channel = Channel(stream)
+    children: dict[int, int] = {}  # number -> process id, as long as it was not reaped
+    endings: dict[int, int] = {}
+    with contextlib.suppress(EOFError, OSError):
+        channel.send(Ready())
+        while True:
+            request, _ = channel.receive()
+            if isinstance(request, Fork):
+                for number in request.numbers:
+                    rank_channel, output = _receive_descriptors(stream, 2)
+                    children[number] = _fork(rank_channel, output, [channel_number])
+            elif isinstance(request, Stop):
+                _stop(children, endings, request.numbers)
+                channel.send(Ended(tuple(endings.pop(number, 0) for number in request.numbers)))
+            elif isinstance(request, Signal) and request.number in children:
+                os.kill(children[request.number], request.signal)
+    _stop(children, endings, tuple(children))
+    if os.getppid() != notebook:
+        shutil.rmtree(folder, ignore_errors=True)
+    os._exit(0)
+
+
+def _import_ahead() -> None:
+    import torch.distributed
+    import torch.nn.parallel
+    import torch.utils.data  # noqa: F401
+
+    # torch looks through all installed packages whenever a group is made: 12 ms that each rank can save
+    importlib.metadata.entry_points = functools.cache(importlib.metadata.entry_points)  # type: ignore[assignment]
+    importlib.metadata.entry_points(group="torch.distributed.backends")
+    gc.collect()
+    gc.freeze()  # what is there now is shared by all ranks: keep the collector from touching, and so copying, it
+    gc.disable()
+
+
+def _receive_descriptors(stream: socket.socket, count: int) -> list[int]:
+    """Take the descriptors that come with one byte of the stream."""
+    received = array.array("i")
+    _, ancillary, _, _ = stream.recvmsg(1, socket.CMSG_SPACE(count * received.itemsize))
+    for _, _, data in ancillary:
+        received.frombytes(data)
+    if len(received) != count:
+        raise EOFError("the notebook is gone")
+    return list(received)
+
+
+def _fork(rank_channel: int, output: int, not_for_ranks: list[int]) -> int:
+    process = os.fork()
+    if process == 0:
+        _live_as_rank(rank_channel, output, not_for_ranks, os.getppid())
+    os.close(rank_channel)
+    os.close(output)
+    return process
+
+
+def _live_as_rank(rank_channel: int, output: int, not_for_ranks: list[int], template: int) -> NoReturn:
+    try:
+        os.setsid()  # a group of its own: what the rank starts ends with it
+        if sys.platform == "linux":
+            ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
+        if os.getppid() != template:
+            os._exit(1)
+        for descriptor in not_for_ranks:
+            os.close(descriptor)
+        gc.enable()
+        rank.forget_inherited_state()
+        rank.serve(Channel(socket.socket(fileno=rank_channel)), output)
+    finally:
+        os._exit(1)
+
+
+def _stop(children: dict[int, int], endings: dict[int, int], numbers: tuple[int, ...]) -> None:
+    """Kill these ranks with all that they started, and note how each ended."""
+    doomed = [number for number in numbers if number in children]
+    for number in doomed:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(children[number], signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(children[number], signal.SIGKILL)  # it may not yet have a group of its own
+    for number in doomed:
+        _, status = os.waitpid(children.pop(number), 0)
+        endings[number] = os.waitstatus_to_exitcode(status)

@@ -1,0 +1,251 @@
+"""Follow one call on all ranks until each has returned, one failed, the time is up, or the learner stops it."""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import linecache
+import re
+import selectors
+import signal
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from types import FrameType, TracebackType
+from typing import Any
+
+from ddp_lessons.run.failures import Account, Died
+from ddp_lessons.run.messages import Buffer, Frame, Joined, Position, Raised, Returned, Task, Where
+from ddp_lessons.run.nursery import Process
+from ddp_lessons.run.output import Transcript
+from ddp_lessons.run.screen import Screen
+from ddp_lessons.run.travel import unpack_value
+
+_TICK_SECONDS = 0.05
+_SECONDS_FOR_OTHER_FAILURES = 0.1  # after the first: several ranks often fail over the same thing
+_SECONDS_TO_ANSWER = 0.25
+_SECONDS_TO_START = 120.0
+_CRASH_LINE = re.compile(r'^  File "(.*)", line (\d+) in (.*)$', re.M)
+
+
+class Ending(enum.Enum):
+    RETURNED = "every rank returned"
+    FAILED = "a rank raised or died"
+    STUCK = "the time is up"
+    INTERRUPTED = "the learner stopped it"
+
+
+class HeldInterrupts:
+    """Note an interrupt instead of being torn out of the middle of something; raise it in the end, if nobody did."""
+
+    def __init__(self) -> None:
+        self.noted = False
+        self._before: Any = None
+
+    def __enter__(self) -> HeldInterrupts:
+        if threading.current_thread() is threading.main_thread():
+            self._before = signal.signal(signal.SIGINT, self._note)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, path: TracebackType | None
+    ) -> None:
+        if self._before is not None:
+            signal.signal(signal.SIGINT, self._before)
+        if self.noted and error is None:
+            raise KeyboardInterrupt
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        self.noted = True
+
+
+@dataclass
+class Rank:
+    """A process as the launcher sees it."""
+
+    process: Process
+    crash_file: str
+    transcript: Transcript
+    has_joined: bool = False
+    died: Died | None = None
+
+
+@dataclass
+class Watch:
+    """What is known of one call."""
+
+    ranks: Sequence[Rank]
+    timeout_seconds: float | None
+    task: tuple[Task, Sequence[Buffer]] | None = None
+    returned: dict[int, Any] = field(default_factory=dict)
+    ended: dict[int, Raised | Died] = field(default_factory=dict)
+    positions: dict[int, Position] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._begin = time.monotonic()
+        self._selector = selectors.DefaultSelector()
+        self._open: set[int] = set()
+        self._gone: list[int] = []
+        self._leaving = False
+        for number, rank in enumerate(self.ranks):
+            if rank.died:
+                self.ended[number] = rank.died
+                continue
+            self._open.add(number)
+            self._selector.register(rank.process.channel, selectors.EVENT_READ, number)
+            self._selector.register(rank.process.output, selectors.EVENT_READ, number)
+
+    def until_the_end(self, screen: Screen, interrupts: HeldInterrupts) -> Ending:
+        ending = None
+        while ending is None:
+            self._look(_TICK_SECONDS)
+            self._begin_when_all_have_joined()
+            while self._gone:
+                self._note_death(self._gone.pop())
+            screen.show([rank.transcript for rank in self.ranks], self._doing())
+            ending = self._ending(interrupts)
+        if ending is not Ending.RETURNED:
+            self._ask_where()
+        return ending
+
+    def until_all_left(self, patience_seconds: float) -> None:
+        """Between calls: wait until each process has closed its channel."""
+        self._leaving = True
+        end = time.monotonic() + patience_seconds
+        while self._open and time.monotonic() < end:
+            self._look(_TICK_SECONDS)
+
+    def drain(self, patience_seconds: float = 0.5) -> None:
+        """Read what the ranks printed before they were stopped."""
+        self._leaving = True
+        end = time.monotonic() + patience_seconds
+        while self._look(0) and time.monotonic() < end:
+            pass
+
+    def account(self) -> Account:
+        return Account(len(self.ranks), self.ended, self.positions, frozenset(self.returned), self.timeout_seconds)
+
+    def close(self) -> None:
+        self._selector.close()
+
+    def _begin_when_all_have_joined(self) -> None:
+        """Not before: else one that fails at once would keep the others from joining, and they complain of that."""
+        if self.task is not None and all(rank.has_joined for rank in self.ranks):
+            for rank in self.ranks:
+                with contextlib.suppress(OSError):  # it died; its channel will say so
+                    rank.process.channel.send(*self.task)
+            self.task = None
+            self._begin = time.monotonic()
+
+    def _ending(self, interrupts: HeldInterrupts) -> Ending | None:
+        now = time.monotonic()
+        if len(self.returned) == len(self.ranks):
+            return Ending.RETURNED
+        if self.ended and now > min(how.moment for how in self.ended.values()) + _SECONDS_FOR_OTHER_FAILURES:
+            return Ending.FAILED
+        if interrupts.noted:
+            return Ending.INTERRUPTED
+        if self.task is not None:
+            return Ending.STUCK if now > self._begin + _SECONDS_TO_START else None
+        if self.timeout_seconds is not None and now > self._begin + self.timeout_seconds:
+            return Ending.STUCK
+        return None
+
+    def _look(self, seconds: float) -> bool:
+        """Take in what the ranks say. False: they said nothing in that time."""
+        ready = self._selector.select(seconds)
+        for key, _ in ready:
+            rank = self.ranks[key.data]
+            if key.fileobj is rank.process.output:
+                self._read(rank)
+            elif key.data in self._open:
+                self._hear(key.data, rank)
+        return bool(ready)
+
+    def _read(self, rank: Rank) -> None:
+        if data := rank.process.output.read(65536):
+            rank.transcript.feed(data)
+        else:
+            self._selector.unregister(rank.process.output)
+
+    def _hear(self, number: int, rank: Rank) -> None:
+        try:
+            whole = rank.process.channel.receive_some()
+        except EOFError:
+            self._open.discard(number)
+            self._selector.unregister(rank.process.channel)
+            if not self._leaving and number not in self.ended and number not in self.returned:
+                self._gone.append(number)
+            return
+        if whole is None:
+            return
+        message, buffers = whole
+        if isinstance(message, Returned):
+            self._note_value(number, message, buffers)
+        elif isinstance(message, Raised):
+            self.ended[number] = message
+        elif isinstance(message, Position):
+            self.positions[number] = message
+        elif isinstance(message, Joined):
+            rank.has_joined = True
+
+    def _note_value(self, number: int, message: Returned, buffers: list[bytearray]) -> None:
+        try:
+            self.returned[number] = unpack_value(message.value, buffers)
+        except Exception as error:
+            words = f"returned something that the notebook cannot read ({type(error).__name__}: {error})"
+            self.ended[number] = Raised("CannotTravel", words, (), f"rank {number} {words}\n", time.monotonic())
+
+    def _note_death(self, number: int) -> None:
+        rank, moment = self.ranks[number], time.monotonic()
+        (exit_code,) = rank.process.nursery.stop([rank.process])
+        while self._look(0) and time.monotonic() < moment + _SECONDS_TO_ANSWER:
+            pass  # its last words
+        frames = _frames_of_crash(rank.crash_file)
+        rank.died = self.ended[number] = Died(exit_code, frames, rank.transcript.lines()[-3:], moment)
+
+    def _ask_where(self) -> None:
+        """Ask the ranks that are still at it for their line; shake those that cannot answer."""
+        silent = [number for number in self._open if number not in self.returned and number not in self.ended]
+        for number in silent:
+            with contextlib.suppress(OSError):
+                self.ranks[number].process.channel.send(Where())
+        end = time.monotonic() + _SECONDS_TO_ANSWER
+        while time.monotonic() < end and any(n not in self.positions and n in self._open for n in silent):
+            self._look(0.01)
+        silent = [number for number in silent if number not in self.positions and number in self._open]
+        if not silent or not hasattr(signal, "SIGUSR1"):
+            return
+        for number in silent:  # busy in compiled code that holds Python's lock: only a signal gets through
+            with contextlib.suppress(OSError):
+                self.ranks[number].process.nursery.signal(self.ranks[number].process, signal.SIGUSR1)
+        time.sleep(_SECONDS_TO_ANSWER)
+        for number in silent:
+            self.positions.setdefault(number, Position(_frames_of_crash(self.ranks[number].crash_file)))
+
+    def _doing(self) -> str:
+        if self.task is not None:
+            return "the ranks are starting"
+        running = [number for number in range(len(self.ranks)) if number not in self.returned]
+        return f"{len(running)} of {len(self.ranks)} ranks are running"
+
+
+def _frames_of_crash(file: str) -> tuple[Frame, ...]:
+    """What Python's faulthandler wrote, outermost frame first."""
+    try:
+        with open(file, encoding="ascii", errors="backslashreplace") as written:
+            text = written.read()
+    except OSError:
+        return ()
+    last = text.rpartition("(most recent call first):\n")[2]
+    frames = [_frame(_unescaped(file), int(line), function) for file, line, function in _CRASH_LINE.findall(last)]
+    return tuple(reversed(frames))
+
+
+def _frame(file: str, line: int, function: str) -> Frame:
+    return Frame(file, line, function, linecache.getline(file, line).strip())
+
+
+def _unescaped(name: str) -> str:
+    return name.encode("ascii", "backslashreplace").decode("unicode_escape") if "\\" in name else name

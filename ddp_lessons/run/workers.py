@@ -1,0 +1,208 @@
+"""The engine under `launch`: start ranks, run functions on them, end them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import socket
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, TypeVar
+
+from ddp_lessons.run import calls
+from ddp_lessons.run.failures import where_each_is, worker_failed, workers_stuck
+from ddp_lessons.run.folders import session_folder
+from ddp_lessons.run.messages import Buffer, Leave, Start, Task
+from ddp_lessons.run.nursery import start_method as checked_start_method
+from ddp_lessons.run.output import Transcript
+from ddp_lessons.run.pool import pool
+from ddp_lessons.run.results import NO_VALUE, Results
+from ddp_lessons.run.screen import screen_for_here
+from ddp_lessons.run.travel import pack_call
+from ddp_lessons.run.watch import Ending, HeldInterrupts, Rank, Watch
+
+T = TypeVar("T")
+_SECONDS_TO_LEAVE = 1.0
+
+
+class Interrupted(KeyboardInterrupt):
+    """The learner stopped the ranks; the message says where each one was."""
+
+    def _render_traceback_(self) -> list[str]:
+        return [f"KeyboardInterrupt: {self}"]
+
+
+class Workers:
+    """Ranks that stay: as many `run` as you like on the same processes, in one process group.
+
+        with Workers(4) as workers:
+            first = workers.run(function, argument)
+
+    After a failure all of its ranks are stopped; open new Workers then.
+    """
+
+    def __init__(
+        self,
+        world_size: int = 2,
+        *,
+        timeout_seconds: float | None = 60.0,
+        backend: str | None = None,
+        join: bool = True,
+        start_method: str | None = None,
+        quiet: bool = False,
+    ) -> None:
+        with calls.refused_plainly():
+            calls.check_not_inside_a_rank()
+            self.world_size = calls.checked_world_size(world_size)
+            self._timeout_seconds = calls.checked_timeout(timeout_seconds)
+            self._backend = calls.checked_backend(backend, self.world_size) if join else None
+            self._start_method = checked_start_method(start_method)
+        self._quiet = quiet
+        self._why_closed = ""
+        self._ranks: list[Rank] = []
+        with HeldInterrupts():
+            self._start()
+
+    def run(self, function: Callable[..., T], *args: object) -> Results[T]:
+        """Run `function(rank, world_size, *args)` on every rank and return their answers by rank.
+
+        Raises:
+            WorkerFailed: a rank raised or died; the message names it and shows its line.
+            WorkersStuck: not every rank returned in time; the message shows where each is.
+        """
+        __tracebackhide__ = True
+        begin = time.monotonic()
+        with calls.refused_plainly():
+            calls.check_function(function, self.world_size, args)
+            if self._why_closed:
+                raise RuntimeError(f"these Workers are closed: {self._why_closed}. Open new ones")
+            packed, buffers, sources = pack_call(function, args)
+        for number, rank in enumerate(self._ranks):
+            rank.transcript = Transcript(
+                os.path.join(session_folder(), f"output-of-rank-{number}-{time.time_ns()}.txt")
+            )
+        with HeldInterrupts() as interrupts:
+            return self._follow((Task(packed, sources), buffers), interrupts, begin)
+
+    def close(self) -> None:
+        """Let the ranks go. Whatever they left running ends with them."""
+        if not self._why_closed:
+            with HeldInterrupts():
+                self._let_go()
+
+    def __enter__(self) -> Workers:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, path: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if getattr(self, "_ranks", None) and not self._why_closed:
+            self._stop("nobody used them any more")
+            self._release()
+
+    def _start(self) -> None:
+        self._folder = tempfile.mkdtemp(dir=session_folder())
+        self._port = _reserved_port()
+        processes = pool.take(self.world_size, self._start_method)
+        environment = self._environment()
+        for number, process in enumerate(processes):
+            crash_file = os.path.join(self._folder, f"crash-{number}")
+            self._ranks.append(Rank(process, crash_file, Transcript("")))
+            start = Start(
+                rank=number,
+                world_size=self.world_size,
+                environment={**environment, "RANK": str(number), "LOCAL_RANK": str(number)},
+                current_folder=os.getcwd(),
+                module_path=list(sys.path),
+                meeting_file=os.path.join(self._folder, "meeting"),
+                crash_file=crash_file,
+                backend=self._backend,
+                threads=int(environment["OMP_NUM_THREADS"].partition(",")[0]),
+            )
+            with contextlib.suppress(OSError):
+                process.channel.send(start)
+
+    def _environment(self) -> dict[str, str]:
+        """What torchrun would set, and what keeps gloo on this machine."""
+        loopback = {"linux": "lo", "darwin": "lo0"}.get(sys.platform)
+        return {
+            **({"GLOO_SOCKET_IFNAME": loopback} if loopback else {}),
+            "OMP_NUM_THREADS": str(max(1, _cores() // self.world_size)),
+            **os.environ,
+            "WORLD_SIZE": str(self.world_size),
+            "LOCAL_WORLD_SIZE": str(self.world_size),
+            "MASTER_ADDR": "127.0.0.1",
+            "MASTER_PORT": str(self._port.getsockname()[1]),
+        }
+
+    def _follow(self, task: tuple[Task, list[Buffer]], interrupts: HeldInterrupts, begin: float) -> Results[Any]:
+        __tracebackhide__ = True
+        screen = screen_for_here(self._quiet)
+        watch = Watch(self._ranks, self._timeout_seconds, task)
+        try:
+            ending = watch.until_the_end(screen, interrupts)
+            if ending is not Ending.RETURNED:
+                self._stop(ending.value)
+            watch.drain()
+        finally:
+            watch.close()
+            for rank in self._ranks:
+                rank.transcript.finish()
+            screen.finish([rank.transcript for rank in self._ranks])
+            if self._why_closed:
+                self._release()
+        values = tuple(watch.returned.get(number, NO_VALUE) for number in range(self.world_size))
+        lines = tuple(rank.transcript.lines() for rank in self._ranks)
+        results: Results[Any] = Results(values, lines, time.monotonic() - begin)
+        if ending is Ending.RETURNED:
+            return results
+        account = watch.account()
+        if ending is Ending.FAILED:
+            raise worker_failed(account, results)
+        if ending is Ending.STUCK:
+            raise workers_stuck(account, results)
+        interrupts.noted = False
+        raise Interrupted("\n".join(["the ranks were stopped by you", *where_each_is(account)]))
+
+    def _let_go(self) -> None:
+        for rank in self._ranks:
+            with contextlib.suppress(OSError):
+                rank.process.channel.send(Leave())
+        watch = Watch(self._ranks, None)
+        watch.until_all_left(_SECONDS_TO_LEAVE)
+        watch.close()
+        self._stop("they were closed")
+        self._release()
+
+    def _stop(self, why: str) -> None:
+        """End all processes that are still there."""
+        self._why_closed = why
+        alive = [rank.process for rank in self._ranks if rank.died is None]
+        if alive:
+            alive[0].nursery.stop(alive)
+
+    def _release(self) -> None:
+        for rank in self._ranks:
+            rank.process.close()
+        self._port.close()
+        shutil.rmtree(self._folder, ignore_errors=True)
+        pool.prepare(self.world_size, self._start_method)
+
+
+def _reserved_port() -> socket.socket:
+    """A free port for a function that joins by itself: bound, so that nobody else gets it, but not listened on."""
+    port = socket.socket()
+    port.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    port.bind(("127.0.0.1", 0))
+    return port
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
