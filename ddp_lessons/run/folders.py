@@ -20,6 +20,13 @@ def session_folder() -> str:
     return _folders[process]
 
 
+def current_folder() -> str:
+    try:
+        return os.getcwd()
+    except FileNotFoundError:  # somebody deleted it
+        return ""
+
+
 def _remove(folder: str, owner: int) -> None:
     if os.getpid() == owner:  # and not a child that it forked
         shutil.rmtree(folder, ignore_errors=True)

@@ -21,11 +21,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import IO, Protocol
 
-from ddp_lessons.run.folders import session_folder
+from ddp_lessons.run.folders import current_folder, session_folder
 from ddp_lessons.run.messages import Channel, Ended, Fork, Ready, Signal, Stop
 
 _READ_WHEN_IMPORTED = ("OMP_", "MKL_", "KMP_", "GOMP_", "OPENBLAS_", "TORCH_", "PYTORCH_", "PYTHON", "LD_", "DYLD_")
-_READ_BY_EACH_RANK = ("TORCH_DISTRIBUTED_DEBUG",)
+_READ_BY_EACH_RANK = ("TORCH_DISTRIBUTED_DEBUG", "OMP_NUM_THREADS")
 _open_channels: weakref.WeakSet[Channel] = weakref.WeakSet()
 
 
@@ -203,7 +203,7 @@ def start_method(asked: str | None) -> str:
 
 def _command(module: str, call: str) -> list[str]:
     """A clean interpreter that finds this package where the notebook found it, but nothing of the current folder."""
-    path = [folder for folder in sys.path if folder not in ("", os.getcwd())]
+    path = [folder for folder in sys.path if folder not in ("", current_folder())]
     package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     code = f"import sys; sys.path[:] = {[*path, package]!a}; from ddp_lessons.run import {module}; {call}"
     flags: list[str] = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]

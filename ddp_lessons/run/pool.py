@@ -21,6 +21,7 @@ class Pool:
     def forget(self) -> None:
         """Begin anew, as in a child that was forked from the notebook: what is there is not its own."""
         self._lock = threading.RLock()
+        self._is_closed = False
         self._nurseries: dict[str, Nursery] = {}
         self._waiting: dict[str, list[Process]] = {"fork": [], "spawn": []}
 
@@ -38,15 +39,18 @@ class Pool:
     def prepare(self, count: int, method: str) -> None:
         """Have so many processes wait for the next launch. Does not wait for them."""
         with self._lock, contextlib.suppress(OSError):
+            if self._is_closed:
+                return
             missing = min(count, _AHEAD_AT_MOST) - len(self._waiting[method])
             if missing > 0:
                 self._waiting[method] += self._nursery(method).bear(missing)
 
     def close(self) -> None:
         with self._lock:
+            self._is_closed = True
             for method, nursery in self._nurseries.items():
                 _end(nursery, self._waiting[method])
-            self.forget()
+            self._nurseries, self._waiting = {}, {"fork": [], "spawn": []}
 
     def _nursery(self, method: str) -> Nursery:
         nursery = self._nurseries.get(method)

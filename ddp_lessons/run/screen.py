@@ -18,6 +18,7 @@ from ddp_lessons.run.output import Transcript
 
 _LIVE_LINES = 12  # of each rank, while it runs
 _FINAL_LINES = (40, 40)  # first and last
+_LONGEST_LINE = 1_000
 _SECONDS_BETWEEN_PICTURES = 0.15
 _SECONDS_OF_SILENCE = 1.0
 _TERMINAL_CODES = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f]")
@@ -116,7 +117,7 @@ def _bundle(lines_by_rank: Sequence[Sequence[str]], clock: str) -> dict[str, str
     """The same content as HTML and as plain text."""
     plain, blocks = [], []
     for rank, lines in enumerate(lines_by_rank):
-        clean = [_TERMINAL_CODES.sub("", line) for line in lines]
+        clean = [_cut(_TERMINAL_CODES.sub("", line)) for line in lines]
         plain += [f"rank {rank} | {line}" for line in clean]
         if clean:
             blocks.append(_block(rank, clean))
@@ -124,6 +125,13 @@ def _bundle(lines_by_rank: Sequence[Sequence[str]], clock: str) -> dict[str, str
         plain.append(clock)
         blocks.append(f'<div style="opacity:.7">{html.escape(clock)}</div>')
     return {"text/plain": "\n".join(plain), "text/html": "\n".join(blocks)}
+
+
+def _cut(line: str) -> str:
+    if len(line) <= _LONGEST_LINE:
+        return line
+    half = _LONGEST_LINE // 2
+    return f"{line[:half]} [... {len(line) - 2 * half:,} characters left out] {line[-half:]}"
 
 
 def _block(rank: int, lines: Sequence[str]) -> str:

@@ -24,7 +24,8 @@ from ddp_lessons.run.travel import unpack_value
 
 _TICK_SECONDS = 0.05
 _SECONDS_FOR_OTHER_FAILURES = 0.1  # after the first: several ranks often fail over the same thing
-_SECONDS_TO_ANSWER = 0.25
+_SECONDS_TO_STAND_STILL = 0.25
+_SECONDS_TO_WRITE = 0.1
 _SECONDS_TO_START = 120.0
 _CRASH_LINE = re.compile(r'^  File "(.*)", line (\d+) in (.*)$', re.M)
 
@@ -200,27 +201,37 @@ class Watch:
     def _note_death(self, number: int) -> None:
         rank, moment = self.ranks[number], time.monotonic()
         (exit_code,) = rank.process.nursery.stop([rank.process])
-        while self._look(0) and time.monotonic() < moment + _SECONDS_TO_ANSWER:
+        while self._look(0) and time.monotonic() < moment + _SECONDS_TO_WRITE:
             pass  # its last words
         frames = _frames_of_crash(rank.crash_file)
         rank.died = self.ended[number] = Died(exit_code, frames, rank.transcript.lines()[-3:], moment)
 
     def _ask_where(self) -> None:
-        """Ask the ranks that are still at it for their line; shake those that cannot answer."""
-        silent = [number for number in self._open if number not in self.returned and number not in self.ended]
-        for number in silent:
-            with contextlib.suppress(OSError):
-                self.ranks[number].process.channel.send(Where())
-        end = time.monotonic() + _SECONDS_TO_ANSWER
-        while time.monotonic() < end and any(n not in self.positions and n in self._open for n in silent):
-            self._look(0.01)
-        silent = [number for number in silent if number not in self.positions and number in self._open]
+        """Ask the ranks that are still at it for their line, until they stand still; shake those that cannot answer."""
+        end = time.monotonic() + _SECONDS_TO_STAND_STILL
+        while (asked := self._still_at_it()) and time.monotonic() < end:
+            before, self.positions = self.positions, {}
+            for number in asked:
+                with contextlib.suppress(OSError):
+                    self.ranks[number].process.channel.send(Where())
+            while any(number not in self.positions for number in self._still_at_it()) and time.monotonic() < end:
+                self._look(0.01)
+            if before == self.positions:
+                break
+            self._look(0.03)
+        self._shake([number for number in self._still_at_it() if number not in self.positions])
+
+    def _still_at_it(self) -> list[int]:
+        return [number for number in sorted(self._open) if number not in self.returned and number not in self.ended]
+
+    def _shake(self, silent: Sequence[int]) -> None:
+        """A rank busy in compiled code that holds Python's lock hears only a signal: then it writes where it is."""
         if not silent or not hasattr(signal, "SIGUSR1"):
             return
-        for number in silent:  # busy in compiled code that holds Python's lock: only a signal gets through
+        for number in silent:
             with contextlib.suppress(OSError):
                 self.ranks[number].process.nursery.signal(self.ranks[number].process, signal.SIGUSR1)
-        time.sleep(_SECONDS_TO_ANSWER)
+        time.sleep(_SECONDS_TO_WRITE)
         for number in silent:
             self.positions.setdefault(number, Position(_frames_of_crash(self.ranks[number].crash_file)))
 

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from ddp_lessons.run import calls
 from ddp_lessons.run.failures import where_each_is, worker_failed, workers_stuck
-from ddp_lessons.run.folders import session_folder
+from ddp_lessons.run.folders import current_folder, session_folder
 from ddp_lessons.run.messages import Buffer, Leave, Start, Task
 from ddp_lessons.run.nursery import start_method as checked_start_method
 from ddp_lessons.run.output import Transcript
@@ -119,7 +119,7 @@ class Workers:
                 rank=number,
                 world_size=self.world_size,
                 environment={**environment, "RANK": str(number), "LOCAL_RANK": str(number)},
-                current_folder=os.getcwd(),
+                current_folder=current_folder(),
                 module_path=list(sys.path),
                 meeting_file=os.path.join(self._folder, "meeting"),
                 crash_file=crash_file,

@@ -1,0 +1,68 @@
+"""What every lesson promises, beyond that its cells give what is stored in it (pytest --nbval notebooks/)."""
+
+from __future__ import annotations
+
+import pathlib
+import subprocess
+import sys
+from typing import Any
+
+import nbformat
+import pytest
+
+NOTEBOOKS = sorted((pathlib.Path(__file__).parent.parent / "notebooks").glob("*.ipynb"))
+every_notebook = pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
+
+
+def cells_of(notebook: pathlib.Path, kind: str) -> list[Any]:
+    return [cell for cell in nbformat.read(notebook, as_version=4).cells if cell.cell_type == kind]
+
+
+def test_lessons_are_numbered_without_a_gap() -> None:
+    assert [int(notebook.name[:2]) for notebook in NOTEBOOKS] == list(range(len(NOTEBOOKS)))
+
+
+@every_notebook
+def test_a_lesson_says_at_once_what_it_gives_and_needs(notebook: pathlib.Path) -> None:
+    opening = cells_of(notebook, "markdown")[0].source
+    assert opening.startswith("# ")
+    assert all(word in opening for word in ("You will:", "You need:", "Time:"))
+
+
+@every_notebook
+def test_a_lesson_closes_with_what_you_have_now(notebook: pathlib.Path) -> None:
+    assert "What you have now" in cells_of(notebook, "markdown")[-1].source
+
+
+@every_notebook
+def test_cells_are_small(notebook: pathlib.Path) -> None:
+    lengths = [len(cell.source.splitlines()) for cell in cells_of(notebook, "code")]
+    assert max(lengths) <= 20
+    assert sum(length <= 10 for length in lengths) >= 0.9 * len(lengths)
+
+
+@every_notebook
+def test_every_cell_was_run_in_order_and_none_stores_an_error(notebook: pathlib.Path) -> None:
+    cells = cells_of(notebook, "code")
+    assert [cell.execution_count for cell in cells] == list(range(1, len(cells) + 1))
+    assert not [output for cell in cells for output in cell.outputs if output.output_type == "error"]
+
+
+@every_notebook
+def test_a_notebook_on_disk_is_small(notebook: pathlib.Path) -> None:
+    assert notebook.stat().st_size < 300_000
+
+
+@every_notebook
+def test_nothing_of_a_machine_is_stored(notebook: pathlib.Path) -> None:
+    text = notebook.read_text(encoding="utf-8")
+    assert not any(mark in text for mark in ("/home/", "/root/", "/tmp/", "ipykernel_", str(NOTEBOOKS[0].parent)))
+
+
+@every_notebook
+def test_a_notebook_runs_alone_from_another_folder(notebook: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    copy = tmp_path / notebook.name
+    copy.write_bytes(notebook.read_bytes())
+    command = [sys.executable, "-m", "jupyter", "execute", copy.name]
+    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr[-2000:]
