@@ -8,8 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ddp_lessons.run.failures import WorkerFailed as WorkerFailed
-    from ddp_lessons.run.failures import WorkersStuck as WorkersStuck
+    from ddp_lessons.run.failures import WorkerFailed as WorkerFailed, WorkersStuck as WorkersStuck
     from ddp_lessons.run.launch import launch as launch
     from ddp_lessons.run.results import Results as Results
     from ddp_lessons.run.workers import Workers as Workers

@@ -18,6 +18,7 @@ _NOT_LEARNERS = tuple(
     os.path.abspath(folder) + os.sep
     for folder in {_PACKAGE, sysconfig.get_path("stdlib"), *site.getsitepackages(), sysconfig.get_path("purelib")}
 )
+_CELL_FILE = re.compile(r'File "(?:[^"]*ipykernel_[^"]*|<ipython-input[^"]*)", line (\d+)')
 # what torch says on the ranks that talked to a rank when that died
 _CONSEQUENCE = re.compile(
     r"connection (was )?(closed|reset)|broken pipe|socket closed|connectfullmesh|remote process exited", re.I
@@ -63,7 +64,7 @@ class _Failure(RuntimeError):
         """The whole path to the line where this rank failed or was stopped."""
         ended = self._account.ended.get(rank)
         if isinstance(ended, Raised):
-            return ended.traceback
+            return _CELL_FILE.sub(r"cell line \1", ended.traceback)
         position = self._account.positions.get(rank)
         frames = ended.frames if ended else position.frames if position else ()
         if not frames:
@@ -72,11 +73,8 @@ class _Failure(RuntimeError):
                 if rank in self._account.returned
                 else f"nothing is known of rank {rank}\n"
             )
-        lines = [
-            f'  File "{f.file}", line {f.line}, in {f.function}\n' + (f"    {f.text}\n" if f.text else "")
-            for f in frames
-        ]
-        return f"rank {rank}, most recent call last:\n" + "".join(lines)
+        lines = [f'  File "{f.file}", line {f.line}, in {f.function}\n    {f.text}\n' for f in frames]
+        return _CELL_FILE.sub(r"cell line \1", f"rank {rank}, most recent call last:\n{''.join(lines)}")
 
     def __reduce__(self) -> tuple[type[_Failure], tuple[str, Account, Results[object], int]]:
         return type(self), (str(self), self._account, self.results, self.rank)
