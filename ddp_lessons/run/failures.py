@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ddp_lessons.run.messages import Frame, Position, Raised
+from ddp_lessons.run.output import without_terminal_codes
 from ddp_lessons.run.results import Results
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -23,6 +24,8 @@ _CELL_FILE = re.compile(r'File "(?:[^"]*ipykernel_[^"]*|<ipython-input[^"]*)", l
 _CONSEQUENCE = re.compile(
     r"connection (was )?(closed|reset)|broken pipe|socket closed|connectfullmesh|remote process exited", re.I
 )
+_NEXT_TO_LOAD = "ranks load modules from files: put it into the notebook's folder, or define it in a cell."
+_NEXT_TO_RETURN = "return what can be pickled: numbers, tensors, lists, dicts."
 _NEXT_FOR_SIGNAL = {
     "SIGKILL": "when memory runs out, the system kills a process like this: try fewer ranks or smaller data.",
     "SIGSEGV": "compiled code touched memory that is not its own: look at the call on that line.",
@@ -62,6 +65,8 @@ class _Failure(RuntimeError):
 
     def traceback(self, rank: int) -> str:
         """The whole path to the line where this rank failed or was stopped."""
+        if not 0 <= rank < self._account.world_size:
+            raise IndexError(f"there is no rank {rank} in a world of {self._account.world_size}")
         ended = self._account.ended.get(rank)
         if isinstance(ended, Raised):
             return _CELL_FILE.sub(r"cell line \1", ended.traceback)
@@ -96,13 +101,13 @@ def worker_failed(account: Account, results: Results[object]) -> WorkerFailed:
     ranks = _first_cause(account.ended)
     cause = account.ended[ranks[0]]
     frame = learners_frame(cause.frames)
-    message = [f"{name_ranks(ranks, account.world_size)} {_what_happened(cause)}"]
+    message = [f"{name_ranks(ranks, account.world_size)} {_agree(_what_happened(cause), ranks)}"]
     if frame is not None:
         message.append(f"    {name_line(frame)}")
     message += _last_words(cause, results.lines[ranks[0]])
     message += _what_the_others_did(account, ranks)
     message.append(f"  Next: {_what_next(cause, ranks[0])}")
-    return WorkerFailed("\n".join(message), account, results, ranks[0])
+    return WorkerFailed(without_terminal_codes("\n".join(message)), account, results, ranks[0])
 
 
 def workers_stuck(account: Account, results: Results[object]) -> WorkersStuck:
@@ -136,15 +141,14 @@ def name_ranks(ranks: Sequence[int], world_size: int) -> str:
 
 
 def name_line(frame: Frame) -> str:
-    return f"{_place(frame)}:   {frame.text.strip()}".rstrip(": ")
+    return f"{_place(frame)}:   {_cut(frame.text.strip(), 200)}".rstrip(": ")
 
 
 def learners_frame(frames: Sequence[Frame]) -> Frame | None:
     """The deepest line that the learner wrote."""
-    own = [
-        frame for frame in frames if not frame.file.startswith(_NOT_LEARNERS) and not frame.file.startswith("<frozen")
-    ]
-    return own[-1] if own else None
+    own = [frame for frame in frames if not frame.file.startswith((*_NOT_LEARNERS, "<frozen"))]
+    written = [frame for frame in own if not frame.file.startswith("<") or _is_cell(frame.file)]  # not made by exec
+    return written[-1] if written else own[-1] if own else None
 
 
 def _place(frame: Frame) -> str:
@@ -154,7 +158,7 @@ def _place(frame: Frame) -> str:
 
 
 def _is_cell(file: str) -> bool:
-    return file.startswith("<") or "ipykernel_" in file
+    return file.startswith(("<ipython-input", "<stdin>")) or "ipykernel_" in file
 
 
 def _first_cause(ended: Mapping[int, Raised | Died]) -> list[int]:
@@ -177,16 +181,16 @@ def _what_happened(how: Raised | Died) -> str:
             return how.message
         if how.kind == "SystemExit":
             return f"called sys.exit({how.message})"
-        return f"raised {how.kind}" + (f": {how.message}" if how.message else "")
+        return f"raised {how.kind}" + (f": {_cut(how.message, 1_500)}" if how.message else "")
     if how.exit_code is None:
         return "ended, nobody saw how"
     if how.exit_code < 0:
-        return f"was killed by {signal.Signals(-how.exit_code).name}"
-    return f"ended its process with exit code {how.exit_code}, before it returned"
+        return f"{{was}} killed by {_signal_name(-how.exit_code)}"
+    return f"ended {{its}} with exit code {how.exit_code}, before {{it}} returned"
 
 
 def _last_words(how: Raised | Died, lines: Sequence[str]) -> list[str]:
-    said = how.last_words if isinstance(how, Died) else lines[-1:]
+    said = [_cut(line, 500) for line in (how.last_words if isinstance(how, Died) else lines[-1:])]
     return [f"  It last said: {said[0]}", *(f"                {line}" for line in said[1:])] if said else []
 
 
@@ -198,20 +202,24 @@ def _what_the_others_did(account: Account, failed: Sequence[int]) -> list[str]:
         if rank in account.returned:
             doing.setdefault("had returned", []).append(rank)
         elif rank in account.ended:
-            doing.setdefault(_what_else_happened(account.ended[rank], failed), []).append(rank)
+            what = _what_else_happened(account.ended[rank], account.ended[failed[0]], failed[0])
+            doing.setdefault(what, []).append(rank)
         elif rank in account.positions:
             doing.setdefault(f"{_doing(account.positions[rank], past=True)} and {{have}} been stopped", []).append(rank)
     return [f"  {_subject(ranks)} {_agree(what, ranks)}." for what, ranks in doing.items()]
 
 
-def _what_else_happened(how: Raised | Died, failed: Sequence[int]) -> str:
+def _what_else_happened(how: Raised | Died, cause: Raised | Died, failed: int) -> str:
     if _is_consequence(how):
-        return f"lost the connection to rank {failed[0]}"
+        return f"lost the connection to rank {failed}"
+    same_place = how.frames and learners_frame(how.frames) == learners_frame(cause.frames)
+    if isinstance(how, Raised) and isinstance(cause, Raised) and how.kind == cause.kind and same_place:
+        return f"raised {how.kind} there, too"
     return _what_happened(how).partition("\n")[0]
 
 
 def _is_consequence(how: Raised | Died) -> bool:
-    return isinstance(how, Raised) and bool(_CONSEQUENCE.search(how.message))
+    return isinstance(how, Raised) and bool(_CONSEQUENCE.search(how.traceback))
 
 
 def _subject(ranks: Sequence[int]) -> str:
@@ -220,7 +228,14 @@ def _subject(ranks: Sequence[int]) -> str:
 
 def _agree(what: str, ranks: Sequence[int]) -> str:
     one = len(ranks) == 1
-    return what.replace("{have}", "has" if one else "have").replace("{was}", "was" if one else "were")
+    for blank, alone, several in (
+        ("{have}", "has", "have"),
+        ("{was}", "was", "were"),
+        ("{its}", "its process", "their processes"),
+        ("{it}", "it", "they"),
+    ):
+        what = what.replace(blank, alone if one else several)
+    return what
 
 
 def _listed(ranks: Sequence[int]) -> str:
@@ -246,11 +261,30 @@ def _call_below(frame: Frame, frames: Sequence[Frame]) -> str:
     return calls[0] if calls else ""
 
 
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def _cut(text: str, longest: int) -> str:
+    """Long texts without their middle; the whole is in the traceback."""
+    lines = text.split("\n")
+    if len(lines) > 20:
+        text = "\n".join([*lines[:10], f"[... {len(lines) - 20:,} lines left out]", *lines[-10:]])
+    if len(text) <= longest:
+        return text
+    return f"{text[: longest // 2]} [... {len(text) - longest:,} characters left out] {text[-(longest // 2) :]}"
+
+
 def _what_next(how: Raised | Died, rank: int) -> str:
     if isinstance(how, Died) and how.exit_code is not None and how.exit_code < 0:
-        return _NEXT_FOR_SIGNAL.get(signal.Signals(-how.exit_code).name, "find out who sent that signal.")
+        return _NEXT_FOR_SIGNAL.get(_signal_name(-how.exit_code), "find out who sent that signal.")
     if isinstance(how, Died):
         return "let the function return instead; a rank's process is ended for it."
+    if how.kind == "CannotTravel":
+        return _NEXT_TO_RETURN if how.message.startswith("returned") else _NEXT_TO_LOAD
     if how.kind == "EOFError" and "reading a line" in how.message:
         return "a rank has no keyboard; pass what it needs as an argument of launch."
     return f"repair that line; the whole path is in error.traceback({rank})."

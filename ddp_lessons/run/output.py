@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import codecs
 import os
+import re
 import shutil
 from collections import deque
 from typing import BinaryIO
 
+_TERMINAL_CODES = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f]")
 LINES_KEPT = 2_000  # from the beginning, and again from the end
 BYTES_KEPT = 1_000_000  # likewise
 LONGEST_LINE = 20_000
@@ -122,6 +124,11 @@ class Transcript:
             self._file.write(data)
         except OSError:
             self._file_is_whole = False
+
+
+def without_terminal_codes(text: str) -> str:
+    """Colours and cursor movements are for terminals; a page shows them as rubbish."""
+    return _TERMINAL_CODES.sub("", text)
 
 
 def _as_seen(line: str) -> str:

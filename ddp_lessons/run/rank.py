@@ -94,7 +94,7 @@ def _become(start: Start) -> None:
     with contextlib.suppress(OSError):  # deleted meanwhile; the notebook itself is no better off
         os.chdir(start.current_folder)
     crash_file = open(start.crash_file, "wb")  # noqa: SIM115  written when nothing can be opened any more
-    faulthandler.enable(crash_file, all_threads=False)
+    faulthandler.enable(crash_file)
     if hasattr(signal, "SIGUSR1"):
         faulthandler.register(signal.SIGUSR1, crash_file, all_threads=False)
 
@@ -135,16 +135,16 @@ def _succeed_or_tell(channel: Channel, step: Callable[[], None]) -> None:
 
 
 def _raised(error: BaseException, moment: float) -> Raised:
-    told = traceback.TracebackException.from_exception(error)
+    kind = type(error).__name__
+    try:
+        message = str(error).strip()
+        told = traceback.TracebackException.from_exception(error)
+    except BaseException as worse:  # the exception cannot even be told; what it is and where it came from can
+        message = f"(its message cannot be made: {type(worse).__name__})"
+        told = traceback.TracebackException(RuntimeError, RuntimeError(f"{kind} {message}"), error.__traceback__)
     _forget_our_frames(told)
-    message = str(error) if isinstance(error, CannotTravel) else _last_words(told)
     frames = tuple(Frame(f.filename, f.lineno or 0, f.name, f.line or "") for f in told.stack)
-    return Raised(type(error).__qualname__, message, frames, "".join(told.format()), moment)
-
-
-def _last_words(told: traceback.TracebackException) -> str:
-    """The message of the exception as a traceback ends with it, without its type."""
-    return "".join(told.format_exception_only()).partition(": ")[2].strip()
+    return Raised(kind, message, frames, "".join(told.format()), moment)
 
 
 def _forget_our_frames(told: traceback.TracebackException) -> None:

@@ -7,21 +7,19 @@ notebook holds only what is the same from run to run.
 from __future__ import annotations
 
 import html
-import re
 import sys
 import time
 from collections.abc import Sequence
 from typing import Any, Protocol
 
 from ddp_lessons.run.colors import rank_color
-from ddp_lessons.run.output import Transcript
+from ddp_lessons.run.output import Transcript, without_terminal_codes
 
 _LIVE_LINES = 12  # of each rank, while it runs
 _FINAL_LINES = (40, 40)  # first and last
 _LONGEST_LINE = 1_000
 _SECONDS_BETWEEN_PICTURES = 0.15
 _SECONDS_OF_SILENCE = 1.0
-_TERMINAL_CODES = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f]")
 
 
 class Screen(Protocol):
@@ -117,7 +115,7 @@ def _bundle(lines_by_rank: Sequence[Sequence[str]], clock: str) -> dict[str, str
     """The same content as HTML and as plain text."""
     plain, blocks = [], []
     for rank, lines in enumerate(lines_by_rank):
-        clean = [_cut(_TERMINAL_CODES.sub("", line)) for line in lines]
+        clean = [_cut(without_terminal_codes(line)) for line in lines]
         plain += [f"rank {rank} | {line}" for line in clean]
         if clean:
             blocks.append(_block(rank, clean))

@@ -26,7 +26,7 @@ from typing import NoReturn
 from ddp_lessons.run import rank
 from ddp_lessons.run.messages import Channel, Ended, Fork, Ready, Signal, Stop
 
-_DIE_WITH_PARENT = 1  # prctl's PR_SET_PDEATHSIG
+_DIE_WITH_PARENT, _ADOPT_ORPHANS = 1, 36  # prctl's PR_SET_PDEATHSIG and PR_SET_CHILD_SUBREAPER
 
 
 def serve(channel_number: int, notebook: int, folder: str) -> NoReturn:
@@ -34,6 +34,8 @@ def serve(channel_number: int, notebook: int, folder: str) -> NoReturn:
     rank.leave_when_orphaned(notebook)
     _import_ahead()
     rank.stay_when_orphaned()
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_ADOPT_ORPHANS, 1)
     stream = socket.socket(fileno=channel_number)
     channel = Channel(stream)
     children: dict[int, int] = {}  # number -> process id, as long as it was not reaped
@@ -115,5 +117,9 @@ def _stop(children: dict[int, int], endings: dict[int, int], numbers: tuple[int,
         with contextlib.suppress(ProcessLookupError):
             os.kill(children[number], signal.SIGKILL)  # it may not yet have a group of its own
     for number in doomed:
-        _, status = os.waitpid(children.pop(number), 0)
+        group = children.pop(number)
+        _, status = os.waitpid(group, 0)
         endings[number] = os.waitstatus_to_exitcode(status)
+        with contextlib.suppress(ChildProcessError):
+            while True:  # what the rank had started is ours since the rank is gone
+                os.waitpid(-group, 0)

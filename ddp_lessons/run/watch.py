@@ -249,8 +249,13 @@ def _frames_of_crash(file: str) -> tuple[Frame, ...]:
             text = written.read()
     except OSError:
         return ()
-    last = text.rpartition("(most recent call first):\n")[2]
-    frames = [_frame(_unescaped(file), int(line), function) for file, line, function in _CRASH_LINE.findall(last)]
+    headed = re.split(r"^(.*) \(most recent call first\):\n", text, flags=re.M)[1:]
+    stacks = list(zip(headed[::2], headed[1::2], strict=True))
+    # the thread that crashed; if that was one of gloo's, the main thread, which comes last
+    stack = next(
+        (stack for head, stack in stacks if head.startswith("Current thread")), stacks[-1][1] if stacks else ""
+    )
+    frames = [_frame(_unescaped(file), int(line), function) for file, line, function in _CRASH_LINE.findall(stack)]
     return tuple(reversed(frames))
 
 
