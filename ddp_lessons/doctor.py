@@ -37,7 +37,7 @@ TORCHVISION_FOR = {
     "2.14": "0.29",
     "2.15": "0.29",
 }
-USE_THE_PAIR = "import torch, torchvision; torchvision.ops.nms(torch.ones(1, 4), torch.ones(1), 0.5)"
+_USE_THE_PAIR = "import torch, torchvision; torchvision.ops.nms(torch.ones(1, 4), torch.ones(1), 0.5)"
 
 # Measured on Linux, as proportional set sizes: a kernel and its template have torch imported (0.65 GB together); a rank
 # is forked from the template and shares nearly all of that.
@@ -51,6 +51,8 @@ SLOW_LAUNCH_SECONDS = 5.0
 TEMPORARY_MEGABYTES = 200
 
 MNIST_FILES = [f"{part}-{kind}-ubyte" for part in ("train", "t10k") for kind in ("images-idx3", "labels-idx1")]
+
+_SHOW_IT = "If this line does not tell you why, show it to your instructor."
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,7 @@ def check_pair() -> Finding:
     needed = TORCHVISION_FOR.get(_two_numbers(release))
     if needed is not None and needed != _two_numbers(vision_release):
         return Finding("PROBLEM", f"torch {torch} needs torchvision {needed}, but {torchvision} is installed", remedy)
-    trial = _run_python(USE_THE_PAIR)
+    trial = subprocess.run([sys.executable, "-c", _USE_THE_PAIR], capture_output=True, text=True, timeout=300)
     if trial.returncode == 0:
         return Finding("ok", f"torch {torch} and torchvision {torchvision} belong together")
     if place != vision_place:
@@ -103,9 +105,7 @@ def check_launch_time() -> Finding:
     launch(_sum_of_ranks, RANKS, backend="gloo", quiet=True)  # the first one waits for torch's import
     seconds = launch(_sum_of_ranks, RANKS, backend="gloo", quiet=True).seconds
     if seconds > SLOW_LAUNCH_SECONDS:
-        return Finding(
-            "note", f"{seconds:.1f} s for {RANKS} ranks", "That is slow: is this machine busy with something else?"
-        )
+        return Finding("note", f"{seconds:.1f} s for {RANKS} ranks", "Slow: is this machine busy with something else?")
     return Finding("ok", f"{seconds:.2f} s for {RANKS} ranks, from the second one on")
 
 
@@ -174,9 +174,7 @@ def check_gpu() -> Finding:
         nccl = torch.distributed.is_nccl_available()
         return Finding("ok", f"{names}, {'with' if nccl else 'without'} NCCL")
     if shutil.which("nvidia-smi"):
-        found = (
-            f"an NVIDIA driver is here, but torch {torch.__version__} cannot use it: too old, or a torch without CUDA"
-        )
+        found = f"an NVIDIA driver is here, but too old for torch {torch.__version__}, or that is without CUDA"
         return Finding("note", found, "The lessons run on the CPU. For the GPU, follow the selector on pytorch.org.")
     return Finding("ok", "none, and none is needed: the lessons run on the CPU with gloo")
 
@@ -214,7 +212,6 @@ CHECKS: Mapping[str, Callable[[], Finding]] = {
     "temporary folder": check_temporary_folder,
     "notebooks": check_notebooks,
 }
-_SHOW_IT = "If this line does not tell you why, show it to your instructor."
 
 
 def report(checks: Mapping[str, Callable[[], Finding]], as_json: bool = False) -> int:
@@ -235,8 +232,7 @@ def _make(check: Callable[[], Finding]) -> Finding:
     try:
         return check()
     except ModuleNotFoundError as error:
-        install = f"Type: {_python()} -m pip install -r {_requirements()}"
-        return Finding("PROBLEM", f"{error.name} is not installed", install)
+        return Finding("PROBLEM", f"{error.name} is not installed", f"Type: {_install()}")
     except Exception as error:  # one broken thing must not hide the others
         first_line = next(iter(str(error).splitlines()), "")
         return Finding("PROBLEM", f"{type(error).__name__}: {first_line}", _SHOW_IT)
@@ -264,9 +260,10 @@ def _how_to_take_both_from_one_place(torch: str | None, torchvision: str | None)
     if kind:
         both = f"--torch-backend {kind} --reinstall-package torch --reinstall-package torchvision"
         first, then = f"{_python()} -m pip install uv", f"{_python()} -m uv pip install {both} -r {_requirements()}"
+    elif torch and torchvision:
+        first, then = f"{_python()} -m pip uninstall --yes torch torchvision", _install()
     else:
-        first = f"{_python()} -m pip uninstall --yes torch torchvision"
-        then = f"{_python()} -m pip install -r {_requirements()}"
+        return f"Type: {_install()}"
     return f"Take both from one place, type: {first}\nand then: {then}"
 
 
@@ -279,10 +276,6 @@ def _version(package: str) -> str | None:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
         return None
-
-
-def _run_python(code: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
 
 
 def _can_write(folder: Path | str) -> bool:
@@ -304,6 +297,10 @@ def _free_memory() -> int:
     if containers_limit.is_file() and (limit := containers_limit.read_text().strip()) != "max":
         free = min(free, int(limit))
     return int(free)
+
+
+def _install() -> str:
+    return f"{_python()} -m pip install -r {_requirements()}"
 
 
 def _python() -> str:

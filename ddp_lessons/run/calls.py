@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import linecache
+import numbers
 import operator
+import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from types import FrameType
+
+from ddp_lessons.run.failures import name_line
+from ddp_lessons.run.messages import Frame
 
 LARGEST_WORLD = 64
+_OUR_FOLDER = os.path.dirname(os.path.abspath(__file__))
 
 
 @contextlib.contextmanager
@@ -17,9 +25,19 @@ def refused_plainly() -> Iterator[None]:
     try:
         yield
     except (TypeError, ValueError, RuntimeError) as refusal:
-        sentence = f"{type(refusal).__name__}: {refusal}"
+        sentence = f"{type(refusal).__name__}: {refusal}\n    {name_line(_calling_line())}"
         refusal._render_traceback_ = lambda: [sentence]  # type: ignore[union-attr]
         raise
+
+
+def _calling_line() -> Frame:
+    """The innermost line that is not of this package: the learner's."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith((_OUR_FOLDER, contextlib.__file__)):
+        frame = frame.f_back
+    assert frame is not None
+    file, line = frame.f_code.co_filename, frame.f_lineno
+    return Frame(file, line, frame.f_code.co_name, linecache.getline(file, line).strip())
 
 
 def checked_world_size(world_size: object) -> int:
@@ -29,8 +47,9 @@ def checked_world_size(world_size: object) -> int:
         size = operator.index(world_size)  # type: ignore[arg-type]
     except TypeError:
         hint = f"; write {int(world_size)}" if isinstance(world_size, str) and world_size.isdecimal() else ""
+        given = getattr(world_size, "__name__", repr(world_size))
         raise TypeError(
-            f"world_size is the number of ranks, a whole number, not {world_size!r} ({type(world_size).__name__}){hint}"
+            f"world_size is the number of ranks, a whole number, not {given} ({type(world_size).__name__}){hint}"
         ) from None
     if size < 1:
         raise ValueError(f"world_size is {size}, but a world has at least 1 rank")
@@ -45,11 +64,12 @@ def checked_world_size(world_size: object) -> int:
 def checked_timeout(timeout_seconds: object) -> float | None:
     if timeout_seconds is None:
         return None
-    if isinstance(timeout_seconds, bool) or not isinstance(timeout_seconds, (int, float)):
+    if isinstance(timeout_seconds, bool) or not isinstance(timeout_seconds, numbers.Real):
         raise TypeError(f"timeout_seconds is a number of seconds, or None for no limit, not {timeout_seconds!r}")
-    if not timeout_seconds > 0:
+    seconds = float(timeout_seconds)
+    if not seconds > 0:
         raise ValueError(f"timeout_seconds is {timeout_seconds}, but must be more than 0 (None: no limit)")
-    return float(timeout_seconds)
+    return seconds
 
 
 def check_function(function: object, world_size: int, args: Sequence[object]) -> None:

@@ -25,7 +25,7 @@ _CONSEQUENCE = re.compile(
     r"connection (was )?(closed|reset)|broken pipe|socket closed|connectfullmesh|remote process exited", re.I
 )
 _NEXT_TO_LOAD = "ranks load modules from files: put it into the notebook's folder, or define it in a cell."
-_NEXT_TO_RETURN = "return what can be pickled: numbers, tensors, lists, dicts."
+_NEXT_TO_RETURN = "return plain data instead: numbers, tensors, lists, dicts, a state_dict()."
 _NEXT_FOR_SIGNAL = {
     "SIGKILL": "when memory runs out, the system kills a process like this: try fewer ranks or smaller data.",
     "SIGSEGV": "compiled code touched memory that is not its own: look at the call on that line.",
@@ -285,6 +285,8 @@ def _what_next(how: Raised | Died, rank: int) -> str:
         return "let the function return instead; a rank's process is ended for it."
     if how.kind == "CannotTravel":
         return _NEXT_TO_RETURN if how.message.startswith("returned") else _NEXT_TO_LOAD
+    if "default process group twice" in how.message:
+        return "launch has joined the group already; a function that joins by itself wants launch(..., join=False)."
     if how.kind == "EOFError" and "reading a line" in how.message:
         return "a rank has no keyboard; pass what it needs as an argument of launch."
     return f"repair that line; the whole path is in error.traceback({rank})."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -64,5 +65,6 @@ def launch(
 
 
 if not is_inside_a_rank():
-    # torch takes a second or more to import: do it while the learner still reads
-    pool.prepare(AHEAD_AT_FIRST, default_start_method(None))
+    with contextlib.suppress(ValueError):  # a start method that is set wrongly is said when something is launched
+        # torch takes a second or more to import: do it while the learner still reads
+        pool.prepare(AHEAD_AT_FIRST, default_start_method(None))

@@ -31,9 +31,8 @@ class Start:
 
 @dataclass(frozen=True)
 class Task:
-    """To a rank: a pickled function with its arguments. Its tensors follow as buffers."""
+    """To a rank: a function with its arguments. The pickle and the memory of its tensors follow as buffers."""
 
-    function: bytes
     sources: dict[str, str]  # the text of the cells, by the file name that Python gave them
 
 
@@ -69,9 +68,9 @@ class Joined:
 
 @dataclass(frozen=True)
 class Returned:
-    """From a rank: the pickled answer. Its tensors follow as buffers."""
+    """From a rank: the answer. The pickle and the memory of its tensors follow as buffers."""
 
-    value: bytes
+    kind: str  # the name of its type
 
 
 @dataclass(frozen=True)
@@ -119,6 +118,7 @@ class Ended:
     exit_codes: tuple[int, ...]
 
 
+MARK = "DDP_LESSONS_PROCESS"  # the variable by which what a rank has started is recognised
 Message = Start | Task | Where | Leave | Joined | Position | Returned | Raised | Ready | Fork | Stop | Signal | Ended
 Buffer = bytes | bytearray | memoryview
 _COUNT = struct.Struct("<I")
@@ -142,9 +142,9 @@ class Channel:
         lengths = [_LENGTH.pack(memoryview(part).nbytes) for part in parts]
         header = _COUNT.pack(len(parts)) + b"".join(lengths)
         with self._sending:
-            self.socket.sendall(header + bytes(parts[0]))
-            for buffer in parts[1:]:
-                self.socket.sendall(buffer)
+            self.socket.sendall(header)
+            for part in parts:
+                self.socket.sendall(part)
 
     def receive(self) -> tuple[Message, list[bytearray]]:
         """Wait for the next message. EOFError when the other side is gone."""

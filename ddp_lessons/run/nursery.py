@@ -40,15 +40,16 @@ class Process:
 
     def is_there(self) -> bool:
         """Whether it still waits for its start. One that died while it waited has closed its channel."""
-        self.channel.socket.setblocking(False)
         try:
+            self.channel.socket.setblocking(False)
             return len(self.channel.socket.recv(1, socket.MSG_PEEK)) > 0
         except BlockingIOError:
             return True
         except OSError:
             return False
         finally:
-            self.channel.socket.setblocking(True)
+            with contextlib.suppress(OSError):
+                self.channel.socket.setblocking(True)
 
     def close(self) -> None:
         self.channel.close()
@@ -198,7 +199,10 @@ def start_method(asked: str | None) -> str:
         raise ValueError(f'start_method must be "fork", "spawn" or None, not {asked!r}')
     if asked == "fork" and sys.platform != "linux":
         raise ValueError('start_method="fork" needs Linux; leave it out, and processes are started ahead of need')
-    return asked or os.environ.get("DDP_LESSONS_START_METHOD") or ("fork" if sys.platform == "linux" else "spawn")
+    set_outside = os.environ.get("DDP_LESSONS_START_METHOD")
+    if set_outside not in (None, "", "fork", "spawn"):
+        raise ValueError(f'the variable DDP_LESSONS_START_METHOD must be "fork" or "spawn", not {set_outside!r}')
+    return asked or set_outside or ("fork" if sys.platform == "linux" else "spawn")
 
 
 def _command(module: str, call: str) -> list[str]:

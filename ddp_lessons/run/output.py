@@ -12,10 +12,14 @@ import shutil
 from collections import deque
 from typing import BinaryIO
 
-_TERMINAL_CODES = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f]")
+_TERMINAL_CODES = re.compile(
+    r"\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)"  # titles and links
+    r"|\x1b\[[0-9;?]*[ -/]*[@-~]"  # colours and movements
+    r"|[\x00-\x08\x0b-\x1f\x7f-\x9f]"
+)
 LINES_KEPT = 2_000  # from the beginning, and again from the end
 BYTES_KEPT = 1_000_000  # likewise
-LONGEST_LINE = 20_000
+LONGEST_LINE = 1_000_000
 DISK_LEFT_ALONE = 1_000_000_000
 
 
@@ -35,8 +39,11 @@ class Transcript:
         self._file_name = whole_output_file
         self._file: BinaryIO | None = None
         self._file_is_whole = True
+        self._is_finished = False
 
     def feed(self, data: bytes) -> None:
+        if self._is_finished:
+            return  # a thread that the function left behind
         self.bytes_seen += len(data)
         if self._file is None:
             self._raw += data
@@ -47,13 +54,15 @@ class Transcript:
             self._add(line)
         self._unfinished = _as_seen(unfinished) + "\r" * unfinished.endswith("\r")
         while len(self._unfinished) > LONGEST_LINE:
-            self._add(self._unfinished[:LONGEST_LINE])
+            self._keep(self._unfinished[:LONGEST_LINE])
             self._unfinished = self._unfinished[LONGEST_LINE:]
         if self._file is None and (self._left_out() or len(self._raw) > 2 * BYTES_KEPT):
             self._begin_file()
 
     def finish(self) -> None:
-        """No more will come now: a last line counts also if it was not ended."""
+        """No more will be taken: a last line counts also if it was not ended."""
+        self._is_finished = True
+        self._unfinished += self._decoder.decode(b"", final=True)
         if self._unfinished:
             self._add(self._unfinished)
             self._unfinished = ""
@@ -96,6 +105,12 @@ class Transcript:
 
     def _add(self, line: str) -> None:
         line = _as_seen(line)
+        while len(line) > LONGEST_LINE:
+            self._keep(line[:LONGEST_LINE])
+            line = line[LONGEST_LINE:]
+        self._keep(line)
+
+    def _keep(self, line: str) -> None:
         self.lines_seen += 1
         if not self._tail and len(self._head) < LINES_KEPT and self._head_bytes < BYTES_KEPT:
             self._head.append(line)

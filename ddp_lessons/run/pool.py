@@ -41,9 +41,10 @@ class Pool:
         with self._lock, contextlib.suppress(OSError):
             if self._is_closed:
                 return
+            nursery = self._nursery(method)
             missing = min(count, _AHEAD_AT_MOST) - len(self._waiting[method])
             if missing > 0:
-                self._waiting[method] += self._nursery(method).bear(missing)
+                self._waiting[method] += nursery.bear(missing)
 
     def close(self) -> None:
         with self._lock:

@@ -24,7 +24,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from ddp_lessons.run.messages import Channel, Frame, Joined, Leave, Position, Raised, Returned, Start, Task, Where
-from ddp_lessons.run.travel import CannotTravel, pack_value, unpack_call
+from ddp_lessons.run.travel import CannotTravel, from_notebook, pack_value, unpack_call
 
 _OUR_FOLDER = os.path.dirname(os.path.abspath(__file__))
 # longer than any launch waits, so that the launcher speaks before gloo does
@@ -61,6 +61,7 @@ def _print_to(output: int) -> None:
     sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115  all three stay open
     sys.stdout = open(1, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115
     sys.stderr = open(2, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115
+    sys.__stdout__, sys.__stderr__ = sys.stdout, sys.stderr  # type: ignore[misc]  a function may replace the others
 
 
 def _buffer_c_output_by_line() -> None:
@@ -113,14 +114,13 @@ def _become(start: Start) -> None:
 
 def _run(channel: Channel, start: Start, task: Task, buffers: list[bytearray]) -> None:
     try:
-        function, args = unpack_call(task.function, buffers, task.sources)
+        function, args = unpack_call(buffers, task.sources)
     except Exception as error:
         raise CannotTravel(f"could not load the function ({type(error).__name__}: {error})") from error
-    from_notebook = frozenset(vars(sys.modules["__main__"]))
+    arrived = from_notebook()
     value = function(start.rank, start.world_size, *args)
     _flush()
-    packed, value_buffers = pack_value(value, from_notebook)
-    channel.send(Returned(packed), value_buffers)
+    channel.send(Returned(type(value).__name__), pack_value(value, arrived))
 
 
 def _succeed_or_tell(channel: Channel, step: Callable[[], None]) -> None:
@@ -162,9 +162,9 @@ def _frames(frame: types.FrameType | None) -> tuple[Frame, ...]:
 
 
 def _flush() -> None:
-    for stream in (sys.stdout, sys.stderr):
+    for stream in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__):
         with contextlib.suppress(OSError, ValueError, AttributeError):  # closed or replaced by the function
-            stream.flush()
+            stream.flush()  # type: ignore[union-attr]
     if os.name == "posix":
         ctypes.CDLL(None).fflush(None)
 

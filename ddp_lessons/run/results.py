@@ -31,7 +31,7 @@ class Results(Sequence[T], Generic[T]):
     """
 
     values: tuple[T, ...]
-    lines: tuple[tuple[str, ...], ...]
+    lines: tuple[list[str], ...]
     seconds: float
     events: tuple[object, ...] = ()
 

@@ -57,7 +57,7 @@ class Terminal:
             lines, seen = transcript.latest(self._shown.get(rank, 0))
             self._shown[rank] = seen
             for line in lines:
-                print(f"{self._label(rank)} {line}")
+                print(_printable(f"{self._label(rank)} {line}"))
         sys.stdout.flush()
 
     def finish(self, transcripts: Sequence[Transcript]) -> None:
@@ -123,6 +123,12 @@ def _bundle(lines_by_rank: Sequence[Sequence[str]], clock: str) -> dict[str, str
         plain.append(clock)
         blocks.append(f'<div style="opacity:.7">{html.escape(clock)}</div>')
     return {"text/plain": "\n".join(plain), "text/html": "\n".join(blocks)}
+
+
+def _printable(text: str) -> str:
+    """Without the letters that this terminal does not have."""
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    return text.encode(encoding, errors="backslashreplace").decode(encoding)
 
 
 def _cut(line: str) -> str:

@@ -24,7 +24,7 @@ import sys
 from typing import NoReturn
 
 from ddp_lessons.run import rank
-from ddp_lessons.run.messages import Channel, Ended, Fork, Ready, Signal, Stop
+from ddp_lessons.run.messages import MARK, Channel, Ended, Fork, Ready, Signal, Stop
 
 _DIE_WITH_PARENT, _ADOPT_ORPHANS = 1, 36  # prctl's PR_SET_PDEATHSIG and PR_SET_CHILD_SUBREAPER
 
@@ -123,3 +123,25 @@ def _stop(children: dict[int, int], endings: dict[int, int], numbers: tuple[int,
         with contextlib.suppress(ChildProcessError):
             while True:  # what the rank had started is ours since the rank is gone
                 os.waitpid(-group, 0)
+    marks = {f"{MARK}={number}".encode() for number in doomed}
+    while orphans := [process for process in _adopted(children) if marks & _environment_of(process)]:
+        for process in orphans:  # they had left the rank's group
+            os.kill(process, signal.SIGKILL)
+            os.waitpid(process, 0)
+
+
+def _adopted(children: dict[int, int]) -> list[int]:
+    """Processes that became ours when the rank that had started them ended."""
+    try:
+        with open(f"/proc/self/task/{os.getpid()}/children") as listed:
+            return [int(process) for process in listed.read().split() if int(process) not in children.values()]
+    except OSError:
+        return []
+
+
+def _environment_of(process: int) -> set[bytes]:
+    try:
+        with open(f"/proc/{process}/environ", "rb") as variables:
+            return set(variables.read().split(b"\0"))
+    except OSError:
+        return set()

@@ -8,13 +8,17 @@ the results, the very class of that cell.
 
 from __future__ import annotations
 
+import builtins
+import functools
+import importlib.util
 import inspect
 import io
 import linecache
 import pickle
 import sys
-from collections.abc import Callable, Sequence
-from types import CodeType, FunctionType
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 import cloudpickle  # type: ignore[import-untyped]
@@ -26,30 +30,55 @@ class CannotTravel(TypeError):
     """Something cannot be pickled; the message says what."""
 
 
-def pack_call(function: Callable[..., Any], args: Sequence[object]) -> tuple[bytes, list[Buffer], dict[str, str]]:
-    """In the notebook: the function and its arguments as bytes, buffers, and the cells' source text."""
+def pack_call(function: Callable[..., Any], args: Sequence[object]) -> tuple[list[Buffer], dict[str, str]]:
+    """In the notebook: the function and its arguments as buffers, and the cells' source text."""
     packed = _Outbound()
     try:
-        return (*packed.pack([function, tuple(args), packed.classes]), packed.sources)
+        return packed.pack([function, tuple(args), packed.classes]), packed.sources
     except Exception as error:
         raise CannotTravel(_name_the_culprit(function, args, error)) from error
 
 
-def unpack_call(
-    packed: bytes, buffers: Sequence[Buffer], sources: dict[str, str]
-) -> tuple[Callable[..., Any], tuple[object, ...]]:
+def unpack_call(buffers: Sequence[Buffer], sources: dict[str, str]) -> tuple[Callable[..., Any], tuple[object, ...]]:
     """In a rank: the function and its arguments, with the notebook's names in `__main__`."""
     for file, text in sources.items():
         linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
-    function, args, classes = pickle.loads(packed, buffers=buffers)
+    function, args, classes = unpack_value(buffers)
     vars(sys.modules["__main__"]).update(classes)
+    _have_module(getattr(function, "__module__", None))
     if isinstance(function, FunctionType) and function.__module__ == "__main__" and "<" not in function.__qualname__:
         vars(sys.modules["__main__"])[function.__name__] = function
     return function, args
 
 
-def pack_value(value: object, from_notebook: frozenset[str]) -> tuple[bytes, list[Buffer]]:
-    """In a rank: the value as bytes and buffers, its tensors on the CPU."""
+def _have_module(name: str | None) -> None:
+    """A function that travelled by value may ask for its module, as dataclasses do: load that when somebody looks."""
+    if name is None or name in sys.modules:
+        return
+    spec = importlib.util.find_spec(name)
+    if spec is None or spec.loader is None:
+        sys.modules[name] = ModuleType(name)
+        return
+    spec.loader = importlib.util.LazyLoader(spec.loader)
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+
+
+@dataclass(frozen=True)
+class FromNotebook:
+    """In a rank: what arrived with the call, to go home as what it was."""
+
+    names: frozenset[str]
+    classes: Mapping[type, str]
+
+
+def from_notebook() -> FromNotebook:
+    """Ask between the arrival of a call and its beginning."""
+    return FromNotebook(frozenset(_rank_main()), dict(cloudpickle.cloudpickle._DYNAMIC_CLASS_TRACKER_BY_CLASS))
+
+
+def pack_value(value: object, from_notebook: FromNotebook) -> list[Buffer]:
+    """In a rank: the value as buffers, its tensors on the CPU."""
     try:
         return _Homebound(from_notebook).pack(value)
     except Exception as error:
@@ -58,8 +87,8 @@ def pack_value(value: object, from_notebook: frozenset[str]) -> tuple[bytes, lis
         ) from error
 
 
-def unpack_value(packed: bytes, buffers: Sequence[Buffer]) -> Any:
-    return pickle.loads(packed, buffers=buffers)
+def unpack_value(buffers: Sequence[Buffer]) -> Any:
+    return pickle.loads(buffers[0], buffers=buffers[1:])
 
 
 class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
@@ -73,11 +102,16 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
     def _keep(self, buffer: pickle.PickleBuffer) -> None:
         self._buffers.append(buffer.raw())
 
-    def pack(self, value: object) -> tuple[bytes, list[Buffer]]:
+    def pack(self, value: object) -> list[Buffer]:
         self.dump(value)
-        return self._stream.getvalue(), self._buffers
+        return [self._stream.getbuffer(), *self._buffers]
 
     def reducer_override(self, value: Any) -> Any:
+        if (
+            type(value) is functools._lru_cache_wrapper
+            and cloudpickle.cloudpickle._lookup_module_and_qualname(value) is None
+        ):
+            return _cached_anew, (value.__wrapped__, value.cache_parameters())
         torch = sys.modules.get("torch")
         if torch is not None and type(value) in (torch.Tensor, torch.nn.Parameter) and _is_plain(value, torch):
             return _reduce_tensor(value, torch)
@@ -94,8 +128,11 @@ class _Outbound(_Pickler):
         self._notebook: Any = vars(sys.modules["__main__"])
         # cloudpickle gives functions that share their globals a new dict; those of the notebook get the rank's __main__
         self.globals_ref[id(self._notebook)] = _RankMain(__name__="__main__")
+        self._replaced_builtins = {id(self._notebook[name]): name for name in _builtins_of_ipython(self._notebook)}
 
     def reducer_override(self, value: Any) -> Any:
+        if id(value) in self._replaced_builtins:
+            return getattr, (builtins, self._replaced_builtins[id(value)])
         if isinstance(value, CodeType):
             self._remember_source(value.co_filename)
         elif isinstance(value, type):
@@ -124,30 +161,57 @@ def _rank_main() -> dict[str, Any]:
 class _Homebound(_Pickler):
     """Rank to notebook."""
 
-    def __init__(self, from_notebook: frozenset[str]) -> None:
+    def __init__(self, from_notebook: FromNotebook) -> None:
         super().__init__()
         self._from_notebook = from_notebook
 
     def reducer_override(self, value: Any) -> Any:
-        if isinstance(value, (type, FunctionType)) and value.__module__ == "__main__":
+        if isinstance(value, type) and value in self._from_notebook.classes:
+            return _class_of_notebook, (value.__name__, self._from_notebook.classes[value])
+        if isinstance(value, FunctionType) and value.__module__ == "__main__":
             name = value.__qualname__
-            if name in self._from_notebook and _rank_main().get(name) is value:
-                return _look_up, (name,)
+            if name in self._from_notebook.names and _rank_main().get(name) is value:
+                return _function_of_notebook, (name,)
         return super().reducer_override(value)
 
 
-def _look_up(name: str) -> Any:
+def _class_of_notebook(name: str, identity: str) -> type:
+    """The very class that travelled out, also if it has no name in the notebook, or another one by now."""
+    found = cloudpickle.cloudpickle._DYNAMIC_CLASS_TRACKER_BY_ID.get(identity)
+    if found is None:
+        raise LookupError(f"the notebook has no class {name} any more")
+    return found  # type: ignore[no-any-return]
+
+
+def _function_of_notebook(name: str) -> Any:
     return getattr(sys.modules["__main__"], name)
 
 
+def _cached_anew(function: Callable[..., Any], parameters: dict[str, Any]) -> Any:
+    return functools.lru_cache(**parameters)(function)
+
+
+def _builtins_of_ipython(notebook: dict[str, Any]) -> list[str]:
+    """IPython puts its own `open`, `exit` and `quit` into the notebook; a rank shall not need IPython for them."""
+    return [name for name in ("open", "exit", "quit") if _is_of_ipython(notebook.get(name))]
+
+
+def _is_of_ipython(value: object) -> bool:
+    code = getattr(value, "__code__", None)
+    return type(value).__module__.startswith("IPython") or (code is not None and "IPython" in code.co_filename)
+
+
 def _is_plain(tensor: Any, torch: Any) -> bool:
-    return tensor.layout is torch.strided and not tensor.is_quantized and tensor.device.type != "meta"
+    is_dense = tensor.layout is torch.strided and not tensor.is_quantized and tensor.device.type != "meta"
+    return is_dense and not tensor.__dict__  # what somebody attached to it goes by torch's own way
 
 
 def _reduce_tensor(tensor: Any, torch: Any) -> Any:
     """Only the elements of the tensor itself, even if it is a view into something large."""
-    whole = tensor.detach().resolve_conj().resolve_neg().cpu().contiguous()
-    memory = pickle.PickleBuffer(whole.reshape(-1).view(torch.uint8).numpy())
+    flat = tensor.detach().resolve_conj().resolve_neg().cpu().reshape(-1)
+    if flat.stride(0) != 1:
+        flat = flat.clone(memory_format=torch.contiguous_format)
+    memory = pickle.PickleBuffer(flat.view(torch.uint8).numpy())
     is_parameter = type(tensor) is torch.nn.Parameter
     return _rebuild_tensor, (memory, tensor.dtype, tuple(tensor.shape), tensor.requires_grad, is_parameter)
 
@@ -156,7 +220,8 @@ def _rebuild_tensor(memory: Any, dtype: Any, shape: tuple[int, ...], requires_gr
     import torch
 
     if memoryview(memory).nbytes:
-        tensor = torch.frombuffer(memory, dtype=dtype).reshape(shape)
+        own_memory = torch.frombuffer(memory, dtype=torch.uint8).clone()  # so that it can grow
+        tensor = own_memory.view(dtype).reshape(shape)
     else:
         tensor = torch.empty(shape, dtype=dtype)
     if is_parameter:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import enum
 import linecache
+import os
 import re
 import selectors
 import signal
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from types import FrameType, TracebackType
 from typing import Any
@@ -22,10 +23,11 @@ from ddp_lessons.run.output import Transcript
 from ddp_lessons.run.screen import Screen
 from ddp_lessons.run.travel import unpack_value
 
+_FITS_INTO_SOCKET = 64_000
 _TICK_SECONDS = 0.05
 _SECONDS_FOR_OTHER_FAILURES = 0.1  # after the first: several ranks often fail over the same thing
 _SECONDS_TO_STAND_STILL = 0.25
-_SECONDS_TO_WRITE = 0.1
+_SECONDS_TO_ANSWER = 0.1
 _SECONDS_TO_START = 120.0
 _CRASH_LINE = re.compile(r'^  File "(.*)", line (\d+) in (.*)$', re.M)
 
@@ -133,9 +135,13 @@ class Watch:
     def _begin_when_all_have_joined(self) -> None:
         """Not before: else one that fails at once would keep the others from joining, and they complain of that."""
         if self.task is not None and all(rank.has_joined for rank in self.ranks):
+            task, buffers = self.task
+            is_large = sum(memoryview(buffer).nbytes for buffer in buffers) > _FITS_INTO_SOCKET
             for rank in self.ranks:
-                with contextlib.suppress(OSError):  # it died; its channel will say so
-                    rank.process.channel.send(*self.task)
+                if is_large:  # a rank that does not take it must not hold the notebook
+                    threading.Thread(target=_send, args=(rank, task, buffers), daemon=True).start()
+                else:
+                    _send(rank, task, buffers)
             self.task = None
             self._begin = time.monotonic()
 
@@ -193,33 +199,39 @@ class Watch:
 
     def _note_value(self, number: int, message: Returned, buffers: list[bytearray]) -> None:
         try:
-            self.returned[number] = unpack_value(message.value, buffers)
+            self.returned[number] = unpack_value(buffers)
         except Exception as error:
-            words = f"returned something that the notebook cannot read ({type(error).__name__}: {error})"
+            words = f"returned a {message.kind}, which the notebook cannot read ({type(error).__name__}: {error})"
             self.ended[number] = Raised("CannotTravel", words, (), f"rank {number} {words}\n", time.monotonic())
 
     def _note_death(self, number: int) -> None:
         rank, moment = self.ranks[number], time.monotonic()
         (exit_code,) = rank.process.nursery.stop([rank.process])
-        while self._look(0) and time.monotonic() < moment + _SECONDS_TO_WRITE:
+        while self._look(0) and time.monotonic() < moment + _SECONDS_TO_ANSWER:
             pass  # its last words
         frames = _frames_of_crash(rank.crash_file)
         rank.died = self.ended[number] = Died(exit_code, frames, rank.transcript.lines()[-3:], moment)
 
     def _ask_where(self) -> None:
-        """Ask the ranks that are still at it for their line, until they stand still; shake those that cannot answer."""
+        """Ask the ranks that are still at it for their line, until they stand still; shake those that do not answer."""
         end = time.monotonic() + _SECONDS_TO_STAND_STILL
-        while (asked := self._still_at_it()) and time.monotonic() < end:
+        while self._still_at_it():
             before, self.positions = self.positions, {}
-            for number in asked:
+            for number in self._still_at_it():
                 with contextlib.suppress(OSError):
                     self.ranks[number].process.channel.send(Where())
-            while any(number not in self.positions for number in self._still_at_it()) and time.monotonic() < end:
-                self._look(0.01)
-            if before == self.positions:
-                break
+            self._wait_for(lambda: all(number in self.positions for number in self._still_at_it()))
+            silent = [number for number in self._still_at_it() if number not in self.positions]
+            if silent:
+                self._shake(silent)
+            if silent or before == self.positions or time.monotonic() > end:
+                return
             self._look(0.03)
-        self._shake([number for number in self._still_at_it() if number not in self.positions])
+
+    def _wait_for(self, claim: Callable[[], bool]) -> None:
+        end = time.monotonic() + _SECONDS_TO_ANSWER
+        while not claim() and time.monotonic() < end:
+            self._look(0.01)
 
     def _still_at_it(self) -> list[int]:
         return [number for number in sorted(self._open) if number not in self.returned and number not in self.ended]
@@ -228,10 +240,11 @@ class Watch:
         """A rank busy in compiled code that holds Python's lock hears only a signal: then it writes where it is."""
         if not silent or not hasattr(signal, "SIGUSR1"):
             return
+        written = {number: _size(self.ranks[number].crash_file) for number in silent}
         for number in silent:
             with contextlib.suppress(OSError):
                 self.ranks[number].process.nursery.signal(self.ranks[number].process, signal.SIGUSR1)
-        time.sleep(_SECONDS_TO_WRITE)
+        self._wait_for(lambda: all(_size(self.ranks[number].crash_file) > size for number, size in written.items()))
         for number in silent:
             self.positions.setdefault(number, Position(_frames_of_crash(self.ranks[number].crash_file)))
 
@@ -240,6 +253,18 @@ class Watch:
             return "the ranks are starting"
         running = [number for number in range(len(self.ranks)) if number not in self.returned]
         return f"{len(running)} of {len(self.ranks)} ranks are running"
+
+
+def _size(file: str) -> int:
+    try:
+        return os.path.getsize(file)
+    except OSError:
+        return 0
+
+
+def _send(rank: Rank, task: Task, buffers: Sequence[Buffer]) -> None:
+    with contextlib.suppress(OSError):  # it died; its channel will say so
+        rank.process.channel.send(task, buffers)
 
 
 def _frames_of_crash(file: str) -> tuple[Frame, ...]:

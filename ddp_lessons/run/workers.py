@@ -15,8 +15,8 @@ from typing import Any, TypeVar
 
 from ddp_lessons.run import calls
 from ddp_lessons.run.failures import where_each_is, worker_failed, workers_stuck
-from ddp_lessons.run.folders import current_folder, session_folder
-from ddp_lessons.run.messages import Buffer, Leave, Start, Task
+from ddp_lessons.run.folders import current_folder, module_path, session_folder
+from ddp_lessons.run.messages import MARK, Buffer, Leave, Start, Task
 from ddp_lessons.run.nursery import start_method as checked_start_method
 from ddp_lessons.run.output import Transcript
 from ddp_lessons.run.pool import pool
@@ -59,7 +59,8 @@ class Workers:
             calls.check_not_inside_a_rank()
             self.world_size = calls.checked_world_size(world_size)
             self._timeout_seconds = calls.checked_timeout(timeout_seconds)
-            self._backend = calls.checked_backend(backend, self.world_size) if join else None
+            checked_backend = calls.checked_backend(backend, self.world_size)
+            self._backend = checked_backend if join else None
             self._start_method = checked_start_method(start_method)
         self._quiet = quiet
         self._why_closed = ""
@@ -80,13 +81,13 @@ class Workers:
             calls.check_function(function, self.world_size, args)
             if self._why_closed:
                 raise RuntimeError(f"these Workers are closed: {self._why_closed}. Open new ones")
-            packed, buffers, sources = pack_call(function, args)
+            buffers, sources = pack_call(function, args)
         for number, rank in enumerate(self._ranks):
             rank.transcript = Transcript(
                 os.path.join(session_folder(), f"output-of-rank-{number}-{time.time_ns()}.txt")
             )
         with HeldInterrupts() as interrupts:
-            return self._follow((Task(packed, sources), buffers), interrupts, begin)
+            return self._follow((Task(sources), buffers), interrupts, begin)
 
     def close(self) -> None:
         """Let the ranks go. Whatever they left running ends with them."""
@@ -111,30 +112,36 @@ class Workers:
         self._folder = tempfile.mkdtemp(dir=session_folder())
         self._port = _reserved_port()
         processes = pool.take(self.world_size, self._start_method)
-        environment = self._environment()
+        threads = _asked_threads() or max(1, _cores() // self.world_size)
+        environment = self._environment(threads)
         for number, process in enumerate(processes):
             crash_file = os.path.join(self._folder, f"crash-{number}")
             self._ranks.append(Rank(process, crash_file, Transcript("")))
             start = Start(
                 rank=number,
                 world_size=self.world_size,
-                environment={**environment, "RANK": str(number), "LOCAL_RANK": str(number)},
+                environment={
+                    **environment,
+                    "RANK": str(number),
+                    "LOCAL_RANK": str(number),
+                    MARK: str(process.number),
+                },
                 current_folder=current_folder(),
-                module_path=list(sys.path),
+                module_path=module_path(),
                 meeting_file=os.path.join(self._folder, "meeting"),
                 crash_file=crash_file,
                 backend=self._backend,
-                threads=int(environment["OMP_NUM_THREADS"].partition(",")[0]),
+                threads=threads,
             )
             with contextlib.suppress(OSError):
                 process.channel.send(start)
 
-    def _environment(self) -> dict[str, str]:
+    def _environment(self, threads: int) -> dict[str, str]:
         """What torchrun would set, and what keeps gloo on this machine."""
         loopback = {"linux": "lo", "darwin": "lo0"}.get(sys.platform)
         return {
             **({"GLOO_SOCKET_IFNAME": loopback} if loopback else {}),
-            "OMP_NUM_THREADS": str(max(1, _cores() // self.world_size)),
+            "OMP_NUM_THREADS": str(threads),
             **os.environ,
             "WORLD_SIZE": str(self.world_size),
             "LOCAL_WORLD_SIZE": str(self.world_size),
@@ -159,7 +166,7 @@ class Workers:
             if self._why_closed:
                 self._release()
         values = tuple(watch.returned.get(number, NO_VALUE) for number in range(self.world_size))
-        lines = tuple(rank.transcript.lines() for rank in self._ranks)
+        lines = tuple(list(rank.transcript.lines()) for rank in self._ranks)
         results: Results[Any] = Results(values, lines, time.monotonic() - begin)
         if ending is Ending.RETURNED:
             return results
@@ -202,6 +209,12 @@ def _reserved_port() -> socket.socket:
     port.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     port.bind(("127.0.0.1", 0))
     return port
+
+
+def _asked_threads() -> int:
+    """What the learner set, if it is a number of threads; else 0. OpenMP, too, passes over what it cannot read."""
+    first = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
+    return int(first) if first.isdecimal() else 0
 
 
 def _cores() -> int:
