@@ -17,10 +17,11 @@ ready = .venv/.ready$(TORCH:%=-torch-%)
 help:  ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' Makefile | awk -F '|' '{ printf "make %-18s %s\n", $$1, $$2 }'
 
-# The ranks' tools (torchrun and others) are found by a cell's `!` and by Jupyter's terminal, too.
+# The environment's commands (torchrun, pip) are first on PATH, for the `!` of a cell and for Jupyter's terminal. `exec`, so
+# that Ctrl-C meets only Jupyter, and not a shell that would leave it behind.
 lab: setup  ## set up, then open the first lesson in JupyterLab
 	@set -- notebooks/*.ipynb; [ -e "$$1" ] || set -- .; \
-	PATH="$$(pwd)/.venv/bin:$$PATH" $(py) -m jupyterlab "$$1" $(JUPYTER_ARGS) \
+	exec env PATH="$$(pwd)/.venv/bin:$$PATH" $(py) -m jupyterlab "$$1" $(JUPYTER_ARGS) \
 	  $${CI:+--no-browser} $$([ "$$(id -u)" != 0 ] || echo --allow-root)
 
 test: lint  ## set up, then all that must be green: lint, types, tests, lessons
@@ -81,7 +82,7 @@ endef
 
 is_new_enough = import sys; sys.exit(sys.version_info < (3, 10))
 define find_python
-for python in $(or $(PYTHON),python3 python python3.13 python3.12 python3.11 python3.10); do \
+for python in $(if $(PYTHON),"$(PYTHON)",python3 python python3.13 python3.12 python3.11 python3.10); do \
   "$$python" -c "$(is_new_enough)" 2>/dev/null && echo "$$python" && exit; \
 done; \
 echo "The lessons need Python 3.10 or newer, and $(or $(PYTHON),python3) is not. Install one from python.org," \

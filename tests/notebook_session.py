@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any
@@ -45,7 +45,10 @@ class NotebookSession:
     def begin(self, source: str) -> str:
         return str(self._client.execute(source))
 
-    def finish(self, request: str, timeout_seconds: float = 60.0) -> Cell:
+    def finish(
+        self, request: str, timeout_seconds: float = 60.0, whenever: Callable[[Cell], object] | None = None
+    ) -> Cell:
+        """Follow the cell to its end; `whenever` looks at it each time when something new was displayed."""
         cell, begin, by_id = Cell(), time.monotonic(), dict[str, int]()
         while True:
             message = self._client.get_iopub_msg(timeout=timeout_seconds)
@@ -63,6 +66,8 @@ class NotebookSession:
                     cell.displays.append(content["data"])
                 else:
                     cell.displays[by_id[name]] = content["data"]
+                if whenever:
+                    whenever(cell)
             elif kind == "execute_result":
                 cell.value = content["data"]["text/plain"]
             elif kind == "stream":

@@ -61,7 +61,7 @@ def _print_to(output: int) -> None:
     sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115  all three stay open
     sys.stdout = open(1, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115
     sys.stderr = open(2, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115
-    sys.__stdout__, sys.__stderr__ = sys.stdout, sys.stderr  # type: ignore[misc]  a function may replace the others
+    vars(sys).update(__stdout__=sys.stdout, __stderr__=sys.stderr)  # a function may replace the others
 
 
 def _buffer_c_output_by_line() -> None:
