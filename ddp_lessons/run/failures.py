@@ -111,12 +111,12 @@ def worker_failed(account: Account, results: Results[object]) -> WorkerFailed:
 
 
 def workers_stuck(account: Account, results: Results[object]) -> WorkersStuck:
-    waiting = sorted(account.positions)
+    waiting = [n for n in range(account.world_size) if n not in account.returned and n not in account.ended]
     patience = "1 second" if account.patience_seconds == 1 else f"{account.patience_seconds:g} seconds"
     message = [f"{name_ranks(waiting, account.world_size)} did not return within {patience}"]
     message += where_each_is(account)
     message.append("  Next: if the ranks were only slow, give them more time: launch(..., timeout_seconds=...).")
-    return WorkersStuck("\n".join(message), account, results, waiting[0] if waiting else 0)
+    return WorkersStuck("\n".join(message), account, results, waiting[0])
 
 
 def where_each_is(account: Account) -> list[str]:

@@ -137,14 +137,19 @@ class Channel:
     def fileno(self) -> int:
         return self.socket.fileno()
 
-    def send(self, message: Message, buffers: Sequence[Buffer] = ()) -> None:
+    def send(self, message: Message, buffers: Sequence[Buffer] = (), patience_seconds: float = -1) -> None:
+        """Say something. TimeoutError if another thread was still sending after so many seconds (-1: no limit)."""
         parts: list[Buffer] = [pickle.dumps(message, protocol=5), *buffers]
         lengths = [_LENGTH.pack(memoryview(part).nbytes) for part in parts]
         header = _COUNT.pack(len(parts)) + b"".join(lengths)
-        with self._sending:
+        if not self._sending.acquire(timeout=patience_seconds):
+            raise TimeoutError("another message is still on its way")
+        try:
             self.socket.sendall(header)
             for part in parts:
                 self.socket.sendall(part)
+        finally:
+            self._sending.release()
 
     def receive(self) -> tuple[Message, list[bytearray]]:
         """Wait for the next message. EOFError when the other side is gone."""

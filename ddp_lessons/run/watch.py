@@ -108,9 +108,12 @@ class Watch:
                 self._note_death(self._gone.pop())
             screen.show([rank.transcript for rank in self.ranks], self._doing())
             ending = self._ending(interrupts)
-        if ending is not Ending.RETURNED:
-            self._ask_where()
-        return ending
+        if ending is Ending.RETURNED:
+            return ending
+        self._ask_where()
+        while self._gone:  # died meanwhile
+            self._note_death(self._gone.pop())
+        return Ending.FAILED if len(self.returned) + len(self.ended) == len(self.ranks) else ending
 
     def until_all_left(self, patience_seconds: float) -> None:
         """Between calls: wait until each process has closed its channel."""
@@ -219,7 +222,7 @@ class Watch:
             before, self.positions = self.positions, {}
             for number in self._still_at_it():
                 with contextlib.suppress(OSError):
-                    self.ranks[number].process.channel.send(Where())
+                    self.ranks[number].process.channel.send(Where(), patience_seconds=0.01)
             self._wait_for(lambda: all(number in self.positions for number in self._still_at_it()))
             silent = [number for number in self._still_at_it() if number not in self.positions]
             if silent:
