@@ -12,6 +12,7 @@ import struct
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -131,7 +132,7 @@ class Channel:
     def __init__(self, stream: socket.socket) -> None:
         self.socket = stream
         self._sending = threading.Lock()
-        self._parts: Iterator[tuple[Message, list[bytearray]] | memoryview] = self._assemble()
+        self._parts = _assemble()
         self._wanted: memoryview | None = None
 
     def fileno(self) -> int:
@@ -180,17 +181,22 @@ class Channel:
             self._wanted = part
             return None
         self._wanted = None
-        return part
+        message, buffers = part
+        part.clear()  # they may be large: hold nothing of them while waiting for the next
+        return message, buffers
 
-    def _assemble(self) -> Iterator[tuple[Message, list[bytearray]] | memoryview]:
-        """Name, one after the other, the stretch of memory that wants to be filled; then the message."""
-        while True:
-            count = bytearray(_COUNT.size)
-            yield memoryview(count)
-            lengths = bytearray(_LENGTH.size * _COUNT.unpack(count)[0])
-            yield memoryview(lengths)
-            parts = [bytearray(length) for (length,) in _LENGTH.iter_unpack(lengths)]
-            for part in parts:
-                if part:
-                    yield memoryview(part)
-            yield pickle.loads(parts[0]), parts[1:]
+
+def _assemble() -> Iterator[list[Any] | memoryview]:
+    """Name, one after the other, the stretch of memory that wants to be filled; then the message and its buffers."""
+    while True:
+        count = bytearray(_COUNT.size)
+        yield memoryview(count)
+        lengths = bytearray(_LENGTH.size * _COUNT.unpack(count)[0])
+        yield memoryview(lengths)
+        parts = [bytearray(length) for (length,) in _LENGTH.iter_unpack(lengths)]
+        for number in range(len(parts)):
+            if parts[number]:
+                yield memoryview(parts[number])
+        whole = [pickle.loads(parts[0]), parts[1:]]
+        del parts
+        yield whole

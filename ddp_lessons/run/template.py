@@ -128,6 +128,9 @@ def _stop(children: dict[int, int], endings: dict[int, int], numbers: tuple[int,
         for process in orphans:  # they had left the rank's group
             os.kill(process, signal.SIGKILL)
             os.waitpid(process, 0)
+    for process in _adopted(children):
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(process, os.WNOHANG)  # those that ended by themselves
 
 
 def _adopted(children: dict[int, int]) -> list[int]:
