@@ -183,7 +183,7 @@ def _what_happened(how: Raised | Died) -> str:
             return f"called sys.exit({how.message})"
         return f"raised {how.kind}" + (f": {_cut(how.message, 1_500)}" if how.message else "")
     if how.exit_code is None:
-        return "ended, nobody saw how"
+        return "ended together with the process that {it} {was} forked from"
     if how.exit_code < 0:
         return f"{{was}} killed by {_signal_name(-how.exit_code)}"
     return f"ended {{its}} with exit code {how.exit_code}, before {{it}} returned"
@@ -281,6 +281,8 @@ def _cut(text: str, longest: int) -> str:
 def _what_next(how: Raised | Died, rank: int) -> str:
     if isinstance(how, Died) and how.exit_code is not None and how.exit_code < 0:
         return _NEXT_FOR_SIGNAL.get(_signal_name(-how.exit_code), "find out who sent that signal.")
+    if isinstance(how, Died) and how.exit_code is None:
+        return "launch again. If it comes back, look whether memory runs out."
     if isinstance(how, Died):
         return "let the function return instead; a rank's process is ended for it."
     if how.kind == "CannotTravel":

@@ -175,7 +175,7 @@ class Spawns:
         with theirs:
             descriptor = None if windows else theirs.fileno()
             started = subprocess.Popen(
-                _command("rank", f"rank.main({descriptor}, {os.getpid()})"),
+                _command("rank", f"rank.main({descriptor}, {os.getpid()}, {session_folder()!a})"),
                 pass_fds=[] if descriptor is None else [descriptor],
                 stdin=subprocess.PIPE if windows else subprocess.DEVNULL,
                 stdout=subprocess.PIPE,

@@ -13,6 +13,7 @@ import datetime
 import faulthandler
 import os
 import queue
+import shutil
 import signal
 import socket
 import sys
@@ -31,16 +32,17 @@ _OUR_FOLDER = os.path.dirname(os.path.abspath(__file__))
 _GROUP_PATIENCE = datetime.timedelta(days=1)
 
 
-def serve(channel: Channel, output: int) -> NoReturn:
-    """Live as one rank. `output` is the file descriptor that takes what the rank prints."""
+def serve(channel: Channel, output: int, orphaned: Callable[[], NoReturn]) -> NoReturn:
+    """Live as one rank. `output` takes what it prints; `orphaned` ends it when the notebook is gone."""
     tasks: queue.SimpleQueue[tuple[Task, list[bytearray]] | None] = queue.SimpleQueue()
     try:
         start, _ = channel.receive()
     except EOFError:
-        os._exit(0)
+        orphaned()
     assert isinstance(start, Start)
     _stay_out_of_children(channel)
-    threading.Thread(target=_listen, args=(channel, tasks, threading.main_thread().ident), daemon=True).start()
+    main_thread = threading.main_thread().ident
+    threading.Thread(target=_listen, args=(channel, tasks, main_thread, orphaned), daemon=True).start()
     _print_to(output)
     _buffer_c_output_by_line()
     _succeed_or_tell(channel, lambda: _become(start))
@@ -72,18 +74,23 @@ def _buffer_c_output_by_line() -> None:
         libc.setvbuf(ctypes.c_void_p.in_dll(libc, name), None, by_line, ctypes.c_size_t(0))
 
 
-def _listen(channel: Channel, tasks: queue.SimpleQueue[tuple[Task, list[bytearray]] | None], main: int) -> None:
+def _listen(
+    channel: Channel,
+    tasks: queue.SimpleQueue[tuple[Task, list[bytearray]] | None],
+    main_thread: int,
+    orphaned: Callable[[], NoReturn],
+) -> None:
     try:
         while True:
             message, buffers = channel.receive()
             if isinstance(message, Task):
                 tasks.put((message, buffers))
             elif isinstance(message, Where):
-                channel.send(Position(_frames(sys._current_frames().get(main))))
+                channel.send(Position(_frames(sys._current_frames().get(main_thread))))
             elif isinstance(message, Leave):
                 tasks.put(None)
     except (EOFError, OSError):
-        _end_group()
+        orphaned()
 
 
 def _become(start: Start) -> None:
@@ -181,15 +188,21 @@ def _leave() -> NoReturn:
     os._exit(0)
 
 
-def _end_group() -> NoReturn:
+def end_group() -> NoReturn:
     """The notebook is gone: end this process with all that it started."""
     if hasattr(os, "killpg") and os.getpgrp() == os.getpid():
         os.killpg(0, signal.SIGKILL)
     os._exit(1)
 
 
-def main(channel_number: int | None, notebook: int) -> NoReturn:
+def main(channel_number: int | None, notebook: int, folder: str) -> NoReturn:
     """A rank's whole life in a process that was started for it (where processes are not forked)."""
+
+    def orphaned() -> NoReturn:
+        if os.getppid() != notebook:  # its private folder; no template is there to remove it
+            shutil.rmtree(folder, ignore_errors=True)
+        end_group()
+
     leave_when_orphaned(notebook)
     if channel_number is None:  # Windows: a socket cannot be inherited, but handed over
         stream = socket.fromshare(sys.stdin.buffer.read())  # type: ignore[attr-defined,unused-ignore]
@@ -198,7 +211,7 @@ def main(channel_number: int | None, notebook: int) -> NoReturn:
     import torch.distributed  # noqa: F401  the slow part, done ahead of need
 
     stay_when_orphaned()
-    serve(Channel(stream), os.dup(1))
+    serve(Channel(stream), os.dup(1), orphaned)
 
 
 def leave_when_orphaned(notebook: int) -> None:

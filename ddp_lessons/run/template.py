@@ -103,7 +103,7 @@ def _live_as_rank(rank_channel: int, output: int, not_for_ranks: list[int], temp
             os.close(descriptor)
         gc.enable()
         rank.forget_inherited_state()
-        rank.serve(Channel(socket.socket(fileno=rank_channel)), output)
+        rank.serve(Channel(socket.socket(fileno=rank_channel)), output, rank.end_group)
     finally:
         os._exit(1)
 

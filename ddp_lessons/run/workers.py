@@ -8,6 +8,7 @@ import shutil
 import socket
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable
 from types import TracebackType
@@ -64,6 +65,7 @@ class Workers:
             self._start_method = checked_start_method(start_method)
         self._quiet = quiet
         self._why_closed = ""
+        self._one_run = threading.Lock()
         self._ranks: list[Rank] = []
         with HeldInterrupts():
             self._start()
@@ -82,12 +84,18 @@ class Workers:
             if self._why_closed:
                 raise RuntimeError(f"these Workers are closed: {self._why_closed}. Open new ones")
             buffers, sources = pack_call(function, args)
-        for number, rank in enumerate(self._ranks):
-            rank.transcript = Transcript(
-                os.path.join(session_folder(), f"output-of-rank-{number}-{time.time_ns()}.txt")
-            )
-        with HeldInterrupts() as interrupts:
-            return self._follow((Task(sources), buffers), interrupts, begin)
+            if not self._one_run.acquire(blocking=False):
+                raise RuntimeError(
+                    "these Workers run a function in another thread already; wait for that, or open others"
+                )
+        try:
+            for number, rank in enumerate(self._ranks):
+                name = f"output-of-rank-{number}-{time.time_ns()}.txt"
+                rank.transcript = Transcript(os.path.join(session_folder(), name))
+            with HeldInterrupts() as interrupts:
+                return self._follow((Task(sources), buffers), interrupts, begin)
+        finally:
+            self._one_run.release()
 
     def close(self) -> None:
         """Let the ranks go. Whatever they left running ends with them."""
