@@ -1,0 +1,6 @@
+"""How fast and how small: ours beside its peers, measured in one run.
+
+python -m benchmarks              launches, first launches, memory, each beside its target
+python -m benchmarks.room         thirty kernels of four ranks on one machine
+python -m benchmarks.endurance    500 launches in a row: what grows
+"""

@@ -1,0 +1,93 @@
+"""The first minute of a notebook: how long the imports take, and the first launch right after them or later."""
+
+import ast
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+
+from .family import Family
+from .kernel import ROOT, CellFailed, Kernel, peer_cell, time_answers
+from .measurement import Sample, Series
+
+IMPORT_TORCH = "import torch"
+IMPORT_OURS = "from ddp_lessons import launch"
+TIMEOUT_SECONDS = 90.0
+READING_SECONDS = 5.0
+
+
+@dataclass
+class Beginnings:
+    """Seconds of each beginning with one world size."""
+
+    world_size: int
+    import_torch: Series = field(default_factory=Series)
+    import_ours: Series = field(default_factory=Series)
+    whole_first_cell: Series = field(default_factory=Series)
+    at_once: Series = field(default_factory=Series)
+    after_reading: Series = field(default_factory=Series)
+    later: Series = field(default_factory=Series)
+
+
+def measure_beginnings(world_size: int, rounds: int) -> Beginnings:
+    """All beginnings in turn, `rounds` times, each in a process or kernel that is new."""
+    found = Beginnings(world_size)
+    for _ in range(rounds):
+        found.import_torch.samples.append(time_import(IMPORT_TORCH))
+        found.import_ours.samples.append(time_import(IMPORT_OURS))
+        found.whole_first_cell.samples.append(time_whole_first_cell(world_size))
+        found.at_once.samples.append(time_at_once(world_size))
+        first, *later = time_after_reading(world_size)
+        found.after_reading.samples.append(first)
+        found.later.samples.extend(later)
+    return found
+
+
+def time_import(statement: str) -> Sample:
+    """One import in a fresh process, without the start and the end of Python itself."""
+    program = f"import time; begin = time.perf_counter(); {statement}; print(time.perf_counter() - begin)"
+    family = Family()
+    command = [sys.executable, "-c", program]
+    variables = {**family.environment, "PYTHONPATH": str(ROOT)}
+    try:
+        done = subprocess.run(
+            command, env=variables, capture_output=True, text=True, timeout=TIMEOUT_SECONDS, check=True
+        )
+    except subprocess.SubprocessError as error:
+        return Sample(trouble="failed", detail=str(getattr(error, "stderr", error)))
+    finally:
+        family.kill()
+    return Sample(ast.literal_eval(done.stdout))
+
+
+def time_whole_first_cell(world_size: int) -> Sample:
+    """Both imports, the function and the launch in one cell of a kernel that has imported nothing."""
+    cell = "import time\nstarted = time.perf_counter()\n" + peer_cell("ours_first_cell")
+    cell += f"\nsaid = (tuple(answers({world_size})), time.perf_counter() - started)"
+    with Kernel() as kernel:
+        try:
+            answers, seconds = kernel.run(cell, "said", TIMEOUT_SECONDS)
+        except CellFailed as trouble:
+            return trouble.as_sample()
+    return Sample(seconds, answers).checked(world_size)
+
+
+def time_at_once(world_size: int) -> Sample:
+    """Launch in the very cell that imports ours, where torch was already there."""
+    with Kernel() as kernel:
+        kernel.run("import torch")
+        return time_answers(kernel, world_size, TIMEOUT_SECONDS, before=peer_cell("ours"))
+
+
+def time_after_reading(world_size: int) -> list[Sample]:
+    """The first launch when the learner has read for a while, and six more with pauses between."""
+    with Kernel() as kernel:
+        kernel.run(peer_cell("ours"))
+        time.sleep(READING_SECONDS)
+        return [time_and_settle(kernel, world_size) for _ in range(7)]
+
+
+def time_and_settle(kernel: Kernel, world_size: int) -> Sample:
+    sample = time_answers(kernel, world_size, TIMEOUT_SECONDS)
+    kernel.family.settle()
+    return sample

@@ -1,0 +1,73 @@
+"""What a measurement leaves behind: numbers, or the one word why there are none."""
+
+from dataclasses import dataclass, field
+from statistics import median
+
+HANG = "hang"
+NOT_INSTALLED = "not installed"
+DIGITS = {"s": ".3f", "x": ".3f", "MB": ".1f", "GiB": ".1f", "": ".0f"}
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One call: its seconds and what the ranks answered, or what went wrong instead."""
+
+    seconds: float = 0.0
+    answers: tuple[float, ...] = ()
+    trouble: str = ""
+    detail: str = ""
+
+    def checked(self, world_size: int) -> "Sample":
+        """The same sample, in trouble when a rank does not hold 0 + 1 + ... + (world_size - 1)."""
+        right = (world_size * (world_size - 1) / 2,) * world_size
+        if self.trouble or self.answers == right:
+            return self
+        return Sample(trouble="wrong answer", detail=f"{self.answers} instead of {right}")
+
+
+@dataclass
+class Series:
+    """All calls of one tool with one world size."""
+
+    samples: list[Sample] = field(default_factory=list)
+
+    @property
+    def troubles(self) -> list[str]:
+        return [sample.trouble for sample in self.samples if sample.trouble]
+
+    @property
+    def trouble(self) -> str:
+        """One word for what went wrong, and how often if other calls were right."""
+        if not self.troubles:
+            return ""
+        return f"{len(self.troubles)} x {self.troubles[0]}" if self.seconds else self.troubles[0]
+
+    @property
+    def detail(self) -> str:
+        return next((sample.detail for sample in self.samples if sample.detail), "")
+
+    @property
+    def seconds(self) -> list[float]:
+        return [sample.seconds for sample in self.samples if not sample.trouble]
+
+    @property
+    def median(self) -> float | None:
+        """The middle of all calls that were right."""
+        return median(self.seconds) if self.seconds else None
+
+
+@dataclass(frozen=True)
+class Target:
+    """A promise beside what was measured; `met` is None where something needed was not measured."""
+
+    promise: str
+    measured: str
+    limit: str
+    met: bool | None
+
+
+def at_most(promise: str, measured: float | None, limit: float | None, unit: str = "s") -> Target:
+    """Hold one number against its limit."""
+    if measured is None or limit is None:
+        return Target(promise, "not measured", "" if limit is None else f"{limit:{DIGITS[unit]}} {unit}", None)
+    return Target(promise, f"{measured:{DIGITS[unit]}} {unit}", f"{limit:{DIGITS[unit]}} {unit}", measured <= limit)

@@ -1,0 +1,67 @@
+"""The promises of the project, each held against what this run measured."""
+
+from collections.abc import Mapping, Sequence
+from statistics import quantiles
+
+from .beginnings import Beginnings
+from .launches import Launches
+from .measurement import Series, Target, at_most
+from .memory import IdleRanks
+from .tools import FLOOR, MP_SPAWN, OURS, Tool
+
+Contestants = Mapping[Tool, Launches]
+
+
+def best_peer(launches: Contestants) -> float | None:
+    """The quickest of the others in this run."""
+    medians = [found.later.median for tool, found in launches.items() if tool.role == "peer"]
+    return min((seconds for seconds in medians if seconds is not None), default=None)
+
+
+def references(launches: Contestants) -> list[float | None]:
+    """What every tool is compared with: the floor, the best peer, and mp.spawn."""
+    return [launches[FLOOR].later.median, best_peer(launches), launches[MP_SPAWN].later.median]
+
+
+def ratio(seconds: float | None, reference: float | None) -> float | None:
+    return None if seconds is None or reference is None else seconds / reference
+
+
+def launch_promises(launches: Contestants, world_size: int) -> list[Target]:
+    floor, best, spawn = (ratio(launches[OURS].later.median, reference) for reference in references(launches))
+    later = f"launch of {world_size}, second and later"
+    return [
+        at_most(f"{later} / the floor", floor, 2, "x"),
+        at_most(f"{later} / the best peer", best, 1 / 2, "x"),
+        at_most(f"{later} / mp.spawn", spawn, 1 / 50, "x"),
+    ]
+
+
+def noise(series: Series) -> float | None:
+    """How far above the middle one of them lies in a quarter of the cases: no promise can be held closer than that."""
+    return None if series.median is None else quantiles(series.seconds, n=4)[-1] / series.median
+
+
+def beginning_promises(found: Beginnings) -> list[Target]:
+    torch, first = found.import_torch.median, found.at_once.median
+    reading, later = found.after_reading.median, found.later
+    return [
+        at_most("from ddp_lessons import launch", found.import_ours.median, 0.3),
+        at_most("first launch right after it: import torch + 0.3 s", first, None if torch is None else torch + 0.3),
+        at_most("first launch after 5 s of reading / a later one", ratio(reading, later.median), noise(later), "x"),
+    ]
+
+
+def memory_promises(ours: IdleRanks) -> list[Target]:
+    return [at_most("each further idle rank", ours.per_further_rank, 15, "MB")]
+
+
+def all_promises(
+    launches: Mapping[int, Contestants], beginnings: Beginnings, idle: Sequence[IdleRanks], world_size: int
+) -> list[Target]:
+    """All of them; `idle` begins with ours."""
+    return [
+        *launch_promises(launches[world_size], world_size),
+        *beginning_promises(beginnings),
+        *memory_promises(idle[0]),
+    ]

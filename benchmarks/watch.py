@@ -1,0 +1,40 @@
+"""An eye on the whole machine's memory, which ends what it watches before the machine dies."""
+
+import threading
+from dataclasses import dataclass, field
+
+from .family import GIGABYTE, Family, available_memory
+
+LEAST_AVAILABLE = GIGABYTE
+
+
+@dataclass
+class MemoryWatch:
+    """Inside the `with`, the worst moment is remembered; below 1 GiB the watched families are killed."""
+
+    before: int = field(default_factory=available_memory)
+    least: int = field(default_factory=available_memory)
+    families: list[Family] = field(default_factory=list)
+    ran_out: bool = False
+    stop: threading.Event = field(default_factory=threading.Event)
+
+    def __enter__(self) -> "MemoryWatch":
+        threading.Thread(target=self.look, daemon=True).start()
+        return self
+
+    def __exit__(self, *reason: object) -> None:
+        self.stop.set()
+
+    def look(self) -> None:
+        while not self.stop.wait(0.05):
+            available = available_memory()
+            self.least = min(self.least, available)
+            if available < LEAST_AVAILABLE:
+                self.ran_out = True
+                for family in self.families:
+                    family.kill()
+
+    @property
+    def peak(self) -> int:
+        """Bytes that were in use at the worst moment and not before."""
+        return self.before - self.least

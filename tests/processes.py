@@ -1,0 +1,161 @@
+"""What the tests look at from outside: which processes live, and a Python process in the notebook's place."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+
+import psutil
+
+PROJECT = Path(__file__).parent.parent
+_MARK = "DDP_LESSONS_TEST_MARK"
+_PROCESS = re.compile(r"\bprocess (\d+)")
+SAY_WHICH = "print('process', os.getpid())"  # a rank that says so is found by `processes_named_in`
+
+
+def processes_named_in(text: str) -> list[int]:
+    return [int(number) for number in _PROCESS.findall(text)]
+
+
+def alive(process_ids: Sequence[int]) -> list[int]:
+    """Those that are still there, also as zombies, unless the system's own first process is to bury them."""
+    return [process_id for process_id in process_ids if _is_alive(process_id)]
+
+
+def _is_alive(process_id: int) -> bool:
+    try:
+        process = psutil.Process(process_id)
+        return process.status() != psutil.STATUS_ZOMBIE or process.ppid() != 1
+    except psutil.NoSuchProcess:
+        return False
+
+
+def family(process_id: int) -> list[psutil.Process]:
+    """All that this process started, and what that started."""
+    return list(psutil.Process(process_id).children(recursive=True))
+
+
+def template_of(process_id: int) -> psutil.Process:
+    return next(child for child in family(process_id) if "template.serve" in " ".join(child.cmdline()))
+
+
+def happens_within(seconds: float, claim: Callable[[], object]) -> bool:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if claim():
+            return True
+        time.sleep(0.02)
+    return bool(claim())
+
+
+class Doorbell:
+    """Ranks ring it where a test wants to act: `open(bell, "w").write("!")`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = os.fspath(folder / "bell")
+        os.mkfifo(self.path)
+        self._end = os.open(self.path, os.O_RDWR)
+
+    def wait_for(self, rings: int, seconds: float = 30) -> None:
+        heard = 0
+        while heard < rings:
+            assert select.select([self._end], [], [], seconds)[0], f"{heard} of {rings} ranks came so far"
+            heard += len(os.read(self._end, rings - heard))
+
+    def close(self) -> None:
+        os.close(self._end)
+
+
+class Program:
+    """A Python process in the notebook's place. All that it starts is found by a mark, whosever child it becomes."""
+
+    def __init__(
+        self,
+        source: str,
+        *,
+        environment: Mapping[str, str | None] | None = None,
+        prefix: Sequence[str] = (),
+        folder: Path | None = None,
+        options: Sequence[str] = (),
+    ) -> None:
+        self._mark = f"{_MARK}={uuid.uuid4().hex}"
+        name, _, value = self._mark.partition("=")
+        wanted = {**os.environ, "PYTHONPATH": os.fspath(PROJECT), name: value, **(environment or {})}
+        self._process = subprocess.Popen(
+            [*prefix, sys.executable, *options, "-c", "import os\n" + source],
+            env={name: value for name, value in wanted.items() if value is not None},
+            cwd=folder,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        self.said = ""
+
+    @property
+    def process_id(self) -> int:
+        return self._process.pid
+
+    def wait_until_said(self, word: str, times: int = 1, seconds: float = 60) -> None:
+        assert self._process.stdout is not None
+        end = time.monotonic() + seconds
+        while self.said.count(word) < times:
+            ready, _, _ = select.select([self._process.stdout], [], [], max(0, end - time.monotonic()))
+            data = os.read(self._process.stdout.fileno(), 65536) if ready else b""
+            assert data, f"it said {word!r} {self.said.count(word)} of {times} times, and in all: {self.said}"
+            self.said += data.decode(errors="replace")
+
+    def finish(self, seconds: float = 60) -> str:
+        """What it said until it ended, with its exit status on a last line if that is not 0."""
+        try:
+            rest, _ = self._process.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            stacks = "\n".join(" ".join(process.cmdline()[:1]) + f" {process.status()}" for process in self.marked())
+            raise AssertionError(f"it did not end; it said: {self.said}\nstill there: {stacks}") from None
+        self.said += rest.decode(errors="replace")
+        if self._process.returncode:
+            self.said += f"exit status {self._process.returncode}\n"
+        return self.said
+
+    def kill(self) -> None:
+        """As the system does when memory runs out."""
+        self._process.kill()
+        self._process.wait()
+
+    def interrupt(self) -> None:
+        """As Ctrl-C in a terminal: the whole group of processes is told."""
+        os.killpg(self._process.pid, signal.SIGINT)
+
+    def marked(self) -> list[psutil.Process]:
+        """What is alive of it, and of all that it started."""
+        found = []
+        for process in psutil.process_iter():
+            try:
+                with open(f"/proc/{process.pid}/environ", "rb") as environment:
+                    marks = self._mark.encode() in environment.read()
+                if marks and process.status() != psutil.STATUS_ZOMBIE:
+                    found.append(process)
+            except (OSError, psutil.Error):
+                continue
+        return found
+
+    def __enter__(self) -> Program:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, path: TracebackType | None
+    ) -> None:
+        for process in self.marked():
+            with contextlib.suppress(psutil.Error):
+                process.kill()
+        self._process.communicate()

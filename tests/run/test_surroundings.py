@@ -1,0 +1,397 @@
+"""Machines that are not as one expects, and notebooks that did a lot before: a launch is right, or says why not."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import pytest
+import torch
+import torch.distributed as dist
+from notebook_session import NotebookSession
+from processes import PROJECT, Program, happens_within
+
+from ddp_lessons import WorkerFailed, launch
+from ddp_lessons.run.pool import pool
+
+DEFINE = """
+import os, sys, time
+from ddp_lessons import launch, Workers
+def add_up(rank, size):
+    import torch, torch.distributed as dist
+    if not dist.is_initialized():
+        dist.init_process_group("gloo")
+    print("ü 漢 😀")
+    total = torch.ones(1) * rank
+    dist.all_reduce(total)
+    return total.item()
+"""
+ADD_UP = DEFINE + "print(list(launch(add_up, 3)), flush=True)\n"
+JOIN_BY_ITSELF = DEFINE + "print(list(launch(add_up, 3, join=False)), flush=True)\n"
+RIGHT = ["[3.0, 3.0, 3.0]", "rank 0 | ü 漢 😀", "rank 1 | ü 漢 😀", "rank 2 | ü 漢 😀"]
+
+
+def said_by(
+    source: str,
+    *,
+    prefix: Sequence[str] = (),
+    environment: Mapping[str, str | None] | None = None,
+    folder: Path | None = None,
+    options: Sequence[str] = (),
+) -> str:
+    """All that a program says in these surroundings; nothing of it may be left afterwards."""
+    with Program(source, prefix=prefix, environment=environment, folder=folder, options=options) as program:
+        said = program.finish()
+        assert happens_within(2, lambda: not program.marked())
+    return said
+
+
+def shell(before: str) -> list[str]:
+    """Begin the program in a shell that did something before."""
+    return ["sh", "-c", f'{before} && exec "$@"', "sh"]
+
+
+def namespaces(kinds: str, before: str) -> list[str]:
+    """The same in namespaces of its own, so that it may take away the network or change what is mounted."""
+    if os.geteuid() != 0 or subprocess.run(["unshare", *kinds.split(), "true"], check=False).returncode != 0:
+        pytest.skip("only root can take a network, a host name or a mount away from a program, and only with unshare")
+    return ["unshare", *kinds.split(), *shell(before)]
+
+
+def as_nobody() -> list[str]:
+    command = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+    if os.geteuid() != 0 or not shutil.which("setpriv"):
+        pytest.skip("only root can become another user, and only with setpriv")
+    if subprocess.run([*command, sys.executable, "-c", "import torch"], check=False).returncode != 0:
+        pytest.skip("this Python cannot be read by another user")
+    return command
+
+
+# --- network --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("source", [ADD_UP, JOIN_BY_ITSELF], ids=["joined", "joins by itself"])
+def test_without_a_network_and_with_a_host_name_that_nobody_knows(source: str) -> None:
+    alone = namespaces("-n -u", "hostname nobody.knows.invalid && ip link set lo up")
+    assert sorted(said_by(source, prefix=alone).splitlines()) == RIGHT
+
+
+def test_spawned_ranks_need_no_network_either() -> None:
+    alone = namespaces("-n -u", "hostname nobody.knows.invalid && ip link set lo up")
+    said = said_by(ADD_UP, prefix=alone, environment={"DDP_LESSONS_START_METHOD": "spawn"})
+    assert sorted(said.splitlines()) == RIGHT
+
+
+def test_without_even_loopback_the_error_says_so() -> None:
+    said = said_by(ADD_UP, prefix=namespaces("-n", "true"))
+    message = said[said.index("WorkerFailed: ") :]
+    assert "loopback" in message
+    assert "Next: " in message
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", ""])
+def test_the_usual_port_may_be_taken(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def add_up(rank: int, world_size: int) -> float:
+        dist.init_process_group("gloo")
+        total = torch.ones(1) * rank
+        dist.all_reduce(total)
+        return total.item()
+
+    monkeypatch.setenv("MASTER_PORT", "29500")
+    with socket.socket() as taken:
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        taken.bind((address, 29500))
+        taken.listen()
+        assert list(launch(add_up, 3, join=False, quiet=True)) == [3.0, 3.0, 3.0]
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [
+        dict.fromkeys(("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "ALL_PROXY"), "http://10.255.255.1:9"),
+        {"RANK": "7", "WORLD_SIZE": "99", "MASTER_ADDR": "nobody.knows.invalid", "LOCAL_RANK": "x", "GROUP_RANK": "3"},
+        {"TORCH_DISTRIBUTED_DEBUG": "DETAIL"},
+        {"CUDA_VISIBLE_DEVICES": "", "NCCL_SOCKET_IFNAME": "eth7", "GLOO_DEVICE_TRANSPORT": "TCP"},
+        {"A": "with\nlines and = and ü 漢", "B": "x" * 100_000, "": ""},
+    ],
+    ids=["proxies", "another launcher's", "debug", "interfaces", "odd"],
+)
+def test_what_the_environment_says_does_no_harm(variables: Mapping[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def add_up(rank: int, world_size: int) -> float:
+        total = torch.ones(1) * rank
+        dist.all_reduce(total)
+        return total.item()
+
+    def join_and_add_up(rank: int, world_size: int) -> float:
+        dist.init_process_group("gloo")
+        return add_up(rank, world_size)
+
+    for name, value in variables.items():
+        if name:
+            monkeypatch.setenv(name, value)
+    assert list(launch(add_up, 3, quiet=True)) == [3.0, 3.0, 3.0]
+    assert list(launch(join_and_add_up, 3, join=False, quiet=True)) == [3.0, 3.0, 3.0]
+
+
+def test_an_interface_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nothing(rank: int, world_size: int) -> None:
+        pass
+
+    monkeypatch.setenv("GLOO_SOCKET_IFNAME", "eth77")
+    with pytest.raises(WorkerFailed, match="eth77"):
+        launch(nothing, 2, quiet=True)
+
+
+@pytest.mark.parametrize("threads", ["", "many", "2,1", " 2"])
+def test_a_number_of_threads_that_is_none_does_no_harm(threads: str) -> None:
+    source = ADD_UP.replace("from ddp", f"os.environ['OMP_NUM_THREADS'] = {threads!r}\nfrom ddp", 1)
+    assert RIGHT[0] in said_by(source).splitlines()
+
+
+# --- folders and files ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["with spaces", "lé çon 漢 😀", "'quoted\" $HOME %s \\n", "long" * 40])
+def test_the_temporary_folder_may_have_any_name(name: str, tmp_path: Path) -> None:
+    folder = tmp_path / name
+    folder.mkdir()
+    environment = {"TMPDIR": os.fspath(folder)}
+    said = said_by(ADD_UP + "launch(add_up, 2, join=False)", environment=environment, folder=folder)
+    assert RIGHT[0] in said.splitlines()
+    assert list(folder.iterdir()) == []
+
+
+@pytest.mark.parametrize("start_method", ["fork", "spawn"])
+def test_the_project_s_folder_may_have_any_name_in_any_locale(start_method: str, tmp_path: Path) -> None:
+    folder = tmp_path / "lé çon 漢"
+    shutil.copytree(PROJECT / "ddp_lessons", folder / "ddp_lessons", ignore=shutil.ignore_patterns("__pycache__"))
+    environment = {"PYTHONPATH": os.fspath(folder), "TMPDIR": os.fspath(folder), **PLAIN}
+    source = f"import ddp_lessons; assert 'on ' in ddp_lessons.__file__\n{ADD_UP}"
+    said = said_by(source, environment={**environment, "DDP_LESSONS_START_METHOD": start_method}, folder=folder)
+    assert RIGHT[0] in said.splitlines()
+    assert said.count("rank 1 | ") == 1
+
+
+PLAIN = {"LC_ALL": "C", "LANG": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONIOENCODING": None}
+
+
+@pytest.mark.parametrize("home", ["/proc/1/nowhere", None], ids=["cannot be written", "unset"])
+def test_there_may_be_no_home(home: str | None) -> None:
+    assert sorted(said_by(ADD_UP, environment={"HOME": home, "XDG_CACHE_HOME": None}).splitlines()) == RIGHT
+
+
+def test_shared_memory_may_be_tiny() -> None:
+    source = ADD_UP + (
+        "def large(rank, size):\n    import torch; return torch.ones(5_000_000)\n"
+        "print([len(tensor) for tensor in launch(large, 2)])"
+    )
+    said = said_by(source, prefix=namespaces("-m", "mount -t tmpfs -o size=1M none /dev/shm"))
+    assert said.splitlines()[-1] == "[5000000, 5000000]"
+
+
+def test_a_full_temporary_folder_is_survived_or_named(tmp_path: Path) -> None:
+    fill = f"mount -t tmpfs -o size=64k none '{tmp_path}' && (head -c 1M /dev/zero > '{tmp_path}/fill' 2>&- || true)"
+    said = said_by(ADD_UP, prefix=namespaces("-m", fill), environment={"TMPDIR": os.fspath(tmp_path)})
+    assert RIGHT[0] in said or "No space left" in said
+    assert "terminate called" not in said
+
+
+def test_a_temporary_folder_that_fills_up_while_ranks_print_only_cuts_what_they_said(tmp_path: Path) -> None:
+    source = DEFINE + (
+        "def talk(rank, size):\n    for _ in range(200_000): print('many words of rank', rank)\n    return rank\n"
+        "print(list(launch(talk, 2, quiet=True)))"
+    )
+    tiny = namespaces("-m", f"mount -t tmpfs -o size=1M none '{tmp_path}'")
+    assert said_by(source, prefix=tiny, environment={"TMPDIR": os.fspath(tmp_path)}) == "[0, 1]\n"
+
+
+def test_the_current_folder_may_be_gone_before_the_import(tmp_path: Path) -> None:
+    source = f"os.chdir({os.fspath(tmp_path)!r}); os.rmdir({os.fspath(tmp_path)!r})\n{ADD_UP}"
+    assert sorted(said_by(source).splitlines()) == RIGHT
+
+
+@pytest.mark.parametrize("start_method", ["fork", "spawn"])
+def test_the_current_folder_may_be_deleted_later(
+    start_method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def add(rank: int, world_size: int) -> int:
+        return rank + world_size
+
+    monkeypatch.setattr(pool, "prepare", lambda count, method: None)
+    monkeypatch.chdir(tmp_path)
+    tmp_path.rmdir()
+    assert list(launch(add, 2, start_method=start_method, quiet=True)) == [2, 3]
+    tmp_path.mkdir()
+
+
+SHADOWS = ("random", "socket", "queue", "signal", "pickle", "types", "array", "selectors", "numpy", "cloudpickle")
+
+
+@pytest.fixture(scope="module")
+def beside_files_with_famous_names(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NotebookSession]:
+    """A kernel whose folder holds what a learner might have written while trying things out."""
+    folder = tmp_path_factory.mktemp("notebook")
+    for name in SHADOWS:
+        (folder / f"{name}.py").write_text(f"print('the {name}.py of the learner')\nraise ImportError('{name}')\n")
+    with NotebookSession(folder=os.fspath(folder)) as session:
+        yield session
+
+
+@pytest.mark.parametrize("start_method", ["fork", "spawn"])
+def test_the_learner_s_files_do_not_stand_in_for_python_s_own(
+    beside_files_with_famous_names: NotebookSession, start_method: str
+) -> None:
+    cell = beside_files_with_famous_names.run(
+        f"{DEFINE}list(launch(add_up, 2, start_method={start_method!r})), launch(add_up, 3, join=False)[2]"
+    )
+    assert (cell.value, cell.error) == ("([1.0, 1.0], 3.0)", "")
+
+
+def test_a_torch_py_of_the_learner_is_survived_or_named(tmp_path: Path) -> None:
+    (tmp_path / "torch.py").write_text("print('my first steps with torch')\n")
+    with NotebookSession(folder=os.fspath(tmp_path)) as session:
+        session.run("import torch")
+        cell = session.run("from ddp_lessons import launch\ndef run(rank, size): return rank\nlist(launch(run, 2))")
+        assert cell.value == "[0, 1]" or "torch.py" in cell.error, cell.error
+
+
+# --- limits and users -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("world_size", [16, 40])
+def test_few_open_files_are_enough_for_many_ranks(world_size: int) -> None:
+    source = DEFINE + f"print(sum(launch(add_up, {world_size}, quiet=True))); print(sum(launch(add_up, 4, quiet=True)))"
+    said = said_by(source, prefix=shell("ulimit -n 256"))
+    assert said == f"{float(world_size * sum(range(world_size)))}\n24.0\n"
+
+
+TOO_MANY = DEFINE + (
+    "try:\n    print(sum(launch(add_up, 30, quiet=True)))\nexcept Exception as error:\n    print(repr(error))\n"
+    "print(list(launch(add_up, 2, quiet=True)))"
+)
+
+
+def test_too_few_open_files_are_named_and_the_next_launch_works() -> None:
+    first, second = said_by(TOO_MANY, prefix=shell("ulimit -n 48")).splitlines()
+    assert "files" in first
+    assert second == "[1.0, 1.0]"
+
+
+def test_too_few_processes_are_named_and_the_next_launch_works() -> None:
+    prefix = [*as_nobody(), "prlimit", "--nproc=20:20"]
+    *_, first, second = said_by(TOO_MANY, prefix=prefix).splitlines()
+    assert "process" in first or "Resource temporarily unavailable" in first
+    assert second == "[1.0, 1.0]"
+
+
+def test_the_user_need_not_be_root_nor_own_anything(tmp_path: Path) -> None:
+    said = said_by(ADD_UP, prefix=as_nobody(), environment={"HOME": "/root", "TMPDIR": None}, folder=Path("/"))
+    assert sorted(said.splitlines()) == RIGHT
+
+
+# --- how Python was started -----------------------------------------------------------------------------------------
+
+
+def test_letters_that_the_terminal_does_not_have_are_no_error() -> None:
+    said = said_by(ADD_UP, environment=PLAIN)
+    assert RIGHT[0] in said.splitlines()
+    assert all(f"rank {rank} | " in said for rank in range(3))
+
+
+@pytest.mark.parametrize(
+    ("environment", "options"),
+    [
+        ({"PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1", "PYTHONOPTIMIZE": "2"}, []),
+        ({"PYTHONUNBUFFERED": "1", "PYTHONFAULTHANDLER": "1", "PYTHONNOUSERSITE": "1"}, ["-X", "dev"]),
+        ({"PYTHONWARNINGS": "default"}, ["-O", "-X", "faulthandler", "-X", "utf8=1"]),
+        ({}, ["-W", "error", "-B", "-u"]),
+    ],
+    ids=["seed", "dev", "optimized", "strict"],
+)
+def test_python_s_own_switches_change_nothing(environment: Mapping[str, str], options: Sequence[str]) -> None:
+    assert sorted(said_by(ADD_UP, environment=environment, options=options).splitlines()) == RIGHT
+
+
+def test_ranks_have_the_hash_seed_of_the_notebook() -> None:
+    source = DEFINE + "print(set(launch(lambda rank, size: hash('a'), 2)) == {hash('a')})"
+    assert said_by(source, environment={"PYTHONHASHSEED": "5"}) == "True\n"
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "import signal; signal.signal(signal.SIGCHLD, signal.SIG_IGN)",
+        "import signal; signal.pthread_sigmask(signal.SIG_BLOCK, {2, 10, 14, 15, 17})",
+        "os.close(0)",
+        "os.umask(0o777)",
+        "os.umask(0)",
+        "import socket; socket.setdefaulttimeout(0.001)",
+        "import tempfile, random; tempfile._get_candidate_names(); random.seed(1)",
+    ],
+    ids=["children ignored", "signals blocked", "no stdin", "closed umask", "open umask", "socket timeout", "seeded"],
+)
+def test_what_the_program_did_before_does_no_harm(before: str) -> None:
+    assert sorted(said_by(f"{before}\n{ADD_UP}").splitlines()) == RIGHT
+
+
+def test_a_notebook_with_signals_ignored_still_tells_a_death() -> None:
+    source = (
+        DEFINE + "try:\n    launch(lambda rank, size: os._exit(3), 2)\nexcept RuntimeError as error:\n    print(error)"
+    )
+    said = said_by(f"import signal; signal.signal(signal.SIGCHLD, signal.SIG_IGN)\n{source}")
+    assert said.startswith("both ranks ended their processes with exit code 3")
+
+
+# --- what the notebook did before -----------------------------------------------------------------------------------
+
+
+def large_operation() -> float:
+    return float((torch.ones(1500, 1500) @ torch.ones(1500, 1500)).sum())
+
+
+def train_a_model() -> None:
+    model = torch.nn.Linear(2000, 2000)
+    for _ in range(2):
+        model(torch.ones(500, 2000)).sum().backward()
+
+
+def start_threads() -> None:
+    for _ in range(4):
+        threading.Thread(target=time.sleep, args=(3,), daemon=True).start()
+
+
+@pytest.mark.parametrize("before", [large_operation, train_a_model, start_threads, torch.get_num_threads])
+@pytest.mark.parametrize("world_size", [1, 4])
+def test_what_the_notebook_did_before_makes_no_difference(before: Callable[[], object], world_size: int) -> None:
+    def work(rank: int, world_size: int) -> float:
+        product = torch.ones(1500, 1500) @ torch.ones(1500, 1500)
+        weight = torch.ones(1000, 1000, requires_grad=True)
+        (weight @ torch.ones(1000, 1000)).sum().backward()
+        dist.all_reduce(weight.grad)
+        return float(product.sum()) + float(weight.grad.sum()) / world_size  # type: ignore[union-attr]
+
+    before()
+    results = launch(work, world_size, timeout_seconds=20, quiet=True)
+    assert list(results) == pytest.approx([1500.0**3 + 1000.0**3] * world_size, rel=1e-5)
+
+
+def test_a_machine_that_is_busy_only_takes_longer() -> None:
+    def add_up(rank: int, world_size: int) -> float:
+        total = torch.ones(1) * rank
+        dist.all_reduce(total)
+        return total.item()
+
+    busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2 * (os.cpu_count() or 1))]
+    try:
+        assert [list(launch(add_up, 4, quiet=True)) for _ in range(3)] == [[6.0] * 4] * 3
+    finally:
+        for process in busy:
+            process.kill()
+            process.wait()

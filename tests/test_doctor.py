@@ -1,0 +1,130 @@
+"""The doctor is asked as a learner asks it, on machines where something is not well."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+import pytest
+
+from ddp_lessons.doctor import CHECKS, MNIST_FILES
+
+PROJECT = Path(__file__).parent.parent
+
+
+def ask(*arguments: str, python: Path | str = sys.executable, **changes: str) -> subprocess.CompletedProcess[str]:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("JUPYTER")}
+    changes = {"PYTHONPATH": str(PROJECT)} | changes
+    return subprocess.run(
+        [python, *arguments], env=environment | changes, cwd=PROJECT, text=True, stdout=-1, stderr=subprocess.STDOUT
+    )
+
+
+def ask_about(*checks: str, **changes: str) -> subprocess.CompletedProcess[str]:
+    """Ask for some checks only, because all of them take ten seconds."""
+    code = f"from ddp_lessons.doctor import *; sys.exit(report({{name: CHECKS[name] for name in {checks}}}))"
+    return ask("-c", code, **changes)
+
+
+def package(folder: Path, name: str, version: str, code: str) -> None:
+    (folder / name).mkdir()
+    (folder / name / "__init__.py").write_text(code)
+    (folder / f"{name}-{version}.dist-info").mkdir()
+    (folder / f"{name}-{version}.dist-info" / "METADATA").write_text(f"Name: {name}\nVersion: {version}\n")
+
+
+def test_a_machine_that_was_set_up_is_ready() -> None:
+    answer = ask("-m", "ddp_lessons", "doctor", "--json")
+    findings = json.loads(answer.stdout)
+    assert [finding["check"] for finding in findings] == list(CHECKS)
+    assert [finding for finding in findings if finding["verdict"] == "PROBLEM"] == []
+    assert answer.returncode == 0
+
+
+def test_where_nothing_is_installed_yet_it_says_what_to_type(tmp_path: Path) -> None:
+    venv.create(tmp_path / "bare", symlinks=True, with_pip=False)
+    answer = ask("-m", "ddp_lessons", "doctor", python=tmp_path / "bare" / "bin" / "python")
+    assert "PROBLEM  torch and torchvision: torch is not installed" in answer.stdout
+    assert "-m pip install -r requirements.txt" in answer.stdout
+    assert "ok       Python" in answer.stdout
+    assert "Traceback" not in answer.stdout
+    assert answer.returncode == 1
+
+
+def test_torchvision_from_another_place_than_torch_is_refused_with_the_command_that_repairs_it(tmp_path: Path) -> None:
+    package(tmp_path, "torch", "2.13.0+cpu", "")
+    package(tmp_path, "torchvision", "0.28.0", "raise RuntimeError('operator torchvision::nms does not exist')")
+    answer = ask("-m", "ddp_lessons", "pair", PYTHONPATH=str(tmp_path))
+    assert (
+        "PROBLEM  torch and torchvision: torch 2.13.0+cpu and torchvision 0.28.0 come from two places" in answer.stdout
+    )
+    assert "-m uv pip install --torch-backend cpu" in answer.stdout
+    assert answer.returncode == 1
+
+
+def test_a_torchvision_of_another_release_is_refused_with_the_command_that_repairs_it(tmp_path: Path) -> None:
+    package(tmp_path, "torch", "2.15.0", "")
+    package(tmp_path, "torchvision", "0.28.0", "")
+    answer = ask("-m", "ddp_lessons", "pair", PYTHONPATH=str(tmp_path))
+    assert "torch 2.15.0 needs torchvision 0.29, but 0.28.0 is installed" in answer.stdout
+    assert "-m pip uninstall --yes torch torchvision" in answer.stdout
+    assert answer.returncode == 1
+
+
+def test_a_torchvision_that_crashes_is_refused_with_its_last_words(tmp_path: Path) -> None:
+    (tmp_path / "torchvision.py").write_text("raise RuntimeError('operator torchvision::nms does not exist')")
+    answer = ask_about("torch and torchvision", PYTHONPATH=f"{tmp_path}{os.pathsep}{PROJECT}")
+    assert "RuntimeError: operator torchvision::nms does not exist" in answer.stdout
+    assert answer.returncode == 1
+
+
+def test_a_check_that_breaks_does_not_hide_the_others(tmp_path: Path) -> None:
+    (tmp_path / "psutil.py").write_text("raise OSError('no such thing as memory')")
+    answer = ask_about("memory", "cores", PYTHONPATH=f"{tmp_path}{os.pathsep}{PROJECT}")
+    assert "PROBLEM  memory: OSError: no such thing as memory" in answer.stdout
+    assert " cores: " in answer.stdout
+    assert answer.returncode == 1
+
+
+def test_mnist_is_found_where_the_variable_says(tmp_path: Path) -> None:
+    raw = tmp_path / "données à moi" / "MNIST" / "raw"
+    raw.mkdir(parents=True)
+    for name in MNIST_FILES:
+        (raw / name).touch()
+    assert "ok       MNIST: complete in" in ask_about("MNIST", DDP_LESSONS_DATA=str(raw.parent.parent)).stdout
+
+
+def test_missing_mnist_is_a_note_and_no_problem(tmp_path: Path) -> None:
+    answer = ask_about("MNIST", DDP_LESSONS_DATA=str(tmp_path))
+    assert "note     MNIST: 4 of 4 files are not in" in answer.stdout
+    assert answer.returncode == 0
+
+
+def test_a_home_that_cannot_be_written_to_is_a_problem_for_jupyter_and_for_nothing_else() -> None:
+    answer = ask_about("Jupyter", "gloo", "MNIST", HOME="/dev/null", XDG_DATA_HOME="", DDP_LESSONS_DATA="")
+    assert "PROBLEM  Jupyter: Jupyter cannot write to /dev/null" in answer.stdout
+    assert "ok       gloo" in answer.stdout
+    assert "note     MNIST" in answer.stdout
+
+
+def test_a_kernel_of_another_python_is_a_problem(tmp_path: Path) -> None:
+    (tmp_path / "kernels" / "python3").mkdir(parents=True)
+    spec = {
+        "argv": ["/somewhere/else/python", "-m", "ipykernel_launcher"],
+        "display_name": "Python 3",
+        "language": "python",
+    }
+    (tmp_path / "kernels" / "python3" / "kernel.json").write_text(json.dumps(spec))
+    answer = ask_about("kernel", JUPYTER_PATH=str(tmp_path))
+    assert 'PROBLEM  kernel: the kernel "python3" is another Python: /somewhere/else/python' in answer.stdout
+
+
+@pytest.mark.parametrize("arguments", [[], ["--help"]])
+def test_whoever_asks_for_help_learns_of_the_doctor(arguments: list[str]) -> None:
+    answer = ask("-m", "ddp_lessons", *arguments)
+    assert "python -m ddp_lessons doctor" in answer.stdout
+    assert answer.returncode == 0

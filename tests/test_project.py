@@ -1,0 +1,194 @@
+"""What the project's files promise: two lists that say the same, and a set-up that anybody's machine survives.
+
+The set-up runs for real, in a folder with a space and an accent, but without network: `uv` is a script that copies tiny
+packages called torch, torchvision and jupyterlab into the environment.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import yaml
+from packaging.requirements import Requirement
+
+from ddp_lessons.doctor import TORCHVISION_FOR
+
+PROJECT = Path(__file__).parent.parent
+CONDA_NAMES = {"pytorch": "torch"}
+
+
+def learners_requirements() -> dict[str, str]:
+    lines = (PROJECT / "requirements.txt").read_text(encoding="utf-8").splitlines()
+    requirements = [Requirement(line) for line in lines if line and not line.startswith("#")]
+    return {requirement.name: str(requirement.specifier) for requirement in requirements}
+
+
+def test_conda_and_pip_learners_get_the_same_packages() -> None:
+    environment = yaml.safe_load((PROJECT / "environment.yml").read_text(encoding="utf-8"))
+    requirements = [Requirement(line) for line in environment["dependencies"] if isinstance(line, str)]
+    conda = {CONDA_NAMES.get(package.name, package.name): str(package.specifier) for package in requirements}
+    assert conda.pop("python") == ">=3.10"
+    assert conda.pop("pip") == ""
+    assert conda == learners_requirements()
+    assert environment["channels"] == ["conda-forge", "nodefaults"]
+
+
+def test_every_supported_torch_has_its_torchvision_in_the_table() -> None:
+    ranges = learners_requirements()
+    torch, torchvision = (Requirement(name + ranges[name]).specifier for name in ("torch", "torchvision"))
+    assert [f"2.{minor}" for minor in range(30) if f"2.{minor}" in torch] == list(TORCHVISION_FOR)
+    assert [f"0.{minor}" for minor in range(60) if f"0.{minor}" in torchvision] == [
+        release for release, _ in itertools.groupby(TORCHVISION_FOR.values())
+    ]
+
+
+UV = """#!/bin/sh
+# stands for uv: notes how it was called, and leaves alone what looks installed
+echo "$@" >> "{calls}"
+cd .venv/lib/python3*/site-packages
+if [ -e "{cut_off}" ]; then rm "{cut_off}"; cp -R "{packages}"/torch-* .; kill -9 0; fi
+for package in "{packages}"/*.dist-info; do
+  name=$(basename "$package")
+  [ -e "$name" ] || cp -R "$package" "{packages}/${{name%%-*}}" .
+done
+"""
+PACKAGES = {
+    "torch-2.15.0": "def ones(*shape): pass",
+    "torchvision-0.29.2": "class ops:\n    nms = print",
+    "jupyterlab-4.0.0": "",
+}
+
+
+@dataclass
+class Copy:
+    """A fresh copy of the project, beside the packages that its `uv` installs."""
+
+    folder: Path
+
+    @property
+    def calls(self) -> list[str]:
+        log = self.folder.parent / "calls"
+        return log.read_text(encoding="utf-8").splitlines() if log.exists() else []
+
+    def publish(self, name_and_version: str, code: str) -> None:
+        packages = self.folder.parent / "packages"
+        name = name_and_version.partition("-")[0]
+        (packages / name).mkdir(parents=True, exist_ok=True)
+        (packages / name / "__init__.py").write_text(code)
+        (packages / name / "__main__.py").write_text("import sys; print(*sys.argv[1:])")
+        about = packages / f"{name_and_version}.dist-info"
+        about.mkdir()
+        (about / "METADATA").write_text(f"Name: {name}\nVersion: {name_and_version.partition('-')[2]}\n")
+        (about / "RECORD").write_text(f"{name}/__init__.py,,{len(code)}\n{about.name}/RECORD,,\n")
+
+    def make(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        tools = self.folder.parent / "tools"
+        environment = {"PATH": f"{tools}{os.pathsep}{os.environ['PATH']}", "HOME": str(self.folder.parent), "CI": "1"}
+        environment |= {"PYTHONDONTWRITEBYTECODE": "1"}  # which must not keep the set-up from compiling
+        return subprocess.run(
+            ["make", *arguments],
+            cwd=self.folder,
+            env=environment,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,  # so that being killed stays among us
+        )
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Copy:
+    if shutil.which("make") is None:
+        pytest.skip("without make there is nothing to try")
+    here = tmp_path / "a leçon"
+    copy = Copy(here / "project")
+    shutil.copytree(PROJECT / "ddp_lessons", copy.folder / "ddp_lessons", ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("Makefile", "requirements.txt", "pyproject.toml"):
+        shutil.copy(PROJECT / name, copy.folder)
+    (copy.folder / "notebooks").mkdir()
+    for lesson in ("01_second.ipynb", "00_first.ipynb"):
+        (copy.folder / "notebooks" / lesson).touch()
+    for package, code in PACKAGES.items():
+        copy.publish(package, code)
+    (here / "tools").mkdir()
+    (here / "tools" / "python3").symlink_to(Path(sys.executable).resolve())
+    uv = here / "tools" / "uv"
+    uv.write_text(UV.format(calls=here / "calls", cut_off=here / "cut off", packages=here / "packages"))
+    uv.chmod(0o755)
+    return copy
+
+
+def test_one_command_sets_up_and_opens_the_first_lesson(copy: Copy) -> None:
+    first = copy.make("lab", "JUPYTER_ARGS=--port 9999")
+    assert first.stdout.splitlines()[-1].startswith("notebooks/00_first.ipynb --port 9999 --no-browser"), first.stdout
+    assert list((copy.folder / "ddp_lessons" / "__pycache__").glob("__init__.*.pyc"))
+    calls = copy.calls
+    second = copy.make("lab")
+    assert second.stdout.startswith("notebooks/00_first.ipynb"), second.stdout
+    assert copy.calls == calls
+
+
+def test_a_set_up_that_was_killed_recovers(copy: Copy) -> None:
+    (copy.folder.parent / "cut off").touch()
+    assert copy.make("setup").returncode == -9
+    (copy.folder / ".venv" / "bin" / "python").unlink()
+    again = copy.make("setup")
+    assert again.returncode == 0, again.stdout
+
+
+def test_half_a_package_is_installed_again(copy: Copy) -> None:
+    (copy.folder.parent / "cut off").touch()
+    assert copy.make("setup").returncode == -9
+    again = copy.make("setup")
+    assert again.returncode == 0, again.stdout
+    assert "cut off, so this is installed again: torch-2.15.0" in again.stdout
+
+
+def test_a_broken_pair_opens_nothing_until_it_is_repaired(copy: Copy) -> None:
+    copy.publish("torchvision-0.28.0", "raise RuntimeError('operator torchvision::nms does not exist')")
+    shutil.rmtree(copy.folder.parent / "packages" / "torchvision-0.29.2.dist-info")
+    refused = copy.make("lab")
+    assert "torch 2.15.0 needs torchvision 0.29, but 0.28.0 is installed" in refused.stdout
+    assert "notebooks/00_first.ipynb" not in refused.stdout
+    assert refused.returncode != 0
+
+
+def test_the_pair_is_looked_at_again_when_something_was_installed(copy: Copy) -> None:
+    assert copy.make("setup").returncode == 0
+    (site,) = (copy.folder / ".venv" / "lib").glob("python3*/site-packages")
+    (site / "torchvision-0.29.2.dist-info").rename(site / "torchvision-0.28.0.dist-info")
+    (site / "torchvision-0.28.0.dist-info" / "METADATA").write_text("Name: torchvision\nVersion: 0.28.0\n")
+    shutil.rmtree(copy.folder.parent / "packages" / "torchvision-0.29.2.dist-info")
+    assert "torch 2.15.0 needs torchvision 0.29, but 0.28.0 is installed" in copy.make("lab").stdout
+
+
+def test_the_kind_of_torch_is_chosen_by_uv(copy: Copy) -> None:
+    assert copy.make("setup", "TORCH=cpu").returncode == 0
+    assert "--torch-backend cpu" in copy.calls[0]
+    assert copy.make("setup").returncode == 0
+    assert "--torch-backend" not in copy.calls[-1]
+
+
+def test_a_moved_project_says_what_to_type(copy: Copy) -> None:
+    assert copy.make("setup").returncode == 0
+    moved = Copy(copy.folder.rename(copy.folder.with_name("moved")))
+    refused = moved.make("lab")
+    assert "Type: make clean" in refused.stdout
+    assert refused.returncode != 0
+
+
+def test_a_too_old_python_gets_a_sentence(copy: Copy) -> None:
+    old = copy.folder.parent / "tools" / "old python"
+    old.write_text("#!/bin/sh\nexit 1\n")
+    old.chmod(0o755)
+    refused = copy.make("lab", f"PYTHON={old}")
+    assert "The lessons need Python 3.10 or newer" in refused.stdout
+    assert refused.returncode != 0
+    assert not (copy.folder / ".venv").exists()
