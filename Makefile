@@ -58,10 +58,7 @@ setup:  ## make .venv and install what the lessons need; at once when it is ther
 $(ready): requirements.txt pyproject.toml $(wildcard .venv/lib/python3*/site-packages)
 	@echo "Setting up .venv: half a minute with uv, some minutes with pip."
 	@$(call make_venv,.venv)
-	@[ ! -e .venv/.installing ] || $(py) -c "$$forget_half_installed"
-	@touch .venv/.installing
 	@$(call install,.venv,-r requirements.txt -e . $(torch_of_this_kind))
-	@rm .venv/.installing
 	@$(py) -m ddp_lessons pair
 	@$(py) -m compileall -q ddp_lessons
 	@pwd -P > $@
@@ -91,9 +88,10 @@ endef
 
 # Installs $(2) into $(1): with uv if it is there, else with pip. Only uv can choose a kind of torch: then pip fetches uv.
 define install
+[ ! -e $(1)/.installing ] || $(1)/bin/python -c "$$forget_half_installed"; touch $(1)/.installing; \
 if [ -n "$(TORCH)" ] && ! $(call find_uv,$(1)) >/dev/null; then $(1)/bin/python -m pip install uv || exit 1; fi; \
 if uv=$$($(call find_uv,$(1))); then "$$uv" pip install --python $(1)/bin/python --compile-bytecode $(2); \
-else $(1)/bin/python -m pip install --disable-pip-version-check $(2); fi
+else $(1)/bin/python -m pip install --disable-pip-version-check $(2); fi && rm $(1)/.installing
 endef
 find_uv = { command -v uv || command -v $(1)/bin/uv; }
 
@@ -104,9 +102,9 @@ import csv, pathlib, shutil, sysconfig
 site = pathlib.Path(sysconfig.get_path("purelib"))
 for info in [*site.glob("*.dist-info"), *site.glob("~*")]:
     record = info / "RECORD"
-    files = csv.reader(record.read_text(encoding="utf-8").splitlines()) if record.is_file() else [["", "", "0"]]
-    sizes = {site / file: int(size) for file, _, size in files if size}
-    if not all(file.is_file() and file.stat().st_size == size for file, size in sizes.items()):
+    rows = csv.reader(record.read_text(encoding="utf-8").splitlines()) if record.is_file() else [["nothing", "0"]]
+    sizes = {site / row[0]: row[-1] for row in rows if row and row[-1]}
+    if not all(file.is_file() and str(file.stat().st_size) == size for file, size in sizes.items()):
         print("The last set-up was cut off, so this is installed again:", info.name)
         shutil.rmtree(info)
 endef

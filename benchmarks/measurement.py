@@ -68,6 +68,9 @@ class Target:
 
 def at_most(promise: str, measured: float | None, limit: float | None, unit: str = "s") -> Target:
     """Hold one number against its limit."""
-    if measured is None or limit is None:
-        return Target(promise, "not measured", "" if limit is None else f"{limit:{DIGITS[unit]}} {unit}", None)
-    return Target(promise, f"{measured:{DIGITS[unit]}} {unit}", f"{limit:{DIGITS[unit]}} {unit}", measured <= limit)
+    met = None if measured is None or limit is None else measured <= limit
+    return Target(promise, with_unit(measured, unit), with_unit(limit, unit), met)
+
+
+def with_unit(number: float | None, unit: str) -> str:
+    return "not measured" if number is None else f"{number:{DIGITS[unit]}} {unit}".rstrip()

@@ -29,8 +29,6 @@ RANKS = 4
 
 # torchvision holds compiled code that fits one release of torch (0.29 fits two).
 TORCHVISION_FOR = {
-    "2.9": "0.24",
-    "2.10": "0.25",
     "2.11": "0.26",
     "2.12": "0.27",
     "2.13": "0.28",

@@ -87,12 +87,13 @@ class Program:
         prefix: Sequence[str] = (),
         folder: Path | None = None,
         options: Sequence[str] = (),
+        python: str = sys.executable,
     ) -> None:
         self._mark = f"{_MARK}={uuid.uuid4().hex}"
         name, _, value = self._mark.partition("=")
         wanted = {**os.environ, "PYTHONPATH": os.fspath(PROJECT), name: value, **(environment or {})}
         self._process = subprocess.Popen(
-            [*prefix, sys.executable, *options, "-c", "import os\n" + source],
+            [*prefix, python, *options, "-c", "import os\n" + source],
             env={name: value for name, value in wanted.items() if value is not None},
             cwd=folder,
             stdin=subprocess.PIPE,

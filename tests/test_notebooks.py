@@ -15,7 +15,8 @@ every_notebook = pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path:
 
 
 def cells_of(notebook: pathlib.Path, kind: str) -> list[Any]:
-    return [cell for cell in nbformat.read(notebook, as_version=4).cells if cell.cell_type == kind]
+    read: Any = nbformat.read
+    return [cell for cell in read(notebook, as_version=4).cells if cell.cell_type == kind]
 
 
 def test_lessons_are_numbered_without_a_gap() -> None:

@@ -121,6 +121,13 @@ def checked_backend(backend: object, world_size: int) -> str:
     return backend.lower()
 
 
+def check_torch_is_pytorch() -> None:
+    torch = sys.modules.get("torch")
+    if torch is not None and not hasattr(torch, "cuda"):
+        found = getattr(torch, "__file__", torch)
+        raise RuntimeError(f"`import torch` found {found}, which is not PyTorch; give that file another name")
+
+
 def _gpus() -> int:
     """Only a notebook that imported torch can have a function that uses GPUs."""
     torch = sys.modules.get("torch")

@@ -289,6 +289,8 @@ def _what_next(how: Raised | Died, rank: int) -> str:
         return _NEXT_TO_RETURN if how.message.startswith("returned") else _NEXT_TO_LOAD
     if "default process group twice" in how.message:
         return "launch has joined the group already; a function that joins by itself wants launch(..., join=False)."
-    if how.kind == "EOFError" and "reading a line" in how.message:
+    if "Unable to find address for" in how.message:
+        return "the loopback interface, over which ranks talk, is not up: `ip link set lo up` brings it up."
+    if how.kind == "BdbQuit" or (how.kind == "EOFError" and "reading a line" in how.message):
         return "a rank has no keyboard; pass what it needs as an argument of launch."
     return f"repair that line; the whole path is in error.traceback({rank})."

@@ -130,6 +130,7 @@ class Channel:
     """A two-way stream of messages over one socket. Any thread may send; one thread receives."""
 
     def __init__(self, stream: socket.socket) -> None:
+        stream.settimeout(None)  # whatever socket.setdefaulttimeout was told
         self.socket = stream
         self._sending = threading.Lock()
         self._parts = _assemble()

@@ -26,6 +26,7 @@ from ddp_lessons.run.messages import Channel, Ended, Fork, Ready, Signal, Stop
 
 _READ_WHEN_IMPORTED = ("OMP_", "MKL_", "KMP_", "GOMP_", "OPENBLAS_", "TORCH_", "PYTORCH_", "PYTHON", "LD_", "DYLD_")
 _READ_BY_EACH_RANK = ("TORCH_DISTRIBUTED_DEBUG", "OMP_NUM_THREADS")
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 _open_channels: weakref.WeakSet[Channel] = weakref.WeakSet()
 
 
@@ -91,23 +92,30 @@ class Forks:
                 stdout=self._complaints,
                 stderr=self._complaints,
                 start_new_session=True,  # an interrupt of the notebook is not for the template
+                cwd=_PACKAGE,  # the current folder may be gone; ranks go there by themselves
                 env=_quiet_environment(),
             )
-        weakref.finalize(self, _end_template, self._channel, self._template)
+        weakref.finalize(self, _end_template, self._channel, self._template, self._complaints)
 
     def bear(self, count: int) -> list[Process]:
         numbers = tuple(itertools.islice(self._numbers, count))
-        born = []
-        with self._one_request:
-            self._channel.send(Fork(numbers))
-            for number in numbers:
+        with contextlib.ExitStack() as theirs, contextlib.ExitStack() as ours:
+            born, descriptors = [], []
+            for number in numbers:  # all before anything is asked for: one more may be one too many
                 channel, their_channel = socket.socketpair()
-                output, their_output = os.pipe()
-                descriptors = array.array("i", [their_channel.fileno(), their_output])
-                self._channel.socket.sendmsg([b"+"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, descriptors)])
-                their_channel.close()
-                os.close(their_output)
-                born.append(Process(number, _opened(channel), io.FileIO(output), self))
+                ours.callback(channel.close)
+                theirs.callback(their_channel.close)
+                their_channel.settimeout(None)
+                output, their_output = (io.FileIO(end, mode) for end, mode in zip(os.pipe(), "rw", strict=True))
+                ours.callback(output.close)
+                theirs.callback(their_output.close)
+                born.append(Process(number, _opened(channel), output, self))
+                descriptors.append(array.array("i", [their_channel.fileno(), their_output.fileno()]))
+            with self._one_request:
+                self._channel.send(Fork(numbers))
+                for pair in descriptors:
+                    self._channel.socket.sendmsg([b"+"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, pair)])
+            ours.pop_all()  # they stay open
         return born
 
     def stop(self, processes: Sequence[Process]) -> list[int | None]:
@@ -181,6 +189,7 @@ class Spawns:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
+                cwd=_PACKAGE,
                 bufsize=0,
                 env=_quiet_environment(),
             )
@@ -207,9 +216,9 @@ def start_method(asked: str | None) -> str:
 
 def _command(module: str, call: str) -> list[str]:
     """A clean interpreter that finds this package where the notebook found it, but nothing of the current folder."""
-    path = [folder for folder in sys.path if folder not in ("", current_folder())]
-    package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    code = f"import sys; sys.path[:] = {[*path, package]!a}; from ddp_lessons.run import {module}; {call}"
+    here = current_folder()
+    path = [os.path.join(here, folder) for folder in sys.path if folder not in ("", here)]
+    code = f"import sys; sys.path[:] = {[*path, _PACKAGE]!a}; from ddp_lessons.run import {module}; {call}"
     flags: list[str] = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
     return [sys.executable, *flags, "-c", code]
 
@@ -244,8 +253,9 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_close_in_forked_child)
 
 
-def _end_template(channel: Channel, template: subprocess.Popen[bytes]) -> None:
+def _end_template(channel: Channel, template: subprocess.Popen[bytes], complaints: IO[bytes]) -> None:
     channel.close()
+    complaints.close()
     try:
         template.wait(timeout=2)
     except subprocess.TimeoutExpired:

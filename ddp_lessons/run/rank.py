@@ -113,7 +113,8 @@ def _become(start: Start) -> None:
     torch.set_num_threads(start.threads)
     dist.set_debug_level_from_env()  # type: ignore[attr-defined]
     if start.backend is not None:
-        store = FileStore(start.meeting_file, start.world_size)
+        # as bytes, since a locale may not know all letters of the path
+        store = FileStore(os.fsencode(start.meeting_file), start.world_size)  # type: ignore[arg-type]
         dist.init_process_group(
             start.backend, store=store, rank=start.rank, world_size=start.world_size, timeout=_GROUP_PATIENCE
         )
@@ -216,6 +217,8 @@ def main(channel_number: int | None, notebook: int, folder: str) -> NoReturn:
 
 def leave_when_orphaned(notebook: int) -> None:
     """While torch is imported nobody reads the channel, so look from time to time whether the notebook still lives."""
+    if hasattr(signal, "SIGUSR1"):
+        signal.signal(signal.SIGUSR1, signal.SIG_IGN)  # until there is a line to tell
 
     def look(*_: object) -> None:
         if os.getppid() != notebook:

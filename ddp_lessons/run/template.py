@@ -31,6 +31,7 @@ _DIE_WITH_PARENT, _ADOPT_ORPHANS = 1, 36  # prctl's PR_SET_PDEATHSIG and PR_SET_
 
 def serve(channel_number: int, notebook: int, folder: str) -> NoReturn:
     """Import torch, then fork, stop and signal ranks as the notebook asks. At the end, remove the notebook's folder."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # a server may have been started without it; then nobody can wait
     rank.leave_when_orphaned(notebook)
     _import_ahead()
     rank.stay_when_orphaned()

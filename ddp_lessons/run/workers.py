@@ -58,6 +58,7 @@ class Workers:
     ) -> None:
         with calls.refused_plainly():
             calls.check_not_inside_a_rank()
+            calls.check_torch_is_pytorch()
             self.world_size = calls.checked_world_size(world_size)
             self._timeout_seconds = calls.checked_timeout(timeout_seconds)
             checked_backend = calls.checked_backend(backend, self.world_size)

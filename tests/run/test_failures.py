@@ -374,7 +374,7 @@ def test_an_answer_that_the_notebook_cannot_read_is_the_rank_s_failure() -> None
 
     error = failure(WorkerFailed, run, 2)
     assert error.rank == 1
-    assert "rank 1 of 2 returned something that the notebook cannot read" in str(error)
+    assert "rank 1 of 2 returned a Trap, which the notebook cannot read" in str(error)
     assert error.results[0] == 0
 
 

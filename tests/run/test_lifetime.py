@@ -535,7 +535,7 @@ def test_a_program_that_the_notebook_starts_gets_none_of_our_descriptors() -> No
     with Workers(2, quiet=True) as workers:
         process_ids_of(workers)
         look = (
-            "import os; files = [os.path.realpath('/proc/self/fd/' + number) for number in os.listdir('/proc/self/fd')]; "
+            "import os; fds = '/proc/self/fd/'; files = [os.path.realpath(fds + name) for name in os.listdir(fds)]; "
             "print([file for file in files if 'socket' in file])"
         )
         assert subprocess.check_output([sys.executable, "-c", look], close_fds=False, text=True) == "[]\n"
