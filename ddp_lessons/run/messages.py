@@ -44,7 +44,7 @@ class Where:
 
 @dataclass(frozen=True)
 class Leave:
-    """To a rank: nobody needs you any more."""
+    """To a rank or the template: nobody needs you any more."""
 
 
 @dataclass(frozen=True)

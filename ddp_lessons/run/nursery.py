@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from typing import IO, Protocol
 
 from ddp_lessons.run.folders import current_folder, session_folder
-from ddp_lessons.run.messages import Channel, Ended, Fork, Ready, Signal, Stop
+from ddp_lessons.run.messages import Channel, Ended, Fork, Leave, Ready, Signal, Stop
 
 _READ_WHEN_IMPORTED = ("OMP_", "MKL_", "KMP_", "GOMP_", "OPENBLAS_", "TORCH_", "PYTORCH_", "PYTHON", "LD_", "DYLD_")
 _READ_BY_EACH_RANK = ("TORCH_DISTRIBUTED_DEBUG", "OMP_NUM_THREADS")
@@ -254,6 +254,8 @@ if hasattr(os, "register_at_fork"):
 
 
 def _end_template(channel: Channel, template: subprocess.Popen[bytes], complaints: IO[bytes]) -> None:
+    with contextlib.suppress(OSError):
+        channel.send(Leave())
     channel.close()
     complaints.close()
     try:

@@ -200,11 +200,14 @@ def main(channel_number: int | None, notebook: int, folder: str) -> NoReturn:
     """A rank's whole life in a process that was started for it (where processes are not forked)."""
 
     def orphaned() -> NoReturn:
+        end = time.monotonic() + 1
+        while os.getppid() == notebook and time.monotonic() < end:
+            time.sleep(0.01)  # its channels close a moment before it is gone
         if os.getppid() != notebook:  # its private folder; no template is there to remove it
             shutil.rmtree(folder, ignore_errors=True)
         end_group()
 
-    leave_when_orphaned(notebook)
+    leave_when_orphaned(notebook, folder)
     if channel_number is None:  # Windows: a socket cannot be inherited, but handed over
         stream = socket.fromshare(sys.stdin.buffer.read())  # type: ignore[attr-defined,unused-ignore]
     else:
@@ -215,13 +218,14 @@ def main(channel_number: int | None, notebook: int, folder: str) -> NoReturn:
     serve(Channel(stream), os.dup(1), orphaned)
 
 
-def leave_when_orphaned(notebook: int) -> None:
+def leave_when_orphaned(notebook: int, folder: str) -> None:
     """While torch is imported nobody reads the channel, so look from time to time whether the notebook still lives."""
     if hasattr(signal, "SIGUSR1"):
         signal.signal(signal.SIGUSR1, signal.SIG_IGN)  # until there is a line to tell
 
     def look(*_: object) -> None:
         if os.getppid() != notebook:
+            shutil.rmtree(folder, ignore_errors=True)
             os._exit(0)
 
     if hasattr(signal, "setitimer"):

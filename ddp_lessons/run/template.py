@@ -24,7 +24,7 @@ import sys
 from typing import NoReturn
 
 from ddp_lessons.run import rank
-from ddp_lessons.run.messages import MARK, Channel, Ended, Fork, Ready, Signal, Stop
+from ddp_lessons.run.messages import MARK, Channel, Ended, Fork, Leave, Ready, Signal, Stop
 
 _DIE_WITH_PARENT, _ADOPT_ORPHANS = 1, 36  # prctl's PR_SET_PDEATHSIG and PR_SET_CHILD_SUBREAPER
 
@@ -32,7 +32,7 @@ _DIE_WITH_PARENT, _ADOPT_ORPHANS = 1, 36  # prctl's PR_SET_PDEATHSIG and PR_SET_
 def serve(channel_number: int, notebook: int, folder: str) -> NoReturn:
     """Import torch, then fork, stop and signal ranks as the notebook asks. At the end, remove the notebook's folder."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # a server may have been started without it; then nobody can wait
-    rank.leave_when_orphaned(notebook)
+    rank.leave_when_orphaned(notebook, folder)
     _import_ahead()
     rank.stay_when_orphaned()
     if sys.platform == "linux":
@@ -54,8 +54,10 @@ def serve(channel_number: int, notebook: int, folder: str) -> NoReturn:
                 channel.send(Ended(tuple(endings.pop(number, 0) for number in request.numbers)))
             elif isinstance(request, Signal) and request.number in children:
                 os.kill(children[request.number], request.signal)
+            elif isinstance(request, Leave):
+                folder = ""  # the notebook lives on, and goes on using it
     _stop(children, endings, tuple(children))
-    if os.getppid() != notebook:
+    if folder:
         shutil.rmtree(folder, ignore_errors=True)
     os._exit(0)
 
