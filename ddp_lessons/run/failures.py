@@ -115,8 +115,21 @@ def workers_stuck(account: Account, results: Results[object]) -> WorkersStuck:
     patience = "1 second" if account.patience_seconds == 1 else f"{account.patience_seconds:g} seconds"
     message = [f"{name_ranks(waiting, account.world_size)} did not return within {patience}"]
     message += where_each_is(account)
+    message += _what_keeps_them(account)
     message.append("  Next: if the ranks were only slow, give them more time: launch(..., timeout_seconds=...).")
     return WorkersStuck("\n".join(message), account, results, waiting[0])
+
+
+def _what_keeps_them(account: Account) -> list[str]:
+    """The commonest reason, where it can be seen: some have returned, and the others wait in a collective."""
+    waiting = [_doing(position) for position in account.positions.values()]
+    if not account.returned or not any(what.startswith("waits in") for what in waiting):
+        return []
+    gone = sorted(account.returned)
+    return [
+        f"  A collective ends only when every rank has called it, and {_subject(gone).lower()} will not any more:",
+        "  look for an `if rank == 0`, an early return, or a loop with fewer steps on some ranks.",
+    ]
 
 
 def where_each_is(account: Account) -> list[str]:
@@ -293,4 +306,4 @@ def _what_next(how: Raised | Died, rank: int) -> str:
         return "the loopback interface, over which ranks talk, is not up: `ip link set lo up` brings it up."
     if how.kind == "BdbQuit" or (how.kind == "EOFError" and "reading a line" in how.message):
         return "a rank has no keyboard; pass what it needs as an argument of launch."
-    return f"repair that line; the whole path is in error.traceback({rank})."
+    return f"repair that line; traceback({rank}) of this exception shows the whole way there."

@@ -68,8 +68,8 @@ class Nursery(Protocol):
 
     def is_usable(self) -> bool: ...
 
-    def why_it_ended(self) -> str:
-        """What is known if no process can come from here any more."""
+    def last_words(self) -> tuple[str, ...]:
+        """What it complained of, if it ended itself."""
 
 
 class Forks:
@@ -139,10 +139,11 @@ class Forks:
     def is_usable(self) -> bool:
         return self._template.poll() is None and self._environment == _environment_of_import()
 
-    def why_it_ended(self) -> str:
+    def last_words(self) -> tuple[str, ...]:
+        if self._template.poll() is None:
+            return ()
         self._complaints.seek(0)
-        words = self._complaints.read().decode(errors="replace").strip().splitlines()
-        return words[-1] if words else f"exit code {self._template.poll()}"
+        return tuple(self._complaints.read().decode(errors="replace").strip().splitlines()[-1:])
 
     def _wait_until_ready(self) -> None:
         if not self._is_ready:
@@ -174,8 +175,8 @@ class Spawns:
     def is_usable(self) -> bool:
         return self._environment == _environment_of_import()
 
-    def why_it_ended(self) -> str:
-        return "the processes ended before they could start"
+    def last_words(self) -> tuple[str, ...]:
+        return ()
 
     def _bear_one(self, number: int) -> Process:
         ours, theirs = socket.socketpair()

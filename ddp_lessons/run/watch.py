@@ -213,7 +213,8 @@ class Watch:
         while self._look(0) and time.monotonic() < moment + _SECONDS_TO_ANSWER:
             pass  # its last words
         frames = _frames_of_crash(rank.crash_file)
-        rank.died = self.ended[number] = Died(exit_code, frames, rank.transcript.lines()[-3:], moment)
+        last_words = rank.transcript.lines()[-3:] or rank.process.nursery.last_words()
+        rank.died = self.ended[number] = Died(exit_code, frames, last_words, moment)
 
     def _ask_where(self) -> None:
         """Ask the ranks that are still at it for their line, until they stand still; shake those that do not answer."""

@@ -76,7 +76,7 @@ def test_the_message_names_the_rank_its_line_and_last_words_the_others_and_what_
         f'    {line_with("raises")}:   raise ValueError("partition sizes add up to 1.2")  # raises',
         "  It last said: about to divide",
         f"  Ranks 0, 1 and 3 were waiting in all_reduce ({line_with('waits')}) and have been stopped.",
-        "  Next: repair that line; the whole path is in error.traceback(2).",
+        "  Next: repair that line; traceback(2) of this exception shows the whole way there.",
     ]
 
 
@@ -727,7 +727,7 @@ def test_in_a_notebook_the_whole_error_is_the_message(kernel: NotebookSession) -
         "WorkerFailed: rank 2 of 3 raised ValueError: too many",
         "    cell line 5:   raise ValueError('too many')",
         "  Ranks 0 and 1 were waiting in barrier (cell line 6) and have been stopped.",
-        "  Next: repair that line; the whole path is in error.traceback(2).",
+        "  Next: repair that line; traceback(2) of this exception shows the whole way there.",
     ]
 
 

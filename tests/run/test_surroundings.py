@@ -181,6 +181,13 @@ def test_the_temporary_folder_may_have_any_name(name: str, tmp_path: Path) -> No
     assert list(folder.iterdir()) == []
 
 
+torch_can_be_imported = pytest.mark.skipif(
+    not sys.prefix.isascii(),
+    reason="torch itself is not imported from such a folder when the locale is C and not UTF-8",
+)
+
+
+@torch_can_be_imported
 @pytest.mark.parametrize("start_method", ["fork", "spawn"])
 def test_the_project_s_folder_may_have_any_name_in_any_locale(start_method: str, tmp_path: Path) -> None:
     folder = tmp_path / "lé çon 漢"
@@ -309,6 +316,7 @@ def test_the_user_need_not_be_root_nor_own_anything() -> None:
 # --- how Python was started -----------------------------------------------------------------------------------------
 
 
+@torch_can_be_imported
 def test_letters_that_the_terminal_does_not_have_are_no_error() -> None:
     said = said_by(ADD_UP, environment=PLAIN)
     assert RIGHT[0] in said.splitlines()
