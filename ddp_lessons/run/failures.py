@@ -127,7 +127,7 @@ def _what_keeps_them(account: Account) -> list[str]:
         return []
     gone = sorted(account.returned)
     return [
-        f"  A collective ends only when every rank has called it, and {_subject(gone).lower()} will not any more:",
+        f"  A collective ends only when every rank has called it, but {_subject(gone).lower()} returned without:",
         "  look for an `if rank == 0`, an early return, or a loop with fewer steps on some ranks.",
     ]
 
