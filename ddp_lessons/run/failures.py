@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ddp_lessons.run.messages import Frame, Position, Raised
-from ddp_lessons.run.output import without_terminal_codes
+from ddp_lessons.run.output import without_middle, without_terminal_codes
 from ddp_lessons.run.results import Results
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -286,9 +286,7 @@ def _cut(text: str, longest: int) -> str:
     lines = text.split("\n")
     if len(lines) > 20:
         text = "\n".join([*lines[:10], f"[... {len(lines) - 20:,} lines left out]", *lines[-10:]])
-    if len(text) <= longest:
-        return text
-    return f"{text[: longest // 2]} [... {len(text) - longest:,} characters left out] {text[-(longest // 2) :]}"
+    return without_middle(text, longest)
 
 
 def _what_next(how: Raised | Died, rank: int) -> str:

@@ -146,6 +146,13 @@ def without_terminal_codes(text: str) -> str:
     return _TERMINAL_CODES.sub("", text)
 
 
+def without_middle(text: str, longest: int) -> str:
+    half = longest // 2
+    if len(text) <= longest:
+        return text
+    return f"{text[:half]} [... {len(text) - 2 * half:,} characters left out] {text[-half:]}"
+
+
 def _as_seen(line: str) -> str:
     """A progress bar returns to the beginning of its line and overwrites it: keep what is seen last."""
     return line.rstrip("\r").rpartition("\r")[2]

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from ddp_lessons.run.colors import rank_color
-from ddp_lessons.run.output import Transcript, without_terminal_codes
+from ddp_lessons.run.output import Transcript, without_middle, without_terminal_codes
 
 _LIVE_LINES = 12  # of each rank, while it runs
 _FINAL_LINES = (40, 40)  # first and last
@@ -115,7 +115,7 @@ def _bundle(lines_by_rank: Sequence[Sequence[str]], clock: str) -> dict[str, str
     """The same content as HTML and as plain text."""
     plain, blocks = [], []
     for rank, lines in enumerate(lines_by_rank):
-        clean = [_cut(without_terminal_codes(line)) for line in lines]
+        clean = [without_middle(without_terminal_codes(line), _LONGEST_LINE) for line in lines]
         plain += [f"rank {rank} | {line}" for line in clean]
         if clean:
             blocks.append(_block(rank, clean))
@@ -129,13 +129,6 @@ def _printable(text: str) -> str:
     """Without the letters that this terminal does not have."""
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     return text.encode(encoding, errors="backslashreplace").decode(encoding)
-
-
-def _cut(line: str) -> str:
-    if len(line) <= _LONGEST_LINE:
-        return line
-    half = _LONGEST_LINE // 2
-    return f"{line[:half]} [... {len(line) - 2 * half:,} characters left out] {line[-half:]}"
 
 
 def _block(rank: int, lines: Sequence[str]) -> str:

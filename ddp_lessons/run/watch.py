@@ -104,15 +104,13 @@ class Watch:
         while ending is None:
             self._look(_TICK_SECONDS)
             self._begin_when_all_have_joined()
-            while self._gone:
-                self._note_death(self._gone.pop())
+            self._note_deaths()
             screen.show([rank.transcript for rank in self.ranks], self._doing())
             ending = self._ending(interrupts)
         if ending is Ending.RETURNED:
             return ending
         self._ask_where()
-        while self._gone:  # died meanwhile
-            self._note_death(self._gone.pop())
+        self._note_deaths()
         return Ending.FAILED if len(self.returned) + len(self.ended) == len(self.ranks) else ending
 
     def until_all_left(self, patience_seconds: float) -> None:
@@ -206,6 +204,10 @@ class Watch:
         except Exception as error:
             words = f"returned a {message.kind}, which the notebook cannot read ({type(error).__name__}: {error})"
             self.ended[number] = Raised("CannotTravel", words, (), f"rank {number} {words}\n", time.monotonic())
+
+    def _note_deaths(self) -> None:
+        while self._gone:
+            self._note_death(self._gone.pop())
 
     def _note_death(self, number: int) -> None:
         rank, moment = self.ranks[number], time.monotonic()
