@@ -19,7 +19,12 @@ MAY_IMPORT = {
     "check": {"check", "run", "train"},
 }
 # these live in processes that are not the notebook's; they meet the launcher in the messages
-IN_OTHER_PROCESSES = {"ddp_lessons.run.template", "ddp_lessons.run.rank"}
+IN_OTHER_PROCESSES = {
+    "ddp_lessons.run.template",
+    "ddp_lessons.run.rank",
+    "ddp_lessons.run.interception",
+    "ddp_lessons.run.recorder",
+}
 SHARED = {"ddp_lessons.run.messages", "ddp_lessons.run.travel"}
 
 

@@ -12,8 +12,8 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from types import FrameType
 
-from ddp_lessons.run.failures import name_line
 from ddp_lessons.run.messages import Frame
+from ddp_lessons.run.places import name_line
 
 LARGEST_WORLD = 64
 _OUR_FOLDER = os.path.dirname(os.path.abspath(__file__))
@@ -59,6 +59,12 @@ def checked_world_size(world_size: object) -> int:
             "this one machine, with a connection to each other rank. More ranks need more machines, and torchrun"
         )
     return size
+
+
+def checked_record(record: object) -> bool | str:
+    if not isinstance(record, bool) and record != "values":
+        raise ValueError(f'record is {record!r}: it can be True, False or "values"')
+    return record
 
 
 def checked_timeout(timeout_seconds: object) -> float | None:

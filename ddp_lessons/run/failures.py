@@ -5,20 +5,14 @@ from __future__ import annotations
 import os
 import re
 import signal
-import site
-import sysconfig
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ddp_lessons.run.messages import Frame, Position, Raised
 from ddp_lessons.run.output import without_middle, without_terminal_codes
+from ddp_lessons.run.places import learners_frame, name_line, name_place
 from ddp_lessons.run.results import Results
 
-_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-_NOT_LEARNERS = tuple(
-    os.path.abspath(folder) + os.sep
-    for folder in {_PACKAGE, sysconfig.get_path("stdlib"), *site.getsitepackages(), sysconfig.get_path("purelib")}
-)
 _CELL_FILE = re.compile(r'File "(?:[^"]*ipykernel_[^"]*|<ipython-input[^"]*)", line (\d+)')
 # what torch says on the ranks that talked to a rank when that died
 _CONSEQUENCE = re.compile(
@@ -153,27 +147,6 @@ def name_ranks(ranks: Sequence[int], world_size: int) -> str:
     return f"ranks {_listed(ranks)} of {world_size}"
 
 
-def name_line(frame: Frame) -> str:
-    return f"{_place(frame)}:   {_cut(frame.text.strip(), 200)}".rstrip(": ")
-
-
-def learners_frame(frames: Sequence[Frame]) -> Frame | None:
-    """The deepest line that the learner wrote."""
-    own = [frame for frame in frames if not frame.file.startswith((*_NOT_LEARNERS, "<frozen"))]
-    written = [frame for frame in own if not frame.file.startswith("<") or _is_cell(frame.file)]  # not made by exec
-    return written[-1] if written else own[-1] if own else None
-
-
-def _place(frame: Frame) -> str:
-    if _is_cell(frame.file):
-        return f"cell line {frame.line}"
-    return f"{os.path.basename(frame.file)} line {frame.line}"
-
-
-def _is_cell(file: str) -> bool:
-    return file.startswith(("<ipython-input", "<stdin>")) or "ipykernel_" in file
-
-
 def _first_cause(ended: Mapping[int, Raised | Died]) -> list[int]:
     """The ranks that failed first and alike. What merely followed from another rank's end does not count as first."""
 
@@ -260,7 +233,7 @@ def _doing(position: Position, past: bool = False) -> str:
     frame = learners_frame(position.frames)
     if frame is None:
         return "{was} starting" if past else "is starting"
-    place = f"({_place(frame)})" if past else f"({name_line(frame)})"
+    place = f"({name_place(frame.file, frame.line)})" if past else f"({name_line(frame)})"
     call = _call_below(frame, position.frames)
     if call:
         return f"{'{was} waiting' if past else 'waits'} in {call} {place}"

@@ -30,6 +30,7 @@ def launch(
     join: bool = True,
     start_method: str | None = None,
     quiet: bool = False,
+    record: bool | str = True,
 ) -> Results[T]:
     """Run `function(rank, world_size, *args)` on fresh processes and return their answers by rank.
 
@@ -44,6 +45,7 @@ def launch(
         join: False leaves `init_process_group` to the function; RANK, WORLD_SIZE, MASTER_ADDR and so on are set for it.
         start_method: "fork" or "spawn"; the default is the faster of those that are safe here.
         quiet: show nothing of what the ranks print; it is in `results.lines` all the same.
+        record: note the calls of torch.distributed in `results.events`; "values": also the numbers of small tensors.
 
     Raises:
         WorkerFailed: a rank raised or died; the message names it and shows its line.
@@ -60,6 +62,7 @@ def launch(
         join=join,
         start_method=start_method,
         quiet=quiet,
+        record=record,
     ) as workers:
         return workers.run(function, *args)
 

@@ -11,7 +11,7 @@ import socket
 import struct
 import threading
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 
@@ -28,6 +28,7 @@ class Start:
     crash_file: str
     backend: str | None  # None: the function joins by itself
     threads: int
+    record: bool | str = True  # what to record: nothing, calls, or "values" (calls with the numbers of small tensors)
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,8 @@ class Task:
 @dataclass(frozen=True)
 class Where:
     """To a rank: which line are you at?"""
+
+    with_calls: bool = False  # and what have you called so far?
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,7 @@ class Position:
     """From a rank: where its main thread is now, outermost frame first."""
 
     frames: tuple[Frame, ...]
+    recorded: Recorded | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)
@@ -68,10 +72,20 @@ class Joined:
 
 
 @dataclass(frozen=True)
+class Recorded:
+    """From a rank, along with its answer: its calls of torch.distributed, each with the fields of an `Event`."""
+
+    began: float  # time.perf_counter(), one clock for all processes of a machine
+    calls: tuple[tuple[Any, ...], ...] = ()
+    dropped: int = 0  # how many older ones it could not keep
+
+
+@dataclass(frozen=True)
 class Returned:
     """From a rank: the answer. The pickle and the memory of its tensors follow as buffers."""
 
     kind: str  # the name of its type
+    recorded: Recorded | None = None
 
 
 @dataclass(frozen=True)
@@ -83,6 +97,7 @@ class Raised:
     frames: tuple[Frame, ...]
     traceback: str
     moment: float  # time.monotonic(), one clock for all processes of a machine
+    recorded: Recorded | None = None
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ import types
 from collections.abc import Callable
 from typing import Any, NoReturn
 
+from ddp_lessons.run.interception import install, recorder, uninstall
 from ddp_lessons.run.messages import Channel, Frame, Joined, Leave, Position, Raised, Returned, Start, Task, Where
 from ddp_lessons.run.travel import CannotTravel, from_notebook, pack_value, unpack_call
 
@@ -86,7 +87,8 @@ def _listen(
             if isinstance(message, Task):
                 tasks.put((message, buffers))
             elif isinstance(message, Where):
-                channel.send(Position(_frames(sys._current_frames().get(main_thread))))
+                position = _frames(sys._current_frames().get(main_thread))
+                channel.send(Position(position, recorder.recorded() if message.with_calls else None))
             elif isinstance(message, Leave):
                 tasks.put(None)
     except (EOFError, OSError):
@@ -110,6 +112,8 @@ def _become(start: Start) -> None:
     import torch.distributed as dist
     from torch._C._distributed_c10d import FileStore
 
+    if not start.record:
+        uninstall()
     torch.set_num_threads(start.threads)
     dist.set_debug_level_from_env()  # type: ignore[attr-defined]
     if start.backend is not None:
@@ -126,9 +130,11 @@ def _run(channel: Channel, start: Start, task: Task, buffers: list[bytearray]) -
     except Exception as error:
         raise CannotTravel(f"could not load the function ({type(error).__name__}: {error})") from error
     arrived = from_notebook()
+    recorder.begin(keeps_values=start.record == "values")
     value = function(start.rank, start.world_size, *args)
     _flush()
-    channel.send(Returned(type(value).__name__), pack_value(value, arrived))
+    answer = pack_value(value, arrived)
+    channel.send(Returned(type(value).__name__, recorder.finish()), answer)
 
 
 def _succeed_or_tell(channel: Channel, step: Callable[[], None]) -> None:
@@ -152,7 +158,7 @@ def _raised(error: BaseException, moment: float) -> Raised:
         told = traceback.TracebackException(RuntimeError, RuntimeError(f"{kind} {message}"), error.__traceback__)
     _forget_our_frames(told)
     frames = tuple(Frame(f.filename, f.lineno or 0, f.name, f.line or "") for f in told.stack)
-    return Raised(kind, message, frames, "".join(told.format()), moment)
+    return Raised(kind, message, frames, "".join(told.format()), moment, recorder.recorded())
 
 
 def _forget_our_frames(told: traceback.TracebackException) -> None:
@@ -214,6 +220,7 @@ def main(channel_number: int | None, notebook: int, folder: str) -> NoReturn:
         stream = socket.socket(fileno=channel_number)
     import torch.distributed  # noqa: F401  the slow part, done ahead of need
 
+    install()
     stay_when_orphaned()
     serve(Channel(stream), os.dup(1), orphaned)
 

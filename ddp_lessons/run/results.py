@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Generic, TypeVar, overload
+
+from ddp_lessons.run.events import Events
 
 T = TypeVar("T")
 
@@ -27,13 +29,14 @@ NO_VALUE = _NoValue.NO_VALUE  # stands for the answer of a rank that never gave 
 class Results(Sequence[T], Generic[T]):
     """The answers by rank: `results[2]` is what rank 2 returned.
 
-    `lines[rank]` is what it printed, `events` what it did on the wire, `seconds` how long all of it took.
+    `lines[rank]` is what it printed, `events` the calls of
+    torch.distributed, `seconds` how long all of it took.
     """
 
     values: tuple[T, ...]
     lines: tuple[list[str], ...]
     seconds: float
-    events: tuple[object, ...] = ()
+    events: Events = field(default_factory=Events)
 
     @overload
     def __getitem__(self, rank: int) -> T: ...

@@ -24,6 +24,7 @@ import sys
 from typing import NoReturn
 
 from ddp_lessons.run import rank
+from ddp_lessons.run.interception import install
 from ddp_lessons.run.messages import MARK, Channel, Ended, Fork, Leave, Ready, Signal, Stop
 
 _DIE_WITH_PARENT, _ADOPT_ORPHANS = 1, 36  # prctl's PR_SET_PDEATHSIG and PR_SET_CHILD_SUBREAPER
@@ -71,6 +72,7 @@ def _import_ahead() -> None:
     # torch looks through all installed packages whenever a group is made: 12 ms that each rank can save
     importlib.metadata.entry_points = functools.cache(importlib.metadata.entry_points)  # type: ignore[assignment]
     importlib.metadata.entry_points(group="torch.distributed.backends")
+    install()
     gc.freeze()  # what is there now is shared by all ranks: keep the collector from touching, and so copying, it
 
 

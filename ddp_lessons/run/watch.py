@@ -17,7 +17,7 @@ from types import FrameType, TracebackType
 from typing import Any
 
 from ddp_lessons.run.failures import Account, Died
-from ddp_lessons.run.messages import Buffer, Frame, Joined, Position, Raised, Returned, Task, Where
+from ddp_lessons.run.messages import Buffer, Frame, Joined, Position, Raised, Recorded, Returned, Task, Where
 from ddp_lessons.run.nursery import Process
 from ddp_lessons.run.output import Transcript
 from ddp_lessons.run.screen import Screen
@@ -84,6 +84,7 @@ class Watch:
     returned: dict[int, Any] = field(default_factory=dict)
     ended: dict[int, Raised | Died] = field(default_factory=dict)
     positions: dict[int, Position] = field(default_factory=dict)
+    recorded: dict[int, Recorded] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._begin = time.monotonic()
@@ -110,6 +111,7 @@ class Watch:
         if ending is Ending.RETURNED:
             return ending
         self._ask_where()
+        self._ask_what_they_called()
         self._note_deaths()
         return Ending.FAILED if len(self.returned) + len(self.ended) == len(self.ranks) else ending
 
@@ -189,6 +191,8 @@ class Watch:
         if whole is None:
             return
         message, buffers = whole
+        if isinstance(message, Returned | Raised | Position) and message.recorded is not None:
+            self.recorded[number] = message.recorded
         if isinstance(message, Returned):
             self._note_value(number, message, buffers)
         elif isinstance(message, Raised):
@@ -234,8 +238,15 @@ class Watch:
                 return
             self._look(0.03)
 
-    def _wait_for(self, claim: Callable[[], bool]) -> None:
-        end = time.monotonic() + _SECONDS_TO_ANSWER
+    def _ask_what_they_called(self) -> None:
+        asked = [number for number in self._still_at_it() if number in self.positions]
+        for number in asked:
+            with contextlib.suppress(OSError):
+                self.ranks[number].process.channel.send(Where(with_calls=True), patience_seconds=0.01)
+        self._wait_for(lambda: all(number in self.recorded or number not in self._open for number in asked), 1.0)
+
+    def _wait_for(self, claim: Callable[[], bool], patience_seconds: float = _SECONDS_TO_ANSWER) -> None:
+        end = time.monotonic() + patience_seconds
         while not claim() and time.monotonic() < end:
             self._look(0.01)
 

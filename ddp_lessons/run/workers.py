@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from ddp_lessons.run import calls
+from ddp_lessons.run.events import Events
 from ddp_lessons.run.failures import where_each_is, worker_failed, workers_stuck
 from ddp_lessons.run.folders import current_folder, module_path, session_folder
 from ddp_lessons.run.messages import MARK, Buffer, Leave, Start, Task
@@ -55,6 +56,7 @@ class Workers:
         join: bool = True,
         start_method: str | None = None,
         quiet: bool = False,
+        record: bool | str = True,
     ) -> None:
         with calls.refused_plainly():
             calls.check_not_inside_a_rank()
@@ -64,6 +66,7 @@ class Workers:
             checked_backend = calls.checked_backend(backend, self.world_size)
             self._backend = checked_backend if join else None
             self._start_method = checked_start_method(start_method)
+            self._record = calls.checked_record(record)
         self._quiet = quiet
         self._why_closed = ""
         self._one_run = threading.Lock()
@@ -141,6 +144,7 @@ class Workers:
                 crash_file=crash_file,
                 backend=self._backend,
                 threads=threads,
+                record=self._record,
             )
             with contextlib.suppress(OSError):
                 process.channel.send(start)
@@ -176,7 +180,8 @@ class Workers:
                 self._release()
         values = tuple(watch.returned.get(number, NO_VALUE) for number in range(self.world_size))
         lines = tuple(list(rank.transcript.lines()) for rank in self._ranks)
-        results: Results[Any] = Results(values, lines, time.monotonic() - begin)
+        events = Events([watch.recorded.get(number) for number in range(self.world_size)])
+        results: Results[Any] = Results(values, lines, time.monotonic() - begin, events)
         if ending is Ending.RETURNED:
             return results
         account = watch.account()

@@ -1,0 +1,203 @@
+"""What the ranks said to each other: every call of torch.distributed in a launch, as plain data.
+
+An `Event` is one call on one rank. `Events` holds those of all ranks in the order of their beginnings, and finds which
+belong together: a send and the recv that took it are a `Delivery`, the calls that make one collective a `Meeting`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections import defaultdict, deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, overload
+
+from ddp_lessons.run.messages import Recorded
+from ddp_lessons.run.places import name_place
+from ddp_lessons.run.trace import write_chrome_trace
+
+POINT_TO_POINT = ("send", "recv")
+
+
+@dataclass(frozen=True)
+class Event:
+    """One call of torch.distributed on one rank. Times are seconds since the function began on the first rank."""
+
+    rank: int
+    call: str  # the name that was called: "isend", "all_gather_object", "DistributedDataParallel", ...
+    operation: str  # what that is: "send", "recv", "broadcast", "all_reduce", ..., "barrier", "new_group"
+    group: str  # the name of the group, as torch gave it
+    group_ranks: tuple[int, ...]
+    peer: int | None  # of a send, to whom; of a recv, from whom (None: from anyone, and nothing has come)
+    root: int | None  # of broadcast, reduce, scatter and gather
+    reduce_op: str | None  # "sum", "max", ...
+    tag: int
+    shape: tuple[int, ...]  # of the first tensor that this rank brought; of a recv, of the tensor to fill
+    tensors: int  # how many it brought
+    dtype: str  # "float32"
+    bytes: int  # of all that it brought
+    values: tuple[float, ...] | None  # what it brought, flat; only with record="values", and of small tensors
+    received: tuple[float, ...] | None  # what it had afterwards, flat; likewise
+    file: str
+    line: int
+    function: str
+    thread: str
+    begin: float
+    issued: float  # the call of a non-blocking one was back
+    waited: float | None  # when the rank began to wait for the end; None: it never did
+    end: float | None  # when it was complete; None: nobody saw it complete
+    error: str  # what it raised, or ""
+
+    @property
+    def is_collective(self) -> bool:
+        return self.operation not in POINT_TO_POINT
+
+    @property
+    def place(self) -> str:
+        return name_place(self.file, self.line)
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """A send and the recv that took it."""
+
+    send: Event
+    recv: Event
+
+    @property
+    def arrived(self) -> float | None:
+        """When both sides were through."""
+        return self.recv.end
+
+
+@dataclass(frozen=True)
+class Meeting:
+    """What the ranks of a group called as one collective: one event of each rank that came."""
+
+    events: tuple[Event, ...]
+    expected: tuple[int, ...]  # the ranks that have to come
+
+    @property
+    def operation(self) -> str:
+        return self.events[0].operation
+
+    @property
+    def is_agreed(self) -> bool:
+        """Everyone came, to the same collective."""
+        return len(self.events) == len(self.expected) and len({event.operation for event in self.events}) == 1
+
+    @property
+    def missing(self) -> tuple[int, ...]:
+        return tuple(sorted(set(self.expected) - {event.rank for event in self.events}))
+
+
+class Events(Sequence[Event]):
+    """All events of a launch, by their beginnings. `dropped[rank]` is how many older ones a rank could not keep."""
+
+    def __init__(self, recorded: Sequence[Recorded | None] = ()) -> None:
+        self._recorded: tuple[Recorded, ...] = tuple(one or Recorded(0.0) for one in recorded)
+
+    @property
+    def world_size(self) -> int:
+        return len(self._recorded)
+
+    @property
+    def dropped(self) -> tuple[int, ...]:
+        return tuple(one.dropped for one in self._recorded)
+
+    def of(self, rank: int) -> tuple[Event, ...]:
+        """What one rank did, in its order."""
+        return self._by_rank[rank]
+
+    @cached_property
+    def deliveries(self) -> tuple[Delivery, ...]:
+        """Every send with the recv that took it: messages between two ranks do not overtake each other."""
+        waiting: dict[object, deque[Event]] = defaultdict(deque)
+        for event in self:
+            if event.operation == "recv" and event.peer is not None:
+                waiting[event.peer, event.rank, event.group, event.tag].append(event)
+        pairs = []
+        for event in self:
+            if event.operation == "send" and (fitting := waiting[event.rank, event.peer, event.group, event.tag]):
+                pairs.append(Delivery(event, fitting.popleft()))
+        return tuple(pairs)
+
+    @cached_property
+    def meetings(self) -> tuple[Meeting, ...]:
+        """Every collective: the first call of each rank on a group belongs to the first of the others, and so on."""
+        met: dict[object, list[Event]] = defaultdict(list)
+        for rank in range(self.world_size):
+            count: dict[str, Iterator[int]] = defaultdict(itertools.count)
+            for event in self.of(rank):
+                if event.is_collective:
+                    place = "new_group" if event.operation == "new_group" else event.group
+                    met[place, next(count[place])].append(event)
+        return tuple(self._meeting(events) for events in sorted(met.values(), key=_last_begin))
+
+    def _meeting(self, events: Sequence[Event]) -> Meeting:
+        makes_group = events[0].operation == "new_group"  # to which all ranks of the world have to come
+        return Meeting(tuple(events), tuple(range(self.world_size)) if makes_group else events[0].group_ranks)
+
+    def to_chrome_trace(self, path: str | os.PathLike[str]) -> None:
+        """Write a file that Perfetto (ui.perfetto.dev) and chrome://tracing open."""
+        write_chrome_trace(self, path)
+
+    def messages_sent(self, rank: int, to: int | None = None) -> int:
+        return len(self._between(rank, "send", to))
+
+    def messages_received(self, rank: int, sender: int | None = None) -> int:
+        return len(self._between(rank, "recv", sender))
+
+    def bytes_sent(self, rank: int, to: int | None = None) -> int:
+        """By send and its kin. What a collective moves is its own affair: it is not counted here."""
+        return sum(event.bytes for event in self._between(rank, "send", to))
+
+    def bytes_received(self, rank: int, sender: int | None = None) -> int:
+        return sum(event.bytes for event in self._between(rank, "recv", sender))
+
+    def _between(self, rank: int, operation: str, peer: int | None) -> list[Event]:
+        mine = (event for event in self.of(rank) if event.operation == operation)
+        whole = (event for event in mine if not event.error and (operation == "send" or event.end is not None))
+        return [event for event in whole if peer is None or event.peer == peer]
+
+    @cached_property
+    def _by_rank(self) -> tuple[tuple[Event, ...], ...]:
+        origin = min((one.began for one in self._recorded if one.began), default=0.0)
+        return tuple(
+            tuple(sorted((_event(rank, call, origin) for call in one.calls), key=_begin))
+            for rank, one in enumerate(self._recorded)
+        )
+
+    @cached_property
+    def _in_order(self) -> tuple[Event, ...]:
+        return tuple(sorted(itertools.chain.from_iterable(self._by_rank), key=_begin))
+
+    @overload
+    def __getitem__(self, index: int) -> Event: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Event]: ...
+    def __getitem__(self, index: int | slice) -> Event | Sequence[Event]:
+        return self._in_order[index]
+
+    def __len__(self) -> int:
+        return sum(len(one.calls) for one in self._recorded)
+
+    def __repr__(self) -> str:
+        dropped = f", {sum(self.dropped):,} older ones dropped" if any(self.dropped) else ""
+        return f"<{len(self):,} events of {self.world_size} ranks{dropped}>"
+
+
+def _event(rank: int, call: tuple[Any, ...], origin: float) -> Event:
+    *what, begin, issued, waited, end, error = call
+    times = (None if moment is None else moment - origin for moment in (begin, issued, waited, end))
+    return Event(*(rank, *what, *times, error))
+
+
+def _begin(event: Event) -> float:
+    return event.begin
+
+
+def _last_begin(events: Iterable[Event]) -> float:
+    return max(event.begin for event in events)

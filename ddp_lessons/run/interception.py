@@ -1,0 +1,260 @@
+"""Inside a rank: see every call of torch.distributed, whoever makes it and by whatever name.
+
+All of torch's Python functions, and all code built on them, end in the methods of two classes that are written in C++:
+ProcessGroup, which starts something, and Work, which waits for it. These methods are replaced, once, before any
+function of a learner runs. DistributedDataParallel calls its group from C++ and would be missed: it is given a Python
+stand-in, which hands each call on to the group itself.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+from ddp_lessons.run.recorder import Call, Recorder, values_of, who_called
+
+# method of ProcessGroup -> what it is, and which of its arguments is what this rank brings
+_METHODS = {
+    "send": ("send", 0),
+    "recv": ("recv", 0),
+    "recv_anysource": ("recv", 0),
+    "broadcast": ("broadcast", 0),
+    "allreduce": ("all_reduce", 0),
+    "allreduce_coalesced": ("all_reduce", 0),
+    "reduce": ("reduce", 0),
+    "allgather": ("all_gather", 1),
+    "allgather_coalesced": ("all_gather", 1),
+    "allgather_into_tensor_coalesced": ("all_gather", 1),
+    "all_gather_single": ("all_gather", 1),
+    "all_gather_single_coalesced": ("all_gather", 1),
+    "_allgather_base": ("all_gather", 1),
+    "gather": ("gather", 1),
+    "gather_single": ("gather", 1),
+    "gather_into_tensor": ("gather", 1),
+    "scatter": ("scatter", 1),
+    "reduce_scatter": ("reduce_scatter", 1),
+    "reduce_scatter_single": ("reduce_scatter", 1),
+    "reduce_scatter_single_coalesced": ("reduce_scatter", 1),
+    "reduce_scatter_tensor_coalesced": ("reduce_scatter", 1),
+    "_reduce_scatter_base": ("reduce_scatter", 1),
+    "alltoall": ("all_to_all", 1),
+    "alltoall_base": ("all_to_all", 1),
+    "all_to_all_single": ("all_to_all", 1),
+    "barrier": ("barrier", 0),
+    "monitored_barrier": ("barrier", 0),
+}
+_PARTS_OF_ANOTHER = {"new_group", "new_subgroups", "init_process_group", "destroy_process_group", "split_group"}
+_HANDED_ON = ("allreduce", "allreduce_coalesced", "allgather", "broadcast", "barrier")
+_FROM_CPP = "DistributedDataParallel"
+
+recorder = Recorder()
+_originals: list[tuple[Any, str, Any]] = []
+_stand_ins: dict[str, Any] = {}
+
+
+def install() -> None:
+    """Record from now on. Call it once torch.distributed is imported, before anything uses it."""
+    import torch.distributed as dist
+    from torch._C import _distributed_c10d as c10d
+    from torch.distributed import distributed_c10d
+
+    for name, (operation, brought) in _METHODS.items():
+        _replace(c10d.ProcessGroup, name, functools.partial(_recorded, operation, brought, name))
+    _replace(c10d.Work, "wait", _noting_the_wait)
+    _replace(c10d.Work, "is_completed", _noting_completion)
+    _replace(distributed_c10d, "_new_group_with_tag", _noting_the_group)
+    for name in ("Reducer", "_broadcast_coalesced", "_verify_params_across_processes"):
+        _replace(dist, name, _with_stand_in)
+
+
+def uninstall() -> None:
+    """As if it had never been: torch's own methods again."""
+    while _originals:
+        setattr(*_originals.pop())
+
+
+def _replace(owner: Any, name: str, wrap: Callable[[Any], Any]) -> None:
+    original = getattr(owner, name, None)
+    if original is not None:  # torch renames some of them from release to release
+        _originals.append((owner, name, vars(owner)[name]))
+        setattr(owner, name, wrap(original))
+
+
+def _recorded(operation: str, position: int, name: str, original: Any) -> Any:
+    """A method of ProcessGroup that notes its calls. `name` is what a call goes by that no function of torch made."""
+    is_message = operation in ("send", "recv")
+
+    @functools.wraps(original)
+    def method(group: Any, *args: Any, **kwargs: Any) -> Any:
+        begin = time.perf_counter()
+        function, frame = who_called(sys._getframe(1))
+        if function in _PARTS_OF_ANOTHER:
+            return original(group, *args, **kwargs)
+        call = Call(function or name, operation, group.group_name, frame, begin)
+        recorder.add(call)
+        try:  # noqa: SIM105  a context manager costs more than the call may
+            _take_down(call, group, (*args, *kwargs.values()) if kwargs else args)
+        except Exception:  # whatever was given: torch itself shall say what is wrong with it
+            pass
+        try:
+            work = original(group, *args, **kwargs)
+        except BaseException as error:
+            call.error = f"{type(error).__name__}: {error}"
+            raise
+        call.issued = time.perf_counter()
+        if work is None:
+            call.end = call.issued
+        elif name == _FROM_CPP:  # which waits in C++, too
+            _note_end_from_afar(call, work)
+        else:
+            recorder.under_way[id(work)] = call
+            if not is_message and _is_async(call):
+                _note_end_from_afar(call, work)
+        return work
+
+    def _take_down(call: Call, group: Any, given: tuple[Any, ...]) -> None:
+        if call.group not in recorder.groups:
+            recorder.groups[call.group] = _ranks_of(group)
+        if is_message:
+            call.measure(given[0], None)
+            call.tag = given[-1]
+            call.peer = given[1] if len(given) == 3 else None  # a recv from anyone has only a tag
+        elif len(given) > position:
+            call.measure(given[position], given[0])
+            call.arguments = given[position + 1 :] if operation != "barrier" else ()
+        if recorder.keeps_values:
+            call.values = values_of(given[position]) if operation != "recv" else None
+            call.outputs = given[0] if operation != "send" else None
+
+    return method
+
+
+def _noting_the_wait(original: Any) -> Any:
+    @functools.wraps(original)
+    def wait(work: Any, *args: Any, **kwargs: Any) -> Any:
+        call = recorder.under_way.get(id(work))
+        if call is None:
+            return original(work, *args, **kwargs)
+        if call.waited is None:
+            call.waited = time.perf_counter()
+        try:
+            answer = original(work, *args, **kwargs)
+        except BaseException as error:
+            call.error = f"{type(error).__name__}: {error}"
+            raise
+        _note_end(call, work)
+        return answer
+
+    return wait
+
+
+def _noting_completion(original: Any) -> Any:
+    @functools.wraps(original)
+    def is_completed(work: Any) -> Any:
+        answer = original(work)
+        if answer and (call := recorder.under_way.get(id(work))) is not None:
+            _note_end(call, work)
+        return answer
+
+    return is_completed
+
+
+def _note_end(call: Call, work: Any) -> None:
+    recorder.under_way.pop(id(work), None)
+    if call.operation == "recv" and call.peer is None:
+        call.peer = work._source_rank()
+    call.complete()
+
+
+def _note_end_from_afar(call: Call, work: Any) -> None:
+    """Of what goes on while the rank does something else, torch's own thread tells the end."""
+    if not call.is_on_cpu:
+        return  # on a GPU the future is there as soon as the work is queued
+
+    def note(_: object) -> None:
+        call.complete()
+        recorder.seen_from_afar.pop(id(call), None)
+
+    recorder.seen_from_afar[id(call)] = call
+    try:
+        work.get_future().add_done_callback(note)
+    except RuntimeError:  # not every backend has futures
+        recorder.seen_from_afar.pop(id(call))
+
+
+def _is_async(call: Call) -> bool:
+    return bool(call.arguments) and getattr(call.arguments[-1], "asyncOp", False)
+
+
+def _noting_the_group(original: Any) -> Any:
+    @functools.wraps(original)
+    def new_group(ranks: Any = None, *args: Any, **kwargs: Any) -> Any:
+        import torch.distributed as dist
+
+        begin = time.perf_counter()
+        function, frame = who_called(sys._getframe(1))
+        call = Call(function or "new_group", "new_group", "", frame, begin)
+        call.arguments = tuple(range(dist.get_world_size()) if ranks is None else ranks)
+        recorder.add(call)
+        group = original(ranks, *args, **kwargs)
+        call.group = getattr(group, "group_name", "")  # none for a rank outside
+        call.issued = call.end = time.perf_counter()
+        return group
+
+    return new_group
+
+
+def _ranks_of(group: Any) -> tuple[int, ...]:
+    import torch.distributed as dist
+
+    try:
+        return tuple(dist.get_process_group_ranks(group))
+    except Exception:  # a group that torch's Python side does not know
+        return tuple(range(group.size()))
+
+
+def _with_stand_in(original: Any) -> Any:
+    """A function written in C++ that is given a group, among its arguments, and calls it unseen."""
+    from torch._C._distributed_c10d import ProcessGroup
+
+    stand_in_class = _stand_in_class(ProcessGroup)
+
+    def replaced(value: object) -> object:
+        if type(value) is not ProcessGroup:
+            return value
+        known = _stand_ins.get(value.group_name)
+        if known is None or known.group is not value:
+            # kept here, since C++ holds only its own half of the object
+            known = _stand_ins[value.group_name] = stand_in_class(value)
+        return known
+
+    @functools.wraps(original, updated=())
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return original(*map(replaced, args), **{name: replaced(value) for name, value in kwargs.items()})
+
+    return call
+
+
+@functools.cache
+def _stand_in_class(process_group: Any) -> Any:
+    def handing_on(name: str) -> Any:
+        operation, position = _METHODS[name]
+        original = getattr(process_group, name)
+        method = _recorded(operation, position, _FROM_CPP, getattr(original, "__wrapped__", original))
+        return lambda self, *args: method(self.group, *args)
+
+    class StandIn(process_group):  # type: ignore[misc]
+        def __init__(self, group: Any) -> None:
+            super().__init__(group.rank(), group.size())
+            self.group = group
+
+        def getBackendName(self) -> str:
+            return "recorded"  # a name that torch knows would make it look for that backend's C++ object
+
+    for name in _HANDED_ON:
+        if hasattr(process_group, name):
+            setattr(StandIn, name, handing_on(name))
+    return StandIn

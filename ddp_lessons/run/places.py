@@ -1,0 +1,36 @@
+"""Where something happened, in the learner's words: the line of a cell, or of a file of theirs."""
+
+from __future__ import annotations
+
+import os
+import site
+import sysconfig
+from collections.abc import Sequence
+
+from ddp_lessons.run.messages import Frame
+from ddp_lessons.run.output import without_middle
+
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+_NOT_LEARNERS = tuple(
+    os.path.abspath(folder) + os.sep
+    for folder in {_PACKAGE, sysconfig.get_path("stdlib"), *site.getsitepackages(), sysconfig.get_path("purelib")}
+)
+
+
+def learners_frame(frames: Sequence[Frame]) -> Frame | None:
+    """The deepest line that the learner wrote."""
+    own = [frame for frame in frames if not frame.file.startswith((*_NOT_LEARNERS, "<frozen"))]
+    written = [frame for frame in own if not frame.file.startswith("<") or _is_cell(frame.file)]  # not made by exec
+    return written[-1] if written else own[-1] if own else None
+
+
+def name_line(frame: Frame) -> str:
+    return f"{name_place(frame.file, frame.line)}:   {without_middle(frame.text.strip(), 200)}".rstrip(": ")
+
+
+def name_place(file: str, line: int) -> str:
+    return f"cell line {line}" if _is_cell(file) else f"{os.path.basename(file)} line {line}"
+
+
+def _is_cell(file: str) -> bool:
+    return file.startswith(("<ipython-input", "<stdin>")) or "ipykernel_" in file

@@ -1,0 +1,202 @@
+"""Inside a rank: what is noted of each call of torch.distributed, from its beginning to its end.
+
+Noting must cost next to nothing, so that it can always be on: a call takes down plain attributes of its tensors, and
+what takes longer (names of operators, ranks of the world) is worked out when the notes leave the rank.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+import threading
+import time
+from collections import deque
+from types import CodeType, FrameType
+from typing import Any
+
+from ddp_lessons.run.messages import Recorded
+
+MOST_CALLS = 100_000
+MOST_VALUES = 64  # elements of a call whose numbers are kept, if they are asked for
+
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_LEARNERS, _TORCHS, _PUBLIC = range(3)
+_TIMES = ("begin", "issued", "waited", "end")
+
+
+class Call:
+    """One call while it goes on. What most calls leave as it is stays in the class, which is quicker."""
+
+    code: CodeType | None = None
+    instruction: int = 0
+    peer: int | None = None  # in the numbers of the group, as are roots
+    arguments: tuple[Any, ...] = ()  # all behind the tensors
+    tag: int = 0
+    shape: tuple[int, ...] = ()
+    tensors: int = 0
+    dtype: Any = None
+    bytes: int = 0
+    is_on_cpu = True
+    values: tuple[float, ...] | None = None
+    received: tuple[float, ...] | None = None
+    outputs: Any = None
+    waited: float | None = None
+    end: float | None = None
+    error: str = ""
+
+    def __init__(self, call: str, operation: str, group: str, frame: FrameType | None, begin: float) -> None:
+        self.call = call
+        self.operation = operation
+        self.group = group
+        if frame is not None:
+            self.code, self.instruction = frame.f_code, frame.f_lasti
+        self.thread = threading.current_thread()
+        self.begin = self.issued = begin
+
+    def measure(self, brought: Any, outputs: Any) -> None:
+        """Take down the tensors that this rank brings; of nothing, the shape of what it is to get."""
+        tensors = _flat(brought)
+        count = self.tensors = len(tensors)
+        if not count:
+            tensors = _flat(outputs)
+            if not tensors:
+                return
+        first = tensors[0]
+        self.shape, self.dtype, self.is_on_cpu = first.shape, first.dtype, first.is_cpu
+        if count:
+            self.bytes = first.nbytes if count == 1 else sum(tensor.nbytes for tensor in tensors)
+
+    def complete(self) -> None:
+        if self.end is None:
+            self.end = time.perf_counter()
+        if self.outputs is not None:
+            self.received, self.outputs = values_of(self.outputs), None
+
+
+class Recorder:
+    """The newest calls of this rank since the function began."""
+
+    def __init__(self) -> None:
+        self.keeps_values = False
+        self.began = 0.0
+        self.calls: deque[Call] = deque(maxlen=MOST_CALLS)
+        self.count = 0
+        self.under_way: dict[int, Call] = {}  # by the id of the Work that torch gave for it
+        self.seen_from_afar: dict[int, Call] = {}  # of these another thread tells the end
+        self.groups: dict[str, tuple[int, ...]] = {}  # name -> ranks of the world
+
+    def begin(self, keeps_values: bool) -> None:
+        self.keeps_values = keeps_values
+        self.calls.clear()
+        self.count = 0
+        self.under_way.clear()
+        self.seen_from_afar.clear()
+        self.began = time.perf_counter()
+
+    def add(self, call: Call) -> None:
+        self.calls.append(call)
+        self.count += 1
+
+    def finish(self) -> Recorded:
+        """All calls, the function being over. What is complete may be told a moment later by another thread."""
+        patience_ends = time.perf_counter() + 0.05
+        while self.seen_from_afar and time.perf_counter() < patience_ends:
+            time.sleep(0.001)
+        return self.recorded()
+
+    def recorded(self) -> Recorded:
+        """All that was noted so far, as plain data. Any thread may ask."""
+        calls, dropped = list(self.calls), max(0, self.count - MOST_CALLS)
+        return Recorded(self.began, tuple(self._plain(call) for call in calls), dropped)
+
+    def _plain(self, call: Call) -> tuple[Any, ...]:
+        ranks = call.arguments if call.operation == "new_group" else self.groups.get(call.group, ())
+        return (
+            *(call.call, call.operation, call.group, ranks, _global_rank(ranks, call.peer)),
+            *(_global_rank(ranks, _root(call)), _name_of_operator(call), call.tag, tuple(call.shape), call.tensors),
+            *(_name_of_dtype(call.dtype), call.bytes, call.values, call.received),
+            *_place(call.code, call.instruction),
+            call.thread.name,
+            *(getattr(call, moment) for moment in _TIMES),
+            call.error,
+        )
+
+
+def values_of(some: Any) -> tuple[float, ...] | None:
+    """The numbers of small tensors, one after the other."""
+    tensors = _flat(some)
+    if not tensors or sum(tensor.numel() for tensor in tensors) > MOST_VALUES:
+        return None
+    return tuple(number for tensor in tensors for number in tensor.detach().flatten().tolist())
+
+
+def who_called(frame: FrameType | None) -> tuple[str, FrameType | None]:
+    """The name of torch's function that was called, "" if none was, and the frame that called it."""
+    name = ""
+    while frame is not None:
+        code = frame.f_code
+        whose = _owners.get(code.co_filename)
+        if whose is None:
+            whose = _owners[code.co_filename] = _owner(code.co_filename)
+        if whose == _LEARNERS:
+            break
+        if whose == _PUBLIC:
+            name = code.co_name
+        frame = frame.f_back
+    return name, frame
+
+
+_owners: dict[str, int] = {}
+
+
+def _owner(file: str) -> int:
+    torch = os.path.dirname(os.path.abspath(sys.modules["torch"].__file__ or "")) + os.sep
+    if file == sys.modules["torch.distributed.distributed_c10d"].__file__:
+        return _PUBLIC
+    return _TORCHS if os.path.abspath(file).startswith((torch, _PACKAGE)) else _LEARNERS
+
+
+@functools.cache
+def _place(code: CodeType | None, instruction: int) -> tuple[str, int, str]:
+    """File, line and function."""
+    if code is None:
+        return "", 0, ""
+    lines = (line for begin, end, line in code.co_lines() if begin <= instruction < end)
+    return code.co_filename, next(lines, None) or 0, code.co_name
+
+
+@functools.cache
+def _name_of_dtype(dtype: object) -> str:
+    return "" if dtype is None else str(dtype).removeprefix("torch.")
+
+
+def _flat(some: Any) -> list[Any]:
+    """Torch takes a tensor, a list of tensors, or a list of lists."""
+    if type(some) is not list:
+        return list(some) if isinstance(some, tuple) else [some] if hasattr(some, "nbytes") else []
+    if some and isinstance(some[0], (list, tuple)):
+        return [tensor for inner in some for tensor in inner]
+    return some
+
+
+def _global_rank(ranks: tuple[int, ...], number: int | None) -> int | None:
+    return ranks[number] if number is not None and 0 <= number < len(ranks) else number
+
+
+def _root(call: Call) -> int | None:
+    if call.operation not in ("broadcast", "reduce", "scatter", "gather"):
+        return None
+    numbers = [getattr(argument, "rootRank", argument) for argument in call.arguments]
+    return next((number for number in numbers if type(number) is int), None)
+
+
+def _name_of_operator(call: Call) -> str | None:
+    if call.operation not in ("reduce", "all_reduce", "reduce_scatter"):
+        return None
+    for argument in call.arguments:
+        operator = getattr(argument, "reduceOp", argument)
+        name = getattr(getattr(operator, "op", operator), "name", None)
+        if isinstance(name, str):
+            return name.lower()
+    return "sum"

@@ -1,0 +1,378 @@
+"""What each call of torch.distributed leaves in `results.events`."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.distributed import all_reduce as imported_by_name
+from torch.nn.parallel import DistributedDataParallel
+
+from ddp_lessons import WorkerFailed, Workers, WorkersStuck, launch
+from ddp_lessons.run.recorder import MOST_CALLS, Call, Recorder
+
+THREE = torch.zeros(3)
+
+
+def outputs(rank: int, here: int, world_size: int) -> list[torch.Tensor] | None:
+    return [torch.zeros(3) for _ in range(world_size)] if rank == here else None
+
+
+# a call on two ranks -> what rank 1 has noted: (call, operation, root, reduce_op, shape, tensors, dtype, bytes)
+CALLS: dict[str, tuple[Callable[[int], object], tuple[Any, ...]]] = {
+    "broadcast": (
+        lambda rank: dist.broadcast(torch.zeros(3), src=1),
+        ("broadcast", "broadcast", 1, None, (3,), 1, "float32", 12),
+    ),
+    "all_reduce": (
+        lambda rank: dist.all_reduce(torch.zeros(2, 3, dtype=torch.float64), op=dist.ReduceOp.MAX),
+        ("all_reduce", "all_reduce", None, "max", (2, 3), 1, "float64", 48),
+    ),
+    "reduce": (
+        lambda rank: dist.reduce(torch.zeros(3), dst=1, op=dist.ReduceOp.PRODUCT),
+        ("reduce", "reduce", 1, "product", (3,), 1, "float32", 12),
+    ),
+    "scatter, receiving": (
+        lambda rank: dist.scatter(torch.zeros(3), outputs(rank, 0, 2), src=0),
+        ("scatter", "scatter", 0, None, (3,), 0, "float32", 0),
+    ),
+    "scatter, giving": (
+        lambda rank: dist.scatter(torch.zeros(3), outputs(rank, 1, 2), src=1),
+        ("scatter", "scatter", 1, None, (3,), 2, "float32", 24),
+    ),
+    "gather": (
+        lambda rank: dist.gather(torch.zeros(3), outputs(rank, 1, 2), dst=1),
+        ("gather", "gather", 1, None, (3,), 1, "float32", 12),
+    ),
+    "all_gather": (
+        lambda rank: dist.all_gather([torch.zeros(3), torch.zeros(3)], torch.zeros(3)),
+        ("all_gather", "all_gather", None, None, (3,), 1, "float32", 12),
+    ),
+    "all_gather_into_tensor": (
+        lambda rank: dist.all_gather_into_tensor(torch.zeros(6), torch.zeros(3)),
+        ("all_gather_into_tensor", "all_gather", None, None, (3,), 1, "float32", 12),
+    ),
+    "reduce_scatter": (
+        lambda rank: dist.reduce_scatter(torch.zeros(3), [torch.zeros(3), torch.zeros(3)]),
+        ("reduce_scatter", "reduce_scatter", None, "sum", (3,), 2, "float32", 24),
+    ),
+    "reduce_scatter_tensor": (
+        lambda rank: dist.reduce_scatter_tensor(torch.zeros(3), torch.zeros(6), op=dist.ReduceOp.AVG),
+        ("reduce_scatter_tensor", "reduce_scatter", None, "avg", (6,), 1, "float32", 24),
+    ),
+    "all_to_all": (
+        lambda rank: dist.all_to_all([torch.zeros(3), torch.zeros(3)], [torch.zeros(3), torch.zeros(3)]),
+        ("all_to_all", "all_to_all", None, None, (3,), 2, "float32", 24),
+    ),
+    "all_to_all_single": (
+        lambda rank: dist.all_to_all_single(torch.zeros(4, dtype=torch.int32), torch.zeros(4, dtype=torch.int32)),
+        ("all_to_all_single", "all_to_all", None, None, (4,), 1, "int32", 16),
+    ),
+    "barrier": (lambda rank: dist.barrier(), ("barrier", "barrier", None, None, (), 0, "", 0)),
+    "monitored_barrier": (
+        lambda rank: dist.monitored_barrier(),
+        ("monitored_barrier", "barrier", None, None, (), 0, "", 0),
+    ),
+    "by name": (
+        lambda rank: imported_by_name(torch.zeros(3)),
+        ("all_reduce", "all_reduce", None, "sum", (3,), 1, "float32", 12),
+    ),
+    "through the group": (
+        lambda rank: dist.group.WORLD.allreduce([torch.zeros(3)], dist.ReduceOp.MIN).wait(),  # type: ignore[union-attr]
+        ("allreduce", "all_reduce", None, "min", (3,), 1, "float32", 12),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_call_is_noted_with_what_was_asked_of_it(name: str) -> None:
+    function, expected = CALLS[name]
+    events = launch(lambda rank, world_size: function(rank), 2).events
+    (event,) = events.of(1)
+    noted = (event.call, event.operation, event.root, event.reduce_op, event.shape, event.tensors, event.dtype)
+    assert (*noted, event.bytes) == expected
+    assert event.group_ranks == (0, 1)
+    assert event.file == __file__
+
+
+if hasattr(dist, "all_gather_single"):  # the younger names, in newer releases of torch
+
+    def test_the_younger_names_are_noted_as_called() -> None:
+        def call(rank: int, world_size: int) -> None:
+            dist.all_gather_single(torch.zeros(6), torch.zeros(3))
+            dist.reduce_scatter_single(torch.zeros(3), torch.zeros(6))
+
+        events = launch(call, 2).events.of(0)
+        assert [(event.call, event.operation) for event in events] == [
+            ("all_gather_single", "all_gather"),
+            ("reduce_scatter_single", "reduce_scatter"),
+        ]
+
+
+@pytest.mark.parametrize(
+    ("name", "operation"),
+    [
+        ("all_gather_object", "all_gather"),
+        ("broadcast_object_list", "broadcast"),
+        ("gather_object", "gather"),
+        ("scatter_object_list", "scatter"),
+    ],
+)
+def test_object_collectives_are_noted_by_their_name(name: str, operation: str) -> None:
+    def call(rank: int, world_size: int) -> None:
+        if name == "all_gather_object":
+            dist.all_gather_object([None] * 2, {"rank": rank})
+        elif name == "broadcast_object_list":
+            dist.broadcast_object_list([{"rank": rank}], src=0)
+        elif name == "gather_object":
+            dist.gather_object(rank, [None] * 2 if rank == 0 else None)
+        else:
+            dist.scatter_object_list([None], ["a", "b"] if rank == 0 else None)
+
+    events = launch(call, 2).events.of(1)
+    assert {event.call for event in events} == {name}
+    assert operation in {event.operation for event in events}
+
+
+def test_a_message_is_noted_on_both_sides() -> None:
+    def call(rank: int, world_size: int) -> None:
+        if rank == 0:
+            dist.send(torch.zeros(5, dtype=torch.int16), dst=2, tag=7)
+        if rank == 2:
+            dist.recv(torch.zeros(5, dtype=torch.int16), src=0, tag=7)
+
+    events = launch(call, 3).events
+    (delivery,) = events.deliveries
+    assert (delivery.send.rank, delivery.send.peer, delivery.send.tag) == (0, 2, 7)
+    assert (delivery.recv.rank, delivery.recv.peer, delivery.recv.bytes) == (2, 0, 10)
+    assert events.of(1) == ()
+    assert [(events.bytes_sent(rank), events.bytes_received(rank)) for rank in range(3)] == [(10, 0), (0, 0), (0, 10)]
+    assert (events.messages_sent(0, to=2), events.messages_sent(0, to=1), events.messages_received(2)) == (1, 0, 1)
+
+
+def test_a_recv_from_anyone_says_who_it_was() -> None:
+    def call(rank: int, world_size: int) -> int | None:
+        if rank == 0:
+            return dist.recv(torch.zeros(1))
+        if rank == 2:
+            dist.send(torch.zeros(1), dst=0)
+        return None
+
+    results = launch(call, 3)
+    assert results.events.of(0)[0].peer == results[0] == 2
+
+
+def test_non_blocking_calls_tell_issued_waited_and_complete_apart() -> None:
+    def call(rank: int, world_size: int) -> None:
+        work = dist.isend(THREE, 1) if rank == 0 else dist.irecv(torch.zeros(3), 0)
+        time.sleep(0.05)
+        assert work is not None
+        work.wait()
+
+    for event in launch(call, 2).events:
+        assert event.call in ("isend", "irecv")
+        assert event.waited is not None
+        assert event.end is not None
+        assert event.begin <= event.issued <= event.waited - 0.05 <= event.end
+
+
+def test_an_asynchronous_collective_is_complete_before_somebody_waits() -> None:
+    def call(rank: int, world_size: int) -> None:
+        work = dist.all_reduce(torch.zeros(3), async_op=True)
+        assert work is not None
+        time.sleep(0.3)
+        work.wait()
+
+    for event in launch(call, 2).events:
+        assert event.end is not None
+        assert event.waited is not None
+        assert event.end < event.waited
+
+
+def test_nobody_saw_the_end_of_what_was_never_waited_for() -> None:
+    def call(rank: int, world_size: int) -> object:
+        works = [dist.isend(THREE, 1) if rank == 0 else dist.irecv(torch.zeros(3), 0)]
+        dist.barrier()
+        return len(works)
+
+    events = launch(call, 2).events
+    assert [(event.waited, event.end) for event in events if not event.is_collective] == [(None, None)] * 2
+
+
+def test_calls_of_another_thread_are_noted_with_its_name() -> None:
+    def call(rank: int, world_size: int) -> None:
+        thread = threading.Thread(target=lambda: dist.all_reduce(torch.zeros(1)), name="talker")
+        thread.start()
+        thread.join()
+
+    assert [event.thread for event in launch(call, 2).events] == ["talker"] * 2
+
+
+def test_calls_in_torchs_own_code_are_noted_with_the_line_that_led_there() -> None:
+    def call(rank: int, world_size: int) -> None:
+        from torch.distributed.algorithms.model_averaging.utils import average_parameters
+
+        average_parameters(nn.Linear(2, 2).parameters(), dist.group.WORLD)
+
+    (event, *_) = launch(call, 2).events
+    assert (event.call, event.function, event.file) == ("all_reduce", "call", __file__)
+
+
+def test_roots_and_peers_in_a_group_are_ranks_of_the_world() -> None:
+    def call(rank: int, world_size: int) -> None:
+        group = dist.new_group([1, 2])
+        if rank > 0:
+            dist.broadcast(torch.zeros(1), src=2, group=group)
+            if rank == 1:
+                dist.send(torch.zeros(1), dst=2, group=group)
+            else:
+                dist.recv(torch.zeros(1), src=1, group=group)
+
+    events = launch(call, 3).events
+    made, broadcast, recv = events.of(2)
+    assert (made.operation, made.group_ranks, made.group) == ("new_group", (1, 2), broadcast.group)
+    assert (broadcast.root, broadcast.group_ranks) == (2, (1, 2))
+    assert (recv.peer, len(events.deliveries)) == (1, 1)
+    assert [(meeting.operation, meeting.is_agreed) for meeting in events.meetings] == [
+        ("new_group", True),
+        ("broadcast", True),
+    ]
+
+
+def test_the_line_is_that_of_the_call() -> None:
+    def call(rank: int, world_size: int) -> None:
+        for _ in range(2):
+            dist.barrier()
+
+        dist.barrier()
+
+    lines = [event.line - call.__code__.co_firstlineno for event in launch(call, 1).events]
+    assert lines == [2, 2, 4]
+
+
+def train(rank: int, world_size: int, sees_buckets: bool) -> tuple[list[int], float]:
+    torch.manual_seed(0)
+    model = DistributedDataParallel(nn.Sequential(*[nn.Linear(64, 64) for _ in range(6)]), bucket_cap_mb=0.05)
+    buckets: list[int] = []
+
+    def average(state: object, bucket: Any) -> torch.futures.Future[torch.Tensor]:
+        buckets.append(bucket.buffer().nbytes)
+        work = dist.all_reduce(bucket.buffer().div_(world_size), async_op=True)
+        return work.get_future().then(lambda done: done.value()[0])  # type: ignore[union-attr]
+
+    average.__annotations__.clear()  # texts here, which DDP cannot read
+    if sees_buckets:
+        model.register_comm_hook(None, average)
+    for step in range(3):
+        torch.manual_seed(step * 10 + rank)
+        model(torch.randn(8, 64)).sum().backward()
+    return buckets, sum(float(parameter.grad.double().sum()) for parameter in model.parameters())
+
+
+def test_the_buckets_of_ddp_are_noted_as_a_communication_hook_sees_them() -> None:
+    seen = launch(train, 2, True)
+    events = launch(train, 2, False).events
+    for rank in range(2):
+        noted = [event for event in events.of(rank) if event.operation == "all_reduce"]
+        assert [event.bytes for event in noted] == seen[rank][0]
+        assert {event.call for event in noted} == {"DistributedDataParallel"}
+        assert all(event.end is not None and event.end > event.begin for event in noted)
+
+
+def test_recording_changes_no_gradient() -> None:
+    assert list(launch(train, 2, False)) == list(launch(train, 2, False, record=False))
+
+
+def test_nothing_is_recorded_and_torch_is_as_it_was_when_that_is_asked() -> None:
+    def call(rank: int, world_size: int) -> list[bool]:
+        dist.all_reduce(torch.zeros(1))
+        owners = (dist.ProcessGroup, "allreduce"), (dist.Work, "wait"), (dist, "Reducer")
+        return [hasattr(getattr(owner, name), "__wrapped__") for owner, name in owners]
+
+    off = launch(call, 2, record=False)
+    assert (list(off), len(off.events)) == ([[False] * 3] * 2, 0)
+    assert list(launch(call, 2)) == [[True] * 3] * 2
+
+
+def test_the_numbers_of_small_tensors_are_kept_if_asked() -> None:
+    def call(rank: int, world_size: int) -> None:
+        tensor = torch.tensor([1.0, 2.0]) * (rank + 1)
+        dist.all_reduce(tensor)
+        dist.all_reduce(torch.zeros(65))
+        if rank == 0:
+            dist.send(tensor, 1)
+        else:
+            dist.recv(torch.zeros(2), 0)
+
+    small, large, recv = launch(call, 2, record="values").events.of(1)
+    assert (small.values, small.received) == ((2.0, 4.0), (3.0, 6.0))
+    assert (large.values, large.received) == (None, None)
+    assert (recv.values, recv.received) == (None, (3.0, 6.0))
+    assert {event.values for event in launch(call, 2).events} == {None}
+
+
+@pytest.mark.parametrize("wrong", ["value", 1, None, "calls"])
+def test_what_cannot_be_recorded_is_refused(wrong: Any) -> None:
+    with pytest.raises(ValueError, match="it can be True, False or"):
+        launch(lambda rank, world_size: None, 1, record=wrong)
+
+
+def test_a_call_that_raises_says_so() -> None:
+    def call(rank: int, world_size: int) -> None:
+        dist.all_gather_into_tensor(torch.zeros(5), torch.zeros(3))
+
+    with pytest.raises(WorkerFailed) as failure:
+        launch(call, 2)
+    assert all("Error" in event.error for event in failure.value.results.events)
+    assert len(failure.value.results.events) == 2
+
+
+def test_ranks_that_are_stuck_tell_what_they_had_called() -> None:
+    def call(rank: int, world_size: int) -> None:
+        dist.barrier()
+        if rank == 1:
+            dist.recv(THREE, 0)
+
+    with pytest.raises(WorkersStuck) as failure:
+        launch(call, 2, timeout_seconds=0.5)
+    events = failure.value.results.events
+    assert [event.operation for event in events.of(1)] == ["barrier", "recv"]
+    assert (events.of(1)[1].end, len(events.of(0))) == (None, 1)
+
+
+def test_kept_workers_record_each_run_by_itself() -> None:
+    with Workers(2) as workers:
+        first = workers.run(lambda rank, world_size: dist.barrier())
+        second = workers.run(lambda rank, world_size: [dist.all_reduce(torch.zeros(1)) for _ in range(2)] and None)
+    assert [event.operation for event in first.events.of(0)] == ["barrier"]
+    assert [event.operation for event in second.events.of(0)] == ["all_reduce"] * 2
+    assert min(event.begin for event in second.events) < 0.05 + second.seconds
+
+
+def test_spawned_ranks_record_too() -> None:
+    events = launch(lambda rank, world_size: dist.barrier(), 2, start_method="spawn").events
+    assert [event.operation for event in events] == ["barrier"] * 2
+
+
+def test_a_rank_keeps_the_newest_calls_and_says_how_many_it_dropped() -> None:
+    recorder = Recorder()
+    recorder.begin(keeps_values=False)
+    for number in range(MOST_CALLS + 5):
+        recorder.add(Call("barrier", "barrier", str(number), None, 0.0))
+    recorded = recorder.recorded()
+    assert (len(recorded.calls), recorded.dropped, recorded.calls[0][2]) == (MOST_CALLS, 5, "5")
+
+
+def test_a_function_that_joins_by_itself_is_recorded_too() -> None:
+    def call(rank: int, world_size: int) -> None:
+        dist.init_process_group("gloo")
+        dist.all_reduce(torch.zeros(1))
+        dist.destroy_process_group()
+
+    assert [event.call for event in launch(call, 2, join=False).events] == ["all_reduce"] * 2
