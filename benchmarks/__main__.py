@@ -1,4 +1,4 @@
-"""Run everything once and print it: launches, beginnings, memory, and the promises that they keep or not."""
+"""Run everything once and print it: launches, beginnings, memory, what recording costs, and the promises that they keep or not."""
 
 import argparse
 import os
@@ -15,6 +15,7 @@ from .memory import measure_idle_ranks
 from .promises import all_promises
 from .report import beginning_table, launch_table, memory_table
 from .tables import target_table
+from .talking import measure_talking, talking_promises, talking_table
 from .tools import TOOLS
 from .troubles import broken, troubles
 
@@ -58,11 +59,13 @@ def main() -> int:
         world_size: said(f"launches of {world_size}", Contest(TOOLS, world_size, rounds, slow_rounds).run)
         for world_size in WORLD_SIZES
     }
-    targets = all_promises(launches, beginnings, idle, LARGER)
+    talking = said("what ranks say", lambda: measure_talking(fresh_starts * 3))
+    targets = [*all_promises(launches, beginnings, idle, LARGER), *talking_promises(talking)]
     tables = [
         launch_table(launches, asked.markdown),
         beginning_table(beginnings, asked.markdown),
         memory_table(idle, asked.markdown),
+        talking_table(talking, asked.markdown),
         target_table(targets, asked.markdown),
     ]
     print(heading, *tables, *troubles(launches, beginnings, idle), sep="\n\n")

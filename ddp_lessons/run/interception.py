@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from ddp_lessons.run.recorder import Call, Recorder, values_of, who_called
+from ddp_lessons.run.recorder import Call, Recorder, flat, values_of, who_called
 
 # method of ProcessGroup -> what it is, and which of its arguments is what this rank brings
 _METHODS = {
@@ -85,6 +85,8 @@ def _replace(owner: Any, name: str, wrap: Callable[[Any], Any]) -> None:
 
 def _recorded(operation: str, position: int, name: str, original: Any) -> Any:
     """A method of ProcessGroup that notes its calls. `name` is what a call goes by that no function of torch made."""
+    has_root = operation in ("broadcast", "reduce", "scatter", "gather")
+    has_operator = operation in ("reduce", "all_reduce", "reduce_scatter")
     is_message = operation in ("send", "recv")
 
     @functools.wraps(original)
@@ -94,9 +96,10 @@ def _recorded(operation: str, position: int, name: str, original: Any) -> Any:
         if function in _PARTS_OF_ANOTHER:
             return original(group, *args, **kwargs)
         call = Call(function or name, operation, group.group_name, frame, begin)
-        recorder.add(call)
+        recorder.calls.append(call)
+        recorder.count += 1
         try:  # noqa: SIM105  a context manager costs more than the call may
-            _take_down(call, group, (*args, *kwargs.values()) if kwargs else args)
+            take_down(call, group, (*args, *kwargs.values()) if kwargs else args)
         except Exception:  # whatever was given: torch itself shall say what is wrong with it
             pass
         try:
@@ -108,23 +111,29 @@ def _recorded(operation: str, position: int, name: str, original: Any) -> Any:
         if work is None:
             call.end = call.issued
         elif name == _FROM_CPP:  # which waits in C++, too
-            _note_end_from_afar(call, work)
+            _note_end_from_afar(call, work, args)
         else:
             recorder.under_way[id(work)] = call
-            if not is_message and _is_async(call):
-                _note_end_from_afar(call, work)
+            if not is_message and getattr(args[-1] if args else None, "asyncOp", False):
+                _note_end_from_afar(call, work, args)
         return work
 
-    def _take_down(call: Call, group: Any, given: tuple[Any, ...]) -> None:
+    def take_down(call: Call, group: Any, given: tuple[Any, ...]) -> None:
+        """Numbers only: whatever of torch's objects a call kept would cost more than all of the rest."""
         if call.group not in recorder.groups:
             recorder.groups[call.group] = _ranks_of(group)
+        if operation == "barrier":
+            return
+        call.measure(given[position], given[0])
         if is_message:
-            call.measure(given[0], None)
             call.tag = given[-1]
             call.peer = given[1] if len(given) == 3 else None  # a recv from anyone has only a tag
-        elif len(given) > position:
-            call.measure(given[position], given[0])
-            call.arguments = given[position + 1 :] if operation != "barrier" else ()
+        options = given[position + 1] if len(given) > position + 1 else None
+        if has_root:
+            call.root = getattr(options, "rootRank", options)
+        if has_operator:
+            operator = given[-1] if has_root and isinstance(options, int) else options  # reduce(tensor, root, op)
+            call.operator = hash(getattr(operator, "reduceOp", operator)) if operator is not None else 0
         if recorder.keeps_values:
             call.values = values_of(given[position]) if operation != "recv" else None
             call.outputs = given[0] if operation != "send" else None
@@ -135,17 +144,16 @@ def _recorded(operation: str, position: int, name: str, original: Any) -> Any:
 def _noting_the_wait(original: Any) -> Any:
     @functools.wraps(original)
     def wait(work: Any, *args: Any, **kwargs: Any) -> Any:
-        call = recorder.under_way.get(id(work))
+        call = recorder.under_way.pop(id(work), None)
         if call is None:
             return original(work, *args, **kwargs)
-        if call.waited is None:
-            call.waited = time.perf_counter()
+        call.waited = time.perf_counter()
         try:
             answer = original(work, *args, **kwargs)
         except BaseException as error:
             call.error = f"{type(error).__name__}: {error}"
             raise
-        _note_end(call, work)
+        _complete(call, work)
         return answer
 
     return wait
@@ -156,26 +164,28 @@ def _noting_completion(original: Any) -> Any:
     def is_completed(work: Any) -> Any:
         answer = original(work)
         if answer and (call := recorder.under_way.get(id(work))) is not None:
-            _note_end(call, work)
+            _complete(call, work)  # and yet somebody may wait for it
         return answer
 
     return is_completed
 
 
-def _note_end(call: Call, work: Any) -> None:
-    recorder.under_way.pop(id(work), None)
-    if call.operation == "recv" and call.peer is None:
+def _complete(call: Call, work: Any) -> None:
+    if call.end is None:
+        call.end = time.perf_counter()
+    if call.outputs is not None:
+        call.received, call.outputs = values_of(call.outputs), None
+    if call.peer is None and call.operation == "recv":
         call.peer = work._source_rank()
-    call.complete()
 
 
-def _note_end_from_afar(call: Call, work: Any) -> None:
+def _note_end_from_afar(call: Call, work: Any, given: tuple[Any, ...]) -> None:
     """Of what goes on while the rank does something else, torch's own thread tells the end."""
-    if not call.is_on_cpu:
+    if any(tensor.is_cuda for tensor in flat(given[0])):
         return  # on a GPU the future is there as soon as the work is queued
 
     def note(_: object) -> None:
-        call.complete()
+        _complete(call, work)
         recorder.seen_from_afar.pop(id(call), None)
 
     recorder.seen_from_afar[id(call)] = call
@@ -183,10 +193,6 @@ def _note_end_from_afar(call: Call, work: Any) -> None:
         work.get_future().add_done_callback(note)
     except RuntimeError:  # not every backend has futures
         recorder.seen_from_afar.pop(id(call))
-
-
-def _is_async(call: Call) -> bool:
-    return bool(call.arguments) and getattr(call.arguments[-1], "asyncOp", False)
 
 
 def _noting_the_group(original: Any) -> Any:
@@ -197,8 +203,9 @@ def _noting_the_group(original: Any) -> Any:
         begin = time.perf_counter()
         function, frame = who_called(sys._getframe(1))
         call = Call(function or "new_group", "new_group", "", frame, begin)
-        call.arguments = tuple(range(dist.get_world_size()) if ranks is None else ranks)
-        recorder.add(call)
+        call.new_ranks = tuple(range(dist.get_world_size()) if ranks is None else ranks)
+        recorder.calls.append(call)
+        recorder.count += 1
         group = original(ranks, *args, **kwargs)
         call.group = getattr(group, "group_name", "")  # none for a rank outside
         call.issued = call.end = time.perf_counter()

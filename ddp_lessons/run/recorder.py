@@ -31,13 +31,14 @@ class Call:
     code: CodeType | None = None
     instruction: int = 0
     peer: int | None = None  # in the numbers of the group, as are roots
-    arguments: tuple[Any, ...] = ()  # all behind the tensors
+    root: int | None = None
+    operator: int | None = None  # as torch numbers SUM, MAX and so on: what their hash gives, at a tenth of the cost
+    new_ranks: tuple[int, ...] = ()  # those of a group that is made
     tag: int = 0
     shape: tuple[int, ...] = ()
     tensors: int = 0
     dtype: Any = None
     bytes: int = 0
-    is_on_cpu = True
     values: tuple[float, ...] | None = None
     received: tuple[float, ...] | None = None
     outputs: Any = None
@@ -56,22 +57,16 @@ class Call:
 
     def measure(self, brought: Any, outputs: Any) -> None:
         """Take down the tensors that this rank brings; of nothing, the shape of what it is to get."""
-        tensors = _flat(brought)
+        tensors = flat(brought)
         count = self.tensors = len(tensors)
         if not count:
-            tensors = _flat(outputs)
+            tensors = flat(outputs)
             if not tensors:
                 return
         first = tensors[0]
-        self.shape, self.dtype, self.is_on_cpu = first.shape, first.dtype, first.is_cpu
+        self.shape, self.dtype = first.shape, first.dtype
         if count:
             self.bytes = first.nbytes if count == 1 else sum(tensor.nbytes for tensor in tensors)
-
-    def complete(self) -> None:
-        if self.end is None:
-            self.end = time.perf_counter()
-        if self.outputs is not None:
-            self.received, self.outputs = values_of(self.outputs), None
 
 
 class Recorder:
@@ -94,10 +89,6 @@ class Recorder:
         self.seen_from_afar.clear()
         self.began = time.perf_counter()
 
-    def add(self, call: Call) -> None:
-        self.calls.append(call)
-        self.count += 1
-
     def finish(self) -> Recorded:
         """All calls, the function being over. What is complete may be told a moment later by another thread."""
         patience_ends = time.perf_counter() + 0.05
@@ -111,10 +102,16 @@ class Recorder:
         return Recorded(self.began, tuple(self._plain(call) for call in calls), dropped)
 
     def _plain(self, call: Call) -> tuple[Any, ...]:
-        ranks = call.arguments if call.operation == "new_group" else self.groups.get(call.group, ())
+        ranks = call.new_ranks if call.operation == "new_group" else self.groups.get(call.group, ())
         return (
             *(call.call, call.operation, call.group, ranks, _global_rank(ranks, call.peer)),
-            *(_global_rank(ranks, _root(call)), _name_of_operator(call), call.tag, tuple(call.shape), call.tensors),
+            *(
+                _global_rank(ranks, call.root),
+                _name_of_operator(call.operator),
+                call.tag,
+                tuple(call.shape),
+                call.tensors,
+            ),
             *(_name_of_dtype(call.dtype), call.bytes, call.values, call.received),
             *_place(call.code, call.instruction),
             call.thread.name,
@@ -125,7 +122,7 @@ class Recorder:
 
 def values_of(some: Any) -> tuple[float, ...] | None:
     """The numbers of small tensors, one after the other."""
-    tensors = _flat(some)
+    tensors = flat(some)
     if not tensors or sum(tensor.numel() for tensor in tensors) > MOST_VALUES:
         return None
     return tuple(number for tensor in tensors for number in tensor.detach().flatten().tolist())
@@ -171,7 +168,7 @@ def _name_of_dtype(dtype: object) -> str:
     return "" if dtype is None else str(dtype).removeprefix("torch.")
 
 
-def _flat(some: Any) -> list[Any]:
+def flat(some: Any) -> list[Any]:
     """Torch takes a tensor, a list of tensors, or a list of lists."""
     if type(some) is not list:
         return list(some) if isinstance(some, tuple) else [some] if hasattr(some, "nbytes") else []
@@ -184,19 +181,7 @@ def _global_rank(ranks: tuple[int, ...], number: int | None) -> int | None:
     return ranks[number] if number is not None and 0 <= number < len(ranks) else number
 
 
-def _root(call: Call) -> int | None:
-    if call.operation not in ("broadcast", "reduce", "scatter", "gather"):
-        return None
-    numbers = [getattr(argument, "rootRank", argument) for argument in call.arguments]
-    return next((number for number in numbers if type(number) is int), None)
-
-
-def _name_of_operator(call: Call) -> str | None:
-    if call.operation not in ("reduce", "all_reduce", "reduce_scatter"):
-        return None
-    for argument in call.arguments:
-        operator = getattr(argument, "reduceOp", argument)
-        name = getattr(getattr(operator, "op", operator), "name", None)
-        if isinstance(name, str):
-            return name.lower()
-    return "sum"
+@functools.cache
+def _name_of_operator(number: int | None) -> str | None:
+    operators: Any = sys.modules["torch.distributed"].ReduceOp.RedOpType
+    return None if number is None else str(operators(number).name).lower()

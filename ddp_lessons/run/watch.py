@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import enum
-import linecache
 import os
-import re
 import selectors
 import signal
 import threading
@@ -16,8 +14,9 @@ from dataclasses import dataclass, field
 from types import FrameType, TracebackType
 from typing import Any
 
+from ddp_lessons.run.crashes import frames_of_crash
 from ddp_lessons.run.failures import Account, Died
-from ddp_lessons.run.messages import Buffer, Frame, Joined, Position, Raised, Recorded, Returned, Task, Where
+from ddp_lessons.run.messages import Buffer, Joined, Position, Raised, Recorded, Returned, Task, Where
 from ddp_lessons.run.nursery import Process
 from ddp_lessons.run.output import Transcript
 from ddp_lessons.run.screen import Screen
@@ -29,7 +28,6 @@ _SECONDS_FOR_OTHER_FAILURES = 0.1  # after the first: several ranks often fail o
 _SECONDS_TO_STAND_STILL = 0.25
 _SECONDS_TO_ANSWER = 0.1
 _SECONDS_TO_START = 120.0
-_CRASH_LINE = re.compile(r'^  File "(.*)", line (\d+) in (.*)$', re.M)
 
 
 class Ending(enum.Enum):
@@ -91,6 +89,7 @@ class Watch:
         self._selector = selectors.DefaultSelector()
         self._open: set[int] = set()
         self._gone: list[int] = []
+        self._mute: set[int] = set()  # hold Python's lock, or stand still
         self._leaving = False
         for number, rank in enumerate(self.ranks):
             if rank.died:
@@ -218,7 +217,7 @@ class Watch:
         (exit_code,) = rank.process.nursery.stop([rank.process])
         while self._look(0) and time.monotonic() < moment + _SECONDS_TO_ANSWER:
             pass  # its last words
-        frames = _frames_of_crash(rank.crash_file)
+        frames = frames_of_crash(rank.crash_file)
         last_words = rank.transcript.lines()[-3:] or rank.process.nursery.last_words()
         rank.died = self.ended[number] = Died(exit_code, frames, last_words, moment)
 
@@ -239,7 +238,7 @@ class Watch:
             self._look(0.03)
 
     def _ask_what_they_called(self) -> None:
-        asked = [number for number in self._still_at_it() if number in self.positions]
+        asked = [number for number in self._still_at_it() if number in self.positions and number not in self._mute]
         for number in asked:
             with contextlib.suppress(OSError):
                 self.ranks[number].process.channel.send(Where(with_calls=True), patience_seconds=0.01)
@@ -257,13 +256,14 @@ class Watch:
         """A rank busy in compiled code that holds Python's lock hears only a signal: then it writes where it is."""
         if not silent or not hasattr(signal, "SIGUSR1"):
             return
+        self._mute.update(silent)
         written = {number: _size(self.ranks[number].crash_file) for number in silent}
         for number in silent:
             with contextlib.suppress(OSError):
                 self.ranks[number].process.nursery.signal(self.ranks[number].process, signal.SIGUSR1)
         self._wait_for(lambda: all(_size(self.ranks[number].crash_file) > size for number, size in written.items()))
         for number in silent:
-            self.positions.setdefault(number, Position(_frames_of_crash(self.ranks[number].crash_file)))
+            self.positions.setdefault(number, Position(frames_of_crash(self.ranks[number].crash_file)))
 
     def _doing(self) -> str:
         if self.task is not None:
@@ -282,28 +282,3 @@ def _size(file: str) -> int:
 def _send(rank: Rank, task: Task, buffers: Sequence[Buffer]) -> None:
     with contextlib.suppress(OSError):  # it died; its channel will say so
         rank.process.channel.send(task, buffers)
-
-
-def _frames_of_crash(file: str) -> tuple[Frame, ...]:
-    """What Python's faulthandler wrote, outermost frame first."""
-    try:
-        with open(file, encoding="ascii", errors="backslashreplace") as written:
-            text = written.read()
-    except OSError:
-        return ()
-    headed = re.split(r"^(.*) \(most recent call first\):\n", text, flags=re.M)[1:]
-    stacks = list(zip(headed[::2], headed[1::2], strict=True))
-    # the thread that crashed; if that was one of gloo's, the main thread, which comes last
-    stack = next(
-        (stack for head, stack in stacks if head.startswith("Current thread")), stacks[-1][1] if stacks else ""
-    )
-    frames = [_frame(_unescaped(file), int(line), function) for file, line, function in _CRASH_LINE.findall(stack)]
-    return tuple(reversed(frames))
-
-
-def _frame(file: str, line: int, function: str) -> Frame:
-    return Frame(file, line, function, linecache.getline(file, line).strip())
-
-
-def _unescaped(name: str) -> str:
-    return name.encode("ascii", "backslashreplace").decode("unicode_escape") if "\\" in name else name

@@ -364,7 +364,8 @@ def test_a_rank_keeps_the_newest_calls_and_says_how_many_it_dropped() -> None:
     recorder = Recorder()
     recorder.begin(keeps_values=False)
     for number in range(MOST_CALLS + 5):
-        recorder.add(Call("barrier", "barrier", str(number), None, 0.0))
+        recorder.calls.append(Call("barrier", "barrier", str(number), None, 0.0))
+        recorder.count += 1
     recorded = recorder.recorded()
     assert (len(recorded.calls), recorded.dropped, recorded.calls[0][2]) == (MOST_CALLS, 5, "5")
 
