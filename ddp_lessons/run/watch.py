@@ -187,7 +187,7 @@ class Watch:
             if not self._leaving and number not in self.ended and number not in self.returned:
                 self._gone.append(number)
             return
-        if whole is None:
+        if whole is None or self._leaving:  # what comes after the end is of ranks that are being stopped
             return
         message, buffers = whole
         if isinstance(message, Returned | Raised | Position) and message.recorded is not None:

@@ -1,0 +1,43 @@
+"""Pictures of what the ranks did, drawn from the events that they recorded.
+
+Every function here returns a `Picture`, which shows itself in a notebook and carries a drawing in plain text.
+The names load when they are first used, so that nobody pays for matplotlib who draws nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ddp_lessons.show.before_after import collective as collective
+    from ddp_lessons.show.curves import Line as Line, cost as cost, fit_line as fit_line, latency as latency
+    from ddp_lessons.show.matrix import traffic as traffic
+    from ddp_lessons.show.picture import Picture as Picture
+    from ddp_lessons.show.rings import ring as ring
+    from ddp_lessons.show.timelines import timeline as timeline
+
+__all__ = ["Line", "Picture", "collective", "cost", "fit_line", "latency", "ring", "timeline", "traffic"]
+
+_HOME = {
+    "Line": "curves",
+    "Picture": "picture",
+    "collective": "before_after",
+    "cost": "curves",
+    "fit_line": "curves",
+    "latency": "curves",
+    "ring": "rings",
+    "timeline": "timelines",
+    "traffic": "matrix",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOME])

@@ -1,0 +1,112 @@
+"""What the shapes of a timeline are called, and where their labels may stand."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+from ddp_lessons.run.colors import rank_color
+from ddp_lessons.run.events import Delivery, Event, Events, Meeting
+from ddp_lessons.show.frames import SMALL as SIZE
+from ddp_lessons.show.labels import Labels, Place
+from ddp_lessons.show.lanes import Bar, Lanes, arrow
+from ddp_lessons.show.picture import ALARM, FAINT, INK, ink_on, show_bytes, show_values
+from ddp_lessons.show.steps import is_odd, name_call
+
+MOST_CALLS = 10  # of each rank; when there are more, labels stand only where they cover nothing
+
+
+def label_timeline(labels: Labels, events: Events, lanes: Lanes) -> None:
+    """Collectives first, for they are the largest; then calls, then what the messages held."""
+    calls = [lanes.bars[id(event)] for event in events if not event.is_collective]
+    is_crowded = len(calls) > MOST_CALLS * events.world_size
+    arrived = [delivery for delivery in events.deliveries if delivery.arrived is not None]
+    for delivery in arrived if not is_crowded else []:
+        x, y = arrow(delivery, lanes)[1]
+        labels.keep_free(x, y, SIZE / 2)
+    for rank in range(events.world_size):
+        if not events.of(rank):
+            labels.put(["no calls recorded"], [Place(lanes.start, rank, (4, 0), "left", color=FAINT)], SIZE, "empty")
+    for meeting in events.meetings:
+        _label_collective(labels, meeting, lanes)
+    for bar in calls:
+        _label_call(labels, bar, is_crowded)
+    for delivery in arrived:
+        _label_message(labels, delivery, lanes, is_crowded)
+
+
+def _label_collective(labels: Labels, meeting: Meeting, lanes: Lanes) -> None:
+    names = list(dict.fromkeys(name_call(event) for event in meeting.events))
+    text = " / ".join(names[:2]) + (" !" if is_odd(meeting) else "")
+    bars = sorted((lanes.bars[id(event)] for event in meeting.events), key=lambda bar: bar.event.rank)
+    labels.put([text], _places_of_collective(labels, bars, is_odd(meeting)), SIZE, "collective")
+
+
+def _places_of_collective(labels: Labels, bars: list[Bar], is_alarming: bool) -> Iterator[Place]:
+    color = ALARM if is_alarming else INK
+    top, bottom = bars[0], bars[-1]
+    begin, end = max(bar.event.begin for bar in bars), min(bar.end for bar in bars)
+    width, pitch = (
+        labels.points(end, 0)[0] - labels.points(begin, 0)[0],
+        abs(labels.points(0, 1)[1] - labels.points(0, 0)[1]),
+    )
+    for above, below in itertools.pairwise(bars):
+        gap = (above.middle + above.half + below.middle - below.half) / 2
+        if below.event.rank - above.event.rank == 1:
+            yield Place((begin + end) / 2, gap, color=color, room=max(width - 3, 0))
+    height = (bottom.middle - top.middle) * pitch
+    middle = (top.middle + bottom.middle) / 2
+    if width > SIZE + 4:
+        yield Place((begin + end) / 2, middle, is_upright=True, color=color, room=height)
+    end = max(bar.end for bar in bars)
+    yield Place(end, middle, (6, 0), is_upright=True, color=color, room=height)
+    yield Place(min(bar.event.begin for bar in bars), middle, (-6, 0), is_upright=True, color=color, room=height)
+    yield Place((begin + end) / 2, top.middle - top.half, (0, 5), color=color)
+    yield Place(begin, top.middle - top.half, (0, 5), "left", color=color)
+    yield Place((begin + end) / 2, bottom.middle + bottom.half, (0, -5.5), color=color)
+
+
+def _label_call(labels: Labels, bar: Bar, is_crowded: bool) -> None:
+    event = bar.event
+    peer = "any" if event.peer is None else event.peer
+    partner = f"{'→' if event.operation == 'send' else '←'} {peer}"
+    labels.put([f"{name_call(event)} {partner}", partner], _places_of_call(labels, bar, is_crowded), SIZE, "call")
+
+
+def _places_of_call(labels: Labels, bar: Bar, is_crowded: bool) -> Iterator[Place]:
+    for segment in sorted(bar.segments, key=lambda segment: segment.begin - segment.end):
+        height = abs(labels.points(0, bar.half * 2)[1] - labels.points(0, 0)[1])
+        room = labels.points(segment.end, 0)[0] - labels.points(segment.begin, 0)[0] - 3
+        if height >= SIZE + 1 and not segment.is_thin:
+            color = INK if segment.is_waiting else ink_on(rank_color(bar.event.rank))
+            yield Place(
+                (segment.begin + segment.end) / 2, bar.middle, room=room, color=color, has_halo=segment.is_waiting
+            )
+    if is_crowded:
+        return
+    above = Place(bar.event.begin, bar.middle - bar.half, (0, 5), "left")
+    below = Place(bar.event.begin, bar.middle + bar.half, (0, -5.5), "left")
+    is_arrow_below = bar.event.peer is None or bar.event.peer > bar.event.rank
+    yield from (above, below) if is_arrow_below else (below, above)
+    yield Place((bar.event.begin + bar.end) / 2, bar.middle - bar.half, (0, 5))
+
+
+def _label_message(labels: Labels, delivery: Delivery, lanes: Lanes, is_crowded: bool) -> None:
+    sender, receiver = lanes.bars[id(delivery.send)], lanes.bars[id(delivery.recv)]
+    text = load_of(delivery.send)
+    places = [
+        Place(
+            sender.moves_from + part * (receiver.end - sender.moves_from),
+            sender.middle + part * (receiver.middle - sender.middle),
+            shift,
+            "left",
+        )
+        for part in (0.5, 0.35, 0.65)
+        for shift in ((4, 0), (-4 - 7 * len(text) / 2, 0))
+    ]
+    labels.put([text], [] if is_crowded else places, SIZE, "message")
+
+
+def load_of(event: Event) -> str:
+    """What a message holds, if it is known and short, else how much that is."""
+    return (event.values and show_values(event.values)) or show_bytes(event.bytes)

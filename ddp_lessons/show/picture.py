@@ -1,0 +1,197 @@
+"""A picture that shows itself in a notebook and can be read without eyes: it has an alt text and a drawing in text."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import functools
+import io
+import pathlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, ParamSpec
+
+import matplotlib.style
+import numpy as np
+import numpy.typing as npt
+from matplotlib import rc_context
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties
+from matplotlib.textpath import TextToPath
+from PIL import Image
+
+from ddp_lessons.run.colors import RANK_COLORS
+
+P = ParamSpec("P")
+
+PAPER, INK, FAINT, ALARM = "#FFFFFF", "#111820", "#5F6B7A", "#A8123E"
+LINE, BAND = "#D5DAE1", "#F5F7FA"  # rulers and frames; every other lane
+COLLECTIVE, DDPS_OWN, TRAFFIC = "#4A5568", "#7B4FA3", "#1F5A92"
+SHAPE_COLORS = (COLLECTIVE, DDPS_OWN, TRAFFIC)
+HATCH = "//////"  # whatever waits or is received
+SHADES = 12
+PIXELS_PER_INCH, TALL, PIXELS_PER_INCH_OF_TALL = 160, 4.5, 115
+SHOWN_PER_INCH = 92  # the page shows fewer, so that a fine screen has pixels to spare
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Picture:
+    """What the functions of `show` return. `text` is the same in every run of a deterministic program: it has no times.
+
+    `axes` is matplotlib's Axes, or an array of them; `alt` says in a sentence or two what is to be seen.
+    """
+
+    figure: Figure
+    axes: Any
+    text: str
+    alt: str
+
+    def save(self, path: str | pathlib.Path) -> None:
+        """Write a .png or an .svg file."""
+        suffix = pathlib.Path(path).suffix.lower()
+        if suffix == ".png":
+            pathlib.Path(path).write_bytes(self._png())
+        elif suffix == ".svg":
+            with house_style():
+                self.figure.savefig(path, format="svg", metadata={"Title": self.alt, "Date": None})
+        else:
+            raise ValueError(f"a picture is saved as .png or .svg, and {str(path)!r} ends in neither")
+
+    def _png(self) -> bytes:
+        """Few colors make a small file: a notebook keeps every picture that it shows."""
+        with house_style():
+            canvas: Any = FigureCanvasAgg(self.figure)
+            self.figure.set_dpi(PIXELS_PER_INCH if self.figure.get_figheight() < TALL else PIXELS_PER_INCH_OF_TALL)
+            canvas.draw()
+        file = io.BytesIO()
+        _with_few_colors(np.asarray(canvas.buffer_rgba())).save(file, "png", optimize=True)
+        return file.getvalue()
+
+    def _repr_mimebundle_(
+        self, include: object = None, exclude: object = None
+    ) -> tuple[dict[str, str], dict[str, Any]]:
+        width = round(self.figure.get_figwidth() * SHOWN_PER_INCH)
+        image = base64.b64encode(self._png()).decode("ascii")
+        return {"image/png": image, "text/plain": self.text}, {"image/png": {"alt": self.alt, "width": width}}
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+def _with_few_colors(pixels: npt.NDArray[np.uint8]) -> Image.Image:
+    """Every pixel in the nearest color of our palette."""
+    palette = _palette()
+    packed = pixels[..., 0].astype(np.int32) << 16 | pixels[..., 1].astype(np.int32) << 8 | pixels[..., 2]
+    colors, where = np.unique(packed, return_inverse=True)
+    parts = np.stack([colors >> 16, colors >> 8 & 255, colors & 255], axis=1)
+    nearest = np.concatenate([_nearest(some, palette) for some in np.array_split(parts, len(parts) // 500 + 1)])
+    image = Image.fromarray(nearest.astype(np.uint8)[where].reshape(packed.shape), mode="P")
+    image.putpalette(palette.astype(np.uint8).tobytes())
+    return image
+
+
+def _nearest(colors: npt.NDArray[Any], palette: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    nearest: npt.NDArray[Any] = ((colors[:, None, :] - palette[None]) ** 2).sum(axis=2).argmin(axis=1)
+    return nearest
+
+
+@functools.cache
+def _palette() -> npt.NDArray[np.int32]:
+    """Our colors, each in steps down to the paper: a rank's own color stays exactly what it is."""
+    colors = np.array([to_rgb(color) for color in (*RANK_COLORS, *SHAPE_COLORS, INK, FAINT, ALARM)])
+    rest = np.arange(SHADES)[:, None, None] / SHADES
+    shades = (colors * (1 - rest) + rest).reshape(-1, 3)
+    plain = np.array([to_rgb(color) for color in (PAPER, BAND, LINE)])
+    palette: npt.NDArray[np.int32] = np.rint(255 * np.concatenate([shades, plain])).astype(np.int32)
+    return palette
+
+
+@contextlib.contextmanager
+def house_style() -> Iterator[None]:
+    """Our pictures look alike whatever style the notebook has chosen for its own."""
+    house = {"font.size": 9, "svg.hashsalt": "ddp-lessons", "svg.fonttype": "none", "hatch.linewidth": 0.7}
+    house |= {"text.color": INK, "axes.labelcolor": FAINT, "xtick.color": FAINT, "ytick.color": FAINT}
+    house |= {
+        "axes.edgecolor": LINE,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "font.family": "DejaVu Sans",
+    }
+    with matplotlib.style.context("default"), rc_context(house):  # type: ignore[arg-type]
+        yield
+
+
+def drawn_in_house_style(draw: Callable[P, Picture]) -> Callable[P, Picture]:
+    @functools.wraps(draw)
+    def styled(*args: P.args, **kwargs: P.kwargs) -> Picture:
+        with house_style():
+            return draw(*args, **kwargs)
+
+    return styled
+
+
+def new_figure(width: float, height: float) -> Figure:
+    """A figure of so many inches. It belongs to no pyplot: nothing shows it twice, and nobody need close it."""
+    return Figure(figsize=(width, height), facecolor=PAPER, dpi=PIXELS_PER_INCH)
+
+
+@functools.lru_cache(maxsize=4096)
+def text_size(text: str, size: float) -> tuple[float, float]:
+    """How wide and how high a text will be, in points."""
+    width, height, _ = TextToPath().get_text_width_height_descent(text, FontProperties(size=size), ismath=False)
+    return float(width), float(height)
+
+
+def contrast(one: str, other: str) -> float:
+    """From 1 (the same) to 21 (black on white), as accessibility guidelines count it."""
+    darker, lighter = sorted((_luminance(one), _luminance(other)))
+    return (lighter + 0.05) / (darker + 0.05)
+
+
+def ink_on(color: str) -> str:
+    """The color in which a text on this one reads better."""
+    return max(INK, PAPER, key=functools.partial(contrast, color))
+
+
+def _luminance(color: str) -> float:
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in to_rgb(color)]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def write_picture(sentence: str) -> Picture:
+    """A picture of a sentence: where there is nothing to draw, it says why."""
+    figure = new_figure(9.6, 0.45)
+    axes = figure.add_axes((0, 0, 1, 1))
+    axes.set_axis_off()
+    axes.text(0.02, 0.5, sentence, va="center", gid="sentence")
+    return Picture(figure, axes, sentence, sentence)
+
+
+def events_of(results: Any) -> Any:
+    """The events of results, of an exception with results, or the events themselves."""
+    results = getattr(results, "results", results)
+    events = getattr(results, "events", results)
+    if not hasattr(events, "deliveries"):
+        raise TypeError(f"pictures are drawn from what launch() returned, and this is of type {type(results).__name__}")
+    return events
+
+
+def count(number: int, noun: str) -> str:
+    """ "1 message", "2 messages" """
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def show_bytes(number: float) -> str:
+    """Short, and with the unit: "16 B", "4 KB", "16 MB" (of 1,000)."""
+    for unit, size in (("GB", 1e9), ("MB", 1e6), ("KB", 1e3)):
+        if number >= size:
+            return f"{number / size:.3g} {unit}"
+    return f"{number:g} B"
+
+
+def show_values(values: Any, room: int = 14) -> str:
+    """Numbers as short as they are: "[1, 2.5]"; "" if they take more room than there is."""
+    text = "[" + ", ".join(f"{value:.4g}" for value in values) + "]"
+    return text if len(text) <= room else ""

@@ -1,0 +1,82 @@
+"""Events made by hand, so that a test knows every time in them; and ways to look into a figure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from ddp_lessons.run.events import Events
+from ddp_lessons.run.messages import Recorded
+
+BEGAN = 10.0
+Call = tuple[Any, ...]
+
+
+def call(
+    operation: str,
+    begin: float,
+    end: float | None,
+    *,
+    name: str = "",
+    group_ranks: Sequence[int] = (),
+    peer: int | None = None,
+    bytes: int = 16,
+    values: tuple[float, ...] | None = None,
+    issued: float | None = None,
+    waited: float | None = None,
+    error: str = "",
+) -> Call:
+    """A call in milliseconds after the function began; one that does not say when it was issued is a blocking one."""
+    what = (name or operation, operation, "0", tuple(group_ranks), peer, None, None, 0, (4,), 1, "float32", bytes)
+    place = (values, None, "/tmp/ipykernel_1/1.py", 3, "f", "MainThread")
+    if issued is None:
+        issued = waited = begin
+    times = (None if moment is None else BEGAN + moment / 1e3 for moment in (begin, issued, waited, end))
+    return (*what, *place, *times, error)
+
+
+def record(by_rank: Sequence[Sequence[Call]], dropped: Mapping[int, int] | None = None) -> Events:
+    return Events([Recorded(BEGAN, tuple(calls), (dropped or {}).get(r, 0)) for r, calls in enumerate(by_rank)])
+
+
+def token_round(world_size: int) -> Events:
+    """Every rank but the first waits for a token, and every rank but the last passes it on; then all meet."""
+    everyone = range(world_size)
+    calls: list[list[Call]] = [[] for _ in everyone]
+    for rank in range(world_size - 1):
+        calls[rank].append(call("send", 2 * rank + 2, 2 * rank + 3, peer=rank + 1, values=(float(rank),)))
+        calls[rank + 1].append(call("recv", 1, 2 * rank + 3.5, peer=rank))
+    for rank in everyone:
+        begin = 2 * world_size + (rank * 7 % world_size) / world_size
+        calls[rank].append(call("all_reduce", begin, 2 * world_size + 3 + rank / 10, group_ranks=everyone))
+    return record(calls)
+
+
+def ring_steps(world_size: int, steps: int, bytes: int = 8) -> Events:
+    """In each step every rank sends to its right neighbor."""
+    calls: list[list[Call]] = [[] for _ in range(world_size)]
+    for step in range(steps):
+        for rank in range(world_size):
+            begin = 2.0 * step + 0.5 * ((rank * 3 + step) % world_size) / world_size
+            right, left, values = (rank + 1) % world_size, (rank - 1) % world_size, (float(step), float(rank))
+            batch: dict[str, Any] = {"name": "batch_isend_irecv", "bytes": bytes}
+            calls[rank].append(call("send", begin, 2.0 * step + 1.5, peer=right, values=values, **batch))
+            calls[rank].append(call("recv", begin + 0.001, 2.0 * step + 1.7, peer=left, **batch))
+    return record(calls)
+
+
+def shapes(axes: Axes, gid: str) -> list[Any]:
+    """The corners of every shape in the collection of this name."""
+    return [np.asarray(path.vertices) for path in collection(axes, gid).get_paths()]
+
+
+def collection(axes: Axes, gid: str) -> Any:
+    (found,) = (one for one in axes.collections if one.get_gid() == gid)
+    return found
+
+
+def gids(axes: Axes, start: str) -> list[str]:
+    return [str(one.get_gid()) for one in axes.get_children() if str(one.get_gid()).startswith(start)]

@@ -1,0 +1,106 @@
+"""Every picture can be seen in a light and a dark page, saved, and read without eyes."""
+
+from __future__ import annotations
+
+import base64
+import io
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import matplotlib
+import matplotlib.style
+import numpy as np
+import pytest
+from PIL import Image
+from recorded import ring_steps, token_round
+
+from ddp_lessons import show
+from ddp_lessons.run.colors import RANK_COLORS
+from ddp_lessons.show.picture import ALARM, BAND, COLLECTIVE, DDPS_OWN, FAINT, INK, PAPER, contrast, ink_on
+
+MEASURED = [(8, 60e-6), (4096, 62e-6), (1_000_000, 400e-6), (16_000_000, 5e-3)]
+PICTURES: dict[str, Callable[[], show.Picture]] = {
+    "timeline": lambda: show.timeline(token_round(4)),
+    "timeline of 16": lambda: show.timeline(token_round(16)),
+    "traffic": lambda: show.traffic(ring_steps(4, 6), textbook=48),
+    "ring": lambda: show.ring(ring_steps(4, 6)),
+    "latency": lambda: show.latency(MEASURED, show.fit_line(MEASURED)),
+    "cost": lambda: show.cost({"ring": MEASURED, "tree": MEASURED[:3]}, {"ring": lambda size: 1e-4 + size / 1e9}),
+    "nothing": lambda: show.timeline(ring_steps(2, 0)),
+}
+
+
+def png(picture: show.Picture) -> bytes:
+    data, _ = picture._repr_mimebundle_()
+    return base64.b64decode(data["image/png"])
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_a_picture_shows_itself_small_and_with_words(name: str) -> None:
+    picture = PICTURES[name]()
+    data, metadata = picture._repr_mimebundle_()
+    assert data["text/plain"] == picture.text == repr(picture)
+    assert metadata["image/png"]["alt"] == picture.alt
+    assert picture.alt.endswith(".")
+    assert len(png(picture)) < 40_000
+    assert Image.open(io.BytesIO(png(picture))).width > metadata["image/png"]["width"] > 300
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_the_background_is_opaque_and_light_whatever_the_style_of_the_notebook(name: str) -> None:
+    plain = png(PICTURES[name]())
+    with matplotlib.style.context("dark_background"):
+        dark = png(PICTURES[name]())
+    assert dark == plain
+    corner = Image.open(io.BytesIO(plain)).convert("RGBA").getpixel((0, 0))
+    assert corner == (255, 255, 255, 255)
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_words_and_picture_are_the_same_in_every_run(name: str) -> None:
+    one, other = PICTURES[name](), PICTURES[name]()
+    assert (one.text, one.alt) == (other.text, other.alt)
+    assert png(one) == png(other)
+
+
+def test_few_colors_leave_those_of_the_ranks_as_they_are() -> None:
+    pixels = np.asarray(Image.open(io.BytesIO(png(PICTURES["timeline of 16"]()))).convert("RGB")).reshape(-1, 3)
+    there = {"#" + "".join(f"{part:02X}" for part in pixel) for pixel in np.unique(pixels, axis=0)}
+    assert {*RANK_COLORS, COLLECTIVE, PAPER, BAND} <= there
+
+
+def test_a_picture_is_saved_as_png_or_svg(tmp_path: Path) -> None:
+    picture = PICTURES["timeline"]()
+    picture.save(tmp_path / "one.png")
+    picture.save(str(tmp_path / "one.svg"))
+    assert Image.open(tmp_path / "one.png").format == "PNG"
+    drawing = (tmp_path / "one.svg").read_text(encoding="utf-8")
+    assert picture.alt in drawing
+    assert "rank 3</text>" in drawing  # words stay words
+    with pytest.raises(ValueError, match=r"\.png or \.svg"):
+        picture.save(tmp_path / "one.doc")
+
+
+@pytest.mark.parametrize("color", [*RANK_COLORS, COLLECTIVE, DDPS_OWN])
+def test_labels_inside_shapes_can_be_read(color: str) -> None:
+    assert contrast(color, ink_on(color)) >= 4.5
+
+
+@pytest.mark.parametrize("color", [INK, FAINT, ALARM])
+def test_labels_on_paper_can_be_read(color: str) -> None:
+    assert min(contrast(color, PAPER), contrast(color, BAND)) >= 4.5
+
+
+def test_neither_the_front_door_nor_show_loads_matplotlib_before_a_picture_is_drawn() -> None:
+    code = "import sys; from ddp_lessons import show; dir(show); sys.exit('matplotlib' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+    code = "import sys; from ddp_lessons.show import timeline; sys.exit('matplotlib.pyplot' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_every_name_of_show_is_there() -> None:
+    assert all(callable(getattr(show, name)) for name in show.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        show.nonsense  # noqa: B018

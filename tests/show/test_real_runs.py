@@ -1,0 +1,104 @@
+"""Pictures of real launches: what the recorder gives is what the pictures take."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import cloudpickle  # type: ignore[import-untyped]
+import pytest
+import torch
+import torch.distributed as dist
+from recorded import collection, shapes
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+from ddp_lessons import WorkerFailed, WorkersStuck, launch, show
+
+# as functions of a cell do, so that ranks need not import this module, and all that it imports
+cloudpickle.register_pickle_by_value(sys.modules[__name__])
+
+
+def pass_on(rank: int, world_size: int) -> None:
+    """A token goes round once; then everyone meets."""
+    token = torch.tensor([7.0, 8.0])
+    if rank > 0:
+        dist.recv(token, rank - 1)
+    if rank < world_size - 1:
+        dist.send(token, rank + 1)
+    dist.all_reduce(token)
+
+
+@pytest.mark.parametrize("world_size", [2, 4])
+def test_a_token_is_an_arrow_from_rank_to_rank(world_size: int) -> None:
+    results = launch(pass_on, world_size, quiet=True, record="values")
+    picture = show.timeline(results)
+    assert len(collection(picture.axes, "messages").get_segments()) == world_size - 1
+    assert len(shapes(picture.axes, "collectives")) == 1
+    assert show.timeline(launch(pass_on, world_size, quiet=True)).text == picture.text
+    sent = [line.split()[-3:] for line in show.traffic(results).text.splitlines()[1 : world_size + 1]]
+    assert sent[0] == ["8", "0", "1"]
+    assert sent[-1] == ["0", "8", "0"]
+
+
+def two_steps(rank: int, world_size: int) -> tuple[Any, Any]:
+    """What a rank has, it hands to the right, twice."""
+    before, held = torch.tensor([rank]), torch.tensor([rank])
+    for _ in range(2):
+        taken = torch.empty_like(held)
+        requests = [dist.isend(held, (rank + 1) % world_size), dist.irecv(taken, (rank - 1) % world_size)]
+        for request in requests:
+            request.wait()  # type: ignore[union-attr]
+        held = taken
+    return before, held
+
+
+def test_a_ring_is_drawn_with_the_values_that_went_round() -> None:
+    picture = show.ring(launch(two_steps, 3, quiet=True, record="values"))
+    rows = [[cell.strip() for cell in line.split("|")] for line in picture.text.splitlines()]
+    assert rows[1:] == [
+        ["before", "0", "1", "2"],
+        ["step 1", "0 ->1", "1 ->2", "2 ->0"],
+        ["step 2", "2 ->1", "0 ->2", "1 ->0"],
+        ["after", "1", "2", "0"],
+    ]
+
+
+def both_send_first(rank: int, world_size: int) -> None:
+    dist.send(torch.ones(4), 1 - rank)
+    dist.recv(torch.ones(4), 1 - rank)
+
+
+def test_a_deadlock_is_drawn_with_both_who_wait() -> None:
+    with pytest.raises(WorkersStuck) as stuck:
+        launch(both_send_first, 2, quiet=True, timeout_seconds=2)
+    picture = show.timeline(stuck.value)
+    assert [line for line in picture.text.splitlines() if line.startswith("rank")] == [
+        "rank 0 | send->1 ...",
+        "rank 1 | send->0 ...",
+    ]
+    assert "2 calls not over" in picture.alt
+
+
+def one_leaves(rank: int, world_size: int) -> None:
+    dist.barrier()
+    if rank == 1:
+        raise ValueError("I will not play")
+    dist.all_reduce(torch.ones(1))
+
+
+def test_a_failed_launch_is_drawn_as_far_as_it_came() -> None:
+    with pytest.raises(WorkerFailed) as failed:
+        launch(one_leaves, 3, quiet=True)
+    picture = show.timeline(failed.value)
+    assert len(shapes(picture.axes, "collectives")) == 1
+    assert "rank 1 | barrier" in picture.text.splitlines()
+
+
+def train(rank: int, world_size: int) -> None:
+    model = DistributedDataParallel(nn.Linear(4, 2))
+    model(torch.ones(3, 4)).sum().backward()
+
+
+def test_the_all_reduces_of_ddp_are_in_the_picture() -> None:
+    assert "DDP all_reduce" in show.timeline(launch(train, 2, quiet=True)).text
