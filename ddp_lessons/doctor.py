@@ -29,7 +29,6 @@ RANKS = 4
 
 # torchvision holds compiled code that fits one release of torch (0.29 fits two).
 TORCHVISION_FOR = {
-    "2.11": "0.26",
     "2.12": "0.27",
     "2.13": "0.28",
     "2.14": "0.29",
