@@ -112,6 +112,8 @@ class Watch:
         self._ask_where()
         self._ask_what_they_called()
         self._note_deaths()
+        if len(self.returned) == len(self.ranks):
+            return Ending.RETURNED  # in the very last moment
         return Ending.FAILED if len(self.returned) + len(self.ended) == len(self.ranks) else ending
 
     def until_all_left(self, patience_seconds: float) -> None:

@@ -574,6 +574,18 @@ def test_the_time_is_kept() -> None:
     assert ends_within(1.5, seconds)
 
 
+@pytest.mark.parametrize("seconds", [0.2, 0.22, 0.24, 0.26, 0.28, 0.3])
+def test_ranks_that_return_while_the_time_runs_out_have_returned_or_not(seconds: float) -> None:
+    def run(rank: int, world_size: int) -> str:
+        time.sleep(seconds)
+        return "done"
+
+    try:
+        assert list(launch(run, 2, timeout_seconds=0.2)) == ["done"] * 2
+    except WorkersStuck as stuck:
+        assert "did not return within 0.2 seconds" in str(stuck)
+
+
 def test_a_rank_that_was_stopped_from_outside_is_not_called_unstarted() -> None:
     def run(rank: int, world_size: int) -> None:
         print("process", os.getpid())
