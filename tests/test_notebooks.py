@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import ast
+import importlib
 import pathlib
+import pkgutil
+import re
 import subprocess
 import sys
 from typing import Any
@@ -10,6 +14,11 @@ from typing import Any
 import nbformat
 import pytest
 
+from ddp_lessons import check, train
+
+TRAIN_MODULES = [
+    importlib.import_module(found.name) for found in pkgutil.iter_modules(train.__path__, "ddp_lessons.train.")
+]
 NOTEBOOKS = sorted(
     (pathlib.Path(__file__).parent.parent / "notebooks").glob("[0-9][0-9]_*.ipynb")
 )  # not a learner's own
@@ -69,3 +78,42 @@ def test_a_notebook_runs_alone_from_another_folder(notebook: pathlib.Path, tmp_p
     command = [sys.executable, "-m", "jupyter", "execute", copy.name]
     ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stderr[-2000:]
+
+
+def exercises_of(notebook: pathlib.Path) -> list[tuple[str, str]]:
+    """The name of each exercise's function, and the text of the cell that checks it."""
+    found = []
+    for cell in cells_of(notebook, "code"):
+        found += [(match[1], cell.source) for match in re.finditer(r"^check\.\w+\((\w+)\)", cell.source, re.M)]
+    return found
+
+
+EXERCISES = [(notebook, *exercise) for notebook in NOTEBOOKS for exercise in exercises_of(notebook)]
+every_exercise = pytest.mark.parametrize(
+    ("notebook", "name", "checking"), EXERCISES, ids=[f"{notebook.stem}: {name}" for notebook, name, _ in EXERCISES]
+)
+
+
+def test_every_check_of_the_package_is_in_a_lesson() -> None:
+    assert {name for _, name, _ in EXERCISES} >= set(check.__all__) - {"Report"}
+
+
+@every_exercise
+def test_an_exercise_is_stored_unsolved_and_says_not_started_yet(
+    notebook: pathlib.Path, name: str, checking: str
+) -> None:
+    cell = next(cell for cell in cells_of(notebook, "code") if cell.source == checking)
+    shown = [output.data["text/plain"] for output in cell.outputs if "data" in output]
+    assert any("not started yet" in text for text in shown)
+
+
+@every_exercise
+def test_with_the_packages_solution_put_in_an_exercise_passes(notebook: pathlib.Path, name: str, checking: str) -> None:
+    (solution,) = {getattr(module, name) for module in TRAIN_MODULES if name in vars(module)}
+    names: dict[str, Any] = {"check": check, name: solution}
+    *before, last = ast.parse(checking).body
+    imports = [step for step in before if isinstance(step, ast.Import | ast.ImportFrom)]
+    exec(compile(ast.Module(imports, []), notebook.name, "exec"), names)
+    assert isinstance(last, ast.Expr)
+    report = eval(compile(ast.Expression(last.value), notebook.name, "eval"), names)
+    assert report.passed, report.text

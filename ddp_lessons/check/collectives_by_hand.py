@@ -1,0 +1,142 @@
+"""The exercises that build a collective from messages: broadcast and all-gather."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from ddp_lessons.check.examination import examine
+from ddp_lessons.check.exercise import SMALL_CHANGE_BYTES, Case, Difference, Exercise, named, tensor_difference
+from ddp_lessons.check.report import Report
+from ddp_lessons.check.trials import of_every_kind
+
+
+def broadcast_by_hand(function: Callable[[Tensor], object]) -> Report:
+    """Check `function(tensor)`: every rank ends with the tensor of rank 0.
+
+    All tensors have the same shape and dtype. Every rank returns rank 0's tensor, or has it in place and returns None.
+    Messages only, in any order, through a star, a chain or a tree, whole or in pieces: but each rank receives the
+    tensor only once, and rank 0 is not sent what it has. One rank alone returns its tensor.
+    """
+    return examine(_Broadcast(), function)
+
+
+def all_gather_by_hand(function: Callable[[Tensor], object]) -> Report:
+    """Check `function(tensor)`: every rank returns the list of all ranks' tensors, by rank.
+
+    All tensors have the same shape and dtype. A list, a tuple, or one stacked tensor of shape [world_size, ...]; the
+    given tensor stays as it is. Messages only. Each rank has to receive world_size - 1 tensors; all ranks together may
+    send at most 1.5 * world_size * (world_size - 1) of them, so that a gather followed by a broadcast is right too. One
+    rank alone returns a list with its tensor.
+    """
+    return examine(_AllGather(), function)
+
+
+class _Broadcast(Exercise):
+    name = "broadcast_by_hand"
+    trials = of_every_kind()
+    measured = "bytes sent by all ranks together"
+
+    def expected(self, case: Case, rank: int) -> Tensor:
+        return case.inputs[0]
+
+    def likely_mistake(self, case: Case, rank: int, answer: Tensor) -> str:
+        if rank == 0:
+            return "Rank 0 does not keep its own tensor: it only sends."
+        if torch.equal(answer, case.inputs[rank]):
+            return f"Rank {rank} ends with its own tensor: it never receives, or does not return what it received."
+        if (other := _whose(answer, case)) is not None:
+            return f"Rank {rank} ends with the tensor of rank {other}, which passes on its own instead of rank 0's."
+        if not answer.any():
+            return f"Rank {rank} returns a buffer of zeros: nothing was received into it."
+        return f"Rank {rank} ends with something else than rank 0's tensor: not every element arrived unchanged."
+
+    def too_little(self, case: Case) -> str:
+        for rank in range(1, case.world_size):
+            if case.traffic.received[rank] < case.tensor_bytes:
+                return f"It moves too little: rank {rank} was never sent all of it, so the answer came by another way."
+        return ""
+
+    def too_much(self, case: Case) -> str:
+        for rank in range(case.world_size):
+            # a broadcast in pieces that all ranks pass round brings rank 0 some of them, but never all
+            needed = case.tensor_bytes if rank else case.tensor_bytes * (case.world_size - 1) // case.world_size
+            if case.traffic.received[rank] > needed + SMALL_CHANGE_BYTES:
+                if rank == 0:
+                    return "It moves too much: rank 0 is sent the tensor that it has."
+                return f"It moves too much: rank {rank} is sent more than one tensor."
+        return ""
+
+    def carried(self, case: Case) -> int:
+        return sum(case.traffic.sent)
+
+    def textbook(self, case: Case) -> int:
+        return (case.world_size - 1) * case.tensor_bytes
+
+
+class _AllGather(Exercise):
+    name = "all_gather_by_hand"
+    trials = of_every_kind()
+    keeps_input = True
+    measured = "bytes sent by all ranks together"
+
+    def expected(self, case: Case, rank: int) -> list[Tensor]:
+        return case.inputs
+
+    def difference(self, case: Case, rank: int) -> Difference | None:
+        answer, right = self.answer(case, rank), self.expected(case, rank)
+        wanted = f"a list of {case.world_size} tensors"
+        if isinstance(answer, Tensor) and answer.dim() and answer.shape[1:] == right[0].shape:
+            answer = list(answer.unbind())
+        if not isinstance(answer, list) or not all(isinstance(one, Tensor) for one in answer):
+            return Difference("", named(answer), wanted, f"It returns {named(answer)}, not a list of tensors by rank.")
+        if len(answer) != case.world_size:
+            mistake = (
+                f"It returns a list of {len(answer)} for {case.world_size} ranks: each rank's tensor belongs into it"
+            )
+            mistake += ", its own too." if len(answer) == case.world_size - 1 else ", once."
+            return Difference("", f"{len(answer)} tensors", f"{case.world_size} tensors", mistake)
+        for source, (one, expected) in enumerate(zip(answer, right, strict=True)):
+            if found := tensor_difference(one, expected):
+                mistake = found.mistake or self._likely_mistake(case, rank, source, answer)
+                return Difference(f"[{source}]{found.place}", found.yours, found.expected, mistake)
+        return None
+
+    def _likely_mistake(self, case: Case, rank: int, source: int, answer: list[Tensor]) -> str:
+        owners = [_whose(one, case) for one in answer]
+        if case.world_size > 1 and all(torch.equal(one, answer[0]) for one in answer):
+            return "All entries of the list are equal: make a buffer of its own for each rank."
+        if None not in owners and sorted(map(int, owners)) == list(range(case.world_size)):  # type: ignore[arg-type]
+            return (
+                f"Rank {rank}'s list is in the wrong order: entry 0 belongs to rank 0, entry 1 to rank 1, and so on, "
+                "whatever comes first."
+            )
+        if not answer[source].any():
+            return f"Entry {source} of rank {rank}'s list is a buffer of zeros: nothing was received into it."
+        if owners[source] is not None:
+            return f"Entry {source} of rank {rank}'s list is the tensor of rank {owners[source]}."
+        return f"Entry {source} of rank {rank}'s list is not the tensor of rank {source}: it did not arrive unchanged."
+
+    def too_little(self, case: Case) -> str:
+        for rank in range(case.world_size):
+            if case.traffic.received[rank] < (case.world_size - 1) * case.tensor_bytes:
+                return f"It moves too little: not all tensors were sent to rank {rank}, so they came by another way."
+        return ""
+
+    def too_much(self, case: Case) -> str:
+        change = case.world_size * case.world_size * SMALL_CHANGE_BYTES
+        if 2 * sum(case.traffic.sent) <= 3 * self.textbook(case) + 2 * change:
+            return ""
+        return "It moves too much: no rank needs a tensor that it has, and none needs one twice."
+
+    def carried(self, case: Case) -> int:
+        return sum(case.traffic.sent)
+
+    def textbook(self, case: Case) -> int:
+        return case.world_size * (case.world_size - 1) * case.tensor_bytes
+
+
+def _whose(tensor: Tensor, case: Case) -> int | None:
+    return next((rank for rank, own in enumerate(case.inputs) if torch.equal(own, tensor)), None)

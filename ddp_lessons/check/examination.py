@@ -1,0 +1,158 @@
+"""Try a learner's function on one world after the other, and report the first thing that is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from ddp_lessons.check.exercise import Case, Exercise
+from ddp_lessons.check.judgement import Finding, forbidden, judge, not_waited_for, traffic_table
+from ddp_lessons.check.ranks import run_trials
+from ddp_lessons.check.report import Report, not_right, not_started
+from ddp_lessons.check.stubs import is_untouched, why_not_callable
+from ddp_lessons.check.traffic import Traffic, cut_into_trials, group_between_trials
+from ddp_lessons.check.trials import Trial
+from ddp_lessons.check.troubles import Trouble, was_not_begun, what_failed, what_is_stuck
+from ddp_lessons.run.failures import WorkerFailed, WorkersStuck
+from ddp_lessons.run.launch import launch
+from ddp_lessons.run.travel import pack_call
+
+PATIENCE_SECONDS = 6.0  # for work that takes milliseconds
+
+
+class _Concluded(Exception):
+    """Nothing more has to be tried: here is the report."""
+
+    def __init__(self, report: Report) -> None:
+        super().__init__(report.verdict)
+        self.report = report
+
+
+@dataclass(frozen=True)
+class _Attempt:
+    """All trials on one world: what came of them, or the trouble that ended them and what was said until then."""
+
+    cases: Sequence[Case] = ()
+    trouble: Trouble | None = None
+    traffic: Sequence[Traffic] = ()
+
+
+def examine(exercise: Exercise, function: Callable[..., object]) -> Report:
+    """Launch `function` on each world size of the exercise until something is wrong."""
+    try:
+        return _examine(exercise, function)
+    except _Concluded as early:
+        return early.report
+
+
+def _examine(exercise: Exercise, function: Callable[..., object]) -> Report:
+    if refusal := why_not_callable(function, exercise.name, exercise.parameter):
+        return not_right(exercise.name, refusal)
+    if is_untouched(function):
+        return not_started(exercise.name)
+    try:
+        pack_call(function, ())
+    except TypeError as refusal:  # it cannot travel to the ranks
+        return not_right(exercise.name, f"{refusal}.")
+    shown: list[str] = []
+    for number, world_size in enumerate(exercise.world_sizes):
+        trials = [trial for trial in exercise.trials if world_size <= trial.largest_world]
+        attempt = _attempt(exercise, function, world_size, trials)
+        finding, culprit = _first_finding(exercise, function, world_size, trials, attempt)
+        if finding is not None:
+            mistake = finding.mistake
+            if finding.is_about_the_answer:
+                mistake = _join(_contrast(exercise.world_sizes[:number], world_size, trials, culprit), mistake)
+            return not_right(exercise.name, mistake, finding.details)
+        if world_size in (2, 4):  # the larger of them that is tried
+            shown = traffic_table(exercise, attempt.cases[0])
+    return Report(exercise.name, True, "passed", "", (_tried(exercise), *shown))
+
+
+def _attempt(exercise: Exercise, function: Callable[..., object], world_size: int, trials: Sequence[Trial]) -> _Attempt:
+    try:
+        results = launch(
+            run_trials, world_size, function, trials, timeout_seconds=PATIENCE_SECONDS, quiet=True, record="values"
+        )
+    except (WorkerFailed, WorkersStuck) as trouble:
+        events = trouble.results.events
+        return _Attempt((), trouble, cut_into_trials(events, group_between_trials(events), len(trials)))
+    if any(results.events.dropped):
+        mistake = (
+            "It makes more than 100,000 calls of torch.distributed: send tensors, or large parts of them, at once."
+        )
+        raise _Concluded(not_right(exercise.name, mistake))
+    group = results[0][0]
+    traffic = cut_into_trials(results.events, group, len(trials))
+    by_trial = zip(trials, zip(*(outcomes for _, outcomes in results), strict=True), traffic, strict=True)
+    return _Attempt([Case(trial, world_size, outcomes, said) for trial, outcomes, said in by_trial])
+
+
+def _first_finding(
+    exercise: Exercise,
+    function: Callable[..., object],
+    world_size: int,
+    trials: Sequence[Trial],
+    attempt: _Attempt,
+) -> tuple[Finding | None, int]:
+    """What is wrong, if something is, and in which trial."""
+    for number, case in enumerate(attempt.cases):
+        if number == 0 and world_size > 1 and _is_untouched(case):
+            raise _Concluded(not_started(exercise.name))
+        if finding := judge(exercise, case):
+            return finding, number
+    if attempt.trouble is None:
+        return None, 0
+    if not attempt.traffic and len(trials) > 1:
+        # no rank has lived to tell how far they came: try one after the other
+        for number, trial in enumerate(trials):
+            alone = _attempt(exercise, function, world_size, [trial])
+            finding, _ = _first_finding(exercise, function, world_size, [trial], alone)
+            if finding is not None:
+                return finding, number
+    if culprit := max(0, len(attempt.traffic) - 1):
+        # what came of the trials before this one is lost, and may be wrong already: do these again
+        again = _attempt(exercise, function, world_size, trials[:culprit])
+        earlier = _first_finding(exercise, function, world_size, trials[:culprit], again)
+        if earlier[0] is not None:
+            return earlier
+    return _judge_trouble(exercise, attempt.trouble, attempt.traffic), culprit
+
+
+def _is_untouched(case: Case) -> bool:
+    return not case.traffic.events and all(case.has_only_none(rank) for rank in range(case.world_size))
+
+
+def _judge_trouble(exercise: Exercise, trouble: Trouble, all_traffic: Sequence[Traffic]) -> Finding:
+    if isinstance(trouble, WorkerFailed):
+        if was_not_begun(trouble) and not any(traffic.events for traffic in all_traffic):
+            raise _Concluded(not_started(exercise.name))
+        mistake, details = what_failed(trouble)
+    else:
+        mistake, details = what_is_stuck(trouble)
+    for traffic in all_traffic:
+        if finding := forbidden(exercise, traffic) or not_waited_for(traffic):
+            return Finding(finding.mistake, [*finding.details, *details])
+    return Finding(mistake, details, True)
+
+
+def _join(contrast: str, mistake: str) -> str:
+    return f"{contrast}: {mistake[0].lower()}{mistake[1:]}" if contrast else mistake
+
+
+def _contrast(before: Sequence[int], world_size: int, trials: Sequence[Trial], culprit: int) -> str:
+    """What was right until then, as the beginning of the sentence."""
+    if before and world_size == 1:
+        return "It works with several ranks, but not with one rank alone"
+    if before:
+        return f"It works with {max(before)} ranks, but not with {world_size}"
+    trait = trials[culprit].trait
+    if culprit and trait == trials[1].trait:
+        return "It was right once, by luck, but not the next time"
+    return f"It works for {trials[0].named(0)}, but not for {trait}" if trait else ""
+
+
+def _tried(exercise: Exercise) -> str:
+    *front, last = map(str, sorted(exercise.world_sizes))
+    worlds = f"{', '.join(front)} and {last}" if front else last
+    return f"    right for {len(exercise.trials)} different tensors, with {worlds} ranks"

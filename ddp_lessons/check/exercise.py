@@ -1,0 +1,149 @@
+"""What an exercise is to its check: trials, the right answer to each, and how much may travel for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from ddp_lessons.check.ranks import Outcome, Thing
+from ddp_lessons.check.traffic import Traffic
+from ddp_lessons.check.trials import Trial
+
+SMALL_CHANGE_BYTES = 64  # a count or a size may travel beside the data
+
+
+@dataclass(frozen=True)
+class Case:
+    """One trial on one world: what the ranks were given, what they had afterwards, and what they said."""
+
+    trial: Trial
+    world_size: int
+    outcomes: Sequence[Outcome]
+    traffic: Traffic
+
+    @cached_property
+    def inputs(self) -> list[Tensor]:
+        return self.trial.tensors(self.world_size)
+
+    @property
+    def tensor_bytes(self) -> int:
+        return self.inputs[0].nbytes
+
+    def is_unchanged(self, rank: int) -> bool:
+        return torch.equal(self.outcomes[rank].tensor, self.inputs[rank])
+
+    def has_only_none(self, rank: int) -> bool:
+        """This rank returned nothing, and its tensor is what it was."""
+        return self.outcomes[rank].answer is None and self.is_unchanged(rank)
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The first place where an answer is not the expected one."""
+
+    place: str
+    yours: str
+    expected: str
+    mistake: str = ""  # if the kind of the answer says it already: its shape, its dtype
+
+
+class Exercise:
+    """What all have in common: f(tensor) returns one tensor, or has it in place and returns None."""
+
+    name = ""
+    parameter = "tensor"
+    world_sizes: tuple[int, ...] = (2, 3, 4, 5, 8, 1)  # most mistakes show with two; alone, what works with several
+    messages_only = True
+    keeps_input = False
+    trials: Sequence[Trial] = ()
+    measured = "bytes sent by the busiest rank"
+
+    def expected(self, case: Case, rank: int) -> object:
+        raise NotImplementedError
+
+    def likely_mistake(self, case: Case, rank: int, answer: Tensor) -> str:
+        """What the wrong numbers in an answer of the right kind remind of."""
+        return ""
+
+    def too_little(self, case: Case) -> str:
+        """A sentence if the answer cannot have come by what travelled."""
+        return ""
+
+    def too_much(self, case: Case) -> str:
+        """A sentence if more travelled than the textbook needs."""
+        return ""
+
+    def carried(self, case: Case) -> int:
+        return max(case.traffic.sent)
+
+    def textbook(self, case: Case) -> int:
+        """Of what `carried` counts."""
+        raise NotImplementedError
+
+    def answer(self, case: Case, rank: int) -> object:
+        outcome = case.outcomes[rank]
+        if outcome.answer is None and not self.keeps_input:
+            return outcome.tensor
+        return outcome.answer
+
+    def answer_is_right(self, case: Case, rank: int) -> bool:
+        answer, expected = self.answer(case, rank), self.expected(case, rank)
+        return isinstance(answer, Tensor) and isinstance(expected, Tensor) and torch.equal(answer, expected)
+
+    def difference(self, case: Case, rank: int) -> Difference | None:
+        expected = self.expected(case, rank)
+        assert isinstance(expected, Tensor)
+        answer = self.answer(case, rank)
+        if not isinstance(answer, Tensor):
+            return Difference("", named(answer), "a tensor", f"It returns {named(answer)}, not a tensor.")
+        found = tensor_difference(answer, expected)
+        if found is None or found.mistake:
+            return found
+        mistake = self.likely_mistake(case, rank, answer)
+        return Difference(found.place, found.yours, found.expected, mistake)
+
+
+def tensor_difference(answer: Tensor, expected: Tensor) -> Difference | None:
+    """Shape, dtype, then the numbers, exactly."""
+    if answer.shape != expected.shape:
+        yours, right = f"shape {list(answer.shape)}", f"shape {list(expected.shape)}"
+        return Difference("", yours, right, f"It returns a tensor of another shape: {list(answer.shape)}.")
+    if answer.dtype != expected.dtype:
+        yours, right = dtype_name(answer), dtype_name(expected)
+        return Difference("", yours, right, f"It returns a tensor of another dtype: {yours} instead of {right}.")
+    if torch.equal(answer, expected):
+        return None
+    index = tuple((answer != expected).nonzero()[0].tolist())
+    return Difference(str(list(index)), number(answer[index].item()), number(expected[index].item()))
+
+
+def named(answer: object) -> str:
+    """An answer of the wrong kind, in words."""
+    if answer is None:
+        return "None"
+    if isinstance(answer, Tensor):
+        return f"a tensor of shape {list(answer.shape)}"
+    if isinstance(answer, list):
+        return f"a list of {len(answer)}"
+    if isinstance(answer, Thing):
+        return f"an object of type {answer.kind}"
+    return f"the number {answer}"
+
+
+def number(value: float) -> str:
+    return f"{value:.7g}" if isinstance(value, float) else str(value)
+
+
+def dtype_name(tensor: Tensor) -> str:
+    return str(tensor.dtype).removeprefix("torch.")
+
+
+def ranks_named(ranks: Sequence[int]) -> str:
+    """As in: rank 1; ranks 0 and 2."""
+    if len(ranks) == 1:
+        return f"rank {ranks[0]}"
+    return f"ranks {', '.join(map(str, ranks[:-1]))} and {ranks[-1]}"

@@ -1,0 +1,147 @@
+"""What is wrong with one trial that came to an end: the first thing, and the sentence that names it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ddp_lessons.check.exercise import Case, Exercise, number, ranks_named
+from ddp_lessons.check.report import table
+from ddp_lessons.check.traffic import Traffic
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something wrong."""
+
+    mistake: str
+    details: Sequence[str] = ()
+    is_about_the_answer: bool = False  # then it matters what was right before: "for floats, but not for whole numbers"
+
+
+def judge(exercise: Exercise, case: Case) -> Finding | None:
+    """What is wrong with a case that came to an end."""
+    return (
+        forbidden(exercise, case.traffic)
+        or not_waited_for(case.traffic)
+        or _wrong_answer(exercise, case)
+        or _changed_input(exercise, case)
+        or _never_received(case.traffic)
+        or _wrong_traffic(exercise, case)
+    )
+
+
+def forbidden(exercise: Exercise, traffic: Traffic) -> Finding | None:
+    if not (exercise.messages_only and traffic.collectives):
+        return None
+    event = traffic.collectives[0]
+    return Finding(
+        f"It calls the collective {event.call}: build it from messages alone, with send, recv, isend and irecv.",
+        [f"    rank {event.rank} calls {event.call} ({event.place})"],
+    )
+
+
+def not_waited_for(traffic: Traffic) -> Finding | None:
+    event = traffic.never_waited_for() or traffic.given_up()
+    if event is None:
+        return None
+    what = "sent" if event.operation == "send" else "in the buffer"
+    return Finding(
+        f"It never waits for its {event.call}: before wait(), nothing is sure to be {what}.",
+        [f"    rank {event.rank} calls {event.call} ({event.place}), and nobody waits for it"],
+    )
+
+
+def _wrong_answer(exercise: Exercise, case: Case) -> Finding | None:
+    differences = {rank: exercise.difference(case, rank) for rank in range(case.world_size)}
+    wrong = [rank for rank, difference in differences.items() if difference is not None]
+    if not wrong:
+        return None
+    rank = wrong[0]
+    first = differences[rank]
+    assert first is not None
+    mistake = _no_answer(exercise, case, wrong) or _said_nothing(exercise, case) or _read_too_early(case)
+    rows = [("", "yours", "expected"), (first.place or "answer", first.yours, first.expected)]
+    details = [_where(case, rank), *table(rows), *traffic_table(exercise, case)]
+    return Finding(mistake or first.mistake or "The answer is wrong.", details, True)
+
+
+def _no_answer(exercise: Exercise, case: Case, wrong: Sequence[int]) -> str:
+    """Some or all of the ranks that are wrong returned nothing."""
+    nothing = [rank for rank in wrong if case.outcomes[rank].answer is None]
+    if not exercise.keeps_input:
+        nothing = [rank for rank in nothing if case.is_unchanged(rank)]  # else the answer was meant to be in place
+    if nothing != wrong:
+        return ""
+    right = [rank for rank in range(case.world_size) if rank not in wrong]
+    if right:
+        return f"Only {ranks_named(right)} has the answer, and every rank has to return it: rank {wrong[0]} has None."
+    if exercise.keeps_input:
+        return "It returns None: return the answer, and leave the given tensor as it is."
+    return "It returns None and does not change its tensor: return the answer."
+
+
+def _said_nothing(exercise: Exercise, case: Case) -> str:
+    if case.traffic.events or case.world_size == 1 or not exercise.messages_only:
+        return ""
+    return "No rank sends or receives anything: without messages a rank knows only its own tensor."
+
+
+def _read_too_early(case: Case) -> str:
+    event = case.traffic.collective_never_waited_for()
+    if event is None:
+        return ""
+    return f"It reads the result of {event.call} too early: with async_op=True, call wait() on what it returns."
+
+
+def _changed_input(exercise: Exercise, case: Case) -> Finding | None:
+    changed = [rank for rank in range(case.world_size) if not case.is_unchanged(rank)]
+    if not exercise.keeps_input or not changed:
+        return None
+    rank = changed[0]
+    before, after = case.inputs[rank], case.outcomes[rank].tensor
+    rows = [("", "yours", "expected")]
+    if before.shape == after.shape:
+        index = tuple((before != after).nonzero()[0].tolist())
+        rows.append((str(list(index)), number(after[index].item()), number(before[index].item())))
+    mistake = "The answer is right, but the given tensor was changed on the way: work on a copy, tensor.clone()."
+    return Finding(mistake, [_where(case, rank), "    the given tensor afterwards", *table(rows)])
+
+
+def _never_received(traffic: Traffic) -> Finding | None:
+    event = traffic.never_received()
+    if event is None:
+        return None
+    return Finding(
+        f"It leaves a message behind: what rank {event.rank} sends to rank {event.peer} is never received.",
+        [f"    rank {event.rank} calls {event.call} ({event.place})"],
+    )
+
+
+def _wrong_traffic(exercise: Exercise, case: Case) -> Finding | None:
+    mistake = exercise.too_little(case) or exercise.too_much(case)
+    if not mistake:
+        return None
+    return Finding(mistake, [f"    {_world(case.world_size)}; the answer is right", *traffic_table(exercise, case)])
+
+
+def _where(case: Case, rank: int) -> str:
+    return f"    {_world(case.world_size)}; rank {rank} was given {case.trial.named(rank)}"
+
+
+def _world(world_size: int) -> str:
+    return "1 rank" if world_size == 1 else f"{world_size} ranks"
+
+
+def traffic_table(exercise: Exercise, case: Case) -> list[str]:
+    if case.world_size == 1:
+        return []
+    whole = case.tensor_bytes
+    yours, textbook = exercise.carried(case), exercise.textbook(case)
+    rows = [
+        (f"traffic of {_world(case.world_size)}", "yours", "textbook"),
+        (exercise.measured, f"{yours:,}", f"{textbook:,}"),
+    ]
+    if exercise.measured.startswith("bytes") and exercise.messages_only:
+        rows.append(("in tensors", f"{yours / whole:.2f}", f"{textbook / whole:.2f}"))
+    return table(rows)

@@ -1,0 +1,145 @@
+"""The exercises with messages between two ranks: a token that goes round, and two ranks that swap tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from ddp_lessons.check.examination import examine
+from ddp_lessons.check.exercise import SMALL_CHANGE_BYTES, Case, Difference, Exercise, named
+from ddp_lessons.check.report import Report
+from ddp_lessons.check.trials import Trial, of_every_kind, with_lateness
+
+
+def pass_the_token(function: Callable[[Tensor], object]) -> Report:
+    """Check `function(token)`: once round the ring, and each rank adds 1.
+
+    `token` is a tensor with one whole number (int64, shape [1]). Rank 0's is the token; on the other ranks it is only
+    room to receive into. Rank 0 adds 1 and sends the token to rank 1; every other rank receives it from the rank
+    before, adds 1 and sends it to the next; the last sends it back to rank 0. Rank 0 returns it as it came back
+    (start + world_size), every other rank as it sent it on (start + rank + 1); in place and None is fine too. Each rank
+    sends exactly one message, and none if it is alone. No collectives.
+    """
+    return examine(_PassTheToken(), function)
+
+
+def exchange(function: Callable[[Tensor], object]) -> Report:
+    """Check `function(tensor)` on two ranks: each returns the tensor of the other.
+
+    Both tensors have the same shape and dtype. In place and None is fine too. Messages only, and each rank sends its
+    tensor once. Every way out of the deadlock is right.
+    """
+    return examine(_Exchange(), function)
+
+
+class _PassTheToken(Exercise):
+    name = "pass_the_token"
+    parameter = "token"
+    trials = with_lateness(
+        [
+            Trial((1,), "int64", largest=10_000),
+            *[Trial((1,), "int64", trait="another token", largest=10_000)] * 3,
+            Trial((1,), "int64", trait="a token of which a float would lose the last digits"),
+        ]
+    )
+    measured = "messages of the busiest rank"
+
+    def expected(self, case: Case, rank: int) -> Tensor:
+        return case.inputs[0] + (case.world_size if rank == 0 else rank + 1)
+
+    def difference(self, case: Case, rank: int) -> Difference | None:
+        answer, right = self.answer(case, rank), self.expected(case, rank)
+        if isinstance(answer, int) and not isinstance(answer, bool):
+            answer = torch.tensor([answer])
+        if not isinstance(answer, Tensor) or answer.numel() != 1:
+            return Difference("", named(answer), f"the number {right.item()}", f"It returns {named(answer)}.")
+        if answer.dtype != torch.int64:
+            return super().difference(case, rank)
+        yours = int(answer.item())
+        if yours == right.item():
+            return None
+        return Difference("token", str(yours), str(right.item()), self.likely_mistake(case, rank, answer))
+
+    def likely_mistake(self, case: Case, rank: int, answer: Tensor) -> str:
+        start = int(case.inputs[0].item())
+        for event in sorted(case.traffic.sends, key=lambda event: event.rank):
+            after, added = (event.rank + 1) % case.world_size, int((event.values or (start,))[0]) - start
+            if event.peer != after:
+                return f"Rank {event.rank} sends the token to rank {event.peer}: it goes to the next rank, {after}."
+            if event.rank == 0 and added == 0:
+                return "Rank 0 does not add 1 before it sends the token."
+            if added == event.rank:
+                return f"Rank {event.rank} sends the token on as it came: it has to add 1 before."
+            if added != event.rank + 1:
+                return f"Rank {event.rank} does not send on the token that came, plus 1."
+        yours, own = int(answer.item()), int(case.inputs[rank].item())
+        if rank == 0 and yours == start + 1 and case.world_size > 1:
+            return (
+                "Rank 0 returns the token as it sent it: the last rank has to send it back, and rank 0 to receive it."
+            )
+        if yours in (own, own + 1) and case.world_size > 1:
+            return f"Rank {rank} returns the number that it was given, not the token that came back or went on."
+        if abs(yours - int(self.expected(case, rank).item())) <= case.world_size:
+            return f"Rank {rank} adds too often or too seldom: each rank adds 1 once, and before it sends."
+        return f"Rank {rank} does not end with the token."
+
+    def too_little(self, case: Case) -> str:
+        for rank in range(case.world_size if case.world_size > 1 else 0):
+            if case.traffic.messages_of(rank) == 0:
+                return f"Rank {rank} sends nothing, so the token has not gone round: every rank sends it to the next."
+        return ""
+
+    def too_much(self, case: Case) -> str:
+        for rank in range(case.world_size):
+            after = (rank + 1) % case.world_size
+            if case.traffic.messages_of(rank) > min(1, case.world_size - 1):
+                return f"It moves too much: rank {rank} sends more than one message."
+            if case.traffic.destinations(rank) - {after}:
+                return f"Rank {rank} does not send the token to the next rank, {after}: it has to go round the ring."
+            if case.traffic.sent[rank] > SMALL_CHANGE_BYTES:
+                return "It moves too much: the token is one number."
+        return ""
+
+    def carried(self, case: Case) -> int:
+        return max(case.traffic.messages_of(rank) for rank in range(case.world_size))
+
+    def textbook(self, case: Case) -> int:
+        return 1
+
+
+class _Exchange(Exercise):
+    name = "exchange"
+    world_sizes = (2,)
+    trials = of_every_kind()
+
+    def expected(self, case: Case, rank: int) -> Tensor:
+        return case.inputs[1 - rank]
+
+    def likely_mistake(self, case: Case, rank: int, answer: Tensor) -> str:
+        if torch.equal(answer, case.inputs[rank]):
+            if self.answer_is_right(case, 1 - rank):
+                return (
+                    f"Rank {1 - rank} receives into the tensor that it has yet to send, so rank {rank} gets its own "
+                    "back: use a second buffer."
+                )
+            return f"Rank {rank} ends with its own tensor: return what was received."
+        if not answer.any():
+            return f"Rank {rank} returns a buffer of zeros: nothing was received into it."
+        return f"Rank {rank} returns something else than the other rank's tensor: not every element arrived unchanged."
+
+    def too_little(self, case: Case) -> str:
+        rank = case.traffic.sent.index(min(case.traffic.sent))
+        if case.traffic.sent[rank] >= case.tensor_bytes:
+            return ""
+        return f"It moves too little: rank {rank} did not send its whole tensor, so the answer came by another way."
+
+    def too_much(self, case: Case) -> str:
+        rank = case.traffic.sent.index(max(case.traffic.sent))
+        if case.traffic.sent[rank] <= case.tensor_bytes + SMALL_CHANGE_BYTES:
+            return ""
+        return f"It moves too much: rank {rank} sends more than its tensor once."
+
+    def textbook(self, case: Case) -> int:
+        return case.tensor_bytes

@@ -1,0 +1,69 @@
+"""Is this function one that a check can call, and has anybody begun to write it?"""
+
+from __future__ import annotations
+
+import dis
+import functools
+import inspect
+import itertools
+from collections.abc import Callable
+from types import CodeType
+
+# what is left of a function without statements
+_NOTHING = {"RESUME", "NOP", "LOAD_CONST", "RETURN_VALUE", "RETURN_CONST", "POP_TOP", "CACHE"}
+_NOT_IMPLEMENTED = _NOTHING | {"LOAD_GLOBAL", "PRECALL", "CALL", "CALL_FUNCTION", "PUSH_NULL", "RAISE_VARARGS"}
+_NOT_IMPLEMENTED |= {"LOAD_COMMON_CONSTANT"}
+
+
+def why_not_callable(function: object, name: str, parameter: str) -> str:
+    """A sentence if `function(tensor)` cannot work, else ""."""
+    if not callable(function):
+        if function is None:
+            return f"It got None instead of a function: write check.{name}({name}), without calling {name} itself."
+        return f"It needs a function that every rank calls, not {_article(type(function).__name__)}."
+    called = getattr(function, "__name__", type(function).__name__)
+    if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
+        return f"{called} is a coroutine (async def), which a rank does not await: write it with def."
+    if inspect.isgeneratorfunction(function):
+        return f"{called} is a generator (it has a yield), which a rank does not step through: return the answer."
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return ""  # written in C: the ranks will find out
+    try:
+        signature.bind(object())
+    except TypeError:
+        return f"It is called as {called}({parameter}), with one argument, but is defined as {called}{signature}."
+    return ""
+
+
+def is_untouched(function: Callable[..., object]) -> bool:
+    """Only a docstring, `...`, `pass`, `return None` or `raise NotImplementedError`."""
+    code = _code(function)
+    if code is None:
+        return False
+    steps = {step.opname for step in dis.get_instructions(code)}
+    if steps <= _NOTHING:
+        return all(constant is None for constant in _returned(code))
+    return steps <= _NOT_IMPLEMENTED and "RAISE_VARARGS" in steps and code.co_names in ((), ("NotImplementedError",))
+
+
+def _code(function: object) -> CodeType | None:
+    while isinstance(function, functools.partial):
+        function = function.func
+    function = inspect.unwrap(function) if callable(function) else function
+    code = getattr(function, "__code__", None)
+    if code is None:  # an object with a method __call__
+        code = getattr(vars(type(function)).get("__call__"), "__code__", None)
+    return code if isinstance(code, CodeType) else None
+
+
+def _returned(code: CodeType) -> list[object]:
+    steps = [step for step in dis.get_instructions(code) if step.opname != "NOP"]
+    returned = [step.argval for step in steps if step.opname == "RETURN_CONST"]
+    pairs = itertools.pairwise(steps)
+    return returned + [before.argval for before, step in pairs if step.opname == "RETURN_VALUE"]
+
+
+def _article(kind: str) -> str:
+    return f"{'an' if kind[0].lower() in 'aeiou' else 'a'} {kind}"

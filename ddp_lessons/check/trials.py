@@ -1,0 +1,89 @@
+"""The trials of an exercise: which tensors the ranks are given, and who of them comes late.
+
+Everything is drawn from seeds, so the ranks and the notebook can each make the same tensors without sending them.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+SECONDS_TO_THE_LAST = 0.008
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One call of the learner's function on every rank."""
+
+    shape: tuple[int, ...]
+    dtype: str = "float32"
+    seed: int = 0
+    trait: str = ""  # what is new in it: "a tensor with one element"; "" for the plain first one
+    lengths_differ: bool = False  # each rank gets its own multiple of the shape's only length
+    largest_world: int = 8
+    largest: int = 0  # of the numbers in it; 0: what suits its dtype
+    lateness: str = "nobody"  # or "the last ranks", "the first ranks", "at random"
+
+    def tensor(self, rank: int) -> Tensor:
+        """What this rank is given."""
+        generator = torch.Generator().manual_seed(1000 * self.seed + rank)
+        length = math.prod(self.shape)
+        if self.lengths_differ:
+            length *= 1 + 3 * (rank + self.seed) % 8
+            # one rank's numbers lie far from another's, so that it matters how much each of them counts
+            numbers = torch.rand(length, generator=generator, dtype=torch.float64) + 10 * (rank - 1)
+            return numbers.to(getattr(torch, self.dtype))
+        # whole numbers, so that a sum is exact in any order; those of int64 do not fit into a float
+        largest = self.largest or (2**57 if self.dtype == "int64" else 10_000)
+        numbers = torch.randint(1, largest, (length,), generator=generator)
+        return numbers.to(getattr(torch, self.dtype)).view(self.shape)
+
+    def tensors(self, world_size: int) -> list[Tensor]:
+        return [self.tensor(rank) for rank in range(world_size)]
+
+    def delay_seconds(self, rank: int, world_size: int) -> float:
+        """How long this rank lets the others wait before it begins."""
+        places = {"nobody": 0, "the last ranks": rank, "the first ranks": world_size - 1 - rank}
+        place = places.get(self.lateness, self.random(rank).randrange(world_size))
+        return place * SECONDS_TO_THE_LAST / max(1, world_size - 1)
+
+    def random(self, rank: int) -> random.Random:
+        return random.Random(1000 * self.seed + rank)
+
+    def named(self, rank: int) -> str:
+        """The tensor of a rank in words: "a tensor of shape [120], float32"."""
+        return f"a tensor of shape {list(self.tensor(rank).shape)}, {self.dtype}"
+
+
+def of_every_kind() -> list[Trial]:
+    """For functions of tensors that have the same shape and dtype on every rank."""
+    again = "the same shape a second time"
+    return with_lateness(
+        [
+            Trial((120,)),  # 120 is divisible by each world size that is tried
+            Trial((120,), trait=again),
+            Trial((120,), trait=again, largest_world=3),
+            Trial((120,), "int64", trait="whole numbers (int64)"),
+            Trial((120,), "float64", trait="numbers of another dtype (float64)", largest_world=3),
+            Trial((121,), trait="a length that the number of ranks does not divide"),
+            Trial((119,), trait="a length that the number of ranks does not divide", largest_world=4),
+            Trial((4, 7), trait="a tensor of two dimensions", largest_world=3),
+            Trial((1,), trait="a tensor with one element", largest_world=4),
+            Trial((3,), "int64", trait="a tensor with fewer elements than ranks"),
+            Trial((262_147,), trait="a large tensor", largest_world=3),
+        ]
+    )
+
+
+def with_lateness(trials: Sequence[Trial]) -> list[Trial]:
+    """Seeds, and latecomers: in the first nobody, then the last ranks, then the first ranks, then whoever."""
+    in_turn = ["nobody", "the last ranks", "the first ranks"]
+    return [
+        replace(trial, seed=seed, lateness=in_turn[seed] if seed < len(in_turn) else "at random")
+        for seed, trial in enumerate(trials)
+    ]

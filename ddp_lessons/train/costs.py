@@ -1,0 +1,28 @@
+"""What an all-reduce should take, by the textbook: every message costs a latency, and every byte its time on the way.
+
+    seconds of a message = latency_seconds + size_bytes / bytes_per_second
+
+The three functions differ only in how many messages follow one after the other, and in how large these are. The model
+knows nothing of the adding, nor of ranks that share one processor or one cable.
+"""
+
+from __future__ import annotations
+
+
+def star_seconds(world_size: int, size_bytes: float, latency_seconds: float, bytes_per_second: float) -> float:
+    """All through rank 0: it receives world_size - 1 tensors, then sends as many, one after the other."""
+    messages = 2 * (world_size - 1)
+    return messages * (latency_seconds + size_bytes / bytes_per_second)
+
+
+def tree_seconds(world_size: int, size_bytes: float, latency_seconds: float, bytes_per_second: float) -> float:
+    """Up a binary tree and down again: whole tensors too, but in each round half of the ranks are done."""
+    rounds = (world_size - 1).bit_length()  # log2(world_size), rounded up: 0, 1, 2, 2, 3, ... for 1, 2, 3, 4, 5, ...
+    return 2 * rounds * (latency_seconds + size_bytes / bytes_per_second)
+
+
+def ring_seconds(world_size: int, size_bytes: float, latency_seconds: float, bytes_per_second: float) -> float:
+    """Round a ring in chunks: as many messages in a row as through rank 0, but each 1 / world_size as large."""
+    messages = 2 * (world_size - 1)
+    # all ranks send at the same time: for many ranks the bytes cost twice the tensor, and no more
+    return messages * (latency_seconds + size_bytes / world_size / bytes_per_second)

@@ -1,0 +1,42 @@
+"""Messages between two ranks: a token that goes round, and two ranks that swap tensors."""
+
+from __future__ import annotations
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+
+def pass_the_token(token: Tensor) -> Tensor:
+    """Add 1 to the token of rank 0 on every rank, once round the ring, and return it as this rank last had it."""
+    rank, world_size = dist.get_rank(), dist.get_world_size()
+    after, before = (rank + 1) % world_size, (rank - 1) % world_size
+    # Someone has to begin: if every rank waited for the token first, nobody would ever have it.
+    if rank > 0:
+        dist.recv(token, before)
+    token += 1
+    if world_size > 1:  # a rank cannot send to itself
+        dist.send(token, after)
+        if rank == 0:
+            dist.recv(token, before)  # it has been everywhere: start + world_size
+    return token
+
+
+def exchange(tensor: Tensor) -> Tensor:
+    """Return the tensor of the other of two ranks."""
+    other = 1 - dist.get_rank()
+    # not received into `tensor`: that may still be on its way out
+    received = torch.empty_like(tensor)
+    send_and_receive(tensor, other, received, other)
+    return received
+
+
+def send_and_receive(outgoing: Tensor, dst: int, incoming: Tensor, src: int) -> None:
+    """Send to one rank while receiving from another, and return when both are done.
+
+    All ranks may call this at the same moment. With `send` and then `recv` each would wait, in `send`, for a `recv`
+    that the other has not come to yet.
+    """
+    both = [dist.P2POp(dist.irecv, incoming, src), dist.P2POp(dist.isend, outgoing, dst)]
+    for work in dist.batch_isend_irecv(both):
+        work.wait()  # before this, `incoming` is not filled, and `outgoing` must not be changed

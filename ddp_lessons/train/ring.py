@@ -1,0 +1,90 @@
+"""Three ways to give every rank the sum over all ranks, by hand: through rank 0, by a tree, round a ring.
+
+All three give the same answer. They differ in how much the busiest rank has to send, and in how many messages
+follow one after the other. Each changes the tensor in place and returns it, as `dist.all_reduce` changes its own.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from ddp_lessons.train.point_to_point import send_and_receive
+
+
+def all_reduce_through_rank_0(tensor: Tensor) -> Tensor:
+    """Everyone sends to rank 0, which adds up and sends the sum to everyone."""
+    rank, world_size = dist.get_rank(), dist.get_world_size()
+    total = tensor.contiguous()  # what travels must lie in one piece of memory
+    if rank == 0:
+        received = torch.empty_like(total)
+        for src in range(1, world_size):
+            dist.recv(received, src)
+            total += received
+        # rank 0 sends world_size - 1 whole tensors, one after the other, while the others wait
+        for dst in range(1, world_size):
+            dist.send(total, dst)
+    else:
+        dist.send(total, 0)
+        dist.recv(total, 0)
+    return _put_back(total, tensor)
+
+
+def all_reduce_by_tree(tensor: Tensor) -> Tensor:
+    """Add up along the branches of a tree down to rank 0, then send the sum back the same way."""
+    rank, world_size = dist.get_rank(), dist.get_world_size()
+    total = tensor.contiguous()
+    received = torch.empty_like(total)
+    # In round `distance` = 1, 2, 4, ... a rank either hands its sum to the rank `distance` below and has done its part,
+    # or takes the sum of the rank `distance` above, if there is one. After the last round rank 0 has the whole sum.
+    distance = 1
+    while distance < world_size and rank % (2 * distance) == 0:
+        if rank + distance < world_size:
+            dist.recv(received, rank + distance)
+            total += received  # now the sum of the ranks from `rank` to `rank + 2 * distance - 1`
+        distance *= 2
+    if rank > 0:
+        dist.send(total, rank - distance)
+        dist.recv(total, rank - distance)
+    # the way back: the farthest branch first, since it has the longest way to go from there
+    while distance > 1:
+        distance //= 2
+        if rank + distance < world_size:
+            dist.send(total, rank + distance)
+    return _put_back(total, tensor)
+
+
+def ring_all_reduce(tensor: Tensor) -> Tensor:
+    """Send chunks round a ring: no rank ever sends more than two tensors in all, however many ranks there are."""
+    rank, world_size = dist.get_rank(), dist.get_world_size()
+    if world_size == 1:
+        return tensor
+    after, before = (rank + 1) % world_size, (rank - 1) % world_size
+    total = tensor.contiguous()
+    # One chunk per rank, as views: to change a chunk is to change `total`. Sizes that do not divide give chunks that
+    # differ by one element, and fewer elements than ranks give some that are empty.
+    chunks = list(total.view(-1).tensor_split(world_size))
+    received = torch.empty_like(chunks[0])  # room for the largest
+
+    # First half, reduce-scatter. In step s this rank passes chunk (rank - s) on and adds what it gets to chunk
+    # (rank - s - 1), which it passes on in the next step. A chunk that has been everywhere is complete.
+    for step in range(world_size - 1):
+        outgoing = chunks[(rank - step) % world_size]
+        incoming = chunks[(rank - step - 1) % world_size]
+        arrived = received[: incoming.numel()]
+        send_and_receive(outgoing, after, arrived, before)
+        incoming += arrived
+
+    # Second half, all-gather: chunk (rank + 1) is complete here. Complete chunks go round once more, and are received
+    # straight into their place, for nothing is added any more.
+    for step in range(world_size - 1):
+        send_and_receive(chunks[(rank + 1 - step) % world_size], after, chunks[(rank - step) % world_size], before)
+    return _put_back(total, tensor)
+
+
+def _put_back(total: Tensor, tensor: Tensor) -> Tensor:
+    """If the tensor was, say, transposed, `contiguous` made a copy: bring the sum back to where it is expected."""
+    if total.data_ptr() != tensor.data_ptr():
+        tensor.copy_(total)
+    return tensor

@@ -1,0 +1,392 @@
+"""Answers to the exercise `all_gather_by_hand`: right ones, and wrong ones with words of their sentences."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.distributed
+from torch import Tensor
+
+dist: Any = torch.distributed
+
+
+def places() -> tuple[int, int, list[int]]:
+    rank, world_size = dist.get_rank(), dist.get_world_size()
+    return rank, world_size, [other for other in range(world_size) if other != rank]
+
+
+# right
+
+
+def everyone_to_everyone(tensor: Tensor) -> list[Tensor]:
+    rank, world_size, others = places()
+    received = [torch.empty_like(tensor) for _ in range(world_size)]
+    received[rank] = tensor
+    requests = [dist.isend(tensor, other) for other in others]
+    requests += [dist.irecv(received[other], other) for other in others]
+    for request in requests:
+        request.wait()
+    return received
+
+
+def ring(tensor: Tensor) -> tuple[Tensor, ...]:
+    rank, world_size, _ = places()
+    received = [tensor.clone() for _ in range(world_size)]
+    for step in range(world_size - 1):
+        request = dist.isend(received[(rank - step) % world_size], (rank + 1) % world_size)
+        dist.recv(received[(rank - step - 1) % world_size], (rank - 1) % world_size)
+        request.wait()
+    return tuple(received)
+
+
+def ring_the_other_way_stacked(tensor: Tensor) -> Tensor:
+    rank, world_size, _ = places()
+    received = torch.stack([tensor] * world_size)
+    for step in range(world_size - 1):
+        request = dist.irecv(received[(rank + step + 1) % world_size], (rank + 1) % world_size)
+        dist.send(received[(rank + step) % world_size], (rank - 1) % world_size)
+        request.wait()
+    return received
+
+
+def gather_then_broadcast(tensor: Tensor, root: int = 0) -> list[Tensor]:
+    rank, world_size, others = places()
+    root %= world_size
+    everything = torch.stack([tensor] * world_size)
+    if rank == root:
+        for other in others:
+            dist.recv(everything[other], other)
+        for other in others:
+            dist.send(everything, other)
+    else:
+        dist.send(tensor, root)
+        dist.recv(everything, root)
+    return list(everything)
+
+
+def gather_then_broadcast_from_rank_2(tensor: Tensor) -> list[Tensor]:
+    return gather_then_broadcast(tensor, 2)
+
+
+def a_broadcast_from_each(tensor: Tensor) -> list[Tensor]:
+    rank, world_size, others = places()
+    received = []
+    for source in range(world_size):
+        if source == rank:
+            for other in others:
+                dist.send(tensor, other)
+            received.append(tensor.clone())
+        else:
+            received.append(torch.zeros_like(tensor))
+            dist.recv(received[-1], source)
+    return received
+
+
+def from_anyone_by_name(tensor: Tensor) -> list[Tensor]:
+    rank, world_size, others = places()
+    received: dict[int, Tensor] = {rank: tensor}
+    requests = [dist.isend(tensor, other) for other in others]
+    for _ in others:
+        buffer = torch.empty_like(tensor)
+        received[dist.recv(buffer)] = buffer
+    for request in requests:
+        request.wait()
+    return [received[source] for source in range(world_size)]
+
+
+def in_pairs(tensor: Tensor) -> list[Tensor]:
+    rank, world_size, _ = places()
+    received = [tensor.clone() for _ in range(world_size)]
+    for distance in range(1, world_size):
+        after, before = (rank + distance) % world_size, (rank - distance) % world_size
+        operations = [dist.P2POp(dist.isend, tensor, after), dist.P2POp(dist.irecv, received[before], before)]
+        for request in dist.batch_isend_irecv(operations):
+            request.wait()
+    return received
+
+
+RIGHT = [
+    everyone_to_everyone,
+    ring,
+    ring_the_other_way_stacked,
+    gather_then_broadcast,
+    gather_then_broadcast_from_rank_2,
+    a_broadcast_from_each,
+    from_anyone_by_name,
+    in_pairs,
+]
+
+
+# wrong
+
+
+def calls_all_gather(tensor: Tensor) -> list[Tensor]:
+    received = [torch.empty_like(tensor) for _ in range(dist.get_world_size())]
+    dist.all_gather(received, tensor)
+    return received
+
+
+def calls_all_gather_of_objects(tensor: Tensor) -> list[Tensor]:
+    received: list[Any] = [None] * dist.get_world_size()
+    dist.all_gather_object(received, tensor)
+    return received
+
+
+def calls_gather_then_broadcast(tensor: Tensor) -> list[Tensor]:
+    rank, world_size, _ = places()
+    received = [torch.empty_like(tensor) for _ in range(world_size)]
+    dist.gather(tensor, received if rank == 0 else None, dst=0)
+    for one in received:
+        dist.broadcast(one, 0)
+    return received
+
+
+def in_one_buffer(tensor: Tensor) -> list[Tensor]:
+    rank, world_size, others = places()
+    buffer, received = torch.empty_like(tensor), []
+    for source in range(world_size):
+        if source == rank:
+            for other in others:
+                dist.send(tensor, other)
+            buffer.copy_(tensor)
+        else:
+            dist.recv(buffer, source)
+        received.append(buffer)
+    return received
+
+
+def in_order_of_arrival(tensor: Tensor) -> list[Tensor]:
+    _, _, others = places()
+    received = [tensor]
+    requests = [dist.isend(tensor, other) for other in others]
+    for _ in others:
+        buffer = torch.empty_like(tensor)
+        dist.recv(buffer)
+        received.append(buffer)
+    for request in requests:
+        request.wait()
+    return received
+
+
+def in_order_of_arrival_sorted_once(tensor: Tensor) -> list[Tensor]:
+    rank, world_size, others = places()
+    received = [torch.empty_like(tensor) for _ in range(world_size)]
+    received[rank] = tensor
+    requests = [dist.isend(tensor, other) for other in others]
+    for other in others:
+        dist.recv(received[other])
+    for request in requests:
+        request.wait()
+    return received
+
+
+def without_its_own(tensor: Tensor) -> list[Tensor]:
+    rank, _, _ = places()
+    received = everyone_to_everyone(tensor)
+    return received[:rank] + received[rank + 1 :]
+
+
+def starts_with_itself(tensor: Tensor) -> list[Tensor]:
+    rank, _, _ = places()
+    received = everyone_to_everyone(tensor)
+    return received[rank:] + received[:rank]
+
+
+def zeros_for_its_own(tensor: Tensor) -> list[Tensor]:
+    received = everyone_to_everyone(tensor)
+    received[dist.get_rank()] = torch.zeros_like(tensor)
+    return received
+
+
+def receives_into_its_tensor(tensor: Tensor) -> list[Tensor]:
+    rank, world_size, others = places()
+    received: list[Tensor] = []
+    for source in range(world_size):
+        if source == rank:
+            mine = tensor if rank == 0 else received[0].new_empty(0)
+            mine = KEPT[-1] if rank else tensor
+            for other in others:
+                dist.send(mine, other)
+            received.append(mine.clone())
+        else:
+            if source == 0:
+                KEPT.append(tensor.clone())
+            dist.recv(tensor, source)
+            received.append(tensor.clone())
+    return received
+
+
+KEPT: list[Tensor] = []
+
+
+def adds_one_to_its_tensor(tensor: Tensor) -> list[Tensor]:
+    received = [one.clone() for one in everyone_to_everyone(tensor)]
+    tensor += 1
+    return received
+
+
+def only_rank_0(tensor: Tensor) -> list[Tensor] | None:
+    rank, _, _ = places()
+    received = everyone_to_everyone(tensor)
+    return received if rank == 0 else None
+
+
+def returns_nothing(tensor: Tensor) -> None:
+    everyone_to_everyone(tensor)
+
+
+def one_after_the_other(tensor: Tensor) -> Tensor:
+    return torch.cat([one.flatten() for one in everyone_to_everyone(tensor)])
+
+
+def a_dict(tensor: Tensor) -> dict[int, Tensor]:
+    return dict(enumerate(everyone_to_everyone(tensor)))
+
+
+def the_sum(tensor: Tensor) -> Tensor:
+    return sum(everyone_to_everyone(tensor), torch.zeros_like(tensor))
+
+
+def flat_ones(tensor: Tensor) -> list[Tensor]:
+    return [one.flatten() for one in everyone_to_everyone(tensor)]
+
+
+def lists_of_numbers(tensor: Tensor) -> list[Any]:
+    return [one.tolist() for one in everyone_to_everyone(tensor)]
+
+
+def everything_at_every_step(tensor: Tensor) -> list[Tensor]:
+    rank, world_size, _ = places()
+    everything = torch.stack([tensor] * world_size)
+    known = [rank]
+    for _ in range(world_size - 1):
+        received = torch.empty_like(everything)
+        request = dist.isend(everything.clone(), (rank + 1) % world_size)
+        dist.recv(received, (rank - 1) % world_size)
+        request.wait()
+        known = [(one - 1) % world_size for one in known]
+        for one in known:
+            everything[one] = received[one]
+        known.append(rank)
+    return list(everything)
+
+
+def a_growing_list_round_the_ring(tensor: Tensor) -> list[Tensor]:
+    rank, world_size, _ = places()
+    known = [tensor]
+    for _ in range(world_size - 1):
+        received = torch.empty_like(torch.stack(known))
+        request = dist.isend(torch.stack(known), (rank + 1) % world_size)
+        dist.recv(received, (rank - 1) % world_size)
+        request.wait()
+        known = [tensor, *received]
+    return [known[(rank - source) % world_size] for source in range(world_size)]
+
+
+def everything_twice(tensor: Tensor) -> list[Tensor]:
+    everyone_to_everyone(tensor)
+    return everyone_to_everyone(tensor)
+
+
+def isend_without_wait(tensor: Tensor) -> list[Tensor]:
+    rank, world_size, others = places()
+    received = [torch.empty_like(tensor) for _ in range(world_size)]
+    received[rank] = tensor
+    SENT.extend(dist.isend(tensor, other) for other in others)
+    for other in others:
+        dist.recv(received[other], other)
+    return received
+
+
+SENT: list[object] = []
+
+
+def only_two_ranks(tensor: Tensor) -> list[Tensor]:
+    rank, _, _ = places()
+    received = [tensor.clone(), tensor.clone()]
+    if rank == 0:
+        dist.send(tensor, 1)
+        dist.recv(received[1], 1)
+    elif rank == 1:
+        dist.recv(received[0], 0)
+        dist.send(tensor, 0)
+    return received
+
+
+def only_floats(tensor: Tensor) -> list[Tensor]:
+    return [one.to(tensor.dtype) for one in everyone_to_everyone(tensor.float())]
+
+
+def forgets_to_pass_on(tensor: Tensor) -> list[Tensor]:
+    rank, world_size, _ = places()
+    received = [tensor.clone() for _ in range(world_size)]
+    for step in range(world_size - 1):
+        request = dist.isend(tensor, (rank + 1) % world_size)
+        dist.recv(received[(rank - step - 1) % world_size], (rank - 1) % world_size)
+        request.wait()
+    return received
+
+
+def asks_for_a_rank_too_many(tensor: Tensor) -> list[Tensor]:
+    dist.send(tensor, dist.get_world_size())
+    return [tensor]
+
+
+WRONG = [
+    (calls_all_gather, "calls the collective all_gather:"),
+    (calls_all_gather_of_objects, "calls the collective all_gather_object"),
+    (calls_gather_then_broadcast, "calls the collective gather"),
+    (in_one_buffer, "All entries of the list are equal: make a buffer of its own for each rank"),
+    (in_order_of_arrival, "list is in the wrong order"),
+    (in_order_of_arrival_sorted_once, "list is in the wrong order"),
+    (without_its_own, "returns a list of 1 for 2 ranks"),
+    (starts_with_itself, "list is in the wrong order"),
+    (zeros_for_its_own, "Entry 0 of rank 0's list is a buffer of zeros"),
+    (receives_into_its_tensor, "the given tensor was changed on the way"),
+    (adds_one_to_its_tensor, "the given tensor was changed on the way"),
+    (only_rank_0, "Only rank 0 has the answer"),
+    (returns_nothing, "returns None: return the answer"),
+    (one_after_the_other, "returns a tensor of shape [240], not a list of tensors"),
+    (a_dict, "returns an object of type dict"),
+    (the_sum, "returns a tensor of shape [120], not a list"),
+    (flat_ones, "but not for a tensor of two dimensions"),
+    (lists_of_numbers, "not a list of tensors"),
+    (everything_at_every_step, "moves too much"),
+    (a_growing_list_round_the_ring, "moves too much"),
+    (everything_twice, "moves too much"),
+    (isend_without_wait, "never waits for its isend"),
+    (only_two_ranks, "It works with 2 ranks, but not with 3: it returns a list of 2 for 3 ranks"),
+    (only_floats, "but not for whole numbers (int64)"),
+    (forgets_to_pass_on, "It works with 2 ranks, but not with 3: entry 1 of rank 0's list is the tensor of rank 2"),
+]
+
+
+# hanging
+
+
+def everyone_sends_first(tensor: Tensor) -> list[Tensor]:
+    _, world_size, others = places()
+    received = [tensor.clone() for _ in range(world_size)]
+    for other in others:
+        dist.send(tensor, other)
+    for other in others:
+        dist.recv(received[other], other)
+    return received
+
+
+def everyone_receives_first(tensor: Tensor) -> list[Tensor]:
+    _, world_size, others = places()
+    received = [tensor.clone() for _ in range(world_size)]
+    for other in others:
+        dist.recv(received[other], other)
+    for other in others:
+        dist.send(tensor, other)
+    return received
+
+
+HANGING = [
+    (asks_for_a_rank_too_many, "Rank 0 waits for a rank that does not exist: rank 2 of 2"),
+    (everyone_sends_first, "Every rank sends first"),
+    (everyone_receives_first, "Every rank waits to receive first"),
+]

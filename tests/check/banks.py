@@ -1,0 +1,41 @@
+"""Hold a check to a bank of right and wrong answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ddp_lessons.check import Report, examination
+
+Check = Callable[[Any], Report]
+
+
+def name_of(answer: object) -> str:
+    return getattr(answer, "__name__", None) or (answer if isinstance(answer, str) else type(answer).__name__)
+
+
+def assert_accepts(check: Check, answer: object) -> None:
+    report = check(answer)
+    assert report.passed, report.text
+    assert report.verdict == "passed"
+    assert "textbook" in report.text
+    assert not report.mistake
+
+
+def assert_refuses(check: Check, answer: object, sentence: str) -> Report:
+    report = check(answer)
+    assert not report.passed
+    assert sentence in report.mistake, report.text
+    assert report.mistake in report.text
+    assert report.mistake.endswith(".")
+    assert all(len(line) < 250 for line in report.text.split("\n"))
+    return report
+
+
+def assert_refuses_as_stuck(check: Check, answer: object, sentence: str) -> None:
+    """With less patience: a right answer needs milliseconds, and nobody wants to wait for so many hangs."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(examination, "PATIENCE_SECONDS", 1.5)
+        assert_refuses(check, answer, sentence)

@@ -1,0 +1,399 @@
+"""Answers to the exercise `exchange`: right ones, and wrong ones with words of the sentence that names the mistake.
+
+Without pytest, since the ranks import this file.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import threading
+import time
+from typing import Any
+
+import torch
+import torch.distributed
+from torch import Tensor
+
+dist: Any = torch.distributed
+
+
+def the_other() -> int:
+    return 1 - int(dist.get_rank())
+
+
+# right
+
+
+def rank_0_sends_first(tensor: Tensor) -> Tensor:
+    received = torch.zeros_like(tensor)
+    if dist.get_rank() == 0:
+        dist.send(tensor, 1)
+        dist.recv(received, 1)
+    else:
+        dist.recv(received, 0)
+        dist.send(tensor, 0)
+    return received
+
+
+def rank_1_sends_first_in_place(tensor: Tensor) -> None:
+    mine = tensor.clone()
+    if dist.get_rank() == 1:
+        dist.send(mine, 0)
+        dist.recv(tensor, 0)
+    else:
+        dist.recv(tensor, 1)
+        dist.send(mine, 1)
+
+
+def isend_then_recv(tensor: Tensor) -> Tensor:
+    received = torch.empty_like(tensor)
+    request = dist.isend(tensor, the_other())
+    dist.recv(received, the_other())
+    request.wait()
+    return received
+
+
+def irecv_then_send(tensor: Tensor) -> Tensor:
+    received = torch.empty_like(tensor)
+    request = dist.irecv(received, the_other())
+    dist.send(tensor, the_other())
+    request.wait()
+    return received
+
+
+def batched(tensor: Tensor) -> Tensor:
+    received = torch.empty_like(tensor)
+    operations = [dist.P2POp(dist.isend, tensor, the_other()), dist.P2POp(dist.irecv, received, the_other())]
+    for request in dist.batch_isend_irecv(operations):
+        request.wait()
+    return received
+
+
+def send_in_a_thread(tensor: Tensor) -> Tensor:
+    received = torch.empty_like(tensor)
+    thread = threading.Thread(target=dist.send, args=(tensor, the_other()))
+    thread.start()
+    dist.recv(received)
+    thread.join()
+    return received
+
+
+def with_a_barrier_and_row_by_row(tensor: Tensor) -> Tensor:
+    received = torch.empty_like(tensor)
+    for row, room in zip(tensor.split(100_000), received.split(100_000), strict=True):
+        request = dist.irecv(room, the_other())
+        dist.send(row, the_other())
+        request.wait()
+    dist.barrier()
+    return received
+
+
+def in_place_and_returned_with_a_tag(tensor: Tensor) -> Tensor:
+    mine = tensor.clone()
+    request = dist.isend(mine, dst=the_other(), tag=7)
+    dist.recv(tensor, src=the_other(), tag=7)
+    request.wait()
+    return tensor
+
+
+class Exchanger:
+    """An object that can be called, and a method."""
+
+    def __call__(self, tensor: Tensor) -> Tensor:
+        return irecv_then_send(tensor)
+
+    def method(self, tensor: Tensor) -> Tensor:
+        return isend_then_recv(tensor)
+
+
+RIGHT = [
+    rank_0_sends_first,
+    rank_1_sends_first_in_place,
+    isend_then_recv,
+    irecv_then_send,
+    batched,
+    send_in_a_thread,
+    with_a_barrier_and_row_by_row,
+    in_place_and_returned_with_a_tag,
+    Exchanger(),
+    Exchanger().method,
+]
+
+
+# wrong
+
+
+def both_receive_into_what_they_send(tensor: Tensor) -> Tensor:
+    if dist.get_rank() == 0:
+        dist.send(tensor, 1)
+        dist.recv(tensor, 1)
+    else:
+        dist.recv(tensor, 0)
+        dist.send(tensor, 0)
+    return tensor
+
+
+def returns_its_own(tensor: Tensor) -> Tensor:
+    irecv_then_send(tensor)
+    return tensor
+
+
+def says_nothing(tensor: Tensor) -> Tensor:
+    return tensor
+
+
+def gathers(tensor: Tensor) -> Tensor:
+    gathered = [torch.empty_like(tensor) for _ in range(2)]
+    dist.all_gather(gathered, tensor)
+    return gathered[the_other()]
+
+
+def broadcasts_in_turn(tensor: Tensor) -> Tensor:
+    buffers = [tensor.clone(), tensor.clone()]
+    dist.broadcast(buffers[0], 0)
+    dist.broadcast(buffers[1], 1)
+    return buffers[the_other()]
+
+
+def subtracts_from_the_sum(tensor: Tensor) -> Tensor:
+    total = tensor.clone()
+    dist.all_reduce(total)
+    return total - tensor
+
+
+def only_floats(tensor: Tensor) -> Tensor:
+    received = torch.zeros(tensor.shape)
+    request = dist.irecv(received, the_other())
+    dist.send(tensor, the_other())
+    request.wait()
+    return received
+
+
+def casts_to_float(tensor: Tensor) -> Tensor:
+    return isend_then_recv(tensor.float()).to(tensor.dtype)
+
+
+def only_120_elements(tensor: Tensor) -> Tensor:
+    received = torch.zeros(120, dtype=tensor.dtype)
+    request = dist.irecv(received, the_other())
+    dist.send(tensor, the_other())
+    request.wait()
+    return received
+
+
+def flattens(tensor: Tensor) -> Tensor:
+    return irecv_then_send(tensor.flatten())
+
+
+def only_small_ones(tensor: Tensor) -> Tensor:
+    received = torch.zeros_like(tensor)
+    few = received.flatten()[:1000]
+    request = dist.irecv(few, the_other())
+    dist.send(tensor.flatten()[:1000], the_other())
+    request.wait()
+    received.view(-1)[:1000] = few
+    return received
+
+
+def returns_a_float32(tensor: Tensor) -> Tensor:
+    return irecv_then_send(tensor).float()
+
+
+def isend_without_wait(tensor: Tensor) -> Tensor:
+    received = torch.empty_like(tensor)
+    if dist.get_rank() == 0:
+        dist.isend(tensor, 1)
+        dist.recv(received, 1)
+    else:
+        dist.recv(received, 0)
+        dist.send(tensor, 0)
+    return received
+
+
+def irecv_without_wait(tensor: Tensor) -> Tensor:
+    received = torch.zeros_like(tensor)
+    dist.irecv(received, the_other())
+    dist.send(tensor, the_other())
+    return received
+
+
+def leaves_a_message_behind(tensor: Tensor) -> Tensor:
+    dist.isend(torch.zeros(1), the_other(), tag=99)
+    return irecv_then_send(tensor)
+
+
+def sends_twice(tensor: Tensor) -> Tensor:
+    irecv_then_send(tensor)
+    return irecv_then_send(tensor)
+
+
+def returns_nothing(tensor: Tensor) -> None:
+    irecv_then_send(tensor)
+
+
+def only_rank_0_returns(tensor: Tensor) -> Tensor | None:
+    received = irecv_then_send(tensor)
+    return received if dist.get_rank() == 0 else None
+
+
+def returns_both(tensor: Tensor) -> list[Tensor]:
+    return [tensor, irecv_then_send(tensor)]
+
+
+def returns_the_request(tensor: Tensor) -> object:
+    request = dist.isend(tensor, the_other())
+    dist.recv(torch.empty_like(tensor), the_other())
+    request.wait()
+    return request
+
+
+def through_a_file(tensor: Tensor) -> Tensor:
+    name = f"/tmp/exchange-{os.environ['MASTER_PORT']}-{dist.get_rank()}"
+    torch.save(tensor, name + ".unfinished")
+    os.rename(name + ".unfinished", name)
+    dist.barrier()
+    received: Tensor = torch.load(f"/tmp/exchange-{os.environ['MASTER_PORT']}-{the_other()}")
+    dist.barrier()
+    os.unlink(name)
+    return received
+
+
+def through_the_store(tensor: Tensor) -> Tensor:
+    store = dist.distributed_c10d._get_default_store()
+    dist.barrier()
+    store.set(f"from {dist.get_rank()}", tensor.numpy().tobytes())
+    dist.barrier()
+    return torch.frombuffer(bytearray(store.get(f"from {the_other()}")), dtype=tensor.dtype).view(tensor.shape)
+
+
+def raises(tensor: Tensor) -> Tensor:
+    if dist.get_rank() == 1:
+        raise ValueError("no idea")
+    return irecv_then_send(tensor)
+
+
+def dies(tensor: Tensor) -> Tensor:
+    if dist.get_rank() == 1:
+        os._exit(3)
+    return irecv_then_send(tensor)
+
+
+def sends_to_itself(tensor: Tensor) -> Tensor:
+    dist.send(tensor, dist.get_rank())
+    return tensor
+
+
+class RightTheFirstTime:
+    """It keeps its buffer from call to call."""
+
+    def __init__(self) -> None:
+        self.received: Tensor | None = None
+
+    def __call__(self, tensor: Tensor) -> Tensor:
+        if self.received is None:
+            self.received = irecv_then_send(tensor)
+        else:
+            irecv_then_send(tensor)
+        return self.received
+
+
+def in_the_same_buffer_at_the_same_time(tensor: Tensor) -> Tensor:
+    request = dist.isend(tensor, the_other())
+    dist.recv(tensor, the_other())
+    request.wait()
+    return tensor
+
+
+def changes_it_before_it_has_left(tensor: Tensor) -> Tensor:
+    received = torch.empty_like(tensor)
+    request = dist.isend(tensor, the_other())
+    tensor.zero_()
+    dist.recv(received, the_other())
+    request.wait()
+    return received
+
+
+def now_and_then_zeros(tensor: Tensor) -> Tensor:
+    received = irecv_then_send(tensor)
+    return received * (random.Random(int(tensor.flatten()[0])).random() < 0.7)
+
+
+WRONG = [
+    (both_receive_into_what_they_send, "gets its own back"),
+    (returns_its_own, "ends with its own tensor: return what was received"),
+    (says_nothing, "No rank sends or receives anything"),
+    (gathers, "calls the collective all_gather"),
+    (broadcasts_in_turn, "calls the collective broadcast"),
+    (subtracts_from_the_sum, "calls the collective all_reduce"),
+    (only_floats, "but not for whole numbers (int64): tensors of different size or dtype met"),
+    (casts_to_float, "but not for whole numbers (int64)"),
+    (only_120_elements, "but not for"),
+    (flattens, "but not for a tensor of two dimensions: it returns a tensor of another shape"),
+    (only_small_ones, "but not for a large tensor"),
+    (returns_a_float32, "It works for a tensor of shape [120], float32, but not for whole numbers (int64)"),
+    (leaves_a_message_behind, "never waits for its isend"),
+    (sends_twice, "moves too much: rank 0 sends more than its tensor once"),
+    (returns_nothing, "returns None and does not change its tensor"),
+    (only_rank_0_returns, "Only rank 0 has the answer"),
+    (returns_both, "returns a list of 2, not a tensor"),
+    (returns_the_request, "returns an object of type"),
+    (through_a_file, "moves too little"),
+    (through_the_store, "moves too little"),
+    (raises, "Rank 1 of 2 raised ValueError: no idea"),
+    (dies, "ends its process instead of returning"),
+    (sends_to_itself, "sends to itself"),
+    (RightTheFirstTime(), "It was right once, by luck, but not the next time"),
+    (in_the_same_buffer_at_the_same_time, "gets its own back"),
+    (changes_it_before_it_has_left, "zeros"),
+    (now_and_then_zeros, "zeros"),
+]
+
+
+# hanging
+
+
+def both_send_first(tensor: Tensor) -> Tensor:
+    received = torch.empty_like(tensor)
+    dist.send(tensor, the_other())
+    dist.recv(received, the_other())
+    return received
+
+
+def both_receive_first(tensor: Tensor) -> Tensor:
+    received = torch.empty_like(tensor)
+    dist.recv(received, the_other())
+    dist.send(tensor, the_other())
+    return received
+
+
+def rank_1_never_sends(tensor: Tensor) -> Tensor:
+    received = torch.empty_like(tensor)
+    if dist.get_rank() == 0:
+        dist.send(tensor, 1)
+        dist.recv(received, 1)
+    else:
+        dist.recv(received, 0)
+    return received
+
+
+def rank_1_never_receives(tensor: Tensor) -> Tensor:
+    if dist.get_rank() == 0:
+        dist.send(tensor, 1)
+    return tensor
+
+
+def loops_for_ever(tensor: Tensor) -> Tensor:
+    while True:
+        time.sleep(0.001)
+
+
+HANGING = [
+    (irecv_without_wait, "never waits for its irecv"),
+    (isend_without_wait, "never waits for its isend"),
+    (both_send_first, "Every rank sends first"),
+    (both_receive_first, "Every rank waits to receive first"),
+    (rank_1_never_sends, "waits in recv for a message from rank 1 that is never sent"),
+    (rank_1_never_receives, "nobody receives its message to rank 1"),
+    (loops_for_ever, "does not come to an end"),
+]

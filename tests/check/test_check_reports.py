@@ -1,0 +1,214 @@
+"""What all checks have in common: stubs, things that cannot be called, and how a report shows itself."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable
+
+import pytest
+import torch
+import torch.distributed as dist
+from banks import Check, name_of
+from exchange_answers import Exchanger, both_receive_into_what_they_send, irecv_then_send, rank_0_sends_first
+from torch import Tensor
+
+from ddp_lessons import check
+from ddp_lessons.check import Report
+from ddp_lessons.train.ring import all_reduce_through_rank_0, ring_all_reduce
+
+CHECKS: list[Check] = [
+    check.pass_the_token,
+    check.exchange,
+    check.broadcast_by_hand,
+    check.all_gather_by_hand,
+    check.global_mean,
+    check.ring_all_reduce,
+]
+EVERY_CHECK = pytest.mark.parametrize("one_check", CHECKS, ids=name_of)
+
+
+def only_dots(tensor: Tensor) -> None: ...
+
+
+def dots_and_a_docstring(tensor: Tensor) -> None:
+    """Say what it shall do."""
+    # your code
+
+
+def only_a_docstring(tensor: Tensor) -> None:
+    """Say what it shall do."""
+
+
+def only_pass(tensor: Tensor) -> None:
+    pass
+
+
+def returns_none(tensor: Tensor) -> None:
+    """Say what it shall do."""
+    return None  # noqa: RET501  as a stub may
+
+
+def not_implemented(tensor: Tensor) -> None:
+    """Say what it shall do."""
+    raise NotImplementedError
+
+
+def not_implemented_with_words(tensor: Tensor) -> None:
+    raise NotImplementedError("your code")
+
+
+def prepared(tensor: Tensor) -> None:
+    rank, world_size = dist.get_rank(), dist.get_world_size()
+    received = torch.zeros(rank + world_size)  # noqa: F841
+    # your code
+
+
+def not_implemented_behind_preparations(tensor: Tensor) -> None:
+    rank = dist.get_rank()
+    raise NotImplementedError(f"rank {rank} has nothing to do yet")
+
+
+class Stub:
+    def __call__(self, tensor: Tensor) -> None: ...
+
+    def method(self, tensor: Tensor) -> None:
+        """Say what it shall do."""
+
+
+def stub_with_more(tensor: Tensor, more: int) -> None: ...
+
+
+STUBS: list[Callable[..., object]] = [
+    only_dots,
+    dots_and_a_docstring,
+    only_a_docstring,
+    only_pass,
+    returns_none,
+    not_implemented,
+    not_implemented_with_words,
+    prepared,
+    not_implemented_behind_preparations,
+    Stub(),
+    Stub().method,
+    lambda tensor: None,
+    functools.partial(stub_with_more, more=1),
+]
+
+
+@pytest.mark.parametrize("stub", STUBS, ids=name_of)
+def test_a_stub_is_not_started_yet(stub: Callable[..., object]) -> None:
+    report = check.exchange(stub)
+    assert not report.passed
+    assert report.text == repr(report) == "check.exchange: not started yet"
+
+
+@EVERY_CHECK
+def test_every_check_knows_a_stub(one_check: Check) -> None:
+    for stub in (only_dots, prepared):
+        report = one_check(stub)
+        assert report.text == f"check.{one_check.__name__}: not started yet"
+
+
+def takes_two(tensor: Tensor, rank: int) -> Tensor:
+    return tensor + rank
+
+
+def takes_none() -> None:
+    print("hello")
+
+
+async def asynchronous(tensor: Tensor) -> Tensor:
+    return tensor
+
+
+def generator(tensor: Tensor) -> object:
+    yield tensor
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        (None, "It got None instead of a function: write check.exchange(exchange), without calling exchange itself."),
+        (torch.ones(3), "It needs a function that every rank calls, not a Tensor."),
+        (3, "It needs a function that every rank calls, not an int."),
+        (
+            takes_two,
+            "It is called as takes_two(tensor), with one argument, but is defined as takes_two(tensor: 'Tensor'",
+        ),
+        (takes_none, "It is called as takes_none(tensor), with one argument, but is defined as takes_none()"),
+        (asynchronous, "asynchronous is a coroutine (async def)"),
+        (generator, "generator is a generator (it has a yield)"),
+    ],
+)
+def test_what_cannot_be_called_is_refused_in_one_sentence(given: object, sentence: str) -> None:
+    report = check.exchange(given)  # type: ignore[arg-type]
+    assert not report.passed
+    assert sentence in report.mistake
+
+
+def test_what_cannot_travel_is_refused_in_one_sentence() -> None:
+    lock = threading.Lock()
+
+    def locked(tensor: Tensor) -> Tensor:
+        with lock:
+            return irecv_then_send(tensor)
+
+    report = check.exchange(locked)
+    assert not report.passed
+    assert "locked uses the variable lock" in report.mistake
+
+
+@pytest.mark.parametrize("answer", [lambda t: irecv_then_send(t), functools.partial(rank_0_sends_first), Exchanger()])
+def test_anything_that_can_be_called_may_be_right(answer: Callable[[Tensor], object]) -> None:
+    assert check.exchange(answer).passed
+
+
+def test_a_function_that_prints_prints_nothing_here(capfd: pytest.CaptureFixture[str]) -> None:
+    def talkative(tensor: Tensor) -> Tensor:
+        print("I am rank", dist.get_rank())
+        return irecv_then_send(tensor)
+
+    assert check.exchange(talkative).passed
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_report_of_a_right_answer_shows_its_traffic_beside_the_textbooks() -> None:
+    assert check.ring_all_reduce(ring_all_reduce).text.split("\n") == [
+        "check.ring_all_reduce: passed",
+        "    right for 11 different tensors, with 1, 2, 3, 4, 5 and 8 ranks",
+        "    traffic of 4 ranks               yours   textbook",
+        "    bytes sent by the busiest rank     720        720",
+        "    in tensors                        1.50       1.50",
+    ]
+
+
+def test_a_report_of_a_wrong_answer_shows_the_first_difference_and_the_mistake() -> None:
+    lines = check.exchange(both_receive_into_what_they_send).text.split("\n")
+    assert lines[0] == "check.exchange: not right yet"
+    assert lines[1].startswith("  Rank 1 receives into the tensor that it has yet to send")
+    assert lines[2] == "    2 ranks; rank 0 was given a tensor of shape [120], float32"
+    assert lines[3].split() == ["yours", "expected"]
+    assert lines[4].split()[0] == "[0]"
+    assert lines[5].split() == ["traffic", "of", "2", "ranks", "yours", "textbook"]
+
+
+def test_a_report_of_too_much_traffic_shows_both_in_tensors() -> None:
+    report = check.ring_all_reduce(all_reduce_through_rank_0)
+    assert "moves too much: rank 0 sends 2.00 tensors" in report.mistake
+    assert report.text.split("\n")[-1].split() == ["in", "tensors", "2.00", "1.33"]
+
+
+@pytest.mark.parametrize("answer", [both_receive_into_what_they_send, irecv_then_send], ids=name_of)
+def test_the_same_answer_gives_the_same_report(answer: Callable[[Tensor], object]) -> None:
+    assert len({check.exchange(answer).text for _ in range(4)}) == 1
+
+
+def test_a_report_is_plain_data() -> None:
+    report = Report("exchange", False, "not right yet", "Something.", ("    a detail",))
+    assert report.text == "check.exchange: not right yet\n  Something.\n    a detail"
+    assert report == Report("exchange", False, "not right yet", "Something.", ("    a detail",))
+
+
+def test_the_front_door_shows_the_exercises() -> None:
+    assert {one.__name__ for one in CHECKS} | {"Report"} == set(check.__all__)

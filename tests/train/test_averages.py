@@ -1,0 +1,44 @@
+"""The mean over ranks, against one process that has all the data."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from ddp_lessons import launch
+from ddp_lessons.train.averages import global_mean
+
+
+def data(rank: int, dtype: torch.dtype, longest: int) -> Tensor:
+    generator = torch.Generator().manual_seed(rank)
+    return torch.randn(longest // (rank + 1), generator=generator, dtype=dtype) + 10 * rank
+
+
+DATA = [(torch.float32, 8), (torch.float64, 12), (torch.float32, 200_000)]
+
+
+@pytest.mark.parametrize("world_size", [1, 2, 3, 4, 5, 8])
+def test_ranks_with_unequal_counts_agree_on_the_mean_of_all(world_size: int) -> None:
+    def run(rank: int, world_size: int) -> list[tuple[Tensor, bool]]:
+        all_mine = [data(rank, *kind) for kind in DATA]
+        return [
+            (global_mean(mine), torch.equal(mine, data(rank, *kind))) for mine, kind in zip(all_mine, DATA, strict=True)
+        ]
+
+    results = launch(run, world_size)
+
+    for number, kind in enumerate(DATA):
+        reference = torch.cat([data(rank, *kind) for rank in range(world_size)]).mean()
+        for answers in results:
+            mean, is_unchanged = answers[number]
+            torch.testing.assert_close(mean, reference)
+            assert is_unchanged
+    assert max(event.bytes for event in results.events) <= 16
+
+
+def test_a_rank_without_elements_counts_for_nothing() -> None:
+    def run(rank: int, world_size: int) -> float:
+        return global_mean(torch.ones(5 * rank) * 3).item()
+
+    assert list(launch(run, 3)) == [3, 3, 3]
