@@ -1,4 +1,4 @@
-"""Run everything once and print it: launches, beginnings, memory, what recording costs, and the promises that they keep or not."""
+"""Run everything once and print it: launches, beginnings, memory, recording, and the promises they keep or not."""
 
 import argparse
 import os

@@ -1,6 +1,9 @@
 """What recording costs a rank, and how a ring all-reduce of Python functions compares with gloo's own."""
 
+import subprocess
+import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import median
 
@@ -14,7 +17,7 @@ from ddp_lessons.train.ring import ring_all_reduce
 from .measurement import Target
 from .tables import table
 
-CALLS = 2000
+CALLS = 200
 RING_BYTES = 16_000_000
 RING_RANKS = 4
 
@@ -43,25 +46,34 @@ class Talking:
 
 
 def measure_talking(rounds: int) -> Talking:
-    recorded, bare = [], []
-    for _ in range(rounds):  # in turns, so that a busy moment of the machine meets both
-        recorded.append(launch(time_calls, 1, quiet=True)[0])
-        bare.append(launch(time_calls, 1, quiet=True, record=False)[0])
+    # a processor that dozes off whenever a rank waits makes all that follows dear: keep one awake
+    awake = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    try:
+        recorded, bare = launch(time_calls, 1, 10 * rounds, quiet=True)[0]
+    finally:
+        awake.kill()
+        awake.wait()
     training = launch(time_steps, 2, 10 * rounds, quiet=True)
     ring = launch(time_ring, RING_RANKS, 2 * rounds, quiet=True, timeout_seconds=300, record=False)
     calls = sum(event.operation == "all_reduce" for event in training.events.of(0)) // (10 * rounds)
-    return Talking(min(recorded), min(bare), calls, training[0], *ring[0])
+    return Talking(recorded, bare, calls, training[0], *ring[0])
 
 
-def time_calls(rank: int, world_size: int) -> float:
-    """Only the time in which this thread computes: the rest is gloo's, and the same either way."""
+def time_calls(rank: int, world_size: int, rounds: int) -> tuple[float, float]:
+    """Recorded and not, in turns, in one process. Only while this thread computes: the rest is gloo's, and the same."""
+    from ddp_lessons.run.interception import install, uninstall
+
     tensor = torch.zeros(4)
-    for _ in range(CALLS // 10):
-        dist.all_reduce(tensor)
-    begin = time.thread_time()
-    for _ in range(CALLS):
-        dist.all_reduce(tensor)
-    return (time.thread_time() - begin) / CALLS
+    taken: dict[Callable[[], None], list[float]] = {install: [], uninstall: []}
+    uninstall()
+    for _ in range(rounds):
+        for switch, seconds in taken.items():
+            switch()
+            begin = time.thread_time()
+            for _ in range(CALLS):
+                dist.all_reduce(tensor)
+            seconds.append((time.thread_time() - begin) / CALLS)
+    return median(taken[install]), median(taken[uninstall])
 
 
 def time_steps(rank: int, world_size: int, steps: int) -> float:

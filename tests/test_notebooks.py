@@ -112,7 +112,7 @@ def test_with_the_packages_solution_put_in_an_exercise_passes(notebook: pathlib.
     (solution,) = {getattr(module, name) for module in TRAIN_MODULES if name in vars(module)}
     names: dict[str, Any] = {"check": check, name: solution}
     *before, last = ast.parse(checking).body
-    imports = [step for step in before if isinstance(step, ast.Import | ast.ImportFrom)]
+    imports: list[ast.stmt] = [step for step in before if isinstance(step, ast.Import | ast.ImportFrom)]
     exec(compile(ast.Module(imports, []), notebook.name, "exec"), names)
     assert isinstance(last, ast.Expr)
     report = eval(compile(ast.Expression(last.value), notebook.name, "eval"), names)

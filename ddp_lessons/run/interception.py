@@ -9,9 +9,9 @@ stand-in, which hands each call on to the group itself.
 from __future__ import annotations
 
 import functools
-import sys
-import time
 from collections.abc import Callable
+from sys import _getframe
+from time import perf_counter
 from typing import Any
 
 from ddp_lessons.run.recorder import Call, Recorder, flat, values_of, who_called
@@ -91,8 +91,8 @@ def _recorded(operation: str, position: int, name: str, original: Any) -> Any:
 
     @functools.wraps(original)
     def method(group: Any, *args: Any, **kwargs: Any) -> Any:
-        begin = time.perf_counter()
-        function, frame = who_called(sys._getframe(1))
+        begin = perf_counter()
+        function, frame = who_called(_getframe(1))
         if function in _PARTS_OF_ANOTHER:
             return original(group, *args, **kwargs)
         call = Call(function or name, operation, group.group_name, frame, begin)
@@ -107,7 +107,7 @@ def _recorded(operation: str, position: int, name: str, original: Any) -> Any:
         except BaseException as error:
             call.error = f"{type(error).__name__}: {error}"
             raise
-        call.issued = time.perf_counter()
+        call.issued = perf_counter()
         if work is None:
             call.end = call.issued
         elif name == _FROM_CPP:  # which waits in C++, too
@@ -124,7 +124,12 @@ def _recorded(operation: str, position: int, name: str, original: Any) -> Any:
             recorder.groups[call.group] = _ranks_of(group)
         if operation == "barrier":
             return
-        call.measure(given[position], given[0])
+        brought = given[position]
+        if type(brought) is list and len(brought) == 1 and type(brought[0]) is not list:  # nearly always
+            tensor = brought[0]
+            call.shape, call.dtype, call.bytes, call.tensors = tensor.shape, tensor.dtype, tensor.nbytes, 1
+        else:
+            call.measure(brought, given[0])
         if is_message:
             call.tag = given[-1]
             call.peer = given[1] if len(given) == 3 else None  # a recv from anyone has only a tag
@@ -147,7 +152,7 @@ def _noting_the_wait(original: Any) -> Any:
         call = recorder.under_way.pop(id(work), None)
         if call is None:
             return original(work, *args, **kwargs)
-        call.waited = time.perf_counter()
+        call.waited = perf_counter()
         try:
             answer = original(work, *args, **kwargs)
         except BaseException as error:
@@ -172,7 +177,7 @@ def _noting_completion(original: Any) -> Any:
 
 def _complete(call: Call, work: Any) -> None:
     if call.end is None:
-        call.end = time.perf_counter()
+        call.end = perf_counter()
     if call.outputs is not None:
         call.received, call.outputs = values_of(call.outputs), None
     if call.peer is None and call.operation == "recv":
@@ -200,15 +205,15 @@ def _noting_the_group(original: Any) -> Any:
     def new_group(ranks: Any = None, *args: Any, **kwargs: Any) -> Any:
         import torch.distributed as dist
 
-        begin = time.perf_counter()
-        function, frame = who_called(sys._getframe(1))
+        begin = perf_counter()
+        function, frame = who_called(_getframe(1))
         call = Call(function or "new_group", "new_group", "", frame, begin)
         call.new_ranks = tuple(range(dist.get_world_size()) if ranks is None else ranks)
         recorder.calls.append(call)
         recorder.count += 1
         group = original(ranks, *args, **kwargs)
         call.group = getattr(group, "group_name", "")  # none for a rank outside
-        call.issued = call.end = time.perf_counter()
+        call.issued = call.end = perf_counter()
         return group
 
     return new_group

@@ -581,9 +581,10 @@ def test_ranks_that_return_while_the_time_runs_out_have_returned_or_not(seconds:
         return "done"
 
     try:
-        assert list(launch(run, 2, timeout_seconds=0.2)) == ["done"] * 2
+        ended = list(launch(run, 2, timeout_seconds=0.2))
     except WorkersStuck as stuck:
-        assert "did not return within 0.2 seconds" in str(stuck)
+        ended = [str(stuck).partition("\n")[0]]
+    assert ended == ["done"] * 2 or ended[0].endswith("did not return within 0.2 seconds")
 
 
 def test_a_rank_that_was_stopped_from_outside_is_not_called_unstarted() -> None:

@@ -127,11 +127,13 @@ if hasattr(dist, "all_gather_single"):  # the younger names, in newer releases o
 def test_object_collectives_are_noted_by_their_name(name: str, operation: str) -> None:
     def call(rank: int, world_size: int) -> None:
         if name == "all_gather_object":
-            dist.all_gather_object([None] * 2, {"rank": rank})
+            found: list[Any] = [None] * 2
+            dist.all_gather_object(found, {"rank": rank})
         elif name == "broadcast_object_list":
             dist.broadcast_object_list([{"rank": rank}], src=0)
         elif name == "gather_object":
-            dist.gather_object(rank, [None] * 2 if rank == 0 else None)
+            gathered: list[Any] | None = [None] * 2 if rank == 0 else None
+            dist.gather_object(rank, gathered)
         else:
             dist.scatter_object_list([None], ["a", "b"] if rank == 0 else None)
 
@@ -218,7 +220,8 @@ def test_calls_in_torchs_own_code_are_noted_with_the_line_that_led_there() -> No
     def call(rank: int, world_size: int) -> None:
         from torch.distributed.algorithms.model_averaging.utils import average_parameters
 
-        average_parameters(nn.Linear(2, 2).parameters(), dist.group.WORLD)
+        world: Any = dist.group.WORLD
+        average_parameters(nn.Linear(2, 2).parameters(), world)
 
     (event, *_) = launch(call, 2).events
     assert (event.call, event.function, event.file) == ("all_reduce", "call", __file__)
@@ -226,7 +229,7 @@ def test_calls_in_torchs_own_code_are_noted_with_the_line_that_led_there() -> No
 
 def test_roots_and_peers_in_a_group_are_ranks_of_the_world() -> None:
     def call(rank: int, world_size: int) -> None:
-        group = dist.new_group([1, 2])
+        group: Any = dist.new_group([1, 2])
         if rank > 0:
             dist.broadcast(torch.zeros(1), src=2, group=group)
             if rank == 1:
@@ -264,7 +267,7 @@ def train(rank: int, world_size: int, sees_buckets: bool) -> tuple[list[int], fl
     def average(state: object, bucket: Any) -> torch.futures.Future[torch.Tensor]:
         buckets.append(bucket.buffer().nbytes)
         work = dist.all_reduce(bucket.buffer().div_(world_size), async_op=True)
-        return work.get_future().then(lambda done: done.value()[0])  # type: ignore[union-attr]
+        return work.get_future().then(lambda done: done.value()[0])
 
     average.__annotations__.clear()  # texts here, which DDP cannot read
     if sees_buckets:
@@ -272,7 +275,7 @@ def train(rank: int, world_size: int, sees_buckets: bool) -> tuple[list[int], fl
     for step in range(3):
         torch.manual_seed(step * 10 + rank)
         model(torch.randn(8, 64)).sum().backward()
-    return buckets, sum(float(parameter.grad.double().sum()) for parameter in model.parameters())
+    return buckets, sum(float(p.grad.double().sum()) for p in model.parameters() if p.grad is not None)
 
 
 def test_the_buckets_of_ddp_are_noted_as_a_communication_hook_sees_them() -> None:
