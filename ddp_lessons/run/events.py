@@ -184,6 +184,11 @@ class Events(Sequence[Event]):
     def __len__(self) -> int:
         return sum(len(one.calls) for one in self._recorded)
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Events) and self._recorded == other._recorded
+
+    __hash__ = None  # type: ignore[assignment]  # equal by what they hold, as lists are
+
     def __repr__(self) -> str:
         dropped = f", {sum(self.dropped):,} older ones dropped" if any(self.dropped) else ""
         return f"<{len(self):,} events of {self.world_size} ranks{dropped}>"

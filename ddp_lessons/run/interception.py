@@ -208,10 +208,14 @@ def _noting_the_group(original: Any) -> Any:
         begin = perf_counter()
         function, frame = who_called(_getframe(1))
         call = Call(function or "new_group", "new_group", "", frame, begin)
-        call.new_ranks = tuple(range(dist.get_world_size()) if ranks is None else ranks)
         recorder.calls.append(call)
         recorder.count += 1
-        group = original(ranks, *args, **kwargs)
+        try:
+            group = original(ranks, *args, **kwargs)
+        except BaseException as error:
+            call.error = f"{type(error).__name__}: {error}"
+            raise
+        call.new_ranks = tuple(range(dist.get_world_size()) if ranks is None else ranks)
         call.group = getattr(group, "group_name", "")  # none for a rank outside
         call.issued = call.end = perf_counter()
         return group

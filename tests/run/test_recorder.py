@@ -248,6 +248,15 @@ def test_roots_and_peers_in_a_group_are_ranks_of_the_world() -> None:
     ]
 
 
+def test_a_group_that_cannot_be_made_is_an_error_of_torch() -> None:
+    def call(rank: int, world_size: int) -> None:
+        dist.new_group([0, 7])
+
+    with pytest.raises(WorkerFailed, match="raised ValueError") as failure:
+        launch(call, 2)
+    assert [event.error.partition(":")[0] for event in failure.value.results.events] == ["ValueError"] * 2
+
+
 def test_the_line_is_that_of_the_call() -> None:
     def call(rank: int, world_size: int) -> None:
         for _ in range(2):
