@@ -18,6 +18,8 @@ from ddp_lessons.run.events import Delivery, Event, Events, Meeting
 Point = tuple[float, float]
 MOST_ROWS = 4  # so many calls of one rank that go on at once are drawn below each other
 BAR = 0.46  # the part of a lane's height that its bars take
+SHORTEST_SECONDS = 0.0002  # a rank that goes on with something else is away for longer than this
+_BLOCKING = ("send", "recv")
 
 
 @dataclass(frozen=True)
@@ -96,7 +98,7 @@ def lay_out(events: Events) -> Lanes:
         waits = _waits(events, rank, ends)
         for e in events.of(rank):
             starts_moving = min(max(moves_from.get(id(e), e.begin), e.begin), ends[id(e)])
-            away = _away(e, ends[id(e)], waits, (stop - start) / 100)
+            away = _away(e, ends[id(e)], waits, max((stop - start) / 100, SHORTEST_SECONDS))
             bars[id(e)] = Bar(e, ends[id(e)], starts_moving, rows[id(e)], max(rows.values()) + 1, away)
     return Lanes(bars, start, stop)
 
@@ -126,6 +128,8 @@ def _away(
     event: Event, end: float, waits: list[tuple[float, float]], shortest: float
 ) -> tuple[tuple[float, float], ...]:
     """What lies between a call and its wait, but for other waits. Too short a time is not worth a different look."""
+    if event.call in _BLOCKING:
+        return ()
     stop = min(end, end if event.waited is None else event.waited)
     gaps, begin = [], event.issued
     first = max(bisect.bisect(waits, (begin, math.inf)) - 1, 0)

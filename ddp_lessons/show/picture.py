@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import functools
+import html
 import io
 import pathlib
 from collections.abc import Callable, Iterator
@@ -75,6 +76,15 @@ class Picture:
         width = round(self.figure.get_figwidth() * SHOWN_PER_INCH)
         image = base64.b64encode(self._png()).decode("ascii")
         return {"image/png": image, "text/plain": self.text}, {"image/png": {"alt": self.alt, "width": width}}
+
+    def _ipython_display_(self) -> None:
+        """The image, and below it a caption that opens to the drawing in text: JupyterLab shows no alt texts."""
+        from IPython.display import publish_display_data
+
+        image, about = self._repr_mimebundle_()
+        words = f"<details><summary>{html.escape(self.alt)}</summary><pre>{html.escape(self.text)}</pre></details>"
+        publish_display_data(image, about)
+        publish_display_data({"text/html": words, "text/plain": self.alt})
 
     def __repr__(self) -> str:
         return self.text

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import base64
+import html
 import io
 import subprocess
 import sys
@@ -13,6 +15,7 @@ import matplotlib
 import matplotlib.style
 import numpy as np
 import pytest
+from notebook_session import NotebookSession
 from PIL import Image
 from recorded import ring_steps, token_round
 
@@ -46,6 +49,17 @@ def test_a_picture_shows_itself_small_and_with_words(name: str) -> None:
     assert picture.alt.endswith(".")
     assert len(png(picture)) < 40_000
     assert Image.open(io.BytesIO(png(picture))).width > metadata["image/png"]["width"] > 300
+
+
+def test_in_a_notebook_a_caption_below_the_image_opens_to_the_drawing_in_text() -> None:
+    cells = ["from ddp_lessons import launch, show; import torch.distributed as dist"]
+    cells += ["picture = show.timeline(launch(lambda rank, size: dist.barrier(), 2))", "picture"]
+    with NotebookSession() as session:
+        image, caption = [session.run(cell) for cell in cells][-1].displays
+        text = ast.literal_eval(session.run("picture.text").value)
+    assert {"image/png", "text/plain"} == set(image)
+    assert caption["text/html"].startswith("<details><summary>Timeline of 2 ranks, 1 collective")
+    assert html.unescape(caption["text/html"]).partition("<pre>")[2].removesuffix("</pre></details>") == text
 
 
 @pytest.mark.parametrize("name", PICTURES)

@@ -98,6 +98,12 @@ def test_a_call_in_the_background_is_thin_while_the_rank_goes_on() -> None:
     assert heights[0] < 0.5 * heights[1]
 
 
+def test_a_blocking_call_is_never_thin_however_late_its_wait_began() -> None:
+    slow = call("recv", 2, 9, peer=0, issued=4, waited=6)  # the processor was with somebody else
+    axes = show.timeline(record([[call("send", 2, 9, peer=1)], [slow]])).axes
+    assert spans(axes, "moving 1") == [pytest.approx((2, 9))]
+
+
 def test_a_call_that_is_not_over_reaches_the_right_edge_and_is_marked() -> None:
     picture = show.timeline(record([[call("send", 1, None, peer=1)], [call("send", 2, None, peer=0)]]))
     edge = picture.axes.get_xlim()[1]
