@@ -22,6 +22,7 @@ MAY_IMPORT = {
 IN_OTHER_PROCESSES = {
     "ddp_lessons.run.template",
     "ddp_lessons.run.rank",
+    "ddp_lessons.run.functional",
     "ddp_lessons.run.interception",
     "ddp_lessons.run.recorder",
 }

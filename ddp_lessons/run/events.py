@@ -107,8 +107,15 @@ class Events(Sequence[Event]):
     def dropped(self) -> tuple[int, ...]:
         return tuple(one.dropped for one in self._recorded)
 
+    @property
+    def until(self) -> float:
+        """When the last rank told what it had called: calls that were not over then had gone on until then."""
+        return max((one.until for one in self._recorded if one.until), default=self._origin) - self._origin
+
     def of(self, rank: int) -> tuple[Event, ...]:
         """What one rank did, in its order."""
+        if not 0 <= rank < self.world_size:
+            raise IndexError(f"there is no rank {rank} in a world of {self.world_size}")
         return self._by_rank[rank]
 
     @cached_property
@@ -164,11 +171,14 @@ class Events(Sequence[Event]):
 
     @cached_property
     def _by_rank(self) -> tuple[tuple[Event, ...], ...]:
-        origin = min((one.began for one in self._recorded if one.began), default=0.0)
         return tuple(
-            tuple(sorted((_event(rank, call, origin) for call in one.calls), key=_begin))
+            tuple(sorted((_event(rank, call, self._origin) for call in one.calls), key=_begin))
             for rank, one in enumerate(self._recorded)
         )
+
+    @cached_property
+    def _origin(self) -> float:
+        return min((one.began for one in self._recorded if one.began), default=0.0)
 
     @cached_property
     def _in_order(self) -> tuple[Event, ...]:

@@ -8,10 +8,12 @@ import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from ddp_lessons.run.events import Events
 from ddp_lessons.run.messages import Frame, Position, Raised
 from ddp_lessons.run.output import without_middle, without_terminal_codes
 from ddp_lessons.run.places import learners_frame, name_line, name_place
 from ddp_lessons.run.results import Results
+from ddp_lessons.run.standstill import what_keeps_them
 
 _CELL_FILE = re.compile(r'File "(?:[^"]*ipykernel_[^"]*|<ipython-input[^"]*)", line (\d+)')
 # what torch says on the ranks that talked to a rank when that died
@@ -109,21 +111,19 @@ def workers_stuck(account: Account, results: Results[object]) -> WorkersStuck:
     patience = "1 second" if account.patience_seconds == 1 else f"{account.patience_seconds:g} seconds"
     message = [f"{name_ranks(waiting, account.world_size)} did not return within {patience}"]
     message += where_each_is(account)
-    message += _what_keeps_them(account)
-    message.append("  Next: if the ranks were only slow, give them more time: launch(..., timeout_seconds=...).")
+    reason = _what_keeps_them(account, results.events)
+    slow = "if the ranks were only slow, give them more time: launch(..., timeout_seconds=...)."
+    message += [*reason, f"  Next: {'repair that; more time would not help.' if reason else slow}"]
     return WorkersStuck("\n".join(message), account, results, waiting[0])
 
 
-def _what_keeps_them(account: Account) -> list[str]:
-    """The commonest reason, where it can be seen: some have returned, and the others wait in a collective."""
-    waiting = [_doing(position) for position in account.positions.values()]
-    if not account.returned or not any(what.startswith("waits in") for what in waiting):
-        return []
-    gone = sorted(account.returned)
-    return [
-        f"  A collective ends only when every rank has called it, but {_subject(gone).lower()} returned without:",
-        "  look for an `if rank == 0`, an early return, or a loop with fewer steps on some ranks.",
-    ]
+def _what_keeps_them(account: Account, events: Events) -> list[str]:
+    frames = {rank: learners_frame(position.frames) for rank, position in account.positions.items()}
+    waits_in = {
+        rank: _call_below(frame, account.positions[rank].frames) if frame is not None else ""
+        for rank, frame in frames.items()
+    }
+    return what_keeps_them(events, account.returned, waits_in)
 
 
 def where_each_is(account: Account) -> list[str]:

@@ -14,6 +14,7 @@ from sys import _getframe
 from time import perf_counter
 from typing import Any
 
+from ddp_lessons.run import functional
 from ddp_lessons.run.recorder import Call, Recorder, flat, values_of, who_called
 
 # method of ProcessGroup -> what it is, and which of its arguments is what this rank brings
@@ -57,6 +58,7 @@ _stand_ins: dict[str, Any] = {}
 
 def install() -> None:
     """Record from now on. Call it once torch.distributed is imported, before anything uses it."""
+    import torch
     import torch.distributed as dist
     from torch._C import _distributed_c10d as c10d
     from torch.distributed import distributed_c10d
@@ -66,6 +68,9 @@ def install() -> None:
     _replace(c10d.Work, "wait", _noting_the_wait)
     _replace(c10d.Work, "is_completed", _noting_completion)
     _replace(distributed_c10d, "_new_group_with_tag", _noting_the_group)
+    for name in functional.OPERATIONS:
+        _replace(torch.ops._c10d_functional, name, functools.partial(functional.Noting, recorder, name))
+    _replace(torch.ops._c10d_functional, "wait_tensor", functools.partial(functional.NotingTheWait, recorder, "wait"))
     for name in ("Reducer", "_broadcast_coalesced", "_verify_params_across_processes"):
         _replace(dist, name, _with_stand_in)
 

@@ -78,6 +78,7 @@ class Recorded:
     began: float  # time.perf_counter(), one clock for all processes of a machine
     calls: tuple[tuple[Any, ...], ...] = ()
     dropped: int = 0  # how many older ones it could not keep
+    until: float = 0.0  # when this was told
 
 
 @dataclass(frozen=True)

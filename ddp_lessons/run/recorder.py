@@ -99,7 +99,7 @@ class Recorder:
     def recorded(self) -> Recorded:
         """All that was noted so far, as plain data. Any thread may ask."""
         calls, dropped = list(self.calls), max(0, self.count - MOST_CALLS)
-        return Recorded(self.began, tuple(self._plain(call) for call in calls), dropped)
+        return Recorded(self.began, tuple(self._plain(call) for call in calls), dropped, time.perf_counter())
 
     def _plain(self, call: Call) -> tuple[Any, ...]:
         ranks = call.new_ranks if call.operation == "new_group" else self.groups.get(call.group, ())

@@ -43,7 +43,7 @@ def collective(name: str, world_size: int = 4) -> Picture:
         RuntimeError: the backend here, or this version of torch, cannot do it.
     """
     if name not in EXAMPLES:
-        raise ValueError(f"no collective is called {name!r}; there are {', '.join(EXAMPLES)}")
+        raise ValueError(f"no collective has the name {name!r}; these have: {', '.join(EXAMPLES)}")
     try:
         results = launch(run_example, world_size, name, quiet=True)
     except (WorkerFailed, WorkersStuck) as failure:

@@ -77,6 +77,8 @@ def cost(
         x: what the first number of a pair is: "bytes" (drawn by factors), "ranks", or other words.
     """
     predicted = predicted or {}
+    if not any(measured.values()):
+        raise ValueError("there is nothing to draw: give at least one curve with a point, as in {'ring': [(8, 1e-4)]}")
     figure, axes = _new_axes(x, "seconds")
     axes.set_yscale("log")
     axes.set_xscale("log" if x == "bytes" else "linear")
@@ -135,7 +137,7 @@ def _seconds(number: float) -> str:
 
 def _new_axes(x: str, y: str) -> tuple[Figure, Axes]:
     figure = new_figure(WIDTH, HEIGHT)
-    axes = figure.add_axes((0.12, 0.14, 0.85, 0.82))
+    axes = figure.add_axes((0.12, 0.13, 0.85, 0.73))  # the key stands above, where it hides nothing
     axes.set_xlabel(x)
     axes.set_ylabel(y)
     return figure, axes
@@ -154,4 +156,5 @@ def _finish(axes: Axes, x: str) -> None:
         axes.xaxis.set_minor_formatter(NullFormatter())
     axes.grid(color=LINE, lw=0.6)
     axes.set_axisbelow(True)
-    axes.legend(frameon=True, facecolor=PAPER, edgecolor=PAPER, framealpha=0.9, fontsize=8.5, labelcolor=INK)
+    place: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0, 1.0), "ncols": 3, "borderaxespad": 0.4}
+    axes.legend(frameon=False, fontsize=8.5, labelcolor=INK, columnspacing=1.4, **place)

@@ -87,6 +87,8 @@ def lay_out(events: Events) -> Lanes:
     """Give every call its place. There must be at least one."""
     first = min(event.begin for event in events)
     last = max(_last_known(event) for event in events)
+    if any(event.end is None and not event.error for event in events):
+        last = max(last, events.until)
     lead = 0.0 if first < 0.4 * last else first  # a long time before the first call would squeeze all others
     edge = (last - lead) * 0.04 or 1e-6
     start, stop = lead - (edge / 2 if lead else 0.0), last + edge

@@ -227,6 +227,23 @@ def test_calls_in_torchs_own_code_are_noted_with_the_line_that_led_there() -> No
     assert (event.call, event.function, event.file) == ("all_reduce", "call", __file__)
 
 
+def test_functional_collectives_are_noted_too() -> None:
+    def call(rank: int, world_size: int) -> list[list[float]]:
+        from torch.distributed import _functional_collectives as functional
+
+        world: Any = dist.group.WORLD
+        summed = functional.all_reduce(torch.ones(3) * rank, "max", world)
+        gathered = functional.all_gather_tensor(torch.ones(1) * rank, 0, world)
+        return [summed.tolist(), gathered.tolist()]
+
+    results = launch(call, 2)
+    assert list(results) == [[[1.0] * 3, [0.0, 1.0]]] * 2
+    noted = [(event.operation, event.reduce_op, event.bytes, event.group_ranks) for event in results.events.of(1)]
+    assert noted == [("all_reduce", "max", 12, (0, 1)), ("all_gather", None, 4, (0, 1))]
+    assert all(event.waited is not None and event.end is not None for event in results.events)
+    assert {(event.function, event.file) for event in results.events} == {("call", __file__)}
+
+
 def test_roots_and_peers_in_a_group_are_ranks_of_the_world() -> None:
     def call(rank: int, world_size: int) -> None:
         group: Any = dist.new_group([1, 2])

@@ -82,3 +82,8 @@ def test_wrong_numbers_are_refused() -> None:
         show.latency([1, 2, 3])  # type: ignore[list-item]
     with pytest.raises(ValueError, match="more than 0 seconds"):
         show.latency([(8, 0.0)])
+
+
+def test_no_curve_at_all_is_refused_in_words() -> None:
+    with pytest.raises(ValueError, match="give at least one curve"):
+        show.cost({})

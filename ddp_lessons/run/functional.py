@@ -1,0 +1,75 @@
+"""Inside a rank: see the functional collectives, which reach the group without the methods of ProcessGroup.
+
+DTensor and torch.compile's code call them, and whoever imports torch.distributed._functional_collectives.
+"""
+
+from __future__ import annotations
+
+from sys import _getframe
+from time import perf_counter
+from typing import Any
+
+from ddp_lessons.run.recorder import Call, Recorder, who_called
+
+OPERATIONS = {
+    "all_reduce": "all_reduce",
+    "all_reduce_": "all_reduce",
+    "all_reduce_coalesced": "all_reduce",
+    "all_gather_into_tensor": "all_gather",
+    "all_gather_into_tensor_coalesced": "all_gather",
+    "reduce_scatter_tensor": "reduce_scatter",
+    "reduce_scatter_tensor_coalesced": "reduce_scatter",
+    "all_to_all_single": "all_to_all",
+    "broadcast": "broadcast",
+    "broadcast_": "broadcast",
+}
+
+
+class Noting:
+    """Stands for an operator: calls of it are noted, everything else is the operator's own."""
+
+    def __init__(self, recorder: Recorder, name: str, original: Any) -> None:
+        self._recorder, self._name, self._original = recorder, name, original
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._original, name)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        _, frame = who_called(_getframe(1))
+        tensors, *options, group = (*args, *kwargs.values())
+        name = group if isinstance(group, str) else group.group_name
+        call = Call(self._name, OPERATIONS[self._name], name, frame, perf_counter())
+        self._recorder.groups.setdefault(name, _ranks_of(name))
+        call.measure(tensors, None)
+        call.operator = next((_operator_number(text) for text in options if isinstance(text, str)), None)
+        self._recorder.calls.append(call)
+        self._recorder.count += 1
+        answer = self._original(*args, **kwargs)
+        call.issued = perf_counter()
+        for tensor in answer if isinstance(answer, list | tuple) else [answer]:
+            self._recorder.under_way[id(tensor)] = call
+        return answer
+
+
+class NotingTheWait(Noting):
+    def __call__(self, tensor: Any) -> Any:
+        call = self._recorder.under_way.pop(id(tensor), None)
+        if call is not None:
+            call.waited = perf_counter()
+        answer = self._original(tensor)
+        if call is not None:
+            call.end = perf_counter()
+        return answer
+
+
+def _ranks_of(name: str) -> tuple[int, ...]:
+    import torch.distributed as dist
+    from torch._C._distributed_c10d import _resolve_process_group
+
+    return tuple(dist.get_process_group_ranks(_resolve_process_group(name)))  # type: ignore[arg-type]
+
+
+def _operator_number(name: str) -> int:
+    import torch.distributed as dist
+
+    return int(getattr(dist.ReduceOp, name.upper()))
