@@ -40,6 +40,7 @@ class _GlobalMean(Exercise):
         ]
     )
     measured = "bytes given by the busiest rank"
+    yardstick = "enough"
 
     def expected(self, case: Case, rank: int) -> float:
         return float(torch.cat(case.inputs).double().mean())

@@ -44,6 +44,10 @@ class _Broadcast(Exercise):
 
     def likely_mistake(self, case: Case, rank: int, answer: Tensor) -> str:
         if rank == 0:
+            root = _whose(answer, case)
+            all_answers = [self.answer(case, other) for other in range(case.world_size)]
+            if root and all(isinstance(one, Tensor) and torch.equal(one, answer) for one in all_answers):
+                return f"Every rank ends with rank {root}'s tensor: the root is rank 0."
             return "Rank 0 does not keep its own tensor: it only sends."
         if torch.equal(answer, case.inputs[rank]):
             return f"Rank {rank} ends with its own tensor: it never receives, or does not return what it received."
@@ -107,6 +111,8 @@ class _AllGather(Exercise):
     def _likely_mistake(self, case: Case, rank: int, source: int, answer: list[Tensor]) -> str:
         owners = [_whose(one, case) for one in answer]
         if case.world_size > 1 and all(torch.equal(one, answer[0]) for one in answer):
+            if owners[0] == rank and not case.traffic.received[rank]:
+                return f"Rank {rank}'s list holds its own tensor again and again: it never receives the others."
             return "All entries of the list are equal: make a buffer of its own for each rank."
         if None not in owners and sorted(map(int, owners)) == list(range(case.world_size)):  # type: ignore[arg-type]
             return (

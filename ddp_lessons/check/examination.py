@@ -12,7 +12,7 @@ from ddp_lessons.check.report import Report, not_right, not_started
 from ddp_lessons.check.stubs import is_untouched, why_not_callable
 from ddp_lessons.check.traffic import Traffic, cut_into_trials, group_between_trials
 from ddp_lessons.check.trials import Trial
-from ddp_lessons.check.troubles import Trouble, was_not_begun, what_failed, what_is_stuck
+from ddp_lessons.check.troubles import Trouble, too_slow, was_not_begun, what_failed, what_is_stuck
 from ddp_lessons.run.failures import WorkerFailed, WorkersStuck
 from ddp_lessons.run.launch import launch
 from ddp_lessons.run.travel import pack_call
@@ -98,7 +98,7 @@ def _first_finding(
     """What is wrong, if something is, and in which trial."""
     for number, case in enumerate(attempt.cases):
         if number == 0 and world_size > 1 and _is_untouched(case):
-            raise _Concluded(not_started(exercise.name))
+            raise _Concluded(_nothing_done(exercise, function, trials))
         if finding := judge(exercise, case):
             return finding, number
     if attempt.trouble is None:
@@ -110,7 +110,10 @@ def _first_finding(
             finding, _ = _first_finding(exercise, function, world_size, [trial], alone)
             if finding is not None:
                 return finding, number
-    if culprit := max(0, len(attempt.traffic) - 1):
+    culprit = max(0, len(attempt.traffic) - 1)
+    if finding := _seen_at_once(exercise, attempt.trouble, attempt.traffic):
+        return finding, culprit
+    if culprit:
         # what came of the trials before this one is lost, and may be wrong already: do these again
         again = _attempt(exercise, function, world_size, trials[:culprit])
         earlier = _first_finding(exercise, function, world_size, trials[:culprit], again)
@@ -123,6 +126,29 @@ def _is_untouched(case: Case) -> bool:
     return not case.traffic.events and all(case.has_only_none(rank) for rank in range(case.world_size))
 
 
+def _nothing_done(exercise: Exercise, function: Callable[..., object], trials: Sequence[Trial]) -> Report:
+    """With two ranks nothing happened. Is it a stub, or a loop that is too short by one?"""
+    if 3 in exercise.world_sizes:
+        more = _attempt(exercise, function, 3, trials[:1])
+        if more.trouble is not None or not _is_untouched(more.cases[0]):
+            return not_right(
+                exercise.name, "It does nothing with 2 ranks, but something with 3: look at the range of the loop."
+            )
+    return not_started(exercise.name)
+
+
+def _seen_at_once(exercise: Exercise, trouble: Trouble, all_traffic: Sequence[Traffic]) -> Finding | None:
+    """What is wrong for certain, whatever came of the trials before."""
+    stuck = isinstance(trouble, WorkersStuck)
+    details = what_is_stuck(trouble)[1] if isinstance(trouble, WorkersStuck) else what_failed(trouble)[1]
+    for traffic in all_traffic:
+        if finding := forbidden(exercise, traffic) or (not_waited_for(traffic) if stuck else None):
+            return Finding(finding.mistake, [*finding.details, *details])
+    if isinstance(trouble, WorkersStuck) and (mistake := too_slow(trouble)):
+        return Finding(mistake, details)
+    return None
+
+
 def _judge_trouble(exercise: Exercise, trouble: Trouble, all_traffic: Sequence[Traffic]) -> Finding:
     if isinstance(trouble, WorkerFailed):
         if was_not_begun(trouble) and not any(traffic.events for traffic in all_traffic):
@@ -131,7 +157,7 @@ def _judge_trouble(exercise: Exercise, trouble: Trouble, all_traffic: Sequence[T
     else:
         mistake, details = what_is_stuck(trouble)
     for traffic in all_traffic:
-        if finding := forbidden(exercise, traffic) or not_waited_for(traffic):
+        if finding := not_waited_for(traffic):
             return Finding(finding.mistake, [*finding.details, *details])
     return Finding(mistake, details, True)
 

@@ -61,6 +61,7 @@ class Exercise:
     keeps_input = False
     trials: Sequence[Trial] = ()
     measured = "bytes sent by the busiest rank"
+    yardstick = "textbook"  # what `textbook` is, in a word
 
     def expected(self, case: Case, rank: int) -> object:
         raise NotImplementedError

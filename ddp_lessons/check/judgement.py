@@ -78,7 +78,7 @@ def _no_answer(exercise: Exercise, case: Case, wrong: Sequence[int]) -> str:
         return f"Only {ranks_named(right)} has the answer, and every rank has to return it: rank {wrong[0]} has None."
     if exercise.keeps_input:
         return "It returns None: return the answer, and leave the given tensor as it is."
-    return "It returns None and does not change its tensor: return the answer."
+    return "It returns None and does not change its tensor: change the tensor itself, no copy, or return the answer."
 
 
 def _said_nothing(exercise: Exercise, case: Case) -> str:
@@ -139,7 +139,7 @@ def traffic_table(exercise: Exercise, case: Case) -> list[str]:
     whole = case.tensor_bytes
     yours, textbook = exercise.carried(case), exercise.textbook(case)
     rows = [
-        (f"traffic of {_world(case.world_size)}", "yours", "textbook"),
+        (f"traffic of {_world(case.world_size)}", "yours", exercise.yardstick),
         (exercise.measured, f"{yours:,}", f"{textbook:,}"),
     ]
     if exercise.measured.startswith("bytes") and exercise.messages_only:

@@ -81,6 +81,8 @@ class _PassTheToken(Exercise):
             )
         if yours in (own, own + 1) and case.world_size > 1:
             return f"Rank {rank} returns the number that it was given, not the token that came back or went on."
+        if rank and yours == start + rank:
+            return f"Rank {rank} sends {yours + 1} on, but returns {yours}: return the token as it was sent on."
         if abs(yours - int(self.expected(case, rank).item())) <= case.world_size:
             return f"Rank {rank} adds too often or too seldom: each rank adds 1 once, and before it sends."
         return f"Rank {rank} does not end with the token."
@@ -118,6 +120,8 @@ class _Exchange(Exercise):
         return case.inputs[1 - rank]
 
     def likely_mistake(self, case: Case, rank: int, answer: Tensor) -> str:
+        if not case.traffic.sent[1 - rank]:
+            return f"Rank {rank} receives nothing: each rank has to send its tensor and to receive the other's."
         if torch.equal(answer, case.inputs[rank]):
             if self.answer_is_right(case, 1 - rank):
                 return (

@@ -27,6 +27,7 @@ class Trial:
     lengths_differ: bool = False  # each rank gets its own multiple of the shape's only length
     largest_world: int = 8
     largest: int = 0  # of the numbers in it; 0: what suits its dtype
+    sign: int = 1  # of whole numbers
     lateness: str = "nobody"  # or "the last ranks", "the first ranks", "at random"
 
     def tensor(self, rank: int) -> Tensor:
@@ -40,7 +41,7 @@ class Trial:
             return numbers.to(getattr(torch, self.dtype))
         # whole numbers, so that a sum is exact in any order; those of int64 do not fit into a float
         largest = self.largest or (2**57 if self.dtype == "int64" else 10_000)
-        numbers = torch.randint(1, largest, (length,), generator=generator)
+        numbers = self.sign * torch.randint(1, largest, (length,), generator=generator)
         return numbers.to(getattr(torch, self.dtype)).view(self.shape)
 
     def tensors(self, world_size: int) -> list[Tensor]:
@@ -67,7 +68,7 @@ def of_every_kind() -> list[Trial]:
         [
             Trial((120,)),  # 120 is divisible by each world size that is tried
             Trial((120,), trait=again),
-            Trial((120,), trait=again, largest_world=3),
+            Trial((120,), trait="negative numbers", sign=-1, largest_world=3),
             Trial((120,), "int64", trait="whole numbers (int64)"),
             Trial((120,), "float64", trait="numbers of another dtype (float64)", largest_world=3),
             Trial((121,), trait="a length that the number of ranks does not divide"),

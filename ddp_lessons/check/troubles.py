@@ -11,14 +11,18 @@ from ddp_lessons.run.failures import WorkerFailed, WorkersStuck
 
 Trouble = WorkerFailed | WorkersStuck
 _WHERE = re.compile(r"^    rank (\d+)   (.*)$", re.M)
-_NOISE = re.compile(r"\[\S*/gloo/\S*\] ?| ?\[[\d.:a-f]+\]:\d+")  # a line of C++, an address with its port
+_NOISE = re.compile(r"\[[^][]*/gloo/\S*\] ?| ?\[[\d.:a-f]+\]:\d+")  # a line of C++, an address with its port
+_COLLECTIVE = re.compile(
+    r"\b(all_reduce|all_gather\w*|reduce_scatter\w*|broadcast|reduce|gather|scatter|all_to_all\w*)\("
+)
+_TO_ITSELF = ("should not be the same as the rank of the current process", "Pair is not connected")
+_NEVER_WAITS = re.compile(r"^waits in (?:get_rank|get_world_size|is_initialized) \((.*)\)$")
+_NAP = re.compile(r"^(?!waits in).*\bsleep\(([\d.]+)\)")
+_LONG_NAP_SECONDS = 0.05
+_VERY_MANY = 1000
 _TOLD_ELSEWHERE = ("  Rank", "  It last said", "  Next")
 
 _MISTAKES = (
-    (
-        "should not be the same as the rank of the current process",
-        "A rank sends to itself or receives from itself, and torch refuses that: alone, it has nobody to talk to.",
-    ),
     (
         "SIGABRT",
         "Tensors of different size or dtype met: receive into torch.empty_like(tensor), or into a part of it.",
@@ -28,6 +32,7 @@ _MISTAKES = (
         "process group has not been initialized",
         "The process group is gone: leave it as it is, and call neither init_process_group nor destroy_process_group.",
     ),
+    ("offset < this->size", "An empty message has to be received from a named rank: name it, or skip empty chunks."),
     ("ended its process", "A rank ends its process instead of returning."),
 )
 
@@ -39,6 +44,16 @@ def what_failed(error: WorkerFailed) -> tuple[str, list[str]]:
     own = own[: next((n for n, line in enumerate(lines) if line.startswith(_TOLD_ELSEWHERE)), len(own))]
     fallback = own[0][0].upper() + own[0][1:].rstrip(".") + "."
     mistake = next((sentence for sign, sentence in _MISTAKES if sign in own[0]), fallback)
+    events = error.results.events
+    if "SIGABRT" in own[0] and (call := _COLLECTIVE.search(" ".join(own[1:]))):
+        mistake = _of_different_size(call[1])
+    elif any(sign in own[0] for sign in _TO_ITSELF):
+        alone = own[0].startswith("rank 0 of 1 ")
+        mistake = "A rank sends to itself or receives from itself, and torch refuses that: " + (
+            "alone, it has nobody to talk to." if alone else "leave its own rank out, and copy what is its own."
+        )
+    elif events.world_size:
+        mistake = _no_such_rank(events) or mistake
     return mistake, [f"    {line.strip()}" for line in own]
 
 
@@ -54,13 +69,70 @@ def what_is_stuck(error: WorkersStuck) -> tuple[str, list[str]]:
     waiting = {rank: _waiting(events.of(rank)) for rank in range(events.world_size)}
     through = [rank for rank, event in waiting.items() if event is not None and is_between(event, between)]
     where = {int(rank): what for rank, what in _WHERE.findall(str(error))}
+    where = {rank: _NEVER_WAITS.sub(r"is at \1", what) for rank, what in where.items()}
     lines = [f"    rank {rank}   {'has returned' if rank in through else what}" for rank, what in where.items()]
+    if mistake := _no_such_rank(events) or _in_crumbs(events, between) or _tags(events):
+        return mistake, lines
     busy = [rank for rank, event in waiting.items() if event is None]
     if busy:
         what = where.get(busy[0], "is busy").partition(":   ")[0]
+        what += ")" * (what.count("(") - what.count(")"))
         return f"It does not come to an end: rank {busy[0]} {what}.", lines
     calls = [event for event in waiting.values() if event is not None and not is_between(event, between)]
     return (_wrong_partner(calls, events) or _not_met(calls, through)), lines
+
+
+def too_slow(error: WorkersStuck) -> str:
+    """A sentence if ranks sleep, or else ""."""
+    naps = [nap[1] for _, what in _WHERE.findall(str(error)) if (nap := _NAP.search(what))]
+    if not any(float(nap) >= _LONG_NAP_SECONDS for nap in naps):  # a short one is a loop that looks again and again
+        return ""
+    patience = str(error).partition("did not return within ")[2].partition("\n")[0]
+    return f"It is too slow for this check: {patience} are for all trials together."
+
+
+def _by_rank(events: Events) -> list[Event]:
+    """In an order that does not change from one launch to the next."""
+    return [event for rank in range(events.world_size) for event in events.of(rank)]
+
+
+def _no_such_rank(events: Events) -> str:
+    for event in _by_rank(events):
+        if event.peer is not None and not 0 <= event.peer < events.world_size:
+            does = "sends to" if event.operation == "send" else "waits for"
+            return f"Rank {event.rank} {does} a rank that does not exist: rank {event.peer} of {events.world_size}."
+    return ""
+
+
+def _in_crumbs(events: Events, between: str) -> str:
+    for rank in range(events.world_size):
+        since = [event for event in events.of(rank) if not is_between(event, between)]
+        if sum(event.operation == "send" for event in since) > _VERY_MANY:
+            return "It sends very many small messages: send the tensor as a whole, or in large parts."
+    return ""
+
+
+def _tags(events: Events) -> str:
+    """A send and a recv that would have met if they had the same tag."""
+    still = [event for event in _by_rank(events) if event.end is None and not event.error and not event.is_collective]
+    for send in [event for event in still if event.operation == "send"]:
+        open_there = [
+            one for one in still if one.operation == "recv" and (one.rank, one.peer) == (send.peer, send.rank)
+        ]
+        tags = [one.tag for one in open_there]
+        if tags and send.tag not in tags:
+            return (
+                f"The tags differ: rank {send.rank} sends with tag {send.tag}, and rank {send.peer} receives with "
+                f"tag {tags[0]}."
+            )
+    return ""
+
+
+def _of_different_size(call: str) -> str:
+    return (
+        f"The ranks call {call} with tensors of different size: bring what has the same size on every rank, "
+        "a sum and a count."
+    )
 
 
 def _wrong_partner(calls: Sequence[Event], events: Events) -> str:
@@ -68,13 +140,10 @@ def _wrong_partner(calls: Sequence[Event], events: Events) -> str:
     first, world_size = calls[0], events.world_size
     if world_size == 1:
         return f"It waits in {first.call} for ever, with nobody to talk to."
-    for call in calls:
-        if call.peer is not None and call.peer >= world_size:
-            return f"Rank {call.rank} waits for a rank that does not exist: rank {call.peer} of {world_size}."
     if first.is_collective:
         latest = [[event for event in events.of(rank) if event.call == first.call] for rank in range(world_size)]
         if all(latest) and len({mine[-1].shape for mine in latest}) > 1:
-            return f"The ranks call {first.call} with tensors of different size, which cannot be combined."
+            return _of_different_size(first.call)
     return ""
 
 
@@ -82,6 +151,13 @@ def _not_met(calls: Sequence[Event], returned: Sequence[int]) -> str:
     first, operations = calls[0], {call.operation for call in calls}
     if not operations & {"send", "recv"}:
         return f"Not every rank calls {first.call}, and those that do wait for the others."
+    if not operations <= {"send", "recv"}:
+        collective = next(call for call in calls if call.is_collective)
+        other = next(call for call in calls if not call.is_collective)
+        return (
+            f"Rank {collective.rank} waits in {collective.call} and rank {other.rank} in {other.call}: every rank has "
+            f"to call {collective.call}."
+        )
     if returned and operations == {"recv"}:
         source = "another rank" if first.peer is None else f"rank {first.peer}"
         return f"Rank {first.rank} waits in {first.call} for a message from {source} that is never sent."

@@ -362,7 +362,31 @@ WRONG = [
 ]
 
 
+def only_rank_0_gathers(tensor: Tensor) -> list[Tensor]:
+    rank, world_size, others = places()
+    tensors = [tensor.clone() for _ in range(world_size)]
+    if rank > 0:
+        dist.send(tensor, 0)
+    else:
+        for other in others:
+            dist.recv(tensors[other], other)
+    return tensors
+
+
+WRONG += [(only_rank_0_gathers, "Rank 1's list holds its own tensor again and again")]
+
+
 # hanging
+
+
+def with_rank_minus_one(tensor: Tensor) -> list[Tensor]:
+    rank, world_size, _ = places()
+    tensors = [tensor.clone() for _ in range(world_size)]
+    if world_size > 1:
+        request = dist.isend(tensor, 1 - rank)
+        dist.recv(tensors[1 - rank], 1 - rank)
+        request.wait()
+    return tensors
 
 
 def everyone_sends_first(tensor: Tensor) -> list[Tensor]:
@@ -386,7 +410,8 @@ def everyone_receives_first(tensor: Tensor) -> list[Tensor]:
 
 
 HANGING = [
-    (asks_for_a_rank_too_many, "Rank 0 waits for a rank that does not exist: rank 2 of 2"),
+    (asks_for_a_rank_too_many, "Rank 0 sends to a rank that does not exist: rank 2 of 2"),
     (everyone_sends_first, "Every rank sends first"),
     (everyone_receives_first, "Every rank waits to receive first"),
+    (with_rank_minus_one, "a rank that does not exist: rank -1 of 3"),
 ]

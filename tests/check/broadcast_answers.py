@@ -323,7 +323,7 @@ WRONG = [
     (adds_up_zeros, "calls the collective all_reduce"),
     (scatters, "calls the collective scatter"),
     (only_to_rank_1, "It works with 2 ranks, but not with 3: rank 2 ends with its own tensor"),
-    (from_the_last_rank, "Rank 0 does not keep its own tensor"),
+    (from_the_last_rank, "Every rank ends with rank 1's tensor: the root is rank 0"),
     (everyone_passes_on_its_own, "rank 2 ends with the tensor of rank 1, which passes on its own instead of rank 0's"),
     (round_the_whole_ring, "moves too much: rank 0 is sent the tensor that it has"),
     (everyone_to_everyone, "moves too much: rank 0 is sent the tensor that it has"),
@@ -342,7 +342,37 @@ WRONG = [
 ]
 
 
+def to_itself_too(tensor: Tensor) -> Tensor:
+    if dist.get_rank() == 0:
+        for rank in range(dist.get_world_size()):
+            dist.send(tensor, rank)
+    else:
+        dist.recv(tensor, 0)
+    return tensor
+
+
+def not_to_the_last(tensor: Tensor) -> None:
+    last = dist.get_world_size() - 1
+    if dist.get_rank() == 0:
+        for rank in range(1, last):
+            dist.send(tensor, rank)
+    elif dist.get_rank() < last:
+        dist.recv(tensor, 0)
+
+
+WRONG += [
+    (to_itself_too, "leave its own rank out, and copy what is its own"),
+    (not_to_the_last, "look at the range of the loop"),
+]
+
+
 # hanging
+
+
+def number_by_number(tensor: Tensor) -> Tensor:
+    for number in tensor.view(-1):
+        star(number)
+    return tensor
 
 
 def everyone_receives(tensor: Tensor) -> Tensor:
@@ -371,4 +401,5 @@ HANGING = [
     (everyone_receives, "Every rank waits to receive first"),
     (rank_0_sends_too_often, "Rank 0 waits in send: nobody receives its message to rank 1"),
     (everyone_waits_for_rank_1, "Rank 1 waits in recv for a message from rank 0 that is never sent"),
+    (number_by_number, "very many small messages"),
 ]

@@ -350,7 +350,49 @@ WRONG = [
 ]
 
 
+def one_way(tensor: Tensor) -> Tensor:
+    if dist.get_rank() == 0:
+        dist.send(tensor, 1)
+        return tensor
+    received = torch.zeros_like(tensor)
+    dist.recv(received, 0)
+    return received
+
+
+def isends_to_itself(tensor: Tensor) -> Tensor:
+    received = torch.empty_like(tensor)
+    request = dist.isend(tensor, 1)
+    dist.recv(received, 0)
+    request.wait()
+    return received
+
+
+WRONG += [
+    (one_way, "Rank 0 receives nothing"),
+    (isends_to_itself, "leave its own rank out"),
+]
+
+
 # hanging
+
+
+def with_two_tags(tensor: Tensor) -> Tensor:
+    received = torch.empty_like(tensor)
+    request = dist.isend(tensor, the_other(), tag=1)
+    dist.recv(received, the_other(), tag=2)
+    request.wait()
+    return received
+
+
+def sleeps(tensor: Tensor) -> Tensor:
+    time.sleep(1)
+    return irecv_then_send(tensor)
+
+
+def asks_again_and_again(tensor: Tensor) -> Tensor:
+    while dist.get_rank() >= 0:
+        pass
+    return tensor
 
 
 def both_send_first(tensor: Tensor) -> Tensor:
@@ -396,4 +438,7 @@ HANGING = [
     (rank_1_never_sends, "waits in recv for a message from rank 1 that is never sent"),
     (rank_1_never_receives, "nobody receives its message to rank 1"),
     (loops_for_ever, "does not come to an end"),
+    (with_two_tags, "The tags differ: rank 0 sends with tag 1, and rank 1 receives with tag 2"),
+    (sleeps, "It is too slow for this check: 1.5 seconds are for all trials together"),
+    (asks_again_and_again, "does not come to an end: rank 0 is at exchange_answers.py line"),
 ]

@@ -349,7 +349,25 @@ WRONG = [
 ]
 
 
+def gathers_unequal_lengths(tensor: Tensor) -> Tensor:
+    room = [torch.zeros_like(tensor) for _ in range(dist.get_world_size())]
+    dist.all_gather(room, tensor)
+    return torch.cat(room).mean()
+
+
+WRONG += [(gathers_unequal_lengths, "The ranks call all_gather with tensors of different size")]
+
+
 # hanging
+
+
+def only_rank_0_reduces(tensor: Tensor) -> Tensor:
+    both = torch.tensor([tensor.sum().item(), tensor.numel()])
+    if dist.get_rank() == 0:
+        dist.all_reduce(both)
+    else:
+        dist.recv(both, 0)
+    return both[0] / both[1]
 
 
 def rank_0_stays_away(tensor: Tensor) -> Tensor:
@@ -357,6 +375,7 @@ def rank_0_stays_away(tensor: Tensor) -> Tensor:
 
 
 HANGING = [
+    (only_rank_0_reduces, "Rank 0 waits in all_reduce and rank 1 in recv"),
     (rank_0_stays_away, "Not every rank calls all_reduce"),
     (adds_up_unequal_lengths, "ensors of different size"),
 ]

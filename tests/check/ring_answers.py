@@ -3,6 +3,7 @@
 # mypy: disable-error-code="no-any-return"
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -437,9 +438,119 @@ WRONG = [
     (does_not_wait, "never waits for its isend"),
     (reads_before_it_has_come, "ank 0"),
     (every_chunk_twice, "its chunks go round more often"),
-    (starts_with_the_wrong_chunk, "does not have the sum of all ranks"),
+    (starts_with_the_wrong_chunk, "Rank 0 sends the same chunk in both halves"),
     (says_nothing, "No rank sends or receives anything"),
     (through_the_store, "moves too little"),
+]
+
+
+def by_halves(add: Callable[..., None], gather: Callable[..., None], tensor: Tensor) -> None:
+    rank, world_size, after, before = places()
+    chunks = tensor.view(-1).tensor_split(world_size)
+    for half in (add, gather):
+        for step in range(world_size - 1):
+            half(step, rank, chunks, after, before)
+
+
+def adds(step: int, rank: int, chunks: list[Tensor], after: int, before: int) -> None:
+    incoming = chunks[(rank - step - 1) % len(chunks)]
+    received = torch.empty_like(incoming)
+    swap(chunks[(rank - step) % len(chunks)], after, received, before)
+    incoming += received
+
+
+def gathers(step: int, rank: int, chunks: list[Tensor], after: int, before: int) -> None:
+    swap(chunks[(rank + 1 - step) % len(chunks)], after, chunks[(rank - step) % len(chunks)], before)
+
+
+def does_not_add(step: int, rank: int, chunks: list[Tensor], after: int, before: int) -> None:
+    swap(chunks[(rank - step) % len(chunks)], after, chunks[(rank - step - 1) % len(chunks)], before)
+
+
+def gathers_one_chunk(step: int, rank: int, chunks: list[Tensor], after: int, before: int) -> None:
+    swap(chunks[(rank + 1) % len(chunks)], after, chunks[rank], before)
+
+
+def does_nothing(*_: object) -> None: ...
+
+
+def forgets_the_one(tensor: Tensor) -> None:
+    by_halves(adds, does_not_add, tensor)
+
+
+def only_replaces(tensor: Tensor) -> None:
+    by_halves(does_not_add, gathers, tensor)
+
+
+def passes_one_chunk_on(tensor: Tensor) -> None:
+    by_halves(adds, gathers_one_chunk, tensor)
+
+
+def only_the_second_half(tensor: Tensor) -> None:
+    by_halves(does_nothing, gathers, tensor)
+
+
+def back_and_forth(tensor: Tensor) -> None:
+    def backwards(step: int, rank: int, chunks: list[Tensor], after: int, before: int) -> None:
+        gathers(step, rank, chunks, before, after)
+
+    by_halves(adds, backwards, tensor)
+
+
+def chunks_by_chunk(tensor: Tensor) -> None:
+    rank, world_size, after, before = places()
+    chunks = list(tensor.view(-1).chunk(world_size))
+    for half in (adds, gathers):
+        for step in range(world_size - 1):
+            half(step, rank, chunks, after, before)
+
+
+def by_rows(tensor: Tensor) -> None:
+    rank, world_size, after, before = places()
+    chunks = list(tensor.tensor_split(world_size))
+    for half in (adds, gathers):
+        for step in range(world_size - 1):
+            half(step, rank, chunks, after, before)
+
+
+def without_the_sign(tensor: Tensor) -> Tensor:
+    total = tensor.abs()
+    by_halves(adds, gathers, total)
+    return total
+
+
+def in_int64(tensor: Tensor) -> Tensor:
+    total = tensor.long()
+    by_halves(adds, gathers, total)
+    return total.to(tensor.dtype)
+
+
+def one_step_too_few_twice(tensor: Tensor) -> None:
+    rank, world_size, after, before = places()
+    chunks = list(tensor.view(-1).tensor_split(world_size))
+    for half in (adds, gathers):
+        for step in range(world_size - 2):
+            half(step, rank, chunks, after, before)
+
+
+def in_half_precision(tensor: Tensor) -> Tensor:
+    total = tensor.half()
+    by_halves(adds, gathers, total)
+    return total.to(tensor.dtype)
+
+
+WRONG += [
+    (in_half_precision, "digits were lost on the way"),
+    (forgets_the_one, "Rank 0 sends the same chunk in both halves"),
+    (only_replaces, "in the first half, each chunk that comes has to be added"),
+    (passes_one_chunk_on, "the sums are made, but an unfinished chunk is passed on"),
+    (only_the_second_half, "Only one of the two halves sends anything"),
+    (back_and_forth, "sends to the rank before and to the rank after"),
+    (chunks_by_chunk, "fewer elements than there are ranks"),
+    (by_rows, "moves too much"),
+    (without_the_sign, "but not for negative numbers"),
+    (in_int64, "because what it sends is int64, and the tensor is float32"),
+    (one_step_too_few_twice, "look at the range of the loop"),
 ]
 
 

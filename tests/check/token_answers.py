@@ -310,6 +310,22 @@ WRONG = [
 ]
 
 
+def returns_what_came(token: Tensor) -> Tensor:
+    rank, world_size, after, before = places()
+    if world_size == 1:
+        return token + 1
+    if rank == 0:
+        dist.send(token + 1, after)
+        dist.recv(token, before)
+    else:
+        dist.recv(token, before)
+        dist.send(token + 1, after)
+    return token
+
+
+WRONG += [(returns_what_came, "on, but returns")]
+
+
 # hanging
 
 
