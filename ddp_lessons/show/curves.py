@@ -95,7 +95,8 @@ def cost(
         if name in measured:
             marker = MARKERS[index % len(MARKERS)]
             points = _columns(measured[name])
-            axes.plot(*points, marker, ms=5.5, mec=PAPER, mew=0.6, label=name, gid=f"measured {name}", **style)
+            style |= {"ms": max(4.0, 8.5 - 1.5 * index), "mec": PAPER, "mew": 0.6}  # the one on top leaves a rim
+            axes.plot(*points, marker, label=name, gid=f"measured {name}", **style)
     _finish(axes, x)
     lines = [_about(name, x, measured, predicted) for name in names]
     alt = f"Measured times as points, by {x}, for {', '.join(measured)}" + "; predictions as lines." * bool(predicted)

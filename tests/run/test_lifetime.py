@@ -85,7 +85,8 @@ def test_no_process_and_no_file_is_left_two_seconds_after_the_kernel_was_killed(
     source = LAUNCH.format(body=EACH_IN_ANOTHER_WAY + LOADER).replace("launch(run, 2)", "launch(run, 9)")
     with Program(source, environment={"TMPDIR": os.fspath(tmp_path)}) as program:
         program.wait_until_said("| here", times=9)
-        assert len(program.marked()) >= 15  # itself, the template, nine ranks, and what these began
+        # itself, the template, nine ranks, and what these began (one of them may be between fork and exec)
+        assert happens_within(5, lambda: len(program.marked()) >= 15)
         program.kill()
         assert happens_within(2, lambda: not program.marked())
         assert happens_within(1, lambda: not folders_of(tmp_path))
