@@ -141,10 +141,3 @@ def number(value: float) -> str:
 
 def dtype_name(tensor: Tensor) -> str:
     return str(tensor.dtype).removeprefix("torch.")
-
-
-def ranks_named(ranks: Sequence[int]) -> str:
-    """As in: rank 1; ranks 0 and 2."""
-    if len(ranks) == 1:
-        return f"rank {ranks[0]}"
-    return f"ranks {', '.join(map(str, ranks[:-1]))} and {ranks[-1]}"

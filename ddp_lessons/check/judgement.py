@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ddp_lessons.check.exercise import Case, Exercise, number, ranks_named
+from ddp_lessons.check.exercise import Case, Exercise, number
 from ddp_lessons.check.report import table
 from ddp_lessons.check.traffic import Traffic
+from ddp_lessons.run.wording import ranks_named
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from ddp_lessons.run.output import without_middle, without_terminal_codes
 from ddp_lessons.run.places import learners_frame, name_line, name_place
 from ddp_lessons.run.results import Results
 from ddp_lessons.run.standstill import what_keeps_them
+from ddp_lessons.run.wording import listed, ranks_named
 
 _CELL_FILE = re.compile(r'File "(?:[^"]*ipykernel_[^"]*|<ipython-input[^"]*)", line (\d+)')
 # what torch says on the ranks that talked to a rank when that died
@@ -144,7 +145,7 @@ def name_ranks(ranks: Sequence[int], world_size: int) -> str:
         return f"rank {ranks[0]} of {world_size}"
     if len(ranks) == world_size:
         return "both ranks" if world_size == 2 else f"all {world_size} ranks"
-    return f"ranks {_listed(ranks)} of {world_size}"
+    return f"ranks {listed(ranks)} of {world_size}"
 
 
 def _first_cause(ended: Mapping[int, Raised | Died]) -> list[int]:
@@ -209,7 +210,7 @@ def _is_consequence(how: Raised | Died) -> bool:
 
 
 def _subject(ranks: Sequence[int]) -> str:
-    return f"Rank {ranks[0]}" if len(ranks) == 1 else f"Ranks {_listed(ranks)}"
+    return ranks_named(ranks).capitalize()
 
 
 def _agree(what: str, ranks: Sequence[int]) -> str:
@@ -222,11 +223,6 @@ def _agree(what: str, ranks: Sequence[int]) -> str:
     ):
         what = what.replace(blank, alone if one else several)
     return what
-
-
-def _listed(ranks: Sequence[int]) -> str:
-    *front, last = map(str, ranks)
-    return f"{', '.join(front)} and {last}" if front else last
 
 
 def _doing(position: Position, past: bool = False) -> str:

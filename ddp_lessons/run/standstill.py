@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from ddp_lessons.run.events import POINT_TO_POINT, Event, Events, Meeting
+from ddp_lessons.run.wording import ranks_named
 
 _LOOK = "  look for an `if rank == 0`, an early return, or a loop with fewer steps on some ranks."
 
@@ -87,15 +88,9 @@ def _of_names(waits_in: Mapping[int, str], returned: Collection[int]) -> list[st
         return []
     gone = sorted(returned)
     if names & {*POINT_TO_POINT, "isend", "irecv"}:
-        return [f"  A message needs both sides, and {_ranks(gone)} returned."]
+        return [f"  A message needs both sides, and {ranks_named(gone)} returned."]
     return _returned_without("init_process_group" if names == {"init_process_group"} else "A collective", gone)
 
 
 def _returned_without(what: str, gone: Sequence[int]) -> list[str]:
-    return [f"  {what} ends only when every rank has called it, but {_ranks(gone)} returned without:", _LOOK]
-
-
-def _ranks(ranks: Sequence[int]) -> str:
-    if len(ranks) == 1:
-        return f"rank {ranks[0]}"
-    return f"ranks {', '.join(map(str, ranks[:-1]))} and {ranks[-1]}"
+    return [f"  {what} ends only when every rank has called it, but {ranks_named(gone)} returned without:", _LOOK]
