@@ -23,6 +23,8 @@ IN_OTHER_PROCESSES = {
     "ddp_lessons.run.template",
     "ddp_lessons.run.rank",
     "ddp_lessons.run.functional",
+    "ddp_lessons.run.groups",
+    "ddp_lessons.run.holding",
     "ddp_lessons.run.interception",
     "ddp_lessons.run.recorder",
 }

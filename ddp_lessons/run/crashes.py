@@ -10,6 +10,15 @@ from ddp_lessons.run.messages import Frame
 _CRASH_LINE = re.compile(r'^  File "(.*)", line (\d+) in (.*)$', re.M)
 
 
+def has_aborted(file: str) -> bool:
+    """Has this process given itself up? What the system killed in another way writes nothing, or something else."""
+    try:
+        with open(file, "rb") as written:
+            return written.read(40).startswith(b"Fatal Python error: Aborted")
+    except OSError:
+        return False
+
+
 def frames_of_crash(file: str) -> tuple[Frame, ...]:
     """What Python's faulthandler wrote, outermost frame first."""
     try:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections import defaultdict, deque
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, overload
 
-from ddp_lessons.run.messages import Recorded
+from ddp_lessons.run.messages import MeetingPoint, Recorded, Standing, meeting_point
 from ddp_lessons.run.places import name_place
 from ddp_lessons.run.trace import write_chrome_trace
 
@@ -49,6 +49,8 @@ class Event:
     waited: float | None  # when the rank began to wait for the end; None: it never did
     end: float | None  # when it was complete; None: nobody saw it complete
     error: str  # what it raised, or ""
+    backend: str = "gloo"
+    remark: str = ""  # of a non-blocking call: "not waited for", "let go" (before it was over), "changed" (its tensor)
 
     @property
     def is_collective(self) -> bool:
@@ -57,6 +59,15 @@ class Event:
     @property
     def place(self) -> str:
         return name_place(self.file, self.line)
+
+    @property
+    def took_part(self) -> bool:
+        """Torch did not refuse it from the start."""
+        return not self.error or self.waited is not None
+
+    @property
+    def meeting_point(self) -> MeetingPoint:
+        return meeting_point(self.operation, self.group, self.group_ranks, self.peer, self.tag)
 
 
 @dataclass(frozen=True)
@@ -121,31 +132,67 @@ class Events(Sequence[Event]):
     @cached_property
     def deliveries(self) -> tuple[Delivery, ...]:
         """Every send with the recv that took it: messages between two ranks do not overtake each other."""
-        waiting: dict[object, deque[Event]] = defaultdict(deque)
-        for event in self:
-            if event.operation == "recv" and event.peer is not None:
-                waiting[event.peer, event.rank, event.group, event.tag].append(event)
-        pairs = []
-        for event in self:
-            if event.operation == "send" and (fitting := waiting[event.rank, event.peer, event.group, event.tag]):
-                pairs.append(Delivery(event, fitting.popleft()))
-        return tuple(pairs)
+        takers: dict[object, Event] = {
+            (event.peer, rank, event.group, event.tag, number): event
+            for rank in range(self.world_size)
+            for event, number in self.numbered(rank)
+            if event.operation == "recv" and event.peer is not None
+        }
+        sends = (
+            (event, takers.get((rank, event.peer, event.group, event.tag, number)))
+            for rank in range(self.world_size)
+            for event, number in self.numbered(rank)
+            if event.operation == "send"
+        )
+        pairs = [Delivery(send, recv) for send, recv in sends if recv is not None]
+        return tuple(sorted(pairs, key=lambda delivery: delivery.send.begin))
 
     @cached_property
     def meetings(self) -> tuple[Meeting, ...]:
         """Every collective: the first call of each rank on a group belongs to the first of the others, and so on."""
         met: dict[object, list[Event]] = defaultdict(list)
         for rank in range(self.world_size):
-            count: dict[str, Iterator[int]] = defaultdict(itertools.count)
-            for event in self.of(rank):
+            for event, number in self.numbered(rank):
                 if event.is_collective:
-                    place = "new_group" if event.operation == "new_group" else event.group
-                    met[place, next(count[place])].append(event)
+                    met[event.meeting_point, number].append(event)
         return tuple(self._meeting(events) for events in sorted(met.values(), key=_last_begin))
 
     def _meeting(self, events: Sequence[Event]) -> Meeting:
         makes_group = events[0].operation == "new_group"  # to which all ranks of the world have to come
         return Meeting(tuple(events), tuple(range(self.world_size)) if makes_group else events[0].group_ranks)
+
+    def numbered(self, rank: int) -> Iterator[tuple[Event, int]]:
+        """What a rank did, each with how many calls it had made at the same meeting point before."""
+        count = Counter(dict(self._recorded[rank].before))
+        for event in self.of(rank):
+            if event.took_part:
+                yield event, count[event.meeting_point]
+                count[event.meeting_point] += 1
+
+    @cached_property
+    def made(self) -> tuple[Counter[MeetingPoint], ...]:
+        """How many calls each rank has made at each meeting point."""
+        return tuple(
+            Counter(dict(one.before)) + Counter(event.meeting_point for event in self.of(rank) if event.took_part)
+            for rank, one in enumerate(self._recorded)
+        )
+
+    @cached_property
+    def never_ending(self) -> tuple[Event, ...]:
+        """The calls that ranks waited for and that could not have ended any more."""
+        from ddp_lessons.run.waits import never_ending
+
+        return never_ending(self)
+
+    def standing(self, rank: int) -> Standing:
+        """What held a rank when it told its calls."""
+        return self._recorded[rank].standing or Standing(is_free=True)
+
+    def held(self, rank: int) -> tuple[Event, ...]:
+        """The calls that a rank was waiting for when it told them."""
+        one = self._recorded[rank]
+        numbers = (number - one.dropped for number in self.standing(rank).held_in)
+        return tuple(self._as_told[rank][number] for number in numbers if 0 <= number < len(one.calls))
 
     def to_chrome_trace(self, path: str | os.PathLike[str]) -> None:
         """Write a file that Perfetto (ui.perfetto.dev) and chrome://tracing open."""
@@ -170,11 +217,14 @@ class Events(Sequence[Event]):
         return [event for event in whole if peer is None or event.peer == peer]
 
     @cached_property
-    def _by_rank(self) -> tuple[tuple[Event, ...], ...]:
+    def _as_told(self) -> tuple[tuple[Event, ...], ...]:
         return tuple(
-            tuple(sorted((_event(rank, call, self._origin) for call in one.calls), key=_begin))
-            for rank, one in enumerate(self._recorded)
+            tuple(_event(rank, call, self._origin) for call in one.calls) for rank, one in enumerate(self._recorded)
         )
+
+    @cached_property
+    def _by_rank(self) -> tuple[tuple[Event, ...], ...]:
+        return tuple(tuple(sorted(events, key=_begin)) for events in self._as_told)
 
     @cached_property
     def _origin(self) -> float:
@@ -205,9 +255,9 @@ class Events(Sequence[Event]):
 
 
 def _event(rank: int, call: tuple[Any, ...], origin: float) -> Event:
-    *what, begin, issued, waited, end, error = call
+    *what, begin, issued, waited, end, error, backend, remark = call
     times = (None if moment is None else moment - origin for moment in (begin, issued, waited, end))
-    return Event(*(rank, *what, *times, error))
+    return Event(*(rank, *what, *times, error, backend, remark))
 
 
 def _begin(event: Event) -> float:

@@ -2,53 +2,27 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import re
-import signal
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
-from ddp_lessons.run.events import Events
+from ddp_lessons.run.account import Account, Died
+from ddp_lessons.run.advice import what_next
+from ddp_lessons.run.agreement import first_disagreement
+from ddp_lessons.run.events import Event, Events
 from ddp_lessons.run.messages import Frame, Position, Raised
 from ddp_lessons.run.output import without_middle, without_terminal_codes
 from ddp_lessons.run.places import learners_frame, name_line, name_place
 from ddp_lessons.run.results import Results
-from ddp_lessons.run.standstill import what_keeps_them
-from ddp_lessons.run.wording import listed, ranks_named
+from ddp_lessons.run.standstill import why_nobody_moves, why_without_calls
+from ddp_lessons.run.wording import Reason, called, listed, ranks_named
 
 _CELL_FILE = re.compile(r'File "(?:[^"]*ipykernel_[^"]*|<ipython-input[^"]*)", line (\d+)')
 # what torch says on the ranks that talked to a rank when that died
 _CONSEQUENCE = re.compile(
     r"connection (was )?(closed|reset)|broken pipe|socket closed|connectfullmesh|remote process exited", re.I
 )
-_NEXT_TO_LOAD = "ranks load modules from files: put it into the notebook's folder, or define it in a cell."
-_NEXT_TO_RETURN = "return plain data instead: numbers, tensors, lists, dicts, a state_dict()."
-_NEXT_FOR_SIGNAL = {
-    "SIGKILL": "when memory runs out, the system kills a process like this: try fewer ranks or smaller data.",
-    "SIGSEGV": "compiled code touched memory that is not its own: look at the call on that line.",
-    "SIGABRT": "compiled code gave up; its last words say why. Often tensors of different shape or dtype met.",
-}
-
-
-@dataclass(frozen=True)
-class Died:
-    """A rank's process ended without a word."""
-
-    exit_code: int | None  # minus the signal that killed it
-    frames: tuple[Frame, ...]
-    last_words: tuple[str, ...]
-    moment: float
-
-
-@dataclass(frozen=True)
-class Account:
-    """How each rank stood when a launch was given up."""
-
-    world_size: int
-    ended: Mapping[int, Raised | Died]
-    positions: Mapping[int, Position]
-    returned: frozenset[int]
-    patience_seconds: float | None = None
 
 
 class _Failure(RuntimeError):
@@ -103,41 +77,62 @@ def worker_failed(account: Account, results: Results[object]) -> WorkerFailed:
         message.append(f"    {name_line(frame)}")
     message += _last_words(cause, results.lines[ranks[0]])
     message += _what_the_others_did(account, ranks)
-    message.append(f"  Next: {_what_next(cause, ranks[0])}")
+    reason = first_disagreement(results.events) if _came_from_torch(cause) else None
+    message += reason.lines if reason else [f"  Next: {what_next(cause, ranks[0])}"]
     return WorkerFailed(without_terminal_codes("\n".join(message)), account, results, ranks[0])
 
 
-def workers_stuck(account: Account, results: Results[object]) -> WorkersStuck:
+def not_to_be_trusted(account: Account, results: Results[object], reason: Reason) -> WorkerFailed:
+    """Every rank returned, but what they called did not fit together."""
+    message = "\n".join(["the answers cannot be trusted: calls of the ranks did not fit together", *reason.lines])
+    return WorkerFailed(message, account, results, reason.rank)
+
+
+def workers_stuck(account: Account, results: Results[object], is_for_ever: bool) -> WorkersStuck:
+    """`is_for_ever`: it is certain, and nobody waited for the end of the time."""
     waiting = [n for n in range(account.world_size) if n not in account.returned and n not in account.ended]
-    patience = "1 second" if account.patience_seconds == 1 else f"{account.patience_seconds:g} seconds"
-    message = [f"{name_ranks(waiting, account.world_size)} did not return within {patience}"]
-    message += where_each_is(account)
-    reason = _what_keeps_them(account, results.events)
-    slow = "if the ranks were only slow, give them more time: launch(..., timeout_seconds=...)."
-    message += [*reason, f"  Next: {'repair that; more time would not help.' if reason else slow}"]
-    return WorkersStuck("\n".join(message), account, results, waiting[0])
+    headline = "no rank can move any more"
+    if not is_for_ever:
+        patience = "1 second" if account.patience_seconds == 1 else f"{account.patience_seconds:g} seconds"
+        headline = f"{name_ranks(waiting, account.world_size)} did not return within {patience}"
+    reason = why_nobody_moves(results.events) or first_disagreement(results.events)
+    reason = reason or why_without_calls(_names_of_calls(account), account.returned)
+    slow = ["  Next: if the ranks were only slow, give them more time: launch(..., timeout_seconds=...)."]
+    account = dataclasses.replace(account, seconds=0.0) if is_for_ever else account
+    lines = [headline, *where_each_is(account, results.events), *(reason.lines if reason else slow)]
+    return WorkersStuck("\n".join(lines), account, results, waiting[0])
 
 
-def _what_keeps_them(account: Account, events: Events) -> list[str]:
+def _names_of_calls(account: Account) -> dict[int, str]:
     frames = {rank: learners_frame(position.frames) for rank, position in account.positions.items()}
-    waits_in = {
+    return {
         rank: _call_below(frame, account.positions[rank].frames) if frame is not None else ""
         for rank, frame in frames.items()
     }
-    return what_keeps_them(events, account.returned, waits_in)
 
 
-def where_each_is(account: Account) -> list[str]:
+def where_each_is(account: Account, events: Events | None = None) -> list[str]:
     """A line per rank: returned, or the line where it is."""
     told = []
     for rank in range(account.world_size):
         if rank in account.returned:
             told.append(f"    rank {rank}   has returned")
         elif (position := account.positions.get(rank)) is not None:
-            told.append(f"    rank {rank}   {_doing(position)}")
+            held = next(iter(events.held(rank)), None) if events is not None and events.world_size else None
+            told.append(f"    rank {rank}   {_doing(position, held=held)}{_how_long(account, rank)}")
         else:
             told.append(f"    rank {rank}   has not started")
     return told
+
+
+def _how_long(account: Account, rank: int) -> str:
+    """For how long it has been at that line, where that says something."""
+    seconds = account.seconds_at_line.get(rank, 0.0)
+    if account.seconds < 1:
+        return ""
+    if seconds > account.seconds / 2:
+        return "   (all that time)"
+    return f"   (for the last {seconds:.0f} seconds)" if seconds >= 2 else ""
 
 
 def name_ranks(ranks: Sequence[int], world_size: int) -> str:
@@ -171,9 +166,15 @@ def _what_happened(how: Raised | Died) -> str:
         return f"raised {how.kind}" + (f": {_cut(how.message, 1_500)}" if how.message else "")
     if how.exit_code is None:
         return "ended together with the process that {it} {was} forked from"
-    if how.exit_code < 0:
-        return f"{{was}} killed by {_signal_name(-how.exit_code)}"
+    if how.signal_name:
+        return f"{{was}} killed by {how.signal_name}"
     return f"ended {{its}} with exit code {how.exit_code}, before {{it}} returned"
+
+
+def _came_from_torch(how: Raised | Died) -> bool:
+    """From a call of torch.distributed, which may say little of what the other ranks called."""
+    frame = learners_frame(how.frames)
+    return frame is not None and bool(_call_below(frame, how.frames))
 
 
 def _last_words(how: Raised | Died, lines: Sequence[str]) -> list[str]:
@@ -225,12 +226,14 @@ def _agree(what: str, ranks: Sequence[int]) -> str:
     return what
 
 
-def _doing(position: Position, past: bool = False) -> str:
+def _doing(position: Position, past: bool = False, held: Event | None = None) -> str:
     frame = learners_frame(position.frames)
     if frame is None:
         return "{was} starting" if past else "is starting"
     place = f"({name_place(frame.file, frame.line)})" if past else f"({name_line(frame)})"
-    call = _call_below(frame, position.frames)
+    call = called(held) if held is not None else _call_below(frame, position.frames)
+    if held is not None and held.line != frame.line:
+        call += f" of {held.place}"
     if call:
         return f"{'{was} waiting' if past else 'waits'} in {call} {place}"
     return f"{'{was}' if past else 'is'} at {name_line(frame)}"
@@ -243,34 +246,9 @@ def _call_below(frame: Frame, frames: Sequence[Frame]) -> str:
     return calls[0] if calls else ""
 
 
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
-
-
 def _cut(text: str, longest: int) -> str:
     """Long texts without their middle; the whole is in the traceback."""
     lines = text.split("\n")
     if len(lines) > 20:
         text = "\n".join([*lines[:10], f"[... {len(lines) - 20:,} lines left out]", *lines[-10:]])
     return without_middle(text, longest)
-
-
-def _what_next(how: Raised | Died, rank: int) -> str:
-    if isinstance(how, Died) and how.exit_code is not None and how.exit_code < 0:
-        return _NEXT_FOR_SIGNAL.get(_signal_name(-how.exit_code), "find out who sent that signal.")
-    if isinstance(how, Died) and how.exit_code is None:
-        return "launch again. If it comes back, look whether memory runs out."
-    if isinstance(how, Died):
-        return "let the function return instead; a rank's process is ended for it."
-    if how.kind == "CannotTravel":
-        return _NEXT_TO_RETURN if how.message.startswith("returned") else _NEXT_TO_LOAD
-    if "default process group twice" in how.message:
-        return "launch has joined the group already; a function that joins by itself wants launch(..., join=False)."
-    if "Unable to find address for" in how.message:
-        return "the loopback interface, over which ranks talk, is not up: `ip link set lo up` brings it up."
-    if how.kind == "BdbQuit" or (how.kind == "EOFError" and "reading a line" in how.message):
-        return "a rank has no keyboard; pass what it needs as an argument of launch."
-    return f"repair that line; traceback({rank}) of this exception shows the whole way there."

@@ -9,7 +9,8 @@ from sys import _getframe
 from time import perf_counter
 from typing import Any
 
-from ddp_lessons.run.recorder import Call, Recorder, who_called
+from ddp_lessons.run.groups import described
+from ddp_lessons.run.recorder import Call, Group, Recorder, who_called
 
 OPERATIONS = {
     "all_reduce": "all_reduce",
@@ -39,11 +40,11 @@ class Noting:
         tensors, *options, group = (*args, *kwargs.values())
         name = group if isinstance(group, str) else group.group_name
         call = Call(self._name, OPERATIONS[self._name], name, frame, perf_counter())
-        self._recorder.groups.setdefault(name, _ranks_of(name))
+        if name not in self._recorder.groups:
+            self._recorder.groups[name] = _described(name)
         call.measure(tensors, None)
         call.operator = next((_operator_number(text) for text in options if isinstance(text, str)), None)
-        self._recorder.calls.append(call)
-        self._recorder.count += 1
+        self._recorder.note(call)
         answer = self._original(*args, **kwargs)
         call.issued = perf_counter()
         for tensor in answer if isinstance(answer, list | tuple) else [answer]:
@@ -62,11 +63,10 @@ class NotingTheWait(Noting):
         return answer
 
 
-def _ranks_of(name: str) -> tuple[int, ...]:
-    import torch.distributed as dist
+def _described(name: str) -> Group:
     from torch._C._distributed_c10d import _resolve_process_group
 
-    return tuple(dist.get_process_group_ranks(_resolve_process_group(name)))  # type: ignore[arg-type]
+    return described(_resolve_process_group(name))  # type: ignore[arg-type]
 
 
 def _operator_number(name: str) -> int:

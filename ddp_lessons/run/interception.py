@@ -8,14 +8,16 @@ stand-in, which hands each call on to the group itself.
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import weakref
 from collections.abc import Callable
 from sys import _getframe
 from time import perf_counter
 from typing import Any
 
-from ddp_lessons.run import functional
-from ddp_lessons.run.recorder import Call, Recorder, flat, values_of, who_called
+from ddp_lessons.run import functional, groups
+from ddp_lessons.run.recorder import MOST_VALUES, Call, Recorder, flat, is_called_directly, values_of, who_called
 
 # method of ProcessGroup -> what it is, and which of its arguments is what this rank brings
 _METHODS = {
@@ -50,6 +52,8 @@ _METHODS = {
 _PARTS_OF_ANOTHER = {"new_group", "new_subgroups", "init_process_group", "destroy_process_group", "split_group"}
 _HANDED_ON = ("allreduce", "allreduce_coalesced", "allgather", "broadcast", "barrier")
 _FROM_CPP = "DistributedDataParallel"
+_WAITING_BY_THEMSELVES = {"send", "recv", "send_object_list", "recv_object_list"}
+_ASKING_FOR_THE_END = ("get_future", "get_future_result", "result", "is_success", "exception", "synchronize")
 
 recorder = Recorder()
 _originals: list[tuple[Any, str, Any]] = []
@@ -67,7 +71,11 @@ def install() -> None:
         _replace(c10d.ProcessGroup, name, functools.partial(_recorded, operation, brought, name))
     _replace(c10d.Work, "wait", _noting_the_wait)
     _replace(c10d.Work, "is_completed", _noting_completion)
-    _replace(distributed_c10d, "_new_group_with_tag", _noting_the_group)
+    for name in _ASKING_FOR_THE_END:
+        _replace(c10d.Work, name, _noting_interest)
+    _replace(distributed_c10d, "_new_group_with_tag", functools.partial(groups.noting_a_new_one, recorder))
+    for module in (dist, distributed_c10d):
+        _replace(module, "init_process_group", functools.partial(groups.noting_the_first, recorder))
     for name in functional.OPERATIONS:
         _replace(torch.ops._c10d_functional, name, functools.partial(functional.Noting, recorder, name))
     _replace(torch.ops._c10d_functional, "wait_tensor", functools.partial(functional.NotingTheWait, recorder, "wait"))
@@ -101,12 +109,13 @@ def _recorded(operation: str, position: int, name: str, original: Any) -> Any:
         if function in _PARTS_OF_ANOTHER:
             return original(group, *args, **kwargs)
         call = Call(function or name, operation, group.group_name, frame, begin)
-        recorder.calls.append(call)
-        recorder.count += 1
+        recorder.note(call)
         try:  # noqa: SIM105  a context manager costs more than the call may
             take_down(call, group, (*args, *kwargs.values()) if kwargs else args)
         except Exception:  # whatever was given: torch itself shall say what is wrong with it
             pass
+        if name == "monitored_barrier":  # the one that waits before it is back
+            call.waited = begin
         try:
             work = original(group, *args, **kwargs)
         except BaseException as error:
@@ -119,14 +128,18 @@ def _recorded(operation: str, position: int, name: str, original: Any) -> Any:
             _note_end_from_afar(call, work, args)
         else:
             recorder.under_way[id(work)] = call
-            if not is_message and getattr(args[-1] if args else None, "asyncOp", False):
+            if is_message:
+                if function not in _WAITING_BY_THEMSELVES:
+                    _expect_a_wait(call, work, args[0])
+            elif getattr(args[-1] if args else None, "asyncOp", False):
                 _note_end_from_afar(call, work, args)
+                _expect_a_wait(call, work, ())
         return work
 
     def take_down(call: Call, group: Any, given: tuple[Any, ...]) -> None:
         """Numbers only: whatever of torch's objects a call kept would cost more than all of the rest."""
         if call.group not in recorder.groups:
-            recorder.groups[call.group] = _ranks_of(group)
+            recorder.groups[call.group] = groups.described(group)
         if operation == "barrier":
             return
         brought = given[position]
@@ -138,6 +151,8 @@ def _recorded(operation: str, position: int, name: str, original: Any) -> Any:
         if is_message:
             call.tag = given[-1]
             call.peer = given[1] if len(given) == 3 else None  # a recv from anyone has only a tag
+        if recorder.groups[call.group].is_mixed:
+            call.is_on_gpu = any(tensor.is_cuda for tensor in flat(given[0]))
         options = given[position + 1] if len(given) > position + 1 else None
         if has_root:
             call.root = getattr(options, "rootRank", options)
@@ -157,6 +172,10 @@ def _noting_the_wait(original: Any) -> Any:
         call = recorder.under_way.pop(id(work), None)
         if call is None:
             return original(work, *args, **kwargs)
+        call.work = None
+        if call.tensor is not None:
+            call.remark = "changed" if _has_changed(call) else ""
+            call.tensor = call.copy = None
         call.waited = perf_counter()
         try:
             answer = original(work, *args, **kwargs)
@@ -180,7 +199,40 @@ def _noting_completion(original: Any) -> Any:
     return is_completed
 
 
+def _noting_interest(original: Any) -> Any:
+    """Who asks for the end in another way does not have to wait for it."""
+
+    @functools.wraps(original)
+    def asked(work: Any, *args: Any, **kwargs: Any) -> Any:
+        if (call := recorder.under_way.get(id(work))) is not None:
+            call.work = None
+        return original(work, *args, **kwargs)
+
+    return asked
+
+
+def _expect_a_wait(call: Call, work: Any, tensors: Any) -> None:
+    """What a learner starts in the background has to be waited for, and its tensor left alone until then."""
+    if not is_called_directly(_getframe(2)):
+        return  # torch's own code waits in ways of its own
+    call.work = weakref.ref(work)
+    with contextlib.suppress(Exception):  # a tensor of some other kind, whose changes cannot be seen
+        (tensor,) = tensors
+        if tensor._is_view():  # it shares its version with its neighbors, so that only its numbers can tell
+            if call.operation != "send" or tensor.numel() > MOST_VALUES:
+                return
+            call.copy = tensor.detach().clone()
+        call.version, call.tensor = tensor._version, tensor
+
+
+def _has_changed(call: Call) -> bool:
+    if call.tensor._version == call.version:
+        return False
+    return call.copy is None or not bool(((call.copy == call.tensor) | (call.copy != call.copy)).all())
+
+
 def _complete(call: Call, work: Any) -> None:
+    call.work = None
     if call.end is None:
         call.end = perf_counter()
     if call.outputs is not None:
@@ -195,7 +247,9 @@ def _note_end_from_afar(call: Call, work: Any, given: tuple[Any, ...]) -> None:
         return  # on a GPU the future is there as soon as the work is queued
 
     def note(_: object) -> None:
+        expected = call.work
         _complete(call, work)
+        call.work = expected  # that it ended does not mean that anybody waited for it
         recorder.seen_from_afar.pop(id(call), None)
 
     recorder.seen_from_afar[id(call)] = call
@@ -203,38 +257,6 @@ def _note_end_from_afar(call: Call, work: Any, given: tuple[Any, ...]) -> None:
         work.get_future().add_done_callback(note)
     except RuntimeError:  # not every backend has futures
         recorder.seen_from_afar.pop(id(call))
-
-
-def _noting_the_group(original: Any) -> Any:
-    @functools.wraps(original)
-    def new_group(ranks: Any = None, *args: Any, **kwargs: Any) -> Any:
-        import torch.distributed as dist
-
-        begin = perf_counter()
-        function, frame = who_called(_getframe(1))
-        call = Call(function or "new_group", "new_group", "", frame, begin)
-        recorder.calls.append(call)
-        recorder.count += 1
-        try:
-            group = original(ranks, *args, **kwargs)
-        except BaseException as error:
-            call.error = f"{type(error).__name__}: {error}"
-            raise
-        call.new_ranks = tuple(range(dist.get_world_size()) if ranks is None else ranks)
-        call.group = getattr(group, "group_name", "")  # none for a rank outside
-        call.issued = call.end = perf_counter()
-        return group
-
-    return new_group
-
-
-def _ranks_of(group: Any) -> tuple[int, ...]:
-    import torch.distributed as dist
-
-    try:
-        return tuple(dist.get_process_group_ranks(group))
-    except Exception:  # a group that torch's Python side does not know
-        return tuple(range(group.size()))
 
 
 def _with_stand_in(original: Any) -> Any:

@@ -28,6 +28,7 @@ class Start:
     crash_file: str
     backend: str | None  # None: the function joins by itself
     threads: int
+    patience_seconds: float  # how long a function may take
     record: bool | str = True  # what to record: nothing, calls, or "values" (calls with the numbers of small tensors)
 
 
@@ -43,6 +44,14 @@ class Where:
     """To a rank: which line are you at?"""
 
     with_calls: bool = False  # and what have you called so far?
+
+
+@dataclass(frozen=True)
+class Look:
+    """To a rank: what holds you? Or, where calls are asked for: what holds you, and what were so many newest calls?"""
+
+    number: int
+    calls: int = 0
 
 
 @dataclass(frozen=True)
@@ -67,18 +76,31 @@ class Position:
 
 
 @dataclass(frozen=True)
+class Standing:
+    """From a rank: what holds it. Two equal ones say that it did not move in between."""
+
+    is_free: bool  # something goes on in it that is no wait for another rank
+    held_in: tuple[int, ...] = ()  # the calls that its threads wait for, counted from its first
+    moved: tuple[float, ...] = ()  # other than before as soon as one of these threads has moved
+    at: tuple[str, int] = field(default=("", 0), compare=False)  # file and line of its main thread, outside of torch
+    answers: int = field(default=0, compare=False)  # the number of the question
+
+
+@dataclass(frozen=True)
 class Joined:
     """From a rank: it is there, and in the group."""
 
 
 @dataclass(frozen=True)
 class Recorded:
-    """From a rank, along with its answer: its calls of torch.distributed, each with the fields of an `Event`."""
+    """From a rank, alone or with its answer: its calls of torch.distributed, each with the fields of an `Event`."""
 
     began: float  # time.perf_counter(), one clock for all processes of a machine
     calls: tuple[tuple[Any, ...], ...] = ()
     dropped: int = 0  # how many older ones it could not keep
     until: float = 0.0  # when this was told
+    before: tuple[tuple[MeetingPoint, int], ...] = ()  # how many calls at each meeting point came before these
+    standing: Standing | None = None
 
 
 @dataclass(frozen=True)
@@ -135,8 +157,21 @@ class Ended:
     exit_codes: tuple[int, ...]
 
 
+MeetingPoint = tuple[Any, ...]
+
+
+def meeting_point(operation: str, group: str, ranks: tuple[int, ...], peer: int | None, tag: int) -> MeetingPoint:
+    """Where ranks meet in the order of their calls: the third call of one there belongs to the third of another."""
+    if operation in ("send", "recv"):
+        return operation, group, peer, tag
+    if operation in ("new_group", "init_process_group"):  # made by all ranks, before there is a group
+        return (operation,)
+    return (operation, ranks) if operation == "new_local_group" else ("collective", group)
+
+
 MARK = "DDP_LESSONS_PROCESS"  # the variable by which what a rank has started is recognised
-Message = Start | Task | Where | Leave | Joined | Position | Returned | Raised | Ready | Fork | Stop | Signal | Ended
+FromRank = Joined | Standing | Recorded | Position | Returned | Raised
+Message = Start | Task | Where | Look | Leave | FromRank | Ready | Fork | Stop | Signal | Ended
 Buffer = bytes | bytearray | memoryview
 _COUNT = struct.Struct("<I")
 _LENGTH = struct.Struct("<Q")

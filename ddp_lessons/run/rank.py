@@ -24,8 +24,9 @@ import types
 from collections.abc import Callable
 from typing import Any, NoReturn
 
+from ddp_lessons.run.holding import Surroundings, standing
 from ddp_lessons.run.interception import install, recorder, uninstall
-from ddp_lessons.run.messages import Channel, Frame, Joined, Leave, Position, Raised, Returned, Start, Task, Where
+from ddp_lessons.run.messages import Channel, Frame, Joined, Leave, Look, Position, Raised, Returned, Start, Task, Where
 from ddp_lessons.run.travel import CannotTravel, from_notebook, pack_value, unpack_call
 
 _OUR_FOLDER = os.path.dirname(os.path.abspath(__file__))
@@ -42,8 +43,8 @@ def serve(channel: Channel, output: int, orphaned: Callable[[], NoReturn]) -> No
         orphaned()
     assert isinstance(start, Start)
     _stay_out_of_children(channel)
-    main_thread = threading.main_thread().ident
-    threading.Thread(target=_listen, args=(channel, tasks, main_thread, orphaned), daemon=True).start()
+    here = Surroundings(threading.main_thread().ident, serve.__name__, start.patience_seconds)
+    threading.Thread(target=_listen, args=(channel, tasks, here, orphaned), daemon=True).start()
     _print_to(output)
     _buffer_c_output_by_line()
     _succeed_or_tell(channel, lambda: _become(start))
@@ -78,7 +79,7 @@ def _buffer_c_output_by_line() -> None:
 def _listen(
     channel: Channel,
     tasks: queue.SimpleQueue[tuple[Task, list[bytearray]] | None],
-    main_thread: int,
+    here: Surroundings,
     orphaned: Callable[[], NoReturn],
 ) -> None:
     try:
@@ -86,9 +87,13 @@ def _listen(
             message, buffers = channel.receive()
             if isinstance(message, Task):
                 tasks.put((message, buffers))
+            elif isinstance(message, Look):
+                held = standing(recorder, here, message.number)
+                channel.send(recorder.recorded(message.calls, held) if message.calls else held)
             elif isinstance(message, Where):
-                position = _frames(sys._current_frames().get(main_thread))
-                channel.send(Position(position, recorder.recorded() if message.with_calls else None))
+                position = _frames(sys._current_frames().get(here.main_thread or 0))
+                held = standing(recorder, here)
+                channel.send(Position(position, recorder.recorded(standing=held) if message.with_calls else None))
             elif isinstance(message, Leave):
                 tasks.put(None)
     except (EOFError, OSError):
@@ -104,6 +109,7 @@ def _become(start: Start) -> None:
     with contextlib.suppress(OSError):  # deleted meanwhile; the notebook itself is no better off
         os.chdir(start.current_folder)
     crash_file = open(start.crash_file, "wb")  # noqa: SIM115  written when nothing can be opened any more
+    _linger_before_an_abort()
     faulthandler.enable(crash_file)
     if hasattr(signal, "SIGUSR1"):
         faulthandler.register(signal.SIGUSR1, crash_file, all_threads=False)
@@ -122,6 +128,18 @@ def _become(start: Start) -> None:
         dist.init_process_group(
             start.backend, store=store, rank=start.rank, world_size=start.world_size, timeout=_GROUP_PATIENCE
         )
+
+
+def _linger_before_an_abort() -> None:
+    """gloo aborts the process where sizes do not fit. The other thread shall have a moment to tell what was called.
+
+    After Python's own note of the crash this handler is next: the system's sleep, which takes the signal's number, 6,
+    for its seconds. The notebook does not let it come to that.
+    """
+    if sys.platform == "linux":
+        libc = ctypes.CDLL(None)
+        libc.signal.argtypes = (ctypes.c_int, ctypes.c_void_p)
+        libc.signal(int(signal.SIGABRT), ctypes.cast(libc.sleep, ctypes.c_void_p))
 
 
 def _run(channel: Channel, start: Start, task: Task, buffers: list[bytearray]) -> None:

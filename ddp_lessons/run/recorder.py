@@ -11,11 +11,13 @@ import os
 import sys
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
+from collections.abc import Sequence
+from dataclasses import dataclass
 from types import CodeType, FrameType
 from typing import Any
 
-from ddp_lessons.run.messages import Recorded
+from ddp_lessons.run.messages import MeetingPoint, Recorded, Standing, meeting_point
 
 MOST_CALLS = 100_000
 MOST_VALUES = 64  # elements of a call whose numbers are kept, if they are asked for
@@ -23,6 +25,23 @@ MOST_VALUES = 64  # elements of a call whose numbers are kept, if they are asked
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _LEARNERS, _TORCHS, _PUBLIC = range(3)
 _TIMES = ("begin", "issued", "waited", "end")
+
+
+@dataclass(frozen=True)
+class Group:
+    """What is taken down of a group when it is first used."""
+
+    ranks: tuple[int, ...]  # of the world
+    backend: str  # for tensors on the CPU, and for those on a GPU
+    backend_on_gpu: str
+    patience_seconds: float
+
+    @property
+    def is_mixed(self) -> bool:
+        return self.backend != self.backend_on_gpu
+
+
+_NO_GROUP = Group((), "", "", float("inf"))
 
 
 class Call:
@@ -45,6 +64,12 @@ class Call:
     waited: float | None = None
     end: float | None = None
     error: str = ""
+    is_on_gpu: bool = False
+    work: Any = None  # a weak reference to what a non-blocking call gave, for as long as nobody asked for its end
+    tensor: Any = None  # what a non-blocking call works with; only where a change of it can be seen
+    version: int = 0
+    copy: Any = None  # of its numbers, where its version does not tell
+    remark: str = ""
 
     def __init__(self, call: str, operation: str, group: str, frame: FrameType | None, begin: float) -> None:
         self.call = call
@@ -75,19 +100,28 @@ class Recorder:
     def __init__(self) -> None:
         self.keeps_values = False
         self.began = 0.0
-        self.calls: deque[Call] = deque(maxlen=MOST_CALLS)
+        self.calls: deque[Call] = deque()
         self.count = 0
         self.under_way: dict[int, Call] = {}  # by the id of the Work that torch gave for it
         self.seen_from_afar: dict[int, Call] = {}  # of these another thread tells the end
-        self.groups: dict[str, tuple[int, ...]] = {}  # name -> ranks of the world
+        self.groups: dict[str, Group] = {}  # by name
+        self.before: Counter[MeetingPoint] = Counter()  # calls that are no longer kept
 
     def begin(self, keeps_values: bool) -> None:
         self.keeps_values = keeps_values
+        self.before.update(self._meeting_points(self.calls))
         self.calls.clear()
         self.count = 0
         self.under_way.clear()
         self.seen_from_afar.clear()
         self.began = time.perf_counter()
+
+    def note(self, call: Call) -> None:
+        """Keep a call. Of those that there is no room for, only how many they were."""
+        self.calls.append(call)
+        self.count += 1
+        if self.count > MOST_CALLS:
+            self.before.update(self._meeting_points([self.calls.popleft()]))
 
     def finish(self) -> Recorded:
         """All calls, the function being over. What is complete may be told a moment later by another thread."""
@@ -96,13 +130,31 @@ class Recorder:
             time.sleep(0.001)
         return self.recorded()
 
-    def recorded(self) -> Recorded:
-        """All that was noted so far, as plain data. Any thread may ask."""
-        calls, dropped = list(self.calls), max(0, self.count - MOST_CALLS)
-        return Recorded(self.began, tuple(self._plain(call) for call in calls), dropped, time.perf_counter())
+    def recorded(self, newest: int = MOST_CALLS, standing: Standing | None = None) -> Recorded:
+        """What was noted so far, as plain data. Any thread may ask."""
+        kept, count, before = list(self.calls), self.count, Counter(self.before)
+        older, calls = kept[: max(0, len(kept) - newest)], kept[-newest:]
+        before.update(self._meeting_points(older))
+        plain = tuple(self._plain(call) for call in calls)
+        dropped = max(0, count - len(calls))
+        return Recorded(self.began, plain, dropped, time.perf_counter(), tuple(before.items()), standing)
+
+    def group(self, name: str) -> Group:
+        return self.groups.get(name, _NO_GROUP)
+
+    def _meeting_points(self, calls: Sequence[Call] | deque[Call]) -> list[MeetingPoint]:
+        return [
+            meeting_point(call.operation, call.group, ranks, _global_rank(ranks, call.peer), call.tag)
+            for call in calls
+            for ranks in [self._ranks(call)]
+            if call.waited is not None or not call.error
+        ]
+
+    def _ranks(self, call: Call) -> tuple[int, ...]:
+        return call.new_ranks or self.group(call.group).ranks
 
     def _plain(self, call: Call) -> tuple[Any, ...]:
-        ranks = call.new_ranks if call.operation == "new_group" else self.groups.get(call.group, ())
+        ranks = self._ranks(call)
         return (
             *(call.call, call.operation, call.group, ranks, _global_rank(ranks, call.peer)),
             *(
@@ -117,7 +169,20 @@ class Recorder:
             call.thread.name,
             *(getattr(call, moment) for moment in _TIMES),
             call.error,
+            self._backend(call),
+            _remark(call),
         )
+
+    def _backend(self, call: Call) -> str:
+        group = self.group(call.group)
+        return group.backend_on_gpu if call.is_on_gpu else group.backend
+
+
+def _remark(call: Call) -> str:
+    """What is wrong with a non-blocking call, as far as it shows on its own rank."""
+    if call.remark or call.work is None or call.error:
+        return call.remark
+    return "let go" if call.work() is None else "not waited for"
 
 
 def values_of(some: Any) -> tuple[float, ...] | None:
@@ -135,7 +200,7 @@ def who_called(frame: FrameType | None) -> tuple[str, FrameType | None]:
         code = frame.f_code
         whose = _owners.get(code.co_filename)
         if whose is None:
-            whose = _owners[code.co_filename] = _owner(code.co_filename)
+            whose = _owner(code.co_filename)
         if whose == _LEARNERS:
             break
         if whose == _PUBLIC:
@@ -144,14 +209,30 @@ def who_called(frame: FrameType | None) -> tuple[str, FrameType | None]:
     return name, frame
 
 
+def is_called_directly(frame: FrameType | None) -> bool:
+    """Did a learner's line call this, and not other code of torch?"""
+    while frame is not None and is_torchs(file := frame.f_code.co_filename):
+        if _owners[file] == _TORCHS and not file.endswith(("c10d_logger.py", "interception.py")):
+            return False
+        frame = frame.f_back
+    return True
+
+
+def is_torchs(file: str) -> bool:
+    """Or this package's."""
+    return _owner(file) != _LEARNERS
+
+
 _owners: dict[str, int] = {}
 
 
 def _owner(file: str) -> int:
-    torch = os.path.dirname(os.path.abspath(sys.modules["torch"].__file__ or "")) + os.sep
-    if file == sys.modules["torch.distributed.distributed_c10d"].__file__:
-        return _PUBLIC
-    return _TORCHS if os.path.abspath(file).startswith((torch, _PACKAGE)) else _LEARNERS
+    if file not in _owners:
+        torch = os.path.dirname(os.path.abspath(sys.modules["torch"].__file__ or "")) + os.sep
+        is_inside = os.path.abspath(file).startswith((torch, _PACKAGE))
+        is_public = file == sys.modules["torch.distributed.distributed_c10d"].__file__
+        _owners[file] = _PUBLIC if is_public else _TORCHS if is_inside else _LEARNERS
+    return _owners[file]
 
 
 @functools.cache

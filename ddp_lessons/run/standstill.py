@@ -1,96 +1,172 @@
-"""Why ranks that wait can wait for ever, as far as their events show it: one sentence and what to look for."""
+"""Why ranks that wait can wait for ever: the rule that was broken, and what to look for.
+
+What did not fit together explains all that comes after it. Else the waits are followed, from rank to rank, until they
+end at one that has returned, or come round in a circle.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from ddp_lessons.run.events import POINT_TO_POINT, Event, Events, Meeting
-from ddp_lessons.run.wording import ranks_named
+from ddp_lessons.run.agreement import NEXT_ALONE, first_disagreement
+from ddp_lessons.run.events import POINT_TO_POINT, Event, Events
+from ddp_lessons.run.waits import Waits
+from ddp_lessons.run.wording import DDP, Reason, called, listed, name_of, ranks_named, told_by_rank
 
-_LOOK = "  look for an `if rank == 0`, an early return, or a loop with fewer steps on some ranks."
-
-
-def what_keeps_them(events: Events, returned: Collection[int], waits_in: Mapping[int, str]) -> list[str]:
-    """Lines for the message; none where the events do not tell. `waits_in` names the call that each rank waits in."""
-    pending = {rank: call for rank in sorted(waits_in) if (call := _pending(events.of(rank))) is not None}
-    for meeting in events.meetings:
-        if any(event in meeting.events for event in pending.values()) and (lines := _of_meeting(meeting, returned)):
-            return lines
-    under_way = {id(event) for delivery in events.deliveries for event in (delivery.send, delivery.recv)}
-    messages = {rank: e for rank, e in pending.items() if not e.is_collective and id(e) not in under_way}
-    for rank, event in messages.items():
-        if lines := _of_message(rank, event, messages, returned):
-            return lines
-    return [] if pending else _of_names(waits_in, returned)
+_NEW_GROUP = "new_group ends only when every rank of the world has called it, also those that are not in the group"
+_NEXT_NEVER_CAME = "look for an `if rank == 0`, an early return, or an exception that was swallowed, before that call."
+_NEXT_FEWER = "look for a loop with fewer steps on some ranks: uneven batches, a break, or a swallowed exception."
+_NEXT_UNEVEN = (
+    "where a rank has fewer batches, train inside `with model.join():`; where it leaves a parameter out of the loss, "
+    "DistributedDataParallel(..., find_unused_parameters=True)."
+)
+_NEXT_WHO_TALKS = "look at who sends and who receives, and whether each message has both sides."
 
 
-def _pending(events: Sequence[Event]) -> Event | None:
-    """The call in which a rank waits: begun or waited for last, and not over."""
-    open_ = [event for event in events if event.end is None and not event.error and event.waited is not None]
-    return open_[-1] if open_ else None
+def why_nobody_moves(events: Events) -> Reason | None:
+    """None: no wait of these is one for ever, as far as the calls tell."""
+    waits = Waits(events)
+    stuck = {event.rank: event for event in waits.never_ending}
+    if not stuck:
+        return None
+    reason = _of_world_sizes(events, stuck) or first_disagreement(events)
+    if reason is not None:
+        return reason
+    if reason := next((found for event in stuck.values() if (found := _of_message(event, stuck, events))), None):
+        return reason
+    return _at_the_end_of(waits, stuck)
 
 
-def _of_meeting(meeting: Meeting, returned: Collection[int]) -> list[str]:
-    kinds = {event.rank: event.call for event in meeting.events}
-    if len({event.operation for event in meeting.events}) > 1:
-        told = ", ".join(f"rank {rank} {call}" for rank, call in sorted(kinds.items()))
-        return [
-            f"  The ranks have come to different collectives: {told}.",
-            "  All ranks of a group have to call the same collectives in the same order.",
-        ]
-    if gone := sorted(set(meeting.missing) & set(returned)):
-        return _returned_without("A collective", gone)
-    brought = {event.rank: f"{list(event.shape)} {event.dtype}" for event in meeting.events}
-    if meeting.operation in ("all_reduce", "reduce", "broadcast") and len(set(brought.values())) > 1:
-        told = ", ".join(f"rank {rank} {what}" for rank, what in sorted(brought.items()))
-        return [f"  The tensors of this {meeting.operation} do not fit together: {told}."]
-    return []
-
-
-def _of_message(rank: int, event: Event, messages: Mapping[int, Event], returned: Collection[int]) -> list[str]:
-    peer, other = event.peer, "send" if event.operation == "recv" else "recv"
-    if peer in returned:
-        return [
-            f"  A message needs both sides, but rank {peer} returned without the {other} that rank {rank} waits for."
-        ]
-    theirs = messages.get(-1 if peer is None else peer)
-    if theirs is None:
-        return []
-    if theirs.peer == rank and theirs.operation == event.operation:
-        wanted = "receive" if event.operation == "send" else "send"
-        cure = "let one of them receive first, or use isend" if wanted == "receive" else "let one of them send first"
-        return [f"  Ranks {rank} and {peer} each wait for the other to {wanted}: a deadlock. One cure: {cure}."]
-    if theirs.peer == rank and theirs.tag != event.tag:
-        tags = {event.operation: event.tag, theirs.operation: theirs.tag}
-        return [
-            f"  The tags differ: the message is sent with tag {tags['send']}, and received with tag {tags['recv']}."
-        ]
-    if circle := _circle(rank, messages):
-        told = ", ".join(f"{one} for {messages[one].peer}" for one in circle)
-        return [
-            f"  They wait for each other in a circle ({told}): a deadlock. Let one of them call the other side first."
-        ]
-    return []
-
-
-def _circle(start: int, messages: Mapping[int, Event]) -> list[int]:
-    path, rank = [start], messages[start].peer
-    while rank is not None and rank in messages and rank not in path:
-        path.append(rank)
-        rank = messages[rank].peer
-    return path if rank == start else []
-
-
-def _of_names(waits_in: Mapping[int, str], returned: Collection[int]) -> list[str]:
-    """Without events (nothing recorded, or still joining) the names of the calls have to do."""
+def why_without_calls(waits_in: Mapping[int, str], returned: Collection[int]) -> Reason | None:
+    """Where nothing was recorded, the names of the calls have to do."""
     names = {name for name in waits_in.values() if name}
     if not returned or not names:
-        return []
+        return None
     gone = sorted(returned)
     if names & {*POINT_TO_POINT, "isend", "irecv"}:
-        return [f"  A message needs both sides, and {ranks_named(gone)} returned."]
-    return _returned_without("init_process_group" if names == {"init_process_group"} else "A collective", gone)
+        return Reason([f"A message needs both sides, and {ranks_named(gone)} returned."], _NEXT_WHO_TALKS)
+    what = "init_process_group" if names == {"init_process_group"} else "A collective"
+    sentence = f"{what} ends only when every rank has called it, but {ranks_named(gone)} returned without."
+    return Reason([sentence], _NEXT_NEVER_CAME)
 
 
-def _returned_without(what: str, gone: Sequence[int]) -> list[str]:
-    return [f"  {what} ends only when every rank has called it, but {ranks_named(gone)} returned without:", _LOOK]
+def _of_world_sizes(events: Events, stuck: Mapping[int, Event]) -> Reason | None:
+    for event in stuck.values():
+        if event.operation == "init_process_group" and len(event.group_ranks) > events.world_size:
+            told = f"Rank {event.rank} was told of {len(event.group_ranks)} ranks, but only {events.world_size} run"
+            return Reason([f"{told}: init_process_group waits for the others for ever."], "correct world_size.")
+    return None
+
+
+def _of_message(event: Event, stuck: Mapping[int, Event], events: Events) -> Reason | None:
+    """A message whose other side is there, but does not fit."""
+    if event.is_collective:
+        return None
+    taken = {id(one): delivery for delivery in events.deliveries for one in (delivery.send, delivery.recv)}
+    if (delivery := taken.get(id(event))) is not None and delivery.send.remark == "let go":
+        return _of_a_send_let_go(delivery.send)
+    for other in events:
+        is_idle = other.rank not in stuck or stuck[other.rank] is other
+        if is_idle and id(other) not in taken and _could_be_meant(event, other):
+            return _of_tags(event, other) if other.tag != event.tag else _of_groups(event, other)
+    strayed = next((other for other in stuck.values() if _has_strayed(event, other)), None)
+    return None if strayed is None else _of_a_wrong_peer(event, strayed)
+
+
+def _could_be_meant(event: Event, other: Event) -> bool:
+    """The other side of a message between the same two ranks, but for its tag or group."""
+    if other.is_collective or other.operation == event.operation or not other.took_part or other.rank == event.rank:
+        return False
+    fits = (event.dtype, event.bytes) == (other.dtype, other.bytes)
+    return fits and event.peer in (None, other.rank) and other.peer in (None, event.rank)
+
+
+def _has_strayed(event: Event, other: Event) -> bool:
+    """The other waits for this rank, while this one waits for somebody else."""
+    return not other.is_collective and other.operation != event.operation and other.peer == event.rank
+
+
+def _of_a_send_let_go(send: Event) -> Reason:
+    what = f"{send.call} of rank {send.rank} ({send.place})"
+    sentence = f"The {what} was given up before the message was gone: nobody kept what it gave, nor waited for it."
+    return Reason([sentence], "keep it, and wait: work = dist.isend(...), and later work.wait().", send.rank)
+
+
+def _of_tags(event: Event, other: Event) -> Reason:
+    send, recv = (event, other) if event.operation == "send" else (other, event)
+    sent = f"rank {send.rank} sends to rank {send.peer} with tag {send.tag} ({send.place})"
+    received = f"rank {recv.rank} receives with tag {recv.tag} ({recv.place})"
+    return Reason([f"The tags differ: {sent}, and {received}."], "use the same tag on both sides.", recv.rank)
+
+
+def _of_groups(event: Event, other: Event) -> Reason:
+    sentence = f"Ranks {event.rank} and {other.rank} send and receive in different groups."
+    return Reason([sentence], "give both the same group.", event.rank)
+
+
+def _of_a_wrong_peer(event: Event, strayed: Event) -> Reason:
+    first = f"Rank {event.rank} waits in {called(event)} ({event.place}), which has no call that fits."
+    second = f"Rank {strayed.rank} waits in {called(strayed)} ({strayed.place}): one of the two names the wrong rank."
+    return Reason([first, second], "look at the rank that is given to send and recv on these lines.", event.rank)
+
+
+def _at_the_end_of(waits: Waits, stuck: Mapping[int, Event]) -> Reason:
+    path = [next(iter(stuck.values()))]
+    while True:
+        missing = [rank for rank in waits.waited_for(path[-1]) or () if rank not in waits.movable]
+        gone = [rank for rank in missing if rank not in stuck]
+        if gone:
+            return _of_those_gone(path[-1], gone, waits)
+        if not missing:
+            return Reason([f"Nothing that is still to come can end {called(path[-1])}."], _NEXT_WHO_TALKS)
+        following = stuck[missing[0]]
+        if following in path:
+            return _of_circle(path[path.index(following) :], waits)
+        path.append(following)
+
+
+def _of_those_gone(event: Event, gone: Sequence[int], waits: Waits) -> Reason:
+    who = ranks_named(gone)
+    if not event.is_collective:
+        wanted = "send" if event.operation == "recv" else "recv"
+        missing = f"{who} returned without the {wanted} that rank {event.rank} waits for"
+        missing = missing if event.peer is not None else f"nobody is left to send one to rank {event.rank}"
+        return Reason([f"A message needs both sides, but {missing}."], _NEXT_WHO_TALKS)
+    if event.operation in ("new_group", "init_process_group"):
+        rule = "init_process_group ends only when every rank has called it"
+        rule = _NEW_GROUP if event.operation == "new_group" else rule
+        return Reason([f"{rule}, but {who} returned without."], _NEXT_NEVER_CAME)
+    sentences = [f"A collective ends only when every rank of its group has called it, but {who} returned without."]
+    made = {rank: waits.events.made[rank][event.meeting_point] for rank in gone}
+    if any(made.values()):
+        told = told_by_rank({rank: f"made {count}" for rank, count in made.items()})
+        sentences.append(f"Rank {event.rank} is in its collective call number {waits.numbers[id(event)] + 1}; {told}.")
+    advice = _NEXT_FEWER if any(made.values()) else _NEXT_NEVER_CAME
+    if event.call == DDP:
+        advice = _NEXT_UNEVEN if event.operation == "all_reduce" else NEXT_ALONE
+    return Reason(sentences, advice)
+
+
+def _of_circle(circle: Sequence[Event], waits: Waits) -> Reason:
+    ranks = [event.rank for event in circle]
+    operations = {event.operation for event in circle}
+    if len(circle) == 2 and len(operations) == 1 and operations <= set(POINT_TO_POINT):
+        wanted = "receive" if operations == {"send"} else "send"
+        cure = "receive first, or use isend" if wanted == "receive" else "send first"
+        sentence = f"Ranks {listed(sorted(ranks))} each wait for the other to {wanted}: a deadlock."
+        return Reason([sentence], f"let one of them {cure}.")
+    pairs = zip(circle, [*circle[1:], circle[0]], strict=True)
+    if len({event.call for event in circle}) == 1:
+        told = ", ".join(f"{one.rank} for {other.rank}" for one, other in pairs)
+    else:
+        told = ", ".join(f"rank {one.rank} in {name_of(one)} for rank {other.rank}" for one, other in pairs)
+    sentences = [f"They wait for each other in a circle ({told}): a deadlock."]
+    if "new_group" in operations:
+        return Reason([*sentences, f"{_NEW_GROUP}."], "call new_group on every rank, in the same order.")
+    if all(event.is_collective for event in circle):
+        sentences.append("Collectives come in one order on all ranks, also those of different groups.")
+        return Reason(sentences, "make these calls in the same order on every rank.")
+    if operations <= set(POINT_TO_POINT):
+        return Reason(sentences, "let one of them call the other side first, or use isend and irecv.")
+    sentences.append("A rank that waits in one call cannot come to the other.")
+    return Reason(sentences, "make these calls in an order in which each can end.")

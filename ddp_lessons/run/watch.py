@@ -14,9 +14,10 @@ from dataclasses import dataclass, field
 from types import FrameType, TracebackType
 from typing import Any
 
-from ddp_lessons.run.crashes import frames_of_crash
-from ddp_lessons.run.failures import Account, Died
-from ddp_lessons.run.messages import Buffer, Joined, Position, Raised, Recorded, Returned, Task, Where
+from ddp_lessons.run.account import Account, Died
+from ddp_lessons.run.crashes import frames_of_crash, has_aborted
+from ddp_lessons.run.lookout import Lookout
+from ddp_lessons.run.messages import Buffer, Joined, Look, Position, Raised, Recorded, Returned, Standing, Task, Where
 from ddp_lessons.run.nursery import Process
 from ddp_lessons.run.output import Transcript
 from ddp_lessons.run.screen import Screen
@@ -27,13 +28,15 @@ _TICK_SECONDS = 0.05
 _SECONDS_FOR_OTHER_FAILURES = 0.1  # after the first: several ranks often fail over the same thing
 _SECONDS_TO_STAND_STILL = 0.25
 _SECONDS_TO_ANSWER = 0.1
+_SECONDS_FOR_LAST_WORDS = 0.3
 _SECONDS_TO_START = 120.0
 
 
 class Ending(enum.Enum):
     RETURNED = "every rank returned"
     FAILED = "a rank raised or died"
-    STUCK = "the time is up"
+    STUCK = "no rank can move any more"
+    OUT_OF_TIME = "the time is up"
     INTERRUPTED = "the learner stopped it"
 
 
@@ -91,6 +94,7 @@ class Watch:
         self._gone: list[int] = []
         self._mute: set[int] = set()  # hold Python's lock, or stand still
         self._leaving = False
+        self._lookout = Lookout(len(self.ranks), self._ask)
         for number, rank in enumerate(self.ranks):
             if rank.died:
                 self.ended[number] = rank.died
@@ -104,6 +108,7 @@ class Watch:
         while ending is None:
             self._look(_TICK_SECONDS)
             self._begin_when_all_have_joined()
+            self._note_aborts()
             self._note_deaths()
             screen.show([rank.transcript for rank in self.ranks], self._doing())
             ending = self._ending(interrupts)
@@ -131,7 +136,10 @@ class Watch:
             pass
 
     def account(self) -> Account:
-        return Account(len(self.ranks), self.ended, self.positions, frozenset(self.returned), self.timeout_seconds)
+        ranks = range(len(self.ranks))
+        at_line = {rank: self._lookout.seconds_at_one_line(rank) for rank in ranks}
+        patience, seconds = self.timeout_seconds, time.monotonic() - self._begin
+        return Account(len(ranks), self.ended, self.positions, frozenset(self.returned), patience, seconds, at_line)
 
     def close(self) -> None:
         self._selector.close()
@@ -158,9 +166,11 @@ class Watch:
         if interrupts.noted:
             return Ending.INTERRUPTED
         if self.task is not None:
-            return Ending.STUCK if now > self._begin + _SECONDS_TO_START else None
-        if self.timeout_seconds is not None and now > self._begin + self.timeout_seconds:
+            return Ending.OUT_OF_TIME if now > self._begin + _SECONDS_TO_START else None
+        if self._lookout.sees_a_standstill():
             return Ending.STUCK
+        if self.timeout_seconds is not None and now > self._begin + self.timeout_seconds:
+            return Ending.OUT_OF_TIME
         return None
 
     def _look(self, seconds: float) -> bool:
@@ -192,13 +202,15 @@ class Watch:
         if whole is None or self._leaving:  # what comes after the end is of ranks that are being stopped
             return
         message, buffers = whole
+        if isinstance(message, Standing | Recorded):
+            self._lookout.heard(number, message)
         if isinstance(message, Returned | Raised | Position) and message.recorded is not None:
             self.recorded[number] = message.recorded
         if isinstance(message, Returned):
             self._note_value(number, message, buffers)
         elif isinstance(message, Raised):
             self.ended[number] = message
-        elif isinstance(message, Position):
+        elif isinstance(message, Position) and number not in self.returned:
             self.positions[number] = message
         elif isinstance(message, Joined):
             rank.has_joined = True
@@ -210,6 +222,16 @@ class Watch:
             words = f"returned a {message.kind}, which the notebook cannot read ({type(error).__name__}: {error})"
             self.ended[number] = Raised("CannotTravel", words, (), f"rank {number} {words}\n", time.monotonic())
 
+    def _note_aborts(self) -> None:
+        """A rank that aborts lingers for a moment, in which it can still say what it had called."""
+        for number in self._still_at_it():
+            if number not in self._gone and has_aborted(self.ranks[number].crash_file):
+                self._ask(number, Where(with_calls=True))
+                self._wait_until_told([number], _SECONDS_FOR_LAST_WORDS)
+                self.positions.pop(number, None)
+                if number not in self._gone:
+                    self._gone.append(number)
+
     def _note_deaths(self) -> None:
         while self._gone:
             self._note_death(self._gone.pop())
@@ -219,6 +241,8 @@ class Watch:
         (exit_code,) = rank.process.nursery.stop([rank.process])
         while self._look(0) and time.monotonic() < moment + _SECONDS_TO_ANSWER:
             pass  # its last words
+        if has_aborted(rank.crash_file):
+            exit_code = -signal.SIGABRT
         frames = frames_of_crash(rank.crash_file)
         last_words = rank.transcript.lines()[-3:] or rank.process.nursery.last_words()
         rank.died = self.ended[number] = Died(exit_code, frames, last_words, moment)
@@ -229,8 +253,7 @@ class Watch:
         while self._still_at_it():
             before, self.positions = self.positions, {}
             for number in self._still_at_it():
-                with contextlib.suppress(OSError):
-                    self.ranks[number].process.channel.send(Where(), patience_seconds=0.01)
+                self._ask(number, Where())
             self._wait_for(lambda: all(number in self.positions for number in self._still_at_it()))
             silent = [number for number in self._still_at_it() if number not in self.positions]
             if silent:
@@ -240,11 +263,20 @@ class Watch:
             self._look(0.03)
 
     def _ask_what_they_called(self) -> None:
-        asked = [number for number in self._still_at_it() if number in self.positions and number not in self._mute]
+        asked = [number for number in sorted(self._open) if number not in self.ended and number not in self._mute]
         for number in asked:
-            with contextlib.suppress(OSError):
-                self.ranks[number].process.channel.send(Where(with_calls=True), patience_seconds=0.01)
-        self._wait_for(lambda: all(number in self.recorded or number not in self._open for number in asked), 1.0)
+            self._ask(number, Where(with_calls=True))
+        self._wait_until_told(asked, 1.0)
+
+    def _wait_until_told(self, asked: Sequence[int], patience_seconds: float) -> None:
+        def has_told(number: int) -> bool:
+            return number in self.recorded and self.recorded[number].standing is not None
+
+        self._wait_for(lambda: all(has_told(n) or n not in self._open for n in asked), patience_seconds)
+
+    def _ask(self, number: int, question: Look | Where) -> None:
+        with contextlib.suppress(OSError):
+            self.ranks[number].process.channel.send(question, patience_seconds=0.01)
 
     def _wait_for(self, claim: Callable[[], bool], patience_seconds: float = _SECONDS_TO_ANSWER) -> None:
         end = time.monotonic() + patience_seconds

@@ -10,15 +10,17 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, TypeVar
 
 from ddp_lessons.run import calls
+from ddp_lessons.run.account import Account
+from ddp_lessons.run.agreement import first_disagreement, first_misuse, may_disagree
 from ddp_lessons.run.events import Events
-from ddp_lessons.run.failures import where_each_is, worker_failed, workers_stuck
+from ddp_lessons.run.failures import not_to_be_trusted, where_each_is, worker_failed, workers_stuck
 from ddp_lessons.run.folders import current_folder, module_path, session_folder
-from ddp_lessons.run.messages import MARK, Buffer, Leave, Start, Task
+from ddp_lessons.run.messages import MARK, Buffer, Leave, Recorded, Start, Task
 from ddp_lessons.run.nursery import start_method as checked_start_method
 from ddp_lessons.run.output import Transcript
 from ddp_lessons.run.pool import pool
@@ -26,9 +28,11 @@ from ddp_lessons.run.results import NO_VALUE, Results
 from ddp_lessons.run.screen import screen_for_here
 from ddp_lessons.run.travel import pack_call
 from ddp_lessons.run.watch import Ending, HeldInterrupts, Rank, Watch
+from ddp_lessons.run.wording import Reason
 
 T = TypeVar("T")
 _SECONDS_TO_LEAVE = 1.0
+_LONGEST_PATIENCE_SECONDS = 600.0  # where a function may take as long as it likes
 
 
 class Interrupted(KeyboardInterrupt):
@@ -144,6 +148,7 @@ class Workers:
                 crash_file=crash_file,
                 backend=self._backend,
                 threads=threads,
+                patience_seconds=min(self._timeout_seconds or _LONGEST_PATIENCE_SECONDS, _LONGEST_PATIENCE_SECONDS),
                 record=self._record,
             )
             with contextlib.suppress(OSError):
@@ -182,15 +187,22 @@ class Workers:
         lines = tuple(list(rank.transcript.lines()) for rank in self._ranks)
         events = Events([watch.recorded.get(number) for number in range(self.world_size)])
         results: Results[Any] = Results(values, lines, time.monotonic() - begin, events)
-        if ending is Ending.RETURNED:
-            return results
         account = watch.account()
+        if ending is Ending.RETURNED:
+            return self._trusted(results, account, [watch.recorded.get(rank) for rank in range(self.world_size)])
         if ending is Ending.FAILED:
             raise worker_failed(account, results)
-        if ending is Ending.STUCK:
-            raise workers_stuck(account, results)
+        if ending in (Ending.STUCK, Ending.OUT_OF_TIME):
+            raise workers_stuck(account, results, is_for_ever=ending is Ending.STUCK)
         interrupts.noted = False
         raise Interrupted("\n".join(["the ranks were stopped by you", *where_each_is(account)]))
+
+    def _trusted(self, results: Results[Any], account: Account, recorded: Sequence[Recorded | None]) -> Results[Any]:
+        __tracebackhide__ = True
+        if self._record and may_disagree(recorded) and (reason := _doubt(results.events)) is not None:
+            self.close()
+            raise not_to_be_trusted(account, results, reason)
+        return results
 
     def _let_go(self) -> None:
         for rank in self._ranks:
@@ -215,6 +227,10 @@ class Workers:
         self._port.close()
         shutil.rmtree(self._folder, ignore_errors=True)
         pool.prepare(self.world_size, self._start_method)
+
+
+def _doubt(events: Events) -> Reason | None:
+    return first_disagreement(events) or first_misuse(events)
 
 
 def _reserved_port() -> socket.socket:

@@ -12,7 +12,7 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from ddp_lessons import launch
+from ddp_lessons import WorkerFailed, launch
 from ddp_lessons.run.events import Events
 
 
@@ -43,7 +43,9 @@ def test_ranks_that_call_different_collectives_have_not_agreed() -> None:
         work = dist.all_reduce(torch.zeros(1), async_op=True) if rank == 0 else None
         work = dist.broadcast(torch.zeros(1), 1, async_op=True) if rank == 1 else work
 
-    meetings = launch(call, 3).events.meetings
+    with pytest.raises(WorkerFailed, match="cannot be trusted") as failed:
+        launch(call, 3)
+    meetings = failed.value.results.events.meetings
     assert [meeting.is_agreed for meeting in meetings] == [True, False]
     assert (meetings[1].missing, {event.call for event in meetings[1].events}) == ((2,), {"all_reduce", "broadcast"})
 

@@ -203,8 +203,11 @@ def test_nobody_saw_the_end_of_what_was_never_waited_for() -> None:
         dist.barrier()
         return len(works)
 
-    events = launch(call, 2).events
+    with pytest.raises(WorkerFailed) as failed:
+        launch(call, 2)
+    events = failed.value.results.events
     assert [(event.waited, event.end) for event in events if not event.is_collective] == [(None, None)] * 2
+    assert {event.remark for event in events if not event.is_collective} == {"let go"}
 
 
 def test_calls_of_another_thread_are_noted_with_its_name() -> None:
@@ -405,4 +408,5 @@ def test_a_function_that_joins_by_itself_is_recorded_too() -> None:
         dist.all_reduce(torch.zeros(1))
         dist.destroy_process_group()
 
-    assert [event.call for event in launch(call, 2, join=False).events] == ["all_reduce"] * 2
+    events = launch(call, 2, join=False).events
+    assert sorted(event.call for event in events) == ["all_reduce", "all_reduce", *["init_process_group"] * 2]

@@ -35,7 +35,7 @@ def call(
     if issued is None:
         issued = waited = begin
     times = (None if moment is None else BEGAN + moment / 1e3 for moment in (begin, issued, waited, end))
-    return (*what, *place, *times, error)
+    return (*what, *place, *times, error, "gloo", "")
 
 
 def record(by_rank: Sequence[Sequence[Call]], dropped: Mapping[int, int] | None = None) -> Events:

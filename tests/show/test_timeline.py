@@ -213,7 +213,7 @@ def test_dropped_calls_are_counted() -> None:
 def test_the_text_follows_order_and_not_times() -> None:
     calls = [[call("send", 1, 2, peer=1), call("barrier", 3, 9, group_ranks=(0, 1))]]
     calls.append([call("recv", 0, 2, peer=0), call("barrier", 8, 9, group_ranks=(0, 1))])
-    stretched = [[(*c[:18], *(10 + 7 * (moment - 10) for moment in c[18:22]), c[22]) for c in mine] for mine in calls]
+    stretched = [[(*c[:18], *(10 + 7 * (moment - 10) for moment in c[18:22]), *c[22:]) for c in mine] for mine in calls]
     one, other = show.timeline(record(calls)), show.timeline(record(stretched))
     assert one.text == other.text
     assert one.alt == other.alt

@@ -1,0 +1,47 @@
+"""What to do next, for each way in which a rank can fail."""
+
+from __future__ import annotations
+
+from ddp_lessons.run.account import Died
+from ddp_lessons.run.messages import Raised
+
+_NEXT_TO_LOAD = "ranks load modules from files: put it into the notebook's folder, or define it in a cell."
+_NEXT_TO_RETURN = "return plain data instead: numbers, tensors, lists, dicts, a state_dict()."
+_NEXT_FOR_SIGNAL = {
+    "SIGKILL": "when memory runs out, the system kills a process like this: try fewer ranks or smaller data.",
+    "SIGSEGV": "compiled code touched memory that is not its own: look at the call on that line.",
+    "SIGABRT": "compiled code gave up; its last words say why. Often tensors of different shape or dtype met.",
+}
+_NEXT_TO_ITSELF = "a rank cannot send to itself, or receive from itself: look at how the other rank is worked out."
+_NEXT_SAME_MODEL = "build the same model on every rank: the same layers, sizes and dtypes."
+_NEXT_UNUSED = (
+    "on some rank a parameter took no part in the loss, and its gradient never came: use every parameter on every "
+    "rank, or DistributedDataParallel(..., find_unused_parameters=True)."
+)
+_NEXT_FOR_WORDS = {
+    "Expected to have finished reduction in the prior iteration": _NEXT_UNUSED,
+    "destination rank should not be the same": _NEXT_TO_ITSELF,
+    "source rank should not be the same": _NEXT_TO_ITSELF,
+    "DDP expects same model across all ranks": _NEXT_SAME_MODEL,
+    "appears not to match sizes of the same param": _NEXT_SAME_MODEL,
+}
+
+
+def what_next(how: Raised | Died, rank: int) -> str:
+    if isinstance(how, Died) and how.signal_name:
+        return _NEXT_FOR_SIGNAL.get(how.signal_name, "find out who sent that signal.")
+    if isinstance(how, Died) and how.exit_code is None:
+        return "launch again. If it comes back, look whether memory runs out."
+    if isinstance(how, Died):
+        return "let the function return instead; a rank's process is ended for it."
+    if how.kind == "CannotTravel":
+        return _NEXT_TO_RETURN if how.message.startswith("returned") else _NEXT_TO_LOAD
+    if "default process group twice" in how.message:
+        return "launch has joined the group already; a function that joins by itself wants launch(..., join=False)."
+    if found := next((advice for words, advice in _NEXT_FOR_WORDS.items() if words in how.message), ""):
+        return found
+    if "Unable to find address for" in how.message:
+        return "the loopback interface, over which ranks talk, is not up: `ip link set lo up` brings it up."
+    if how.kind == "BdbQuit" or (how.kind == "EOFError" and "reading a line" in how.message):
+        return "a rank has no keyboard; pass what it needs as an argument of launch."
+    return f"repair that line; traceback({rank}) of this exception shows the whole way there."

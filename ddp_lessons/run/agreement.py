@@ -1,0 +1,184 @@
+"""Do the calls that met fit together? Where not, gloo may hang, abort, or give wrong answers that look right."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from ddp_lessons.run.events import Delivery, Event, Events, Meeting
+from ddp_lessons.run.messages import MeetingPoint, Recorded, meeting_point
+from ddp_lessons.run.wording import DDP, Reason, name_of, ranks_named, told_by_rank
+
+# what the ranks of a collective bring has to be of one shape; all_to_all may bring what it likes
+_OF_ONE_SHAPE = ("all_reduce", "reduce", "broadcast", "all_gather", "gather", "scatter", "reduce_scatter")
+_WITHOUT_TENSORS = ("barrier", "new_group", "new_local_group", "init_process_group")
+_SAME_EVERYWHERE = "All ranks of a group have to call the same collectives in the same order."
+_DDP_TALKS = "A model inside DistributedDataParallel talks to all ranks in its forward and backward."
+_GROUPS = "Every rank of the world has to call new_group, in the same order, also for groups that it is not in."
+
+
+def first_disagreement(events: Events) -> Reason | None:
+    """What did not fit together first, whether it was noticed or not."""
+    return min(_clashes(events), key=lambda clash: clash[0], default=(0.0, None))[1]
+
+
+def first_misuse(events: Events) -> Reason | None:
+    """What was started in the background and not cared for. It counts only where it can have spoiled something."""
+    partners = {id(one) for delivery in events.deliveries for one in (delivery.send, delivery.recv)}
+    misused = [event for event in events if _is_misused(event, has_partner=id(event) in partners)]
+    if not misused:
+        return None
+    first = misused[0]
+    ranks = sorted({event.rank for event in misused if (event.call, event.place) == (first.call, first.place)})
+    what = f"{first.call} of {ranks_named(ranks)} ({first.place})"
+    if first.remark == "changed":
+        return Reason([f"The tensor of {what} was changed before its wait()."], _NEXT_CHANGED, first.rank)
+    if first.operation == "send":
+        return Reason([f"Nobody received {what}, and nobody waited for it."], _NEXT_WAIT, first.rank)
+    return Reason([f"Nobody waited for {what}: its tensor may hold anything."], _NEXT_WAIT, first.rank)
+
+
+def _is_misused(event: Event, has_partner: bool) -> bool:
+    if not event.remark or event.error or not event.backend.startswith("gloo"):
+        return False
+    return event.remark == "changed" or event.operation != "send" or not has_partner
+
+
+def clash_of_meeting(meeting: Meeting) -> str:
+    """In what its ranks differ: one of the keys below; "" if in nothing."""
+    first, *others = meeting.events
+    return next((what for what, of in _TOLD.items() if any(of(event) != of(first) for event in others)), "")
+
+
+def clash_of_delivery(delivery: Delivery) -> str:
+    """In what the two sides of a message differ: "dtype", "bytes"; "" if in nothing."""
+    send, recv = delivery.send, delivery.recv
+    return next((what for what in ("dtype", "bytes") if getattr(send, what) != getattr(recv, what)), "")
+
+
+def _elements(event: Event) -> int | None:
+    if event.operation not in _OF_ONE_SHAPE:
+        return None
+    elements = 1
+    for length in event.shape:
+        elements *= length
+    return elements
+
+
+_TOLD: dict[str, Callable[[Event], Any]] = {
+    "operation": lambda event: event.operation,
+    "group": lambda event: sorted(event.group_ranks),
+    "root": lambda event: event.root,
+    "elements": _elements,
+    "dtype": lambda event: None if event.operation in _WITHOUT_TENSORS else event.dtype,
+    "reduce_op": lambda event: event.reduce_op,
+    "shape": lambda event: [n for n in event.shape if n != 1] if event.operation in _OF_ONE_SHAPE else None,
+}
+
+
+def _clashes(events: Events) -> Iterator[tuple[float, Reason]]:
+    for meeting in events.meetings:
+        if what := clash_of_meeting(meeting):
+            yield min(event.begin for event in meeting.events), _of_meeting(meeting, what)
+    for delivery in events.deliveries:
+        if clash_of_delivery(delivery) and delivery.send.backend.startswith("gloo"):
+            yield min(delivery.send.begin, delivery.recv.begin), _of_delivery(delivery)
+
+
+def _of_meeting(meeting: Meeting, what: str) -> Reason:
+    calls, operation = meeting.events, meeting.operation
+    if what == "operation":
+        told = told_by_rank({event.rank: f"{name_of(event)} ({event.place})" for event in calls}, "; ")
+        if any(event.call == DDP for event in calls):
+            return Reason([f"The ranks have come to different collectives: {told}.", _DDP_TALKS], NEXT_ALONE)
+        if {"new_group", "init_process_group"} & {event.operation for event in calls}:
+            return Reason([f"The ranks have come to different calls: {told}.", _GROUPS], _NEXT_ORDER)
+        return Reason([f"The ranks have come to different collectives: {told}.", _SAME_EVERYWHERE], _NEXT_ORDER)
+    if operation == "init_process_group":
+        told = told_by_rank({event.rank: str(len(event.group_ranks)) for event in calls})
+        return Reason([f"The ranks were told of different world sizes: {told}."], "give all the same world_size.")
+    if what == "group":
+        told = _told_with_places(calls, lambda event: str(sorted(event.group_ranks)))
+        return Reason([f"The ranks make different groups at the same turn: {told}.", _GROUPS], _NEXT_ORDER)
+    if what == "root":
+        name = {"broadcast": "src", "scatter": "src"}.get(operation, "dst")
+        told = _told_with_places(calls, lambda event: f"{name}={event.root}")
+        cure = f"give {name} a value that is the same on every rank, not one that each works out from its own data."
+        return Reason([f"The ranks name different roots in this {operation}: {told}."], cure)
+    if what == "reduce_op":
+        told = _told_with_places(calls, lambda event: str(event.reduce_op))
+        return Reason([f"The ranks ask for different reduce ops in this {operation}: {told}."], "name the same op.")
+    told = _told_with_places(calls, _tensor)
+    return Reason([f"The tensors of this {operation} do not fit together: {told}."], _NEXT_TENSORS)
+
+
+def _of_delivery(delivery: Delivery) -> Reason:
+    send, recv = delivery.send, delivery.recv
+    what = f"rank {send.rank} sends {_tensor(send)} ({send.place}), "
+    what += f"rank {recv.rank} receives into {_tensor(recv)} ({recv.place})"
+    return Reason([f"This message does not fit: {what}."], _NEXT_MESSAGE, recv.rank)
+
+
+def _told_with_places(calls: Sequence[Event], what: Callable[[Event], str]) -> str:
+    """What each rank said, and on which line: once, if that is the same for all."""
+    places = {event.place for event in calls}
+    if len(places) == 1:
+        return f"{told_by_rank({event.rank: what(event) for event in calls})} ({places.pop()})"
+    return told_by_rank({event.rank: f"{what(event)} ({event.place})" for event in calls})
+
+
+def _tensor(event: Event) -> str:
+    return f"{list(event.shape)} {event.dtype}"
+
+
+_NEXT_ORDER = "look at what each rank called before, and let all of them make the same calls in the same order."
+NEXT_ALONE = "what one rank does alone (validating, saving) it does with model.module; all else every rank does alike."
+_NEXT_TENSORS = "give the tensor the same shape and dtype on every rank; print both before the call."
+_NEXT_MESSAGE = "receive into a tensor of the shape and dtype that is sent."
+_NEXT_CHANGED = "wait() first, or change a clone(): until then the tensor belongs to torch."
+_NEXT_WAIT = "keep what the call gives, and call its wait() before the tensor is used or the function returns."
+
+
+def may_disagree(recorded: Sequence[Recorded | None]) -> bool:
+    """A quick look at raw calls, since a launch may have made very many. False: everything met and fitted together."""
+    told: dict[object, dict[object, list[object]]] = defaultdict(lambda: defaultdict(list))
+    needed: dict[object, int] = {}
+    for rank, one in enumerate(recorded):
+        if one is None or one.dropped:
+            return True
+        for point, count in one.before:
+            meeting, side = _side(rank, point)
+            told[meeting][side].append(count)
+        for call in one.calls:
+            if call[_FIELD["remark"]] or call[_FIELD["error"]]:
+                return True
+            meeting, side = _side(rank, meeting_point(*(call[number] for number in _POINT)))
+            told[meeting][side].append([call[number] for number in _brought(call[_FIELD["operation"]])])
+            needed[meeting] = 2 if side in _SIDES else len(call[_FIELD["group_ranks"]])
+    return any(len(set(map(repr, sides.values()))) > 1 or len(sides) < needed.get(m, 0) for m, sides in told.items())
+
+
+_FIELD = {field.name: number for number, field in enumerate(dataclasses.fields(Event), start=-1)}
+_POINT = [_FIELD[name] for name in ("operation", "group", "group_ranks", "peer", "tag")]
+_SIDES = ("send", "recv")
+
+
+@functools.cache
+def _brought(operation: str) -> list[int]:
+    """The fields in which the ranks have to agree."""
+    if operation in _SIDES:
+        return [_FIELD["dtype"], _FIELD["bytes"]]
+    shape = ["shape"] if operation in _OF_ONE_SHAPE else []
+    return [_FIELD[name] for name in ("operation", "group_ranks", "root", "reduce_op", "dtype", *shape)]
+
+
+def _side(rank: int, point: MeetingPoint) -> tuple[object, object]:
+    """A meeting point as both sides of a message know it, and which side this is."""
+    kind, *where = point
+    if kind not in _SIDES:
+        return point, rank
+    group, peer, tag = where
+    return (group, tag, *((rank, peer) if kind == "send" else (peer, rank))), kind

@@ -1,0 +1,134 @@
+"""Inside a rank: what holds it, read from the stacks of its threads.
+
+A thread is held when it waits for the end of a recorded call. Nothing is noted for that ahead of time: the stack of a
+waiting thread shows our wrapper round torch's wait, and the wrapper knows the call.
+"""
+
+from __future__ import annotations
+
+import datetime
+import os
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import FrameType
+
+from ddp_lessons.run.messages import Standing
+from ddp_lessons.run.recorder import Call, Recorder, is_torchs
+
+_FOLDER = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_OURS = tuple(_FOLDER + name for name in ("interception.py", "functional.py", "groups.py"))
+# where torch itself waits for what it started in the background
+_TORCH_WAITS = tuple(
+    name.replace("/", os.sep) for name in ("autograd/graph.py", "parallel/distributed.py", "futures/__init__.py")
+)
+_PYTHONS = (os.path.dirname(os.path.abspath(os.__file__)) + os.sep, "<frozen")
+_MOVES_BYTES = "gloo_tcp_loop"  # it wakes from time to time, and does only what a call wants that was begun
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What tells a wait from a pause."""
+
+    main_thread: int | None
+    idle_in: str  # the function in which the main thread has nothing to do
+    patience_seconds: float  # a wait that torch itself ends within this time is no wait for ever
+
+
+def standing(recorder: Recorder, here: Surroundings, question: int = 0) -> Standing:
+    """What holds this rank now."""
+    mine, frames = threading.get_ident(), sys._current_frames()
+    at = _line_outside_torch(frames.get(here.main_thread or 0))
+    calls: list[Call] = []
+    moved: list[float] = []
+    for thread, frame in frames.items():
+        if thread == mine or _is_idle(thread, frame, here):
+            continue
+        held_in = _waits_for(frame, recorder, here.patience_seconds)
+        if not held_in and (held_in := _torch_waits_for(frame, recorder)):
+            if (switches := _switches_if_asleep(threading.get_native_id())) is None:
+                return Standing(is_free=True, at=at, answers=question)
+            moved += switches
+        if not held_in:
+            return Standing(is_free=True, at=at, answers=question)
+        calls += held_in
+    moved += [moment for call in calls for moment in (call.begin, call.waited or 0.0)]
+    return Standing(False, _numbers(recorder, calls), tuple(moved), at, question)
+
+
+def _is_idle(thread: int, frame: FrameType, here: Surroundings) -> bool:
+    """Nothing will come of it by itself: a pool's worker that waits for work, say."""
+    if thread == here.main_thread:
+        return frame.f_code.co_name == here.idle_in and frame.f_code.co_filename.startswith(_FOLDER)
+    known = {one.ident: one for one in threading.enumerate()}.get(thread)
+    if isinstance(known, threading.Timer):
+        return False
+    return all(is_torchs(file) or file.startswith(_PYTHONS) for file in map(_file, _outwards(frame)))
+
+
+def _waits_for(frame: FrameType, recorder: Recorder, patience_seconds: float) -> list[Call]:
+    for one in _outwards(frame):
+        if _file(one) in _OURS:
+            call = one.f_locals.get("call")
+            if isinstance(call, Call) and call.waited is not None and call.end is None and not call.error:
+                return [call] if _seconds_until_it_gives_up(one, call, recorder) > patience_seconds else []
+        elif not is_torchs(_file(one)):
+            return []
+    return []
+
+
+def _seconds_until_it_gives_up(frame: FrameType, call: Call, recorder: Recorder) -> float:
+    """What the call itself was given as its limit, or what its group was."""
+    given = (*frame.f_locals.get("args", ()), *frame.f_locals.get("kwargs", {}).values())
+    limits = [one.total_seconds() for one in given if isinstance(one, datetime.timedelta)]
+    return min([*limits, recorder.group(call.group).patience_seconds])
+
+
+def _torch_waits_for(frame: FrameType, recorder: Recorder) -> list[Call]:
+    """DistributedDataParallel waits in C++, in a backward or forward, for its calls that are not over."""
+    is_stand_in = _file(frame) in _OURS and frame.f_code.co_name == "call"
+    if not is_stand_in and not _file(frame).endswith(_TORCH_WAITS):
+        return []
+    return [call for call in list(recorder.seen_from_afar.values()) if call.end is None]
+
+
+def _switches_if_asleep(without: int) -> list[float] | None:
+    """How often each thread of this process was given a processor, if all of them sleep. None: no, or nobody knows."""
+    switches = []
+    try:
+        for thread in sorted(os.listdir("/proc/self/task")):
+            with open(f"/proc/self/task/{thread}/status", encoding="utf-8") as told:
+                facts = dict(line.split(":", 1) for line in told if ":" in line)
+            if int(thread) == without or facts["Name"].strip() == _MOVES_BYTES:
+                continue
+            if facts["State"].split()[0] != "S":
+                return None
+            kinds = ("voluntary_ctxt_switches", "nonvoluntary_ctxt_switches")
+            switches.append(float(sum(int(facts[kind]) for kind in kinds)))
+    except (OSError, KeyError, ValueError):
+        return None
+    return switches
+
+
+def _numbers(recorder: Recorder, calls: list[Call]) -> tuple[int, ...]:
+    count, kept = recorder.count, list(recorder.calls)
+    numbers = {id(call): count - back for back, call in enumerate(reversed(kept), start=1)} if calls else {}
+    return tuple(numbers.get(id(call), -1) for call in calls)
+
+
+def _line_outside_torch(frame: FrameType | None) -> tuple[str, int]:
+    for one in _outwards(frame):
+        if not is_torchs(_file(one)):
+            return _file(one), one.f_lineno
+    return "", 0
+
+
+def _file(frame: FrameType) -> str:
+    return frame.f_code.co_filename
+
+
+def _outwards(frame: FrameType | None) -> Iterator[FrameType]:
+    while frame is not None:
+        yield frame
+        frame = frame.f_back
