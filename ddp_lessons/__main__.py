@@ -31,6 +31,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         help="look only whether torch and torchvision belong together (the set-up asks this)",
         description="Look whether torch and torchvision belong together. Exit status 0: yes; 1: no, and what to type.",
     )
+    tell = commands.add_parser(
+        "explain",
+        help="run a script of yours on several ranks, and say which of them waits for whom when nothing moves",
+        description="Run a script under torchrun on this machine, and say what launch() would say when its ranks can "
+        "not go on. Without --nproc-per-node the script runs alone and starts its ranks by itself. The script needs no "
+        "change. Exit status: the script's own; 1 when its ranks could not go on.",
+    )
+    tell.add_argument("--nproc-per-node", type=int, metavar="N", help="so many ranks, started by torchrun")
+    tell.add_argument("--timeout", type=float, metavar="SECONDS", help="end it after this time, and say where each is")
+    tell.add_argument("script", help="the script")
+    tell.add_argument("arguments", nargs=argparse.REMAINDER, help="its arguments")
     chosen = parser.parse_args(arguments)
 
     if isinstance(sys.stdout, io.TextIOWrapper):
@@ -38,6 +49,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if chosen.command is None:
         parser.print_help()
         return 0
+    if chosen.command == "explain":
+        from ddp_lessons.run.explain import explain
+
+        return explain([chosen.script, *chosen.arguments], chosen.nproc_per_node, chosen.timeout)
     if chosen.command == "pair":
         return doctor.report({"torch and torchvision": doctor.check_pair})
     return doctor.report(doctor.CHECKS, as_json=chosen.json)

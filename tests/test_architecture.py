@@ -25,6 +25,7 @@ IN_OTHER_PROCESSES = {
     "ddp_lessons.run.functional",
     "ddp_lessons.run.groups",
     "ddp_lessons.run.holding",
+    "ddp_lessons.run.witness",
     "ddp_lessons.run.interception",
     "ddp_lessons.run.recorder",
 }

@@ -14,15 +14,18 @@ from ddp_lessons.run.wording import DDP, Reason, name_of, ranks_named, told_by_r
 
 # what the ranks of a collective bring has to be of one shape; all_to_all may bring what it likes
 _OF_ONE_SHAPE = ("all_reduce", "reduce", "broadcast", "all_gather", "gather", "scatter", "reduce_scatter")
-_WITHOUT_TENSORS = ("barrier", "new_group", "new_local_group", "init_process_group")
+_WITHOUT_TENSORS = ("barrier", "monitored_barrier", "new_group", "new_local_group", "init_process_group")
 _SAME_EVERYWHERE = "All ranks of a group have to call the same collectives in the same order."
 _DDP_TALKS = "A model inside DistributedDataParallel talks to all ranks in its forward and backward."
 _GROUPS = "Every rank of the world has to call new_group, in the same order, also for groups that it is not in."
 
 
 def first_disagreement(events: Events) -> Reason | None:
-    """What did not fit together first, whether it was noticed or not."""
-    return min(_clashes(events), key=lambda clash: clash[0], default=(0.0, None))[1]
+    """What did not fit together first, in the order of the program, whether it was noticed or not."""
+    ranks = range(events.world_size)
+    place = {id(event): (number, rank) for rank in ranks for number, event in enumerate(events.of(rank))}
+    found = [(min(place[id(event)] for event in calls), reason) for calls, reason in _clashes(events)]
+    return min(found, key=lambda clash: clash[0])[1] if found else None
 
 
 def first_misuse(events: Events) -> Reason | None:
@@ -79,18 +82,19 @@ _TOLD: dict[str, Callable[[Event], Any]] = {
 }
 
 
-def _clashes(events: Events) -> Iterator[tuple[float, Reason]]:
+def _clashes(events: Events) -> Iterator[tuple[Sequence[Event], Reason]]:
     for meeting in events.meetings:
         if what := clash_of_meeting(meeting):
-            yield min(event.begin for event in meeting.events), _of_meeting(meeting, what)
+            yield meeting.events, _of_meeting(meeting, what)
     for delivery in events.deliveries:
         if clash_of_delivery(delivery) and delivery.send.backend.startswith("gloo"):
-            yield min(delivery.send.begin, delivery.recv.begin), _of_delivery(delivery)
+            yield (delivery.send, delivery.recv), _of_delivery(delivery)
 
 
 def _of_meeting(meeting: Meeting, what: str) -> Reason:
     calls, operation = meeting.events, meeting.operation
-    if what == "operation":
+    are_other_functions = len({event.call for event in calls}) > 1 and any("object" in event.call for event in calls)
+    if what == "operation" or are_other_functions:
         told = told_by_rank({event.rank: f"{name_of(event)} ({event.place})" for event in calls}, "; ")
         if any(event.call == DDP for event in calls):
             return Reason([f"The ranks have come to different collectives: {told}.", _DDP_TALKS], NEXT_ALONE)

@@ -33,7 +33,7 @@ class Event:
     peer: int | None  # of a send, to whom; of a recv, from whom (None: from anyone, and nothing has come)
     root: int | None  # of broadcast, reduce, scatter and gather
     reduce_op: str | None  # "sum", "max", ...
-    tag: int
+    tag: int  # of init_process_group: the rank that it was told
     shape: tuple[int, ...]  # of the first tensor that this rank brought; of a recv, of the tensor to fill
     tensors: int  # how many it brought
     dtype: str  # "float32"

@@ -15,7 +15,7 @@ from ddp_lessons.run.messages import Frame, Position, Raised
 from ddp_lessons.run.output import without_middle, without_terminal_codes
 from ddp_lessons.run.places import learners_frame, name_line, name_place
 from ddp_lessons.run.results import Results
-from ddp_lessons.run.standstill import why_nobody_moves, why_without_calls
+from ddp_lessons.run.standstill import why_connection_was_lost, why_nobody_moves, why_without_calls
 from ddp_lessons.run.wording import Reason, called, listed, ranks_named
 
 _CELL_FILE = re.compile(r'File "(?:[^"]*ipykernel_[^"]*|<ipython-input[^"]*)", line (\d+)')
@@ -78,6 +78,8 @@ def worker_failed(account: Account, results: Results[object]) -> WorkerFailed:
     message += _last_words(cause, results.lines[ranks[0]])
     message += _what_the_others_did(account, ranks)
     reason = first_disagreement(results.events) if _came_from_torch(cause) else None
+    if reason is None and _is_consequence(cause):
+        reason = why_connection_was_lost(results.events, ranks[0])
     message += reason.lines if reason else [f"  Next: {what_next(cause, ranks[0])}"]
     return WorkerFailed(without_terminal_codes("\n".join(message)), account, results, ranks[0])
 

@@ -64,6 +64,8 @@ def noting_the_first(recorder: Recorder, original: Any) -> Any:
         told = kwargs.get("world_size", args[3] if len(args) > 3 else -1)
         world_size = told if isinstance(told, int) and told > 0 else int(os.environ.get("WORLD_SIZE") or 0)
         call = _noted(recorder, "init_process_group", "init_process_group", tuple(range(world_size)))
+        rank = kwargs.get("rank", args[4] if len(args) > 4 else -1)
+        call.tag = rank if isinstance(rank, int) and rank >= 0 else int(os.environ.get("RANK") or -1)
         return _made(call, lambda: original(*args, **kwargs))
 
     return init_process_group

@@ -47,7 +47,7 @@ _METHODS = {
     "alltoall_base": ("all_to_all", 1),
     "all_to_all_single": ("all_to_all", 1),
     "barrier": ("barrier", 0),
-    "monitored_barrier": ("barrier", 0),
+    "monitored_barrier": ("monitored_barrier", 0),
 }
 _PARTS_OF_ANOTHER = {"new_group", "new_subgroups", "init_process_group", "destroy_process_group", "split_group"}
 _HANDED_ON = ("allreduce", "allreduce_coalesced", "allgather", "broadcast", "barrier")
@@ -140,7 +140,7 @@ def _recorded(operation: str, position: int, name: str, original: Any) -> Any:
         """Numbers only: whatever of torch's objects a call kept would cost more than all of the rest."""
         if call.group not in recorder.groups:
             recorder.groups[call.group] = groups.described(group)
-        if operation == "barrier":
+        if operation in ("barrier", "monitored_barrier"):
             return
         brought = given[position]
         if type(brought) is list and len(brought) == 1 and type(brought[0]) is not list:  # nearly always

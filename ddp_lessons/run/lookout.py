@@ -31,7 +31,7 @@ class Lookout:
         self._begin = self._asked = time.monotonic()
         self._is_waiting = False
         self._answers: dict[int, Standing] = {}
-        self._calls: dict[int, Recorded] = {}
+        self.calls: dict[int, Recorded] = {}
         self._before: dict[int, Standing] = {}
         self._thought_of: dict[int, Standing] = {}
         self._since: dict[int, tuple[object, float]] = {}
@@ -43,7 +43,7 @@ class Lookout:
             return
         self._answers[rank] = told
         if isinstance(answer, Recorded):
-            self._calls[rank] = answer
+            self.calls[rank] = answer
         if told.at != self._since.get(rank, (None, 0.0))[0]:
             self._since[rank] = told.at, time.monotonic()
 
@@ -65,7 +65,7 @@ class Lookout:
 
     def _put(self, calls: int = 0) -> None:
         self._question, self._asked, self._is_waiting = Look(next(_numbers), calls), time.monotonic(), True
-        self._answers, self._calls = {}, {}
+        self._answers, self.calls = {}, {}
         for rank in self._ranks:
             self._ask(rank, self._question)
 
@@ -79,7 +79,7 @@ class Lookout:
         if self._answers != self._before:
             return False
         self._thought_of = self._before
-        waits = Waits(Events([self._calls[rank] for rank in self._ranks]))
+        waits = Waits(Events([self.calls[rank] for rank in self._ranks]))
         return not waits.movable
 
 

@@ -58,6 +58,8 @@ class Look:
 class Leave:
     """To a rank or the template: nobody needs you any more."""
 
+    at_once: bool = False  # whatever you do
+
 
 @dataclass(frozen=True)
 class Frame:
@@ -89,6 +91,14 @@ class Standing:
 @dataclass(frozen=True)
 class Joined:
     """From a rank: it is there, and in the group."""
+
+
+@dataclass(frozen=True)
+class Present:
+    """From a rank of a plain script: it is there."""
+
+    rank: int
+    world_size: int
 
 
 @dataclass(frozen=True)
@@ -169,8 +179,9 @@ def meeting_point(operation: str, group: str, ranks: tuple[int, ...], peer: int 
     return (operation, ranks) if operation == "new_local_group" else ("collective", group)
 
 
+WITNESSED = "DDP_LESSONS_WITNESSED"  # the variable by which the ranks of a plain script find who explains them
 MARK = "DDP_LESSONS_PROCESS"  # the variable by which what a rank has started is recognised
-FromRank = Joined | Standing | Recorded | Position | Returned | Raised
+FromRank = Joined | Present | Standing | Recorded | Position | Returned | Raised
 Message = Start | Task | Where | Look | Leave | FromRank | Ready | Fork | Stop | Signal | Ended
 Buffer = bytes | bytearray | memoryview
 _COUNT = struct.Struct("<I")

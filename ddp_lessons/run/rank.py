@@ -44,7 +44,7 @@ def serve(channel: Channel, output: int, orphaned: Callable[[], NoReturn]) -> No
     assert isinstance(start, Start)
     _stay_out_of_children(channel)
     here = Surroundings(threading.main_thread().ident, serve.__name__, start.patience_seconds)
-    threading.Thread(target=_listen, args=(channel, tasks, here, orphaned), daemon=True).start()
+    threading.Thread(target=listen, args=(channel, tasks, here, orphaned), daemon=True).start()
     _print_to(output)
     _buffer_c_output_by_line()
     _succeed_or_tell(channel, lambda: _become(start))
@@ -76,7 +76,7 @@ def _buffer_c_output_by_line() -> None:
         libc.setvbuf(ctypes.c_void_p.in_dll(libc, name), None, by_line, ctypes.c_size_t(0))
 
 
-def _listen(
+def listen(
     channel: Channel,
     tasks: queue.SimpleQueue[tuple[Task, list[bytearray]] | None],
     here: Surroundings,
@@ -95,6 +95,8 @@ def _listen(
                 held = standing(recorder, here)
                 channel.send(Position(position, recorder.recorded(standing=held) if message.with_calls else None))
             elif isinstance(message, Leave):
+                if message.at_once:
+                    os._exit(1)
                 tasks.put(None)
     except (EOFError, OSError):
         orphaned()
@@ -162,11 +164,11 @@ def _succeed_or_tell(channel: Channel, step: Callable[[], None]) -> None:
     except BaseException as error:
         moment = time.monotonic()
         _flush()
-        channel.send(_raised(error, moment))
+        channel.send(raised(error, moment))
         threading.Event().wait()
 
 
-def _raised(error: BaseException, moment: float) -> Raised:
+def raised(error: BaseException, moment: float) -> Raised:
     kind = type(error).__name__
     try:
         message = str(error).strip()
@@ -182,7 +184,7 @@ def _raised(error: BaseException, moment: float) -> Raised:
 def _forget_our_frames(told: traceback.TracebackException) -> None:
     seen: traceback.TracebackException | None = told
     while seen is not None:
-        while seen.stack and seen.stack[0].filename.startswith(_OUR_FOLDER):
+        while seen.stack and seen.stack[0].filename.startswith((_OUR_FOLDER, "<frozen runpy")):
             seen.stack.pop(0)
         seen = seen.__cause__ or seen.__context__
 

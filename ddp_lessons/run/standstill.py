@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from ddp_lessons.run.agreement import NEXT_ALONE, first_disagreement
 from ddp_lessons.run.events import POINT_TO_POINT, Event, Events
-from ddp_lessons.run.waits import Waits
+from ddp_lessons.run.waits import Waits, number_taken_twice
 from ddp_lessons.run.wording import DDP, Reason, called, listed, name_of, ranks_named, told_by_rank
 
 _NEW_GROUP = "new_group ends only when every rank of the world has called it, also those that are not in the group"
@@ -37,6 +37,14 @@ def why_nobody_moves(events: Events) -> Reason | None:
     return _at_the_end_of(waits, stuck)
 
 
+def why_connection_was_lost(events: Events, rank: int) -> Reason | None:
+    """The other side ended its group, or itself, while this rank waited for it."""
+    failed = [event for event in events.of(rank) if event.error and event.took_part]
+    waits = Waits(events)
+    missing = waits.waited_for(failed[-1]) if failed else ()
+    return _of_those_gone(failed[-1], missing, waits) if missing else None
+
+
 def why_without_calls(waits_in: Mapping[int, str], returned: Collection[int]) -> Reason | None:
     """Where nothing was recorded, the names of the calls have to do."""
     names = {name for name in waits_in.values() if name}
@@ -46,11 +54,16 @@ def why_without_calls(waits_in: Mapping[int, str], returned: Collection[int]) ->
     if names & {*POINT_TO_POINT, "isend", "irecv"}:
         return Reason([f"A message needs both sides, and {ranks_named(gone)} returned."], _NEXT_WHO_TALKS)
     what = "init_process_group" if names == {"init_process_group"} else "A collective"
-    sentence = f"{what} ends only when every rank has called it, but {ranks_named(gone)} returned without."
+    sentence = f"{what} ends only when every rank has called it; {ranks_named(gone)} returned, perhaps without."
     return Reason([sentence], _NEXT_NEVER_CAME)
 
 
 def _of_world_sizes(events: Events, stuck: Mapping[int, Event]) -> Reason | None:
+    for meeting in events.meetings:
+        if (number := number_taken_twice(meeting)) is not None:
+            ranks = [event.rank for event in meeting.events if event.tag == number]
+            sentence = f"{ranks_named(ranks).capitalize()} join as rank {number}: a number belongs to one rank."
+            return Reason([sentence], "let each rank join with its own number.", ranks[0])
     for event in stuck.values():
         if event.operation == "init_process_group" and len(event.group_ranks) > events.world_size:
             told = f"Rank {event.rank} was told of {len(event.group_ranks)} ranks, but only {events.world_size} run"
@@ -66,24 +79,26 @@ def _of_message(event: Event, stuck: Mapping[int, Event], events: Events) -> Rea
     if (delivery := taken.get(id(event))) is not None and delivery.send.remark == "let go":
         return _of_a_send_let_go(delivery.send)
     for other in events:
-        is_idle = other.rank not in stuck or stuck[other.rank] is other
-        if is_idle and id(other) not in taken and _could_be_meant(event, other):
+        if id(other) not in taken and _could_be_meant(event, other, is_held=stuck.get(other.rank) is other):
             return _of_tags(event, other) if other.tag != event.tag else _of_groups(event, other)
     strayed = next((other for other in stuck.values() if _has_strayed(event, other)), None)
     return None if strayed is None else _of_a_wrong_peer(event, strayed)
 
 
-def _could_be_meant(event: Event, other: Event) -> bool:
+def _could_be_meant(event: Event, other: Event, is_held: bool) -> bool:
     """The other side of a message between the same two ranks, but for its tag or group."""
     if other.is_collective or other.operation == event.operation or not other.took_part or other.rank == event.rank:
         return False
+    if (event.group, event.tag) == (other.group, other.tag):
+        return False
     fits = (event.dtype, event.bytes) == (other.dtype, other.bytes)
-    return fits and event.peer in (None, other.rank) and other.peer in (None, event.rank)
+    return (fits or is_held) and event.peer in (None, other.rank) and other.peer in (None, event.rank)
 
 
 def _has_strayed(event: Event, other: Event) -> bool:
     """The other waits for this rank, while this one waits for somebody else."""
-    return not other.is_collective and other.operation != event.operation and other.peer == event.rank
+    is_opposite = not other.is_collective and other.operation != event.operation
+    return is_opposite and other.peer == event.rank and event.peer not in (None, other.rank)
 
 
 def _of_a_send_let_go(send: Event) -> Reason:
@@ -119,6 +134,8 @@ def _at_the_end_of(waits: Waits, stuck: Mapping[int, Event]) -> Reason:
             return _of_those_gone(path[-1], gone, waits)
         if not missing:
             return Reason([f"Nothing that is still to come can end {called(path[-1])}."], _NEXT_WHO_TALKS)
+        if path[-1].operation == "recv" and path[-1].peer is None:
+            return _of_nobody_who_sends(path[-1], [stuck[rank] for rank in missing])
         following = stuck[missing[0]]
         if following in path:
             return _of_circle(path[path.index(following) :], waits)
@@ -138,13 +155,19 @@ def _of_those_gone(event: Event, gone: Sequence[int], waits: Waits) -> Reason:
         return Reason([f"{rule}, but {who} returned without."], _NEXT_NEVER_CAME)
     sentences = [f"A collective ends only when every rank of its group has called it, but {who} returned without."]
     made = {rank: waits.events.made[rank][event.meeting_point] for rank in gone}
-    if any(made.values()):
+    if any(made.values()) and event.call != DDP:  # of whose calls a learner sees none
         told = told_by_rank({rank: f"made {count}" for rank, count in made.items()})
         sentences.append(f"Rank {event.rank} is in its collective call number {waits.numbers[id(event)] + 1}; {told}.")
     advice = _NEXT_FEWER if any(made.values()) else _NEXT_NEVER_CAME
     if event.call == DDP:
         advice = _NEXT_UNEVEN if event.operation == "all_reduce" else NEXT_ALONE
     return Reason(sentences, advice)
+
+
+def _of_nobody_who_sends(recv: Event, others: Sequence[Event]) -> Reason:
+    waits = told_by_rank({event.rank: f"in {name_of(event)}" for event in others})
+    sentence = f"Rank {recv.rank} waits for a message from anyone, and all who could send one wait themselves: {waits}."
+    return Reason([sentence], "look for the send that is missing, or that comes too late.", recv.rank)
 
 
 def _of_circle(circle: Sequence[Event], waits: Waits) -> Reason:
@@ -166,7 +189,21 @@ def _of_circle(circle: Sequence[Event], waits: Waits) -> Reason:
     if all(event.is_collective for event in circle):
         sentences.append("Collectives come in one order on all ranks, also those of different groups.")
         return Reason(sentences, "make these calls in the same order on every rank.")
+    if operations == {"recv"} and (strayed := _sent_past(circle, waits)) is not None:
+        receiver = next(event for event in circle if event.rank == strayed.peer)
+        sentences.append(
+            f"Rank {strayed.rank} has sent to rank {strayed.peer} ({strayed.place}), but that receives from rank "
+            f"{receiver.peer} ({receiver.place})."
+        )
+        return Reason(sentences, "look at who sends to whom, and who receives from whom.", strayed.rank)
     if operations <= set(POINT_TO_POINT):
         return Reason(sentences, "let one of them call the other side first, or use isend and irecv.")
     sentences.append("A rank that waits in one call cannot come to the other.")
     return Reason(sentences, "make these calls in an order in which each can end.")
+
+
+def _sent_past(circle: Sequence[Event], waits: Waits) -> Event | None:
+    """A message to one of them that it does not take."""
+    ranks, taken = {event.rank for event in circle}, {id(delivery.send) for delivery in waits.events.deliveries}
+    sent = (event for event in waits.events if event.operation == "send" and id(event) not in taken)
+    return next((event for event in sent if event.peer in ranks and event.took_part), None)

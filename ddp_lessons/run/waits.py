@@ -22,6 +22,12 @@ def never_ending(events: Events) -> tuple[Event, ...]:
     return Waits(events).never_ending
 
 
+def number_taken_twice(meeting: Meeting) -> int | None:
+    """Of ranks that join a group by themselves: the number that more than one gave as its own."""
+    numbers = [event.tag for event in meeting.events if event.operation == "init_process_group" and event.tag >= 0]
+    return next((number for number in sorted(set(numbers)) if numbers.count(number) > 1), None)
+
+
 class Waits:
     """The reasoning over one moment."""
 
@@ -71,7 +77,7 @@ class Waits:
         number, point = self.numbers[id(first)], first.meeting_point
         if number >= self._clashed.get(point, number + 1):  # gloo does not find back to order after a clash
             return None
-        if any(rank >= self.events.world_size for rank in meeting.expected):
+        if number_taken_twice(meeting) is not None or any(r >= self.events.world_size for r in meeting.expected):
             return None
         return tuple(rank for rank in meeting.expected if self.events.made[rank][point] <= number)
 

@@ -267,12 +267,15 @@ class Watch:
         for number in asked:
             self._ask(number, Where(with_calls=True))
         self._wait_until_told(asked, 1.0)
+        for number, recorded in self._lookout.calls.items():
+            if not self._has_told(number):
+                self.recorded[number] = recorded  # the newest calls, from a moment ago
 
     def _wait_until_told(self, asked: Sequence[int], patience_seconds: float) -> None:
-        def has_told(number: int) -> bool:
-            return number in self.recorded and self.recorded[number].standing is not None
+        self._wait_for(lambda: all(self._has_told(n) or n not in self._open for n in asked), patience_seconds)
 
-        self._wait_for(lambda: all(has_told(n) or n not in self._open for n in asked), patience_seconds)
+    def _has_told(self, number: int) -> bool:
+        return number in self.recorded and self.recorded[number].standing is not None
 
     def _ask(self, number: int, question: Look | Where) -> None:
         with contextlib.suppress(OSError):

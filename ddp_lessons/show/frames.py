@@ -20,6 +20,7 @@ from ddp_lessons.show.picture import (
     DDPS_OWN,
     FAINT,
     HATCH,
+    HATCH_FOR_EVER,
     INK,
     LINE,
     PAPER,
@@ -77,22 +78,27 @@ def _name_times(axes: Axes, lanes: Lanes) -> None:
 def _warnings(events: Events) -> dict[int, str]:
     """What to say at the end of a lane: how the first call of the rank that went wrong stood."""
     odd = {id(event): meeting for meeting in events.meetings if is_odd(meeting) for event in meeting.events}
-    said = {}
+    never, said = {id(event) for event in events.never_ending}, {}
     for rank in range(events.world_size):
         wrong = [event for event in events.of(rank) if event.error or event.end is None]
         if wrong:
-            said[rank] = _warning(wrong[0], odd.get(id(wrong[0]))) + f" (+{len(wrong) - 1})" * (len(wrong) > 1)
+            first = next((event for event in wrong if id(event) in never), wrong[0])
+            said[rank] = _warning(first, odd.get(id(first)), id(first) in never) + f" (+{len(wrong) - 1})" * (
+                len(wrong) > 1
+            )
     return said
 
 
-def _warning(event: Event, meeting: Meeting | None) -> str:
+def _warning(event: Event, meeting: Meeting | None, is_for_ever: bool) -> str:
     partner = "" if event.peer is None else f" {'to' if event.operation == 'send' else 'from'} {event.peer}"
     if event.error:
         return f"{name_call(event)}{partner} failed"
     if event.waited is None:
         return f"{name_call(event)}{partner}: no wait()"
     missing = ", ".join(map(str, meeting.missing)) if meeting else ""
-    return f"waits in {name_call(event)}{partner}" + f" for rank {missing}" * (0 < len(missing) < 9)
+    return f"waits{' for ever' * is_for_ever} in {name_call(event)}{partner}" + f" for rank {missing}" * (
+        0 < len(missing) < 9
+    )
 
 
 def draw_key(figure: Figure, events: Events, lanes: Lanes, left_out: int) -> None:
@@ -112,17 +118,19 @@ def _signs(events: Events, lanes: Lanes) -> dict[str, Any]:
     collectives = {event.call == DDP for event in events if event.is_collective}
     occurs = {
         "moving": any(not part.is_waiting for bar in bars if not bar.event.is_collective for part in bar.segments),
-        "waiting for another rank": any(segment.is_waiting for bar in bars for segment in bar.segments),
+        "waiting for another rank": any(part.is_waiting and not b.is_for_ever for b in bars for part in b.segments),
+        "waiting for ever": any(bar.is_for_ever for bar in bars),
         "thin: the rank goes on": any(segment.is_thin for bar in bars for segment in bar.segments),
         "message": bool(events.deliveries),
         "collective": False in collectives,
         "DDP's own": True in collectives,
-        "not over": any(bar.is_open for bar in bars),
+        "not over": any(bar.is_open and not bar.is_for_ever for bar in bars),
         "failed": any(event.error for event in events),
     }
     signs = {
         "moving": Patch(facecolor=FAINT, alpha=0.7),
         "waiting for another rank": Patch(facecolor=PAPER, edgecolor=FAINT, hatch=HATCH),
+        "waiting for ever": Patch(facecolor=PAPER, edgecolor=ALARM, hatch=HATCH_FOR_EVER),
         "thin: the rank goes on": Line2D([], [], color=FAINT, lw=3),
         "message": Line2D([], [], color=FAINT, lw=1.3, marker=">", ms=4),
         "collective": Patch(facecolor=COLLECTIVE),

@@ -42,6 +42,7 @@ class Bar:
     row: int
     rows: int
     away: tuple[tuple[float, float], ...] = ()  # when the rank went on with other work
+    is_for_ever: bool = False
 
     @property
     def is_open(self) -> bool:
@@ -87,12 +88,12 @@ def lay_out(events: Events) -> Lanes:
     """Give every call its place. There must be at least one."""
     first = min(event.begin for event in events)
     last = max(_last_known(event) for event in events)
-    if any(event.end is None and not event.error for event in events):
-        last = max(last, events.until)
+    last = max(last, _end_of_waits(events, first, last))
     lead = 0.0 if first < 0.4 * last else first  # a long time before the first call would squeeze all others
     edge = (last - lead) * 0.04 or 1e-6
     start, stop = lead - (edge / 2 if lead else 0.0), last + edge
     moves_from = _beginnings_of_moving(events)
+    never = {id(event) for event in events.never_ending}
     bars: dict[int, Bar] = {}
     for rank in range(events.world_size):
         ends = {id(e): _end(e, stop) for e in events.of(rank)}
@@ -101,8 +102,17 @@ def lay_out(events: Events) -> Lanes:
         for e in events.of(rank):
             starts_moving = min(max(moves_from.get(id(e), e.begin), e.begin), ends[id(e)])
             away = _away(e, ends[id(e)], waits, max((stop - start) / 100, SHORTEST_SECONDS))
-            bars[id(e)] = Bar(e, ends[id(e)], starts_moving, rows[id(e)], max(rows.values()) + 1, away)
+            bars[id(e)] = Bar(e, ends[id(e)], starts_moving, rows[id(e)], max(rows.values()) + 1, away, id(e) in never)
     return Lanes(bars, start, stop)
+
+
+def _end_of_waits(events: Events, first: float, last: float) -> float:
+    """What waits for ever goes on a little after the standstill; all else that was not over, until it was asked."""
+    never = {id(event) for event in events.never_ending}
+    waited_for = [event for event in events if event.end is None and not event.error]
+    if waited_for and all(id(event) in never or event.waited is None for event in waited_for):
+        return last + 0.35 * (last - first) if last > first else events.until
+    return events.until if waited_for else last
 
 
 def _last_known(event: Event) -> float:

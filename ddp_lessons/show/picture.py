@@ -32,6 +32,7 @@ LINE, BAND = "#D5DAE1", "#F5F7FA"  # rulers and frames; every other lane
 COLLECTIVE, DDPS_OWN, TRAFFIC = "#4A5568", "#7B4FA3", "#1F5A92"
 SHAPE_COLORS = (COLLECTIVE, DDPS_OWN, TRAFFIC)
 HATCH = "//////"  # whatever waits or is received
+HATCH_FOR_EVER = "xxxx"
 SHADES = 12
 PIXELS_PER_INCH, TALL, PIXELS_PER_INCH_OF_TALL = 160, 4.5, 115
 SHOWN_PER_INCH = 92  # the page shows fewer, so that a fine screen has pixels to spare

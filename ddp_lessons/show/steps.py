@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 
 from ddp_lessons.run.events import Event, Events, Meeting
+from ddp_lessons.run.wording import ranks_named
 from ddp_lessons.show.picture import count
 
 DDP = "DistributedDataParallel"
@@ -128,11 +129,13 @@ def summary(events: Events) -> str:
 def _notes(events: Events, steps: Mapping[int, int]) -> list[str]:
     notes = [_about(meeting, steps[id(meeting.events[0])]) for meeting in events.meetings if is_odd(meeting)]
     if any(event.end is None and not event.error for event in events):
-        notes.append("... was not over when the launch ended.")
+        never = sorted({event.rank for event in events.never_ending})
+        notes.append("... was not over when the launch ended")
+        notes[-1] += f"; {ranks_named(never)} waited for ever." if never else "."
     return notes + [f"Rank {rank} dropped {count(n, 'older call')}." for rank, n in enumerate(events.dropped) if n]
 
 
 def _about(meeting: Meeting, step: int) -> str:
     came = "; ".join(f"rank {event.rank} came to {name_call(event)}" for event in meeting.events)
-    missing = f"; rank {', '.join(map(str, meeting.missing))} never came" if meeting.missing else ""
+    missing = f"; {ranks_named(meeting.missing)} never came" if meeting.missing else ""
     return f"! at step {step}: {came}{missing}."

@@ -22,6 +22,7 @@ from ddp_lessons.show.picture import (
     COLLECTIVE,
     DDPS_OWN,
     HATCH,
+    HATCH_FOR_EVER,
     PAPER,
     Picture,
     count,
@@ -61,6 +62,8 @@ def _describe(events: Events) -> str:
     failed = sum(bool(event.error) for event in events)
     facts = [f"Timeline of {summary(events)}."]
     facts += [f"{count(pending, 'call')} not over at the end."] * bool(pending)
+    never = len(events.never_ending)
+    facts += [f"{count(never, 'wait')} that can never end."] * bool(never)
     facts += [f"{count(failed, 'call')} failed."] * bool(failed)
     facts += [f"{count(sum(events.dropped), 'older call')} dropped."] * any(events.dropped)
     return " ".join(facts)
@@ -106,12 +109,15 @@ def _draw_bars(axes: Axes, events: Events, lanes: Lanes) -> None:
     for rank in range(events.world_size):
         own = rank_color(rank)
         parts = [(bar, part) for bar in (lanes.bars[id(event)] for event in events.of(rank)) for part in bar.segments]
-        waiting = [_box(bar, part.begin, part.end, part.is_thin) for bar, part in parts if part.is_waiting]
+        waiting = [_box(bar, p.begin, p.end, p.is_thin) for bar, p in parts if p.is_waiting and not bar.is_for_ever]
+        for_ever = [_box(bar, p.begin, p.end, p.is_thin) for bar, p in parts if p.is_waiting and bar.is_for_ever]
         moving = [_box(bar, part.begin, part.end, part.is_thin) for bar, part in parts if not part.is_waiting]
         events_moving = [bar.event for bar, part in parts if not part.is_waiting]
         colors = [_collective_color(event) if event.is_collective else own for event in events_moving]
         hatched: dict[str, Any] = {"facecolors": PAPER, "edgecolors": own, "hatch": HATCH}
         _add_polygons(axes, waiting, f"waiting {rank}", lw=0.7, zorder=2, **hatched)
+        never: dict[str, Any] = {"facecolors": PAPER, "edgecolors": ALARM, "hatch": HATCH_FOR_EVER}
+        _add_polygons(axes, for_ever, f"for ever {rank}", lw=0.9, zorder=2, **never)
         _add_polygons(axes, moving, f"moving {rank}", lw=0.7, zorder=3, facecolors=colors, edgecolors=colors)
 
 

@@ -1,0 +1,153 @@
+"""`python -m ddp_lessons explain`: a plain script, started as people start it, is explained as a cell is."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from processes import alive, family, happens_within
+
+SCRIPT = """
+import os, sys, time
+import torch, torch.distributed as dist
+
+def main():
+    dist.init_process_group("gloo")
+    rank, what = dist.get_rank(), sys.argv[1]
+    tensor = torch.ones(2)
+    dist.all_reduce(tensor)
+    print(f"rank {rank} has {tensor.tolist()} {sys.argv[1:]} {os.path.basename(sys.argv[0])} {__name__}", flush=True)
+    if what == "raise" and rank == 1:
+        raise ValueError("nothing to read")
+    if what == "exit" and rank == 1:
+        sys.exit(3)
+    if what == "uneven" and rank == 1:
+        return
+    if what == "leaves its group" and rank == 1:
+        return dist.destroy_process_group()
+    if what == "sends":
+        dist.send(tensor, 1 - rank)
+    operator = dist.ReduceOp.MAX if what == "operators" and rank == 1 else dist.ReduceOp.SUM
+    if what == "slow" and rank == 1:
+        time.sleep(2)
+    if what == "sleeps" and rank == 1:
+        time.sleep(1000)
+    dist.all_reduce(tensor, op=operator)  # the second
+    dist.destroy_process_group()
+
+if __name__ == "__main__":
+    main()
+"""
+
+BY_ITSELF = """
+import sys
+import torch, torch.distributed as dist, torch.multiprocessing as mp
+
+def run(rank, world_size, file, what):
+    dist.init_process_group("gloo", init_method=f"file://{file}", rank=rank, world_size=world_size)
+    tensor = torch.ones(1)
+    dist.recv(tensor, 1 - rank) if what == "stuck" else dist.all_reduce(tensor)
+    print(f"rank {rank} has {tensor.item()}", flush=True)
+
+if __name__ == "__main__":
+    how, what, file = sys.argv[1:]
+    if how == "spawn":
+        mp.spawn(run, args=(2, file, what), nprocs=2)
+    else:
+        children = [mp.Process(target=run, args=(rank, 2, file, what)) for rank in range(2)]
+        [child.start() for child in children]
+        [child.join() for child in children]
+"""
+
+
+def explained(folder: Path, text: str, *arguments: str, options: tuple[str, ...] = ()) -> tuple[int, str, str]:
+    (folder / "train.py").write_text(text)
+    command = [sys.executable, "-m", "ddp_lessons", "explain", *options, "train.py", *arguments]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
+    return done.returncode, done.stdout, done.stderr
+
+
+def with_torchrun(folder: Path, what: str, *options: str) -> tuple[int, str, str]:
+    return explained(folder, SCRIPT, what, options=("--nproc-per-node", "2", *options))
+
+
+@pytest.mark.parametrize("what", ["nothing", "slow"])
+def test_a_script_that_goes_well_is_left_alone(tmp_path: Path, what: str) -> None:
+    status, printed, told = with_torchrun(tmp_path, what)
+    assert status == 0
+    assert sorted(printed.splitlines()) == [f"rank {r} has [2.0, 2.0] ['{what}'] train.py __main__" for r in range(2)]
+    assert "rank" not in told
+
+
+SAID = {
+    "uneven": (
+        "WorkersStuck: no rank can move any more",
+        "rank 1   has returned",
+        "waits in all_reduce of float32 [2] (train.py line 26:",
+        "rank 1 returned without",
+    ),
+    "leaves its group": ("Connection closed|reset", "rank 1 returned without", "Rank 0 is in its collective call"),
+    "sends": (
+        "WorkersStuck: no rank can move any more",
+        "Ranks 0 and 1 each wait for the other to receive: a deadlock.",
+    ),
+    "operators": ("cannot be trusted", "different reduce ops in this all_reduce: rank 0 sum, rank 1 max (train.py"),
+    "raise": (
+        "WorkerFailed: rank 1 of 2 raised ValueError: nothing to read",
+        "train.py line 12",
+        "Rank 0 was waiting in",
+    ),
+    "exit": ("WorkerFailed: rank 1 of 2 called sys.exit(3)", "train.py line 14"),
+}
+
+
+@pytest.mark.parametrize("what", SAID)
+def test_what_goes_wrong_is_told_as_launch_tells_it(tmp_path: Path, what: str) -> None:
+    status, _, told = with_torchrun(tmp_path, what)
+    assert status == 1
+    for words in SAID[what]:
+        assert any(word in told for word in words.split("|")), told
+
+
+def test_with_a_limit_it_says_where_each_rank_is(tmp_path: Path) -> None:
+    status, _, told = with_torchrun(tmp_path, "sleeps", "--timeout", "8")
+    assert status == 1
+    assert "did not return within 8 seconds" in told
+    assert "time.sleep(1000)" in told
+
+
+@pytest.mark.parametrize("how", ["spawn", "process"])
+def test_a_script_that_starts_its_ranks_by_itself_is_seen_too(tmp_path: Path, how: str) -> None:
+    status, printed, _ = explained(tmp_path, BY_ITSELF, how, "well", str(tmp_path / "well"))
+    assert (status, sorted(printed.splitlines())) == (0, ["rank 0 has 2.0", "rank 1 has 2.0"])
+    status, _, told = explained(tmp_path, BY_ITSELF, how, "stuck", str(tmp_path / "stuck"))
+    assert status == 1
+    assert "Ranks 0 and 1 each wait for the other to send: a deadlock." in told
+
+
+def test_a_script_that_is_not_there_or_has_no_ranks_is_as_in_python(tmp_path: Path) -> None:
+    status, printed, _ = explained(tmp_path, "print('alone')")
+    assert (status, printed) == (0, "alone\n")
+    status, _, told = explained(tmp_path, "raise KeyError('x')")
+    assert status == 1
+    assert "KeyError: 'x'" in told
+
+
+def test_nothing_is_left_of_a_script_that_stood_still_or_was_stopped(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(SCRIPT)
+    command = [sys.executable, "-m", "ddp_lessons", "explain", "--nproc-per-node", "2", "train.py", "sleeps"]
+    with subprocess.Popen(
+        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as explaining:
+        assert explaining.stdout is not None
+        assert explaining.stdout.readline().startswith("rank")
+        began = [process.pid for process in family(explaining.pid)]
+        assert len(began) >= 3
+        explaining.send_signal(signal.SIGINT)
+        _, told = explaining.communicate(timeout=30)
+    assert "stopped by you" in told
+    assert explaining.returncode == 130
+    assert happens_within(10, lambda: not alive(began))
