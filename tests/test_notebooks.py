@@ -30,8 +30,12 @@ def cells_of(notebook: pathlib.Path, kind: str) -> list[Any]:
     return [cell for cell in read(notebook, as_version=4).cells if cell.cell_type == kind]
 
 
-def test_lessons_are_numbered_without_a_gap() -> None:
-    assert [int(notebook.name[:2]) for notebook in NOTEBOOKS] == list(range(len(NOTEBOOKS)))
+def test_the_readme_lists_all_lessons_and_numbers_without_a_gap() -> None:
+    readme = (pathlib.Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (\d+) \|(.*)$", readme, re.M)
+    assert [int(number) for number, _ in rows] == list(range(len(rows)))
+    linked = [match[1] for _, row in rows if (match := re.search(r"\(notebooks/(\S+)\)", row))]
+    assert linked == [notebook.name for notebook in NOTEBOOKS]
 
 
 @every_notebook
@@ -80,11 +84,15 @@ def test_a_notebook_runs_alone_from_another_folder(notebook: pathlib.Path, tmp_p
     assert ended.returncode == 0, ended.stderr[-2000:]
 
 
+NO_EXERCISES = {"reading", "replicas_agree"}  # they judge something else than a learner's function
+
+
 def exercises_of(notebook: pathlib.Path) -> list[tuple[str, str]]:
     """The name of each exercise's function, and the text of the cell that checks it."""
     found = []
     for cell in cells_of(notebook, "code"):
-        found += [(match[1], cell.source) for match in re.finditer(r"^check\.\w+\((\w+)\)", cell.source, re.M)]
+        checks = re.finditer(r"^check\.(\w+)\((\w+)\)", cell.source, re.M)
+        found += [(match[2], cell.source) for match in checks if match[1] not in NO_EXERCISES]
     return found
 
 
@@ -95,16 +103,16 @@ every_exercise = pytest.mark.parametrize(
 
 
 def test_every_check_of_the_package_is_in_a_lesson() -> None:
-    assert {name for _, name, _ in EXERCISES} >= set(check.__all__) - {"Report"}
+    assert {name for _, name, _ in EXERCISES} >= set(check.__all__) - {"Report"} - NO_EXERCISES
+    text = "".join(cell.source for notebook in NOTEBOOKS for cell in cells_of(notebook, "code"))
+    assert all(f"check.{name}(" in text for name in NO_EXERCISES)
 
 
 @every_exercise
-def test_an_exercise_is_stored_unsolved_and_says_not_started_yet(
-    notebook: pathlib.Path, name: str, checking: str
-) -> None:
+def test_an_exercise_is_stored_unsolved_and_the_check_says_so(notebook: pathlib.Path, name: str, checking: str) -> None:
     cell = next(cell for cell in cells_of(notebook, "code") if cell.source == checking)
     shown = [output.data["text/plain"] for output in cell.outputs if "data" in output]
-    assert any("not started yet" in text for text in shown)
+    assert any("not started yet" in text or "not right yet" in text for text in shown)  # empty, or to be repaired
 
 
 @every_exercise

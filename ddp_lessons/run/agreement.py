@@ -41,7 +41,8 @@ def first_misuse(events: Events) -> Reason | None:
         return Reason([f"The tensor of {what} was changed before its wait()."], _NEXT_CHANGED, first.rank)
     if first.operation == "send":
         return Reason([f"Nobody received {what}, and nobody waited for it."], _NEXT_WAIT, first.rank)
-    return Reason([f"Nobody waited for {what}: its tensor may hold anything."], _NEXT_WAIT, first.rank)
+    harm = "its tensor may hold anything" if first.bytes else "it held nobody back"
+    return Reason([f"Nobody waited for {what}: {harm}."], _NEXT_WAIT, first.rank)
 
 
 def _is_misused(event: Event, has_partner: bool) -> bool:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import datetime
 import functools
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from sys import _getframe
 from time import perf_counter
 from typing import Any
@@ -40,6 +41,12 @@ def _patience_of(group: Any) -> float:
         return _FOR_EVER
 
 
+def shortest_limit(given: Iterable[Any]) -> float:
+    """The seconds that a call's arguments allow it."""
+    limits = (one.total_seconds() for one in given if isinstance(one, datetime.timedelta))
+    return min(limits, default=_FOR_EVER)
+
+
 def noting_a_new_one(recorder: Recorder, original: Any) -> Any:
     """For the function in which all ways to make a group end."""
     import torch.distributed as dist
@@ -49,6 +56,7 @@ def noting_a_new_one(recorder: Recorder, original: Any) -> Any:
         members = tuple(range(dist.get_world_size())) if ranks is None else tuple(sorted(ranks))
         is_local = bool(kwargs.get("use_local_synchronization"))
         call = _noted(recorder, "new_group", "new_local_group" if is_local else "new_group", members)
+        call.patience_seconds = shortest_limit((*args, *kwargs.values()))
         group = _made(call, lambda: original(ranks, *args, **kwargs))
         call.group = getattr(group, "group_name", "")  # none for a rank outside
         return group
@@ -64,6 +72,7 @@ def noting_the_first(recorder: Recorder, original: Any) -> Any:
         told = kwargs.get("world_size", args[3] if len(args) > 3 else -1)
         world_size = told if isinstance(told, int) and told > 0 else int(os.environ.get("WORLD_SIZE") or 0)
         call = _noted(recorder, "init_process_group", "init_process_group", tuple(range(world_size)))
+        call.patience_seconds = shortest_limit((*args, *kwargs.values()))
         rank = kwargs.get("rank", args[4] if len(args) > 4 else -1)
         call.tag = rank if isinstance(rank, int) and rank >= 0 else int(os.environ.get("RANK") or -1)
         return _made(call, lambda: original(*args, **kwargs))

@@ -6,7 +6,6 @@ waiting thread shows our wrapper round torch's wait, and the wrapper knows the c
 
 from __future__ import annotations
 
-import datetime
 import os
 import sys
 import threading
@@ -14,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from types import FrameType
 
+from ddp_lessons.run.groups import shortest_limit
 from ddp_lessons.run.messages import Standing
 from ddp_lessons.run.recorder import Call, Recorder, is_torchs
 
@@ -81,8 +81,7 @@ def _waits_for(frame: FrameType, recorder: Recorder, patience_seconds: float) ->
 def _seconds_until_it_gives_up(frame: FrameType, call: Call, recorder: Recorder) -> float:
     """What the call itself was given as its limit, or what its group was."""
     given = (*frame.f_locals.get("args", ()), *frame.f_locals.get("kwargs", {}).values())
-    limits = [one.total_seconds() for one in given if isinstance(one, datetime.timedelta)]
-    return min([*limits, recorder.group(call.group).patience_seconds])
+    return min(shortest_limit(given), call.patience_seconds, recorder.group(call.group).patience_seconds)
 
 
 def _torch_waits_for(frame: FrameType, recorder: Recorder) -> list[Call]:

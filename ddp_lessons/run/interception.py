@@ -131,7 +131,7 @@ def _recorded(operation: str, position: int, name: str, original: Any) -> Any:
             if is_message:
                 if function not in _WAITING_BY_THEMSELVES:
                     _expect_a_wait(call, work, args[0])
-            elif getattr(args[-1] if args else None, "asyncOp", False):
+            elif getattr(kwargs.get("opts", args[-1] if args else None), "asyncOp", False):
                 _note_end_from_afar(call, work, args)
                 _expect_a_wait(call, work, ())
         return work
@@ -243,7 +243,7 @@ def _complete(call: Call, work: Any) -> None:
 
 def _note_end_from_afar(call: Call, work: Any, given: tuple[Any, ...]) -> None:
     """Of what goes on while the rank does something else, torch's own thread tells the end."""
-    if any(tensor.is_cuda for tensor in flat(given[0])):
+    if given and any(tensor.is_cuda for tensor in flat(given[0])):
         return  # on a GPU the future is there as soon as the work is queued
 
     def note(_: object) -> None:

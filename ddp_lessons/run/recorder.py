@@ -65,6 +65,7 @@ class Call:
     end: float | None = None
     error: str = ""
     is_on_gpu: bool = False
+    patience_seconds: float = float("inf")  # after which torch itself gives this call up
     work: Any = None  # a weak reference to what a non-blocking call gave, for as long as nobody asked for its end
     tensor: Any = None  # what a non-blocking call works with; only where a change of it can be seen
     version: int = 0

@@ -168,7 +168,13 @@ def group_that_gives_up(rank: int, world_size: int) -> None:
     group = dist.new_group(timeout=timedelta(seconds=1))
     if rank == 0:
         with pytest.raises(RuntimeError):
-            dist.recv(torch.zeros(1), 1, group=group)
+            dist.recv(torch.zeros(1), 1, group=group)  # type: ignore[arg-type]
+
+
+def joining_that_gives_up(rank: int, world_size: int) -> None:
+    if rank == 0:
+        with pytest.raises(RuntimeError):
+            dist.init_process_group("gloo", timeout=timedelta(seconds=1))
 
 
 SLOW = [
@@ -189,6 +195,15 @@ SLOW = [
 @pytest.mark.parametrize("function", SLOW)
 def test_what_can_still_move_is_left_alone(function: Function) -> None:
     launch(function, 2)
+
+
+def test_a_rank_that_gives_up_joining_is_left_alone() -> None:
+    launch(joining_that_gives_up, 2, join=False)
+
+
+def test_ranks_that_were_spawned_are_seen_as_well() -> None:
+    message, _ = stuck(both_send, start_method="spawn")
+    assert message.startswith("no rank can move any more\n")
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,83 @@
+"""A mistake made once with launch: how it ended, how soon, what its message lacks, and what it leaves behind."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from tempfile import TemporaryDirectory
+
+import torch
+import torch.distributed as dist
+
+from ddp_lessons import Results, WorkerFailed, WorkersStuck, launch
+
+from .family import exists, is_zombie
+from .mistakes import Mistake
+from .programs.noted import noted, notes
+from .verdicts import Failure, missing
+
+TIMEOUT_SECONDS = 30.0
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One mistake, made once."""
+
+    mistake: Mistake
+    world_size: int
+    ended: Failure | Results[object]
+    seconds: float  # from the standstill to the exception
+    missing: Sequence[str]
+    is_alive: bool  # the next launch gave the right answer
+    left: int  # of its processes, when the exception was there
+
+
+def make(mistake: Mistake, world_size: int) -> Finding:
+    with TemporaryDirectory() as folder:
+        ended = launched(mistake, world_size, folder)
+        moment = time.perf_counter()
+        moments = notes(folder)
+    left = sum(exists(process) and not is_zombie(process) for process in map(int, moments["process"]))
+    seconds = moment - standstill(ended, moments)
+    return Finding(mistake, world_size, ended, seconds, missing(mistake, world_size, ended), next_is_right(), left)
+
+
+def launched(mistake: Mistake, world_size: int, folder: str) -> Failure | Results[object]:
+    try:
+        return launch(
+            noted,
+            world_size,
+            mistake.function,
+            folder,
+            timeout_seconds=TIMEOUT_SECONDS,
+            quiet=True,
+            join=mistake.join,
+        )
+    except (WorkersStuck, WorkerFailed) as error:
+        return error
+
+
+def standstill(ended: Failure | Results[object], moments: dict[str, list[float]]) -> float:
+    """The last moment at which any rank began a call, was through with one, or returned; or the first raised.
+
+    What ranks raise when the others are stopped ("connection closed") comes after the standstill, and does not count.
+    """
+    results = ended if isinstance(ended, Results) else ended.results
+    origin = min(moments["began"])  # where the clock of the events begins
+    calls = [
+        origin + moment
+        for event in results.events
+        for moment in (event.begin, event.issued, event.waited, event.end)
+        if moment is not None and not event.error
+    ]
+    raised = sorted(moments["raised"])[:1] if isinstance(ended, WorkerFailed) else []
+    return max([*moments["began"], *moments["ended"], *calls, *raised])
+
+
+def next_is_right() -> bool:
+    return list(launch(add_up, 2, quiet=True)) == [1.0, 1.0]
+
+
+def add_up(rank: int, world_size: int) -> float:
+    tensor = torch.tensor([float(rank)])
+    dist.all_reduce(tensor)
+    return tensor.item()

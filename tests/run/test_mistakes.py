@@ -1,0 +1,44 @@
+"""Every mistake of the catalogue in benchmarks/ is seen soon and said right, and nothing of it stays."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.findings import make
+from benchmarks.mistakes import MISTAKES, Mistake
+from benchmarks.verdicts import missing_in
+
+SOON_SECONDS = 2.0
+# DistributedDataParallel takes a second on each rank to be built; `python -m benchmarks.standstills` makes them all
+CASES = [(one, size) for one in MISTAKES for size in (one.world_sizes[:1] if one.is_slow else one.world_sizes)]
+BY_NAME = {mistake.name: mistake for mistake in MISTAKES}
+
+
+@pytest.mark.parametrize(("mistake", "world_size"), CASES, ids=[f"{one.name}-{size}" for one, size in CASES])
+def test_a_mistake_is_seen_soon_and_said_right_and_the_next_launch_works(mistake: Mistake, world_size: int) -> None:
+    finding = make(mistake, world_size)
+    assert not finding.missing, f"{finding.missing} missing in: {finding.ended}"
+    assert finding.is_alive
+    assert finding.left == 0
+    # the best of three counts, because the machine may be busy with something else
+    assert finding.seconds < SOON_SECONDS or any(make(mistake, world_size).seconds < SOON_SECONDS for _ in range(2))
+
+
+def test_the_catalogue_has_every_kind() -> None:
+    assert {mistake.kind for mistake in MISTAKES} == set(range(1, 9))
+
+
+@pytest.mark.parametrize(
+    ("instead_of", "said", "lacks"),
+    [
+        ("but rank 2 returned", "but rank 1 returned", ["rank 2"]),
+        ("returned", "left", ['"returned"']),
+        ("collectives.py line ", "collectives.py line 9", ["collectives.py line "]),
+    ],
+)
+def test_a_message_that_says_it_wrongly_is_found_out(instead_of: str, said: str, lacks: list[str]) -> None:
+    mistake = BY_NAME["one_returned"]
+    message = str(make(mistake, 3).ended)
+    assert missing_in(message, mistake, 3) == []
+    found = missing_in(message.replace(instead_of, said), mistake, 3)
+    assert [one.rstrip("0123456789") if "line" in one else one for one in found] == lacks
