@@ -8,32 +8,54 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ddp_lessons.check.averages import global_mean as global_mean
+    from ddp_lessons.check.averages import global_mean as global_mean, mean_loss as mean_loss
     from ddp_lessons.check.collectives_by_hand import (
         all_gather_by_hand as all_gather_by_hand,
         broadcast_by_hand as broadcast_by_hand,
     )
-    from ddp_lessons.check.point_to_point import exchange as exchange, pass_the_token as pass_the_token
+    from ddp_lessons.check.gradients import average_gradients as average_gradients
+    from ddp_lessons.check.groups import share_best as share_best, sum_of_half as sum_of_half
+    from ddp_lessons.check.point_to_point import (
+        exchange as exchange,
+        pass_the_token as pass_the_token,
+        swap as swap,
+    )
+    from ddp_lessons.check.readings import reading as reading
+    from ddp_lessons.check.replicas import replicas_agree as replicas_agree
     from ddp_lessons.check.report import Report as Report
     from ddp_lessons.check.ring import ring_all_reduce as ring_all_reduce
 
 _HOME = {
     "Report": "report",
     "all_gather_by_hand": "collectives_by_hand",
+    "average_gradients": "gradients",
     "broadcast_by_hand": "collectives_by_hand",
     "exchange": "point_to_point",
     "global_mean": "averages",
+    "mean_loss": "averages",
     "pass_the_token": "point_to_point",
+    "reading": "readings",
+    "replicas_agree": "replicas",
     "ring_all_reduce": "ring",
+    "share_best": "groups",
+    "sum_of_half": "groups",
+    "swap": "point_to_point",
 }
 __all__ = [
     "Report",
     "all_gather_by_hand",
+    "average_gradients",
     "broadcast_by_hand",
     "exchange",
     "global_mean",
+    "mean_loss",
     "pass_the_token",
+    "reading",
+    "replicas_agree",
     "ring_all_reduce",
+    "share_best",
+    "sum_of_half",
+    "swap",
 ]
 
 

@@ -1,4 +1,4 @@
-"""The exercise of the mean over ranks that hold different numbers of elements."""
+"""The exercises of means over ranks that hold different numbers of elements, or none at all."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ import torch
 from torch import Tensor
 
 from ddp_lessons.check.examination import examine
-from ddp_lessons.check.exercise import Case, Difference, Exercise, named, number
+from ddp_lessons.check.exercise import Case, Difference, Exercise, named, number, said_nothing
 from ddp_lessons.check.report import Report
-from ddp_lessons.check.trials import Trial, with_lateness
+from ddp_lessons.check.traffic import Standstill
+from ddp_lessons.check.trials import LossesTrial, Trial, with_lateness
 
 _LONGEST_SUMMARY_BYTES = 4096  # some numbers per rank, also if they travel as pickled objects
 
@@ -26,8 +27,19 @@ def global_mean(function: Callable[[Tensor], object]) -> Report:
     return examine(_GlobalMean(), function)
 
 
+def mean_loss(function: Callable[[list[float]], object]) -> Report:
+    """Check `function(losses)`: every rank returns the mean over the losses of all ranks.
+
+    The losses are a list of floats, of different length on each rank; some are empty, but never all. The answer is a
+    float or a tensor with one element; the given list stays as it is. Collectives and messages are both allowed. One
+    rank alone returns the mean of its list.
+    """
+    return examine(_MeanLoss(), function)
+
+
 class _GlobalMean(Exercise):
     name = "global_mean"
+    counted = "elements"
     messages_only = False
     keeps_input = True
     trials = with_lateness(
@@ -51,18 +63,14 @@ class _GlobalMean(Exercise):
             answer = answer.item()
         if isinstance(answer, bool) or not isinstance(answer, int | float):
             return Difference("", named(answer), number(right), f"It returns {named(answer)}, not one number.")
-        largest = max(float(tensor.abs().max()) for tensor in case.inputs)
+        largest = float(torch.cat(case.inputs).abs().max())
         if abs(answer - right) <= 1e-4 * largest:  # not so for nan
             return None
-        return Difference("mean", number(float(answer)), number(right), _likely_mistake(case, rank, float(answer)))
+        mistake = _likely_mistake(case, rank, float(answer)).replace("elements", self.counted)
+        return Difference("mean", number(float(answer)), number(right), mistake)
 
     def too_little(self, case: Case) -> str:
-        for rank in range(case.world_size if case.world_size > 1 else 0):
-            if not any(
-                event.bytes for event in [*case.traffic.collectives, *case.traffic.by_rank[rank]] if event.rank == rank
-            ):
-                return f"It moves too little: rank {rank} said nothing to anybody, so the answer came by another way."
-        return ""
+        return said_nothing(case, range(case.world_size))
 
     def too_much(self, case: Case) -> str:
         shortest = min(tensor.nbytes for tensor in case.inputs)
@@ -78,21 +86,52 @@ class _GlobalMean(Exercise):
         return 16  # two numbers of float64
 
 
+class _MeanLoss(_GlobalMean):
+    name = "mean_loss"
+    parameters = ("losses",)
+    counted = "losses"
+    thing, copy = "list", "list(losses)"
+    trials = with_lateness(
+        [
+            LossesTrial(()),
+            LossesTrial((), trait="other lengths", lengths=(1, 2, 7)),
+            LossesTrial((), trait="lists of which some are empty", lengths=(2, 0, 5)),
+            LossesTrial((), trait="lists of which some are empty", lengths=(0, 3, 2), smallest_world=2),
+            LossesTrial((), trait="lists of which all but one are empty", lengths=(0, 4, 0, 0), smallest_world=2),
+        ]
+    )
+
+    def why_stuck(self, standstill: Standstill) -> str:
+        without = [rank for rank in standstill.returned if not len(standstill.trial.tensor(rank))]
+        if without != list(standstill.returned) or not without:
+            return ""
+        waiting = standstill.calls[0]
+        return (
+            f"Rank {without[0]} has no losses and never calls {waiting.call}, where rank {waiting.rank} waits for it: "
+            "a rank with nothing to give has to come too, with a sum and a count of 0."
+        )
+
+    def why_failed(self, message: str) -> str:
+        if "ZeroDivisionError" not in message and "StatisticsError" not in message:
+            return ""
+        return "A rank without losses divides by its count, which is 0: divide only what all ranks have added up."
+
+
 def _likely_mistake(case: Case, rank: int, answer: float) -> str:
     inputs = [tensor.double() for tensor in case.inputs]
-    sums, means = [float(one.sum()) for one in inputs], [float(one.mean()) for one in inputs]
+    sums, means = [float(one.sum()) for one in inputs], [float(one.sum()) / max(1, len(one)) for one in inputs]
+    own_count, not_empty = max(1, inputs[rank].numel()), sum(one.numel() > 0 for one in inputs)
     count, world_size = sum(one.numel() for one in inputs), case.world_size
-    own, total = inputs[rank], sum(sums)
+    total = sum(sums)
+    mean_of_means = "That is the mean of the ranks' means: a rank with more elements has to count for more."
     known: Sequence[tuple[float, str]] = [
-        (
-            sum(means) / world_size,
-            "That is the mean of the ranks' means: a rank with more elements has to count for more.",
-        ),
+        (sum(means) / world_size, mean_of_means),
+        (sum(means) / not_empty, mean_of_means),
         (means[rank], f"Rank {rank} returns the mean of its own elements: nothing of the other ranks is in it."),
         (total, "That is the sum over all ranks: divide it by the number of elements of all ranks."),
         (total / world_size, "The sum was divided by the number of ranks, not by the number of elements of all ranks."),
         (
-            total / own.numel(),
+            total / own_count,
             "The sum was divided by the count of this rank alone: the counts have to be added up as well.",
         ),
         (
@@ -101,7 +140,7 @@ def _likely_mistake(case: Case, rank: int, answer: float) -> str:
         ),
         (total / count / world_size, "The mean was divided by the number of ranks once more."),
         (
-            total / own.numel() / world_size,
+            total / own_count / world_size,
             "The sum was divided by this rank's count times the ranks, but counts differ.",
         ),
         (sum(means), "That is the sum of the ranks' means: add up sums and counts instead, and divide once."),

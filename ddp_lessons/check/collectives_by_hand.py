@@ -44,14 +44,14 @@ class _Broadcast(Exercise):
 
     def likely_mistake(self, case: Case, rank: int, answer: Tensor) -> str:
         if rank == 0:
-            root = _whose(answer, case)
+            root = whose(answer, case)
             all_answers = [self.answer(case, other) for other in range(case.world_size)]
             if root and all(isinstance(one, Tensor) and torch.equal(one, answer) for one in all_answers):
                 return f"Every rank ends with rank {root}'s tensor: the root is rank 0."
             return "Rank 0 does not keep its own tensor: it only sends."
         if torch.equal(answer, case.inputs[rank]):
             return f"Rank {rank} ends with its own tensor: it never receives, or does not return what it received."
-        if (other := _whose(answer, case)) is not None:
+        if (other := whose(answer, case)) is not None:
             return f"Rank {rank} ends with the tensor of rank {other}, which passes on its own instead of rank 0's."
         if not answer.any():
             return f"Rank {rank} returns a buffer of zeros: nothing was received into it."
@@ -109,7 +109,7 @@ class _AllGather(Exercise):
         return None
 
     def _likely_mistake(self, case: Case, rank: int, source: int, answer: list[Tensor]) -> str:
-        owners = [_whose(one, case) for one in answer]
+        owners = [whose(one, case) for one in answer]
         if case.world_size > 1 and all(torch.equal(one, answer[0]) for one in answer):
             if owners[0] == rank and not case.traffic.received[rank]:
                 return f"Rank {rank}'s list holds its own tensor again and again: it never receives the others."
@@ -144,5 +144,6 @@ class _AllGather(Exercise):
         return case.world_size * (case.world_size - 1) * case.tensor_bytes
 
 
-def _whose(tensor: Tensor, case: Case) -> int | None:
+def whose(tensor: Tensor, case: Case) -> int | None:
+    """The rank that was given this tensor."""
     return next((rank for rank, own in enumerate(case.inputs) if torch.equal(own, tensor)), None)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 from ddp_lessons.check.exercise import Case, Exercise
-from ddp_lessons.check.judgement import Finding, forbidden, judge, not_waited_for, traffic_table
-from ddp_lessons.check.ranks import run_trials
+from ddp_lessons.check.judgement import Finding, forbidden, judge, not_agreed, not_waited_for, traffic_table
+from ddp_lessons.check.ranks import Outcome, run_trials
 from ddp_lessons.check.report import Report, not_right, not_started
 from ddp_lessons.check.stubs import is_untouched, why_not_callable
 from ddp_lessons.check.traffic import Traffic, cut_into_trials, group_between_trials
@@ -15,6 +16,7 @@ from ddp_lessons.check.trials import Trial
 from ddp_lessons.check.troubles import Trouble, too_slow, was_not_begun, what_failed, what_is_stuck
 from ddp_lessons.run.failures import WorkerFailed, WorkersStuck
 from ddp_lessons.run.launch import launch
+from ddp_lessons.run.results import NO_VALUE, Results
 from ddp_lessons.run.travel import pack_call
 
 PATIENCE_SECONDS = 6.0  # for work that takes milliseconds
@@ -46,7 +48,7 @@ def examine(exercise: Exercise, function: Callable[..., object]) -> Report:
 
 
 def _examine(exercise: Exercise, function: Callable[..., object]) -> Report:
-    if refusal := why_not_callable(function, exercise.name, exercise.parameter):
+    if refusal := why_not_callable(function, exercise.name, exercise.parameters):
         return not_right(exercise.name, refusal)
     if is_untouched(function):
         return not_started(exercise.name)
@@ -56,7 +58,7 @@ def _examine(exercise: Exercise, function: Callable[..., object]) -> Report:
         return not_right(exercise.name, f"{refusal}.")
     shown: list[str] = []
     for number, world_size in enumerate(exercise.world_sizes):
-        trials = [trial for trial in exercise.trials if world_size <= trial.largest_world]
+        trials = [trial for trial in exercise.trials if trial.smallest_world <= world_size <= trial.largest_world]
         attempt = _attempt(exercise, function, world_size, trials)
         finding, culprit = _first_finding(exercise, function, world_size, trials, attempt)
         if finding is not None:
@@ -64,19 +66,23 @@ def _examine(exercise: Exercise, function: Callable[..., object]) -> Report:
             if finding.is_about_the_answer:
                 mistake = _join(_contrast(exercise.world_sizes[:number], world_size, trials, culprit), mistake)
             return not_right(exercise.name, mistake, finding.details)
-        if world_size in (2, 4):  # the larger of them that is tried
+        if world_size == 4 or (world_size == 2 and not shown):  # the larger of them that is tried
             shown = traffic_table(exercise, attempt.cases[0])
     return Report(exercise.name, True, "passed", "", (_tried(exercise), *shown))
 
 
 def _attempt(exercise: Exercise, function: Callable[..., object], world_size: int, trials: Sequence[Trial]) -> _Attempt:
+    trouble: Trouble | None = None
     try:
         results = launch(
             run_trials, world_size, function, trials, timeout_seconds=PATIENCE_SECONDS, quiet=True, record="values"
         )
-    except (WorkerFailed, WorkersStuck) as trouble:
-        events = trouble.results.events
-        return _Attempt((), trouble, cut_into_trials(events, group_between_trials(events), len(trials)))
+    except (WorkerFailed, WorkersStuck) as raised:
+        events = raised.results.events
+        if isinstance(raised, WorkersStuck) or NO_VALUE in raised.results.values:
+            return _Attempt((), raised, cut_into_trials(events, group_between_trials(events), len(trials)))
+        # all have returned, and yet their calls did not fit together
+        trouble, results = raised, cast("Results[tuple[str, list[Outcome]]]", raised.results)
     if any(results.events.dropped):
         mistake = (
             "It makes more than 100,000 calls of torch.distributed: send tensors, or large parts of them, at once."
@@ -85,7 +91,7 @@ def _attempt(exercise: Exercise, function: Callable[..., object], world_size: in
     group = results[0][0]
     traffic = cut_into_trials(results.events, group, len(trials))
     by_trial = zip(trials, zip(*(outcomes for _, outcomes in results), strict=True), traffic, strict=True)
-    return _Attempt([Case(trial, world_size, outcomes, said) for trial, outcomes, said in by_trial])
+    return _Attempt([Case(trial, world_size, outcomes, said) for trial, outcomes, said in by_trial], trouble)
 
 
 def _first_finding(
@@ -97,12 +103,14 @@ def _first_finding(
 ) -> tuple[Finding | None, int]:
     """What is wrong, if something is, and in which trial."""
     for number, case in enumerate(attempt.cases):
-        if number == 0 and world_size > 1 and _is_untouched(case):
+        if number == 0 and world_size > 1 and _is_untouched(case) and not exercise.is_silent_when_wrong:
             raise _Concluded(_nothing_done(exercise, function, trials))
         if finding := judge(exercise, case):
             return finding, number
     if attempt.trouble is None:
         return None, 0
+    if attempt.cases:
+        return Finding(*_what_happened(exercise, attempt.trouble, trials[0])), 0
     if not attempt.traffic and len(trials) > 1:
         # no rank has lived to tell how far they came: try one after the other
         for number, trial in enumerate(trials):
@@ -111,7 +119,7 @@ def _first_finding(
             if finding is not None:
                 return finding, number
     culprit = max(0, len(attempt.traffic) - 1)
-    if finding := _seen_at_once(exercise, attempt.trouble, attempt.traffic):
+    if finding := _seen_at_once(exercise, attempt.trouble, attempt.traffic, trials[culprit]):
         return finding, culprit
     if culprit:
         # what came of the trials before this one is lost, and may be wrong already: do these again
@@ -119,7 +127,7 @@ def _first_finding(
         earlier = _first_finding(exercise, function, world_size, trials[:culprit], again)
         if earlier[0] is not None:
             return earlier
-    return _judge_trouble(exercise, attempt.trouble, attempt.traffic), culprit
+    return _judge_trouble(exercise, attempt.trouble, attempt.traffic, trials[culprit]), culprit
 
 
 def _is_untouched(case: Case) -> bool:
@@ -132,34 +140,39 @@ def _nothing_done(exercise: Exercise, function: Callable[..., object], trials: S
         more = _attempt(exercise, function, 3, trials[:1])
         if more.trouble is not None or not _is_untouched(more.cases[0]):
             return not_right(
-                exercise.name, "It does nothing with 2 ranks, but something with 3: look at the range of the loop."
+                exercise.name,
+                "It does nothing with 2 ranks, but something with 3: look at the range of the loop.",
             )
     return not_started(exercise.name)
 
 
-def _seen_at_once(exercise: Exercise, trouble: Trouble, all_traffic: Sequence[Traffic]) -> Finding | None:
+def _seen_at_once(exercise: Exercise, trouble: Trouble, all_traffic: Sequence[Traffic], trial: Trial) -> Finding | None:
     """What is wrong for certain, whatever came of the trials before."""
     stuck = isinstance(trouble, WorkersStuck)
-    details = what_is_stuck(trouble)[1] if isinstance(trouble, WorkersStuck) else what_failed(trouble)[1]
+    _, details = _what_happened(exercise, trouble, trial)
     for traffic in all_traffic:
-        if finding := forbidden(exercise, traffic) or (not_waited_for(traffic) if stuck else None):
-            return Finding(finding.mistake, [*finding.details, *details])
+        finding = forbidden(exercise, traffic) or (not_waited_for(traffic) if stuck else None)
+        if finding or (finding := not_agreed(exercise, traffic)):
+            return Finding(finding.mistake, [*finding.details, *([] if finding.stops_by_chance else details)])
     if isinstance(trouble, WorkersStuck) and (mistake := too_slow(trouble)):
         return Finding(mistake, details)
     return None
 
 
-def _judge_trouble(exercise: Exercise, trouble: Trouble, all_traffic: Sequence[Traffic]) -> Finding:
-    if isinstance(trouble, WorkerFailed):
-        if was_not_begun(trouble) and not any(traffic.events for traffic in all_traffic):
-            raise _Concluded(not_started(exercise.name))
-        mistake, details = what_failed(trouble)
-    else:
-        mistake, details = what_is_stuck(trouble)
+def _judge_trouble(exercise: Exercise, trouble: Trouble, all_traffic: Sequence[Traffic], trial: Trial) -> Finding:
+    if isinstance(trouble, WorkerFailed) and was_not_begun(trouble) and not any(one.events for one in all_traffic):
+        raise _Concluded(not_started(exercise.name))
+    mistake, details = _what_happened(exercise, trouble, trial)
     for traffic in all_traffic:
         if finding := not_waited_for(traffic):
-            return Finding(finding.mistake, [*finding.details, *details])
-    return Finding(mistake, details, True)
+            return Finding(finding.mistake, [*finding.details, *([] if finding.stops_by_chance else details)])
+    return Finding(mistake, details, is_about_the_answer=True)
+
+
+def _what_happened(exercise: Exercise, trouble: Trouble, trial: Trial) -> tuple[str, list[str]]:
+    if isinstance(trouble, WorkerFailed):
+        return what_failed(trouble, exercise)
+    return what_is_stuck(trouble, exercise, trial)
 
 
 def _join(contrast: str, mistake: str) -> str:
@@ -181,4 +194,4 @@ def _contrast(before: Sequence[int], world_size: int, trials: Sequence[Trial], c
 def _tried(exercise: Exercise) -> str:
     *front, last = map(str, sorted(exercise.world_sizes))
     worlds = f"{', '.join(front)} and {last}" if front else last
-    return f"    right for {len(exercise.trials)} different tensors, with {worlds} ranks"
+    return f"    right for {len(exercise.trials)} different {exercise.thing}s, with {worlds} ranks"

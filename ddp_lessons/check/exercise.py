@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from ddp_lessons.check.ranks import Outcome, Thing
-from ddp_lessons.check.traffic import Traffic
+from ddp_lessons.check.traffic import Standstill, Traffic
 from ddp_lessons.check.trials import Trial
 
 SMALL_CHANGE_BYTES = 64  # a count or a size may travel beside the data
@@ -33,11 +33,17 @@ class Case:
     def tensor_bytes(self) -> int:
         return self.inputs[0].nbytes
 
+    def given(self, rank: int) -> Tensor:
+        """The tensor that this rank was given, as it was afterwards."""
+        tensor = self.outcomes[rank].given
+        assert isinstance(tensor, Tensor)
+        return tensor
+
     def is_unchanged(self, rank: int) -> bool:
-        return torch.equal(self.outcomes[rank].tensor, self.inputs[rank])
+        return self.trial.is_unchanged(rank, self.outcomes[rank].given)
 
     def has_only_none(self, rank: int) -> bool:
-        """This rank returned nothing, and its tensor is what it was."""
+        """This rank returned nothing, and what it was given is what it was."""
         return self.outcomes[rank].answer is None and self.is_unchanged(rank)
 
 
@@ -55,10 +61,14 @@ class Exercise:
     """What all have in common: f(tensor) returns one tensor, or has it in place and returns None."""
 
     name = ""
-    parameter = "tensor"
+    parameters: tuple[str, ...] = ("tensor",)
+    thing, copy = "tensor", "tensor.clone()"  # what is given, and how it is copied
+    cure_of_roots = ""  # how the ranks can come to name the same one
     world_sizes: tuple[int, ...] = (2, 3, 4, 5, 8, 1)  # most mistakes show with two; alone, what works with several
     messages_only = True
     keeps_input = False
+    returns_answer = True  # or has it in place; False: only what it does to what it was given counts
+    is_silent_when_wrong = False  # a program to repair that does nothing at all; else that is taken for a stub
     trials: Sequence[Trial] = ()
     measured = "bytes sent by the busiest rank"
     yardstick = "textbook"  # what `textbook` is, in a word
@@ -78,6 +88,14 @@ class Exercise:
         """A sentence if more travelled than the textbook needs."""
         return ""
 
+    def why_stuck(self, standstill: Standstill) -> str:
+        """A sentence if the exercise knows this standstill."""
+        return ""
+
+    def why_failed(self, message: str) -> str:
+        """A sentence if the exercise knows what a rank raised."""
+        return ""
+
     def carried(self, case: Case) -> int:
         return max(case.traffic.sent)
 
@@ -86,10 +104,8 @@ class Exercise:
         raise NotImplementedError
 
     def answer(self, case: Case, rank: int) -> object:
-        outcome = case.outcomes[rank]
-        if outcome.answer is None and not self.keeps_input:
-            return outcome.tensor
-        return outcome.answer
+        answer = case.outcomes[rank].answer
+        return case.given(rank) if answer is None and not self.keeps_input else answer
 
     def answer_is_right(self, case: Case, rank: int) -> bool:
         answer, expected = self.answer(case, rank), self.expected(case, rank)
@@ -106,6 +122,14 @@ class Exercise:
             return found
         mistake = self.likely_mistake(case, rank, answer)
         return Difference(found.place, found.yours, found.expected, mistake)
+
+
+def said_nothing(case: Case, ranks: Iterable[int]) -> str:
+    """A sentence if one of these ranks, each of which has something to say, gave nothing to any other."""
+    silent = [rank for rank in ranks if not case.traffic.brought[rank] and case.world_size > 1]
+    if not silent:
+        return ""
+    return f"It moves too little: rank {silent[0]} said nothing to anybody, so the answer came by another way."
 
 
 def tensor_difference(answer: Tensor, expected: Tensor) -> Difference | None:

@@ -17,6 +17,7 @@ class Finding:
 
     mistake: str
     details: Sequence[str] = ()
+    stops_by_chance: bool = False  # then it says nothing where each rank has come to a stop
     is_about_the_answer: bool = False  # then it matters what was right before: "for floats, but not for whole numbers"
 
 
@@ -25,6 +26,8 @@ def judge(exercise: Exercise, case: Case) -> Finding | None:
     return (
         forbidden(exercise, case.traffic)
         or not_waited_for(case.traffic)
+        or not_agreed(exercise, case.traffic)
+        or _changed_too_early(case.traffic)
         or _wrong_answer(exercise, case)
         or _changed_input(exercise, case)
         or _never_received(case.traffic)
@@ -53,6 +56,33 @@ def not_waited_for(traffic: Traffic) -> Finding | None:
     )
 
 
+def not_agreed(exercise: Exercise, traffic: Traffic) -> Finding | None:
+    """The ranks called the same, but each meant something else by it."""
+    if traffic.makes_different_groups():
+        return Finding(
+            "The ranks do not make the same groups in the same order: every rank has to call new_group for every "
+            "group, also for one that it is not in.",
+            [f"    rank {one.rank} calls {one.call} ({one.place})" for one in traffic.first_groups()],
+            stops_by_chance=True,
+        )
+    if pair := traffic.different_roots():
+        return Finding(
+            f"The ranks name different roots in {pair[0].call}: all have to name the same one.{exercise.cure_of_roots}",
+            [f"    rank {one.rank} calls {one.call} with root {one.root} ({one.place})" for one in pair],
+        )
+    return None
+
+
+def _changed_too_early(traffic: Traffic) -> Finding | None:
+    event = next((event for event in traffic.events if event.remark == "changed"), None)
+    if event is None:
+        return None
+    return Finding(
+        f"It changes the tensor of its {event.call} before wait(): until then it may still be on its way out.",
+        [f"    rank {event.rank} calls {event.call} ({event.place})"],
+    )
+
+
 def _wrong_answer(exercise: Exercise, case: Case) -> Finding | None:
     differences = {rank: exercise.difference(case, rank) for rank in range(case.world_size)}
     wrong = [rank for rank, difference in differences.items() if difference is not None]
@@ -64,21 +94,21 @@ def _wrong_answer(exercise: Exercise, case: Case) -> Finding | None:
     mistake = _no_answer(exercise, case, wrong) or _said_nothing(exercise, case) or _read_too_early(case)
     rows = [("", "yours", "expected"), (first.place or "answer", first.yours, first.expected)]
     details = [_where(case, rank), *table(rows), *traffic_table(exercise, case)]
-    return Finding(mistake or first.mistake or "The answer is wrong.", details, True)
+    return Finding(mistake or first.mistake or "The answer is wrong.", details, is_about_the_answer=True)
 
 
 def _no_answer(exercise: Exercise, case: Case, wrong: Sequence[int]) -> str:
     """Some or all of the ranks that are wrong returned nothing."""
-    nothing = [rank for rank in wrong if case.outcomes[rank].answer is None]
+    nothing = [rank for rank in wrong if case.outcomes[rank].answer is None and exercise.returns_answer]
     if not exercise.keeps_input:
         nothing = [rank for rank in nothing if case.is_unchanged(rank)]  # else the answer was meant to be in place
     if nothing != wrong:
         return ""
-    right = [rank for rank in range(case.world_size) if rank not in wrong]
+    right = [rank for rank in range(case.world_size) if rank not in wrong and not case.has_only_none(rank)]
     if right:
         return f"Only {ranks_named(right)} has the answer, and every rank has to return it: rank {wrong[0]} has None."
     if exercise.keeps_input:
-        return "It returns None: return the answer, and leave the given tensor as it is."
+        return f"It returns None: return the answer, and leave the given {exercise.thing} as it is."
     return "It returns None and does not change its tensor: change the tensor itself, no copy, or return the answer."
 
 
@@ -100,13 +130,14 @@ def _changed_input(exercise: Exercise, case: Case) -> Finding | None:
     if not exercise.keeps_input or not changed:
         return None
     rank = changed[0]
-    before, after = case.inputs[rank], case.outcomes[rank].tensor
+    before, after = case.inputs[rank], case.given(rank)
     rows = [("", "yours", "expected")]
     if before.shape == after.shape:
         index = tuple((before != after).nonzero()[0].tolist())
         rows.append((str(list(index)), number(after[index].item()), number(before[index].item())))
-    mistake = "The answer is right, but the given tensor was changed on the way: work on a copy, tensor.clone()."
-    return Finding(mistake, [_where(case, rank), "    the given tensor afterwards", *table(rows)])
+    thing, copy = exercise.thing, exercise.copy
+    mistake = f"The answer is right, but the given {thing} was changed on the way: work on a copy, {copy}."
+    return Finding(mistake, [_where(case, rank), f"    the given {thing} afterwards", *table(rows)])
 
 
 def _never_received(traffic: Traffic) -> Finding | None:

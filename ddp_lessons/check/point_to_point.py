@@ -1,4 +1,4 @@
-"""The exercises with messages between two ranks: a token that goes round, and two ranks that swap tensors."""
+"""The exercises with messages between two ranks: a token that goes round, and ranks that swap tensors."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from ddp_lessons.check.collectives_by_hand import whose
 from ddp_lessons.check.examination import examine
 from ddp_lessons.check.exercise import SMALL_CHANGE_BYTES, Case, Difference, Exercise, named
 from ddp_lessons.check.report import Report
@@ -34,9 +35,18 @@ def exchange(function: Callable[[Tensor], object]) -> Report:
     return examine(_Exchange(), function)
 
 
+def swap(function: Callable[[Tensor], object]) -> Report:
+    """Check `function(tensor)`: ranks 0 and 1 are a pair, 2 and 3, and so on, and each returns its partner's tensor.
+
+    All tensors have the same shape and dtype. In place and None is fine too. If the number of ranks is odd, the last
+    one keeps its own tensor and talks to nobody. Messages only, and each tensor is sent once.
+    """
+    return examine(_Swap(), function)
+
+
 class _PassTheToken(Exercise):
     name = "pass_the_token"
-    parameter = "token"
+    parameters = ("token",)
     trials = with_lateness(
         [
             Trial((1,), "int64", largest=10_000),
@@ -113,19 +123,23 @@ class _PassTheToken(Exercise):
 
 class _Exchange(Exercise):
     name = "exchange"
-    world_sizes = (2,)
+    world_sizes: tuple[int, ...] = (2,)
     trials = of_every_kind()
 
     def expected(self, case: Case, rank: int) -> Tensor:
-        return case.inputs[1 - rank]
+        return case.inputs[self.other(case, rank)]
+
+    def other(self, case: Case, rank: int) -> int:
+        return 1 - rank
 
     def likely_mistake(self, case: Case, rank: int, answer: Tensor) -> str:
-        if not case.traffic.sent[1 - rank]:
+        other = self.other(case, rank)
+        if not case.traffic.sent[other]:
             return f"Rank {rank} receives nothing: each rank has to send its tensor and to receive the other's."
         if torch.equal(answer, case.inputs[rank]):
-            if self.answer_is_right(case, 1 - rank):
+            if self.answer_is_right(case, other):
                 return (
-                    f"Rank {1 - rank} receives into the tensor that it has yet to send, so rank {rank} gets its own "
+                    f"Rank {other} receives into the tensor that it has yet to send, so rank {rank} gets its own "
                     "back: use a second buffer."
                 )
             return f"Rank {rank} ends with its own tensor: return what was received."
@@ -134,10 +148,11 @@ class _Exchange(Exercise):
         return f"Rank {rank} returns something else than the other rank's tensor: not every element arrived unchanged."
 
     def too_little(self, case: Case) -> str:
-        rank = case.traffic.sent.index(min(case.traffic.sent))
-        if case.traffic.sent[rank] >= case.tensor_bytes:
+        talking = [rank for rank in range(case.world_size) if self.other(case, rank) != rank]
+        silent = next((rank for rank in talking if case.traffic.sent[rank] < case.tensor_bytes), None)
+        if silent is None:
             return ""
-        return f"It moves too little: rank {rank} did not send its whole tensor, so the answer came by another way."
+        return f"It moves too little: rank {silent} did not send its whole tensor, so the answer came by another way."
 
     def too_much(self, case: Case) -> str:
         rank = case.traffic.sent.index(max(case.traffic.sent))
@@ -147,3 +162,28 @@ class _Exchange(Exercise):
 
     def textbook(self, case: Case) -> int:
         return case.tensor_bytes
+
+
+class _Swap(_Exchange):
+    name = "swap"
+    world_sizes = (2, 3, 4, 5, 8, 1)
+
+    def other(self, case: Case, rank: int) -> int:
+        """Its partner; of an odd last rank, itself."""
+        partner = rank ^ 1
+        return partner if partner < case.world_size else rank
+
+    def likely_mistake(self, case: Case, rank: int, answer: Tensor) -> str:
+        other, owner = self.other(case, rank), whose(answer, case)
+        if other == rank:
+            return f"Rank {rank} has no partner among {case.world_size} ranks: it keeps its own tensor."
+        if owner not in (None, rank):
+            return f"Rank {rank} ends with the tensor of rank {owner}: its partner is rank {other}."
+        return super().likely_mistake(case, rank, answer)
+
+    def too_much(self, case: Case) -> str:
+        for rank in range(case.world_size):
+            strangers = case.traffic.destinations(rank) - {self.other(case, rank)}
+            if strangers:
+                return f"Rank {rank} also sends to rank {min(strangers)}: it has to talk to its partner alone."
+        return super().too_much(case)

@@ -26,7 +26,7 @@ class Outcome:
     """What one rank had after one trial."""
 
     answer: object  # a tensor, a number, None, a list of tensors and numbers, or a `Thing`
-    tensor: Tensor  # the one that it was given, afterwards
+    given: object  # what it was given, afterwards: a tensor, or what else the trial keeps of it
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Thing:
 
 
 def run_trials(
-    rank: int, world_size: int, function: Callable[[Tensor], object], trials: Sequence[Trial]
+    rank: int, world_size: int, function: Callable[..., object], trials: Sequence[Trial]
 ) -> tuple[str, list[Outcome]]:
     """Call `function` once per trial; return the name of the group in which ranks meet between trials, and what came.
 
@@ -47,12 +47,12 @@ def run_trials(
     assert isinstance(between, dist.ProcessGroup)
     outcomes = []
     for trial in trials:
-        tensor = trial.tensor(rank)
+        arguments = trial.arguments(rank)
         dist.barrier(between)
         time.sleep(trial.delay_seconds(rank, world_size))
         with _pauses(trial, rank) if trial.lateness == "at random" else contextlib.nullcontext():
-            answer = function(tensor)
-        outcomes.append(Outcome(_plain(answer), tensor.detach().clone()))
+            answer = function(*arguments)
+        outcomes.append(Outcome(_plain(answer), trial.afterwards(arguments)))
     dist.barrier(between)
     return between.group_name, outcomes
 

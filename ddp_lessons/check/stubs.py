@@ -6,7 +6,7 @@ import dis
 import functools
 import inspect
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import CodeType
 
 # what is left of a function without statements
@@ -15,8 +15,8 @@ _NOT_IMPLEMENTED = _NOTHING | {"LOAD_GLOBAL", "PRECALL", "CALL", "CALL_FUNCTION"
 _NOT_IMPLEMENTED |= {"LOAD_COMMON_CONSTANT"}
 
 
-def why_not_callable(function: object, name: str, parameter: str) -> str:
-    """A sentence if `function(tensor)` cannot work, else ""."""
+def why_not_callable(function: object, name: str, parameters: Sequence[str]) -> str:
+    """A sentence if `function(*parameters)` cannot work, else ""."""
     if not callable(function):
         if function is None:
             return f"It got None instead of a function: write check.{name}({name}), without calling {name} itself."
@@ -31,9 +31,11 @@ def why_not_callable(function: object, name: str, parameter: str) -> str:
     except (TypeError, ValueError):
         return ""  # written in C: the ranks will find out
     try:
-        signature.bind(object())
+        signature.bind(*parameters)
     except TypeError:
-        return f"It is called as {called}({parameter}), with one argument, but is defined as {called}{signature}."
+        many = "one argument" if len(parameters) == 1 else "two arguments"
+        call = f"{called}({', '.join(parameters)})"
+        return f"It is called as {call}, with {many}, but is defined as {called}{signature}."
     return ""
 
 

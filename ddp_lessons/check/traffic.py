@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from ddp_lessons.check.trials import Trial
 from ddp_lessons.run.events import Event, Events
 
 _CARRIES_NOTHING = ("barrier", "new_group")
@@ -64,13 +65,35 @@ class Traffic:
         """An isend whose message never left although the other side receives: nobody held on to what isend returned."""
         missed = {(e.peer, e.rank, e.tag) for e in self.events if e.operation == "recv" and hangs(e)}
         for event in self.sends:
-            is_left = event.call in _NON_BLOCKING and event.waited is None
-            if is_left and {(event.rank, event.peer, event.tag), (None, event.peer, event.tag)} & missed:
+            if (
+                event.remark == "let go"
+                and {(event.rank, event.peer, event.tag), (None, event.peer, event.tag)} & missed
+            ):
                 return event
         return None
 
     def collective_never_waited_for(self) -> Event | None:
         return next((event for event in self.collectives if event.waited is None and not event.error), None)
+
+    def makes_different_groups(self) -> bool:
+        """torch counts the groups and trusts that all ranks count alike: if not, some stand still, by chance."""
+        made = [event for event in self.events if event.operation == "new_group"]
+        named = [event for event in made if event.group]
+        differ = _first_that_differ(named, lambda event: event.group, lambda event: event.group_ranks)
+        return differ is not None or any(map(hangs, made))
+
+    def first_groups(self) -> list[Event]:
+        """The first group that each rank makes."""
+        made = [[event for event in events if event.operation == "new_group"] for events in self.by_rank]
+        return [events[0] for events in made if events]
+
+    def different_roots(self) -> tuple[Event, Event] | None:
+        turns: Counter[object] = Counter()
+        rooted = {}
+        for event in self.collectives:  # rank by rank
+            turns[event.rank, event.group] += 1
+            rooted[id(event)] = event.group, turns[event.rank, event.group], event.operation
+        return _first_that_differ(self.collectives, lambda event: rooted[id(event)], lambda event: event.root)
 
     def never_received(self) -> Event | None:
         """A message that nobody took."""
@@ -80,6 +103,27 @@ class Traffic:
                 return event
             taken[event.rank, event.peer] -= 1
         return None
+
+
+def _first_that_differ(
+    events: Sequence[Event], place: Callable[[Event], object], value: Callable[[Event], object]
+) -> tuple[Event, Event] | None:
+    """Two events with the same place and different values."""
+    known: dict[object, Event] = {}
+    for event in events:
+        first = known.setdefault(place(event), event)
+        if value(first) != value(event):
+            return first, event
+    return None
+
+
+@dataclass(frozen=True)
+class Standstill:
+    """Where ranks wait for ever, and who has returned."""
+
+    calls: tuple[Event, ...]
+    returned: tuple[int, ...]
+    trial: Trial
 
 
 def cut_into_trials(events: Events, group_between: str, most: int) -> list[Traffic]:

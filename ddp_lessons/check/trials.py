@@ -1,4 +1,4 @@
-"""The trials of an exercise: which tensors the ranks are given, and who of them comes late.
+"""The trials of an exercise: what the ranks are given, and who of them comes late.
 
 Everything is drawn from seeds, so the ranks and the notebook can each make the same tensors without sending them.
 """
@@ -9,6 +9,7 @@ import math
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -25,6 +26,7 @@ class Trial:
     seed: int = 0
     trait: str = ""  # what is new in it: "a tensor with one element"; "" for the plain first one
     lengths_differ: bool = False  # each rank gets its own multiple of the shape's only length
+    smallest_world: int = 1
     largest_world: int = 8
     largest: int = 0  # of the numbers in it; 0: what suits its dtype
     sign: int = 1  # of whole numbers
@@ -42,10 +44,22 @@ class Trial:
         # whole numbers, so that a sum is exact in any order; those of int64 do not fit into a float
         largest = self.largest or (2**57 if self.dtype == "int64" else 10_000)
         numbers = self.sign * torch.randint(1, largest, (length,), generator=generator)
-        return numbers.to(getattr(torch, self.dtype)).view(self.shape)
+        # a copy, since changes of a view cannot be noticed by who watches the tensors that are on their way
+        return numbers.to(getattr(torch, self.dtype)).view(self.shape).clone()
 
     def tensors(self, world_size: int) -> list[Tensor]:
         return [self.tensor(rank) for rank in range(world_size)]
+
+    def arguments(self, rank: int) -> tuple[Any, ...]:
+        """What the function is called with on this rank."""
+        return (self.tensor(rank),)
+
+    def afterwards(self, arguments: tuple[Any, ...]) -> object:
+        """What became of the tensor, or whatever else is to be judged, when the function has returned."""
+        return arguments[-1].detach().clone()
+
+    def is_unchanged(self, rank: int, afterwards: Any) -> bool:
+        return torch.equal(afterwards, self.tensor(rank))
 
     def delay_seconds(self, rank: int, world_size: int) -> float:
         """How long this rank lets the others wait before it begins."""
@@ -59,6 +73,48 @@ class Trial:
     def named(self, rank: int) -> str:
         """The tensor of a rank in words: "a tensor of shape [120], float32"."""
         return f"a tensor of shape {list(self.tensor(rank).shape)}, {self.dtype}"
+
+
+@dataclass(frozen=True)
+class LossesTrial(Trial):
+    """Each rank is given a list of numbers. `lengths[rank]` is how many, again and again for more ranks than that."""
+
+    lengths: tuple[int, ...] = (3, 1, 4)
+
+    def tensor(self, rank: int) -> Tensor:
+        generator = torch.Generator().manual_seed(1000 * self.seed + rank)
+        length = self.lengths[rank % len(self.lengths)]
+        return torch.rand(length, generator=generator, dtype=torch.float64) + 3 * (rank + 1)
+
+    def arguments(self, rank: int) -> tuple[Any, ...]:
+        return (self.tensor(rank).tolist(),)
+
+    def afterwards(self, arguments: tuple[Any, ...]) -> object:
+        return torch.tensor([float(loss) for loss in arguments[0]], dtype=torch.float64)
+
+    def named(self, rank: int) -> str:
+        length = len(self.tensor(rank))
+        return f"a list of {length} {'loss' if length == 1 else 'losses'}"
+
+
+@dataclass(frozen=True)
+class ScoredTrial(Trial):
+    """Each rank is given a score and a tensor. `scores[rank]` is the score, again and again as well."""
+
+    scores: tuple[float, ...] = ()
+
+    def score(self, rank: int) -> float:
+        return self.scores[rank % len(self.scores)]
+
+    def arguments(self, rank: int) -> tuple[Any, ...]:
+        return self.score(rank), self.tensor(rank)
+
+    def best(self, world_size: int) -> int:
+        """The rank with the highest score, the lowest of several."""
+        return max(range(world_size), key=lambda rank: (self.score(rank), -rank))
+
+    def named(self, rank: int) -> str:
+        return f"the score {self.score(rank):g} and {super().named(rank)}"
 
 
 def of_every_kind() -> list[Trial]:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from ddp_lessons.check.traffic import group_between_trials, hangs, is_between
+from ddp_lessons.check.exercise import Exercise
+from ddp_lessons.check.traffic import Standstill, group_between_trials, hangs, is_between
+from ddp_lessons.check.trials import Trial
 from ddp_lessons.run.events import Event, Events
 from ddp_lessons.run.failures import WorkerFailed, WorkersStuck
 
@@ -18,8 +20,9 @@ _COLLECTIVE = re.compile(
 _TO_ITSELF = ("should not be the same as the rank of the current process", "Pair is not connected")
 _NEVER_WAITS = re.compile(r"^waits in (?:get_rank|get_world_size|is_initialized) \((.*)\)$")
 _NAP = re.compile(r"^(?!waits in).*\bsleep\(([\d.]+)\)")
+_NOT_TRUSTED = "the answers cannot be trusted"
 _LONG_NAP_SECONDS = 0.05
-_VERY_MANY = 1000
+_VERY_MANY = 300
 _TOLD_ELSEWHERE = ("  Rank", "  It last said", "  Next")
 
 _MISTAKES = (
@@ -37,23 +40,25 @@ _MISTAKES = (
 )
 
 
-def what_failed(error: WorkerFailed) -> tuple[str, list[str]]:
+def what_failed(error: WorkerFailed, exercise: Exercise) -> tuple[str, list[str]]:
     """The likely mistake, and lines that show who, what and where."""
     lines = _NOISE.sub("", str(error)).split("\n")
     own = [line for line in lines if not line.startswith(_TOLD_ELSEWHERE) and "<string>" not in line]
     own = own[: next((n for n, line in enumerate(lines) if line.startswith(_TOLD_ELSEWHERE)), len(own))]
+    if own[0].startswith(_NOT_TRUSTED):  # what follows says why, in whole sentences
+        return " ".join(line.strip() for line in own[1:]), []
     fallback = own[0][0].upper() + own[0][1:].rstrip(".") + "."
     mistake = next((sentence for sign, sentence in _MISTAKES if sign in own[0]), fallback)
     events = error.results.events
     if "SIGABRT" in own[0] and (call := _COLLECTIVE.search(" ".join(own[1:]))):
-        mistake = _of_different_size(call[1])
+        mistake = _of_different_kind(call[1], events)
     elif any(sign in own[0] for sign in _TO_ITSELF):
         alone = own[0].startswith("rank 0 of 1 ")
         mistake = "A rank sends to itself or receives from itself, and torch refuses that: " + (
             "alone, it has nobody to talk to." if alone else "leave its own rank out, and copy what is its own."
         )
     elif events.world_size:
-        mistake = _no_such_rank(events) or mistake
+        mistake = _no_such_rank(events) or exercise.why_failed(" ".join(own)) or mistake
     return mistake, [f"    {line.strip()}" for line in own]
 
 
@@ -62,7 +67,7 @@ def was_not_begun(error: WorkerFailed) -> bool:
     return "raised NotImplementedError" in str(error).split("\n")[0]
 
 
-def what_is_stuck(error: WorkersStuck) -> tuple[str, list[str]]:
+def what_is_stuck(error: WorkersStuck, exercise: Exercise, trial: Trial) -> tuple[str, list[str]]:
     """The likely mistake, and where each rank is."""
     events = error.results.events
     between = group_between_trials(events)
@@ -79,7 +84,8 @@ def what_is_stuck(error: WorkersStuck) -> tuple[str, list[str]]:
         what += ")" * (what.count("(") - what.count(")"))
         return f"It does not come to an end: rank {busy[0]} {what}.", lines
     calls = [event for event in waiting.values() if event is not None and not is_between(event, between)]
-    return (_wrong_partner(calls, events) or _not_met(calls, through)), lines
+    standstill = Standstill(tuple(calls), tuple(through), trial)
+    return exercise.why_stuck(standstill) or _wrong_partner(calls, events) or _not_met(calls, through), lines
 
 
 def too_slow(error: WorkersStuck) -> str:
@@ -128,7 +134,11 @@ def _tags(events: Events) -> str:
     return ""
 
 
-def _of_different_size(call: str) -> str:
+def _of_different_kind(call: str, events: Events) -> str:
+    dtypes = {event.rank: event.dtype for event in _by_rank(events) if event.call == call}  # of the last one
+    if len(set(dtypes.values())) > 1:
+        told = " and ".join(sorted(set(dtypes.values())))
+        return f"The ranks call {call} with tensors of different dtype, {told}: name the dtype where they are made."
     return (
         f"The ranks call {call} with tensors of different size: bring what has the same size on every rank, "
         "a sum and a count."
@@ -143,7 +153,7 @@ def _wrong_partner(calls: Sequence[Event], events: Events) -> str:
     if first.is_collective:
         latest = [[event for event in events.of(rank) if event.call == first.call] for rank in range(world_size)]
         if all(latest) and len({mine[-1].shape for mine in latest}) > 1:
-            return _of_different_size(first.call)
+            return _of_different_kind(first.call, events)
     return ""
 
 

@@ -22,10 +22,15 @@ _GROUPS = "Every rank of the world has to call new_group, in the same order, als
 
 def first_disagreement(events: Events) -> Reason | None:
     """What did not fit together first, in the order of the program, whether it was noticed or not."""
-    ranks = range(events.world_size)
-    place = {id(event): (number, rank) for rank in ranks for number, event in enumerate(events.of(rank))}
+    place = _places(events)
     found = [(min(place[id(event)] for event in calls), reason) for calls, reason in _clashes(events)]
     return min(found, key=lambda clash: clash[0])[1] if found else None
+
+
+def _places(events: Events) -> dict[int, tuple[int, int]]:
+    """Which call of its rank each event was: an order that is the same in every run of a program."""
+    ranks = range(events.world_size)
+    return {id(event): (number, rank) for rank in ranks for number, event in enumerate(events.of(rank))}
 
 
 def first_misuse(events: Events) -> Reason | None:
@@ -34,7 +39,8 @@ def first_misuse(events: Events) -> Reason | None:
     misused = [event for event in events if _is_misused(event, has_partner=id(event) in partners)]
     if not misused:
         return None
-    first = misused[0]
+    places = _places(events)
+    first = min(misused, key=lambda event: places[id(event)])
     ranks = sorted({event.rank for event in misused if (event.call, event.place) == (first.call, first.place)})
     what = f"{first.call} of {ranks_named(ranks)} ({first.place})"
     if first.remark == "changed":

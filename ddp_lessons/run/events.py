@@ -169,6 +169,11 @@ class Events(Sequence[Event]):
                 yield event, count[event.meeting_point]
                 count[event.meeting_point] += 1
 
+    @property
+    def by_rank(self) -> Iterator[Event]:
+        """Rank by rank, each in its order: an order that is the same in every run of a program."""
+        return itertools.chain.from_iterable(self._by_rank)
+
     @cached_property
     def made(self) -> tuple[Counter[MeetingPoint], ...]:
         """How many calls each rank has made at each meeting point."""

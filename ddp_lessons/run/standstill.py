@@ -78,7 +78,7 @@ def _of_message(event: Event, stuck: Mapping[int, Event], events: Events) -> Rea
     taken = {id(one): delivery for delivery in events.deliveries for one in (delivery.send, delivery.recv)}
     if (delivery := taken.get(id(event))) is not None and delivery.send.remark == "let go":
         return _of_a_send_let_go(delivery.send)
-    for other in events:
+    for other in events.by_rank:
         if id(other) not in taken and _could_be_meant(event, other, is_held=stuck.get(other.rank) is other):
             return _of_tags(event, other) if other.tag != event.tag else _of_groups(event, other)
     strayed = next((other for other in stuck.values() if _has_strayed(event, other)), None)
@@ -205,5 +205,5 @@ def _of_circle(circle: Sequence[Event], waits: Waits) -> Reason:
 def _sent_past(circle: Sequence[Event], waits: Waits) -> Event | None:
     """A message to one of them that it does not take."""
     ranks, taken = {event.rank for event in circle}, {id(delivery.send) for delivery in waits.events.deliveries}
-    sent = (event for event in waits.events if event.operation == "send" and id(event) not in taken)
+    sent = (event for event in waits.events.by_rank if event.operation == "send" and id(event) not in taken)
     return next((event for event in sent if event.peer in ranks and event.took_part), None)

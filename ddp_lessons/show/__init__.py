@@ -13,16 +13,29 @@ if TYPE_CHECKING:
     from ddp_lessons.show.curves import Line as Line, cost as cost, fit_line as fit_line, latency as latency
     from ddp_lessons.show.matrix import traffic as traffic
     from ddp_lessons.show.picture import Picture as Picture
+    from ddp_lessons.show.replicas import fingerprints as fingerprints
     from ddp_lessons.show.rings import ring as ring
     from ddp_lessons.show.timelines import timeline as timeline
 
-__all__ = ["Line", "Picture", "collective", "cost", "fit_line", "latency", "ring", "timeline", "traffic"]
+__all__ = [
+    "Line",
+    "Picture",
+    "collective",
+    "cost",
+    "fingerprints",
+    "fit_line",
+    "latency",
+    "ring",
+    "timeline",
+    "traffic",
+]
 
 _HOME = {
     "Line": "curves",
     "Picture": "picture",
     "collective": "before_after",
     "cost": "curves",
+    "fingerprints": "replicas",
     "fit_line": "curves",
     "latency": "curves",
     "ring": "rings",

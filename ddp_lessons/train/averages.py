@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 import torch.distributed as dist
 from torch import Tensor
@@ -20,3 +22,12 @@ def global_mean(tensor: Tensor) -> Tensor:
     total, count = sum_and_count
     mean: Tensor = total / count  # no dimension: one number
     return mean.to(tensor.dtype)
+
+
+def mean_loss(losses: Sequence[float]) -> float:
+    """Return the mean over the losses of all ranks, also if a rank has none: not all of them may be empty."""
+    # A rank without losses comes to the collective as well, with a sum and a count of 0: the others wait there for it.
+    sum_and_count = torch.tensor([sum(losses), len(losses)], dtype=torch.float64)
+    dist.all_reduce(sum_and_count)
+    total, count = sum_and_count.tolist()
+    return float(total / count)

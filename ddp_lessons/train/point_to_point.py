@@ -1,4 +1,4 @@
-"""Messages between two ranks: a token that goes round, and two ranks that swap tensors."""
+"""Messages between two ranks: a token that goes round, and ranks that swap tensors."""
 
 from __future__ import annotations
 
@@ -28,6 +28,26 @@ def exchange(tensor: Tensor) -> Tensor:
     # not received into `tensor`: that may still be on its way out
     received = torch.empty_like(tensor)
     send_and_receive(tensor, other, received, other)
+    return received
+
+
+def swap(tensor: Tensor) -> Tensor:
+    """Return the tensor of this rank's partner: ranks 0 and 1 are a pair, 2 and 3, and so on.
+
+    If the number of ranks is odd, the last one has no partner and gets its own tensor back.
+    """
+    rank, world_size = dist.get_rank(), dist.get_world_size()
+    partner = rank + 1 if rank % 2 == 0 else rank - 1
+    if partner == world_size:
+        return tensor.clone()
+    received = torch.empty_like(tensor)
+    # If both sent first, each would wait for a partner that waits as well: so the odd one receives first.
+    if rank % 2 == 0:
+        dist.send(tensor, partner)
+        dist.recv(received, partner)
+    else:
+        dist.recv(received, partner)
+        dist.send(tensor, partner)
     return received
 
 

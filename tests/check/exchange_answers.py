@@ -345,7 +345,7 @@ WRONG = [
     (sends_to_itself, "sends to itself"),
     (RightTheFirstTime(), "It was right once, by luck, but not the next time"),
     (in_the_same_buffer_at_the_same_time, "gets its own back"),
-    (changes_it_before_it_has_left, "zeros"),
+    (changes_it_before_it_has_left, "It changes the tensor of its isend before wait()"),
     (now_and_then_zeros, "zeros"),
 ]
 
@@ -370,6 +370,29 @@ def isends_to_itself(tensor: Tensor) -> Tensor:
 WRONG += [
     (one_way, "Rank 0 receives nothing"),
     (isends_to_itself, "leave its own rank out"),
+]
+
+
+def changes_what_is_on_its_way(tensor: Tensor) -> Tensor:
+    other, received = 1 - dist.get_rank(), torch.empty_like(tensor)
+    request = dist.isend(tensor, other)
+    dist.recv(received, other)
+    tensor.zero_()
+    request.wait()
+    return received
+
+
+def receives_into_more_than_is_sent(tensor: Tensor) -> Tensor:
+    other, received = 1 - dist.get_rank(), torch.zeros(tensor.numel() + 1, dtype=tensor.dtype)
+    request = dist.isend(tensor, other)
+    dist.recv(received, other)
+    request.wait()
+    return received[:-1].view(tensor.shape)
+
+
+WRONG += [
+    (changes_what_is_on_its_way, "It changes the tensor of its isend before wait()"),
+    (receives_into_more_than_is_sent, "This message does not fit: rank 0 sends [120] float32"),
 ]
 
 

@@ -31,6 +31,7 @@ PICTURES: dict[str, Callable[[], show.Picture]] = {
     "ring": lambda: show.ring(ring_steps(4, 6)),
     "latency": lambda: show.latency(MEASURED, show.fit_line(MEASURED)),
     "cost": lambda: show.cost({"ring": MEASURED, "tree": MEASURED[:3]}, {"ring": lambda size: 1e-4 + size / 1e9}),
+    "fingerprints": lambda: show.fingerprints([["1a2b3c4d", "00000000"], ["1a2b3c4d", "ffffffff"]]),
     "nothing": lambda: show.timeline(ring_steps(2, 0)),
 }
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import random
+import statistics
+
 import pytest
 import torch
 from torch import Tensor
 
 from ddp_lessons import launch
-from ddp_lessons.train.averages import global_mean
+from ddp_lessons.train.averages import global_mean, mean_loss
 
 
 def data(rank: int, dtype: torch.dtype, longest: int) -> Tensor:
@@ -42,3 +45,15 @@ def test_a_rank_without_elements_counts_for_nothing() -> None:
         return global_mean(torch.ones(5 * rank) * 3).item()
 
     assert list(launch(run, 3)) == [3, 3, 3]
+
+
+@pytest.mark.parametrize("world_size", [1, 2, 3, 4, 5, 8])
+def test_ranks_without_losses_come_too_and_all_have_the_mean(world_size: int) -> None:
+    def losses(rank: int) -> list[float]:
+        return [random.Random(f"{rank} {number}").random() for number in range(5 * rank % 3 + (rank == 0))]
+
+    results = launch(lambda rank, world_size: mean_loss(losses(rank)), world_size)
+
+    assert world_size == 1 or not all(losses(rank) for rank in range(4))
+    everything = [loss for rank in range(world_size) for loss in losses(rank)]
+    assert list(results) == pytest.approx([statistics.mean(everything)] * world_size)

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from ddp_lessons import launch
-from ddp_lessons.train.point_to_point import exchange, pass_the_token, send_and_receive
+from ddp_lessons.train.point_to_point import exchange, pass_the_token, send_and_receive, swap
 
 
 @pytest.mark.parametrize("world_size", [1, 2, 3, 4, 5, 8])
@@ -31,6 +31,22 @@ def test_two_ranks_swap_and_keep_what_they_gave(dtype: torch.dtype) -> None:
         assert received.dtype == dtype
         assert torch.equal(received, torch.full((300, 1000), 2 - rank))
         assert torch.equal(mine, torch.full((300, 1000), rank + 1))
+
+
+@pytest.mark.parametrize("world_size", [1, 2, 3, 4, 5, 8])
+def test_pairs_swap_and_an_odd_last_rank_keeps_its_own(world_size: int) -> None:
+    def run(rank: int, world_size: int) -> tuple[Tensor, Tensor]:
+        mine = torch.full((2, 1000), rank)
+        return swap(mine), mine
+
+    results = launch(run, world_size)
+
+    partners = [1, 0, 3, 2, 5, 4, 7, 6]
+    for rank, (received, mine) in enumerate(results):
+        has_partner = partners[rank] < world_size
+        assert torch.equal(received, torch.full((2, 1000), partners[rank] if has_partner else rank))
+        assert torch.equal(mine, torch.full((2, 1000), rank))
+        assert results.events.messages_sent(rank) == int(has_partner)
 
 
 def test_all_ranks_may_send_and_receive_at_once() -> None:

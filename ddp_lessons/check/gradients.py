@@ -1,0 +1,184 @@
+"""The exercise of averaging gradients over all ranks, between backward() and step()."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+
+import torch
+from torch import Tensor, nn
+
+from ddp_lessons.check.examination import examine
+from ddp_lessons.check.exercise import Case, Difference, Exercise, number, said_nothing
+from ddp_lessons.check.models import ModelTrial, Snapshot, is_close
+from ddp_lessons.check.report import Report
+from ddp_lessons.check.trials import with_lateness
+
+
+def average_gradients(function: Callable[[nn.Module], object]) -> Report:
+    """Check `function(model)`, called on every rank after backward(): every gradient becomes the mean over the ranks.
+
+    The models have the same weights on all ranks, which stay as they are, and gradients of their own. A parameter
+    without a gradient has none on any rank, and stays without. What the function returns does not matter. Collectives
+    and messages are both allowed. One rank alone keeps its gradients.
+    """
+    return examine(_AverageGradients(), function)
+
+
+class _AverageGradients(Exercise):
+    name = "average_gradients"
+    parameters = ("model",)
+    thing = "model"
+    messages_only = False
+    returns_answer = False
+    is_silent_when_wrong = True
+    trials = with_lateness(
+        [
+            ModelTrial((4, 3)),
+            ModelTrial((4, 3), trait="the next model"),
+            ModelTrial((5, 4, 3, 2), trait="a model of three layers"),
+            ModelTrial((4, 3, 2), "float64", trait="numbers of another dtype (float64)", largest_world=4),
+            ModelTrial((4, 3, 2), trait="a model in which some parameters have no gradient", has_more=True),
+        ]
+    )
+    measured = "bytes given by the busiest rank"
+    yardstick = "enough"
+
+    def difference(self, case: Case, rank: int) -> Difference | None:
+        before, after = before_of(case, rank), after_of(case, rank)
+        for name, weight in before.weights.items():
+            if not is_close(after.weights.get(name), weight):
+                mistake = "It changes the weights: average param.grad, and leave the step to the optimizer."
+                return _difference(name, after.weights.get(name), weight, mistake)
+        for name in before.gradients:
+            yours, right = after.gradients[name], mean_of(case, name)
+            if not is_close(yours, right):
+                return _difference(f"{name}.grad", yours, right, _likely_mistake(case, rank, name))
+        return None
+
+    def why_failed(self, message: str) -> str:
+        if "NoneType" not in message:
+            return ""
+        return "A parameter without a gradient has None in param.grad: leave it out."
+
+    def too_little(self, case: Case) -> str:
+        return said_nothing(case, range(case.world_size))
+
+    def carried(self, case: Case) -> int:
+        return max(case.traffic.brought)
+
+    def textbook(self, case: Case) -> int:
+        return case.tensor_bytes
+
+
+def before_of(case: Case, rank: int) -> Snapshot:
+    assert isinstance(case.trial, ModelTrial)
+    return case.trial.before(rank)
+
+
+def after_of(case: Case, rank: int) -> Snapshot:
+    snapshot = case.outcomes[rank].given
+    assert isinstance(snapshot, Snapshot)
+    return snapshot
+
+
+def gradients_of(case: Case, name: str) -> list[Tensor]:
+    """Of all ranks before; none at all if the parameter has none."""
+    gradients = [before_of(case, rank).gradients[name] for rank in range(case.world_size)]
+    return [gradient for gradient in gradients if gradient is not None]
+
+
+def mean_of(case: Case, name: str) -> Tensor | None:
+    gradients = gradients_of(case, name)
+    return reduce(torch.add, gradients) / len(gradients) if gradients else None
+
+
+def _difference(place: str, yours: Tensor | None, right: Tensor | None, mistake: str) -> Difference:
+    """With the first number that is another."""
+    if yours is None or right is None or yours.shape != right.shape:
+        return Difference(place, _shown(yours), _shown(right), mistake)
+    far = (yours.double() - right.double()).abs()
+    wrong = ~(far <= 1e-5 * right.abs().max())  # nan too
+    index = tuple(wrong.nonzero()[0].tolist())
+    return Difference(f"{place}{list(index)}", _round(yours[index]), _round(right[index]), mistake)
+
+
+def _shown(tensor: Tensor | None) -> str:
+    return "None" if tensor is None else f"shape {list(tensor.shape)}"
+
+
+def _round(value: Tensor) -> str:
+    return number(float(f"{value.item():.5g}"))
+
+
+def _likely_mistake(case: Case, rank: int, name: str) -> str:
+    yours, right = after_of(case, rank).gradients[name], mean_of(case, name)
+    if right is None:
+        return f"{name} had no gradient, and has one now: an optimizer moves what has one, so leave it without."
+    if yours is None:
+        return f"The gradient of {name} is gone: put the mean into param.grad."
+    if yours.shape != right.shape:
+        return f"The gradient of {name} has another shape than the parameter."
+    if is_close(yours, before_of(case, rank).gradients[name]):
+        return _why_unchanged(case, rank, name)
+    return _wrong_numbers(case, rank, name, yours)
+
+
+def _why_unchanged(case: Case, rank: int, name: str) -> str:
+    """The rank still has its own gradient of this name."""
+    if not any(case.traffic.brought):
+        return (
+            f"It never averages: no rank gives a gradient to another, and rank {rank} still has its own. If there is a "
+            "condition in the loop, look whether it is ever true."
+        )
+    if _weights_travel(case):
+        return "It averages the weights, and these are equal anyway: the gradients are in param.grad."
+    gradients = after_of(case, rank).gradients
+    averaged = [other for other in gradients if gradients[other] is not None and _is_mean(case, rank, other)]
+    if averaged:
+        return (
+            f"{averaged[0]} is averaged, and {name} is not: every parameter has to take part, the biases too, and "
+            "in every layer."
+        )
+    others = [other for other in range(case.world_size) if other != rank]
+    for other in others:
+        if _is_mean(case, other, name):
+            return f"Rank {other} has the mean, and rank {rank} still its own: every rank needs the mean."
+        if is_close(after_of(case, other).gradients[name], gradients[name]):
+            return f"Rank {other} has the gradient of rank {rank} now: it was copied, not averaged."
+    return "The ranks talk, but the gradients stay what they were: the mean has to be put into param.grad."
+
+
+def _is_mean(case: Case, rank: int, name: str) -> bool:
+    return is_close(after_of(case, rank).gradients[name], mean_of(case, name))
+
+
+def _weights_travel(case: Case) -> bool:
+    weights = [weight.flatten() for weight in before_of(case, 0).weights.values()]
+    brought = [torch.tensor(event.values) for event in case.traffic.events if event.rank == 0 and event.values]
+    return any(is_close(one, weight) for one in brought for weight in weights)
+
+
+def _wrong_numbers(case: Case, rank: int, name: str, yours: Tensor) -> str:
+    gradients, world_size = gradients_of(case, name), case.world_size
+    total = reduce(torch.add, gradients)
+    weight = before_of(case, rank).weights[name]
+    known = [
+        (total, "That is the sum over the ranks: divide it by the number of ranks."),
+        (gradients[rank] / world_size, f"Rank {rank} divides its own gradient, but nothing was added to it."),
+        (total / world_size**2, "The sum was divided by the number of ranks twice."),
+        (total - gradients[rank], f"Rank {rank}'s own gradient is missing in the sum, and the sum is to be divided."),
+        (torch.zeros_like(total), f"The gradient of {name} is zero: nothing was put into it."),
+        (weight, f"The gradient of {name} holds the weight itself."),
+        *((one, f"Rank {rank} has the gradient of rank {other} alone.") for other, one in enumerate(gradients)),
+    ]
+    for value, sentence in known:
+        if is_close(yours, value):
+            return sentence
+    divisor = float((total * total).sum() / (total * yours).sum())
+    if is_close(yours * divisor, total):
+        return f"The sum was divided by {divisor:.4g}, and there are {world_size} ranks."
+    right = [other for other in range(world_size) if _is_mean(case, other, name)]
+    if right:
+        return f"Rank {right[0]} has the mean, and rank {rank} something else: every rank needs the mean."
+    return f"The gradient of {name} on rank {rank} is not the mean over the ranks."

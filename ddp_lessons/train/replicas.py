@@ -1,0 +1,21 @@
+"""Are the models of all ranks still the same? Eight digits that each rank can say of its own."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+
+import torch
+from torch import nn
+
+
+def fingerprint(model: nn.Module) -> str:
+    """Return 8 hex digits made from all weights and buffers: the same for equal bits, others for anything else.
+
+    Names do not count, so a model has the same fingerprint when it is wrapped, as in DistributedDataParallel.
+    """
+    digest = hashlib.blake2b(digest_size=4)
+    for tensor in itertools.chain(model.parameters(), model.buffers()):
+        # the bytes as they lie in memory: rounded to a few digits, models that drift apart would look alike for long
+        digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()

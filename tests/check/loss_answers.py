@@ -1,0 +1,209 @@
+"""Answers to the exercise `mean_loss`: right ones, and wrong ones with words of their sentences."""
+
+# mypy: disable-error-code="no-any-return"
+from __future__ import annotations
+
+import statistics
+from typing import Any
+
+import torch
+import torch.distributed
+from torch import Tensor
+
+dist: Any = torch.distributed
+Losses = list[float]
+
+
+# right
+
+
+def sum_and_count(losses: Losses) -> Tensor:
+    both = torch.tensor([sum(losses), float(len(losses))])
+    dist.all_reduce(both)
+    return both[0] / both[1]
+
+
+def two_all_reduces(losses: Losses) -> float:
+    total, count = torch.tensor(sum(losses), dtype=torch.float64), torch.tensor(len(losses))
+    dist.all_reduce(total)
+    dist.all_reduce(count)
+    return total.item() / count.item()
+
+
+def all_gather_of_objects(losses: Losses) -> float:
+    everything: list[Any] = [None] * dist.get_world_size()
+    dist.all_gather_object(everything, losses)
+    return statistics.mean(loss for one in everything for loss in one)
+
+
+def through_rank_0(losses: Losses) -> float:
+    both, received = torch.tensor([sum(losses), len(losses)], dtype=torch.float64), torch.empty(2, dtype=torch.float64)
+    others = range(1, dist.get_world_size())
+    if dist.get_rank() == 0:
+        for other in others:
+            dist.recv(received, other)
+            both += received
+        for other in others:
+            dist.send(both, other)
+    else:
+        dist.send(both, 0)
+        dist.recv(both, 0)
+    return float(both[0] / both[1])
+
+
+def a_guard_that_joins_all_the_same(losses: Losses) -> float:
+    mine = torch.tensor([sum(losses), len(losses)]) if losses else torch.zeros(2)
+    dist.all_reduce(mine)
+    return float(mine[0] / mine[1])
+
+
+RIGHT = [sum_and_count, two_all_reduces, all_gather_of_objects, through_rank_0, a_guard_that_joins_all_the_same]
+
+
+# wrong
+
+
+def mean_of_means(losses: Losses) -> float:
+    mean = torch.tensor(statistics.mean(losses) if losses else 0.0)
+    dist.all_reduce(mean)
+    return mean.item() / dist.get_world_size()
+
+
+def mean_of_means_of_those_that_have(losses: Losses) -> float:
+    both = torch.tensor([statistics.mean(losses), 1.0] if losses else [0.0, 0.0])
+    dist.all_reduce(both)
+    return float(both[0] / both[1])
+
+
+def an_empty_rank_returns_0(losses: Losses) -> float:
+    mean = sum_and_count(losses)
+    return float(mean) if losses else 0.0
+
+
+def an_empty_rank_returns_nothing(losses: Losses) -> float | None:
+    mean = sum_and_count(losses)
+    return float(mean) if losses else None
+
+
+def an_empty_rank_divides_by_its_count(losses: Losses) -> float:
+    mean = torch.tensor([sum(losses) / len(losses), len(losses)])
+    mean[0] *= mean[1]
+    dist.all_reduce(mean)
+    return float(mean[0] / mean[1])
+
+
+def an_empty_rank_has_no_mean(losses: Losses) -> float:
+    mean = torch.tensor(losses).mean()
+    both = torch.stack([mean * len(losses), torch.tensor(float(len(losses)))])
+    dist.all_reduce(both)
+    return float(both[0] / both[1])
+
+
+def an_empty_rank_counts_as_one_loss(losses: Losses) -> float:
+    losses = losses or [0.0]
+    both = torch.tensor([sum(losses), len(losses)])
+    dist.all_reduce(both)
+    return float(both[0] / both[1])
+
+
+def its_own_mean(losses: Losses) -> float:
+    return statistics.mean(losses)
+
+
+def the_sum(losses: Losses) -> float:
+    total = torch.tensor(sum(losses))
+    dist.all_reduce(total)
+    return total.item()
+
+
+def divided_by_the_ranks(losses: Losses) -> float:
+    return the_sum(losses) / dist.get_world_size()
+
+
+def divided_by_its_own_count(losses: Losses) -> float:
+    return the_sum(losses) / max(1, len(losses))
+
+
+def the_sum_of_nothing_is_a_whole_number(losses: Losses) -> Tensor:
+    both = torch.tensor([sum(losses), len(losses)])  # int64 for an empty list, float32 for others
+    dist.all_reduce(both)
+    return both[0] / both[1]
+
+
+def changes_the_list(losses: Losses) -> float:
+    mean = float(sum_and_count(losses))
+    losses.append(mean)
+    return mean
+
+
+def only_on_rank_0(losses: Losses) -> float | None:
+    both = torch.tensor([sum(losses), len(losses)])
+    dist.reduce(both, 0)
+    return float(both[0] / both[1]) if dist.get_rank() == 0 else None
+
+
+def returns_a_pair(losses: Losses) -> object:
+    both = torch.tensor([sum(losses), len(losses)])
+    dist.all_reduce(both)
+    return both
+
+
+def does_not_wait(losses: Losses) -> float:
+    both = torch.tensor([sum(losses), len(losses)])
+    dist.all_reduce(both, async_op=True)
+    return float(both[0] / both[1])
+
+
+WRONG = [
+    (mean_of_means, "That is the mean of the ranks' means: a rank with more losses has to count for more"),
+    (mean_of_means_of_those_that_have, "That is the mean of the ranks' means"),
+    (an_empty_rank_returns_0, "It works for a list of 3 losses, but not for lists of which some are empty: rank 1"),
+    (an_empty_rank_returns_nothing, "but not for lists of which some are empty: only rank 0 has the answer"),
+    (an_empty_rank_divides_by_its_count, "A rank without losses divides by its count, which is 0"),
+    (an_empty_rank_has_no_mean, "but not for lists of which some are empty: rank 0 returns nan"),
+    (an_empty_rank_counts_as_one_loss, "but not for lists of which some are empty: rank 0 has another mean"),
+    (the_sum_of_nothing_is_a_whole_number, "call all_reduce with tensors of different dtype, float32 and int64: name"),
+    (its_own_mean, "Rank 0 returns the mean of its own losses: nothing of the other ranks is in it"),
+    (the_sum, "That is the sum over all ranks: divide it by the number of losses of all ranks"),
+    (divided_by_the_ranks, "The sum was divided by the number of ranks, not by the number of losses of all ranks"),
+    (divided_by_its_own_count, "The sum was divided by the count of this rank alone"),
+    (changes_the_list, "The answer is right, but the given list was changed on the way: work on a copy, list(losses)"),
+    (only_on_rank_0, "Only rank 0 has the answer"),
+    (returns_a_pair, "It returns a tensor of shape [2], not one number"),
+    (does_not_wait, "It reads the result of all_reduce too early"),
+]
+
+
+# hanging
+
+
+def returns_before_the_all_reduce(losses: Losses) -> Any:
+    """The program of the exercise."""
+    if not losses:
+        return 0.0
+    both = torch.tensor([sum(losses), len(losses)])
+    dist.all_reduce(both)
+    return both[0] / both[1]
+
+
+def one_all_reduce_per_loss(losses: Losses) -> float:
+    total, count = 0.0, 0.0
+    for loss in losses:
+        both = torch.tensor([loss, 1.0])
+        dist.all_reduce(both)
+        total, count = total + float(both[0]), count + float(both[1])
+    return total / max(1.0, count)
+
+
+def only_rank_0_asks(losses: Losses) -> float:
+    both = torch.tensor([sum(losses), len(losses)])
+    if dist.get_rank() == 0:
+        dist.all_reduce(both)
+    return float(both[0] / both[1])
+
+
+HANGING = [
+    (returns_before_the_all_reduce, "Rank 1 has no losses and never calls all_reduce, where rank 0 waits for it"),
+    (one_all_reduce_per_loss, "Not every rank calls all_reduce"),
+    (only_rank_0_asks, "Not every rank calls all_reduce"),
+]

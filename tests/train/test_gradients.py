@@ -1,0 +1,51 @@
+"""Averaged gradients, against one process that has the data of all ranks."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from ddp_lessons import launch
+from ddp_lessons.train.gradients import average_gradients
+
+
+def model_with_an_unused_layer() -> nn.ModuleDict:
+    torch.manual_seed(0)
+    frozen = nn.Linear(4, 8).requires_grad_(False)
+    used = nn.Sequential(frozen, nn.ReLU(), nn.Linear(8, 2))
+    return nn.ModuleDict({"used": used, "unused": nn.Linear(3, 3)})
+
+
+def backward(model: nn.ModuleDict, inputs: Tensor) -> None:
+    model["used"](inputs).square().mean().backward()
+
+
+def gradients(model: nn.Module) -> dict[str, Tensor | None]:
+    return {name: parameter.grad for name, parameter in model.named_parameters()}
+
+
+@pytest.mark.parametrize("world_size", [1, 2, 3, 4, 5, 8])
+def test_the_mean_of_equal_shares_is_the_gradient_of_the_whole_batch(world_size: int) -> None:
+    batch = torch.randn(6 * world_size, 4, generator=torch.Generator().manual_seed(1))
+
+    def run(rank: int, world_size: int) -> tuple[dict[str, Tensor | None], bool]:
+        model = model_with_an_unused_layer()
+        backward(model, batch[6 * rank : 6 * rank + 6])
+        average_gradients(model)
+        start = model_with_an_unused_layer().parameters()
+        return gradients(model), all(map(torch.equal, model.parameters(), start))
+
+    whole = model_with_an_unused_layer()
+    backward(whole, batch)
+    for averaged, has_its_weights in launch(run, world_size):
+        assert has_its_weights
+        for name, right in gradients(whole).items():
+            assert (averaged[name] is None) == (right is None), name
+            torch.testing.assert_close(averaged[name], right)
+    assert [name for name, gradient in gradients(whole).items() if gradient is None] == [
+        "used.0.weight",
+        "used.0.bias",
+        "unused.weight",
+        "unused.bias",
+    ]
