@@ -25,8 +25,11 @@ lab: setup  ## set up, then open the first lesson in JupyterLab
 	  $${CI:+--no-browser} $$([ "$$(id -u)" != 0 ] || echo --allow-root)
 
 test: lint  ## set up, then all that must be green: lint, types, tests, lessons
-	$(py) -m pytest tests
+	$(py) -m pytest -n 2 $(wait_more_than_they_compute)
+	$(py) -m pytest tests $(wait_more_than_they_compute:%=--ignore=%)
 	$(py) -m pytest --nbval notebooks
+
+wait_more_than_they_compute = tests/check tests/show tests/train
 
 lint: setup .venv/.extra-dev  ## look at style and types
 	$(py) -m ruff check .

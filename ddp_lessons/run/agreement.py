@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ddp_lessons.run.events import Delivery, Event, Events, Meeting
@@ -22,6 +22,8 @@ _GROUPS = "Every rank of the world has to call new_group, in the same order, als
 
 def first_disagreement(events: Events) -> Reason | None:
     """What did not fit together first, in the order of the program, whether it was noticed or not."""
+    if events.is_of_other_worlds:
+        return None
     place = _places(events)
     found = [(min(place[id(event)] for event in calls), reason) for calls, reason in _clashes(events)]
     return min(found, key=lambda clash: clash[0])[1] if found else None
@@ -35,6 +37,8 @@ def _places(events: Events) -> dict[int, tuple[int, int]]:
 
 def first_misuse(events: Events) -> Reason | None:
     """What was started in the background and not cared for. It counts only where it can have spoiled something."""
+    if events.is_of_other_worlds:
+        return None
     partners = {id(one) for delivery in events.deliveries for one in (delivery.send, delivery.recv)}
     misused = [event for event in events if _is_misused(event, has_partner=id(event) in partners)]
     if not misused:
@@ -85,13 +89,13 @@ _TOLD: dict[str, Callable[[Event], Any]] = {
     "elements": _elements,
     "dtype": lambda event: None if event.operation in _WITHOUT_TENSORS else event.dtype,
     "reduce_op": lambda event: event.reduce_op,
-    "shape": lambda event: [n for n in event.shape if n != 1] if event.operation in _OF_ONE_SHAPE else None,
 }
 
 
 def _clashes(events: Events) -> Iterator[tuple[Sequence[Event], Reason]]:
     for meeting in events.meetings:
-        if what := clash_of_meeting(meeting):
+        is_real = meeting.events[0].backend != "fake"
+        if is_real and (what := clash_of_meeting(meeting)):
             yield meeting.events, _of_meeting(meeting, what)
     for delivery in events.deliveries:
         if clash_of_delivery(delivery) and delivery.send.backend.startswith("gloo"):
@@ -155,21 +159,39 @@ _NEXT_WAIT = "keep what the call gives, and call its wait() before the tensor is
 
 def may_disagree(recorded: Sequence[Recorded | None]) -> bool:
     """A quick look at raw calls, since a launch may have made very many. False: everything met and fitted together."""
-    told: dict[object, dict[object, list[object]]] = defaultdict(lambda: defaultdict(list))
-    needed: dict[object, int] = {}
-    for rank, one in enumerate(recorded):
-        if one is None or one.dropped:
-            return True
+    if None in recorded:
+        return True
+    met: dict[object, dict[object, _Told]] = defaultdict(lambda: defaultdict(_Told))
+    for rank, one in enumerate(filter(None, recorded)):
         for point, count in one.before:
             meeting, side = _side(rank, point)
-            told[meeting][side].append(count)
+            met[meeting][side].before = count
         for call in one.calls:
             if call[_FIELD["remark"]] or call[_FIELD["error"]]:
                 return True
             meeting, side = _side(rank, meeting_point(*(call[number] for number in _POINT)))
-            told[meeting][side].append([call[number] for number in _brought(call[_FIELD["operation"]])])
-            needed[meeting] = 2 if side in _SIDES else len(call[_FIELD["group_ranks"]])
-    return any(len(set(map(repr, sides.values()))) > 1 or len(sides) < needed.get(m, 0) for m, sides in told.items())
+            told = met[meeting][side]
+            told.calls.append([call[number] for number in _brought(call[_FIELD["operation"]])])
+            told.needs = 2 if side in _SIDES else len(call[_FIELD["group_ranks"]])
+    return not all(map(_is_whole, met.values()))
+
+
+@dataclasses.dataclass
+class _Told:
+    """What one side has called at one meeting point."""
+
+    before: int = 0  # calls that are no longer known
+    calls: list[object] = dataclasses.field(default_factory=list)
+    needs: int = 0  # sides
+
+
+def _is_whole(sides: Mapping[object, _Told]) -> bool:
+    """All sides came equally often, and what is known of all of them is alike."""
+    if len({told.before + len(told.calls) for told in sides.values()}) > 1:
+        return False
+    known = min(len(told.calls) for told in sides.values())
+    first, *others = (told.calls[len(told.calls) - known :] for told in sides.values())
+    return len(sides) >= max(told.needs for told in sides.values()) and all(calls == first for calls in others)
 
 
 _FIELD = {field.name: number for number, field in enumerate(dataclasses.fields(Event), start=-1)}

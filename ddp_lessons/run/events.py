@@ -119,6 +119,11 @@ class Events(Sequence[Event]):
         return tuple(one.dropped for one in self._recorded)
 
     @property
+    def is_of_other_worlds(self) -> bool:
+        """Ranks have joined a world with other numbers than they were launched with: who met whom is not known."""
+        return any(one.is_of_another_world for one in self._recorded)
+
+    @property
     def until(self) -> float:
         """When the last rank told what it had called: calls that were not over then had gone on until then."""
         return max((one.until for one in self._recorded if one.until), default=self._origin) - self._origin

@@ -39,9 +39,11 @@ class Noting:
         _, frame = who_called(_getframe(1))
         tensors, *options, group = (*args, *kwargs.values())
         name = group if isinstance(group, str) else group.group_name
-        call = Call(self._name, OPERATIONS[self._name], name, frame, perf_counter())
-        if name not in self._recorder.groups:
-            self._recorder.groups[name] = _described(name)
+        known_as = self._recorder.unique(name)
+        call = Call(self._name, OPERATIONS[self._name], known_as, frame, perf_counter())
+        if known_as not in self._recorder.groups:
+            self._recorder.groups[known_as] = _described(name)
+        call.home = self._recorder.groups[known_as]
         call.measure(tensors, None)
         call.operator = next((_operator_number(text) for text in options if isinstance(text, str)), None)
         self._recorder.note(call)

@@ -58,7 +58,8 @@ def noting_a_new_one(recorder: Recorder, original: Any) -> Any:
         call = _noted(recorder, "new_group", "new_local_group" if is_local else "new_group", members)
         call.patience_seconds = shortest_limit((*args, *kwargs.values()))
         group = _made(call, lambda: original(ranks, *args, **kwargs))
-        call.group = getattr(group, "group_name", "")  # none for a rank outside
+        if hasattr(group, "group_name"):  # a rank outside gets none
+            call.group = recorder.unique(group.group_name)
         return group
 
     return new_group
@@ -66,6 +67,7 @@ def noting_a_new_one(recorder: Recorder, original: Any) -> Any:
 
 def noting_the_first(recorder: Recorder, original: Any) -> Any:
     """For `init_process_group`: who waits in it waits for as many ranks as it was told of."""
+    import torch.distributed as dist
 
     @functools.wraps(original)
     def init_process_group(*args: Any, **kwargs: Any) -> Any:
@@ -75,7 +77,11 @@ def noting_the_first(recorder: Recorder, original: Any) -> Any:
         call.patience_seconds = shortest_limit((*args, *kwargs.values()))
         rank = kwargs.get("rank", args[4] if len(args) > 4 else -1)
         call.tag = rank if isinstance(rank, int) and rank >= 0 else int(os.environ.get("RANK") or -1)
-        return _made(call, lambda: original(*args, **kwargs))
+        made = _made(call, lambda: original(*args, **kwargs))
+        recorder.joined += 1
+        place = dist.get_rank(), dist.get_world_size()
+        recorder.is_in_another_world = place != (recorder.launched_as or place)
+        return made
 
     return init_process_group
 

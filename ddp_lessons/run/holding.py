@@ -23,7 +23,8 @@ _OURS = tuple(_FOLDER + name for name in ("interception.py", "functional.py", "g
 _TORCH_WAITS = tuple(
     name.replace("/", os.sep) for name in ("autograd/graph.py", "parallel/distributed.py", "futures/__init__.py")
 )
-_PYTHONS = (os.path.dirname(os.path.abspath(os.__file__)) + os.sep, "<frozen")
+_WAITS_FOR_WORK = ("thread.py", "_worker")  # of concurrent.futures, between two pieces of work
+_HELPERS = {("queues.py", "_feed"), ("_monitor.py", "run")}  # of a multiprocessing queue, of tqdm
 _MOVES_BYTES = "gloo_tcp_loop"  # it wakes from time to time, and does only what a call wants that was begun
 
 
@@ -40,17 +41,19 @@ def standing(recorder: Recorder, here: Surroundings, question: int = 0) -> Stand
     """What holds this rank now."""
     mine, frames = threading.get_ident(), sys._current_frames()
     at = _line_outside_torch(frames.get(here.main_thread or 0))
+    if recorder.is_in_another_world:  # of whose ranks nobody knows which of the launched ones they are
+        return Standing(is_free=True, at=at, answers=question)
     calls: list[Call] = []
     moved: list[float] = []
     for thread, frame in frames.items():
         if thread == mine or _is_idle(thread, frame, here):
             continue
-        held_in = _waits_for(frame, recorder, here.patience_seconds)
-        if not held_in and (held_in := _torch_waits_for(frame, recorder)):
+        held_in = _waits_for(frame, here.patience_seconds)
+        if not held_in and (held_in := _torch_waits_for(frame, recorder, here.patience_seconds)):
             if (switches := _switches_if_asleep(threading.get_native_id())) is None:
                 return Standing(is_free=True, at=at, answers=question)
             moved += switches
-        if not held_in:
+        if not held_in or (held_in[0].operation == "init_process_group" and _has_children()):
             return Standing(is_free=True, at=at, answers=question)
         calls += held_in
     moved += [moment for call in calls for moment in (call.begin, call.waited or 0.0)]
@@ -58,38 +61,49 @@ def standing(recorder: Recorder, here: Surroundings, question: int = 0) -> Stand
 
 
 def _is_idle(thread: int, frame: FrameType, here: Surroundings) -> bool:
-    """Nothing will come of it by itself: a pool's worker that waits for work, say."""
+    """Nothing will come of it by itself. Of a thread that is not known as such, anything may come."""
     if thread == here.main_thread:
         return frame.f_code.co_name == here.idle_in and frame.f_code.co_filename.startswith(_FOLDER)
-    known = {one.ident: one for one in threading.enumerate()}.get(thread)
-    if isinstance(known, threading.Timer):
+    if (os.path.basename(_file(frame)), frame.f_code.co_name) == _WAITS_FOR_WORK:
+        return True
+    return any((os.path.basename(_file(one)), one.f_code.co_name) in _HELPERS for one in _outwards(frame))
+
+
+def _has_children() -> bool:
+    """Processes that this rank started may join the group as well."""
+    if getattr(sys.modules.get("multiprocessing.process"), "_children", ()):
+        return True
+    try:
+        with open(f"/proc/self/task/{os.getpid()}/children", encoding="ascii") as children:
+            return bool(children.read().strip())
+    except OSError:
         return False
-    return all(is_torchs(file) or file.startswith(_PYTHONS) for file in map(_file, _outwards(frame)))
 
 
-def _waits_for(frame: FrameType, recorder: Recorder, patience_seconds: float) -> list[Call]:
+def _waits_for(frame: FrameType, patience_seconds: float) -> list[Call]:
     for one in _outwards(frame):
         if _file(one) in _OURS:
             call = one.f_locals.get("call")
             if isinstance(call, Call) and call.waited is not None and call.end is None and not call.error:
-                return [call] if _seconds_until_it_gives_up(one, call, recorder) > patience_seconds else []
+                return [call] if _seconds_until_it_gives_up(one, call) > patience_seconds else []
         elif not is_torchs(_file(one)):
             return []
     return []
 
 
-def _seconds_until_it_gives_up(frame: FrameType, call: Call, recorder: Recorder) -> float:
+def _seconds_until_it_gives_up(frame: FrameType, call: Call) -> float:
     """What the call itself was given as its limit, or what its group was."""
     given = (*frame.f_locals.get("args", ()), *frame.f_locals.get("kwargs", {}).values())
-    return min(shortest_limit(given), call.patience_seconds, recorder.group(call.group).patience_seconds)
+    return min(shortest_limit(given), call.patience_seconds, call.home.patience_seconds)
 
 
-def _torch_waits_for(frame: FrameType, recorder: Recorder) -> list[Call]:
+def _torch_waits_for(frame: FrameType, recorder: Recorder, patience_seconds: float) -> list[Call]:
     """DistributedDataParallel waits in C++, in a backward or forward, for its calls that are not over."""
     is_stand_in = _file(frame) in _OURS and frame.f_code.co_name == "call"
     if not is_stand_in and not _file(frame).endswith(_TORCH_WAITS):
         return []
-    return [call for call in list(recorder.seen_from_afar.values()) if call.end is None]
+    waiting = [call for call in list(recorder.seen_from_afar.values()) if call.end is None]
+    return waiting if all(call.home.patience_seconds > patience_seconds for call in waiting) else []
 
 
 def _switches_if_asleep(without: int) -> list[float] | None:

@@ -108,7 +108,7 @@ def _recorded(operation: str, position: int, name: str, original: Any) -> Any:
         function, frame = who_called(_getframe(1))
         if function in _PARTS_OF_ANOTHER:
             return original(group, *args, **kwargs)
-        call = Call(function or name, operation, group.group_name, frame, begin)
+        call = Call(function or name, operation, recorder.unique(group.group_name), frame, begin)
         recorder.note(call)
         try:  # noqa: SIM105  a context manager costs more than the call may
             take_down(call, group, (*args, *kwargs.values()) if kwargs else args)
@@ -140,6 +140,7 @@ def _recorded(operation: str, position: int, name: str, original: Any) -> Any:
         """Numbers only: whatever of torch's objects a call kept would cost more than all of the rest."""
         if call.group not in recorder.groups:
             recorder.groups[call.group] = groups.described(group)
+        call.home = recorder.groups[call.group]
         if operation in ("barrier", "monitored_barrier"):
             return
         brought = given[position]
@@ -151,7 +152,7 @@ def _recorded(operation: str, position: int, name: str, original: Any) -> Any:
         if is_message:
             call.tag = given[-1]
             call.peer = given[1] if len(given) == 3 else None  # a recv from anyone has only a tag
-        if recorder.groups[call.group].is_mixed:
+        if call.home.is_mixed:
             call.is_on_gpu = any(tensor.is_cuda for tensor in flat(given[0]))
         options = given[position + 1] if len(given) > position + 1 else None
         if has_root:

@@ -44,7 +44,9 @@ class Lookout:
         self._answers[rank] = told
         if isinstance(answer, Recorded):
             self.calls[rank] = answer
-        if told.at != self._since.get(rank, (None, 0.0))[0]:
+        if rank not in self._since:
+            self._since[rank] = told.at, self._begin
+        elif told.at != self._since[rank][0]:
             self._since[rank] = told.at, time.monotonic()
 
     def sees_a_standstill(self) -> bool:

@@ -111,6 +111,7 @@ class Recorded:
     until: float = 0.0  # when this was told
     before: tuple[tuple[MeetingPoint, int], ...] = ()  # how many calls at each meeting point came before these
     standing: Standing | None = None
+    is_of_another_world: bool = False  # its ranks are not those that were launched
 
 
 @dataclass(frozen=True)

@@ -120,6 +120,7 @@ def _become(start: Start) -> None:
     import torch.distributed as dist
     from torch._C._distributed_c10d import FileStore
 
+    recorder.launched_as = start.rank, start.world_size
     if not start.record:
         uninstall()
     torch.set_num_threads(start.threads)

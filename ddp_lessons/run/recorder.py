@@ -20,6 +20,7 @@ from typing import Any
 from ddp_lessons.run.messages import MeetingPoint, Recorded, Standing, meeting_point
 
 MOST_CALLS = 100_000
+_DROPPED_AT_ONCE = 1000
 MOST_VALUES = 64  # elements of a call whose numbers are kept, if they are asked for
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
@@ -41,7 +42,7 @@ class Group:
         return self.backend != self.backend_on_gpu
 
 
-_NO_GROUP = Group((), "", "", float("inf"))
+NO_GROUP = Group((), "", "", float("inf"))
 
 
 class Call:
@@ -65,6 +66,7 @@ class Call:
     end: float | None = None
     error: str = ""
     is_on_gpu: bool = False
+    home: Group = NO_GROUP
     patience_seconds: float = float("inf")  # after which torch itself gives this call up
     work: Any = None  # a weak reference to what a non-blocking call gave, for as long as nobody asked for its end
     tensor: Any = None  # what a non-blocking call works with; only where a change of it can be seen
@@ -106,6 +108,9 @@ class Recorder:
         self.under_way: dict[int, Call] = {}  # by the id of the Work that torch gave for it
         self.seen_from_afar: dict[int, Call] = {}  # of these another thread tells the end
         self.groups: dict[str, Group] = {}  # by name
+        self.joined = 0  # how often: torch gives names of groups again after that
+        self.launched_as: tuple[int, int] | None = None  # rank and world size
+        self.is_in_another_world = False  # the function joined one with other ranks than it was launched with
         self.before: Counter[MeetingPoint] = Counter()  # calls that are no longer kept
 
     def begin(self, keeps_values: bool) -> None:
@@ -121,8 +126,8 @@ class Recorder:
         """Keep a call. Of those that there is no room for, only how many they were."""
         self.calls.append(call)
         self.count += 1
-        if self.count > MOST_CALLS:
-            self.before.update(self._meeting_points([self.calls.popleft()]))
+        if len(self.calls) > MOST_CALLS + _DROPPED_AT_ONCE:
+            self.before.update(self._meeting_points([self.calls.popleft() for _ in range(_DROPPED_AT_ONCE)]))
 
     def finish(self) -> Recorded:
         """All calls, the function being over. What is complete may be told a moment later by another thread."""
@@ -138,21 +143,23 @@ class Recorder:
         before.update(self._meeting_points(older))
         plain = tuple(self._plain(call) for call in calls)
         dropped = max(0, count - len(calls))
-        return Recorded(self.began, plain, dropped, time.perf_counter(), tuple(before.items()), standing)
+        before_these = tuple(before.items())
+        return Recorded(
+            self.began, plain, dropped, time.perf_counter(), before_these, standing, self.is_in_another_world
+        )
 
-    def group(self, name: str) -> Group:
-        return self.groups.get(name, _NO_GROUP)
+    def unique(self, group_name: str) -> str:
+        return group_name if self.joined < 2 else f"{group_name}, world {self.joined}"
 
     def _meeting_points(self, calls: Sequence[Call] | deque[Call]) -> list[MeetingPoint]:
-        return [
-            meeting_point(call.operation, call.group, ranks, _global_rank(ranks, call.peer), call.tag)
-            for call in calls
-            for ranks in [self._ranks(call)]
-            if call.waited is not None or not call.error
-        ]
+        return [self._meeting_point(call) for call in calls if call.waited is not None or not call.error]
+
+    def _meeting_point(self, call: Call) -> MeetingPoint:
+        peer = call.peer if call.peer is None else _global_rank(self._ranks(call), call.peer)
+        return meeting_point(call.operation, call.group, call.new_ranks, peer, call.tag)
 
     def _ranks(self, call: Call) -> tuple[int, ...]:
-        return call.new_ranks or self.group(call.group).ranks
+        return call.new_ranks or call.home.ranks
 
     def _plain(self, call: Call) -> tuple[Any, ...]:
         ranks = self._ranks(call)
@@ -170,13 +177,9 @@ class Recorder:
             call.thread.name,
             *(getattr(call, moment) for moment in _TIMES),
             call.error,
-            self._backend(call),
+            call.home.backend_on_gpu if call.is_on_gpu else call.home.backend,
             _remark(call),
         )
-
-    def _backend(self, call: Call) -> str:
-        group = self.group(call.group)
-        return group.backend_on_gpu if call.is_on_gpu else group.backend
 
 
 def _remark(call: Call) -> str:

@@ -14,7 +14,7 @@ from ddp_lessons.run.agreement import clash_of_meeting
 from ddp_lessons.run.events import Event, Events, Meeting
 from ddp_lessons.run.messages import MeetingPoint
 
-_STILL_END_WELL = ("reduce_op", "shape")  # gloo goes on where only these differ, at least sometimes
+_STILL_ENDS_WELL = "reduce_op"  # gloo goes on where only this differs
 
 
 def never_ending(events: Events) -> tuple[Event, ...]:
@@ -53,6 +53,8 @@ class Waits:
         """The ranks that have not come yet. None: whoever comes, this cannot end."""
         if event.is_collective:
             return self._missing_from(self.meetings[id(event)])
+        if event.group in self._spoilt_groups:
+            return None
         if not event.backend.startswith("gloo") or self._has_partner(event):
             return ()
         if event.peer is not None:
@@ -74,6 +76,8 @@ class Waits:
 
     def _missing_from(self, meeting: Meeting) -> tuple[int, ...] | None:
         first = meeting.events[0]
+        if first.group in self._spoilt_groups:
+            return None
         number, point = self.numbers[id(first)], first.meeting_point
         if number >= self._clashed.get(point, number + 1):  # gloo does not find back to order after a clash
             return None
@@ -84,12 +88,21 @@ class Waits:
     @cached_property
     def _clashed(self) -> dict[MeetingPoint, int]:
         """The number of the first call at each meeting point that cannot end well."""
-        clashes = [m.events[0] for m in self.events.meetings if clash_of_meeting(m) not in ("", *_STILL_END_WELL)]
+        clashes = [m.events[0] for m in self.events.meetings if clash_of_meeting(m) not in ("", _STILL_ENDS_WELL)]
         first: dict[MeetingPoint, int] = {}
         for event in clashes:
             number = self.numbers[id(event)]
             first[event.meeting_point] = min(first.get(event.meeting_point, number), number)
         return first
+
+    @cached_property
+    def _spoilt_groups(self) -> set[str]:
+        """Where ranks made different groups at one turn, torch mixes these up, and all that follow."""
+        point = ("new_group",)
+        if point not in self._clashed:
+            return set()
+        made = [event for event in self.events if event.meeting_point == point and event.group]
+        return {event.group for event in made if self.numbers.get(id(event), -1) >= self._clashed[point]}
 
     def _has_partner(self, event: Event) -> bool:
         """Was the other side of this message called?"""

@@ -122,6 +122,7 @@ def _become_known(rank: int, world_size: int) -> None:
     _told.append(channel)
     os.register_at_fork(after_in_child=channel.close)
     channel.send(Present(rank, world_size))
+    recorder.launched_as = rank, world_size
     recorder.begin(keeps_values=False)
     here = Surroundings(threading.main_thread().ident, linger.__name__, _LONG_SECONDS)
     threading.Thread(target=listen, args=(channel, _may_go, here, _nobody_listens), daemon=True).start()

@@ -62,5 +62,7 @@ def called(event: Event) -> str:
         other = "anyone" if event.peer is None else f"rank {event.peer}"
         return f"{name} {'to' if event.operation == 'send' else 'from'} {other}{tag}"
     brought = f" of {event.dtype} {list(event.shape)}" if event.dtype and "object" not in event.call else ""
-    is_part = event.group not in ("", "0") and len(event.group_ranks) > 0  # torch calls the group of all ranks "0"
+    is_part = (
+        event.group.partition(",")[0] not in ("", "0") and len(event.group_ranks) > 0
+    )  # torch calls the group of all ranks "0"
     return f"{name_of(event)}{brought}" + f" in the group of {ranks_named(event.group_ranks)}" * is_part

@@ -19,7 +19,8 @@ def main():
     rank, what = dist.get_rank(), sys.argv[1]
     tensor = torch.ones(2)
     dist.all_reduce(tensor)
-    print(f"rank {rank} has {tensor.tolist()} {sys.argv[1:]} {os.path.basename(sys.argv[0])} {__name__}", flush=True)
+    script = os.path.basename(sys.argv[0])
+    sys.stdout.write(f"rank {rank} has {tensor.tolist()} {sys.argv[1:]} {script} {__name__}\n")
     if what == "raise" and rank == 1:
         raise ValueError("nothing to read")
     if what == "exit" and rank == 1:
@@ -50,7 +51,8 @@ def run(rank, world_size, file, what):
     dist.init_process_group("gloo", init_method=f"file://{file}", rank=rank, world_size=world_size)
     tensor = torch.ones(1)
     dist.recv(tensor, 1 - rank) if what == "stuck" else dist.all_reduce(tensor)
-    print(f"rank {rank} has {tensor.item()}", flush=True)
+    sys.stdout.write(f"rank {rank} has {tensor.item()}\n")
+    sys.stdout.flush()
 
 if __name__ == "__main__":
     how, what, file = sys.argv[1:]
@@ -86,7 +88,7 @@ SAID = {
     "uneven": (
         "WorkersStuck: no rank can move any more",
         "rank 1   has returned",
-        "waits in all_reduce of float32 [2] (train.py line 26:",
+        "waits in all_reduce of float32 [2] (train.py line 27:",
         "rank 1 returned without",
     ),
     "leaves its group": ("Connection closed|reset", "rank 1 returned without", "Rank 0 is in its collective call"),
@@ -97,10 +99,10 @@ SAID = {
     "operators": ("cannot be trusted", "different reduce ops in this all_reduce: rank 0 sum, rank 1 max (train.py"),
     "raise": (
         "WorkerFailed: rank 1 of 2 raised ValueError: nothing to read",
-        "train.py line 12",
+        "train.py line 13",
         "Rank 0 was waiting in",
     ),
-    "exit": ("WorkerFailed: rank 1 of 2 called sys.exit(3)", "train.py line 14"),
+    "exit": ("WorkerFailed: rank 1 of 2 called sys.exit(3)", "train.py line 15"),
 }
 
 

@@ -77,7 +77,7 @@ CALLS: dict[str, tuple[Callable[[int], object], tuple[Any, ...]]] = {
     "barrier": (lambda rank: dist.barrier(), ("barrier", "barrier", None, None, (), 0, "", 0)),
     "monitored_barrier": (
         lambda rank: dist.monitored_barrier(),
-        ("monitored_barrier", "barrier", None, None, (), 0, "", 0),
+        ("monitored_barrier", "monitored_barrier", None, None, (), 0, "", 0),
     ),
     "by name": (
         lambda rank: imported_by_name(torch.zeros(3)),
