@@ -22,7 +22,7 @@ _GROUPS = "Every rank of the world has to call new_group, in the same order, als
 
 def first_disagreement(events: Events) -> Reason | None:
     """What did not fit together first, in the order of the program, whether it was noticed or not."""
-    if events.is_of_other_worlds:
+    if events.is_out_of_sight:
         return None
     place = _places(events)
     found = [(min(place[id(event)] for event in calls), reason) for calls, reason in _clashes(events)]
@@ -37,10 +37,10 @@ def _places(events: Events) -> dict[int, tuple[int, int]]:
 
 def first_misuse(events: Events) -> Reason | None:
     """What was started in the background and not cared for. It counts only where it can have spoiled something."""
-    if events.is_of_other_worlds:
+    if events.is_out_of_sight:
         return None
-    partners = {id(one) for delivery in events.deliveries for one in (delivery.send, delivery.recv)}
-    misused = [event for event in events if _is_misused(event, has_partner=id(event) in partners)]
+    received = {id(delivery.send) for delivery in events.deliveries} | _received_long_ago(events)
+    misused = [event for event in events if _is_misused(event, has_partner=id(event) in received)]
     if not misused:
         return None
     places = _places(events)
@@ -53,6 +53,18 @@ def first_misuse(events: Events) -> Reason | None:
         return Reason([f"Nobody received {what}, and nobody waited for it."], _NEXT_WAIT, first.rank)
     harm = "its tensor may hold anything" if first.bytes else "it held nobody back"
     return Reason([f"Nobody waited for {what}: {harm}."], _NEXT_WAIT, first.rank)
+
+
+def _received_long_ago(events: Events) -> set[int]:
+    """Sends whose other side is no longer among the calls that were kept."""
+    sends = ((e, n) for rank in range(events.world_size) for e, n in events.numbered(rank) if e.operation == "send")
+    return {
+        id(send)
+        for send, number in sends
+        if send.peer is not None
+        and send.peer < events.world_size
+        and events.made[send.peer]["recv", send.group, send.rank, send.tag] > number
+    }
 
 
 def _is_misused(event: Event, has_partner: bool) -> bool:

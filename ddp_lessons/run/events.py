@@ -119,9 +119,9 @@ class Events(Sequence[Event]):
         return tuple(one.dropped for one in self._recorded)
 
     @property
-    def is_of_other_worlds(self) -> bool:
-        """Ranks have joined a world with other numbers than they were launched with: who met whom is not known."""
-        return any(one.is_of_another_world for one in self._recorded)
+    def is_out_of_sight(self) -> bool:
+        """A rank made calls that are not here (compiled ones), or joined a world in which it has another number."""
+        return any(one.is_out_of_sight for one in self._recorded)
 
     @property
     def until(self) -> float:

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from ddp_lessons.run.account import Account
 from ddp_lessons.run.agreement import first_disagreement, first_misuse
 from ddp_lessons.run.events import Events
-from ddp_lessons.run.failures import not_to_be_trusted, where_each_is, worker_failed, workers_stuck
+from ddp_lessons.run.failures import LOST_CONNECTION, not_to_be_trusted, where_each_is, worker_failed, workers_stuck
 from ddp_lessons.run.lookout import Lookout
 from ddp_lessons.run.messages import (
     WITNESSED,
@@ -45,6 +45,9 @@ _SECONDS_FOR_OTHER_FAILURES = 0.3
 
 def explain(script: Sequence[str], ranks: int | None, timeout_seconds: float | None) -> int:
     """Run `script` (its path and arguments) and return its exit status; 1 if its ranks could not go on."""
+    if not os.path.isfile(script[0]):
+        print(f"there is no script {script[0]}", file=sys.stderr)
+        return 2
     if not hasattr(socket, "AF_UNIX"):
         print("explain needs Unix sockets, which this system has not; use launch() instead", file=sys.stderr)
         return 2
@@ -90,7 +93,12 @@ class _Vigil:
             told = self._what_went_wrong()
         told = told or self._what_did_not_fit()
         if not told:
-            return self._let_end()
+            status = self._let_end()
+            if status and not self.channels:
+                print(
+                    "\nno rank was seen; if torchrun is to start them: --nproc-per-node N", file=sys.stderr, flush=True
+                )
+            return status
         print(f"\n{told}\n", file=sys.stderr, flush=True)
         return self._let_end() or 1 if self._is_over() else self._end()
 
@@ -111,15 +119,20 @@ class _Vigil:
             failed = worker_failed(self._account(), self._results())
             hint = f"traceback({failed.rank}) of this exception shows the whole way there."
             text = str(failed).replace(hint, "the whole way there is above.")
-            return f"{failed.traceback(failed.rank)}\nWorkerFailed: {text}"
+            way = "" if LOST_CONNECTION in text else f"{failed.traceback(failed.rank)}\n"
+            return f"{way}WorkerFailed: {text}"
         is_late = self.timeout_seconds is not None and time.monotonic() > self.begin + self.timeout_seconds
         is_stuck = self.lookout is not None and not self.ended and self.lookout.sees_a_standstill()
         if not (is_stuck or is_late):
             return ""
         if self.lookout is None:
-            return f"WorkersStuck: {len(self.channels)} ranks joined a group within {self.timeout_seconds:g} seconds"
+            joined = f"{len(self.channels)} of {self.world_size or 'all'} ranks joined a group"
+            return (
+                f"WorkersStuck: {joined} within {self.timeout_seconds:g} seconds; importing torch takes some of these"
+            )
         self._ask_all()
-        return f"WorkersStuck: {workers_stuck(self._account(), self._results(), is_for_ever=is_stuck)}"
+        stuck = str(workers_stuck(self._account(), self._results(), is_for_ever=is_stuck))
+        return f"WorkersStuck: {stuck.replace('launch(..., timeout_seconds=...)', '--timeout SECONDS')}"
 
     def _what_did_not_fit(self) -> str:
         if not self._is_over():

@@ -18,6 +18,7 @@ from ddp_lessons.run.results import Results
 from ddp_lessons.run.standstill import why_connection_was_lost, why_nobody_moves, why_without_calls
 from ddp_lessons.run.wording import Reason, called, listed, ranks_named
 
+LOST_CONNECTION = "lost the connection to a rank that it waited for"
 _CELL_FILE = re.compile(r'File "(?:[^"]*ipykernel_[^"]*|<ipython-input[^"]*)", line (\d+)')
 # what torch says on the ranks that talked to a rank when that died
 _CONSEQUENCE = re.compile(
@@ -72,14 +73,15 @@ def worker_failed(account: Account, results: Results[object]) -> WorkerFailed:
     ranks = _first_cause(account.ended)
     cause = account.ended[ranks[0]]
     frame = learners_frame(cause.frames)
-    message = [f"{name_ranks(ranks, account.world_size)} {_agree(_what_happened(cause), ranks)}"]
+    lost = why_connection_was_lost(results.events, ranks[0]) if _is_consequence(cause) else None
+    what = LOST_CONNECTION if lost else _what_happened(cause)  # whose words name neither rank nor reason
+    message = [f"{name_ranks(ranks, account.world_size)} {_agree(what, ranks)}"]
     if frame is not None:
         message.append(f"    {name_line(frame)}")
     message += _last_words(cause, results.lines[ranks[0]])
     message += _what_the_others_did(account, ranks)
     reason = first_disagreement(results.events) if _came_from_torch(cause) else None
-    if reason is None and _is_consequence(cause):
-        reason = why_connection_was_lost(results.events, ranks[0])
+    reason = reason or lost
     message += reason.lines if reason else [f"  Next: {what_next(cause, ranks[0])}"]
     return WorkerFailed(without_terminal_codes("\n".join(message)), account, results, ranks[0])
 

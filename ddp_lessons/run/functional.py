@@ -30,12 +30,16 @@ class Noting:
     """Stands for an operator: calls of it are noted, everything else is the operator's own."""
 
     def __init__(self, recorder: Recorder, name: str, original: Any) -> None:
-        self._recorder, self._name, self._original = recorder, name, original
+        from torch.compiler import is_compiling
+
+        self._recorder, self._name, self._original, self._is_compiling = recorder, name, original, is_compiling
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._original, name)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self._is_compiling():  # what is traced is no call yet
+            return self._original(*args, **kwargs)
         _, frame = who_called(_getframe(1))
         tensors, *options, group = (*args, *kwargs.values())
         name = group if isinstance(group, str) else group.group_name
@@ -56,6 +60,8 @@ class Noting:
 
 class NotingTheWait(Noting):
     def __call__(self, tensor: Any) -> Any:
+        if self._is_compiling():
+            return self._original(tensor)
         call = self._recorder.under_way.pop(id(tensor), None)
         if call is not None:
             call.waited = perf_counter()

@@ -41,7 +41,7 @@ def standing(recorder: Recorder, here: Surroundings, question: int = 0) -> Stand
     """What holds this rank now."""
     mine, frames = threading.get_ident(), sys._current_frames()
     at = _line_outside_torch(frames.get(here.main_thread or 0))
-    if recorder.is_in_another_world:  # of whose ranks nobody knows which of the launched ones they are
+    if recorder.is_out_of_sight:
         return Standing(is_free=True, at=at, answers=question)
     calls: list[Call] = []
     moved: list[float] = []

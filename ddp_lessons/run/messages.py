@@ -111,7 +111,7 @@ class Recorded:
     until: float = 0.0  # when this was told
     before: tuple[tuple[MeetingPoint, int], ...] = ()  # how many calls at each meeting point came before these
     standing: Standing | None = None
-    is_of_another_world: bool = False  # its ranks are not those that were launched
+    is_out_of_sight: bool = False  # it made calls that are not among these, or by other numbers than the launch's
 
 
 @dataclass(frozen=True)

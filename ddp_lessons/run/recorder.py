@@ -144,9 +144,13 @@ class Recorder:
         plain = tuple(self._plain(call) for call in calls)
         dropped = max(0, count - len(calls))
         before_these = tuple(before.items())
-        return Recorded(
-            self.began, plain, dropped, time.perf_counter(), before_these, standing, self.is_in_another_world
-        )
+        return Recorded(self.began, plain, dropped, time.perf_counter(), before_these, standing, self.is_out_of_sight)
+
+    @property
+    def is_out_of_sight(self) -> bool:
+        """Calls are made that are not noted, or by other numbers than those of the launch: then nothing is concluded."""
+        compiler = sys.modules.get("torch._dynamo.utils")
+        return self.is_in_another_world or bool(compiler is not None and compiler.counters.get("frames"))
 
     def unique(self, group_name: str) -> str:
         return group_name if self.joined < 2 else f"{group_name}, world {self.joined}"

@@ -158,7 +158,8 @@ def _of_those_gone(event: Event, gone: Sequence[int], waits: Waits) -> Reason:
     if any(made.values()) and event.call != DDP:  # of whose calls a learner sees none
         told = told_by_rank({rank: f"made {count}" for rank, count in made.items()})
         sentences.append(f"Rank {event.rank} is in its collective call number {waits.numbers[id(event)] + 1}; {told}.")
-    advice = _NEXT_FEWER if any(made.values()) else _NEXT_NEVER_CAME
+    places = {(one.file, one.line) for rank in gone for one in waits.events.of(rank)}
+    advice = _NEXT_FEWER if (event.file, event.line) in places else _NEXT_NEVER_CAME
     if event.call == DDP:
         advice = _NEXT_UNEVEN if event.operation == "all_reduce" else NEXT_ALONE
     return Reason(sentences, advice)

@@ -117,7 +117,10 @@ def _become_known(rank: int, world_size: int) -> None:
     if _told or WITNESSED not in os.environ:
         return
     stream = socket.socket(socket.AF_UNIX)
-    stream.connect(os.environ[WITNESSED])
+    try:
+        stream.connect(os.environ[WITNESSED])
+    except OSError:  # who explains is gone
+        return
     channel = Channel(stream)
     _told.append(channel)
     os.register_at_fork(after_in_child=channel.close)

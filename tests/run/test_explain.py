@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from processes import alive, family, happens_within
 
-SCRIPT = """
+SCRIPT = r"""
 import os, sys, time
 import torch, torch.distributed as dist
 
@@ -43,7 +43,7 @@ if __name__ == "__main__":
     main()
 """
 
-BY_ITSELF = """
+BY_ITSELF = r"""
 import sys
 import torch, torch.distributed as dist, torch.multiprocessing as mp
 
@@ -91,7 +91,7 @@ SAID = {
         "waits in all_reduce of float32 [2] (train.py line 27:",
         "rank 1 returned without",
     ),
-    "leaves its group": ("Connection closed|reset", "rank 1 returned without", "Rank 0 is in its collective call"),
+    "leaves its group": ("rank 0 of 2 lost the connection", "rank 1 returned without", "Rank 0 is in its collective"),
     "sends": (
         "WorkersStuck: no rank can move any more",
         "Ranks 0 and 1 each wait for the other to receive: a deadlock.",
@@ -133,9 +133,13 @@ def test_a_script_that_starts_its_ranks_by_itself_is_seen_too(tmp_path: Path, ho
 def test_a_script_that_is_not_there_or_has_no_ranks_is_as_in_python(tmp_path: Path) -> None:
     status, printed, _ = explained(tmp_path, "print('alone')")
     assert (status, printed) == (0, "alone\n")
+    status, _, told = explained(tmp_path, "", options=("no-such-script.py",))
+    assert status == 2
+    assert "there is no script no-such-script.py" in told
     status, _, told = explained(tmp_path, "raise KeyError('x')")
     assert status == 1
     assert "KeyError: 'x'" in told
+    assert "no rank was seen" in told
 
 
 def test_nothing_is_left_of_a_script_that_stood_still_or_was_stopped(tmp_path: Path) -> None:
