@@ -148,7 +148,7 @@ class Recorder:
 
     @property
     def is_out_of_sight(self) -> bool:
-        """Calls are made that are not noted, or by other numbers than those of the launch: then nothing is concluded."""
+        """It makes calls that are not noted, or by other numbers than the launch gave: then nothing is concluded."""
         compiler = sys.modules.get("torch._dynamo.utils")
         return self.is_in_another_world or bool(compiler is not None and compiler.counters.get("frames"))
 
