@@ -40,7 +40,7 @@ WorkersStuck: no rank can move any more
     rank 1   has returned
   A collective ends only when every rank of its group has called it, but rank 1 returned without.
   Rank 0 is in its collective call number 2; rank 1 made 1.
-  Next: look for a loop with fewer steps on some ranks: uneven batches, a break, or a swallowed exception.""",
+  Next: look for an `if rank == 0`, an early return, or an exception that was swallowed, before that call.""",
         wrong=(5, 7),
         why="A barrier is a collective, and only rank 0 comes. Move it behind the `if`, where every rank calls it.",
         hints={
