@@ -29,7 +29,7 @@ test: lint  ## set up, then all that must be green: lint, types, tests, lessons
 	$(py) -m pytest tests $(wait_more_than_they_compute:%=--ignore=%)
 	$(py) -m pytest --nbval notebooks
 
-wait_more_than_they_compute = tests/check tests/show tests/train
+wait_more_than_they_compute = tests/check tests/show tests/train tests/test_notebooks.py
 
 lint: setup .venv/.extra-dev  ## look at style and types
 	$(py) -m ruff check .
