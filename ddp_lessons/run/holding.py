@@ -38,7 +38,14 @@ class Surroundings:
 
 
 def standing(recorder: Recorder, here: Surroundings, question: int = 0) -> Standing:
-    """What holds this rank now."""
+    """What holds this rank now. What cannot be made out counts as free: the thread that asks must not die of it."""
+    try:
+        return _standing(recorder, here, question)
+    except Exception:
+        return Standing(is_free=True, answers=question)
+
+
+def _standing(recorder: Recorder, here: Surroundings, question: int) -> Standing:
     mine, frames = threading.get_ident(), sys._current_frames()
     at = _line_outside_torch(frames.get(here.main_thread or 0))
     if recorder.is_out_of_sight:

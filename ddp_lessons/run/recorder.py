@@ -149,8 +149,8 @@ class Recorder:
     @property
     def is_out_of_sight(self) -> bool:
         """It makes calls that are not noted, or by other numbers than the launch gave: then nothing is concluded."""
-        compiler = sys.modules.get("torch._dynamo.utils")
-        return self.is_in_another_world or bool(compiler is not None and compiler.counters.get("frames"))
+        compiled = getattr(sys.modules.get("torch._dynamo.utils"), "counters", {})  # it may be half imported
+        return self.is_in_another_world or bool(compiled.get("frames"))
 
     def unique(self, group_name: str) -> str:
         return group_name if self.joined < 2 else f"{group_name}, world {self.joined}"
