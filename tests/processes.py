@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
@@ -56,6 +56,18 @@ def happens_within(seconds: float, claim: Callable[[], object]) -> bool:
             return True
         time.sleep(0.02)
     return bool(claim())
+
+
+@contextlib.contextmanager
+def others_computing(processes: int) -> Iterator[None]:
+    """As many other processes that do nothing but compute."""
+    busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(processes)]
+    try:
+        yield
+    finally:
+        for process in busy:
+            process.kill()
+            process.wait()
 
 
 class Doorbell:

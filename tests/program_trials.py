@@ -5,16 +5,14 @@ from __future__ import annotations
 import argparse
 import functools
 import re
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain, groupby
 
 from broken_programs import KINDS, Broken, break_one
+from processes import others_computing
 from program_player import run, run_and_clean_up
 from program_simulator import is_always_wrong
 from program_steps import Program, without_turn
@@ -128,17 +126,6 @@ def _nothing(rank: int, world_size: int) -> None:
     pass
 
 
-@contextmanager
-def all_cores_busy(processes: int) -> Iterator[None]:
-    others = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(processes)]
-    try:
-        yield
-    finally:
-        for other in others:
-            other.kill()
-            other.wait()
-
-
 def smallest(broken: Broken, is_still_so: Callable[[Broken], bool]) -> Broken:
     """Leave out turn after turn for as long as it is still so."""
     for turn in broken.program.turns:
@@ -174,7 +161,7 @@ def main() -> None:
         return
     begin = time.monotonic()
     if asked.only != "broken":
-        with all_cores_busy(asked.busy):
+        with others_computing(asked.busy):
             complaints = complaints_about(map(random_program, seeds))
         print(f"{asked.programs} correct programs, {len(complaints)} false alarms or wrong answers")
         for complaint in complaints:
@@ -182,7 +169,7 @@ def main() -> None:
         print(f"{time.monotonic() - begin:.0f} seconds\n", flush=True)
     begin = time.monotonic()
     if asked.only != "correct":
-        with all_cores_busy(asked.busy):
+        with others_computing(asked.busy):
             verdicts = verdicts_on(seeds, asked.timeout)
         for verdict in verdicts:
             if not verdict.is_good or asked.messages:

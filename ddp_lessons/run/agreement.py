@@ -20,6 +20,11 @@ _DDP_TALKS = "A model inside DistributedDataParallel talks to all ranks in its f
 _GROUPS = "Every rank of the world has to call new_group, in the same order, also for groups that it is not in."
 
 
+def first_fault(events: Events) -> Reason | None:
+    """Why the answers of these calls are not to be trusted."""
+    return first_disagreement(events) or first_misuse(events)
+
+
 def first_disagreement(events: Events) -> Reason | None:
     """What did not fit together first, in the order of the program, whether it was noticed or not."""
     if events.is_out_of_sight:
@@ -179,6 +184,8 @@ def may_disagree(recorded: Sequence[Recorded | None]) -> bool:
             meeting, side = _side(rank, point)
             met[meeting][side].before = count
         for call in one.calls:
+            if call[_FIELD["error"]] and call[_FIELD["waited"]] is None:
+                continue  # torch refused it
             if call[_FIELD["remark"]] or call[_FIELD["error"]]:
                 return True
             meeting, side = _side(rank, meeting_point(*(call[number] for number in _POINT)))

@@ -33,6 +33,7 @@ class Noting:
         from torch.compiler import is_compiling
 
         self._recorder, self._name, self._original, self._is_compiling = recorder, name, original, is_compiling
+        self._arguments = [argument.name for argument in original.default._schema.arguments]
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._original, name)
@@ -41,21 +42,28 @@ class Noting:
         if self._is_compiling():  # what is traced is no call yet
             return self._original(*args, **kwargs)
         _, frame = who_called(_getframe(1))
-        tensors, *options, group = (*args, *kwargs.values())
-        name = group if isinstance(group, str) else group.group_name
-        known_as = self._recorder.unique(name)
-        call = Call(self._name, OPERATIONS[self._name], known_as, frame, perf_counter())
-        if known_as not in self._recorder.groups:
-            self._recorder.groups[known_as] = _described(name)
-        call.home = self._recorder.groups[known_as]
-        call.measure(tensors, None)
-        call.operator = next((_operator_number(text) for text in options if isinstance(text, str)), None)
+        call = Call(self._name, OPERATIONS[self._name], "", frame, perf_counter())
+        try:
+            self._take_down(call, dict(zip(self._arguments, args, strict=False), **kwargs))
+        except Exception:  # whatever was given: torch itself shall say what is wrong with it
+            return self._original(*args, **kwargs)
         self._recorder.note(call)
         answer = self._original(*args, **kwargs)
         call.issued = perf_counter()
         for tensor in answer if isinstance(answer, list | tuple) else [answer]:
             self._recorder.under_way[id(tensor)] = call
         return answer
+
+    def _take_down(self, call: Call, given: dict[str, Any]) -> None:
+        group = given["group_name"]
+        name = group if isinstance(group, str) else group.group_name
+        call.group = self._recorder.unique(name)
+        if call.group not in self._recorder.groups:
+            self._recorder.groups[call.group] = _described(name)
+        call.home = self._recorder.groups[call.group]
+        call.measure(next(iter(given.values())), None)
+        if "reduce_op" in given:
+            call.operator = _operator_number(given["reduce_op"])
 
 
 class NotingTheWait(Noting):
@@ -68,6 +76,8 @@ class NotingTheWait(Noting):
         answer = self._original(tensor)
         if call is not None:
             call.end = perf_counter()
+        for other in self._recorder.under_way.values():
+            other.work = None  # started without this operator, and perhaps waited for with it
         return answer
 
 
@@ -77,7 +87,7 @@ def _described(name: str) -> Group:
     return described(_resolve_process_group(name))  # type: ignore[arg-type]
 
 
-def _operator_number(name: str) -> int:
+def _operator_number(operator: Any) -> int:
     import torch.distributed as dist
 
-    return int(getattr(dist.ReduceOp, name.upper()))
+    return int(getattr(dist.ReduceOp, operator.upper())) if isinstance(operator, str) else hash(operator)

@@ -264,15 +264,13 @@ def _with_stand_in(original: Any) -> Any:
     """A function written in C++ that is given a group, among its arguments, and calls it unseen."""
     from torch._C._distributed_c10d import ProcessGroup
 
-    stand_in_class = _stand_in_class(ProcessGroup)
-
     def replaced(value: object) -> object:
         if type(value) is not ProcessGroup:
             return value
         known = _stand_ins.get(value.group_name)
         if known is None or known.group is not value:
             # kept here, since C++ holds only its own half of the object
-            known = _stand_ins[value.group_name] = stand_in_class(value)
+            known = _stand_ins[value.group_name] = _stand_in_class(ProcessGroup)(value)
         return known
 
     @functools.wraps(original, updated=())
@@ -284,11 +282,14 @@ def _with_stand_in(original: Any) -> Any:
 
 @functools.cache
 def _stand_in_class(process_group: Any) -> Any:
+    import torch
+
     def handing_on(name: str) -> Any:
         operation, position = _METHODS[name]
         original = getattr(process_group, name)
         method = _recorded(operation, position, _FROM_CPP, getattr(original, "__wrapped__", original))
-        return lambda self, *args: method(self.group, *args)
+        # a compiled model's buckets come here, too, and are not to be traced
+        return torch.compiler.disable(lambda self, *args: method(self.group, *args))
 
     class StandIn(process_group):  # type: ignore[misc]
         def __init__(self, group: Any) -> None:

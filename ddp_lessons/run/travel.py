@@ -112,10 +112,16 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
             and cloudpickle.cloudpickle._lookup_module_and_qualname(value) is None
         ):
             return _cached_anew, (value.__wrapped__, value.cache_parameters())
+        if isinstance(value, ModuleType) and type(value) is not ModuleType and _is_imported(value):
+            return importlib.import_module, (value.__name__,)  # torch.ops is one: cloudpickle knows only plain modules
         torch = sys.modules.get("torch")
         if torch is not None and type(value) in (torch.Tensor, torch.nn.Parameter) and _is_plain(value, torch):
             return _reduce_tensor(value, torch)
         return super().reducer_override(value)
+
+
+def _is_imported(module: ModuleType) -> bool:
+    return sys.modules.get(module.__name__) is module
 
 
 class _Outbound(_Pickler):

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from ddp_lessons.run import calls
 from ddp_lessons.run.account import Account
-from ddp_lessons.run.agreement import first_disagreement, first_misuse, may_disagree
+from ddp_lessons.run.agreement import first_fault, may_disagree
 from ddp_lessons.run.events import Events
 from ddp_lessons.run.failures import not_to_be_trusted, where_each_is, worker_failed, workers_stuck
 from ddp_lessons.run.folders import current_folder, module_path, session_folder
@@ -28,7 +28,6 @@ from ddp_lessons.run.results import NO_VALUE, Results
 from ddp_lessons.run.screen import screen_for_here
 from ddp_lessons.run.travel import pack_call
 from ddp_lessons.run.watch import Ending, HeldInterrupts, Rank, Watch
-from ddp_lessons.run.wording import Reason
 
 T = TypeVar("T")
 _SECONDS_TO_LEAVE = 1.0
@@ -199,7 +198,7 @@ class Workers:
 
     def _trusted(self, results: Results[Any], account: Account, recorded: Sequence[Recorded | None]) -> Results[Any]:
         __tracebackhide__ = True
-        if self._record and may_disagree(recorded) and (reason := _doubt(results.events)) is not None:
+        if self._record and may_disagree(recorded) and (reason := first_fault(results.events)) is not None:
             self.close()
             raise not_to_be_trusted(account, results, reason)
         return results
@@ -227,10 +226,6 @@ class Workers:
         self._port.close()
         shutil.rmtree(self._folder, ignore_errors=True)
         pool.prepare(self.world_size, self._start_method)
-
-
-def _doubt(events: Events) -> Reason | None:
-    return first_disagreement(events) or first_misuse(events)
 
 
 def _reserved_port() -> socket.socket:

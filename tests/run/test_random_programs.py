@@ -9,9 +9,10 @@ import os
 
 import pytest
 from broken_programs import KINDS, break_one
+from processes import others_computing
 from program_simulator import faults_of
 from program_steps import WORLD, Collective, Content, Message, Program, Steps
-from program_trials import all_cores_busy, broken_program, complaints_about, table_of, verdicts_on
+from program_trials import broken_program, complaints_about, table_of, verdicts_on
 from random_programs import random_program
 
 PROGRAMS = 200
@@ -29,7 +30,7 @@ def test_of_correct_programs_nothing_is_said() -> None:
 
 
 def test_nor_while_all_cores_are_kept_busy_by_others() -> None:
-    with all_cores_busy(os.cpu_count() or 1):
+    with others_computing(os.cpu_count() or 1):
         assert complaints_about(map(random_program, range(1000, 1000 + PROGRAMS_BESIDE_LOAD))) == []
 
 

@@ -247,6 +247,44 @@ def test_functional_collectives_are_noted_too() -> None:
     assert {(event.function, event.file) for event in results.events} == {("call", __file__)}
 
 
+def test_functional_collectives_may_be_called_by_keyword() -> None:
+    def call(rank: int, world_size: int) -> float:
+        world: Any = dist.group.WORLD
+        operators = torch.ops._c10d_functional
+        total = operators.all_reduce(torch.ones(1), group_name=world.group_name, reduce_op="sum")
+        return float(operators.wait_tensor(tensor=total).item())
+
+    results = launch(call, 2)
+    assert list(results) == [2.0, 2.0]
+    assert [(event.operation, event.reduce_op, event.end is not None) for event in results.events.of(1)] == [
+        ("all_reduce", "sum", True)
+    ]
+
+
+def test_a_wait_by_the_functional_operator_is_a_wait() -> None:
+    def call(rank: int, world_size: int) -> float:
+        from torch.distributed import _functional_collectives as functional
+
+        total = torch.ones(1)
+        with functional.allow_inflight_collective_as_graph_input_ctx():
+            dist.all_reduce(total, async_op=True)
+            return float(torch.ops._c10d_functional.wait_tensor(total).item())
+
+    assert list(launch(call, 2)) == [2.0, 2.0]
+
+
+def test_a_compiled_model_inside_ddp_trains_as_without_recording() -> None:
+    def train(rank: int, world_size: int) -> list[float]:
+        torch.manual_seed(0)
+        model: Any = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.BatchNorm1d(4))
+        compiled = torch.compile(DistributedDataParallel(model), backend="eager")
+        for _ in range(2):
+            compiled(torch.eye(4) + rank).relu().sum().backward()
+        return [round(number, 6) for number in model[0].weight.grad.flatten().tolist()]
+
+    assert list(launch(train, 2)) == list(launch(train, 2, record=False))
+
+
 def test_roots_and_peers_in_a_group_are_ranks_of_the_world() -> None:
     def call(rank: int, world_size: int) -> None:
         group: Any = dist.new_group([1, 2])

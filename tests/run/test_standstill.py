@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 import torch.distributed as dist
-from program_trials import all_cores_busy
+from processes import others_computing
 
 from ddp_lessons import WorkerFailed, Workers, WorkersStuck, launch, show
 
@@ -208,7 +208,7 @@ def test_ranks_that_were_spawned_are_seen_as_well() -> None:
 
 @pytest.fixture(scope="module")
 def busy_cores() -> Iterator[None]:
-    with all_cores_busy(os.cpu_count() or 1):
+    with others_computing(os.cpu_count() or 1):
         yield
 
 

@@ -19,7 +19,7 @@ import pytest
 import torch
 import torch.distributed as dist
 from notebook_session import NotebookSession
-from processes import PROJECT, Program, happens_within
+from processes import PROJECT, Program, happens_within, others_computing
 
 from ddp_lessons import WorkerFailed, launch
 from ddp_lessons.run.pool import pool
@@ -408,10 +408,5 @@ def test_a_machine_that_is_busy_only_takes_longer() -> None:
         dist.all_reduce(total)
         return total.item()
 
-    busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2 * (os.cpu_count() or 1))]
-    try:
+    with others_computing(2 * (os.cpu_count() or 1)):
         assert [list(launch(add_up, 4, quiet=True)) for _ in range(3)] == [[6.0] * 4] * 3
-    finally:
-        for process in busy:
-            process.kill()
-            process.wait()
