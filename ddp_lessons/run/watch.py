@@ -11,11 +11,11 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from types import FrameType, TracebackType
 from typing import Any
 
 from ddp_lessons.run.account import Account, Died
 from ddp_lessons.run.crashes import frames_of_crash, has_aborted
+from ddp_lessons.run.interrupts import HeldInterrupts
 from ddp_lessons.run.lookout import Lookout
 from ddp_lessons.run.messages import Buffer, Joined, Look, Position, Raised, Recorded, Returned, Standing, Task, Where
 from ddp_lessons.run.nursery import Process
@@ -38,30 +38,6 @@ class Ending(enum.Enum):
     STUCK = "no rank can move any more"
     OUT_OF_TIME = "the time is up"
     INTERRUPTED = "the learner stopped it"
-
-
-class HeldInterrupts:
-    """Note an interrupt instead of being torn out of the middle of something; raise it in the end, if nobody did."""
-
-    def __init__(self) -> None:
-        self.noted = False
-        self._before: Any = None
-
-    def __enter__(self) -> HeldInterrupts:
-        if threading.current_thread() is threading.main_thread():
-            self._before = signal.signal(signal.SIGINT, self._note)
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, path: TracebackType | None
-    ) -> None:
-        if self._before is not None:
-            signal.signal(signal.SIGINT, self._before)
-        if self.noted and error is None:
-            raise KeyboardInterrupt
-
-    def _note(self, number: int, frame: FrameType | None) -> None:
-        self.noted = True
 
 
 @dataclass

@@ -20,6 +20,7 @@ from ddp_lessons.run.agreement import first_fault, may_disagree
 from ddp_lessons.run.events import Events
 from ddp_lessons.run.failures import not_to_be_trusted, where_each_is, worker_failed, workers_stuck
 from ddp_lessons.run.folders import current_folder, module_path, session_folder
+from ddp_lessons.run.interrupts import HeldInterrupts
 from ddp_lessons.run.messages import MARK, Buffer, Leave, Recorded, Start, Task
 from ddp_lessons.run.nursery import start_method as checked_start_method
 from ddp_lessons.run.output import Transcript
@@ -27,7 +28,7 @@ from ddp_lessons.run.pool import pool
 from ddp_lessons.run.results import NO_VALUE, Results
 from ddp_lessons.run.screen import screen_for_here
 from ddp_lessons.run.travel import pack_call
-from ddp_lessons.run.watch import Ending, HeldInterrupts, Rank, Watch
+from ddp_lessons.run.watch import Ending, Rank, Watch
 
 T = TypeVar("T")
 _SECONDS_TO_LEAVE = 1.0
