@@ -23,6 +23,11 @@ _PROCESS = re.compile(r"\bprocess (\d+)")
 SAY_WHICH = "print('process', os.getpid())"  # a rank that says so is found by `processes_named_in`
 
 
+def without_address(value: object) -> str:
+    """A name for a test that is the same in every process."""
+    return re.sub(r" at 0x[0-9a-f]+", "", ascii(value))
+
+
 def processes_named_in(text: str) -> list[int]:
     return [int(number) for number in _PROCESS.findall(text)]
 

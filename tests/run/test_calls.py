@@ -16,6 +16,7 @@ import numpy
 import pytest
 import torch
 import torch.distributed as dist
+from processes import without_address
 
 import ddp_lessons
 from ddp_lessons import Workers, launch
@@ -88,7 +89,7 @@ def refusal(call: Callable[[], object]) -> Exception:
         (torch.tensor([1, 2]), TypeError, "Tensor"),
         (one_argument, TypeError, "function"),
     ],
-    ids=repr,
+    ids=without_address,
 )
 def test_a_world_size_that_is_not_a_number_of_ranks_is_refused(
     world_size: Any, kind: type[Exception], words: str
@@ -163,7 +164,7 @@ def test_an_instance_that_cannot_be_called_is_refused_by_what_it_is() -> None:
         (4, "backend is a name"),
         (["gloo"], "backend is a name"),
     ],
-    ids=repr,
+    ids=without_address,
 )
 def test_a_backend_that_is_not_there_is_refused(backend: Any, words: str) -> None:
     assert re.search(words, str(refusal(lambda: launch(run, 2, backend=backend))))

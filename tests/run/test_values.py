@@ -32,6 +32,7 @@ import psutil
 import pytest
 import torch
 import torch.distributed as dist
+from processes import without_address
 from torch import Tensor, nn
 
 import ddp_lessons
@@ -338,7 +339,7 @@ _VALUES: list[object] = [
 ]
 
 
-@pytest.mark.parametrize("value", _VALUES, ids=lambda value: f"{type(value).__name__} {value!a}"[:40])
+@pytest.mark.parametrize("value", _VALUES, ids=lambda value: f"{type(value).__name__} {without_address(value)}"[:40])
 def test_a_value_of_any_kind_arrives_equal(value: object) -> None:
     arrived = there_and_back(value)
     assert type(arrived) is type(value)
