@@ -6,8 +6,13 @@ that were equal stay equal.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
+import torch
 import torch.distributed as dist
-from torch import nn
+from torch import Tensor, nn
+
+MEGABYTE = 2**20
 
 
 def average_gradients(model: nn.Module) -> None:
@@ -18,3 +23,52 @@ def average_gradients(model: nn.Module) -> None:
         if parameter.grad is not None:
             dist.all_reduce(parameter.grad)
             parameter.grad /= dist.get_world_size()  # sum -> mean
+
+
+def average_gradients_bucketed(model: nn.Module, bucket_bytes: int = 25 * MEGABYTE) -> None:
+    """Do the same with few large calls: the latency of a call is paid once per bucket, not once per parameter."""
+    gradients = [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
+    for bucket in in_buckets(gradients, bucket_bytes):
+        flat = flattened(bucket)
+        dist.all_reduce(flat)
+        flat /= dist.get_world_size()
+        put_back(flat, bucket)
+
+
+def weighted_average(model: nn.Module, samples: int) -> None:
+    """Make every gradient the mean over all samples, where each rank brings its mean over `samples` of its own.
+
+    A rank without samples takes part as well, with gradients of any numbers: they count as nothing.
+    """
+    everyone = torch.tensor(samples)
+    dist.all_reduce(everyone)
+    for parameter in model.parameters():
+        if parameter.grad is not None:
+            # mean -> sum of this rank's samples; a mean over no samples is nan, and 0 times nan is nan
+            parameter.grad.mul_(samples) if samples else parameter.grad.zero_()
+            dist.all_reduce(parameter.grad)
+            parameter.grad /= everyone.item()
+
+
+def in_buckets(tensors: Iterable[Tensor], bucket_bytes: int) -> Iterator[list[Tensor]]:
+    """Group neighbours of one dtype for as long as they fit into a bucket. A larger tensor has a bucket of its own."""
+    bucket: list[Tensor] = []
+    for tensor in tensors:
+        bytes_so_far = sum(other.nbytes for other in bucket)
+        if bucket and (bytes_so_far + tensor.nbytes > bucket_bytes or tensor.dtype != bucket[0].dtype):
+            yield bucket
+            bucket = []
+        bucket.append(tensor)
+    if bucket:
+        yield bucket
+
+
+def flattened(tensors: Iterable[Tensor]) -> Tensor:
+    """Return one long tensor with all of their numbers."""
+    return torch.cat([tensor.flatten() for tensor in tensors])
+
+
+def put_back(flat: Tensor, tensors: list[Tensor]) -> None:
+    """Undo `flattened`: its numbers go back into the tensors."""
+    parts = flat.split([tensor.numel() for tensor in tensors])
+    torch._foreach_copy_(tensors, [part.view_as(tensor) for part, tensor in zip(parts, tensors, strict=True)])

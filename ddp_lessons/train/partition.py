@@ -1,0 +1,57 @@
+"""Divide data among ranks, by hand: every sample goes to exactly one of them."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from random import Random
+from typing import Any
+
+from torch.utils.data import Dataset
+
+
+class Partition(Dataset[Any]):
+    """The samples of some data that these indices name, counted from 0 again."""
+
+    def __init__(self, data: Any, indices: Sequence[int]) -> None:
+        self.data = data
+        self.indices = indices
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    def __getitem__(self, index: int) -> Any:
+        return self.data[self.indices[index]]
+
+
+class DataPartitioner:
+    """Cut shuffled data into partitions of these sizes, which are parts of 1.
+
+    Raises:
+        ValueError: sizes are negative or do not add up to 1, or there are more of them than samples.
+    """
+
+    def __init__(self, data: Any, sizes: Sequence[float], seed: int = 1234) -> None:
+        self.data = data
+        _check(sizes, len(data))
+        indices = list(range(len(data)))
+        # Every rank cuts for itself, and nobody tells the others how. With a seed all of them shuffle alike; without
+        # one each would cut another order, and the partitions would overlap and leave samples out.
+        Random(seed).shuffle(indices)
+        # Where a partition ends is rounded, not how long it is: nothing is lost, and the last one ends with the data.
+        ends = [round(len(data) * end) for end in itertools.accumulate(sizes)]
+        self.partitions = [indices[begin:end] for begin, end in itertools.pairwise([0, *ends[:-1], len(data)])]
+
+    def use(self, rank: int) -> Partition:
+        """Return the partition of one rank."""
+        return Partition(self.data, self.partitions[rank])
+
+
+def _check(sizes: Sequence[float], samples: int) -> None:
+    if any(not size >= 0 for size in sizes):  # so that nan is caught as well
+        raise ValueError(f"no partition can have a size below 0: {list(sizes)}")
+    if not math.isclose(sum(sizes), 1, abs_tol=1e-6):
+        raise ValueError(f"partition sizes add up to {sum(sizes):.6g}, not to 1: for equal ones, [1 / ranks] * ranks")
+    if len(sizes) > samples:
+        raise ValueError(f"{samples} samples cannot be divided into {len(sizes)} partitions")

@@ -1,0 +1,55 @@
+"""Which samples a rank sees, in which order: another order in every epoch, and the same one on all ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+from torch.utils.data.distributed import DistributedSampler
+
+
+def epoch_order(data: Any, epoch: int, seed: int = 0) -> list[int]:
+    """Return the indices of the samples that this rank sees in this epoch, in their order."""
+    sampler: DistributedSampler[Any] = DistributedSampler(data, seed=seed)
+    # Without this line the order would be the same in every epoch.
+    sampler.set_epoch(epoch)
+    return list(sampler)
+
+
+class GlobalBatches:
+    """This rank's share of every batch of the whole world, straight from memory.
+
+    `data.images` and `data.labels` are tensors. `batch_size` is that of the world, whatever its size: so a training on
+    one rank and one on four take the same steps.
+    """
+
+    def __init__(self, data: Any, batch_size: int, seed: int = 0, device: torch.device | str = "cpu") -> None:
+        self.data = data
+        self.batch_size = batch_size
+        self.seed = seed
+        self.device = device
+
+    def __len__(self) -> int:
+        return -(-len(self.data) // self.batch_size)
+
+    def epoch(self, number: int) -> Iterator[tuple[Tensor, Tensor, float]]:
+        """Yield inputs, labels and a scale: the sum of this rank's losses times the scale is its part of the step.
+
+        The mean of these parts over the ranks is the mean loss of the whole batch, also where a rank has fewer samples
+        than the others, as in the last batch, or none.
+        """
+        rank, world_size = rank_and_world_size()
+        # All ranks shuffle alike, and each takes every world_size-th sample of a batch.
+        order = torch.randperm(len(self.data), generator=torch.Generator().manual_seed(self.seed + number))
+        for batch in order.split(self.batch_size):
+            mine = batch[rank::world_size]
+            inputs, labels = self.data.images[mine].to(self.device), self.data.labels[mine].to(self.device)
+            yield inputs, labels, world_size / len(batch)
+
+
+def rank_and_world_size() -> tuple[int, int]:
+    """Outside of a group, one process is a world."""
+    return (dist.get_rank(), dist.get_world_size()) if dist.is_initialized() else (0, 1)
