@@ -25,11 +25,11 @@ lab: setup  ## set up, then open the first lesson in JupyterLab
 	  $${CI:+--no-browser} $$([ "$$(id -u)" != 0 ] || echo --allow-root)
 
 test: lint  ## set up, then all that must be green: lint, types, tests, lessons
-	$(py) -m pytest -n 2 $(wait_more_than_they_compute)
-	$(py) -m pytest tests $(wait_more_than_they_compute:%=--ignore=%)
+	$(py) -m pytest -n 2 tests $(measure_time_or_memory:%=--ignore=%)
+	$(py) -m pytest $(measure_time_or_memory)
 	$(py) -m pytest --nbval notebooks
 
-wait_more_than_they_compute = tests/check tests/show tests/train tests/test_notebooks.py
+measure_time_or_memory = $(patsubst %,tests/run/test_%.py,interrupts lifetime random_programs standstill surroundings)
 
 lint: setup .venv/.extra-dev  ## look at style and types
 	$(py) -m ruff check .

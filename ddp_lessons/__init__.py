@@ -11,10 +11,11 @@ if TYPE_CHECKING:
     from ddp_lessons.run.failures import WorkerFailed as WorkerFailed, WorkersStuck as WorkersStuck
     from ddp_lessons.run.launch import launch as launch
     from ddp_lessons.run.results import Results as Results
+    from ddp_lessons.run.telling import tell as tell
     from ddp_lessons.run.workers import Workers as Workers
 
 __version__ = "0.1.0"
-__all__ = ["Results", "WorkerFailed", "Workers", "WorkersStuck", "launch"]
+__all__ = ["Results", "WorkerFailed", "Workers", "WorkersStuck", "launch", "tell"]
 
 _HOME = {
     "Results": "ddp_lessons.run.results",
@@ -22,6 +23,7 @@ _HOME = {
     "Workers": "ddp_lessons.run.workers",
     "WorkersStuck": "ddp_lessons.run.failures",
     "launch": "ddp_lessons.run.launch",
+    "tell": "ddp_lessons.run.telling",
 }
 
 

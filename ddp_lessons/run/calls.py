@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from types import FrameType
+from typing import Any
 
 from ddp_lessons.run.messages import Frame
 from ddp_lessons.run.places import name_line
@@ -65,6 +66,12 @@ def checked_record(record: object) -> bool | str:
     if not isinstance(record, bool) and record != "values":
         raise ValueError(f'record is {record!r}: it can be True, False or "values"')
     return record
+
+
+def checked_live(live: Any) -> Any:
+    if live is not None and not callable(live):
+        raise TypeError(f"live is a function that draws, as show.training is, not {live!r}")
+    return live
 
 
 def checked_timeout(timeout_seconds: object) -> float | None:

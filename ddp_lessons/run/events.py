@@ -126,7 +126,7 @@ class Events(Sequence[Event]):
     @property
     def until(self) -> float:
         """When the last rank told what it had called: calls that were not over then had gone on until then."""
-        return max((one.until for one in self._recorded if one.until), default=self._origin) - self._origin
+        return max((one.until for one in self._recorded if one.until), default=self.origin) - self.origin
 
     def of(self, rank: int) -> tuple[Event, ...]:
         """What one rank did, in its order."""
@@ -229,7 +229,7 @@ class Events(Sequence[Event]):
     @cached_property
     def _as_told(self) -> tuple[tuple[Event, ...], ...]:
         return tuple(
-            tuple(_event(rank, call, self._origin) for call in one.calls) for rank, one in enumerate(self._recorded)
+            tuple(_event(rank, call, self.origin) for call in one.calls) for rank, one in enumerate(self._recorded)
         )
 
     @cached_property
@@ -237,7 +237,8 @@ class Events(Sequence[Event]):
         return tuple(tuple(sorted(events, key=_begin)) for events in self._as_told)
 
     @cached_property
-    def _origin(self) -> float:
+    def origin(self) -> float:
+        """By `time.perf_counter()`, when the function began on the first rank."""
         return min((one.began for one in self._recorded if one.began), default=0.0)
 
     @cached_property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ddp_lessons.run.calls import (
     check_function,
@@ -31,6 +31,7 @@ def launch(
     start_method: str | None = None,
     quiet: bool = False,
     record: bool | str = True,
+    live: Callable[[Results[Any]], object] | None = None,
 ) -> Results[T]:
     """Run `function(rank, world_size, *args)` on fresh processes and return their answers by rank.
 
@@ -46,6 +47,8 @@ def launch(
         start_method: "fork" or "spawn"; the default is the faster of those that are safe here.
         quiet: show nothing of what the ranks print; it is in `results.lines` all the same.
         record: note the calls of torch.distributed in `results.events`; "values": also the numbers of small tensors.
+        live: a function that draws what the ranks have told so far (`tell`), as `show.training`: a picture that is
+            drawn again and again while they run.
 
     Raises:
         WorkerFailed: a rank raised or died; the message names it and shows its line.
@@ -63,6 +66,7 @@ def launch(
         start_method=start_method,
         quiet=quiet,
         record=record,
+        live=live,
     ) as workers:
         return workers.run(function, *args)
 

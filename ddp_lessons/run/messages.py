@@ -115,6 +115,15 @@ class Recorded:
 
 
 @dataclass(frozen=True)
+class Told:
+    """From a rank, in the middle of its function: where it is, or numbers to draw."""
+
+    seconds: float  # time.perf_counter(); in `Results`, since the function began on the first rank, as in its events
+    label: str
+    numbers: dict[str, float]
+
+
+@dataclass(frozen=True)
 class Returned:
     """From a rank: the answer. The pickle and the memory of its tensors follow as buffers."""
 
@@ -182,7 +191,7 @@ def meeting_point(operation: str, group: str, ranks: tuple[int, ...], peer: int 
 
 WITNESSED = "DDP_LESSONS_WITNESSED"  # the variable by which the ranks of a plain script find who explains them
 MARK = "DDP_LESSONS_PROCESS"  # the variable by which what a rank has started is recognised
-FromRank = Joined | Present | Standing | Recorded | Position | Returned | Raised
+FromRank = Joined | Present | Standing | Recorded | Position | Told | Returned | Raised
 Message = Start | Task | Where | Look | Leave | FromRank | Ready | Fork | Stop | Signal | Ended
 Buffer = bytes | bytearray | memoryview
 _COUNT = struct.Struct("<I")

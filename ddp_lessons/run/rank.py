@@ -27,6 +27,7 @@ from typing import Any, NoReturn
 from ddp_lessons.run.holding import Surroundings, standing
 from ddp_lessons.run.interception import install, recorder, uninstall
 from ddp_lessons.run.messages import Channel, Frame, Joined, Leave, Look, Position, Raised, Returned, Start, Task, Where
+from ddp_lessons.run.telling import listen as listen_to_what_is_told
 from ddp_lessons.run.travel import CannotTravel, from_notebook, pack_value, unpack_call
 
 _OUR_FOLDER = os.path.dirname(os.path.abspath(__file__))
@@ -47,6 +48,7 @@ def serve(channel: Channel, output: int, orphaned: Callable[[], NoReturn]) -> No
     threading.Thread(target=listen, args=(channel, tasks, here, orphaned), daemon=True).start()
     _print_to(output)
     _buffer_c_output_by_line()
+    listen_to_what_is_told(channel.send)
     _succeed_or_tell(channel, lambda: _become(start))
     channel.send(Joined())
     while (received := tasks.get()) is not None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar, overload
 
 from ddp_lessons.run.events import Events
+from ddp_lessons.run.messages import Told
 
 T = TypeVar("T")
 
@@ -30,13 +31,14 @@ class Results(Sequence[T], Generic[T]):
     """The answers by rank: `results[2]` is what rank 2 returned.
 
     `lines[rank]` is what it printed, `events` the calls of
-    torch.distributed, `seconds` how long all of it took.
+    torch.distributed, `told[rank]` what it told while it ran, `seconds` how long all of it took.
     """
 
     values: tuple[T, ...]
     lines: tuple[list[str], ...]
     seconds: float
     events: Events = field(default_factory=Events)
+    told: tuple[tuple[Told, ...], ...] = ()
 
     @overload
     def __getitem__(self, rank: int) -> T: ...
@@ -50,3 +52,9 @@ class Results(Sequence[T], Generic[T]):
 
     def __repr__(self) -> str:
         return f"Results({list(self.values)})"
+
+
+def told_by_rank(told: Sequence[Sequence[Told]], origin: float | None) -> tuple[tuple[Told, ...], ...]:
+    """What each rank told, with the time since the function began (`origin`); if that is not known, since the first."""
+    begin = origin or min((one.seconds for by_rank in told for one in by_rank), default=0.0)
+    return tuple(tuple(replace(one, seconds=one.seconds - begin) for one in by_rank) for by_rank in told)

@@ -9,17 +9,65 @@ from __future__ import annotations
 import html
 import sys
 import time
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from ddp_lessons.run.colors import rank_color
+from ddp_lessons.run.messages import Told
 from ddp_lessons.run.output import Transcript, without_middle, without_terminal_codes
+from ddp_lessons.run.results import NO_VALUE, Results, told_by_rank
 
 _LIVE_LINES = 12  # of each rank, while it runs
 _FINAL_LINES = (40, 40)  # first and last
 _LONGEST_LINE = 1_000
 _SECONDS_BETWEEN_PICTURES = 0.15
+_SECONDS_BETWEEN_LIVE_PICTURES = 0.3
 _SECONDS_OF_SILENCE = 1.0
+
+
+class Live:
+    """A picture of what the ranks have told so far, drawn again and again; in a notebook only.
+
+    The function that draws it may be anyone's: whatever it raises ends the drawing, and not the ranks.
+    """
+
+    def __init__(self, draw: Callable[[Results[Any]], object] | None, world_size: int) -> None:
+        self._draw, self._world_size = draw if _in_a_notebook() else None, world_size
+        self._handle: Any = None
+        self._count, self._next = -1, 0.0
+        self._begin = time.monotonic()
+
+    def show(self, told: Mapping[int, Sequence[Told]]) -> None:
+        """Called often while ranks run; draws when there is something new, and when it is time to."""
+        count = sum(map(len, told.values()))
+        if self._draw is None or count == self._count or time.monotonic() < self._next:
+            return
+        self._count, begin = count, time.monotonic()
+        ranks = range(self._world_size)
+        by_rank = told_by_rank([told.get(rank, ()) for rank in ranks], origin=None)
+        self._show(Results((NO_VALUE,) * len(ranks), ([],) * len(ranks), begin - self._begin, told=by_rank))
+        now = time.monotonic()
+        self._next = now + max(_SECONDS_BETWEEN_LIVE_PICTURES, 4 * (now - begin))  # a slow one is drawn more rarely
+
+    def finish(self, results: Results[Any]) -> None:
+        """Called once, however it ended."""
+        if self._draw is not None:
+            self._show(results)
+
+    def _show(self, results: Results[Any]) -> None:
+        from IPython.display import display
+
+        assert self._draw is not None
+        try:
+            picture = self._draw(results)
+            if self._handle is None:
+                self._handle = display(picture, display_id=True)
+            else:
+                self._handle.update(picture)
+        except Exception as error:
+            self._draw = None
+            warnings.warn(f"the live picture was given up: {type(error).__name__}: {error}", stacklevel=2)
 
 
 class Screen(Protocol):
@@ -33,8 +81,12 @@ class Screen(Protocol):
 def screen_for_here(quiet: bool) -> Screen:
     if quiet:
         return Nothing()
+    return Notebook() if _in_a_notebook() else Terminal()
+
+
+def _in_a_notebook() -> bool:
     ipython = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
-    return Notebook() if hasattr(ipython, "kernel") else Terminal()
+    return hasattr(ipython, "kernel")
 
 
 class Nothing:

@@ -9,6 +9,7 @@ import selectors
 import signal
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,10 +18,22 @@ from ddp_lessons.run.account import Account, Died
 from ddp_lessons.run.crashes import frames_of_crash, has_aborted
 from ddp_lessons.run.interrupts import HeldInterrupts
 from ddp_lessons.run.lookout import Lookout
-from ddp_lessons.run.messages import Buffer, Joined, Look, Position, Raised, Recorded, Returned, Standing, Task, Where
+from ddp_lessons.run.messages import (
+    Buffer,
+    Joined,
+    Look,
+    Position,
+    Raised,
+    Recorded,
+    Returned,
+    Standing,
+    Task,
+    Told,
+    Where,
+)
 from ddp_lessons.run.nursery import Process
 from ddp_lessons.run.output import Transcript
-from ddp_lessons.run.screen import Screen
+from ddp_lessons.run.screen import Live, Screen
 from ddp_lessons.run.travel import unpack_value
 
 _FITS_INTO_SOCKET = 64_000
@@ -30,6 +43,7 @@ _SECONDS_TO_STAND_STILL = 0.25
 _SECONDS_TO_ANSWER = 0.1
 _SECONDS_FOR_LAST_WORDS = 0.3
 _SECONDS_TO_START = 120.0
+_MOST_TOLD = 100_000  # of each rank; the newest are kept
 
 
 class Ending(enum.Enum):
@@ -62,6 +76,7 @@ class Watch:
     ended: dict[int, Raised | Died] = field(default_factory=dict)
     positions: dict[int, Position] = field(default_factory=dict)
     recorded: dict[int, Recorded] = field(default_factory=dict)
+    told: dict[int, deque[Told]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._begin = time.monotonic()
@@ -79,7 +94,7 @@ class Watch:
             self._selector.register(rank.process.channel, selectors.EVENT_READ, number)
             self._selector.register(rank.process.output, selectors.EVENT_READ, number)
 
-    def until_the_end(self, screen: Screen, interrupts: HeldInterrupts) -> Ending:
+    def until_the_end(self, screen: Screen, live: Live, interrupts: HeldInterrupts) -> Ending:
         ending = None
         while ending is None:
             self._look(_TICK_SECONDS)
@@ -87,6 +102,7 @@ class Watch:
             self._note_aborts()
             self._note_deaths()
             screen.show([rank.transcript for rank in self.ranks], self._doing())
+            live.show(self.told)
             ending = self._ending(interrupts)
         if ending is Ending.RETURNED:
             return ending
@@ -180,6 +196,8 @@ class Watch:
         message, buffers = whole
         if isinstance(message, Standing | Recorded):
             self._lookout.heard(number, message)
+        if isinstance(message, Told):
+            self.told.setdefault(number, deque(maxlen=_MOST_TOLD)).append(message)
         if isinstance(message, Returned | Raised | Position) and message.recorded is not None:
             self.recorded[number] = message.recorded
         if isinstance(message, Returned):

@@ -25,8 +25,8 @@ from ddp_lessons.run.messages import MARK, Buffer, Leave, Recorded, Start, Task
 from ddp_lessons.run.nursery import start_method as checked_start_method
 from ddp_lessons.run.output import Transcript
 from ddp_lessons.run.pool import pool
-from ddp_lessons.run.results import NO_VALUE, Results
-from ddp_lessons.run.screen import screen_for_here
+from ddp_lessons.run.results import NO_VALUE, Results, told_by_rank
+from ddp_lessons.run.screen import Live, screen_for_here
 from ddp_lessons.run.travel import pack_call
 from ddp_lessons.run.watch import Ending, Rank, Watch
 
@@ -61,6 +61,7 @@ class Workers:
         start_method: str | None = None,
         quiet: bool = False,
         record: bool | str = True,
+        live: Callable[[Results[Any]], object] | None = None,
     ) -> None:
         with calls.refused_plainly():
             calls.check_not_inside_a_rank()
@@ -71,6 +72,7 @@ class Workers:
             self._backend = checked_backend if join else None
             self._start_method = checked_start_method(start_method)
             self._record = calls.checked_record(record)
+            self._live = calls.checked_live(live)
         self._quiet = quiet
         self._why_closed = ""
         self._one_run = threading.Lock()
@@ -169,10 +171,10 @@ class Workers:
 
     def _follow(self, task: tuple[Task, list[Buffer]], interrupts: HeldInterrupts, begin: float) -> Results[Any]:
         __tracebackhide__ = True
-        screen = screen_for_here(self._quiet)
+        screen, live = screen_for_here(self._quiet), Live(self._live, self.world_size)
         watch = Watch(self._ranks, self._timeout_seconds, task)
         try:
-            ending = watch.until_the_end(screen, interrupts)
+            ending = watch.until_the_end(screen, live, interrupts)
             if ending is not Ending.RETURNED:
                 self._stop(ending.value)
             watch.drain()
@@ -186,7 +188,9 @@ class Workers:
         values = tuple(watch.returned.get(number, NO_VALUE) for number in range(self.world_size))
         lines = tuple(list(rank.transcript.lines()) for rank in self._ranks)
         events = Events([watch.recorded.get(number) for number in range(self.world_size)])
-        results: Results[Any] = Results(values, lines, time.monotonic() - begin, events)
+        told = told_by_rank([watch.told.get(number, ()) for number in range(self.world_size)], events.origin)
+        results: Results[Any] = Results(values, lines, time.monotonic() - begin, events, told)
+        live.finish(results)
         account = watch.account()
         if ending is Ending.RETURNED:
             return self._trusted(results, account, [watch.recorded.get(rank) for rank in range(self.world_size)])

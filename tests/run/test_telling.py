@@ -1,0 +1,186 @@
+"""What ranks tell while they run: it arrives at once, it stays, and a live picture is drawn from it."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+import torch.distributed as dist
+from notebook_session import NotebookSession
+
+from ddp_lessons import Results, WorkerFailed, Workers, WorkersStuck, launch, tell
+
+telling: Any = tell  # with any arguments
+
+
+def test_numbers_and_labels_arrive_by_rank_and_in_order() -> None:
+    def run(rank: int, world_size: int) -> None:
+        for step in range(3):
+            tell(step=step, loss=torch.tensor(1.5) * rank)
+        tell("done")
+
+    told = launch(run, 2).told
+    assert [one.numbers for one in told[1]] == [{"step": step, "loss": 1.5} for step in range(3)] + [{}]
+    assert [one.label for one in told[0]] == ["", "", "", "done"]
+
+
+def test_times_are_those_of_the_events() -> None:
+    def run(rank: int, world_size: int) -> None:
+        tell("before")
+        dist.barrier()
+        tell("after")
+
+    results = launch(run, 2)
+    for rank in range(2):
+        (barrier,), (before, after) = results.events.of(rank), results.told[rank]
+        assert 0 <= before.seconds <= barrier.begin <= barrier.issued <= after.seconds
+
+
+def test_what_was_told_before_a_failure_stays() -> None:
+    def fail(rank: int, world_size: int) -> None:
+        tell(step=1)
+        raise ValueError("lost")
+
+    def wait_for_ever(rank: int, world_size: int) -> None:
+        tell(step=2)
+        dist.recv(torch.ones(1), src=1 - rank)
+
+    for function, failure, step in ((fail, WorkerFailed, 1), (wait_for_ever, WorkersStuck, 2)):
+        with pytest.raises(failure) as caught:
+            launch(function, 2, quiet=True)
+        assert [[one.numbers for one in rank] for rank in caught.value.results.told] == [[{"step": step}]] * 2
+
+
+def test_each_run_of_workers_has_what_was_told_in_it() -> None:
+    with Workers(2) as workers:
+        told = [workers.run(lambda rank, world_size, number: tell(number=number), number).told for number in (1, 2)]
+    assert [one[0][0].numbers["number"] for one in told] == [1, 2]
+
+
+def test_strange_numbers_are_told_as_they_are() -> None:
+    def run(rank: int, world_size: int) -> None:
+        tell(a=math.nan, b=math.inf, c=True, d=10**400, e=-(10**400))
+
+    ((one,),) = launch(run, 1).told
+    assert math.isnan(one.numbers["a"])
+    assert [one.numbers[name] for name in "bcde"] == [math.inf, 1.0, math.inf, -math.inf]
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: telling(loss="low"), "tell\\(\\) takes numbers, but loss is a str"),
+        (lambda: telling(loss=torch.ones(2)), "but loss is a Tensor"),
+        (lambda: telling(loss=None), "but loss is a NoneType"),
+        (lambda: telling(0.5), r"a number has a name, as in tell\(loss=0.5\)"),
+    ],
+)
+def test_what_is_no_number_is_refused_also_outside_of_a_launch(call: Any, words: str) -> None:
+    with pytest.raises(TypeError, match=words):
+        call()
+
+
+def test_outside_of_a_launch_nothing_happens() -> None:
+    tell("alone", loss=1.0)
+    script = "from ddp_lessons import tell; tell(loss=1.0); import sys; print('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", script], capture_output=True, check=True).stdout == b"False\n"
+
+
+def test_a_child_of_a_rank_that_tells_is_left_alone() -> None:
+    def run(rank: int, world_size: int) -> int:
+        child = os.fork()
+        if child == 0:
+            tell(from_child=1)
+            os._exit(7)
+        tell(from_rank=1)
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+    results = launch(run, 2)
+    assert list(results) == [7, 7]
+    assert [one.numbers for one in results.told[0]] == [{"from_rank": 1.0}]
+
+
+def test_telling_very_often_is_quick_and_keeps_the_newest() -> None:
+    def run(rank: int, world_size: int) -> float:
+        begin = time.perf_counter()
+        for step in range(120_000):
+            tell(step=step)
+        return (time.perf_counter() - begin) / 120_000
+
+    results = launch(run, 2)
+    assert all(len(told) == 100_000 and told[-1].numbers == {"step": 119_999} for told in results.told)
+    assert max(results) < 0.001
+
+
+def test_a_live_function_that_is_none_is_refused() -> None:
+    with pytest.raises(TypeError, match="live is a function that draws"):
+        launch(lambda rank, world_size: None, 2, live=3)  # type: ignore[arg-type]
+
+
+def test_without_a_notebook_nothing_is_drawn() -> None:
+    def draw(results: Results[Any]) -> object:
+        raise AssertionError("nobody looks")
+
+    assert list(launch(lambda rank, world_size: tell(x=1), 1, live=draw)) == [None]
+
+
+# --- in a notebook --------------------------------------------------------------------------------------------------
+
+_BEGIN = """
+import time
+from ddp_lessons import launch, tell
+class Picture:
+    def __init__(self, text): self.text = text
+    def __repr__(self): return self.text
+drawn = []
+def draw(results):
+    drawn.append([[one.numbers["step"] for one in told] for told in results.told])
+    return Picture("a live picture")
+def run(rank, size):
+    for step in range(4):
+        tell(step=step)
+        time.sleep(0.35)
+    return rank
+"""
+
+
+@pytest.fixture(scope="module")
+def kernel() -> Iterator[NotebookSession]:
+    with NotebookSession() as session:
+        assert not session.run(_BEGIN).error
+        yield session
+
+
+def test_a_live_picture_is_drawn_while_the_ranks_run_and_once_more_at_the_end(kernel: NotebookSession) -> None:
+    cell = kernel.run("drawn.clear(); list(launch(run, 2, live=draw))")
+    assert (cell.error, cell.value) == ("", "[0, 1]")
+    assert sum(display.get("text/plain") == "a live picture" for display in cell.displays) == 1
+    drawn = eval(kernel.run("drawn").value)
+    assert len(drawn) >= 3
+    assert drawn[0] == [[], []]
+    assert drawn[-1] == [[0.0, 1.0, 2.0, 3.0]] * 2
+    assert all(earlier[0] == later[0][: len(earlier[0])] for earlier, later in itertools.pairwise(drawn))
+
+
+def test_a_drawing_that_fails_is_said_and_hurts_no_rank(kernel: NotebookSession) -> None:
+    cell = kernel.run("list(launch(run, 2, live=lambda results: 1 / 0))")
+    assert (cell.error, cell.value) == ("", "[0, 1]")
+    assert cell.stream.count("the live picture was given up: ZeroDivisionError") == 1
+
+
+def test_a_live_picture_of_a_failed_launch_shows_what_was_told(kernel: NotebookSession) -> None:
+    cell = kernel.run(
+        "drawn.clear()\n"
+        "def fail(rank, size):\n    tell(step=5)\n    raise ValueError('lost')\n"
+        "launch(fail, 2, live=draw)"
+    )
+    assert "ValueError: lost" in cell.error
+    assert kernel.run("drawn[-1]").value == "[[5.0], [5.0]]"
