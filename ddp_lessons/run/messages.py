@@ -112,6 +112,7 @@ class Recorded:
     before: tuple[tuple[MeetingPoint, int], ...] = ()  # how many calls at each meeting point came before these
     standing: Standing | None = None
     is_out_of_sight: bool = False  # it made calls that are not among these, or by other numbers than the launch's
+    has_compiler: bool = False  # torch's compiler was imported: DistributedDataParallel does, in a second or two
 
 
 @dataclass(frozen=True)
@@ -156,6 +157,13 @@ class Fork:
 
 
 @dataclass(frozen=True)
+class Import:
+    """To the template: import this as well, so that no further rank has to."""
+
+    module: str
+
+
+@dataclass(frozen=True)
 class Stop:
     """To the template: end these processes, whatever they do, and say how each ended."""
 
@@ -189,10 +197,11 @@ def meeting_point(operation: str, group: str, ranks: tuple[int, ...], peer: int 
     return (operation, ranks) if operation == "new_local_group" else ("collective", group)
 
 
+COMPILER = "torch._dynamo"
 WITNESSED = "DDP_LESSONS_WITNESSED"  # the variable by which the ranks of a plain script find who explains them
 MARK = "DDP_LESSONS_PROCESS"  # the variable by which what a rank has started is recognised
 FromRank = Joined | Present | Standing | Recorded | Position | Told | Returned | Raised
-Message = Start | Task | Where | Look | Leave | FromRank | Ready | Fork | Stop | Signal | Ended
+Message = Start | Task | Where | Look | Leave | FromRank | Ready | Fork | Import | Stop | Signal | Ended
 Buffer = bytes | bytearray | memoryview
 _COUNT = struct.Struct("<I")
 _LENGTH = struct.Struct("<Q")

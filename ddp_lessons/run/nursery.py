@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from typing import IO, Protocol
 
 from ddp_lessons.run.folders import current_folder, session_folder
-from ddp_lessons.run.messages import Channel, Ended, Fork, Leave, Ready, Signal, Stop
+from ddp_lessons.run.messages import Channel, Ended, Fork, Import, Leave, Ready, Signal, Stop
 
 _READ_WHEN_IMPORTED = ("OMP_", "MKL_", "KMP_", "GOMP_", "OPENBLAS_", "TORCH_", "PYTORCH_", "PYTHON", "LD_", "DYLD_")
 _READ_BY_EACH_RANK = ("TORCH_DISTRIBUTED_DEBUG", "OMP_NUM_THREADS")
@@ -65,6 +65,9 @@ class Nursery(Protocol):
         """End processes, with all that they started. How each ended: its exit code, minus its signal, or not known."""
 
     def signal(self, process: Process, number: int) -> None: ...
+
+    def import_ahead(self, module: str) -> None:
+        """Import this for all processes to come, if it can be done once for all of them."""
 
     def is_usable(self) -> bool: ...
 
@@ -136,6 +139,10 @@ class Forks:
         with self._one_request:
             self._channel.send(Signal(process.number, number))
 
+    def import_ahead(self, module: str) -> None:
+        with self._one_request:
+            self._channel.send(Import(module))
+
     def is_usable(self) -> bool:
         return self._template.poll() is None and self._environment == _environment_of_import()
 
@@ -171,6 +178,9 @@ class Spawns:
 
     def signal(self, process: Process, number: int) -> None:
         self._started[process.number].send_signal(number)
+
+    def import_ahead(self, module: str) -> None:
+        pass  # each imports for itself
 
     def is_usable(self) -> bool:
         return self._environment == _environment_of_import()

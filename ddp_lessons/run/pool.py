@@ -6,6 +6,7 @@ import atexit
 import contextlib
 import os
 import threading
+import weakref
 from collections.abc import Sequence
 
 from ddp_lessons.run.nursery import Forks, Nursery, Process, Spawns
@@ -24,6 +25,7 @@ class Pool:
         self._is_closed = False
         self._nurseries: dict[str, Nursery] = {}
         self._waiting: dict[str, list[Process]] = {"fork": [], "spawn": []}
+        self._imported: weakref.WeakKeyDictionary[Nursery, set[str]] = weakref.WeakKeyDictionary()
 
     def take(self, count: int, method: str) -> list[Process]:
         with self._lock:
@@ -45,6 +47,17 @@ class Pool:
             missing = min(count, _AHEAD_AT_MOST) - len(self._waiting[method])
             if missing > 0:
                 self._waiting[method] += nursery.bear(missing)
+
+    def import_ahead(self, module: str, method: str) -> None:
+        """Let the processes to come have this imported. Those that wait without it are let go."""
+        with self._lock, contextlib.suppress(OSError):
+            nursery = self._nurseries.get(method)
+            if nursery is None or module in self._imported.setdefault(nursery, set()):
+                return
+            self._imported[nursery].add(module)
+            _end(nursery, self._waiting[method])
+            self._waiting[method] = []
+            nursery.import_ahead(module)
 
     def close(self) -> None:
         with self._lock:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from types import CodeType, FrameType
 from typing import Any
 
-from ddp_lessons.run.messages import MeetingPoint, Recorded, Standing, meeting_point
+from ddp_lessons.run.messages import COMPILER, MeetingPoint, Recorded, Standing, meeting_point
 
 MOST_CALLS = 100_000
 _DROPPED_AT_ONCE = 1000
@@ -144,7 +144,11 @@ class Recorder:
         plain = tuple(self._plain(call) for call in calls)
         dropped = max(0, count - len(calls))
         before_these = tuple(before.items())
-        return Recorded(self.began, plain, dropped, time.perf_counter(), before_these, standing, self.is_out_of_sight)
+        has_compiler = COMPILER in sys.modules
+        is_hidden = self.is_out_of_sight
+        return Recorded(
+            self.began, plain, dropped, time.perf_counter(), before_these, standing, is_hidden, has_compiler
+        )
 
     @property
     def is_out_of_sight(self) -> bool:

@@ -9,13 +9,14 @@ import contextlib
 import math
 from collections.abc import Callable
 from time import perf_counter
+from typing import SupportsFloat
 
 from ddp_lessons.run.messages import Told
 
 _listeners: list[Callable[[Told], None]] = []
 
 
-def tell(label: str = "", /, **numbers: float) -> None:
+def tell(label: str = "", /, **numbers: SupportsFloat) -> None:
     """In a rank: tell the notebook these numbers now, as in `tell(step=3, loss=0.5)`.
 
     A label says what begins here, as in `tell("forward")`; it lasts until the next one. What was told is in

@@ -15,6 +15,7 @@ import contextlib
 import ctypes
 import functools
 import gc
+import importlib
 import importlib.metadata
 import os
 import shutil
@@ -25,7 +26,7 @@ from typing import NoReturn
 
 from ddp_lessons.run import rank
 from ddp_lessons.run.interception import install
-from ddp_lessons.run.messages import MARK, Channel, Ended, Fork, Leave, Ready, Signal, Stop
+from ddp_lessons.run.messages import MARK, Channel, Ended, Fork, Import, Leave, Ready, Signal, Stop
 
 _DIE_WITH_PARENT, _ADOPT_ORPHANS = 1, 36  # prctl's PR_SET_PDEATHSIG and PR_SET_CHILD_SUBREAPER
 
@@ -50,6 +51,9 @@ def serve(channel_number: int, notebook: int, folder: str) -> NoReturn:
                 for number in request.numbers:
                     rank_channel, output = _receive_descriptors(stream, 2)
                     children[number] = _fork(rank_channel, output, [channel_number])
+            elif isinstance(request, Import):
+                importlib.import_module(request.module)
+                gc.freeze()
             elif isinstance(request, Stop):
                 _stop(children, endings, request.numbers)
                 channel.send(Ended(tuple(endings.pop(number, 0) for number in request.numbers)))

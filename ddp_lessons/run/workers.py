@@ -21,7 +21,7 @@ from ddp_lessons.run.events import Events
 from ddp_lessons.run.failures import not_to_be_trusted, where_each_is, worker_failed, workers_stuck
 from ddp_lessons.run.folders import current_folder, module_path, session_folder
 from ddp_lessons.run.interrupts import HeldInterrupts
-from ddp_lessons.run.messages import MARK, Buffer, Leave, Recorded, Start, Task
+from ddp_lessons.run.messages import COMPILER, MARK, Buffer, Leave, Recorded, Start, Task
 from ddp_lessons.run.nursery import start_method as checked_start_method
 from ddp_lessons.run.output import Transcript
 from ddp_lessons.run.pool import pool
@@ -77,6 +77,7 @@ class Workers:
         self._why_closed = ""
         self._one_run = threading.Lock()
         self._ranks: list[Rank] = []
+        self._need_compiler = False
         with HeldInterrupts():
             self._start()
 
@@ -180,6 +181,7 @@ class Workers:
             watch.drain()
         finally:
             watch.close()
+            self._need_compiler |= any(recorded.has_compiler for recorded in watch.recorded.values())
             for rank in self._ranks:
                 rank.transcript.finish()
             screen.finish([rank.transcript for rank in self._ranks])
@@ -230,6 +232,8 @@ class Workers:
             rank.process.close()
         self._port.close()
         shutil.rmtree(self._folder, ignore_errors=True)
+        if self._need_compiler and not _has_gpu():
+            pool.import_ahead(COMPILER, self._start_method)
         pool.prepare(self.world_size, self._start_method)
 
 
@@ -239,6 +243,11 @@ def _reserved_port() -> socket.socket:
     port.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     port.bind(("127.0.0.1", 0))
     return port
+
+
+def _has_gpu() -> bool:
+    """Where there is one, the template imports nothing that might touch it: after that it could not be forked."""
+    return os.path.exists("/dev/nvidiactl") or os.path.exists("/dev/kfd")
 
 
 def _asked_threads() -> int:

@@ -19,7 +19,7 @@ import pytest
 import torch
 import torch.distributed as dist
 from notebook_session import NotebookSession
-from processes import PROJECT, Program, happens_within, others_computing
+from processes import PROJECT, Program, happens_within, others_computing, template_of
 
 from ddp_lessons import WorkerFailed, launch
 from ddp_lessons.run.pool import pool
@@ -410,3 +410,19 @@ def test_a_machine_that_is_busy_only_takes_longer() -> None:
 
     with others_computing(2 * (os.cpu_count() or 1)):
         assert [list(launch(add_up, 4, quiet=True)) for _ in range(3)] == [[6.0] * 4] * 3
+
+
+def test_what_ddp_imports_is_imported_once_for_all_later_launches() -> None:
+    def wrap(rank: int, world_size: int) -> tuple[bool, bool]:
+        was_there = "torch._dynamo" in sys.modules
+        torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 2))
+        return was_there, torch.cuda.is_initialized()
+
+    def fail(rank: int, world_size: int) -> None:
+        wrap(rank, world_size)
+        raise ValueError("lost")
+
+    with pytest.raises(WorkerFailed):
+        launch(fail, 2, quiet=True)
+    assert list(launch(wrap, 2)) == [(True, False)] * 2
+    assert template_of(os.getpid()).num_threads() == 1  # it can still be forked
