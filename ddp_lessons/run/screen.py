@@ -60,14 +60,22 @@ class Live:
 
         assert self._draw is not None
         try:
-            picture = self._draw(results)
+            data, about = _as_data(self._draw(results))
             if self._handle is None:
-                self._handle = display(picture, display_id=True)
+                self._handle = display(data, metadata=about, raw=True, display_id=True)
             else:
-                self._handle.update(picture)
+                self._handle.update(data, metadata=about, raw=True)
         except Exception as error:
             self._draw = None
             warnings.warn(f"the live picture was given up: {type(error).__name__}: {error}", stacklevel=2)
+
+
+def _as_data(picture: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What a notebook keeps of a picture. One that displays itself could not be replaced by a later one."""
+    from IPython.core.interactiveshell import InteractiveShell
+
+    own = getattr(picture, "_repr_mimebundle_", None)
+    return own() if own is not None else InteractiveShell.instance().display_formatter.format(picture)
 
 
 class Screen(Protocol):

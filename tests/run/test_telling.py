@@ -139,7 +139,8 @@ import time
 from ddp_lessons import launch, tell
 class Picture:
     def __init__(self, text): self.text = text
-    def __repr__(self): return self.text
+    def _repr_mimebundle_(self): return {"text/plain": self.text}, {}
+    def _ipython_display_(self): raise RuntimeError("a picture that is to be replaced cannot display itself")
 drawn = []
 def draw(results):
     drawn.append([[one.numbers["step"] for one in told] for told in results.told])
@@ -184,3 +185,12 @@ def test_a_live_picture_of_a_failed_launch_shows_what_was_told(kernel: NotebookS
     )
     assert "ValueError: lost" in cell.error
     assert kernel.run("drawn[-1]").value == "[[5.0], [5.0]]"
+
+
+def test_anything_that_can_be_displayed_is_a_live_picture(kernel: NotebookSession) -> None:
+    cell = kernel.run("list(launch(run, 2, live=lambda results: {'told': len(results.told[0])}))")
+    assert cell.error == ""
+    assert {"text/plain": "{'told': 4}"} in cell.displays
+    assert [display for display in cell.displays if "told" in display.get("text/plain", "")] == [
+        {"text/plain": "{'told': 4}"}
+    ]
