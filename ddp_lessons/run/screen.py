@@ -74,8 +74,9 @@ def _as_data(picture: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     """What a notebook keeps of a picture. One that displays itself could not be replaced by a later one."""
     from IPython.core.interactiveshell import InteractiveShell
 
-    own = getattr(picture, "_repr_mimebundle_", None)
-    return own() if own is not None else InteractiveShell.instance().display_formatter.format(picture)
+    formatter: Any = InteractiveShell.instance().display_formatter
+    data, about = picture._repr_mimebundle_() if hasattr(picture, "_repr_mimebundle_") else formatter.format(picture)
+    return data, about
 
 
 class Screen(Protocol):
