@@ -1,0 +1,202 @@
+"""Train on digits: how well, how fast, and how far two ranks are from two processes that never talk to each other."""
+
+import argparse
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+import torch
+from PIL import Image
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import DataLoader, Dataset
+
+from ddp_lessons import launch
+from ddp_lessons.train.digits import Digits, digits
+from ddp_lessons.train.evaluation import evaluate
+from ddp_lessons.train.loops import train_alone, train_with_ddp
+from ddp_lessons.train.networks import Net, QuickNet
+from ddp_lessons.train.sampling import GlobalBatches
+
+from .measurement import Target, at_most
+from .tables import table, target_table
+
+BATCH = 128  # of all ranks together
+RANKS = 2
+SHORT, LONG = 3, 10  # epochs
+MEAN, STD = 0.1307, 0.3081
+PATIENCE_SECONDS = 1800.0
+
+
+@dataclass(frozen=True)
+class Learned:
+    """The test accuracy after so many epochs of one seed."""
+
+    program: str
+    seed: int
+    accuracy: dict[int, float]
+
+
+def learn(rank: int, world_size: int, seed: int, training: Digits, test: Digits) -> dict[int, float]:
+    torch.manual_seed(seed)
+    model = DistributedDataParallel(QuickNet())
+    batches = GlobalBatches(training, BATCH, seed)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+    schedule = torch.optim.lr_scheduler.StepLR(optimizer, step_size=1, gamma=0.7)
+    accuracy = {}
+    for epoch in range(1, LONG + 1):
+        train_with_ddp(model, batches, optimizer, epoch)
+        schedule.step()
+        if epoch in (SHORT, LONG):
+            accuracy[epoch] = evaluate(model, test)
+    return accuracy
+
+
+def learn_as_the_notes(rank: int, world_size: int, seed: int, training: Digits, test: Digits) -> dict[int, float]:
+    """The notes' program, repaired: their net, learning rate and momentum."""
+    torch.manual_seed(seed)
+    model = DistributedDataParallel(Net())
+    torch.manual_seed(seed * world_size + rank)  # other dropout on every rank
+    batches = GlobalBatches(training, BATCH, seed)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.5)
+    accuracy = {}
+    for epoch in range(1, LONG + 1):
+        train_with_ddp(model, batches, optimizer, epoch)
+        if epoch in (SHORT, LONG):
+            accuracy[epoch] = evaluate(model, test)
+    return accuracy
+
+
+class Pictures(Dataset[Any]):
+    """The same digits as torchvision gives them: each one made from its pixels when it is asked for."""
+
+    def __init__(self, data: Digits) -> None:
+        from torchvision import transforms
+
+        self.pixels = ((data.images * STD + MEAN) * 255).round().to(torch.uint8).squeeze(1)
+        self.labels = data.labels
+        self.transform = transforms.Compose([transforms.ToTensor(), transforms.Normalize((MEAN,), (STD,))])
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def __getitem__(self, index: int) -> tuple[Tensor, int]:
+        return self.transform(Image.fromarray(self.pixels[index].numpy())), int(self.labels[index])
+
+
+def epoch_of_the_notes(rank: int, world_size: int, data: Digits) -> float:
+    """Seconds of an epoch in one process and one thread, through a DataLoader."""
+    torch.set_num_threads(1)
+    loader = DataLoader(Pictures(data), batch_size=BATCH, shuffle=True)
+    model = Net()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.5)
+    begin = time.perf_counter()
+    for inputs, labels in loader:
+        optimizer.zero_grad()
+        nn.functional.nll_loss(model(inputs), labels).backward()
+        optimizer.step()
+    return time.perf_counter() - begin
+
+
+def epoch_with_ddp(rank: int, world_size: int, data: Digits) -> float:
+    torch.set_num_threads(1)
+    model = DistributedDataParallel(Net())
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.5)
+    begin = time.perf_counter()
+    train_with_ddp(model, GlobalBatches(data, BATCH), optimizer, 0)
+    return time.perf_counter() - begin
+
+
+def epoch_on_its_own(rank: int, world_size: int, data: Digits) -> float:
+    """As much work as a rank of two has, and nobody to talk to."""
+    torch.set_num_threads(1)
+    model, half = Net(), data.first(len(data) // RANKS)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.5)
+    begin = time.perf_counter()
+    train_alone(model, GlobalBatches(half, BATCH // RANKS), optimizer, 0)
+    return time.perf_counter() - begin
+
+
+def seconds(function: Callable[..., float], ranks: int, data: Digits, join: bool) -> float:
+    return max(launch(function, ranks, data, join=join, quiet=True, timeout_seconds=PATIENCE_SECONDS))
+
+
+def epochs(rounds: int, data: Digits) -> dict[str, list[float]]:
+    """In turns, so that whatever else the machine does meets all alike."""
+    ways = {
+        "the notes' program, one process": (epoch_of_the_notes, 1, False),
+        f"DDP, {RANKS} ranks": (epoch_with_ddp, RANKS, True),
+        f"{RANKS} processes that do not talk": (epoch_on_its_own, RANKS, False),
+    }
+    taken: dict[str, list[float]] = {name: [] for name in ways}
+    for _ in range(rounds):
+        for name, (function, ranks, join) in ways.items():
+            taken[name].append(seconds(function, ranks, data, join))
+    return taken
+
+
+def lessons_learned(seeds: int, training: Digits, test: Digits) -> Iterator[Learned]:
+    for program, function in (("ours", learn), ("the notes', repaired", learn_as_the_notes)):
+        for seed in range(seeds):
+            found = launch(function, RANKS, seed, training, test, quiet=True, timeout_seconds=PATIENCE_SECONDS)
+            yield Learned(program, seed, found[0])
+
+
+def accuracy_table(learned: Sequence[Learned], markdown: bool) -> str:
+    rows = [
+        (one.program, str(one.seed), *(f"{100 * one.accuracy[epoch]:.2f} %" for epoch in (SHORT, LONG)))
+        for one in learned
+    ]
+    return table(("program", "seed", f"after {SHORT} epochs", f"after {LONG}"), rows, markdown)
+
+
+def epoch_table(taken: dict[str, list[float]], images: int, markdown: bool) -> str:
+    rows = [
+        (name, f"{median(some):.2f}", f"{min(some):.2f}-{max(some):.2f}", f"{images / median(some):,.0f}")
+        for name, some in taken.items()
+    ]
+    return table((f"an epoch of {images:,} images", "median s", "min-max", "images per s"), rows, markdown)
+
+
+def promises(learned: Sequence[Learned], taken: dict[str, list[float]]) -> list[Target]:
+    notes, ddp, alone = (median(some) for some in taken.values())
+    ours = [one.accuracy for one in learned if one.program == "ours"]
+    speed = alone / ddp
+    targets = [
+        at_most("an epoch with DDP / the notes' program", ddp / notes, 0.4, "x"),
+        Target("DDP / processes that do not talk: at least", f"{speed:.2f} x", "0.85 x", speed >= 0.85),
+    ]
+    for epoch, least in ((SHORT, 0.98), (LONG, 0.985)) if ours else ():
+        worst = min(one[epoch] for one in ours)
+        promise = f"accuracy after {epoch} epochs, worst seed: at least"
+        targets.append(Target(promise, f"{100 * worst:.2f} %", f"{100 * least:.1f} %", worst >= least))
+    return targets
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.training", description=__doc__)
+    parser.add_argument("--folder", help="of the MNIST files (else as the lessons find them)")
+    parser.add_argument("--seeds", type=int, default=3, help="how many trainings to the end (3; 0: only times)")
+    parser.add_argument("--rounds", type=int, default=3, help="of the timed epochs (3)")
+    parser.add_argument("--samples", type=int, help="so many training images (all)")
+    parser.add_argument("--strict", action="store_true", help="exit status 1 when a target is not met")
+    parser.add_argument("--markdown", action="store_true", help="tables of Markdown")
+    asked = parser.parse_args()
+    training, test = digits(samples=asked.samples, folder=asked.folder), digits(train=False, folder=asked.folder)
+    print(f"{training.name}, {len(training):,} images to learn from, {len(test):,} to test with\n")
+    taken = epochs(asked.rounds, training)
+    learned = list(lessons_learned(asked.seeds, training, test))
+    targets = promises(learned, taken)
+    tables = [accuracy_table(learned, asked.markdown)] if learned else []
+    print(
+        *(*tables, epoch_table(taken, len(training), asked.markdown), target_table(targets, asked.markdown)),
+        sep="\n\n",
+    )
+    return int(asked.strict and not all(target.met for target in targets))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
