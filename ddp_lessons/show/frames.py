@@ -32,17 +32,19 @@ from ddp_lessons.show.steps import DDP, is_odd, name_call
 
 WIDTH, LEFT, RIGHT, BOTTOM = 9.6, 0.78, 0.15, 0.72  # inches
 SMALL = 7.5  # points
+PHASES_NEED, KEY_OF_PHASES = 1.4, 0.2  # times the height of a lane; inches below
 
 
-def draw_frame(events: Events, lanes: Lanes, title: str | None) -> tuple[Figure, Axes]:
-    """Lanes that wait for their shapes."""
+def draw_frame(events: Events, lanes: Lanes, title: str | None, has_phases: bool = False) -> tuple[Figure, Axes]:
+    """Lanes that wait for their shapes; higher ones, with a second key, where phases are drawn above the calls."""
     ranks, warnings = events.world_size, _warnings(events)
-    pitch = min(0.66, max(0.37, 3.4 / ranks))
+    pitch = min(0.66, max(0.37, 3.4 / ranks)) * (PHASES_NEED if has_phases else 1)
+    below = BOTTOM + KEY_OF_PHASES * has_phases
     right = max((text_size(text, SMALL)[0] / 72 + 0.2 for text in warnings.values()), default=RIGHT)
-    height = (0.36 if title else 0.1) + ranks * pitch + BOTTOM
+    height = (0.36 if title else 0.1) + ranks * pitch + below
     wide = WIDTH - LEFT - right
     figure = new_figure(WIDTH, height)
-    axes = figure.add_axes((LEFT / WIDTH, BOTTOM / height, wide / WIDTH, ranks * pitch / height))
+    axes = figure.add_axes((LEFT / WIDTH, below / height, wide / WIDTH, ranks * pitch / height))
     axes.set(xlim=(lanes.start, lanes.stop), ylim=(ranks - 0.5, -0.5))
     axes.set_title(title or "", loc="left", fontsize=10, weight="bold", parse_math=False)
     _draw_lanes(axes, ranks, -7 / 72 / wide)

@@ -57,14 +57,21 @@ class Labels:
     def keep_free(self, x: float, y: float, size: float) -> None:
         """No label shall cover this point, nor what lies so many points around it."""
         across, up = self.points(x, y)
-        box = across - size, up - size, across + size, up + size
-        for stripe in _stripes(box):
-            self._taken[stripe].append(box)
+        self._take((across - size, up - size, across + size, up + size))
+
+    def keep_box_free(self, corner: tuple[float, float], opposite: tuple[float, float]) -> None:
+        """No label that comes later shall cover anything between these two points."""
+        (left, low), (right, high) = self.points(*corner), self.points(*opposite)
+        self._take((min(left, right), min(low, high), max(left, right), max(low, high)))
 
     def points(self, x: float, y: float) -> tuple[float, float]:
         """A point of the axes, in points of the page."""
         across, up = self._to_points.transform((x, y)) * self._points_per_pixel
         return float(across), float(up)
+
+    def _take(self, box: Box) -> None:
+        for stripe in _stripes(box):
+            self._taken[stripe].append(box)
 
     def _box(self, text: str, place: Place, size: float) -> Box:
         width, height = text_size(text, size)[0], size
@@ -84,8 +91,7 @@ class Labels:
         return all(right <= o[0] or o[2] <= left or high <= o[1] or o[3] <= low for o in others)
 
     def _write(self, text: str, place: Place, box: Box, size: float, gid: str) -> None:
-        for stripe in _stripes(box):
-            self._taken[stripe].append(box)
+        self._take(box)
         label = self._axes.annotate(
             text,
             (place.x, place.y),

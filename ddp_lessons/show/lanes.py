@@ -9,7 +9,7 @@ from __future__ import annotations
 import bisect
 import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -84,10 +84,10 @@ def arrow(delivery: Delivery, lanes: Lanes) -> tuple[Point, Point]:
     return begin, (receiver.end, receiver.event.rank - down * BAR / 2)
 
 
-def lay_out(events: Events) -> Lanes:
-    """Give every call its place. There must be at least one."""
-    first = min(event.begin for event in events)
-    last = max(_last_known(event) for event in events)
+def lay_out(events: Events, moments: Sequence[float] = ()) -> Lanes:
+    """Give every call its place, in a time that spans these moments too. There must be a call or a moment."""
+    first = min([*moments, *(event.begin for event in events)])
+    last = max([*moments, *(_last_known(event) for event in events)])
     last = max(last, _end_of_waits(events, first, last))
     lead = 0.0 if first < 0.4 * last else first  # a long time before the first call would squeeze all others
     edge = (last - lead) * 0.04 or 1e-6

@@ -50,10 +50,11 @@ def _places_of_collective(labels: Labels, bars: list[Bar], is_alarming: bool) ->
         labels.points(end, 0)[0] - labels.points(begin, 0)[0],
         abs(labels.points(0, 1)[1] - labels.points(0, 0)[1]),
     )
-    for above, below in itertools.pairwise(bars):
-        gap = (above.middle + above.half + below.middle - below.half) / 2
-        if below.event.rank - above.event.rank == 1:
-            yield Place((begin + end) / 2, gap, color=color, room=max(width - 3, 0))
+    gaps = [(a.middle + a.half, b.middle - b.half) for a, b in itertools.pairwise(bars) if _are_neighbors(a, b)]
+    for part in (0.5, 0.27):  # in the middle, or above the phases of the lower rank
+        for upper, lower in gaps:
+            height = upper + part * (lower - upper)
+            yield Place((begin + end) / 2, height, color=color, room=max(width - 3, 0))
     height = (bottom.middle - top.middle) * pitch
     middle = (top.middle + bottom.middle) / 2
     if width > SIZE + 4:
@@ -64,6 +65,10 @@ def _places_of_collective(labels: Labels, bars: list[Bar], is_alarming: bool) ->
     yield Place((begin + end) / 2, top.middle - top.half, (0, 5), color=color)
     yield Place(begin, top.middle - top.half, (0, 5), "left", color=color)
     yield Place((begin + end) / 2, bottom.middle + bottom.half, (0, -5.5), color=color)
+
+
+def _are_neighbors(above: Bar, below: Bar) -> bool:
+    return below.event.rank - above.event.rank == 1
 
 
 def _label_call(labels: Labels, bar: Bar, is_crowded: bool) -> None:

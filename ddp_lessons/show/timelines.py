@@ -13,10 +13,11 @@ from matplotlib.collections import LineCollection, PolyCollection
 
 from ddp_lessons.run.colors import rank_color
 from ddp_lessons.run.events import Event, Events, Meeting
-from ddp_lessons.show.frames import draw_frame, draw_key
+from ddp_lessons.show.frames import KEY_OF_PHASES, LEFT, WIDTH, draw_frame, draw_key
 from ddp_lessons.show.labels import Labels
 from ddp_lessons.show.lanes import Bar, Lanes, Point, arrow, lay_out
 from ddp_lessons.show.naming import label_timeline
+from ddp_lessons.show.phases import draw_key_of_phases, draw_phases, label_phases, phases_of, tell_phases
 from ddp_lessons.show.picture import (
     ALARM,
     COLLECTIVE,
@@ -33,6 +34,7 @@ from ddp_lessons.show.picture import (
 from ddp_lessons.show.steps import DDP, draw_steps, is_odd, summary
 
 NOTHING = "Nothing was recorded: no rank called torch.distributed, or launch was given record=False."
+NO_CALLS = "No call of torch.distributed was recorded."
 MANY = 300  # messages, from which on arrows are thin
 
 
@@ -41,20 +43,29 @@ def timeline(results: Any, title: str | None = None) -> Picture:
     """Draw a lane for each rank, with its calls of torch.distributed from beginning to end.
 
     Give it what `launch` returned, or the exception that it raised: then the picture shows what nobody saw complete.
+    What ranks told of where they were (`tell("forward")`) stands above their calls.
     """
-    events = events_of(results)
-    if not len(events):
+    events, phases = events_of(results), phases_of(results)
+    if not len(events) and not phases:
         return write_picture(NOTHING)
-    lanes = lay_out(events)
-    figure, axes = draw_frame(events, lanes, title)
+    if events.world_size < len(phases.by_rank):
+        events = Events([None] * len(phases.by_rank))
+    lanes = lay_out(events, [*phases.moments, *[events.until] * phases.are_open])
+    figure, axes = draw_frame(events, lanes, title, bool(phases))
+    draw_phases(axes, phases, lanes)
     _draw_collectives(axes, events, lanes)
     _draw_bars(axes, events, lanes)
     _draw_messages(axes, events, lanes)
     _draw_ends(axes, lanes)
     labels = Labels(axes)
+    label_phases(labels, phases, lanes)
     label_timeline(labels, events, lanes)
     draw_key(figure, events, lanes, labels.left_out)
-    return Picture(figure, axes, draw_steps(events), _describe(events))
+    text, alt = draw_steps(events) if len(events) else NO_CALLS, _describe(events)
+    if phases:
+        draw_key_of_phases(figure, phases, LEFT / WIDTH - 0.006, KEY_OF_PHASES / figure.get_figheight())
+        text, alt = f"{text}\n\n{tell_phases(phases)}", f"{alt} Phases above the lanes: {', '.join(phases.labels)}."
+    return Picture(figure, axes, text, alt)
 
 
 def _describe(events: Events) -> str:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import itertools
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pytest
+from looks import check_that_texts_stand_apart, words
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_hex
 from matplotlib.text import Annotation
@@ -16,6 +18,7 @@ from recorded import call, collection, record, ring_steps, shapes, token_round
 from ddp_lessons import show
 from ddp_lessons.run.colors import rank_color
 from ddp_lessons.run.events import Events
+from ddp_lessons.run.messages import Told
 from ddp_lessons.run.results import Results
 from ddp_lessons.show.lanes import BAR
 
@@ -250,3 +253,90 @@ def test_results_exceptions_and_events_are_all_welcome() -> None:
     assert len(texts) == 1
     with pytest.raises(TypeError, match=r"launch\(\)"):
         show.timeline([1, 2])
+
+
+def telling(events: Events, *told: Sequence[tuple[float, str]]) -> Results[None]:
+    """Labels at milliseconds, rank by rank."""
+    by_rank = tuple(tuple(Told(moment * MS, label, {}) for moment, label in mine) for mine in told)
+    return Results((None,) * len(told), ([],) * len(told), 1.0, events, by_rank)
+
+
+def test_phases_last_from_their_label_to_the_next_one_or_to_the_end() -> None:
+    told = [(0.5, "forward"), (2, "backward"), (4, ""), (5, "step")], [(1.0, "forward")]
+    picture = show.timeline(telling(token_round(2), *told))
+    end = picture.axes.get_xlim()[1] / MS
+    assert spans(picture.axes, "phases 0") == [pytest.approx(one) for one in ((0.5, 2), (2, 4), (5, end))]
+    assert spans(picture.axes, "phases 1") == [pytest.approx((1, end))]
+
+
+def test_numbers_that_are_told_do_not_end_a_phase() -> None:
+    told = (Told(1 * MS, "forward", {}), Told(2 * MS, "", {"loss": 0.5}), Told(3 * MS, "backward", {"step": 1.0}))
+    results: Results[None] = Results((None,) * 2, ([], []), 1.0, token_round(2), (told, ()))
+    assert spans(show.timeline(results).axes, "phases 0")[0] == pytest.approx((1, 3))
+
+
+def test_phases_lie_above_the_calls_of_their_rank_and_a_label_has_one_colour() -> None:
+    told = [(0.5, "forward"), (2, "backward"), (4, "forward")]
+    axes = show.timeline(telling(token_round(3), told, told[::-1][-1:], told)).axes
+    for rank in range(3):
+        for box in shapes(axes, f"phases {rank}"):
+            assert rank - 0.5 < box[:, 1].min() < box[:, 1].max() < rank - BAR / 2
+    first, second, third = (to_hex(color) for color in collection(axes, "phases 2").get_facecolor())
+    assert first == third != second
+    assert first == to_hex(collection(axes, "phases 0").get_facecolor()[0])
+
+
+def test_the_time_of_the_picture_holds_all_phases() -> None:
+    late = record([[call("barrier", 100, 110, group_ranks=(0, 1))]] * 2)
+    axes = show.timeline(telling(late, [(1, "forward")], [(300, "rest")])).axes
+    assert axes.get_xlim()[0] <= 1 * MS
+    assert axes.get_xlim()[1] >= 300 * MS
+
+
+def test_phases_are_named_inside_in_a_key_and_in_words() -> None:
+    told = [(0, "forward"), (4, "backward"), (8, "")]
+    picture = show.timeline(telling(token_round(2), told, told))
+    assert words(picture, "phase 0") == ["forward", "backward"]
+    keys = [[text.get_text() for text in legend.get_texts()] for legend in picture.figure.legends]
+    assert ["forward", "backward"] in keys
+    assert picture.text.splitlines()[-3:] == [
+        "Phases that the ranks told:",
+        "rank 0 | forward | backward",
+        "rank 1 | forward | backward",
+    ]
+    assert picture.alt.endswith("Phases above the lanes: forward, backward.")
+    slower = [(3 * moment, label) for moment, label in told]
+    assert show.timeline(telling(token_round(2), slower, slower)).text == picture.text
+
+
+def test_without_a_label_a_timeline_is_as_it_was() -> None:
+    events = token_round(4)
+    plain, numbers = show.timeline(events), show.timeline(telling(events, [], [], [], []))
+    assert (numbers.text, numbers.alt) == (plain.text, plain.alt)
+    assert numbers.figure.get_size_inches().tolist() == plain.figure.get_size_inches().tolist()
+
+
+def test_phases_are_drawn_where_no_call_was_recorded() -> None:
+    picture = show.timeline(telling(Events(), [(1, "forward"), (3, "")], [(2, "forward")]))
+    assert spans(picture.axes, "phases 0") == [pytest.approx((1, 3))]
+    assert picture.text.startswith("No call of torch.distributed was recorded.")
+
+
+@pytest.mark.parametrize("world_size", [1, 2, 8, 16])
+@pytest.mark.parametrize("rounds", [1, 60])
+def test_texts_stand_apart_where_phases_are_drawn(world_size: int, rounds: int) -> None:
+    labels = ["forward", "backward", "step", "a label that says very much, in very many words"]
+    told = [(0.1 + 10 * turn / rounds / 4, labels[turn % 4]) for turn in range(4 * rounds)]
+    events = token_round(world_size) if world_size > 1 else record([[call("barrier", 1, 9, group_ranks=(0,))]])
+    picture = show.timeline(telling(events, *[told] * world_size), title="Phases")
+    check_that_texts_stand_apart(picture)
+    assert len(picture.text.splitlines()[-1]) < 130
+
+
+def test_of_very_many_labels_the_key_names_the_first() -> None:
+    told = [(moment / 10, f"step {moment}") for moment in range(100)]
+    picture = show.timeline(telling(token_round(2), told, []))
+    check_that_texts_stand_apart(picture)
+    assert "and 92 other labels" in [
+        text.get_text() for legend in picture.figure.legends for text in legend.get_texts()
+    ]

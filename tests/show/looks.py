@@ -1,0 +1,55 @@
+"""What every picture has to be: nothing stands on another thing, nothing sticks out of the page."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.text import Text
+
+from ddp_lessons import show
+
+
+def all_texts(picture: show.Picture) -> list[Text]:
+    """Those that one can see: the picture's own, those of its axes, ticks and keys."""
+    return [text for text in picture.figure.findobj(Text) if text.get_text().strip() and text.get_visible()]
+
+
+def words(picture: show.Picture, gid: str) -> list[str]:
+    return [text.get_text() for text in all_texts(picture) if str(text.get_gid()).startswith(gid)]
+
+
+def check_that_texts_stand_apart(picture: show.Picture) -> None:
+    canvas: Any = FigureCanvasAgg(picture.figure)
+    canvas.draw()
+    page = picture.figure.bbox
+    seen = [(text, text.get_window_extent(canvas.get_renderer())) for text in _drawn(picture)]
+    for text, box in seen:
+        is_inside = box.x0 >= -1 and box.x1 <= page.x1 + 1 and box.y0 >= -1 and box.y1 <= page.y1 + 1
+        assert is_inside, f"{text.get_text()!r} sticks out of the page"
+    shrunk = [(text, box.padded(-1.5)) for text, box in seen]  # a letter's own margin may touch
+    pairs = itertools.combinations(shrunk, 2)
+    covered = [(a.get_text(), b.get_text()) for (a, one), (b, other) in pairs if one.overlaps(other)]
+    assert not covered
+
+
+def lines_of(axes: Axes, gid: str) -> list[tuple[Any, Any]]:
+    """The points of every line of this name: x, y."""
+    found = [line for line in axes.lines if line.get_gid() == gid]
+    return [(list(np.asarray(line.get_xdata())), list(np.asarray(line.get_ydata()))) for line in found]
+
+
+def _drawn(picture: show.Picture) -> list[Text]:
+    """Matplotlib keeps ticks that lie outside of their axes, and does not draw them."""
+    hidden = set()
+    for axes in picture.figure.axes:
+        for axis in (axes.xaxis, axes.yaxis):
+            low, high = sorted(axis.get_view_interval())
+            ticks = [*axis.get_major_ticks(), *axis.get_minor_ticks()]
+            outside = [tick for tick in ticks if not low <= tick.get_loc() <= high or not axes.axison]
+            hidden |= {id(label) for tick in outside for label in (tick.label1, tick.label2)}
+            hidden |= {id(axis.get_offset_text())} if not axes.axison else set()
+    return [text for text in all_texts(picture) if id(text) not in hidden]

@@ -1,0 +1,199 @@
+"""Who saw which sample: what the picture counts is what was given, and what is wrong is seen at once."""
+
+from __future__ import annotations
+
+import time
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from looks import check_that_texts_stand_apart, words
+from matplotlib.colors import to_hex
+from recorded import gids, shapes
+from torch.utils.data import DistributedSampler
+
+from ddp_lessons import Results, show
+from ddp_lessons.run.colors import rank_color
+from ddp_lessons.show.picture import ALARM
+
+
+def shuffled(samples: int, ranks: int, seeds: list[int]) -> list[list[int]]:
+    """Each rank's share of the order that it makes with its own seed."""
+    shares = []
+    for rank in range(ranks):
+        order = list(range(samples))
+        Random(seeds[rank]).shuffle(order)
+        shares.append(order[rank * samples // ranks : (rank + 1) * samples // ranks])
+    return shares
+
+
+def sampled(samples: int, ranks: int, epochs: list[int]) -> list[list[list[int]]]:
+    """What PyTorch's own sampler hands out, padding and all."""
+    by_rank = []
+    for rank in range(ranks):
+        sampler: Any = DistributedSampler(range(samples), ranks, rank)  # type: ignore[arg-type]
+        by_rank.append([(sampler.set_epoch(epoch), list(sampler))[1] for epoch in epochs])
+    return by_rank
+
+
+def cells(picture: show.Picture, gid: str) -> list[int]:
+    """The samples that have a shape in a row of single cells."""
+    width = (shapes(picture.axes, "once 0")[0][:, 0].max() - 76.0) + 1.0  # the first cell begins where rows begin
+    return [int((shape[:, 0].mean() - 76.0) // width) for shape in shapes(picture.axes, gid)]
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3, 4, 8])
+def test_every_rank_has_its_samples_in_its_row_and_colour(ranks: int) -> None:
+    given = shuffled(16, ranks, [7] * ranks)
+    picture = show.samples(given, total=16)
+    for rank in range(ranks):
+        assert sorted(cells(picture, f"seen 0 {rank}")) == sorted(given[rank])
+        (row,) = (one for one in picture.axes.collections if one.get_gid() == f"seen 0 {rank}")
+        assert to_hex(row.get_facecolor()[0]).upper() == rank_color(rank)
+        assert words(picture, f"name 0 {rank}") == [f"rank {rank}"]
+    assert picture.text.splitlines()[2] == "every sample seen exactly once"
+    assert words(picture, "summary") == ["every sample seen exactly once"]
+
+
+def test_a_shuffle_of_its_own_on_every_rank_leaves_samples_out_and_repeats_others() -> None:
+    given = shuffled(12, 2, [0, 1])
+    never = sorted(set(range(12)) - {*given[0], *given[1]})
+    twice = sorted({*given[0]} & {*given[1]})
+    picture = show.samples(given, total=12)
+    assert cells(picture, "never 0") == never
+    assert cells(picture, "often 0") == twice
+    times = [int(word) for word in words(picture, "times 0 ")]
+    assert times == [0 if sample in never else 2 if sample in twice else 1 for sample in range(12)]
+    assert f"{len(never)} never, {len(twice)} twice" in words(picture, "summary")[0]
+    assert f"never: {' '.join(map(str, never))}" in picture.text
+    (summary,) = (text for text in picture.axes.texts if text.get_gid() == "summary 0")
+    assert summary.get_color() == ALARM
+
+
+@pytest.mark.parametrize(("ranks", "seen"), [(2, 0.75), (3, 0.704), (4, 0.684)])
+def test_the_part_of_sixty_thousand_that_was_seen_is_told_and_drawn(ranks: int, seen: float) -> None:
+    given = shuffled(60_000, ranks, [*range(ranks)])
+    begin = time.perf_counter()
+    picture = show.samples(given, total=60_000)
+    assert time.perf_counter() - begin < 10
+    counted = len(set().union(*given))
+    assert picture.text.splitlines()[2].startswith(f"{100 * counted / 60_000:.1f} % of 60,000 samples seen")
+    assert counted / 60_000 == pytest.approx(seen, abs=0.01)
+    once, never = shapes(picture.axes, "once 0"), shapes(picture.axes, "never 0")
+    whole = sum(np.ptp(shape[:, 1]) for shape in once)
+    assert sum(np.ptp(shape[:, 1]) for shape in never) / whole == pytest.approx(1 - seen, abs=0.02)
+    assert len(once) < 200
+
+
+def test_a_single_sample_of_very_many_that_nobody_saw_is_seen() -> None:
+    everything_but_one = np.delete(np.arange(60_000), 31_000)
+    picture = show.samples([everything_but_one[:30_000], everything_but_one[30_000:]], total=60_000)
+    (hole,) = shapes(picture.axes, "never 0")
+    assert np.ptp(hole[:, 0]) > 1
+    assert np.ptp(hole[:, 1]) > 4
+    assert "99.9 % of 60,000 samples seen, 1 never" in picture.text
+    assert words(picture, "never:") == ["never:  31000"]
+
+
+def test_padding_of_the_sampler_is_what_was_seen_twice() -> None:
+    given = sampled(10, 4, [0])
+    flat = [sample for rank in given for sample in rank[0]]
+    repeated = sorted(sample for sample in set(flat) if flat.count(sample) > 1)
+    picture = show.samples([rank[0] for rank in given], total=10)
+    assert len(repeated) == 2
+    assert cells(picture, "often 0") == repeated
+    assert picture.text.splitlines()[2] == "every sample seen, 2 of 10 twice"
+    assert picture.text.splitlines()[-1] == f"twice: {repeated[0]} {repeated[1]}"
+
+
+def test_epochs_say_whether_their_order_is_a_new_one() -> None:
+    picture = show.samples(sampled(12, 2, [0, 0, 1]), total=12)
+    summaries = words(picture, "summary")
+    assert [one.partition("; ")[2] for one in summaries] == [
+        "",
+        "the same order as in epoch 0",
+        "another order than before",
+    ]
+    assert words(picture, "order 0 0") == words(picture, "order 1 0") != words(picture, "order 2 0")
+    assert words(picture, "epoch ") == ["epoch 0:", "epoch 1:", "epoch 2:"]
+    assert "epoch 1: every sample seen exactly once; the same order as in epoch 0" in picture.alt
+
+
+def test_indices_stand_in_the_order_in_which_they_were_seen() -> None:
+    picture = show.samples([[3, 10, 1], [0, 2, 11]], total=12)
+    assert words(picture, "order 0 0")[0].split() == ["3", "10", "1"]
+    assert picture.text.splitlines()[3] == "rank 0 |      3 | 3 10 1"
+
+
+def test_more_epochs_than_there_is_room_for_are_counted() -> None:
+    picture = show.samples(sampled(12, 4, [*range(30)]), total=12)
+    shown = len(words(picture, "summary"))
+    assert 2 <= shown < 30
+    assert f"{30 - shown} further epochs left out" in words(picture, "notes")[0]
+    assert picture.figure.get_figheight() < 11
+    assert "... 22 further epochs left out" in picture.text
+
+
+def test_a_rank_that_is_behind_has_an_empty_row() -> None:
+    picture = show.samples([[[0, 1], [1, 0]], [[2, 3]]], total=4)
+    assert gids(picture.axes, "seen 1") == ["seen 1 0"]
+    assert "rank 1 | had no such epoch" in picture.text
+    assert "epoch 1: 50.0 % of 4 samples seen, 2 never" in picture.text
+
+
+def test_a_rank_that_sees_a_sample_twice_itself_is_counted_so() -> None:
+    picture = show.samples([[0, 0, 0, 1]], total=3)
+    assert words(picture, "times 0 ") == ["3", "1", "0"]
+    assert "1 twice or more" in picture.text
+
+
+def test_nothing_seen_is_said() -> None:
+    assert show.samples([[], []]).text == "No rank saw any sample."
+    assert "0.0 % of 4 samples seen, 4 never" in show.samples([[], []], total=4).text
+
+
+@pytest.mark.parametrize(
+    ("ranks", "samples", "epochs"), [(1, 1, 1), (2, 10, 1), (3, 30, 3), (8, 24, 2), (8, 100, 3), (4, 5000, 1)]
+)
+def test_texts_stand_apart(ranks: int, samples: int, epochs: int) -> None:
+    check_that_texts_stand_apart(show.samples(sampled(samples, ranks, [*range(epochs)]), samples, title="A title"))
+    check_that_texts_stand_apart(show.samples(shuffled(samples, ranks, [*range(ranks)]), samples))
+
+
+def test_results_exceptions_tensors_arrays_and_ranges_are_welcome() -> None:
+    lists = [[0, 1, 2], [3, 4, 5]]
+    failure = RuntimeError("a rank failed")
+    failure.results = Results(tuple(lists), ([], []), 1.0)  # type: ignore[attr-defined]
+    others: list[Any] = [failure, [torch.tensor(one) for one in lists], [np.array(one) for one in lists]]
+    others += [[range(3), range(3, 6)], [tuple(one) for one in lists]]
+    assert {show.samples(one).text for one in others} == {show.samples(lists).text}
+
+
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [
+        (None, "this is None"),
+        ([], r"this is \[\]"),
+        ("01", "this is '01'"),
+        ([1, 2], "rank 0 returned 1"),
+        ([[0, 1], None], "rank 1 returned None"),
+        ([[0.5, 1.5]], r"rank 0 returned \[0.5, 1.5\]"),
+        ([["a"]], r"rank 0 returned \['a'\]"),
+        ([[[0, 1], 2]], r"rank 0 returned 2"),
+        ([[True, False]], r"rank 0 returned \[True, False\]"),
+    ],
+)
+def test_anything_else_is_refused_with_what_was_found(given: object, found: str) -> None:
+    with pytest.raises(TypeError, match=f"every rank has to return the list of the indices that it saw.*{found}"):
+        show.samples(given)
+
+
+def test_indices_outside_of_the_data_are_refused() -> None:
+    with pytest.raises(ValueError, match="10 samples are numbered from 0 to 9, and rank 1 saw sample 10"):
+        show.samples([[0], [10]], total=10)
+    with pytest.raises(ValueError, match="at least 0, and rank 0 saw sample -1"):
+        show.samples([[-1]])
+    with pytest.raises(ValueError, match="at least 1, not 0"):
+        show.samples([[]], total=0)
