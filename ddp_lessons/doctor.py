@@ -47,8 +47,6 @@ SLOW_LAUNCH_SECONDS = 5.0
 # A rank that prints much has the whole of it written to a file there.
 TEMPORARY_MEGABYTES = 200
 
-MNIST_FILES = [f"{part}-{kind}-ubyte" for part in ("train", "t10k") for kind in ("images-idx3", "labels-idx1")]
-
 _SHOW_IT = "If this line does not tell you why, show it to your instructor."
 
 
@@ -123,16 +121,22 @@ def check_memory() -> Finding:
 
 
 def check_mnist() -> Finding:
-    folder = Path(os.environ.get("DDP_LESSONS_DATA") or Path.home() / ".cache" / "ddp_lessons")
-    missing = [name for name in MNIST_FILES if not (folder / "MNIST" / "raw" / name).is_file()]
-    if not missing:
-        return Finding("ok", f"complete in {folder}")
-    download = f"from torchvision.datasets import MNIST; MNIST({os.fspath(folder)!r}, download=True)"
-    return Finding(
-        "note",
-        f"{len(missing)} of {len(MNIST_FILES)} files are not in {folder / 'MNIST' / 'raw'}",
-        f'Later lessons need them (12 MB to download). Type: {_python()} -c "{download}"',
-    )
+    from ddp_lessons.train import digits, mnist
+
+    asked = os.environ.get("DDP_LESSONS_MNIST")
+    if asked == "made":
+        return Finding("ok", "not used: the variable DDP_LESSONS_MNIST asks for digits made on the spot")
+    if asked:
+        try:
+            mnist.verify(raw := mnist.raw_folder(Path(asked).expanduser().absolute(), mnist.MNIST), mnist.MNIST)
+        except mnist.NotMnist as error:
+            remedy = "Let the variable DDP_LESSONS_MNIST name the folder with MNIST's files, or unset it."
+            return Finding("PROBLEM", " ".join(str(error).split()), remedy)
+        return Finding("ok", f"complete in {raw}")
+    if digits.has_mnist():
+        return Finding("ok", "complete in the cache")
+    remedy = f"Lessons 6 and 8 fetch it (12 MB), or make digits on the spot. Now? Type: {_python()} -m ddp_lessons data"
+    return Finding("note", "not in the cache", remedy)
 
 
 def check_jupyter() -> Finding:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ddp_lessons.doctor import CHECKS, MNIST_FILES
+from ddp_lessons.doctor import CHECKS
 
 PROJECT = Path(__file__).parent.parent
 
@@ -90,22 +90,32 @@ def test_a_check_that_breaks_does_not_hide_the_others(tmp_path: Path) -> None:
     assert answer.returncode == 1
 
 
-def test_mnist_is_found_where_the_variable_says(tmp_path: Path) -> None:
+def test_a_folder_that_does_not_hold_mnist_is_a_problem(tmp_path: Path) -> None:
     raw = tmp_path / "données à moi" / "MNIST" / "raw"
     raw.mkdir(parents=True)
-    for name in MNIST_FILES:
-        (raw / name).touch()
-    assert "ok       MNIST: complete in" in ask_about("MNIST", DDP_LESSONS_DATA=str(raw.parent.parent)).stdout
+    (raw / "train-images-idx3-ubyte").write_bytes(b"something else")
+    answer = ask_about("MNIST", DDP_LESSONS_MNIST=str(raw.parent.parent))
+    assert "PROBLEM  MNIST: these files" in answer.stdout
+    assert "train-images-idx3-ubyte has 14 bytes and should have 47,040,016" in answer.stdout
+    assert "t10k-labels-idx1-ubyte is missing" in answer.stdout
+    assert answer.returncode == 1
 
 
 def test_missing_mnist_is_a_note_and_no_problem(tmp_path: Path) -> None:
-    answer = ask_about("MNIST", DDP_LESSONS_DATA=str(tmp_path))
-    assert "note     MNIST: 4 of 4 files are not in" in answer.stdout
+    answer = ask_about("MNIST", DDP_LESSONS_CACHE=str(tmp_path), DDP_LESSONS_MNIST="")
+    assert "note     MNIST: not in the cache" in answer.stdout
+    assert "-m ddp_lessons data" in answer.stdout
     assert answer.returncode == 0
 
 
+def test_digits_made_on_the_spot_are_well() -> None:
+    assert "ok       MNIST: not used" in ask_about("MNIST", DDP_LESSONS_MNIST="made").stdout
+
+
 def test_a_home_that_cannot_be_written_to_is_a_problem_for_jupyter_and_for_nothing_else() -> None:
-    answer = ask_about("Jupyter", "gloo", "MNIST", HOME="/dev/null", XDG_DATA_HOME="", DDP_LESSONS_DATA="")
+    answer = ask_about(
+        "Jupyter", "gloo", "MNIST", HOME="/dev/null", XDG_DATA_HOME="", DDP_LESSONS_CACHE="", DDP_LESSONS_MNIST=""
+    )
     assert "PROBLEM  Jupyter: Jupyter cannot write to /dev/null" in answer.stdout
     assert "ok       gloo" in answer.stdout
     assert "note     MNIST" in answer.stdout
