@@ -31,6 +31,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         help="look only whether torch and torchvision belong together (the set-up asks this)",
         description="Look whether torch and torchvision belong together. Exit status 0: yes; 1: no, and what to type.",
     )
+    fetch = commands.add_parser(
+        "data",
+        help="fetch the digits that the lessons train on, ahead of a workshop, and look whether they are whole",
+        description="Fetch MNIST, look whether it is whole, and say where it lies and what the lessons will use. "
+        "Without a network, make digits on the spot. Exit status 0: what you asked for is there; 1: it is not.",
+    )
+    which = fetch.add_mutually_exclusive_group()
+    which.add_argument("--folder", help="take MNIST from here, where torchvision has stored it (in MNIST/raw)")
+    which.add_argument("--made", action="store_true", help="only make the digits that need no network")
     tell = commands.add_parser(
         "explain",
         help="run a script of yours on several ranks, and say which of them waits for whom when nothing moves",
@@ -53,6 +62,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from ddp_lessons.run.explain import explain
 
         return explain([chosen.script, *chosen.arguments], chosen.nproc_per_node, chosen.timeout)
+    if chosen.command == "data":
+        from ddp_lessons.data import prepare
+
+        return prepare(chosen.folder, chosen.made)
     if chosen.command == "pair":
         return doctor.report({"torch and torchvision": doctor.check_pair})
     return doctor.report(doctor.CHECKS, as_json=chosen.json)
