@@ -22,12 +22,14 @@ def average_gradients(function: Callable[[nn.Module], object]) -> Report:
     without a gradient has none on any rank, and stays without. What the function returns does not matter. Collectives
     and messages are both allowed. One rank alone keeps its gradients.
     """
-    return examine(_AverageGradients(), function)
+    return examine(AverageGradients(), function)
 
 
-class _AverageGradients(Exercise):
+class AverageGradients(Exercise):
+    """Also for averages in which ranks count differently: the trial says how much."""
+
     name = "average_gradients"
-    parameters = ("model",)
+    parameters: tuple[str, ...] = ("model",)
     thing = "model"
     messages_only = False
     returns_answer = False
@@ -53,8 +55,11 @@ class _AverageGradients(Exercise):
         for name in before.gradients:
             yours, right = after.gradients[name], mean_of(case, name)
             if not is_close(yours, right):
-                return _difference(f"{name}.grad", yours, right, _likely_mistake(case, rank, name))
+                return _difference(f"{name}.grad", yours, right, self.wrong_gradient(case, rank, name))
         return None
+
+    def wrong_gradient(self, case: Case, rank: int, name: str) -> str:
+        return wrong_kind(case, rank, name) or _wrong_numbers(case, rank, name)
 
     def why_failed(self, message: str) -> str:
         if "NoneType" not in message:
@@ -89,8 +94,17 @@ def gradients_of(case: Case, name: str) -> list[Tensor]:
 
 
 def mean_of(case: Case, name: str) -> Tensor | None:
-    gradients = gradients_of(case, name)
-    return reduce(torch.add, gradients) / len(gradients) if gradients else None
+    gradients, counts = gradients_of(case, name), counts_of(case)
+    if not gradients:
+        return None
+    parts = [count * gradient for count, gradient in zip(counts, gradients, strict=True)]
+    return reduce(torch.add, parts) / sum(counts)
+
+
+def counts_of(case: Case) -> list[int]:
+    """How much each rank counts."""
+    assert isinstance(case.trial, ModelTrial)
+    return [case.trial.samples(rank) for rank in range(case.world_size)]
 
 
 def _difference(place: str, yours: Tensor | None, right: Tensor | None, mistake: str) -> Difference:
@@ -111,7 +125,8 @@ def _round(value: Tensor) -> str:
     return number(float(f"{value.item():.5g}"))
 
 
-def _likely_mistake(case: Case, rank: int, name: str) -> str:
+def wrong_kind(case: Case, rank: int, name: str) -> str:
+    """A sentence if there is more wrong than numbers, or if the gradient is what it was."""
     yours, right = after_of(case, rank).gradients[name], mean_of(case, name)
     if right is None:
         return f"{name} had no gradient, and has one now: an optimizer moves what has one, so leave it without."
@@ -121,7 +136,7 @@ def _likely_mistake(case: Case, rank: int, name: str) -> str:
         return f"The gradient of {name} has another shape than the parameter."
     if is_close(yours, before_of(case, rank).gradients[name]):
         return _why_unchanged(case, rank, name)
-    return _wrong_numbers(case, rank, name, yours)
+    return ""
 
 
 def _why_unchanged(case: Case, rank: int, name: str) -> str:
@@ -156,10 +171,13 @@ def _is_mean(case: Case, rank: int, name: str) -> bool:
 def _weights_travel(case: Case) -> bool:
     weights = [weight.flatten() for weight in before_of(case, 0).weights.values()]
     brought = [torch.tensor(event.values) for event in case.traffic.events if event.rank == 0 and event.values]
-    return any(is_close(one, weight) for one in brought for weight in weights)
+    # also if each rank has multiplied its own by something
+    return any(is_close(one / one.abs().max(), weight / weight.abs().max()) for one in brought for weight in weights)
 
 
-def _wrong_numbers(case: Case, rank: int, name: str, yours: Tensor) -> str:
+def _wrong_numbers(case: Case, rank: int, name: str) -> str:
+    yours = after_of(case, rank).gradients[name]
+    assert yours is not None
     gradients, world_size = gradients_of(case, name), case.world_size
     total = reduce(torch.add, gradients)
     weight = before_of(case, rank).weights[name]
@@ -178,7 +196,12 @@ def _wrong_numbers(case: Case, rank: int, name: str, yours: Tensor) -> str:
     divisor = float((total * total).sum() / (total * yours).sum())
     if is_close(yours * divisor, total):
         return f"The sum was divided by {divisor:.4g}, and there are {world_size} ranks."
-    right = [other for other in range(world_size) if _is_mean(case, other, name)]
-    if right:
-        return f"Rank {right[0]} has the mean, and rank {rank} something else: every rank needs the mean."
-    return f"The gradient of {name} on rank {rank} is not the mean over the ranks."
+    return only_some(case, rank, name) or f"The gradient of {name} on rank {rank} is not the mean over the ranks."
+
+
+def only_some(case: Case, rank: int, name: str) -> str:
+    """A sentence if other ranks are right."""
+    right = [other for other in range(case.world_size) if _is_mean(case, other, name)]
+    if not right:
+        return ""
+    return f"Rank {right[0]} has the mean, and rank {rank} something else: every rank needs the mean."

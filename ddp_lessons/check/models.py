@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import torch
@@ -55,6 +56,10 @@ class ModelTrial(Trial):
 
     has_more: bool = False
 
+    def samples(self, rank: int) -> int:
+        """How many this rank's gradients are a mean over: as much they count."""
+        return 1
+
     def model(self, rank: int) -> nn.Module:
         """After backward(): the weights hang on the seed alone, the data on the rank as well."""
         dtype = getattr(torch, self.dtype)
@@ -68,6 +73,7 @@ class ModelTrial(Trial):
         model(inputs).square().sum().backward()
         return model
 
+    @cache  # noqa: B019  trials live as long as the module, and every number of a check is compared with these
     def before(self, rank: int) -> Snapshot:
         return Snapshot.of(self.model(rank))
 

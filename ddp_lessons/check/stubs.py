@@ -33,7 +33,7 @@ def why_not_callable(function: object, name: str, parameters: Sequence[str]) -> 
     try:
         signature.bind(*parameters)
     except TypeError:
-        many = "one argument" if len(parameters) == 1 else "two arguments"
+        many = {1: "one argument", 2: "two arguments", 3: "three arguments", 4: "four arguments"}[len(parameters)]
         call = f"{called}({', '.join(parameters)})"
         return f"It is called as {call}, with {many}, but is defined as {called}{signature}."
     return ""
@@ -48,6 +48,16 @@ def is_untouched(function: Callable[..., object]) -> bool:
     if steps <= _NOTHING:
         return all(constant is None for constant in _returned(code))
     return steps <= _NOT_IMPLEMENTED and "RAISE_VARARGS" in steps and code.co_names in ((), ("NotImplementedError",))
+
+
+def mentions(function: object, names: set[str]) -> bool:
+    """Does its code, or that of a function inside of it, use one of these names?"""
+    codes = [code] if (code := _code(function)) is not None else []
+    for code in codes:  # the list grows on the way
+        if names & {*code.co_names, *code.co_freevars}:
+            return True
+        codes += [constant for constant in code.co_consts if isinstance(constant, CodeType)]
+    return False
 
 
 def _code(function: object) -> CodeType | None:

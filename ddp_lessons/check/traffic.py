@@ -9,6 +9,7 @@ from functools import cached_property
 
 from ddp_lessons.check.trials import Trial
 from ddp_lessons.run.events import Event, Events
+from ddp_lessons.run.wording import DDP
 
 _CARRIES_NOTHING = ("barrier", "new_group")
 _NON_BLOCKING = ("isend", "irecv", "batch_isend_irecv")
@@ -73,7 +74,9 @@ class Traffic:
         return None
 
     def collective_never_waited_for(self) -> Event | None:
-        return next((event for event in self.collectives if event.waited is None and not event.error), None)
+        """DistributedDataParallel waits for its own, in C++, which is not seen."""
+        learners = (event for event in self.collectives if event.call != DDP)
+        return next((event for event in learners if event.waited is None and not event.error), None)
 
     def makes_different_groups(self) -> bool:
         """torch counts the groups and trusts that all ranks count alike: if not, some stand still, by chance."""

@@ -97,14 +97,15 @@ def _with_few_colors(pixels: npt.NDArray[np.uint8]) -> Image.Image:
     packed = pixels[..., 0].astype(np.int32) << 16 | pixels[..., 1].astype(np.int32) << 8 | pixels[..., 2]
     colors, where = np.unique(packed, return_inverse=True)
     parts = np.stack([colors >> 16, colors >> 8 & 255, colors & 255], axis=1)
-    nearest = np.concatenate([_nearest(some, palette) for some in np.array_split(parts, len(parts) // 500 + 1)])
-    image = Image.fromarray(nearest.astype(np.uint8)[where].reshape(packed.shape), mode="P")
+    image = Image.fromarray(_nearest(parts, palette).astype(np.uint8)[where].reshape(packed.shape), mode="P")
     image.putpalette(palette.astype(np.uint8).tobytes())
     return image
 
 
 def _nearest(colors: npt.NDArray[Any], palette: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    nearest: npt.NDArray[Any] = ((colors[:, None, :] - palette[None]) ** 2).sum(axis=2).argmin(axis=1)
+    # |c - p|^2 without |c|^2, which is the same for all p; as a product of matrices it needs little memory and time
+    some, all_of_them = colors.astype(np.float32), palette.astype(np.float32)
+    nearest: npt.NDArray[Any] = ((all_of_them**2).sum(axis=1) - 2 * some @ all_of_them.T).argmin(axis=1)
     return nearest
 
 

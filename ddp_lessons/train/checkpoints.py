@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import random
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
@@ -18,6 +18,9 @@ from torch.optim import Optimizer
 from ddp_lessons.train.networks import unwrapped
 from ddp_lessons.train.sampling import rank_and_world_size
 
+T = TypeVar("T")
+PARTS = {"model", "optimizer", "epoch", "random_states"}
+
 
 def save_checkpoint(path: str | os.PathLike[str], model: nn.Module, optimizer: Optimizer, epoch: int) -> None:
     """Write model, optimizer, epoch and every rank's random states. All ranks call it, and come back when it is there.
@@ -25,56 +28,94 @@ def save_checkpoint(path: str | os.PathLike[str], model: nn.Module, optimizer: O
     Raises:
         OSError: it could not be written, on every rank; the file that was there before is still there.
     """
-    rank, world_size = rank_and_world_size()
-    states = [_random_states()] * world_size
-    if world_size > 1:
-        dist.all_gather_object(states, _random_states())
-    trouble = [""]
+    states = of_all_ranks(_random_states(_device_of(model)))
+    trouble = ""
     # the rank in the world, not the one on this machine: on two machines that would be two writers
-    if rank == 0:
+    if rank_and_world_size()[0] == 0:
         # without the wrapper's "module." before each name, so that one process alone can load it as well
         content = {"model": unwrapped(model).state_dict(), "optimizer": optimizer.state_dict(), "epoch": epoch}
         try:
             _write(Path(path), content | {"random_states": states})
-        except (OSError, RuntimeError) as error:  # torch's writer says RuntimeError when the disk is full
-            trouble = [f"{type(error).__name__}: {error}"]
-    if world_size > 1:
-        dist.broadcast_object_list(trouble, src=0)  # nobody goes on before it is written
-    if trouble[0]:
-        raise OSError(f"checkpoint {os.fspath(path)} could not be written ({trouble[0]})")
+        except Exception as error:  # whatever it was, the others wait to hear of it
+            trouble = f"{type(error).__name__}: {error}"
+    trouble = of_all_ranks(trouble)[0]  # nobody goes on before it is written
+    if trouble:
+        raise OSError(f"checkpoint {os.fspath(path)} could not be written ({trouble})")
 
 
 def load_checkpoint(path: str | os.PathLike[str], model: nn.Module, optimizer: Optimizer) -> int:
     """Put the model, the optimizer and this rank's random states back, and return the epoch. All ranks call it.
 
-    With another number of ranks than it was saved with, the random states stay what they are.
+    With another number of ranks than it was saved with, the random states stay what they are. From three ranks on,
+    DistributedDataParallel may go on with other last bits: its first step has other buckets than those that follow, so
+    that numbers are added up in another order (find_unused_parameters=True keeps the buckets).
+
+    Raises:
+        FileNotFoundError: there is no such file, on some rank; raised on every rank.
+        ValueError: it is broken, or no checkpoint of ours; likewise.
     """
-    rank, world_size = rank_and_world_size()
-    content = torch.load(path, map_location="cpu", weights_only=True)
+    content, trouble = _read(Path(path))
+    for other, error in enumerate(of_all_ranks(trouble)):
+        if error:  # on two machines one may have the file and the other not: nobody goes on alone
+            raise trouble or type(error)(f"rank {other}: {error}")
     unwrapped(model).load_state_dict(content["model"])
     optimizer.load_state_dict(content["optimizer"])
+    rank, world_size = rank_and_world_size()
     if len(content["random_states"]) == world_size:
-        _set_random_states(content["random_states"][rank])
+        _set_random_states(content["random_states"][rank], _device_of(model))
     return int(content["epoch"])
+
+
+def of_all_ranks(value: T) -> list[T]:
+    """Return what each rank brought, by rank: nobody has it before all have come."""
+    values = [value] * rank_and_world_size()[1]
+    if len(values) > 1:
+        dist.all_gather_object(values, value)
+    return values
 
 
 def _write(path: Path, content: dict[str, Any]) -> None:
     """In full beside it, then by another name: a write that is cut off leaves the last good file alone."""
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"there is no folder {path.parent}")
     unfinished = path.with_name(path.name + ".unfinished")
-    with unfinished.open("wb") as file:
-        torch.save(content, file)
-        file.flush()
-        os.fsync(file.fileno())
-    unfinished.replace(path)
+    try:
+        with unfinished.open("wb") as file:
+            torch.save(content, file)
+            file.flush()
+            os.fsync(file.fileno())  # on the disk, not only on its way there
+        unfinished.replace(path)
+    except BaseException:
+        unfinished.unlink(missing_ok=True)  # a disk that is full needs the room
+        raise
 
 
-def _random_states() -> dict[str, Any]:
+def _read(path: Path) -> tuple[dict[str, Any], Exception | None]:
+    """The checkpoint, or what is wrong with it."""
+    if not path.is_file():
+        return {}, FileNotFoundError(f"there is no checkpoint {path}")
+    try:
+        # weights_only: a file from elsewhere may hold code, and would run it when it is opened
+        content = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # of many kinds: what is no file of torch's, or the half of one
+        reason = str(error).strip().partition("\n")[0]
+        return {}, ValueError(f"{path} cannot be read as a checkpoint ({type(error).__name__}: {reason})")
+    if not isinstance(content, dict) or not content.keys() >= PARTS:
+        return {}, ValueError(f"{path} is no checkpoint of save_checkpoint: that has {', '.join(sorted(PARTS))}")
+    return content, None
+
+
+def _random_states(device: torch.device) -> dict[str, Any]:
     states: dict[str, Any] = {"python": random.getstate(), "torch": torch.get_rng_state()}
-    return states | {"cuda": torch.cuda.get_rng_state()} if torch.cuda.is_initialized() else states
+    return states | {"cuda": torch.cuda.get_rng_state(device)} if device.type == "cuda" else states
 
 
-def _set_random_states(states: dict[str, Any]) -> None:
+def _set_random_states(states: dict[str, Any], device: torch.device) -> None:
     random.setstate(states["python"])
     torch.set_rng_state(states["torch"])
-    if "cuda" in states and torch.cuda.is_available():
-        torch.cuda.set_rng_state(states["cuda"])
+    if "cuda" in states and device.type == "cuda":
+        torch.cuda.set_rng_state(states["cuda"], device)
+
+
+def _device_of(model: nn.Module) -> torch.device:
+    return next(model.parameters()).device

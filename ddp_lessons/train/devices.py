@@ -7,14 +7,26 @@ import os
 import torch
 import torch.distributed as dist
 
+from ddp_lessons.train.sampling import rank_and_world_size
+
 
 def backend_for(world_size: int) -> str:
-    """Return "nccl" if every rank can have a GPU of its own, which nccl asks for, else "gloo"."""
-    return "nccl" if dist.is_nccl_available() and torch.cuda.device_count() >= world_size else "gloo"
+    """Return "nccl" if every rank on this machine can have a GPU of its own, which nccl asks for, else "gloo"."""
+    return "nccl" if dist.is_nccl_available() and _has_gpus_for_all(world_size) else "gloo"
 
 
 def device_of_this_rank() -> torch.device:
-    """Return this rank's own GPU where its group talks through nccl, else the CPU."""
-    if dist.is_initialized() and "nccl" in dist.get_backend():
-        return torch.device("cuda", int(os.environ.get("LOCAL_RANK", dist.get_rank())))
+    """Return this rank's own GPU, if all ranks on this machine have one and their group speaks nccl, else the CPU.
+
+    Outside of a group, one process is a world: it has the first GPU, if there is one.
+    """
+    rank, world_size = rank_and_world_size()
+    speaks_nccl = not dist.is_initialized() or "nccl" in dist.get_backend_config()
+    if speaks_nccl and _has_gpus_for_all(world_size):
+        return torch.device("cuda", int(os.environ.get("LOCAL_RANK", rank)) if dist.is_initialized() else 0)
     return torch.device("cpu")
+
+
+def _has_gpus_for_all(world_size: int) -> bool:
+    # torchrun says how many ranks are on this machine, and which of them this one is; without it, all are here
+    return torch.cuda.device_count() >= int(os.environ.get("LOCAL_WORLD_SIZE", world_size))

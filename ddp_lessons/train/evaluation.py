@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -14,22 +16,41 @@ from ddp_lessons.train.sampling import rank_and_world_size
 
 @torch.no_grad()
 def evaluate(model: nn.Module, data: Any, batch_size: int = 1000) -> float:
-    """Return the accuracy over all samples of `data`, the same number on every rank."""
+    """Return the accuracy over all samples of `data`, the same number on every rank.
+
+    It is that of rank 0's model: buffers, as the running means of batch-norm, differ among ranks that train, and are
+    given to all ranks first, as DistributedDataParallel does.
+    """
+    if len(data) == 0:
+        raise ValueError("there is no sample to evaluate the model on")
     rank, world_size = rank_and_world_size()
     # Not a DistributedSampler: it repeats samples until all ranks have equally many, and those would count twice.
-    mine = torch.arange(rank, len(data), world_size)
+    mine = torch.arange(len(data))[rank::world_size]
     # Not the wrapped model: DistributedDataParallel may talk in forward(), and a rank may have one batch less.
     inner = unwrapped(model)
     device = next(inner.parameters()).device
-    was_training = inner.training
-    inner.eval()
     counts = torch.zeros(2, dtype=torch.int64, device=device)  # recognised, seen
-    for batch in mine.split(batch_size):
-        outputs = inner(data.images[batch].to(device))
-        recognised = (outputs.argmax(dim=1) == data.labels[batch].to(device)).sum()
-        counts += torch.stack([recognised, torch.tensor(len(batch), device=device)])
-    inner.train(was_training)
+    if world_size > 1:
+        for buffer in inner.buffers():
+            dist.broadcast(buffer, src=0)
+    with _in_eval_mode(inner):
+        # a rank without samples has no batch: not every model takes an empty one
+        for batch in mine.split(batch_size) if len(mine) else ():
+            outputs = inner(data.images[batch].to(device))
+            recognised = (outputs.argmax(dim=1) == data.labels[batch].to(device)).sum()
+            counts += torch.stack([recognised, torch.tensor(len(batch), device=device)])
     if world_size > 1:
         dist.all_reduce(counts)
     recognised, seen = counts.tolist()
     return float(recognised / seen)
+
+
+@contextlib.contextmanager
+def _in_eval_mode(model: nn.Module) -> Iterator[None]:
+    modes = [(module, module.training) for module in model.modules()]  # each its own: some may be frozen
+    model.eval()
+    try:
+        yield
+    finally:
+        for module, mode in modes:
+            module.training = mode

@@ -38,27 +38,31 @@ def average_gradients_bucketed(model: nn.Module, bucket_bytes: int = 25 * MEGABY
 def weighted_average(model: nn.Module, samples: int) -> None:
     """Make every gradient the mean over all samples, where each rank brings its mean over `samples` of its own.
 
-    A rank without samples takes part as well, with gradients of any numbers: they count as nothing.
+    A rank without samples takes part as well, with gradients of any numbers or without: they count as nothing.
     """
-    everyone = torch.tensor(samples)
-    dist.all_reduce(everyone)
-    for parameter in model.parameters():
-        if parameter.grad is not None:
-            # mean -> sum of this rank's samples; a mean over no samples is nan, and 0 times nan is nan
-            parameter.grad.mul_(samples) if samples else parameter.grad.zero_()
+    parameters = list(model.parameters())
+    facts = torch.tensor([samples, *(parameter.grad is not None for parameter in parameters)])
+    facts = facts.to(parameters[0].device)
+    dist.all_reduce(facts)
+    everyone, *ranks_with_gradient = facts.tolist()
+    for parameter, ranks in zip(parameters, ranks_with_gradient, strict=True):
+        if ranks:  # where one rank calls all_reduce, all must
+            if samples == 0 or parameter.grad is None:
+                parameter.grad = torch.zeros_like(parameter)  # a mean over no samples is nan, and 0 times nan is nan
+            parameter.grad *= samples / everyone  # this rank's part of the mean over all samples
             dist.all_reduce(parameter.grad)
-            parameter.grad /= everyone.item()
 
 
 def in_buckets(tensors: Iterable[Tensor], bucket_bytes: int) -> Iterator[list[Tensor]]:
     """Group neighbours of one dtype for as long as they fit into a bucket. A larger tensor has a bucket of its own."""
     bucket: list[Tensor] = []
+    bytes_so_far = 0
     for tensor in tensors:
-        bytes_so_far = sum(other.nbytes for other in bucket)
         if bucket and (bytes_so_far + tensor.nbytes > bucket_bytes or tensor.dtype != bucket[0].dtype):
             yield bucket
-            bucket = []
+            bucket, bytes_so_far = [], 0
         bucket.append(tensor)
+        bytes_so_far += tensor.nbytes
     if bucket:
         yield bucket
 

@@ -40,7 +40,8 @@ class DataPartitioner:
         # one each would cut another order, and the partitions would overlap and leave samples out.
         Random(seed).shuffle(indices)
         # Where a partition ends is rounded, not how long it is: nothing is lost, and the last one ends with the data.
-        ends = [round(len(data) * end) for end in itertools.accumulate(sizes)]
+        # (Half a sample goes up: `round` goes to the even number, so that 1.5 and 2.5 would be the same end.)
+        ends = [math.floor(len(data) * end + 0.5) for end in itertools.accumulate(sizes)]
         self.partitions = [indices[begin:end] for begin, end in itertools.pairwise([0, *ends[:-1], len(data)])]
 
     def use(self, rank: int) -> Partition:
@@ -49,8 +50,8 @@ class DataPartitioner:
 
 
 def _check(sizes: Sequence[float], samples: int) -> None:
-    if any(not size >= 0 for size in sizes):  # so that nan is caught as well
-        raise ValueError(f"no partition can have a size below 0: {list(sizes)}")
+    if not all(size >= 0 for size in sizes):  # nan is not at least 0 either
+        raise ValueError(f"each partition's size is a number from 0 to 1, not as in {list(sizes)}")
     if not math.isclose(sum(sizes), 1, abs_tol=1e-6):
         raise ValueError(f"partition sizes add up to {sum(sizes):.6g}, not to 1: for equal ones, [1 / ranks] * ranks")
     if len(sizes) > samples:

@@ -13,7 +13,8 @@ from torch.utils.data.distributed import DistributedSampler
 
 def epoch_order(data: Any, epoch: int, seed: int = 0) -> list[int]:
     """Return the indices of the samples that this rank sees in this epoch, in their order."""
-    sampler: DistributedSampler[Any] = DistributedSampler(data, seed=seed)
+    rank, world_size = rank_and_world_size()
+    sampler: DistributedSampler[Any] = DistributedSampler(data, world_size, rank, seed=seed)
     # Without this line the order would be the same in every epoch.
     sampler.set_epoch(epoch)
     return list(sampler)
@@ -46,8 +47,9 @@ class GlobalBatches:
         order = torch.randperm(len(self.data), generator=torch.Generator().manual_seed(self.seed + number))
         for batch in order.split(self.batch_size):
             mine = batch[rank::world_size]
-            inputs, labels = self.data.images[mine].to(self.device), self.data.labels[mine].to(self.device)
-            yield inputs, labels, world_size / len(batch)
+            # the same as images[mine], only faster
+            inputs, labels = self.data.images.index_select(0, mine), self.data.labels.index_select(0, mine)
+            yield inputs.to(self.device), labels.to(self.device), world_size / len(batch)
 
 
 def rank_and_world_size() -> tuple[int, int]:

@@ -17,7 +17,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.autograd import Variable
 
-from ddp_lessons.train.gradients import MEGABYTE, in_buckets
+from ddp_lessons.train.gradients import MEGABYTE, flattened, in_buckets
 
 
 class SmallDDP(nn.Module):
@@ -33,19 +33,19 @@ class SmallDDP(nn.Module):
         for bucket in self._buckets:
             for parameter in bucket.parameters:
                 parameter.register_post_accumulate_grad_hook(functools.partial(self._gradient_is_there, bucket))
-        self._synchronises = True
-        self._is_under_way = False
+        self._synchronises, self._averages = True, False
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        if self._synchronises:
+        self._averages = self._synchronises  # what holds at forward() holds for its backward(), wherever that is called
+        if self._averages:
             for buffer in self.module.buffers():
                 dist.broadcast(buffer, src=0)
-            self._begin()
+            self._begin()  # also after a backward() that raised half-way
         return self.module(*args, **kwargs)
 
     @contextlib.contextmanager
     def no_sync(self) -> Iterator[None]:
-        """Only add up gradients in here; the next backward() outside averages the sum."""
+        """Gradients only add up for the forward() calls in here; the next one outside averages the sum."""
         self._synchronises, before = False, self._synchronises
         try:
             yield
@@ -58,11 +58,11 @@ class SmallDDP(nn.Module):
             bucket.missing = len(bucket.parameters)
 
     def _gradient_is_there(self, bucket: _Bucket, parameter: Tensor) -> None:
-        if not self._synchronises:
+        if not self._averages:
             return
         if not self._is_under_way:
             self._is_under_way = True
-            Variable._execution_engine.queue_callback(self._end)
+            Variable._execution_engine.queue_callback(self._end)  # when this backward() has computed everything
         bucket.missing -= 1
         # Buckets set off in one order, the same on all ranks, whichever is full first: else two ranks would add up
         # numbers of different parameters.
@@ -88,16 +88,18 @@ class _Bucket:
 
     def set_off(self) -> None:
         gradients = [parameter.grad for parameter in self.parameters]
-        # A last number for each parameter tells whether it had a gradient: on a rank without one, zeros travel.
+        # A last number for each parameter tells whether it had a gradient; if not, zeros travel for it.
         had = torch.tensor([float(gradient is not None) for gradient in gradients]).to(self.parameters[0])
         numbers = [torch.zeros_like(p) if g is None else g for p, g in zip(self.parameters, gradients, strict=True)]
-        self.flat = torch.cat([*(number.flatten() for number in numbers), had])
+        self.flat = flattened([*numbers, had])
         self.work: Any = dist.all_reduce(self.flat, async_op=True)
 
     def arrive(self) -> None:
         self.work.wait()
+        self.flat /= dist.get_world_size()  # sum -> mean
         sizes = [parameter.numel() for parameter in self.parameters]
         *means, had = self.flat.split([*sizes, len(sizes)])
-        for parameter, mean, ranks in zip(self.parameters, means, had.tolist(), strict=True):
-            if ranks:  # a gradient that no rank has stays away
-                parameter.grad = (mean / dist.get_world_size()).view_as(parameter)
+        for parameter, mean, share_of_ranks in zip(self.parameters, means, had.tolist(), strict=True):
+            if share_of_ranks:  # a gradient that no rank has stays away
+                parameter.grad = torch.empty_like(parameter) if parameter.grad is None else parameter.grad
+                parameter.grad.copy_(mean.view_as(parameter))

@@ -1,0 +1,383 @@
+"""The exercise of dividing data among ranks: every sample goes to exactly one, and all ranks cut alike."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from ddp_lessons.check.exercise import Case, Difference, Exercise, named
+from ddp_lessons.check.ranks import Thing
+from ddp_lessons.check.report import Report, not_right, not_started
+from ddp_lessons.check.shares import (
+    MANY,
+    SHUFFLES_THE_DATA,
+    DataTrial,
+    InTurns,
+    Shares,
+    changed_data,
+    examine_in_turns,
+    index_of,
+    other_random_numbers,
+    shares_of,
+    why_overlapping,
+)
+from ddp_lessons.check.stubs import is_untouched
+from ddp_lessons.check.trials import with_lateness
+
+
+def data_partitioner(partitioner: Callable[..., Any]) -> Report:
+    """Check a class: `partitioner(data, sizes, seed=1234)` on every rank, and its `use(rank)`.
+
+    The sizes are parts of 1, one for each rank. `use(rank)` returns something with a length and `[index]`, the rank's
+    samples. Together the partitions hold every sample exactly once, also where the sizes do not divide the data; they
+    are shuffled, alike on all ranks and whenever the seed is the same. Sizes below 0, sizes that do not add up to 1,
+    and more sizes than samples are a ValueError. A class without a seed may shuffle the same way always. Nothing has
+    to travel for that, but it may.
+    """
+    refusal = _why_not_a_partitioner(partitioner)
+    if refusal:
+        return not_right(_DataPartitioner.name, refusal)
+    if _is_stub(partitioner):
+        return not_started(_DataPartitioner.name)
+    exercise = _DataPartitioner()
+    exercise.seeding = _seeding(partitioner)
+    exercise.parameters = ("data", "sizes", *(["seed"] if exercise.seeding.is_needed else []))
+    return examine_in_turns(exercise, partitioner, lambda written: _Cuts(written, exercise.seeding))
+
+
+@dataclass(frozen=True)
+class _Seeding:
+    """How the seed is given to the class."""
+
+    way: str = "by keyword"  # or "as third argument"; "" if it takes none
+    is_needed: bool = False
+    is_none_at_first: bool = False  # seed=None
+
+
+@dataclass(frozen=True)
+class CutTrial(DataTrial):
+    """Data to be cut; `seeds` has one for each turn, None for the one that the class brings."""
+
+    seeds: tuple[int | None, ...] = (None, None)
+    parts: str = "equal"  # or "unequal", or what is wrong with them
+
+    def sizes(self, world_size: int) -> list[float]:
+        if self.parts == "unequal":
+            return list(_UNEQUAL[world_size])
+        equal = [1 / world_size] * world_size
+        wrong = {"too small": equal[0] / 2, "too large": equal[0] * 1.5, "negative": equal[0] - 1.25}
+        first = wrong.get(self.parts, equal[0])
+        last = equal[-1] + 1.25 if self.parts == "negative" else equal[-1]
+        return [first, *equal[1:-1], last] if world_size > 1 else equal
+
+    @property
+    def is_valid(self) -> bool:
+        return self.parts in ("equal", "unequal")
+
+
+# not all of them add up to 1 exactly, as floats go: 0.7 + 0.2 + 0.1 is 0.9999999999999999
+_UNEQUAL: dict[int, tuple[float, ...]] = {
+    1: (1.0,),
+    2: (0.7, 0.3),
+    3: (0.7, 0.2, 0.1),
+    4: (0.1, 0.2, 0.3, 0.4),
+}
+_REFUSED = {
+    "too small": "sizes that add up to less than 1",
+    "too large": "sizes that add up to more than 1",
+    "negative": "a size below 0",
+    "too many": "more sizes than samples",
+}
+
+
+class _Cuts(InTurns):
+    """Cut the data again and again, each time with other random numbers, and read this rank's partition."""
+
+    def __init__(self, written: Callable[..., Any], seeding: _Seeding) -> None:
+        super().__init__(written)
+        self.seeding = seeding
+
+    def __call__(self, trial: CutTrial, data: Any) -> object:
+        rank, sizes = dist.get_rank(), trial.sizes(dist.get_world_size())
+        answers = []
+        for turn, seed in enumerate(trial.seeds):
+            other_random_numbers(rank, turn)
+            try:
+                partition = self._cut(data, list(sizes), seed).use(rank)
+            except NotImplementedError:
+                raise
+            except Exception as refusal:
+                if trial.is_valid and (_total(sizes) == 1 or not isinstance(refusal, ValueError | AssertionError)):
+                    raise
+                return ValueError() if isinstance(refusal, ValueError) else refusal
+            answers.append(_read(partition, 10 * trial.samples))
+        return answers
+
+    def _cut(self, data: Any, sizes: list[float], seed: int | None) -> Any:
+        if seed is None and self.seeding.is_needed:
+            seed = 1234
+        if seed is None or not self.seeding.way:
+            return self.written(data, sizes)
+        if self.seeding.way == "by keyword":
+            return self.written(data, sizes, seed=seed)
+        return self.written(data, sizes, seed)
+
+
+def _read(partition: Any, most: int) -> object:
+    """The indices of its samples, or what it is if it has none."""
+    if isinstance(partition, str | dict) or not all(hasattr(partition, name) for name in ("__len__", "__getitem__")):
+        return partition
+    if isinstance(partition, Tensor) and not partition.dim():
+        return partition
+    indices = [index_of(partition[place]) for place in range(min(len(partition), most))]
+    return torch.tensor(indices, dtype=torch.int64)
+
+
+class _DataPartitioner(Exercise):
+    name = "data_partitioner"
+    parameters: tuple[str, ...] = ("data", "sizes")
+    seeding = _Seeding()
+    thing, copy = "data set", "list(range(len(data)))"
+    world_sizes = (2, 3, 4, 1)
+    messages_only = False
+    keeps_input = True
+    returns_answer = False
+    is_silent_when_wrong = True
+    measured = "bytes given by the busiest rank"
+    yardstick = "enough"
+    trials = with_lateness(
+        [
+            CutTrial((), samples=24),
+            CutTrial((), samples=60, seeds=(7, 7), trait="the next data"),
+            CutTrial((), samples=25, trait="data that the number of ranks does not divide"),
+            CutTrial((), samples=60, seeds=(1, 1), parts="unequal", trait="parts of different size"),
+            CutTrial((), samples=61, seeds=(5, 5, 6), parts="unequal", trait="unequal parts, and a remainder"),
+            CutTrial((), samples=47, seeds=(0, 0, 1), trait="data in a list", is_list=True),
+            CutTrial((), samples=5, trait="little data"),
+            *(
+                CutTrial(
+                    shape=(),
+                    samples=1 if parts == "too many" else 24,
+                    seeds=(1,),
+                    parts=parts,
+                    trait=trait,
+                    smallest_world=2,
+                    largest_world=3,
+                )
+                for parts, trait in _REFUSED.items()
+            ),
+        ]
+    )
+
+    def difference(self, case: Case, rank: int) -> Difference | None:
+        trial = _trial(case)
+        if not trial.is_valid:
+            return _not_refused(case, rank)
+        kinds = [_wrong_kind(case, other) for other in range(case.world_size)]
+        if any(kinds):
+            return kinds[rank]
+        if changed := changed_data(case, rank):
+            return changed
+        shares = shares_of(case, 0, 1)
+        if mistake := _why_not_once(shares, trial, self.seeding):
+            return Difference("samples", shares.told(), f"{shares.samples}, once each", mistake)
+        length, size = len(shares.by_rank[rank]), trial.sizes(case.world_size)[rank]
+        if abs(length - size * trial.samples) > case.world_size:
+            mistake = f"Partition {rank} has {length} of {trial.samples} samples, and its size is {size:g}."
+            return Difference(f"len(use({rank}))", str(length), f"about {size * trial.samples:.4g}", mistake)
+        if case.world_size == 1:  # then all cuts hold the same
+            return None
+        return self._not_shuffled(shares, rank) or self._not_seeded(case, shares, rank)
+
+    def _not_shuffled(self, shares: Shares, rank: int) -> Difference | None:
+        in_rows = Shares([sorted(share) for share in shares.by_rank], (), shares.samples)
+        if shares.are_in_order:
+            mistake = "It does not shuffle: the samples are in the order of the data."
+        elif in_rows.are_in_order:
+            mistake = (
+                "It cuts first and shuffles afterwards, so each rank gets one stretch of the data, whatever the seed: "
+                "shuffle the indices before they are cut."
+            )
+        else:
+            return None
+        return Difference(f"use({rank})", _start(shares.by_rank[rank]), "shuffled", mistake)
+
+    def _not_seeded(self, case: Case, shares: Shares, rank: int) -> Difference | None:
+        if not self.seeding.way or shares.samples < MANY:
+            return None
+        place = f"use({rank})"
+        if not _are_equal(shares.by_rank, shares.again):
+            mistake = (
+                "With the same seed it cuts in another way the next time: the shuffle has to hang on the seed alone, "
+                "with a generator that is made for it."
+            )
+            return Difference(f"{place}, made again", "other samples", "the same samples", mistake)
+        if len(_trial(case).seeds) > 2 and _are_equal(shares.by_rank, shares_of(case, 2, 2).by_rank):
+            mistake = "The seed changes nothing: give it to the generator that shuffles."
+            return Difference(f"{place}, another seed", "the same samples", "other samples", mistake)
+        return None
+
+    def why_failed(self, message: str) -> str:
+        if "item assignment" in message:
+            return SHUFFLES_THE_DATA
+        if "has no attribute 'use'" in message:
+            return "What it makes has no method use(rank), which gives a rank its partition."
+        return ""
+
+    def carried(self, case: Case) -> int:
+        return max(case.traffic.brought)
+
+    def textbook(self, case: Case) -> int:
+        return 0  # who knows the seed knows the cut
+
+
+def _not_refused(case: Case, rank: int) -> Difference | None:
+    answer, trial = case.outcomes[rank].answer, _trial(case)
+    what = _REFUSED[trial.parts]
+    kind = answer.kind if isinstance(answer, Thing) else ""
+    if kind == "ValueError":
+        return None
+    shown = f"[{', '.join(f'{size:.3g}' for size in trial.sizes(case.world_size))}]"
+    data = f" for {trial.samples} sample" if trial.parts == "too many" else ""
+    if kind:
+        mistake = f"It raises {kind} for {what}, {shown}{data}: a ValueError says that the value is wrong."
+    else:
+        mistake = f"It takes {what}, {shown}{data}: raise ValueError, and say what is wrong with them."
+    return Difference("raises", kind or "nothing", "ValueError", mistake)
+
+
+def _wrong_kind(case: Case, rank: int) -> Difference | None:
+    answers = case.outcomes[rank].answer
+    if not isinstance(answers, list):
+        sizes = _trial(case).sizes(case.world_size)
+        mistake = (
+            f"It refuses sizes that are right: {sizes} add up to {_total(sizes)!r}, since floats are rounded. Compare "
+            "with math.isclose."
+        )
+        return Difference("raises", getattr(answers, "kind", "an error"), "nothing", mistake)
+    for answer in answers:
+        place = f"use({rank})"
+        if not isinstance(answer, Tensor) or not answer.dim():
+            if answer is None:
+                mistake = f"{place} returns None: return the partition of that rank."
+            else:
+                mistake = f"{place} returns {named(answer)}: a partition needs a length, len(), and samples by [index]."
+            return Difference(place, named(answer), "a partition", mistake)
+        if (answer < 0).any():
+            number = answer.tolist().index(-1)
+            mistake = f"{place}[{number}] is no sample of the data: return data[index], not the index."
+            return Difference(f"{place}[{number}]", "no sample", "a sample", mistake)
+    return None
+
+
+def _why_not_once(shares: Shares, trial: CutTrial, seeding: _Seeding) -> str:
+    """A sentence if a sample is in no partition, or in two."""
+    lengths = [len(share) for share in shares.by_rank]
+    most = max(shares.times.values(), default=0)
+    if shares.are_whole:
+        return "use() gives every rank all of the data: cut it, so that each has a part of its own."
+    if shares.are_all_equal and lengths[0]:
+        return "use() gives every rank the same samples: its argument says which partition is wanted."
+    if shares.missing and most > 1:
+        if not shares.come_again and trial.seeds[0] is None and seeding.is_none_at_first:
+            return (
+                "Without a seed each rank shuffles in its own way, so some samples are on several ranks, and others on "
+                "none: let the seed be a number from the start, such as seed=1234."
+            )
+        return why_overlapping(shares)
+    if shares.missing:
+        sizes = trial.sizes(len(lengths))
+        if lengths == [int(size * trial.samples) for size in sizes]:
+            return (
+                f"The remainder is lost, {shares.lost()}: each length is rounded for itself. Let the last partition "
+                "take the rest."
+            )
+        return f"Not every sample is in a partition, {shares.lost()}: look where one ends and the next one begins."
+    if most > 1:
+        return f"Partitions overlap, {shares.first_twice()}: look where one ends and the next one begins."
+    return ""
+
+
+def _why_not_a_partitioner(partitioner: Any) -> str:
+    if partitioner is None:
+        return "It got None instead of a class: write check.data_partitioner(DataPartitioner)."
+    if not callable(partitioner):
+        kind = type(partitioner).__name__
+        if hasattr(partitioner, "use"):
+            return f"It needs the class, not one of its objects: write check.data_partitioner({kind})."
+        return f"It needs a class that every rank can call, not the {kind} {partitioner!r}."
+    if inspect.isclass(partitioner) and "__init__" in vars(partitioner) and not hasattr(partitioner, "use"):
+        return f"{partitioner.__name__} has no method use(rank), which gives a rank its partition."
+    with contextlib.suppress(ValueError, TypeError):
+        signature = inspect.signature(partitioner)
+        if not any(_binds(signature, *given) for given in _CALLS) and not _is_stub(partitioner):
+            name = getattr(partitioner, "__name__", type(partitioner).__name__)
+            return f"It is called as {name}(data, sizes, seed=1234), but is defined as {name}{signature}."
+    return ""
+
+
+def _is_stub(partitioner: Any) -> bool:
+    if not inspect.isclass(partitioner):
+        return is_untouched(partitioner)
+    written = [vars(partitioner)[name] for name in ("__init__", "use") if name in vars(partitioner)]
+    if not written:
+        return not hasattr(partitioner, "use")
+    return any(is_untouched(function) for function in written)
+
+
+_CALLS: tuple[tuple[tuple[object, ...], dict[str, object]], ...] = (
+    ((0, [1.0]), {"seed": 1}),
+    ((0, [1.0], 1), {}),
+    ((0, [1.0]), {}),
+)
+
+
+def _binds(signature: inspect.Signature, arguments: Sequence[object], keywords: dict[str, object]) -> bool:
+    try:
+        signature.bind(*arguments, **keywords)
+    except TypeError:
+        return False
+    return True
+
+
+def _seeding(partitioner: Any) -> _Seeding:
+    try:
+        signature = inspect.signature(partitioner)
+    except (ValueError, TypeError):
+        return _Seeding()
+    by_keyword, as_third, plainly = (_binds(signature, *given) for given in _CALLS)
+    if by_keyword:
+        named_so = signature.parameters.get("seed")
+        return _Seeding("by keyword", not plainly, named_so is not None and named_so.default is None)
+    third = [*signature.parameters.values()][2:3]
+    if as_third and not (third and isinstance(third[0].default, bool | float | str)):
+        return _Seeding("as third argument", not plainly, bool(third) and third[0].default is None)
+    return _Seeding("")
+
+
+def _are_equal(some: Sequence[list[int]], others: Sequence[list[int]]) -> bool:
+    return [sorted(share) for share in some] == [sorted(share) for share in others]
+
+
+def _total(sizes: Sequence[float]) -> float:
+    """Added up one by one, as most would."""
+    total = 0.0
+    for size in sizes:
+        total += size
+    return total
+
+
+def _start(share: Sequence[int]) -> str:
+    return f"{', '.join(map(str, share[:5]))}, ..."
+
+
+def _trial(case: Case) -> CutTrial:
+    assert isinstance(case.trial, CutTrial)
+    return case.trial

@@ -1,0 +1,473 @@
+"""Answers to the exercise `epoch_order`: right ones, and wrong ones with words of their sentences."""
+
+# mypy: disable-error-code="no-any-return"
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+import torch.distributed
+from torch import Tensor
+from torch.utils.data import BatchSampler, DataLoader, DistributedSampler, RandomSampler, Subset
+
+dist: Any = torch.distributed
+
+
+def who() -> tuple[int, int]:
+    return dist.get_rank(), dist.get_world_size()
+
+
+def permutation(data: Any, seed: int) -> list[int]:
+    return torch.randperm(len(data), generator=torch.Generator().manual_seed(seed)).tolist()
+
+
+# right
+
+
+def torchs_sampler(data: Any, epoch: int) -> list[int]:
+    sampler: Any = DistributedSampler(data)
+    sampler.set_epoch(epoch)
+    return list(sampler)
+
+
+def the_sampler_itself(data: Any, epoch: int, seed: int = 5) -> Any:
+    sampler: Any = DistributedSampler(data, num_replicas=dist.get_world_size(), rank=dist.get_rank(), seed=seed)
+    sampler.set_epoch(epoch)
+    return sampler
+
+
+def epoch_as_seed(data: Any, epoch: int) -> Any:
+    return iter(DistributedSampler(data, seed=epoch))
+
+
+def every_second(data: Any, epoch: int) -> list[int]:
+    rank, world_size = who()
+    return permutation(data, epoch)[rank::world_size]
+
+
+def filled_up(data: Any, epoch: int) -> Tensor:
+    rank, world_size = who()
+    order = permutation(data, 1000 + epoch)
+    order += order[: -len(order) % world_size]
+    return torch.tensor(order[rank::world_size])
+
+
+def in_stretches(data: Any, epoch: int) -> Tensor:
+    rank, world_size = who()
+    return torch.tensor_split(torch.tensor(permutation(data, epoch)), world_size)[rank]
+
+
+def in_chunks(data: Any, epoch: int) -> Tensor:
+    return torch.tensor(permutation(data, epoch)).chunk(dist.get_world_size())[dist.get_rank()]
+
+
+def the_last_takes_the_rest(data: Any, epoch: int) -> list[int]:
+    rank, world_size = who()
+    each = len(data) // world_size
+    return permutation(data, epoch)[rank * each : (rank + 1) * each if rank < world_size - 1 else None]
+
+
+def by_random(data: Any, epoch: int) -> list[int]:
+    order = list(range(len(data)))
+    random.Random(f"epoch {epoch}").shuffle(order)
+    return order[dist.get_rank() :: dist.get_world_size()]
+
+
+def by_seeding_everything(data: Any, epoch: int) -> list[int]:
+    random.seed(epoch)
+    return random.sample(range(len(data)), len(data))[dist.get_rank() :: dist.get_world_size()]
+
+
+def by_torch_manual_seed(data: Any, epoch: int) -> list[Tensor]:
+    torch.manual_seed(epoch)
+    return list(torch.randperm(len(data))[dist.get_rank() :: dist.get_world_size()])
+
+
+def by_numpy(data: Any, epoch: int) -> Any:
+    order = np.random.default_rng(epoch).permutation(len(data))
+    return np.array_split(order, dist.get_world_size())[dist.get_rank()]
+
+
+def a_generator(data: Any, epoch: int) -> Iterator[int]:
+    rank, world_size = who()
+    yield from itertools.islice(permutation(data, epoch), rank, None, world_size)
+
+
+def drawn_by_rank_0(data: Any, epoch: int) -> Tensor:
+    order = torch.randperm(len(data))
+    dist.broadcast(order, 0)
+    return order[dist.get_rank() :: dist.get_world_size()]
+
+
+def scattered_by_rank_0(data: Any, epoch: int) -> list[int]:
+    rank, world_size = who()
+    mine: list[Any] = [None]
+    order = permutation(data, epoch)
+    shares = [order[other::world_size] for other in range(world_size)]
+    dist.scatter_object_list(mine, shares if rank == 0 else None, src=0)
+    return mine[0]
+
+
+def sent_by_rank_0(data: Any, epoch: int) -> Tensor:
+    rank, world_size = who()
+    order = torch.tensor(permutation(data, epoch))
+    if rank == 0:
+        for other in range(1, world_size):
+            dist.send(order, other)
+    else:
+        dist.recv(order, 0)
+    return order[rank::world_size]
+
+
+def fixed_shares_shuffled_inside(data: Any, epoch: int) -> list[int]:
+    rank, world_size = who()
+    share = permutation(data, 0)[rank::world_size]
+    random.Random(epoch).shuffle(share)
+    return share
+
+
+class Order:
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+
+    def of_epoch(self, samples: Any, number: int) -> tuple[int, ...]:
+        return tuple(permutation(samples, self.seed + number)[dist.get_rank() :: dist.get_world_size()])
+
+    def __call__(self, data: Any, epoch: int) -> map[int]:
+        return map(int, self.of_epoch(data, epoch))
+
+
+RIGHT: list[Any] = [
+    torchs_sampler,
+    the_sampler_itself,
+    epoch_as_seed,
+    every_second,
+    filled_up,
+    in_stretches,
+    in_chunks,
+    the_last_takes_the_rest,
+    by_random,
+    by_seeding_everything,
+    by_torch_manual_seed,
+    by_numpy,
+    a_generator,
+    drawn_by_rank_0,
+    scattered_by_rank_0,
+    sent_by_rank_0,
+    fixed_shares_shuffled_inside,
+    Order(3),
+    Order(4).of_epoch,
+    functools.partial(the_sampler_itself, seed=9),
+    lambda data, epoch: every_second(data, epoch),
+]
+
+
+# wrong
+
+
+def no_set_epoch(data: Any, epoch: int) -> list[int]:
+    return list(DistributedSampler(data))
+
+
+def set_epoch_too_late(data: Any, epoch: int) -> list[int]:
+    sampler: Any = DistributedSampler(data)
+    order = list(sampler)
+    sampler.set_epoch(epoch)
+    return order
+
+
+def always_epoch_0(data: Any, epoch: int) -> list[int]:
+    sampler: Any = DistributedSampler(data)
+    sampler.set_epoch(0)
+    return list(sampler)
+
+
+def every_other_epoch(data: Any, epoch: int) -> list[int]:
+    return every_second(data, epoch % 2)
+
+
+def a_fixed_seed(data: Any, epoch: int) -> list[int]:
+    return every_second(data, 1234)
+
+
+def not_shuffled(data: Any, epoch: int) -> list[int]:
+    sampler: Any = DistributedSampler(data, shuffle=False)
+    sampler.set_epoch(epoch)
+    return list(sampler)
+
+
+def in_the_order_of_the_data(data: Any, epoch: int) -> range:
+    return range(dist.get_rank(), len(data), dist.get_world_size())
+
+
+def moved_on_by_the_epoch(data: Any, epoch: int) -> list[int]:
+    rank, world_size = who()
+    return [(index + epoch) % len(data) for index in range(rank, len(data), world_size)]
+
+
+def shuffled_from_epoch_1_on(data: Any, epoch: int) -> list[int]:
+    return every_second(data, epoch) if epoch else list(in_the_order_of_the_data(data, epoch))
+
+
+def unseeded_randperm(data: Any, epoch: int) -> list[int]:
+    return torch.randperm(len(data)).tolist()[dist.get_rank() :: dist.get_world_size()]
+
+
+def unseeded_shuffle(data: Any, epoch: int) -> list[int]:
+    order = list(range(len(data)))
+    random.shuffle(order)
+    return order[dist.get_rank() :: dist.get_world_size()]
+
+
+def unseeded_numpy(data: Any, epoch: int) -> Any:
+    return np.random.permutation(len(data))[dist.get_rank() :: dist.get_world_size()]
+
+
+def seeded_by_the_machine(data: Any, epoch: int) -> list[int]:
+    return random.Random().sample(range(len(data)), len(data))[dist.get_rank() :: dist.get_world_size()]
+
+
+def rank_in_the_seed(data: Any, epoch: int) -> list[int]:
+    return every_second(data, 100 * epoch + dist.get_rank())
+
+
+def rank_in_the_samplers_seed(data: Any, epoch: int) -> list[int]:
+    sampler: Any = DistributedSampler(data, seed=dist.get_rank())
+    sampler.set_epoch(epoch)
+    return list(sampler)
+
+
+def everything_on_every_rank(data: Any, epoch: int) -> list[int]:
+    return permutation(data, epoch)
+
+
+def everything_by_random_sampler(data: Any, epoch: int) -> list[int]:
+    return list(RandomSampler(data, generator=torch.Generator().manual_seed(epoch)))
+
+
+def always_the_first_share(data: Any, epoch: int) -> list[int]:
+    return permutation(data, epoch)[: len(data) // dist.get_world_size()]
+
+
+def always_rank_0(data: Any, epoch: int) -> list[int]:
+    sampler: Any = DistributedSampler(data, num_replicas=dist.get_world_size(), rank=0)
+    sampler.set_epoch(epoch)
+    return list(sampler)
+
+
+def ranks_change_places(data: Any, epoch: int) -> list[int]:
+    rank, world_size = who()
+    return permutation(data, 0)[(rank + epoch) % world_size :: world_size]
+
+
+def drops_the_remainder(data: Any, epoch: int) -> list[int]:
+    sampler: Any = DistributedSampler(data, drop_last=True)
+    sampler.set_epoch(epoch)
+    return list(sampler)
+
+
+def whole_shares(data: Any, epoch: int) -> list[int]:
+    rank, world_size = who()
+    each = len(data) // world_size
+    return permutation(data, epoch)[rank * each : (rank + 1) * each]
+
+
+def for_two_ranks(data: Any, epoch: int) -> list[int]:
+    return permutation(data, epoch)[dist.get_rank() :: 2]
+
+
+def one_too_many(data: Any, epoch: int) -> list[int]:
+    rank, world_size = who()
+    each = math.ceil(len(data) / world_size)
+    return permutation(data, epoch)[rank * each : (rank + 1) * each + 1]
+
+
+def one_too_few(data: Any, epoch: int) -> list[int]:
+    return every_second(data, epoch)[:-1]
+
+
+def slides_by_one(data: Any, epoch: int) -> list[int]:
+    rank, world_size = who()
+    return permutation(data, epoch)[rank : rank + len(data) // world_size]
+
+
+def everybody_sees_it_twice(data: Any, epoch: int) -> list[int]:
+    return every_second(data, epoch) * 2
+
+
+def rank_0_has_most(data: Any, epoch: int) -> list[int]:
+    rank, world_size = who()
+    order = permutation(data, epoch)
+    return order[: len(order) - world_size + 1] if rank == 0 else [order[-rank]]
+
+
+def samples_instead(data: Any, epoch: int) -> list[Any]:
+    return [data[index] for index in every_second(data, epoch)]
+
+
+def a_subset(data: Any, epoch: int) -> Any:
+    return Subset(data, every_second(data, epoch))
+
+
+def a_loader(data: Any, epoch: int) -> Any:
+    sampler: Any = DistributedSampler(data)
+    sampler.set_epoch(epoch)
+    return DataLoader(data, batch_size=4, sampler=sampler)
+
+
+def batches(data: Any, epoch: int) -> Any:
+    return BatchSampler(every_second(data, epoch), 4, False)
+
+
+def a_set(data: Any, epoch: int) -> set[int]:
+    return set(every_second(data, epoch))
+
+
+def floats(data: Any, epoch: int) -> Tensor:
+    return torch.tensor(every_second(data, epoch), dtype=torch.float32)
+
+
+def a_table(data: Any, epoch: int) -> Tensor:
+    return torch.tensor(every_second(data, epoch)).view(-1, 1)
+
+
+def counted_from_1(data: Any, epoch: int) -> list[int]:
+    return [index + 1 for index in every_second(data, epoch)]
+
+
+def a_number(data: Any, epoch: int) -> int:
+    return len(every_second(data, epoch))
+
+
+def never_returns_it(data: Any, epoch: int) -> None:
+    sampler: Any = DistributedSampler(data)
+    sampler.set_epoch(epoch)
+
+
+def only_rank_0_returns(data: Any, epoch: int) -> list[int] | None:
+    return every_second(data, epoch) if dist.get_rank() == 0 else None
+
+
+def for_ever(data: Any, epoch: int) -> Iterator[int]:
+    return itertools.cycle(every_second(data, epoch))
+
+
+def shuffles_the_data(data: Any, epoch: int) -> list[int]:
+    random.Random(epoch).shuffle(data)
+    return list(in_the_order_of_the_data(data, epoch))
+
+
+def shuffles_a_list(data: Any, epoch: int) -> list[int]:
+    if isinstance(data, list):
+        random.Random(epoch).shuffle(data)
+    return every_second(data, epoch)
+
+
+def returns_set_epoch(data: Any, epoch: int) -> Any:
+    return DistributedSampler(data).set_epoch(epoch)
+
+
+def no_epoch(data: Any) -> list[int]:
+    return list(DistributedSampler(data))
+
+
+async def awaited(data: Any, epoch: int) -> list[int]:
+    return every_second(data, epoch)
+
+
+WRONG: list[tuple[Any, str]] = [
+    (no_set_epoch, "The order is the same in epochs 0 and 1: the epoch has to be in it, as set_epoch(epoch) does"),
+    (set_epoch_too_late, "The order is the same in epochs 0 and 1"),
+    (always_epoch_0, "The order is the same in epochs 0 and 1"),
+    (every_other_epoch, "The order is the same in epochs 0 and 2"),
+    (a_fixed_seed, "The order is the same in epochs 0 and 1"),
+    (not_shuffled, "It does not shuffle: the samples come in the order of the data"),
+    (in_the_order_of_the_data, "It does not shuffle"),
+    (moved_on_by_the_epoch, "It does not shuffle"),
+    (shuffled_from_epoch_1_on, "It does not shuffle"),
+    (unseeded_randperm, "Each rank shuffles in its own way, so some samples are on several ranks, and others on none"),
+    (unseeded_shuffle, "shuffle with a generator that has the same seed on all ranks"),
+    (unseeded_numpy, "shuffle with a generator that has the same seed on all ranks"),
+    (seeded_by_the_machine, "so some samples are on several ranks, and others on none"),
+    (rank_in_the_seed, "Each rank shuffles in its own way, the same each time"),
+    (rank_in_the_samplers_seed, "perhaps its rank is in the seed"),
+    (everything_on_every_rank, "Every rank goes through all samples: cut them"),
+    (everything_by_random_sampler, "Every rank goes through all samples"),
+    (always_the_first_share, "All ranks have the same samples: which share a rank takes has to hang on its rank"),
+    (always_rank_0, "All ranks have the same samples"),
+    (ranks_change_places, "The shuffle is the same in epochs 0 and 1: only the ranks change places"),
+    (drops_the_remainder, "The remainder is dropped, 1 of 25 samples is on no rank: fill up the shares"),
+    (whole_shares, "The remainder is dropped, 1 of 25 samples is on no rank"),
+    (for_two_ranks, "It works with 2 ranks, but not with 3: "),
+    (one_too_many, "Shares overlap, sample"),
+    (one_too_few, "Not everything is seen: 2 of 24 samples are on no rank"),
+    (slides_by_one, "The shares do not fit together: sample"),
+    (everybody_sees_it_twice, "More is repeated than shares need to be equally long: 48 indices for 24 samples"),
+    (rank_0_has_most, "The shares are very unequal: one rank has 23 samples, and another one 1"),
+    (samples_instead, "It returns a list of 2 where an index should be: return indices, neither samples nor batches"),
+    (a_subset, "where an index should be: return indices"),
+    (a_loader, "where an index should be: return indices, neither samples nor batches"),
+    (batches, "It returns a list of 4 where an index should be"),
+    (a_set, "It returns a set, which has no order: return a list"),
+    (floats, "It returns float32: indices are whole numbers"),
+    (a_table, "It returns a tensor of shape [12, 1], not the indices"),
+    (counted_from_1, "It returns the index 24: those of 24 samples are 0 to 23"),
+    (a_number, "It returns the number 12, not the indices of this rank's samples"),
+    (never_returns_it, "It returns None: return the indices of this rank's samples"),
+    (returns_set_epoch, "It returns None: return the indices of this rank's samples"),
+    (only_rank_0_returns, "Rank 1 returns None: every rank has a share of its own"),
+    (for_ever, "It does not end, or goes on for long"),
+    (shuffles_the_data, "It shuffles the data itself: shuffle a list of indices"),
+    (shuffles_a_list, "It shuffles the data itself: shuffle a list of indices"),
+    (no_epoch, "It is called as no_epoch(data, epoch), with two arguments, but is defined as no_epoch(data"),
+    (awaited, "awaited is a coroutine (async def)"),
+    (None, "It got None instead of a function: write check.epoch_order(epoch_order)"),
+]
+
+
+# hanging
+
+
+def only_rank_0_broadcasts(data: Any, epoch: int) -> Tensor:
+    order = torch.tensor(permutation(data, epoch))
+    if dist.get_rank() == 0:
+        dist.broadcast(order, 0)
+    return order[dist.get_rank() :: dist.get_world_size()]
+
+
+def looks_for_ever(data: Any, epoch: int) -> list[int]:
+    seen: set[int] = set()
+    while len(seen) <= len(data):
+        seen.add(random.randrange(len(data)))
+    return sorted(seen)
+
+
+HANGING: list[tuple[Any, str]] = [
+    (only_rank_0_broadcasts, "Not every rank calls broadcast"),
+    (looks_for_ever, "It does not come to an end: rank 0"),
+]
+
+
+# not written yet
+
+
+def only_dots(data: Any, epoch: int) -> None: ...
+
+
+def prepared(data: Any, epoch: int) -> None:
+    """Return the indices of this rank's samples in this epoch."""
+    rank, world_size = dist.get_rank(), dist.get_world_size()  # noqa: F841
+    # your code
+
+
+def not_implemented(data: Any, epoch: int) -> list[int]:
+    raise NotImplementedError("your code")
+
+
+STUBS: list[Any] = [only_dots, prepared, not_implemented]

@@ -1,0 +1,92 @@
+"""Who sees which sample: against torch's own sampler, and against one process."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+import torch
+from made_up_samples import Samples
+from torch import Tensor
+from torch.utils.data.distributed import DistributedSampler
+
+from ddp_lessons import launch
+from ddp_lessons.train.sampling import GlobalBatches, epoch_order
+
+
+def numbered(count: int) -> Samples:
+    return Samples(torch.arange(count, dtype=torch.float64).view(count, 1), torch.arange(count))
+
+
+@pytest.mark.parametrize(("count", "world_size"), [(12, 2), (13, 3), (2, 4), (7, 1)])
+def test_an_epochs_order_is_that_of_torchs_sampler(count: int, world_size: int) -> None:
+    results = launch(lambda rank, size: [epoch_order(range(count), epoch, seed=5) for epoch in range(3)], world_size)
+    for rank, orders in enumerate(results):
+        sampler: DistributedSampler[int] = DistributedSampler(range(count), world_size, rank, seed=5)  # type: ignore[arg-type]
+        for epoch, order in enumerate(orders):
+            sampler.set_epoch(epoch)
+            assert order == list(sampler)
+    for epoch in range(3):
+        assert {index for orders in results for index in orders[epoch]} == set(range(count))
+    if count > 2:
+        assert results[0][0] != results[0][1] != results[0][2]
+
+
+def test_without_a_group_one_process_sees_everything() -> None:
+    assert sorted(epoch_order(range(9), 0)) == list(range(9))
+    assert epoch_order(range(9), 0) == epoch_order(range(9), 0) != epoch_order(range(9), 1)
+    assert epoch_order(range(9), 0, seed=1) != epoch_order(range(9), 0, seed=2)
+
+
+@pytest.mark.parametrize("world_size", [1, 2, 3, 4])
+def test_the_ranks_shares_make_the_batches_of_one_process(world_size: int) -> None:
+    sizes = [(33, 8), (7, 7), (5, 100), (6, 1), (12, 3)]
+
+    def run(rank: int, world_size: int) -> list[list[tuple[Tensor, Tensor, float]]]:
+        torch.manual_seed(rank)  # what a rank has drawn before is of no consequence
+        return [
+            [batch for epoch in range(2) for batch in GlobalBatches(numbered(count), size).epoch(epoch)]
+            for count, size in sizes
+        ]
+
+    results = launch(run, world_size)
+    for number, (count, size) in enumerate(sizes):
+        batches = GlobalBatches(numbered(count), size)
+        alone = [batch for epoch in range(2) for batch in batches.epoch(epoch)]
+        assert len(alone) == 2 * len(batches)
+        for step, (inputs, labels, scale) in enumerate(alone):
+            shares = [of_rank[number][step] for of_rank in results]
+            assert sorted(torch.cat([share[1] for share in shares]).tolist()) == sorted(labels.tolist())
+            assert all(torch.equal(share[0].flatten().long(), share[1]) for share in shares)
+            assert scale == pytest.approx(1 / len(labels))
+            # the part of each rank, averaged over the ranks: the mean over the whole batch
+            parts = [share_scale * share_inputs.sum() for share_inputs, _, share_scale in shares]
+            assert torch.stack(parts).mean().item() == pytest.approx(inputs.mean().item())
+            lengths = [len(share[1]) for share in shares]
+            assert max(lengths) - min(lengths) <= 1
+
+
+def test_every_epoch_holds_every_sample_once_in_another_order() -> None:
+    batches = GlobalBatches(numbered(33), 8, seed=3)
+    orders = [torch.cat([labels for _, labels, _ in batches.epoch(epoch)]).tolist() for epoch in range(4)]
+    assert all(sorted(order) == list(range(33)) for order in orders)
+    assert all(one != other for one, other in itertools.combinations(orders, 2))
+    again = torch.cat([labels for _, labels, _ in batches.epoch(2)]).tolist()
+    assert again == orders[2]
+
+
+def test_it_leaves_the_random_numbers_of_the_program_alone_and_keeps_shape_and_dtype() -> None:
+    before = torch.get_rng_state()
+    data = Samples(torch.randn(5, 1, 4, 4, generator=torch.Generator().manual_seed(0)), torch.arange(5))
+    ((inputs, labels, _),) = GlobalBatches(data, 9).epoch(0)
+    assert torch.equal(torch.get_rng_state(), before)
+    assert inputs.shape == (5, 1, 4, 4)
+    assert (inputs.dtype, labels.dtype) == (torch.float32, torch.int64)
+    assert torch.equal(inputs, data.images[labels])
+
+
+def test_a_rank_without_samples_gets_empty_inputs_of_the_right_shape() -> None:
+    data = Samples(torch.zeros(2, 1, 4, 4), torch.arange(2))
+    results = launch(lambda rank, size: [(i.shape, s) for i, _, s in GlobalBatches(data, 8).epoch(0)], 3)
+    assert [tuple(shape) for ((shape, _),) in results] == [(1, 1, 4, 4), (1, 1, 4, 4), (0, 1, 4, 4)]
+    assert {scale for ((_, scale),) in results} == {1.5}
