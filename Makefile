@@ -27,7 +27,7 @@ lab: setup  ## set up, then open the first lesson in JupyterLab
 test: lint  ## set up, then all that must be green: lint, types, tests, lessons
 	$(py) -m pytest -n 2 tests $(measure_time_or_memory:%=--ignore=%)
 	$(py) -m pytest $(measure_time_or_memory)
-	$(py) -m pytest --nbval notebooks
+	$(py) -m pytest -n 2 --dist loadfile --nbval notebooks
 
 measure_time_or_memory = $(patsubst %,tests/run/test_%.py,interrupts lifetime random_programs standstill surroundings)
 

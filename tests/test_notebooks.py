@@ -75,8 +75,24 @@ def test_nothing_of_a_machine_is_stored(notebook: pathlib.Path) -> None:
     assert not any(mark in text for mark in ("/home/", "/root/", "/tmp/", "ipykernel_", str(NOTEBOOKS[0].parent)))
 
 
+TOUCHES_FILES = re.compile(r"\bopen\(|Path\(|os\.path|chdir|tempfile|subprocess|\.py\b|^[%!]", re.M)
+WORKING_WITH_FILES = [
+    notebook for notebook in NOTEBOOKS if any(TOUCHES_FILES.search(cell.source) for cell in cells_of(notebook, "code"))
+]
+
+
 @every_notebook
-def test_a_notebook_runs_alone_from_another_folder(notebook: pathlib.Path, tmp_path: pathlib.Path) -> None:
+def test_a_notebook_imports_nothing_of_its_folder(notebook: pathlib.Path) -> None:
+    sources = [re.sub(r"^[%!].*$", "", cell.source, flags=re.M) for cell in cells_of(notebook, "code")]
+    nodes = [node for source in sources for node in ast.walk(ast.parse(source))]
+    names = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    names |= {node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)}
+    known = {"IPython", "ddp_lessons", "ipywidgets", "matplotlib", "torch", "torchvision", *sys.stdlib_module_names}
+    assert {name.split(".")[0] for name in names} <= known
+
+
+@pytest.mark.parametrize("notebook", WORKING_WITH_FILES, ids=lambda path: path.stem)
+def test_a_notebook_that_works_with_files_runs_alone_from_another_folder(notebook: pathlib.Path, tmp_path: pathlib.Path) -> None:
     copy = tmp_path / notebook.name
     copy.write_bytes(notebook.read_bytes())
     command = [sys.executable, "-m", "jupyter", "execute", copy.name]
