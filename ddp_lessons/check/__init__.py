@@ -9,12 +9,16 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ddp_lessons.check.averages import global_mean as global_mean, mean_loss as mean_loss
+    from ddp_lessons.check.checkpoints import save_checkpoint as save_checkpoint
     from ddp_lessons.check.collectives_by_hand import (
         all_gather_by_hand as all_gather_by_hand,
         broadcast_by_hand as broadcast_by_hand,
     )
+    from ddp_lessons.check.evaluation import evaluate as evaluate
     from ddp_lessons.check.gradients import average_gradients as average_gradients
     from ddp_lessons.check.groups import share_best as share_best, sum_of_half as sum_of_half
+    from ddp_lessons.check.orders import epoch_order as epoch_order
+    from ddp_lessons.check.partitions import data_partitioner as data_partitioner
     from ddp_lessons.check.point_to_point import (
         exchange as exchange,
         pass_the_token as pass_the_token,
@@ -24,38 +28,52 @@ if TYPE_CHECKING:
     from ddp_lessons.check.replicas import replicas_agree as replicas_agree
     from ddp_lessons.check.report import Report as Report
     from ddp_lessons.check.ring import ring_all_reduce as ring_all_reduce
+    from ddp_lessons.check.weighted import weighted_average as weighted_average
+    from ddp_lessons.check.wrappers import my_ddp as my_ddp
 
 _HOME = {
     "Report": "report",
     "all_gather_by_hand": "collectives_by_hand",
     "average_gradients": "gradients",
     "broadcast_by_hand": "collectives_by_hand",
+    "data_partitioner": "partitions",
+    "epoch_order": "orders",
+    "evaluate": "evaluation",
     "exchange": "point_to_point",
     "global_mean": "averages",
     "mean_loss": "averages",
+    "my_ddp": "wrappers",
     "pass_the_token": "point_to_point",
     "reading": "readings",
     "replicas_agree": "replicas",
     "ring_all_reduce": "ring",
+    "save_checkpoint": "checkpoints",
     "share_best": "groups",
     "sum_of_half": "groups",
     "swap": "point_to_point",
+    "weighted_average": "weighted",
 }
 __all__ = [
     "Report",
     "all_gather_by_hand",
     "average_gradients",
     "broadcast_by_hand",
+    "data_partitioner",
+    "epoch_order",
+    "evaluate",
     "exchange",
     "global_mean",
     "mean_loss",
+    "my_ddp",
     "pass_the_token",
     "reading",
     "replicas_agree",
     "ring_all_reduce",
+    "save_checkpoint",
     "share_best",
     "sum_of_half",
     "swap",
+    "weighted_average",
 ]
 
 

@@ -1,0 +1,168 @@
+"""What is in a checkpoint: the model, the optimizer and the epoch, under whatever keys, found by what they hold."""
+
+from __future__ import annotations
+
+import pickle
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+_FORBIDDEN = re.compile(r"GLOBAL ([\w.]+)|Unsupported class ([\w.]+)")
+_DEEPEST, _LONGEST = 8, 16
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What is wrong with a file."""
+
+    mistake: str
+    place: str
+    yours: str
+    expected: str
+
+
+_NOT_READ = Fault(
+    "torch.load cannot read the file: write it with torch.save.", "torch.load", "an error", "a checkpoint"
+)
+
+
+def fault_in_file(path: Path, model: nn.Module, optimizer: Optimizer, epoch: int) -> Fault | None:
+    """Load it as anybody would who wants to go on with the training, and look for what is needed for that."""
+    if not path.exists():
+        return Fault("There is no file at the given path when it returns.", "file", "none", "a checkpoint")
+    try:
+        content = torch.load(path, map_location="cpu", weights_only=True)
+    except pickle.UnpicklingError as refusal:
+        return _refused(str(refusal))
+    except Exception:
+        return _NOT_READ
+    parts = list(_parts(content))
+    return _of_the_model(parts, model) or _of_the_optimizer(parts, optimizer) or _of_the_epoch(content, epoch)
+
+
+def _refused(refusal: str) -> Fault:
+    """`weights_only=True` takes tensors, numbers, texts, and dicts and lists of them."""
+    found = _FORBIDDEN.search(refusal)
+    if found is None:
+        return _NOT_READ
+    name = found[1] or found[2]
+    kind = name.rpartition(".")[2]
+    if kind in ("_Network", "DistributedDataParallel"):
+        mistake = "It saves the whole model, which needs its code to be loaded: save its state_dict()."
+    elif name.startswith("torch.optim"):
+        mistake = "It saves the whole optimizer, which needs its code to be loaded: save its state_dict()."
+    else:
+        mistake = (
+            f"torch.load refuses it with weights_only=True, since it holds an object of type {kind}: save tensors, "
+            "numbers and texts in dicts and lists."
+        )
+    return Fault(mistake, "torch.load", f"an object of type {kind}", "tensors and numbers")
+
+
+def _parts(content: Any, depth: int = 0) -> Iterator[Any]:
+    """Everything in it, itself included; long lists, such as random states, as one."""
+    yield content
+    if depth == _DEEPEST:
+        return
+    if isinstance(content, Mapping):
+        for value in content.values():
+            yield from _parts(value, depth + 1)
+    elif isinstance(content, list | tuple) and len(content) <= _LONGEST:
+        for value in content:
+            yield from _parts(value, depth + 1)
+
+
+def _of_the_model(parts: list[Any], model: nn.Module) -> Fault | None:
+    right = model.state_dict()
+    dicts = [part for part in parts if isinstance(part, Mapping) and any(isinstance(v, Tensor) for v in part.values())]
+    if any(_holds(one, right) for one in dicts):
+        return None
+    name = next(iter(right))
+    for one in dicts:
+        if any(str(key).startswith("module.") for key in one):
+            mistake = (
+                'The names in the file begin with "module.", the wrapper\'s own: save model.module.state_dict(), so '
+                "that a model without wrapper can load it."
+            )
+            return Fault(mistake, "name", f"module.{name}", name)
+        missing = [name for name in right if name not in one]
+        if missing and len(missing) < len(right):
+            what = "buffer" if missing[0] in dict(model.named_buffers()) else "parameter"
+            mistake = f"The {what} {missing[0]} is not in the file: save all of state_dict()."
+            return Fault(mistake, missing[0], "missing", "there")
+        if not missing:
+            other = next(name for name in right if not _same(one[name], right[name]))
+            return Fault("The file holds other weights than the model.", other, "other numbers", "the model's")
+    mistake = "The model's weights are not in the file by their names: save model.module.state_dict()."
+    return Fault(mistake, name, "missing", "there")
+
+
+def _holds(one: Mapping[Any, Any], right: Mapping[str, Any]) -> bool:
+    return all(name in one and _same(one[name], value) for name, value in right.items())
+
+
+def _of_the_optimizer(parts: list[Any], optimizer: Optimizer) -> Fault | None:
+    right = optimizer.state_dict()
+    states = [part for part in parts if isinstance(part, Mapping) and {"state", "param_groups"} <= part.keys()]
+    if any(_same(state["state"], right["state"]) for state in states):
+        return None
+    if states:
+        return Fault(
+            "The file holds another state of the optimizer than that of the given one.",
+            "optimizer",
+            "another",
+            "its state",
+        )
+    mistake = (
+        "The optimizer is missing in the file: its momentum is a part of the training. Save optimizer.state_dict() as "
+        "well."
+    )
+    return Fault(mistake, "optimizer", "missing", "its state")
+
+
+def _of_the_epoch(content: Any, epoch: int) -> Fault | None:
+    numbers = [
+        part.item() if isinstance(part, Tensor) else part
+        for part in _parts(_without_states(content))
+        if _is_number(part)
+    ]
+    # the next one is as good: some write down where to go on
+    if any(number in (epoch, epoch + 1) for number in numbers):
+        return None
+    mistake = "The epoch is missing in the file: after a restart nobody knows where to go on."
+    return Fault(mistake, "epoch", "missing", str(epoch))
+
+
+def _without_states(content: Any) -> Any:
+    """What is there beside the model and the optimizer, whose numbers are not epochs."""
+    if isinstance(content, Mapping):
+        if "param_groups" in content:
+            return None
+        return {key: _without_states(value) for key, value in content.items() if not _is_long(value)}
+    return content
+
+
+def _is_number(part: Any) -> bool:
+    if isinstance(part, Tensor):
+        return part.numel() == 1 and not _is_long(part)
+    return isinstance(part, int | float) and not isinstance(part, bool)
+
+
+def _is_long(value: Any) -> bool:
+    return isinstance(value, Tensor) and value.numel() > 1
+
+
+def _same(one: Any, other: Any) -> bool:
+    if isinstance(other, Tensor):
+        return isinstance(one, Tensor) and one.shape == other.shape and torch.equal(one, other.to(one.dtype))
+    if isinstance(other, Mapping):
+        return isinstance(one, Mapping) and one.keys() == other.keys() and all(_same(one[k], other[k]) for k in other)
+    if isinstance(other, list | tuple):
+        return isinstance(one, list | tuple) and len(one) == len(other) and all(map(_same, one, other))
+    return bool(one == other)

@@ -1,0 +1,298 @@
+"""Trials in which the ranks save a checkpoint, and are watched: who writes, and what lies at the path at any moment.
+
+Watching is by Python's own means: its audit events tell of files that are opened and renamed, and a profile function
+looks at the path whenever something returns. So it does not matter how a learner writes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import os
+import shutil
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from ddp_lessons.check.contents import Fault, fault_in_file
+from ddp_lessons.check.trials import Trial
+
+_LONGEST_DELAY_SECONDS = 0.12
+_WIDTH = 200  # so the weights alone fill 160 kB
+_MOST_BYTES = 100_000  # of a file, where the write is cut off
+_OLD_EPOCH = 16
+_WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_TRUNC
+
+
+class SecondWriter(Exception):
+    """A rank writes that is not rank 0. It is stopped there: two at the same file end differently each time."""
+
+
+@dataclass
+class Saving:
+    """What was seen on one rank."""
+
+    at_return: str = ""  # the file when the function was back, as a digest; "" if there is none
+    before: str = ""
+    versions: list[str] = field(default_factory=list)  # all that was seen at the path meanwhile
+    fault: Fault | None = None  # in what is in the file; found by rank 0
+    left_behind: bool = False  # there are other files beside it
+    wrote: bool = False  # this rank
+
+
+class _Network(nn.Module):
+    """With weights and buffers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Linear(_WIDTH, _WIDTH)
+        self.norm = nn.BatchNorm1d(_WIDTH)
+        self.last = nn.Linear(_WIDTH, 2)
+
+    def forward(self, inputs: Tensor) -> Any:
+        return self.last(self.norm(self.first(inputs)).relu())
+
+
+@dataclass(frozen=True)
+class SaveTrial(Trial):
+    """`folder` is empty when all trials begin."""
+
+    folder: str = ""
+    is_path: bool = False  # a Path, or else a str
+    epoch: int = 17
+    has_old: bool = False
+    on_two_machines: bool = False
+    is_cut_off: bool = False
+
+    @property
+    def path(self) -> Path:
+        return self._place("run") / "checkpoint.pt"
+
+    def tensor(self, rank: int) -> Tensor:
+        return torch.empty(0)
+
+    def arguments(self, rank: int) -> tuple[Any, ...]:
+        if rank == 0:
+            self._prepare()
+        model, optimizer = _wrapped()
+        with torch.no_grad():  # other numbers in every trial, the same on all ranks
+            for parameter in model.parameters():
+                parameter.mul_(0.9).add_(0.001 * self.seed)
+        return (Session(self, rank, model, optimizer, Saving()),)
+
+    def afterwards(self, arguments: tuple[Any, ...]) -> Saving:
+        (session,) = arguments
+        assert isinstance(session, Session)
+        return session.saving
+
+    def is_unchanged(self, rank: int, afterwards: Any) -> bool:
+        return isinstance(afterwards, Saving) and not afterwards.wrote and afterwards.at_return == afterwards.before
+
+    def named(self, rank: int) -> str:
+        return "a first checkpoint"
+
+    def mark(self, rank: int) -> None:
+        """Say that this rank's call has returned, where no learner looks."""
+        (self._place("returned") / str(rank)).touch()
+
+    def wait_for_the_others(self, world_size: int) -> None:
+        """Give ranks that do not wait the time to return. Those that do wait take all of it, so not in every trial."""
+        if world_size != 2 or self.trait:
+            return
+        end = time.monotonic() + _LONGEST_DELAY_SECONDS
+        while time.monotonic() < end and not any(self._place("returned").iterdir()):
+            time.sleep(0.002)
+
+    def _place(self, name: str) -> Path:
+        return Path(self.folder) / f"{name}{self.seed}"
+
+    def _prepare(self) -> None:
+        for name in ("run", "returned"):
+            shutil.rmtree(self._place(name), ignore_errors=True)
+            self._place(name).mkdir(parents=True)
+        if self.has_old:
+            model, optimizer = _model_and_optimizer()
+            old = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "epoch": _OLD_EPOCH}
+            torch.save(old, self.path)
+
+
+@dataclass
+class Session:
+    """One call on one rank: what the learner's function is given, and what was seen of it."""
+
+    trial: SaveTrial
+    rank: int
+    model: DistributedDataParallel
+    optimizer: torch.optim.Optimizer
+    saving: Saving
+
+
+def save(function: Callable[..., object], session: Session) -> None:
+    """Inside a rank: call the learner's function, watch it, and note what was seen."""
+    trial, rank, saving = session.trial, session.rank, session.saving
+    path = trial.path if trial.is_path else str(trial.path)
+    saving.before = _digest(trial.path)
+    with (
+        _machines(trial, rank),
+        _limited_files(trial),
+        _in_folder(trial.folder),
+        # where the write fails, it is the learner's own affair whether the function says so
+        contextlib.suppress(*[Exception] if trial.is_cut_off else []),
+        _Watcher(trial, rank, saving).watching(),
+    ):
+        function(path, session.model, session.optimizer, trial.epoch)
+    saving.at_return = _digest(trial.path)
+    trial.mark(rank)
+    if rank == 0:
+        saving.fault = fault_in_file(trial.path, session.model.module, session.optimizer, trial.epoch)
+        saving.left_behind = len(os.listdir(trial.path.parent)) > trial.path.exists()
+
+
+class _Watcher:
+    """Sees what one rank does with files, and holds rank 0 up before it writes."""
+
+    def __init__(self, trial: SaveTrial, rank: int, saving: Saving) -> None:
+        self.trial, self.rank, self.saving = trial, rank, saving
+        self.folder, self.file = str(trial.path.parent), str(trial.path)
+        self.is_on = False
+        self.seen: object = None
+        self.held_up: set[str] = set()
+        self.was_told = False
+
+    @contextlib.contextmanager
+    def watching(self) -> Iterator[None]:
+        sys.addaudithook(self._audit)  # for good; but then it does nothing
+        before = sys.getprofile()
+        self.is_on, self.seen = True, _stat(self.file)
+        threading.setprofile(self._profile)
+        sys.setprofile(self._profile)
+        try:
+            yield
+        finally:
+            sys.setprofile(before)
+            threading.setprofile(None)
+            self.is_on = False
+
+    def _audit(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if not self.is_on:
+            return
+        if event == "open":
+            file, mode, flags = arguments
+            if set(mode or "") & set("wax+") or (isinstance(flags, int) and flags & _WRITES):
+                self._writes("open", file)
+        elif event in ("os.rename", "os.link", "os.symlink"):
+            self._writes("rename", arguments[1])
+
+    def _profile(self, frame: FrameType, event: str, argument: object) -> None:
+        if event == "call" and frame.f_code is torch.save.__code__:  # it opens the file out of Python's sight
+            self._writes("open", frame.f_locals.get("f"))
+        elif event not in ("call", "c_call") and self.rank == 0 and self.is_on:
+            self._look()
+
+    def _writes(self, how: str, file: object) -> None:
+        if not isinstance(file, str | bytes | os.PathLike) or not os.path.abspath(os.fsdecode(file)).startswith(
+            self.folder
+        ):
+            return
+        self.saving.wrote = True
+        if self.rank > 0 and not self.was_told:
+            self.was_told = True
+            raise SecondWriter(f"{'by its LOCAL_RANK ' if self.trial.on_two_machines else ''}rank {self.rank} writes")
+        if how not in self.held_up:
+            self.held_up.add(how)
+            self.trial.wait_for_the_others(dist.get_world_size())
+
+    def _look(self) -> None:
+        now = _stat(self.file)
+        if now != self.seen:
+            self.seen = now
+            self.saving.versions.append(_digest(self.file))
+
+
+def _stat(file: str) -> object:
+    try:
+        stat = os.stat(file)
+    except OSError:
+        return None
+    return stat.st_ino, stat.st_size, stat.st_mtime_ns
+
+
+def _digest(file: str | Path) -> str:
+    try:
+        return hashlib.sha256(Path(file).read_bytes()).hexdigest()
+    except OSError:
+        return ""
+
+
+def _model_and_optimizer() -> tuple[nn.Module, torch.optim.Optimizer]:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(1)
+        model = _Network()
+        inputs = torch.randn(4, _WIDTH)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
+    model(inputs).square().sum().backward()
+    optimizer.step()
+    return model, optimizer
+
+
+@functools.cache
+def _wrapped() -> tuple[DistributedDataParallel, torch.optim.Optimizer]:
+    """Once per rank, before its first trial: wrapping is a conversation of its own."""
+    model, optimizer = _model_and_optimizer()
+    return DistributedDataParallel(model), optimizer
+
+
+@contextlib.contextmanager
+def _machines(trial: SaveTrial, rank: int) -> Iterator[None]:
+    """As torchrun would set it. On two machines, two ranks are the first of theirs."""
+    before = dict(os.environ)
+    world_size = dist.get_world_size()
+    on_each = -(-world_size // 2) if trial.on_two_machines else world_size
+    os.environ |= {
+        "LOCAL_RANK": str(rank % on_each),
+        "LOCAL_WORLD_SIZE": str(on_each),
+        "GROUP_RANK": str(rank // on_each),
+    }
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+@contextlib.contextmanager
+def _in_folder(folder: str) -> Iterator[None]:
+    """What is written to a path of its own lands there, and not beside the notebook."""
+    before = os.getcwd()
+    os.chdir(folder)
+    try:
+        yield
+    finally:
+        os.chdir(before)
+
+
+@contextlib.contextmanager
+def _limited_files(trial: SaveTrial) -> Iterator[None]:
+    """Let no file grow beyond a limit, as on a disk that is full."""
+    if not trial.is_cut_off:
+        yield
+        return
+    import resource  # not on Windows, where no trial is cut off
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (_MOST_BYTES, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))

@@ -1,0 +1,427 @@
+"""Answers to the exercise `save_checkpoint`: right ones, and wrong ones with words of their sentences."""
+
+# mypy: disable-error-code="no-any-return"
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import pickle
+import random
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed
+
+dist: Any = torch.distributed
+
+
+def content_of(model: Any, optimizer: Any, epoch: int) -> dict[str, Any]:
+    return {"model": model.module.state_dict(), "optimizer": optimizer.state_dict(), "epoch": epoch}
+
+
+# right
+
+
+def rename_and_barrier(path: Any, model: Any, optimizer: Any, epoch: int) -> None:
+    if dist.get_rank() == 0:
+        torch.save(content_of(model, optimizer, epoch), path + ".tmp")
+        os.replace(path + ".tmp", path)
+    dist.barrier()
+
+
+def with_paths(path: Any, model: Any, optimizer: Any, epoch: int) -> None:
+    if dist.get_rank() == 0:
+        unfinished = path.with_suffix(".unfinished")
+        torch.save(content_of(model, optimizer, epoch), unfinished)
+        unfinished.rename(path)
+    dist.barrier()
+
+
+def with_slashes(path: Any, model: Any, optimizer: Any, epoch: int) -> None:
+    if dist.get_rank() == 0:
+        folder = path.parent
+        torch.save(content_of(model, optimizer, epoch), folder / "unfinished")
+        os.rename(folder / "unfinished", path)
+    dist.barrier()
+
+
+def with_a_temporary_file(path: Any, model: Any, optimizer: Any, epoch: int) -> str:
+    if dist.get_rank() == 0:
+        with tempfile.NamedTemporaryFile(dir=os.path.dirname(path), delete=False) as file:
+            try:
+                torch.save(content_of(model, optimizer, epoch), file)
+                file.flush()
+                os.fsync(file.fileno())
+            except BaseException:
+                os.unlink(file.name)
+                raise
+        shutil.move(file.name, path)
+    dist.monitored_barrier()
+    return path
+
+
+def names_cut_short(path: Any, model: Any, optimizer: Any, epoch: int) -> None:
+    names = {name.removeprefix("module."): value for name, value in model.state_dict().items()}
+    if dist.get_rank() == 0:
+        stream = io.BytesIO()
+        torch.save({"net": names, "opt": [optimizer.state_dict()], "info": {"start_epoch": epoch + 1}}, stream)
+        Path(f"{path}.part").write_bytes(stream.getvalue())
+        os.replace(f"{path}.part", path)
+    dist.barrier()
+
+
+def told_by_a_broadcast(path: Any, model: Any, optimizer: Any, epoch: int) -> None:
+    if dist.get_rank() == 0:
+        with open(path + "~", "wb") as file:
+            torch.save((model.module.state_dict(), optimizer.state_dict(), torch.tensor(epoch)), file)
+        os.replace(path + "~", path)
+    dist.broadcast(torch.zeros(1), src=0)
+
+
+def with_random_states_of_all(path: Any, model: Any, optimizer: Any, epoch: int) -> None:
+    states: list[Any] = [None] * dist.get_world_size()
+    dist.all_gather_object(states, (torch.get_rng_state(), random.getstate()))
+    if dist.get_rank() == 0:
+        torch.save(content_of(model, optimizer, epoch) | {"states": states}, path + ".tmp")
+        os.replace(path + ".tmp", path)
+    dist.barrier()
+
+
+def everything_in_one_dict(path: Any, model: Any, optimizer: Any, epoch: int) -> None:
+    if dist.get_rank() == 0:
+        both = {"epoch": epoch, "optimizer": optimizer.state_dict(), **model.module.state_dict()}
+        torch.save(both, path + ".tmp", _use_new_zipfile_serialization=False)
+        os.replace(path + ".tmp", path)
+    dist.barrier()
+
+
+def everyone_makes_the_folder(path: Any, model: Any, optimizer: Any, epoch: int) -> None:
+    """And reads it again, since it can."""
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    rename_and_barrier(path, model, optimizer, epoch)
+    assert torch.load(path, weights_only=True)["epoch"] == epoch
+
+
+def errors_go_to_all(path: Any, model: Any, optimizer: Any, epoch: int) -> None:
+    trouble = [""]
+    if dist.get_rank() == 0:
+        try:
+            torch.save(content_of(model, optimizer, epoch), path + ".tmp")
+            os.replace(path + ".tmp", path)
+        except Exception as error:
+            with contextlib.suppress(FileNotFoundError):
+                os.remove(path + ".tmp")
+            trouble = [str(error)]
+    dist.broadcast_object_list(trouble)
+    if trouble[0]:
+        raise OSError(trouble[0])
+
+
+RIGHT = [
+    rename_and_barrier,
+    with_paths,
+    with_slashes,
+    with_a_temporary_file,
+    names_cut_short,
+    told_by_a_broadcast,
+    with_random_states_of_all,
+    everything_in_one_dict,
+    everyone_makes_the_folder,
+    errors_go_to_all,
+]
+
+
+# wrong
+
+
+def write(path: Any, content: Any) -> None:
+    """The right way to write: what is wrong is elsewhere."""
+    torch.save(content, f"{path}.tmp")
+    os.replace(f"{path}.tmp", path)
+
+
+def every_rank_writes(path: Any, model: Any, optimizer: Any, epoch: int) -> None:
+    torch.save(content_of(model, optimizer, epoch), path)
+    dist.barrier()
+
+
+def every_rank_renames(path: Any, model: Any, optimizer: Any, epoch: int) -> None:
+    write(path, content_of(model, optimizer, epoch))
+    dist.barrier()
+
+
+def every_rank_writes_what_is_its_own(path: Any, model: Any, optimizer: Any, epoch: int) -> None:
+    own = f"{path}.{dist.get_rank()}"
+    with open(own, "wb") as file:
+        torch.save(content_of(model, optimizer, epoch), file)
+    os.replace(own, path)
+    dist.barrier()
+
+
+def first_of_its_machine(path: Any, model: Any, optimizer: Any, epoch: int) -> None:
+    if int(os.environ["LOCAL_RANK"]) == 0:
+        write(path, content_of(model, optimizer, epoch))
+    dist.barrier()
+
+
+def first_of_its_node(path: Any, model: Any, optimizer: Any, epoch: int) -> None:
+    if dist.get_node_local_rank() == 0:
+        write(path, content_of(model, optimizer, epoch))
+    dist.barrier()
+
+
+def the_last_rank_writes(path: Any, model: Any, optimizer: Any, epoch: int) -> None:
+    if dist.get_rank() == dist.get_world_size() - 1:
+        write(path, content_of(model, optimizer, epoch))
+    dist.barrier()
+
+
+def nobody_waits(path: Any, model: Any, optimizer: Any, epoch: int) -> None:
+    if dist.get_rank() == 0:
+        write(path, content_of(model, optimizer, epoch))
+
+
+def the_barrier_comes_first(path: Any, model: Any, optimizer: Any, epoch: int) -> None:
+    dist.barrier()
+    if dist.get_rank() == 0:
+        write(path, content_of(model, optimizer, epoch))
+
+
+def renames_behind_the_barrier(path: Any, model: Any, optimizer: Any, epoch: int) -> None:
+    if dist.get_rank() == 0:
+        torch.save(content_of(model, optimizer, epoch), path + ".tmp")
+    dist.barrier()
+    if dist.get_rank() == 0:
+        os.replace(path + ".tmp", path)
+
+
+def waits_for_any_file(path: Any, model: Any, optimizer: Any, epoch: int) -> None:
+    nobody_waits(path, model, optimizer, epoch)
+    while not os.path.exists(path):
+        pass
+
+
+def with_the_wrappers_names(path: Any, model: Any, optimizer: Any, epoch: int) -> None:
+    if dist.get_rank() == 0:
+        write(path, content_of(model, optimizer, epoch) | {"model": model.state_dict()})
+    dist.barrier()
+
+
+def the_whole_model(path: Any, model: Any, optimizer: Any, epoch: int) -> None:
+    if dist.get_rank() == 0:
+        write(path, content_of(model, optimizer, epoch) | {"model": model.module})
+    dist.barrier()
+
+
+def the_whole_wrapper(path: Any, model: Any, optimizer: Any, epoch: int) -> None:
+    if dist.get_rank() == 0:
+        write(path, {"model": model, "optimizer": optimizer, "epoch": epoch})
+    dist.barrier()
+
+
+def the_whole_optimizer(path: Any, model: Any, optimizer: Any, epoch: int) -> None:
+    if dist.get_rank() == 0:
+        write(path, content_of(model, optimizer, epoch) | {"optimizer": optimizer})
+    dist.barrier()
+
+
+def with_a_path_in_it(path: Any, model: Any, optimizer: Any, epoch: int) -> None:
+    if dist.get_rank() == 0:
+        write(path, content_of(model, optimizer, epoch) | {"where": Path("checkpoint.pt")})
+    dist.barrier()
+
+
+def without_the_optimizer(path: Any, model: Any, optimizer: Any, epoch: int) -> None:
+    if dist.get_rank() == 0:
+        write(path, {"model": model.module.state_dict(), "epoch": epoch})
+    dist.barrier()
+
+
+def only_the_model(path: Any, model: Any, optimizer: Any, epoch: int) -> None:
+    if dist.get_rank() == 0:
+        write(path, model.module.state_dict())
+    dist.barrier()
+
+
+def a_new_optimizer(path: Any, model: Any, optimizer: Any, epoch: int) -> None:
+    if dist.get_rank() == 0:
+        new = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
+        write(path, content_of(model, new, epoch))
+    dist.barrier()
+
+
+def without_the_epoch(path: Any, model: Any, optimizer: Any, epoch: int) -> None:
+    if dist.get_rank() == 0:
+        write(path, {"model": model.module.state_dict(), "optimizer": optimizer.state_dict()})
+    dist.barrier()
+
+
+def always_epoch_0(path: Any, model: Any, optimizer: Any, epoch: int) -> None:
+    if dist.get_rank() == 0:
+        write(path, content_of(model, optimizer, 0))
+    dist.barrier()
+
+
+def without_buffers(path: Any, model: Any, optimizer: Any, epoch: int) -> None:
+    if dist.get_rank() == 0:
+        weights = {name: parameter.detach() for name, parameter in model.module.named_parameters()}
+        write(path, content_of(model, optimizer, epoch) | {"model": weights})
+    dist.barrier()
+
+
+def without_names(path: Any, model: Any, optimizer: Any, epoch: int) -> None:
+    if dist.get_rank() == 0:
+        write(path, content_of(model, optimizer, epoch) | {"model": [p.detach() for p in model.parameters()]})
+    dist.barrier()
+
+
+def straight_to_the_path(path: Any, model: Any, optimizer: Any, epoch: int) -> None:
+    if dist.get_rank() == 0:
+        torch.save(content_of(model, optimizer, epoch), path)
+    dist.barrier()
+
+
+def straight_to_an_open_file(path: Any, model: Any, optimizer: Any, epoch: int) -> None:
+    if dist.get_rank() == 0:
+        with open(path, "wb") as file:
+            torch.save(content_of(model, optimizer, epoch), file)
+    dist.barrier()
+
+
+def removes_the_old_one_first(path: Any, model: Any, optimizer: Any, epoch: int) -> None:
+    if dist.get_rank() == 0:
+        torch.save(content_of(model, optimizer, epoch), path + ".tmp")
+        if os.path.exists(path):
+            os.remove(path)
+        os.rename(path + ".tmp", path)
+    dist.barrier()
+
+
+def copies_it_there(path: Any, model: Any, optimizer: Any, epoch: int) -> None:
+    if dist.get_rank() == 0:
+        torch.save(content_of(model, optimizer, epoch), path + ".tmp")
+        shutil.copy(path + ".tmp", path)
+        os.remove(path + ".tmp")
+    dist.barrier()
+
+
+def keeps_a_copy_and_writes_into_it(path: Any, model: Any, optimizer: Any, epoch: int) -> None:
+    if dist.get_rank() == 0:
+        if os.path.exists(path):
+            os.replace(path, path + ".old")
+        torch.save(content_of(model, optimizer, epoch), path)
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(path + ".old")
+    dist.barrier()
+
+
+def renames_in_any_case(path: Any, model: Any, optimizer: Any, epoch: int) -> None:
+    if dist.get_rank() == 0:
+        try:
+            torch.save(content_of(model, optimizer, epoch), path + ".tmp")
+        finally:
+            os.replace(path + ".tmp", path)
+    dist.barrier()
+
+
+def leaves_a_link(path: Any, model: Any, optimizer: Any, epoch: int) -> None:
+    if dist.get_rank() == 0:
+        torch.save(content_of(model, optimizer, epoch), path + ".tmp")
+        os.link(path + ".tmp", path + ".new")
+        os.replace(path + ".new", path)
+    dist.barrier()
+
+
+def somewhere_else(path: Any, model: Any, optimizer: Any, epoch: int) -> None:
+    if dist.get_rank() == 0:
+        torch.save(content_of(model, optimizer, epoch), "checkpoint.pt")
+    dist.barrier()
+
+
+def by_another_name(path: Any, model: Any, optimizer: Any, epoch: int) -> None:
+    if dist.get_rank() == 0:
+        write(f"{path}.pt", content_of(model, optimizer, epoch))
+    dist.barrier()
+
+
+def pickled(path: Any, model: Any, optimizer: Any, epoch: int) -> None:
+    if dist.get_rank() == 0:
+        with open(path + ".tmp", "wb") as file:
+            pickle.dump(content_of(model, optimizer, epoch), file)
+        os.replace(path + ".tmp", path)
+    dist.barrier()
+
+
+def only_a_barrier(path: Any, model: Any, optimizer: Any, epoch: int) -> None:
+    dist.barrier()
+
+
+WRONG = [
+    (every_rank_writes, "Another rank than rank 0 writes: all hold the same model"),
+    (every_rank_renames, "Another rank than rank 0 writes: all hold the same model"),
+    (every_rank_writes_what_is_its_own, "Another rank than rank 0 writes: all hold the same model"),
+    (first_of_its_machine, "On two machines two ranks have the LOCAL_RANK 0, and both write"),
+    (first_of_its_node, "On two machines two ranks have the LOCAL_RANK 0, and both write"),
+    (the_last_rank_writes, "Another rank than rank 0 writes: all hold the same model"),
+    (nobody_waits, "Rank 1 returns before the file is there: all have to wait"),
+    (the_barrier_comes_first, "Rank 1 returns before the file is there: all have to wait"),
+    (renames_behind_the_barrier, "Rank 1 returns before the file is there: all have to wait"),
+    (waits_for_any_file, "Rank 1 returns before the file is there: all have to wait"),
+    (with_the_wrappers_names, 'The names in the file begin with "module.", the wrapper\'s own'),
+    (the_whole_model, "It saves the whole model, which needs its code to be loaded"),
+    (the_whole_wrapper, "It saves the whole model, which needs its code to be loaded"),
+    (the_whole_optimizer, "It saves the whole optimizer, which needs its code to be loaded"),
+    (with_a_path_in_it, "torch.load refuses it with weights_only=True, since it holds an object of type"),
+    (without_the_optimizer, "The optimizer is missing in the file: its momentum is a part of the training"),
+    (only_the_model, "The optimizer is missing in the file"),
+    (a_new_optimizer, "The file holds another state of the optimizer than that of the given one"),
+    (without_the_epoch, "The epoch is missing in the file"),
+    (always_epoch_0, "The epoch is missing in the file"),
+    (without_buffers, "The buffer norm.running_mean is not in the file"),
+    (without_names, "The model's weights are not in the file by their names"),
+    (straight_to_the_path, "It works for a first checkpoint, but not for one that replaces another: while it writes"),
+    (straight_to_an_open_file, "While it writes, no whole one is there, and a run that ends then has lost it"),
+    (removes_the_old_one_first, "While it writes, no whole one is there, and a run that ends then has lost it"),
+    (copies_it_there, "While it writes, no whole one is there, and a run that ends then has lost it"),
+    (keeps_a_copy_and_writes_into_it, "While it writes, no whole one is there"),
+    (renames_in_any_case, "A write that is cut off half-way takes the last good checkpoint along"),
+    (leaves_a_link, "It leaves another file behind beside the checkpoint"),
+    (somewhere_else, "No rank writes a file beside the given path, or by its name"),
+    (by_another_name, "There is no file at the given path when it returns"),
+    (pickled, "torch.load cannot read the file: write it with torch.save"),
+    (only_a_barrier, "No rank writes a file beside the given path, or by its name"),
+]
+
+
+# hanging
+
+
+def only_rank_0_waits(path: Any, model: Any, optimizer: Any, epoch: int) -> None:
+    if dist.get_rank() == 0:
+        write(path, content_of(model, optimizer, epoch))
+        dist.barrier()
+
+
+def the_others_go_home(path: Any, model: Any, optimizer: Any, epoch: int) -> None:
+    if dist.get_rank() != 0:
+        return
+    write(path, content_of(model, optimizer, epoch))
+    dist.barrier()
+
+
+def rank_0_asks_for_the_states(path: Any, model: Any, optimizer: Any, epoch: int) -> None:
+    if dist.get_rank() == 0:
+        states: list[Any] = [None] * dist.get_world_size()
+        dist.all_gather_object(states, torch.get_rng_state())
+        write(path, content_of(model, optimizer, epoch) | {"states": states})
+
+
+HANGING = [
+    (only_rank_0_waits, "Not every rank calls barrier, and those that do wait for the others"),
+    (the_others_go_home, "Not every rank calls barrier, and those that do wait for the others"),
+    (rank_0_asks_for_the_states, "Not every rank calls all_gather_object, and those that do wait for the others"),
+]

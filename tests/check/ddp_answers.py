@@ -1,0 +1,525 @@
+"""Answers to the exercise `my_ddp`: right ones, and wrong ones with words of their sentences."""
+
+# mypy: disable-error-code="no-any-return,no-untyped-def,no-untyped-call"
+from __future__ import annotations
+
+import copy
+import functools
+from typing import Any
+
+import torch
+import torch.distributed
+from torch import Tensor, nn
+from torch.autograd import Variable
+from torch.nn.parallel import DistributedDataParallel
+
+from ddp_lessons.train.small_ddp import SmallDDP
+
+dist: Any = torch.distributed
+
+
+class Wrapper(nn.Module):
+    """What is not wrong in most of the answers."""
+
+    def __init__(self, module: nn.Module) -> None:
+        super().__init__()
+        self.module = module
+        self.start()
+        self.put_hooks()
+
+    def start(self) -> None:
+        for tensor in [*self.module.parameters(), *self.module.buffers()]:
+            dist.broadcast(tensor.data, 0)
+
+    def put_hooks(self) -> None:
+        for parameter in self.trained():
+            parameter.register_post_accumulate_grad_hook(self.hook)
+
+    def trained(self) -> list[Any]:
+        return [parameter for parameter in self.module.parameters() if parameter.requires_grad]
+
+    def hook(self, parameter: Any) -> None:
+        dist.all_reduce(parameter.grad)
+        parameter.grad /= dist.get_world_size()
+
+    def forward(self, *inputs: Any) -> Any:
+        return self.module(*inputs)
+
+
+# right
+
+
+class OneByOne(Wrapper):
+    pass
+
+
+class BeforeItIsAccumulated(Wrapper):
+    def put_hooks(self) -> None:
+        for parameter in self.trained():
+            parameter.register_hook(self.averaged)
+
+    def averaged(self, gradient: Tensor) -> Tensor:
+        gradient = gradient.clone()
+        dist.all_reduce(gradient)
+        return gradient / dist.get_world_size()
+
+
+class AllInTheEnd(Wrapper):
+    """One call, when backward is through."""
+
+    waits = False
+
+    def hook(self, parameter: Any) -> None:
+        if not self.waits:
+            self.waits = True
+            Variable._execution_engine.queue_callback(self.average)
+
+    def average(self) -> None:
+        self.waits = False
+        gradients = [parameter.grad for parameter in self.trained()]
+        flat = torch.cat([gradient.flatten() for gradient in gradients])
+        dist.all_reduce(flat, op=dist.ReduceOp.AVG)
+        for gradient, part in zip(gradients, flat.split([g.numel() for g in gradients]), strict=True):
+            gradient.copy_(part.view_as(gradient))
+
+
+class WhenTheLastIsThere(Wrapper):
+    """It counts, and averages all at once."""
+
+    seen = 0
+
+    def hook(self, parameter: Any) -> None:
+        self.seen += 1
+        if self.seen == len(self.trained()):
+            self.seen = 0
+            for one in self.trained():
+                one.grad.div_(dist.get_world_size())
+                dist.all_reduce(one.grad)
+
+
+class UnderWay(Wrapper):
+    """Without waiting in the hooks."""
+
+    works: Any
+
+    def __init__(self, module: nn.Module) -> None:
+        self.__dict__["works"] = []
+        super().__init__(module)
+
+    def hook(self, parameter: Any) -> None:
+        if not self.works:
+            Variable._execution_engine.queue_callback(self.wait)
+        self.works.append((dist.all_reduce(parameter.grad, async_op=True), parameter))
+
+    def wait(self) -> None:
+        for work, parameter in self.works:
+            work.wait()
+            parameter.grad /= dist.get_world_size()
+        self.works.clear()
+
+
+class ByGathering(Wrapper):
+    def start(self) -> None:
+        whole = [{name: tensor.clone() for name, tensor in self.module.state_dict().items()}]
+        dist.broadcast_object_list(whole, src=0)
+        self.module.load_state_dict(whole[0])
+
+    def hook(self, parameter: Any) -> None:
+        received = [torch.empty_like(parameter.grad) for _ in range(dist.get_world_size())]
+        dist.all_gather(received, parameter.grad)
+        parameter.grad = torch.stack(received).mean(0)
+
+
+class ThroughRank0(Wrapper):
+    def hook(self, parameter: Any) -> None:
+        dist.reduce(parameter.grad, 0)
+        parameter.grad.div_(dist.get_world_size())
+        dist.broadcast(parameter.grad, 0)
+
+
+class StartsInForward(Wrapper):
+    """When it is called for the first time."""
+
+    is_started = False
+
+    def start(self) -> None: ...
+
+    def forward(self, *inputs: Any) -> Any:
+        if not self.is_started:
+            self.is_started = True
+            super().start()
+        return self.module(*inputs)
+
+
+class NotAModule:
+    def __init__(self, module: nn.Module) -> None:
+        Wrapper(module)
+        self.module = module
+
+    def __call__(self, inputs: Tensor) -> Tensor:
+        return self.module(inputs)
+
+
+class InAFunctionOfAutograd(Wrapper):
+    """Parameters are frozen in their places, and each has a way back of its own."""
+
+    def put_hooks(self) -> None:
+        for parameter in self.trained():
+            accumulator = parameter.expand_as(parameter).grad_fn.next_functions[0][0]
+            accumulator.register_hook(functools.partial(self.accumulated, parameter))
+            self.__dict__.setdefault("accumulators", []).append(accumulator)
+
+    def accumulated(self, parameter: Any, *_: Any) -> None:
+        self.hook(parameter)
+
+
+def hooks_on_the_model_itself(module: nn.Module) -> nn.Module:
+    for tensor in module.state_dict().values():
+        dist.broadcast(tensor, 0)
+    for parameter in module.parameters():
+        if parameter.requires_grad:
+            parameter.register_post_accumulate_grad_hook(average)
+    return module
+
+
+def average(parameter: Any) -> None:
+    dist.all_reduce(parameter.grad, op=dist.ReduceOp.AVG)
+
+
+def torchs_own(module: nn.Module) -> nn.Module:
+    return DistributedDataParallel(module)
+
+
+RIGHT = [
+    SmallDDP,
+    functools.partial(SmallDDP, bucket_bytes=64),
+    DistributedDataParallel,
+    torchs_own,
+    OneByOne,
+    BeforeItIsAccumulated,
+    AllInTheEnd,
+    WhenTheLastIsThere,
+    UnderWay,
+    ByGathering,
+    ThroughRank0,
+    StartsInForward,
+    NotAModule,
+    InAFunctionOfAutograd,
+    hooks_on_the_model_itself,
+]
+
+
+# wrong
+
+
+class NoStart(Wrapper):
+    def start(self) -> None: ...
+
+
+class NoBuffers(Wrapper):
+    def start(self) -> None:
+        for parameter in self.module.parameters():
+            dist.broadcast(parameter.data, 0)
+
+
+class OnlyTrainedOnes(Wrapper):
+    def start(self) -> None:
+        for tensor in [*self.trained(), *self.module.buffers()]:
+            dist.broadcast(tensor.data, 0)
+
+
+class OnlyWeights(Wrapper):
+    def start(self) -> None:
+        for name, tensor in self.module.state_dict().items():
+            if name.endswith("weight"):
+                dist.broadcast(tensor, 0)
+
+
+class FromRank1(Wrapper):
+    def start(self) -> None:
+        for tensor in self.module.state_dict().values():
+            dist.broadcast(tensor, min(1, dist.get_world_size() - 1))
+
+
+class MeanStart(Wrapper):
+    def start(self) -> None:
+        for tensor in [*self.module.parameters(), *self.module.buffers()]:
+            total = tensor.detach().double()
+            dist.all_reduce(total)
+            tensor.data.copy_(total / dist.get_world_size())
+
+
+class BroadcastsACopy(Wrapper):
+    def start(self) -> None:
+        for tensor in self.module.state_dict().values():
+            dist.broadcast(tensor.clone(), 0)
+
+
+class Sums(Wrapper):
+    def hook(self, parameter: Any) -> None:
+        dist.all_reduce(parameter.grad)
+
+
+class DividesTwice(Wrapper):
+    def hook(self, parameter: Any) -> None:
+        dist.all_reduce(parameter.grad, op=dist.ReduceOp.AVG)
+        parameter.grad /= dist.get_world_size()
+
+
+class DividesByTwo(Wrapper):
+    def hook(self, parameter: Any) -> None:
+        dist.all_reduce(parameter.grad)
+        parameter.grad /= 2
+
+
+class OnlyDivides(Wrapper):
+    def hook(self, parameter: Any) -> None:
+        parameter.grad /= dist.get_world_size()
+
+
+class OldGradient(Wrapper):
+    """What is there before the new one is added."""
+
+    def put_hooks(self) -> None:
+        for parameter in self.trained():
+            parameter.register_hook(functools.partial(self.old, parameter))
+
+    def old(self, parameter: Any, gradient: Tensor) -> None:
+        dist.all_reduce(parameter.grad)
+        parameter.grad /= dist.get_world_size()
+
+
+class OldGradientIfThere(OldGradient):
+    def old(self, parameter: Any, gradient: Tensor) -> None:
+        if parameter.grad is not None:
+            super().old(parameter, gradient)
+
+
+class PutsTheNewOneInItsPlace(Wrapper):
+    """And so forgets what an earlier backward() left."""
+
+    new: Any
+
+    def put_hooks(self) -> None:
+        self.__dict__["new"] = {}
+        for parameter in self.trained():
+            parameter.register_hook(functools.partial(self.keep, parameter))
+            parameter.register_post_accumulate_grad_hook(self.hook)
+
+    def keep(self, parameter: Any, gradient: Tensor) -> None:
+        self.new[parameter] = gradient.clone()
+
+    def hook(self, parameter: Any) -> None:
+        dist.all_reduce(self.new[parameter], op=dist.ReduceOp.AVG)
+        parameter.grad = self.new[parameter]
+
+
+class AveragesACopyInAHook(Wrapper):
+    def put_hooks(self) -> None:
+        for parameter in self.trained():
+            parameter.register_hook(self.in_vain)
+
+    def in_vain(self, gradient: Tensor) -> None:
+        gradient = gradient / dist.get_world_size()
+        dist.all_reduce(gradient)
+
+
+class AveragesTheWeights(Wrapper):
+    def hook(self, parameter: Any) -> None:
+        dist.all_reduce(parameter.data)
+        parameter.data /= dist.get_world_size()
+
+
+class OnlyTheLastLayer(Wrapper):
+    def trained(self) -> list[Any]:
+        return super().trained()[-2:]
+
+
+class OnlyWeightsHaveHooks(Wrapper):
+    def trained(self) -> list[Any]:
+        return [p for name, p in self.module.named_parameters() if p.requires_grad and name.endswith("weight")]
+
+
+class AMethodForAfterwards(Wrapper):
+    def put_hooks(self) -> None: ...
+
+    def average_gradients(self) -> None:
+        for parameter in self.trained():
+            super().hook(parameter)
+
+
+class InTheNextForward(Wrapper):
+    def put_hooks(self) -> None: ...
+
+    def forward(self, *inputs: Any) -> Any:
+        for parameter in self.trained():
+            if parameter.grad is not None:
+                self.hook(parameter)
+        return self.module(*inputs)
+
+
+class OnlyOnce(Wrapper):
+    done: Any
+
+    def __init__(self, module: nn.Module) -> None:
+        self.__dict__["done"] = []
+        super().__init__(module)
+
+    def hook(self, parameter: Any) -> None:
+        if len(self.done) < len(self.trained()):
+            self.done.append(1)
+            super().hook(parameter)
+
+
+class HooksOnFrozenOnes(Wrapper):
+    def trained(self) -> list[Any]:
+        return list(self.module.parameters())
+
+
+class CopiesThoseOfRank0(Wrapper):
+    def hook(self, parameter: Any) -> None:
+        dist.broadcast(parameter.grad, 0)
+
+
+class OnlyRank0HasTheMean(Wrapper):
+    def hook(self, parameter: Any) -> None:
+        total = parameter.grad.clone()
+        dist.reduce(total, 0)
+        if dist.get_rank() == 0:
+            parameter.grad = total / dist.get_world_size()
+
+
+class DoesNotWait(Wrapper):
+    def hook(self, parameter: Any) -> None:
+        dist.all_reduce(parameter.grad, op=dist.ReduceOp.AVG, async_op=True)
+
+
+class OnACopy(Wrapper):
+    def __init__(self, module: nn.Module) -> None:
+        super().__init__(copy.deepcopy(module))
+
+
+class NoForward(nn.Module):
+    def __init__(self, module: nn.Module) -> None:
+        super().__init__()
+        self.module = module
+        for tensor in module.state_dict().values():
+            dist.broadcast(tensor, 0)
+
+
+class ForwardGivesNone(Wrapper):
+    def forward(self, *inputs: Any) -> None:
+        self.module(*inputs)
+
+
+class ForwardWithoutGradients(Wrapper):
+    @torch.no_grad()
+    def forward(self, *inputs: Any) -> Any:
+        return self.module(*inputs)
+
+
+class StepsAsWell(Wrapper):
+    def hook(self, parameter: Any) -> None:
+        super().hook(parameter)
+        parameter.data -= 0.1 * parameter.grad
+
+
+class AGuardThatIsNeverTrue(Wrapper):
+    def start(self) -> None:
+        for parameter in self.module.parameters():
+            if type(parameter) is torch.Tensor:
+                dist.broadcast(parameter.data, 0)
+
+    def hook(self, parameter: Any) -> None:
+        if type(parameter) is torch.Tensor:
+            super().hook(parameter)
+
+
+class TheLargest(Wrapper):
+    def hook(self, parameter: Any) -> None:
+        dist.all_reduce(parameter.grad, op=dist.ReduceOp.MAX)
+
+
+def given_no_wrapper(module: nn.Module) -> None:
+    Wrapper(module)
+
+
+class ForgetsSuper(Wrapper):
+    def __init__(self, module: nn.Module) -> None:
+        self.module = module
+
+
+WRONG = [
+    (NoStart, "Rank 1 begins with its own weights: broadcast those of rank 0 when the wrapper is made"),
+    (NoBuffers, "The buffer scale of rank 1 is its own at the start: broadcast the buffers, too"),
+    (
+        OnlyTrainedOnes,
+        "The parameter layers.0.weight of rank 1 is its own at the start: broadcast every one, also of what is frozen",
+    ),
+    (OnlyWeights, "of rank 1 is its own at the start: broadcast"),
+    (FromRank1, "Rank 0 begins with the buffer scale of rank 1: all begin with those of rank 0"),
+    (MeanStart, "begins as the mean over the ranks: all begin with what rank 0 has"),
+    (BroadcastsACopy, "Rank 1 begins with its own weights"),
+    (Sums, "That is the sum over the ranks: divide it by the number of ranks"),
+    (DividesTwice, "The sum was divided by the number of ranks twice"),
+    (DividesByTwo, "It works with 2 ranks, but not with 3: the sum was divided by 2, and there are 3 ranks"),
+    (OnlyDivides, "Rank 0 divides its own gradient, but nothing was added to it"),
+    (OldGradient, "Somewhere param.grad is still None"),
+    (OldGradientIfThere, "After backward() rank 0 still has its own gradient"),
+    (PutsTheNewOneInItsPlace, "The second backward() takes away what the first one left"),
+    (AveragesACopyInAHook, "The ranks talk, but after backward() rank 0 still has its own gradient"),
+    (AveragesTheWeights, "The ranks talk, but after backward() rank 0 still has its own gradient"),
+    (OnlyTheLastLayer, "layers.1.weight is averaged, and layers.0.weight is not: every parameter needs a hook"),
+    (OnlyWeightsHaveHooks, "layers.0.weight is averaged, and layers.0.bias is not"),
+    (AMethodForAfterwards, "After backward() rank 0 still has its own gradient: backward() alone has to average"),
+    (InTheNextForward, "After backward() rank 0 still has its own gradient"),
+    (OnlyOnce, "Backward() number 2 averages no more, as the first one did"),
+    (HooksOnFrozenOnes, "A frozen parameter takes no hook: leave out those with requires_grad False"),
+    (CopiesThoseOfRank0, "Rank 1 has the gradient of rank 0 now: it was copied, not averaged"),
+    (OnlyRank0HasTheMean, "Rank 0 has the mean, and rank 1 still its own gradient"),
+    (DoesNotWait, "It reads the result of all_reduce too early: with async_op=True, call wait()"),
+    (OnACopy, "It trains a copy of the model: wrap the given module itself"),
+    (NoForward, "It has no forward: m(inputs) is to give what the module gives"),
+    (ForwardGivesNone, "What cls(module) makes gives None: called with inputs, it gives what the module gives"),
+    (ForwardWithoutGradients, "There is no way back from what m(inputs) gives"),
+    (StepsAsWell, "Its backward() changes the weights: average the gradients, and leave the step"),
+    (AGuardThatIsNeverTrue, "No rank says anything to another"),
+    (TheLargest, "The gradient of layers.0.weight on rank 0 is not the mean over the ranks"),
+    (given_no_wrapper, "What cls(module) makes is a NoneType, which cannot be called"),
+    (ForgetsSuper, "Call super().__init__() before anything is put into self"),
+]
+
+
+# hanging
+
+
+class HooksOnRank0Only(Wrapper):
+    def put_hooks(self) -> None:
+        if dist.get_rank() == 0:
+            super().put_hooks()
+
+
+class EachInAnOrderOfItsOwn(Wrapper):
+    """Of the same length, so that wrong numbers meet; or of another, and then torch gives up."""
+
+    def hook(self, parameter: Any) -> None: ...
+
+    def put_hooks(self) -> None:
+        self.trained()[0].register_post_accumulate_grad_hook(self.all_of_them)
+
+    def all_of_them(self, parameter: Any) -> None:
+        for one in self.trained()[:: 1 if dist.get_rank() else -1]:
+            super().hook(one)
+
+
+class StartOnRank0Only(Wrapper):
+    def start(self) -> None:
+        if dist.get_rank() == 0:
+            super().start()
+
+
+HANGING = [
+    (HooksOnRank0Only, "Not every rank calls all_reduce, and those that do wait for the others"),
+    (EachInAnOrderOfItsOwn, "The ranks call all_reduce with tensors of different size"),
+    (StartOnRank0Only, "rank"),
+]

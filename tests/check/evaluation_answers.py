@@ -1,0 +1,419 @@
+"""Answers to the exercise `evaluate`: right ones, and wrong ones with words of their sentences."""
+
+# mypy: disable-error-code="no-any-return"
+from __future__ import annotations
+
+import copy
+import functools
+from typing import Any
+
+import torch
+import torch.distributed
+from torch import Tensor, nn
+from torch.utils.data import DataLoader, Subset
+from torch.utils.data.distributed import DistributedSampler
+
+dist: Any = torch.distributed
+
+
+def recognised_and_tested(model: nn.Module, batches: Any) -> Tensor:
+    """In eval mode, without gradients."""
+    model.eval()
+    counts = torch.zeros(2)
+    with torch.no_grad():
+        for images, labels in batches:
+            counts += torch.tensor([(model(images).argmax(dim=1) == labels).sum(), len(labels)])
+    model.train()
+    return counts
+
+
+def my_share(data: Any) -> range:
+    return range(dist.get_rank(), len(data), dist.get_world_size())
+
+
+def loader_of_my_share(data: Any, batch_size: int = 64) -> Any:
+    return DataLoader(Subset(data, my_share(data)), batch_size=batch_size)
+
+
+# right
+
+
+def counts_added_up(model: nn.Module, data: Any) -> float:
+    counts = recognised_and_tested(model, loader_of_my_share(data))
+    dist.all_reduce(counts)
+    return float(counts[0] / counts[1])
+
+
+def straight_from_memory(model: nn.Module, data: Any) -> Tensor:
+    model.eval()
+    rank, world_size = dist.get_rank(), dist.get_world_size()
+    with torch.inference_mode():
+        right = (model(data.images[rank::world_size]).argmax(1) == data.labels[rank::world_size]).sum()
+    right = right.clone()
+    dist.all_reduce(right)
+    return right / len(data)
+
+
+def parts_that_lie_together(model: nn.Module, data: Any) -> Tensor:
+    model.eval()
+    rank, world_size = dist.get_rank(), dist.get_world_size()
+    images, labels = data.images.tensor_split(world_size)[rank], data.labels.tensor_split(world_size)[rank]
+    right = (model(images).argmax(1) == labels).float().sum().reshape(1, 1)
+    dist.all_reduce(right.data)
+    return right / len(data)
+
+
+def one_by_one(model: nn.Module, data: Any) -> float:
+    model.train(False)
+    right = sum(int(model(data[i][0].unsqueeze(0)).argmax()) == data[i][1] for i in my_share(data))
+    everyone = [0] * dist.get_world_size()
+    dist.all_gather_object(everyone, right)
+    return sum(everyone) / len(data)
+
+
+def predictions_gathered(model: nn.Module, data: Any) -> float:
+    """The sampler repeats samples: what is too much is cut off."""
+    model.eval()
+    sampler: Any = DistributedSampler(data, shuffle=False)
+    mine = torch.cat([model(images).argmax(1) for images, _ in DataLoader(data, batch_size=16, sampler=sampler)])
+    received = [torch.empty_like(mine) for _ in range(dist.get_world_size())]
+    dist.all_gather(received, mine)
+    predictions = torch.stack(received, dim=1).flatten()[: len(data)]
+    return float((predictions == data.labels).double().mean())
+
+
+def rank_0_tells_the_others(model: nn.Module, data: Any) -> float:
+    counts = recognised_and_tested(model, loader_of_my_share(data))
+    dist.reduce(counts, 0)
+    answer = [float(counts[0] / counts[1])]
+    dist.broadcast_object_list(answer, src=0)
+    return answer[0]
+
+
+def a_weighted_mean(model: nn.Module, data: Any) -> Tensor:
+    right, tested = recognised_and_tested(model, loader_of_my_share(data))
+    accuracy = right / tested.clamp(min=1) * tested / len(data)
+    dist.all_reduce(accuracy)
+    return accuracy
+
+
+def on_a_copy(model: nn.Module, data: Any) -> float:
+    return counts_added_up(copy.deepcopy(model), data)
+
+
+def by_messages(model: nn.Module, data: Any) -> float:
+    counts = recognised_and_tested(model, loader_of_my_share(data))
+    received = torch.empty_like(counts)
+    if dist.get_rank() > 0:
+        dist.send(counts, 0)
+        dist.recv(counts, 0)
+    else:
+        for other in range(1, dist.get_world_size()):
+            dist.recv(received, other)
+            counts += received
+        for other in range(1, dist.get_world_size()):
+            dist.send(counts, other)
+    return (counts[0] / counts[1]).item()
+
+
+def rank_0_alone(model: nn.Module, data: Any) -> Tensor:
+    """Nobody's time is saved, but every sample counts once."""
+    answer = torch.zeros(1)
+    if dist.get_rank() == 0:
+        right, tested = recognised_and_tested(model, DataLoader(data, batch_size=100))
+        answer[0] = right / tested
+    dist.broadcast(answer, 0)
+    return answer
+
+
+def no_repeats_among_the_sampler(model: nn.Module, data: Any) -> float:
+    sampler: Any = DistributedSampler(data, shuffle=False)
+    mine = list(sampler)
+    whole = len(data) // dist.get_world_size()
+    mine = mine[: whole + (dist.get_rank() < len(data) % dist.get_world_size())]
+    counts = recognised_and_tested(model, DataLoader(Subset(data, mine), batch_size=10))
+    dist.all_reduce(counts)
+    return (counts[0] / counts[1]).item()
+
+
+def average_of_both(model: nn.Module, data: Any) -> float:
+    counts = recognised_and_tested(model, loader_of_my_share(data, 1000))
+    dist.all_reduce(counts, op=dist.ReduceOp.AVG)
+    return float(counts[0]) / float(counts[1])
+
+
+RIGHT = [
+    counts_added_up,
+    straight_from_memory,
+    parts_that_lie_together,
+    one_by_one,
+    predictions_gathered,
+    rank_0_tells_the_others,
+    a_weighted_mean,
+    on_a_copy,
+    by_messages,
+    rank_0_alone,
+    no_repeats_among_the_sampler,
+    average_of_both,
+]
+
+
+# wrong
+
+
+def padding_is_counted(model: nn.Module, data: Any) -> float:
+    sampler: Any = DistributedSampler(data, shuffle=False)
+    counts = recognised_and_tested(model, DataLoader(data, batch_size=64, sampler=sampler))
+    dist.all_reduce(counts)
+    return float(counts[0] / counts[1])
+
+
+def padding_is_counted_in_a_shuffle(model: nn.Module, data: Any) -> float:
+    sampler: Any = DistributedSampler(data)
+    counts = recognised_and_tested(model, DataLoader(data, batch_size=64, sampler=sampler))
+    dist.all_reduce(counts)
+    return float(counts[0] / counts[1])
+
+
+def padding_over_the_number_of_samples(model: nn.Module, data: Any) -> float:
+    sampler: Any = DistributedSampler(data, shuffle=False)
+    counts = recognised_and_tested(model, DataLoader(data, batch_size=64, sampler=sampler))
+    dist.all_reduce(counts)
+    return float(counts[0] / len(data))
+
+
+def mean_of_the_accuracies(model: nn.Module, data: Any) -> Tensor:
+    right, tested = recognised_and_tested(model, loader_of_my_share(data))
+    accuracy = right / tested.clamp(min=1)
+    dist.all_reduce(accuracy)
+    return accuracy / dist.get_world_size()
+
+
+def sum_of_the_accuracies(model: nn.Module, data: Any) -> Tensor:
+    right, tested = recognised_and_tested(model, loader_of_my_share(data))
+    accuracy = right / tested.clamp(min=1)
+    dist.all_reduce(accuracy)
+    return accuracy
+
+
+def only_my_share(model: nn.Module, data: Any) -> Tensor:
+    right, tested = recognised_and_tested(model, loader_of_my_share(data))
+    return right / tested.clamp(min=1)
+
+
+def own_count_over_all(model: nn.Module, data: Any) -> Tensor:
+    right, _ = recognised_and_tested(model, loader_of_my_share(data))
+    return right / len(data)
+
+
+def over_my_count(model: nn.Module, data: Any) -> Tensor:
+    right, tested = recognised_and_tested(model, loader_of_my_share(data))
+    dist.all_reduce(right)
+    return right / tested.clamp(min=1)
+
+
+def over_my_count_times_the_ranks(model: nn.Module, data: Any) -> Tensor:
+    right, tested = recognised_and_tested(model, loader_of_my_share(data))
+    dist.all_reduce(right)
+    return right / (tested.clamp(min=1) * dist.get_world_size())
+
+
+def drops_the_remainder(model: nn.Module, data: Any) -> float:
+    sampler: Any = DistributedSampler(data, shuffle=False, drop_last=True)
+    counts = recognised_and_tested(model, DataLoader(data, batch_size=64, sampler=sampler))
+    dist.all_reduce(counts)
+    return float(counts[0] / counts[1].clamp(min=1))
+
+
+def drops_the_last_batch(model: nn.Module, data: Any) -> float:
+    batches: Any = DataLoader(Subset(data, my_share(data)), batch_size=5, drop_last=True)
+    counts = recognised_and_tested(model, batches)
+    dist.all_reduce(counts)
+    return float(counts[0] / counts[1].clamp(min=1))
+
+
+def equal_shares(model: nn.Module, data: Any) -> float:
+    rank, each = dist.get_rank(), len(data) // dist.get_world_size()
+    counts = recognised_and_tested(model, [(data.images[rank * each :][:each], data.labels[rank * each :][:each])])
+    dist.all_reduce(counts)
+    return float(counts[0] / counts[1].clamp(min=1))
+
+
+def float_batch(model: nn.Module, data: Any) -> float:
+    batches: Any = DataLoader(Subset(data, my_share(data)), batch_size=128 / dist.get_world_size())
+    counts = recognised_and_tested(model, batches)
+    dist.all_reduce(counts)
+    return float(counts[0] / counts[1])
+
+
+def in_training_mode(model: nn.Module, data: Any) -> float:
+    right, tested = 0, 0
+    with torch.no_grad():
+        for images, labels in loader_of_my_share(data):
+            right += int((model(images).argmax(dim=1) == labels).sum())
+            tested += len(labels)
+    counts = torch.tensor([right, tested])
+    dist.all_reduce(counts)
+    return float(counts[0] / counts[1])
+
+
+def percentage(model: nn.Module, data: Any) -> float:
+    return 100 * counts_added_up(model, data)
+
+
+def only_rank_0_answers(model: nn.Module, data: Any) -> float | None:
+    counts = recognised_and_tested(model, loader_of_my_share(data))
+    dist.reduce(counts, 0)
+    return float(counts[0] / counts[1]) if dist.get_rank() == 0 else None
+
+
+def only_rank_0_has_the_sum(model: nn.Module, data: Any) -> float:
+    counts = recognised_and_tested(model, loader_of_my_share(data))
+    dist.reduce(counts, 0)
+    return float(counts[0] / max(1.0, float(counts[1]))) if dist.get_rank() == 0 else 0.0
+
+
+def summed_twice(model: nn.Module, data: Any) -> Tensor:
+    right, _ = recognised_and_tested(model, loader_of_my_share(data))
+    dist.all_reduce(right)
+    dist.all_reduce(right)
+    return right / len(data)
+
+
+def divided_by_the_ranks_as_well(model: nn.Module, data: Any) -> float:
+    return counts_added_up(model, data) / dist.get_world_size()
+
+
+def everyone_tests_everything(model: nn.Module, data: Any) -> float:
+    right, tested = recognised_and_tested(model, DataLoader(data, batch_size=100))
+    return float(right / tested)
+
+
+def everyone_tests_everything_and_adds_up(model: nn.Module, data: Any) -> Tensor:
+    right, _ = recognised_and_tested(model, DataLoader(data, batch_size=100))
+    dist.all_reduce(right)
+    return right / len(data)
+
+
+def a_count(model: nn.Module, data: Any) -> Tensor:
+    counts = recognised_and_tested(model, loader_of_my_share(data))
+    dist.all_reduce(counts)
+    return counts[0]
+
+
+def both_counts(model: nn.Module, data: Any) -> Tensor:
+    counts = recognised_and_tested(model, loader_of_my_share(data))
+    dist.all_reduce(counts)
+    return counts
+
+
+def mean_of_batches(model: nn.Module, data: Any) -> Tensor:
+    each: Any = [recognised_and_tested(model, [batch]) for batch in loader_of_my_share(data, 7)]
+    means = [float(right / tested) for right, tested in each]
+    both = torch.tensor([sum(means), len(means)])
+    dist.all_reduce(both)
+    return both[0] / both[1]
+
+
+def the_error(model: nn.Module, data: Any) -> float:
+    return 1 - counts_added_up(model, data)
+
+
+def batches_times_batch_size(model: nn.Module, data: Any) -> float:
+    loader = loader_of_my_share(data, 10)
+    right, _ = recognised_and_tested(model, loader)
+    both = torch.tensor([right, len(loader) * 10.0])
+    dist.all_reduce(both)
+    return float(both[0] / both[1])
+
+
+def divides_on_each_rank(model: nn.Module, data: Any) -> float:
+    right, tested = (float(count) for count in recognised_and_tested(model, loader_of_my_share(data)))
+    share = torch.tensor([right / tested * tested, tested])
+    dist.all_reduce(share)
+    return float(share[0] / share[1])
+
+
+def returns_nothing(model: nn.Module, data: Any) -> None:
+    dist.all_reduce(recognised_and_tested(model, loader_of_my_share(data)))
+
+
+def every_number_below_one_is_none(model: nn.Module, data: Any) -> Tensor:
+    counts = recognised_and_tested(model, loader_of_my_share(data)).long()
+    dist.all_reduce(counts)
+    return counts[0] // counts[1]
+
+
+WRONG = [
+    (padding_is_counted, "1 sample is counted twice: a DistributedSampler repeats samples"),
+    (padding_is_counted_in_a_shuffle, "1 sample is counted twice: a DistributedSampler repeats samples"),
+    (padding_over_the_number_of_samples, "1 sample is counted twice: a DistributedSampler repeats samples"),
+    (
+        mean_of_the_accuracies,
+        "That is the mean of the ranks' accuracies: a rank with more samples has to count for more",
+    ),
+    (sum_of_the_accuracies, "That is the sum of the ranks' accuracies: add up counts instead"),
+    (only_my_share, "Rank 0 returns the accuracy of its own share: nothing of the other ranks is in it"),
+    (own_count_over_all, "Rank 0 divides what it recognises itself by the number of all samples"),
+    (over_my_count, "The sum was divided by the samples of this rank alone"),
+    (over_my_count_times_the_ranks, "The sum was divided by this rank's samples times the ranks"),
+    (
+        drops_the_remainder,
+        "1 of 37 samples is never tested: drop_last, or a division with //, leaves out the remainder",
+    ),
+    (drops_the_last_batch, "7 of 37 samples are never tested: drop_last"),
+    (equal_shares, "1 of 37 samples is never tested"),
+    (float_batch, "A batch size has to be a whole number: divide with //"),
+    (in_training_mode, "It tests in training mode, where dropout blanks out a part of what the model sees"),
+    (percentage, "That is a percentage: return a fraction between 0 and 1"),
+    (only_rank_0_answers, "Only rank 0 has the answer, and every rank has to return it: rank 1 has None"),
+    (only_rank_0_has_the_sum, "Rank 0 has the accuracy, and rank 1 does not: every rank needs it"),
+    (summed_twice, "The counts of recognised samples were added up over the ranks twice"),
+    (divided_by_the_ranks_as_well, "The accuracy was divided by the number of ranks once more"),
+    (everyone_tests_everything, "Every rank tests all samples, which takes as long as with one rank"),
+    (everyone_tests_everything_and_adds_up, "Every rank tests all samples, and then they are added up"),
+    (a_count, "That is how many samples are recognised: divide by how many there are"),
+    (both_counts, "It returns a tensor of shape [2], not one number"),
+    (mean_of_batches, "That is the mean of the batches' accuracies, and a short last batch counts like a full one"),
+    (the_error, "That is the share of the samples that are not recognised"),
+    (batches_times_batch_size, "recognised samples are divided by 40, and there are 37"),
+    (divides_on_each_rank, "A rank without samples divides by its count, which is 0"),
+    (returns_nothing, "It returns None: return the answer"),
+    (every_number_below_one_is_none, "The accuracy was cut down to a whole number: divide with /, not with //"),
+]
+
+
+# hanging
+
+
+def only_rank_0_adds_up(model: nn.Module, data: Any) -> float:
+    counts = recognised_and_tested(model, loader_of_my_share(data))
+    if dist.get_rank() == 0:
+        dist.all_reduce(counts)
+    return float(counts[0] / counts[1])
+
+
+def ranks_without_samples_go_home(model: nn.Module, data: Any) -> float:
+    if not my_share(data):
+        return 0.0
+    return counts_added_up(model, data)
+
+
+def asks_the_others_in_every_batch(model: nn.Module, data: Any, batch_size: int = 32) -> float:
+    model.eval()
+    everyone = torch.zeros(2)
+    for images, labels in loader_of_my_share(data, batch_size):
+        counts = torch.tensor([float((model(images).argmax(dim=1) == labels).sum()), len(labels)])
+        dist.all_reduce(counts)
+        everyone += counts
+    return float(everyone[0] / everyone[1])
+
+
+asks_in_every_large_batch = functools.partial(asks_the_others_in_every_batch, batch_size=1000)
+
+HANGING = [
+    (only_rank_0_adds_up, "Not every rank calls all_reduce, and those that do wait for the others"),
+    (ranks_without_samples_go_home, "Rank 1 has no samples and never calls all_reduce, where rank 0 waits for it"),
+    (asks_the_others_in_every_batch, "all_reduce"),
+    (asks_in_every_large_batch, "all_reduce"),
+]
