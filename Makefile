@@ -25,6 +25,7 @@ lab: setup  ## set up, then open the first lesson in JupyterLab
 	  $${CI:+--no-browser} $$([ "$$(id -u)" != 0 ] || echo --allow-root)
 
 test: lint  ## set up, then all that must be green: lint, types, tests, lessons
+	$(py) -m compileall -q ddp_lessons tests benchmarks
 	$(py) -m pytest -n 2 tests $(measure_time_or_memory:%=--ignore=%)
 	$(py) -m pytest $(measure_time_or_memory)
 	$(py) -m pytest -n 2 --dist loadfile --nbval notebooks

@@ -92,7 +92,9 @@ def test_a_notebook_imports_nothing_of_its_folder(notebook: pathlib.Path) -> Non
 
 
 @pytest.mark.parametrize("notebook", WORKING_WITH_FILES, ids=lambda path: path.stem)
-def test_a_notebook_that_works_with_files_runs_alone_from_another_folder(notebook: pathlib.Path, tmp_path: pathlib.Path) -> None:
+def test_a_notebook_that_works_with_files_runs_alone_from_another_folder(
+    notebook: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
     copy = tmp_path / notebook.name
     copy.write_bytes(notebook.read_bytes())
     command = [sys.executable, "-m", "jupyter", "execute", copy.name]

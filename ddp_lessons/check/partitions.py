@@ -46,6 +46,8 @@ def data_partitioner(partitioner: Callable[..., Any]) -> Report:
         return not_right(_DataPartitioner.name, refusal)
     if _is_stub(partitioner):
         return not_started(_DataPartitioner.name)
+    if missing := _untouched(partitioner):
+        return not_right(_DataPartitioner.name, f"{missing[0]} is still to be written.")
     exercise = _DataPartitioner()
     exercise.seeding = _seeding(partitioner)
     exercise.parameters = ("data", "sizes", *(["seed"] if exercise.seeding.is_needed else []))
@@ -326,10 +328,14 @@ def _why_not_a_partitioner(partitioner: Any) -> str:
 def _is_stub(partitioner: Any) -> bool:
     if not inspect.isclass(partitioner):
         return is_untouched(partitioner)
-    written = [vars(partitioner)[name] for name in ("__init__", "use") if name in vars(partitioner)]
-    if not written:
-        return not hasattr(partitioner, "use")
-    return any(is_untouched(function) for function in written)
+    written = [name for name in ("__init__", "use") if name in vars(partitioner)]
+    return _untouched(partitioner) == written if written else not hasattr(partitioner, "use")
+
+
+def _untouched(partitioner: Any) -> list[str]:
+    """The methods of a class that nobody has begun with."""
+    own = vars(partitioner) if inspect.isclass(partitioner) else {}
+    return [name for name in ("__init__", "use") if name in own and is_untouched(own[name])]
 
 
 _CALLS: tuple[tuple[tuple[object, ...], dict[str, object]], ...] = (

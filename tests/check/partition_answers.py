@@ -694,4 +694,5 @@ class Empty:
     """Cut shuffled data."""
 
 
-STUBS: list[Any] = [Dots, DotsInOne, DotsInTheOther, NotImplementedYet, Empty]
+STUBS: list[Any] = [Dots, Empty]
+HALF: list[tuple[Any, str]] = [(DotsInOne, "use"), (DotsInTheOther, "__init__"), (NotImplementedYet, "use")]

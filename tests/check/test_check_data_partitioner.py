@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 from banks import assert_accepts, assert_refuses, assert_refuses_as_stuck, name_of
-from partition_answers import HANGING, RIGHT, STUBS, WRONG, ByCumulativeEnds, TheNotesOwn
+from partition_answers import HALF, HANGING, RIGHT, STUBS, WRONG, ByCumulativeEnds, TheNotesOwn
 
 from ddp_lessons import check
 from ddp_lessons.train.partition import DataPartitioner
@@ -32,6 +32,11 @@ def test_hanging_answers_are_refused(answer: object, sentence: str) -> None:
 @pytest.mark.parametrize("stub", STUBS, ids=name_of)
 def test_a_stub_is_not_started_yet(stub: Any) -> None:
     assert check.data_partitioner(stub).text == "check.data_partitioner: not started yet"
+
+
+@pytest.mark.parametrize(("half", "missing"), HALF, ids=name_of)
+def test_what_is_half_written_is_told_what_is_missing(half: Any, missing: str) -> None:
+    assert check.data_partitioner(half).mistake == f"{missing} is still to be written."
 
 
 def test_the_random_numbers_of_the_notebook_stay_where_they_are() -> None:
