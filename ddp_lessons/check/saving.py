@@ -100,7 +100,7 @@ class SaveTrial(Trial):
         return isinstance(afterwards, Saving) and not afterwards.wrote and afterwards.at_return == afterwards.before
 
     def named(self, rank: int) -> str:
-        return "a first checkpoint"
+        return "a checkpoint that replaces another" if self.has_old else "a first checkpoint"
 
     def mark(self, rank: int) -> None:
         """Say that this rank's call has returned, where no learner looks."""
