@@ -35,8 +35,10 @@ WANTED = "distance() takes a dict of names to lists of numbers, one for each ste
 
 
 @drawn_in_house_style
-def distance(by_name: Mapping[str, Sequence[float]], limit: float = 1e-6, title: str | None = None) -> Picture:
-    """Draw the largest difference of weights at every step, counted from 0, and a line at the limit.
+def distance(
+    by_name: Mapping[str, Sequence[float]], limit: float = 1e-6, title: str | None = None, what: str = "weights"
+) -> Picture:
+    """Draw the largest difference of the weights (or `what` it is) at every step, from 0, and a line at the limit.
 
     Raises:
         TypeError: this is no dict of names to lists of numbers.
@@ -44,7 +46,7 @@ def distance(by_name: Mapping[str, Sequence[float]], limit: float = 1e-6, title:
     """
     curves = _checked(by_name, limit)
     figure, axes = _draw(curves, limit, title)
-    return Picture(figure, axes, _text(curves, limit), _describe(curves, limit))
+    return Picture(figure, axes, _text(curves, limit, what), _describe(curves, limit, what))
 
 
 def _checked(by_name: Any, limit: float) -> dict[str, Any]:
@@ -165,11 +167,11 @@ def _verdict(curve: Any, limit: float) -> str:
     return f"{count(len(curve), 'step')}, {verdict}"
 
 
-def _text(curves: Mapping[str, Any], limit: float) -> str:
+def _text(curves: Mapping[str, Any], limit: float, what: str) -> str:
     lines = [f"  {name}: {_verdict(curve, limit)}" for name, curve in curves.items()]
-    return "\n".join([f"Largest difference of the weights, step by step; the limit is {short(limit)}:", *lines])
+    return "\n".join([f"Largest difference of the {what}, step by step; the limit is {short(limit)}:", *lines])
 
 
-def _describe(curves: Mapping[str, Any], limit: float) -> str:
+def _describe(curves: Mapping[str, Any], limit: float, what: str) -> str:
     told = "; ".join(f"{name}, {_verdict(curve, limit)}" for name, curve in curves.items())
-    return f"Largest difference of the weights, step by step, and a line at {short(limit)}: {told}."
+    return f"Largest difference of the {what}, step by step, and a line at {short(limit)}: {told}."

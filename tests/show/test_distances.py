@@ -52,6 +52,10 @@ def test_the_text_says_what_stays_below_the_limit_and_no_measured_number() -> No
         "  forgotten: 2 steps, not below the limit at every step",
         "  later: no step",
     ]
+    losses = show.distance({"by hand": [0.0]}, what="losses")
+    assert all(
+        words.startswith("Largest difference of the losses, step by step") for words in (losses.text, losses.alt)
+    )
     again = show.distance({"by hand": [1e-9, 2e-8], "forgotten": [1e-3, 1e-2], "later": []})
     assert (again.text, again.alt) == (picture.text, picture.alt)
 
