@@ -40,8 +40,10 @@ lint: setup .venv/.extra-dev  ## look at style and types
 doctor: setup  ## look whether this machine is ready for the lessons
 	@$(py) -m ddp_lessons doctor
 
-bench: setup .venv/.extra-bench  ## measure our launch beside its peers
+bench: setup .venv/.extra-bench  ## measure our launch beside its peers, and training on two ranks
 	$(py) -m benchmarks
+	$(py) -m benchmarks.steps
+	$(py) -m benchmarks.training
 
 test-torch-range: setup  ## run the tests with the oldest and the newest torch that we support
 	@$(call test_with,torch==$(oldest_torch))

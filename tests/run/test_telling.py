@@ -111,13 +111,14 @@ def test_a_child_of_a_rank_that_tells_is_left_alone() -> None:
 def test_telling_very_often_is_quick_and_keeps_the_newest() -> None:
     def run(rank: int, world_size: int) -> float:
         begin = time.perf_counter()
-        for step in range(120_000):
+        for step in range(100_010):
             tell(step=step)
-        return (time.perf_counter() - begin) / 120_000
+        return (time.perf_counter() - begin) / 100_010
 
-    results = launch(run, 2)
-    assert all(len(told) == 100_000 and told[-1].numbers == {"step": 119_999} for told in results.told)
-    assert max(results) < 0.001
+    results = launch(run, 1)
+    (told,) = results.told
+    assert (len(told), told[0].numbers, told[-1].numbers) == (100_000, {"step": 10}, {"step": 100_009})
+    assert results[0] < 0.001
 
 
 def test_a_live_function_that_is_none_is_refused() -> None:
