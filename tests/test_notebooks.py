@@ -1,4 +1,4 @@
-"""What every lesson promises, beyond that its cells give what is stored in it (pytest --nbval notebooks/)."""
+"""What every lesson promises, beyond that its cells give what is stored in it: for that `make test` runs nbval."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import importlib
 import pathlib
 import pkgutil
 import re
-import subprocess
 import sys
 from typing import Any
 
@@ -75,12 +74,6 @@ def test_nothing_of_a_machine_is_stored(notebook: pathlib.Path) -> None:
     assert not any(mark in text for mark in ("/home/", "/root/", "/tmp/", "ipykernel_", str(NOTEBOOKS[0].parent)))
 
 
-TOUCHES_FILES = re.compile(r"\bopen\(|Path\(|os\.path|chdir|tempfile|subprocess|\.py\b|^[%!]", re.M)
-WORKING_WITH_FILES = [
-    notebook for notebook in NOTEBOOKS if any(TOUCHES_FILES.search(cell.source) for cell in cells_of(notebook, "code"))
-]
-
-
 @every_notebook
 def test_a_notebook_imports_nothing_of_its_folder(notebook: pathlib.Path) -> None:
     sources = [re.sub(r"^[%!].*$", "", cell.source, flags=re.M) for cell in cells_of(notebook, "code")]
@@ -89,17 +82,6 @@ def test_a_notebook_imports_nothing_of_its_folder(notebook: pathlib.Path) -> Non
     names |= {node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)}
     known = {"IPython", "ddp_lessons", "ipywidgets", "matplotlib", "torch", "torchvision", *sys.stdlib_module_names}
     assert {name.split(".")[0] for name in names} <= known
-
-
-@pytest.mark.parametrize("notebook", WORKING_WITH_FILES, ids=lambda path: path.stem)
-def test_a_notebook_that_works_with_files_runs_alone_from_another_folder(
-    notebook: pathlib.Path, tmp_path: pathlib.Path
-) -> None:
-    copy = tmp_path / notebook.name
-    copy.write_bytes(notebook.read_bytes())
-    command = [sys.executable, "-m", "jupyter", "execute", copy.name]
-    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert ended.returncode == 0, ended.stderr[-2000:]
 
 
 NO_EXERCISES = {"reading", "replicas_agree"}  # they judge something else than a learner's function
