@@ -51,11 +51,11 @@ class AverageGradients(Exercise):
         for name, weight in before.weights.items():
             if not is_close(after.weights.get(name), weight):
                 mistake = "It changes the weights: average param.grad, and leave the step to the optimizer."
-                return _difference(name, after.weights.get(name), weight, mistake)
+                return first_difference(name, after.weights.get(name), weight, mistake)
         for name in before.gradients:
             yours, right = after.gradients[name], mean_of(case, name)
             if not is_close(yours, right):
-                return _difference(f"{name}.grad", yours, right, self.wrong_gradient(case, rank, name))
+                return first_difference(f"{name}.grad", yours, right, self.wrong_gradient(case, rank, name))
         return None
 
     def wrong_gradient(self, case: Case, rank: int, name: str) -> str:
@@ -107,14 +107,14 @@ def counts_of(case: Case) -> list[int]:
     return [case.trial.samples(rank) for rank in range(case.world_size)]
 
 
-def _difference(place: str, yours: Tensor | None, right: Tensor | None, mistake: str) -> Difference:
+def first_difference(place: str, yours: Tensor | None, right: Tensor | None, mistake: str) -> Difference:
     """With the first number that is another."""
     if yours is None or right is None or yours.shape != right.shape:
         return Difference(place, _shown(yours), _shown(right), mistake)
     far = (yours.double() - right.double()).abs()
     wrong = ~(far <= 1e-5 * right.abs().max())  # nan too
     index = tuple(wrong.nonzero()[0].tolist())
-    return Difference(f"{place}{list(index)}", _round(yours[index]), _round(right[index]), mistake)
+    return Difference(f"{place}{list(index) if index else ''}", _round(yours[index]), _round(right[index]), mistake)
 
 
 def _shown(tensor: Tensor | None) -> str:

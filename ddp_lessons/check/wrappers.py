@@ -16,7 +16,8 @@ from torch import Tensor, nn
 from ddp_lessons.check.averaged import training_of, trial_of, why_wrong_gradient
 from ddp_lessons.check.begun import compiler_at_hand, refusal
 from ddp_lessons.check.examination import PATIENCE_SECONDS, examine
-from ddp_lessons.check.exercise import Case, Difference, Exercise, number
+from ddp_lessons.check.exercise import Case, Difference, Exercise
+from ddp_lessons.check.gradients import first_difference
 from ddp_lessons.check.models import is_close
 from ddp_lessons.check.replicated import TrainingTrial, mean_training, train
 from ddp_lessons.check.report import Report, not_right, not_started
@@ -183,7 +184,7 @@ def _wrong_start(case: Case, rank: int) -> Difference | None:
     right, yours = mean_training(trial_of(case), case.world_size).start, training_of(case, rank).start
     for name, value in right.items():
         if not is_close(yours[name].double(), value.double()):
-            return _difference(name, yours[name], value, _why_wrong_start(case, rank, name))
+            return first_difference(name, yours[name], value, _why_wrong_start(case, rank, name))
     return None
 
 
@@ -234,7 +235,7 @@ def _wrong_gradient(case: Case, rank: int, place: int) -> Difference | None:
             continue
         if not is_close(mine, value):
             where = f"{name}.grad after backward() {place + 1}"
-            return _difference(where, mine, value, why_wrong_gradient(case, rank, name, place))
+            return first_difference(where, mine, value, why_wrong_gradient(case, rank, name, place))
     return None
 
 
@@ -243,26 +244,8 @@ def _wrong_end(case: Case, rank: int) -> Difference | None:
     for name, value in right.items():
         if not is_close(yours[name], value):
             mistake = "The gradients are right, but the wrapper changes the weights: leave the step to the optimizer."
-            return _difference(name, yours[name], value, mistake)
+            return first_difference(name, yours[name], value, mistake)
     return None
-
-
-def _difference(place: str, yours: Tensor | None, right: Tensor | None, mistake: str) -> Difference:
-    """With the first number that is another."""
-    if yours is None or right is None or yours.shape != right.shape:
-        return Difference(place, _shown(yours), _shown(right), mistake)
-    far = (yours.double() - right.double()).abs()
-    wrong = ~(far <= 1e-5 * right.abs().max())  # nan too
-    index = tuple(wrong.nonzero()[0].tolist())
-    return Difference(f"{place}{list(index) if index else ''}", _round(yours[index]), _round(right[index]), mistake)
-
-
-def _shown(tensor: Tensor | None) -> str:
-    return "None" if tensor is None else f"shape {list(tensor.shape)}"
-
-
-def _round(value: Tensor) -> str:
-    return number(float(f"{value.item():.5g}"))
 
 
 def _closing(cls: Callable[[nn.Module], Any]) -> list[str]:
