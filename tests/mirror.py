@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gzip
 import hashlib
+import os
 import threading
 from collections import Counter
 from collections.abc import Iterator
@@ -12,9 +13,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Literal
 
+import pytest
 import torch
 from torch import Tensor
 
+from ddp_lessons.train import digits, mnist, storage
 from ddp_lessons.train.mnist import Collection, RawFile
 
 Manner = Literal["good", "silent", "silent when it is to send", "cuts off the first", "a login page"]
@@ -121,3 +124,17 @@ def mirror(files: dict[str, bytes], manner: Manner = "good") -> Iterator[tuple[s
         enough.set()
         server.shutdown()
         server.server_close()
+
+
+def keep_to_few_digits_and_no_mirror(
+    cache: Path, temporary: Path, files: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A cache of its own, few digits, and no mirror: no test reaches out."""
+    monkeypatch.setenv("DDP_LESSONS_CACHE", os.fspath(cache))
+    monkeypatch.delenv("DDP_LESSONS_MNIST", raising=False)
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(storage, "_temporary_folder", lambda: temporary)
+    monkeypatch.setattr(mnist, "MNIST", collection_of(files))
+    monkeypatch.setattr(digits, "MADE", {True: 1000, False: 500})
+    digits._choose.cache_clear()

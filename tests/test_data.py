@@ -8,24 +8,17 @@ import sys
 from pathlib import Path
 
 import pytest
-from mirror import collection_of, mirror, small_set, write_folder
+from mirror import collection_of, keep_to_few_digits_and_no_mirror, mirror, small_set, write_folder
 
 from ddp_lessons.__main__ import main
-from ddp_lessons.train import digits, mnist, storage
+from ddp_lessons.train import digits, mnist
 
 FILES = small_set()
 
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("DDP_LESSONS_CACHE", os.fspath(tmp_path / "cache"))
-    monkeypatch.delenv("DDP_LESSONS_MNIST", raising=False)
-    for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(storage, "_temporary_folder", lambda: tmp_path / "temporary")
-    monkeypatch.setattr(mnist, "MNIST", collection_of(FILES))
-    monkeypatch.setattr(digits, "MADE", {True: 1000, False: 500})
-    digits._choose.cache_clear()
+    keep_to_few_digits_and_no_mirror(tmp_path / "cache", tmp_path / "temporary", FILES, monkeypatch)
     return tmp_path / "cache"
 
 

@@ -17,7 +17,7 @@ from typing import Any, cast
 import pytest
 import torch
 import torch.distributed as dist
-from mirror import NAMES, Manner, collection_of, mirror, small_set, write_folder
+from mirror import NAMES, Manner, collection_of, keep_to_few_digits_and_no_mirror, mirror, small_set, write_folder
 
 from ddp_lessons import launch
 from ddp_lessons.train import digits as module, mnist, progress, storage
@@ -29,14 +29,7 @@ FILES = small_set()
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A cache of its own, few digits, and no mirror: no test reaches out."""
-    monkeypatch.setenv("DDP_LESSONS_CACHE", os.fspath(tmp_path / "cache"))
-    monkeypatch.delenv("DDP_LESSONS_MNIST", raising=False)
-    for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(storage, "_temporary_folder", lambda: tmp_path / "temporary")
-    monkeypatch.setattr(mnist, "MNIST", collection_of(FILES))
-    monkeypatch.setattr(module, "MADE", {True: 1000, False: 500})
-    module._choose.cache_clear()
+    keep_to_few_digits_and_no_mirror(tmp_path / "cache", tmp_path / "temporary", FILES, monkeypatch)
     return tmp_path / "cache"
 
 
