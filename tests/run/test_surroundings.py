@@ -387,6 +387,28 @@ def start_threads() -> None:
         threading.Thread(target=time.sleep, args=(3,), daemon=True).start()
 
 
+def pages_asked_for_again(rank: int, world_size: int) -> float:
+    """How often a process asks the system for a page of memory, when it needs as much as just before."""
+    import resource
+
+    def need() -> None:
+        [b"x" * (100_000 + number) for number in range(300)]  # 30 MB
+
+    need()
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(10):
+        need()
+    return (resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before) / 10
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="glibc's malloc")
+@pytest.mark.parametrize("start_method", ["fork", "spawn"])
+def test_a_rank_keeps_the_memory_that_it_freed(start_method: Any) -> None:
+    assert (
+        launch(pages_asked_for_again, 1, start_method=start_method)[0] < 1000
+    )  # 5,000 and more where it gives it back
+
+
 @pytest.mark.parametrize("before", [large_operation, train_a_model, start_threads, torch.get_num_threads])
 @pytest.mark.parametrize("world_size", [1, 4])
 def test_what_the_notebook_did_before_makes_no_difference(before: Callable[[], object], world_size: int) -> None:
