@@ -404,9 +404,7 @@ def pages_asked_for_again(rank: int, world_size: int) -> float:
 @pytest.mark.skipif(sys.platform != "linux", reason="glibc's malloc")
 @pytest.mark.parametrize("start_method", ["fork", "spawn"])
 def test_a_rank_keeps_the_memory_that_it_freed(start_method: Any) -> None:
-    assert (
-        launch(pages_asked_for_again, 1, start_method=start_method)[0] < 1000
-    )  # 5,000 and more where it gives it back
+    assert launch(pages_asked_for_again, 1, start_method=start_method)[0] < 1000
 
 
 @pytest.mark.parametrize("before", [large_operation, train_a_model, start_threads, torch.get_num_threads])
