@@ -37,3 +37,10 @@ def __getattr__(name: str) -> object:
 
 def __dir__() -> list[str]:
     return sorted([*globals(), *_HOME])
+
+
+def load_ipython_extension(ipython: object) -> None:
+    """For `%load_ext ddp_lessons`."""
+    from ddp_lessons.run.magics import load
+
+    load(ipython)

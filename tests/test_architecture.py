@@ -22,14 +22,16 @@ MAY_IMPORT = {
 IN_OTHER_PROCESSES = {
     "ddp_lessons.run.template",
     "ddp_lessons.run.rank",
+    "ddp_lessons.run.freedom",
     "ddp_lessons.run.functional",
     "ddp_lessons.run.groups",
+    "ddp_lessons.run.guard",
     "ddp_lessons.run.holding",
     "ddp_lessons.run.witness",
     "ddp_lessons.run.interception",
     "ddp_lessons.run.recorder",
 }
-SHARED = {"ddp_lessons.run.messages", "ddp_lessons.run.travel", "ddp_lessons.run.telling"}
+SHARED = {f"ddp_lessons.run.{name}" for name in ("messages", "travel", "telling", "cells")}  # functions travel by name
 
 
 def imported_modules(file: pathlib.Path) -> set[str]:

@@ -40,3 +40,4 @@ class Account:
     patience_seconds: float | None = None
     seconds: float = 0.0
     seconds_at_line: Mapping[int, float] = field(default_factory=dict)
+    not_asked: frozenset[int] = frozenset()  # ranks that had no part in this

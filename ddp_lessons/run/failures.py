@@ -53,6 +53,11 @@ class _Failure(RuntimeError):
         lines = [f'  File "{f.file}", line {f.line}, in {f.function}\n    {f.text}\n' for f in frames]
         return _CELL_FILE.sub(r"cell line \1", f"rank {rank}, most recent call last:\n{''.join(lines)}")
 
+    def with_more(self, lines: Sequence[str]) -> _Failure:
+        """The same, with more to say."""
+        self.args = ("\n".join([str(self), *lines]),)
+        return self
+
     def __reduce__(self) -> tuple[type[_Failure], tuple[str, Account, Results[object], int]]:
         return type(self), (str(self), self._account, self.results, self.rank)
 
@@ -119,7 +124,9 @@ def where_each_is(account: Account, events: Events | None = None) -> list[str]:
     """A line per rank: returned, or the line where it is."""
     told = []
     for rank in range(account.world_size):
-        if rank in account.returned:
+        if rank in account.not_asked:
+            told.append(f"    rank {rank}   was not asked to run this")
+        elif rank in account.returned:
             told.append(f"    rank {rank}   has returned")
         elif (position := account.positions.get(rank)) is not None:
             held = next(iter(events.held(rank)), None) if events is not None and events.world_size else None
@@ -190,6 +197,8 @@ def _what_the_others_did(account: Account, failed: Sequence[int]) -> list[str]:
     doing: dict[str, list[int]] = {}
     for rank in range(account.world_size):
         if rank in failed:
+            continue
+        if rank in account.not_asked:
             continue
         if rank in account.returned:
             doing.setdefault("had returned", []).append(rank)

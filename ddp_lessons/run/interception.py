@@ -17,6 +17,7 @@ from time import perf_counter
 from typing import Any
 
 from ddp_lessons.run import functional, groups
+from ddp_lessons.run.guard import parts_of
 from ddp_lessons.run.recorder import MOST_VALUES, Call, Recorder, flat, is_called_directly, values_of, who_called
 
 # method of ProcessGroup -> what it is, and which of its arguments is what this rank brings
@@ -89,6 +90,12 @@ def uninstall() -> None:
         setattr(*_originals.pop())
 
 
+def forget_groups() -> None:
+    """As if no group had been there: the next ones have their names, and begin to count their calls."""
+    recorder.forget()
+    _stand_ins.clear()
+
+
 def _replace(owner: Any, name: str, wrap: Callable[[Any], Any]) -> None:
     original = getattr(owner, name, None)
     if original is not None:  # torch renames some of them from release to release
@@ -101,6 +108,7 @@ def _recorded(operation: str, position: int, name: str, original: Any) -> Any:
     has_root = operation in ("broadcast", "reduce", "scatter", "gather")
     has_operator = operation in ("reduce", "all_reduce", "reduce_scatter")
     is_message = operation in ("send", "recv")
+    is_exchange = operation == "all_to_all"
 
     @functools.wraps(original)
     def method(group: Any, *args: Any, **kwargs: Any) -> Any:
@@ -117,9 +125,13 @@ def _recorded(operation: str, position: int, name: str, original: Any) -> Any:
         if name == "monitored_barrier":  # the one that waits before it is back
             call.waited = begin
         try:
+            if recorder.guard is not None:
+                recorder.guard.compare(call)
             work = original(group, *args, **kwargs)
         except BaseException as error:
             call.error = f"{type(error).__name__}: {error}"
+            if recorder.guard is not None:
+                recorder.guard.take_back(call)
             raise
         call.issued = perf_counter()
         if work is None:
@@ -152,6 +164,8 @@ def _recorded(operation: str, position: int, name: str, original: Any) -> Any:
         if is_message:
             call.tag = given[-1]
             call.peer = given[1] if len(given) == 3 else None  # a recv from anyone has only a tag
+        if is_exchange and recorder.guard is not None:
+            call.parts = parts_of(len(call.home.ranks), *given)
         if call.home.is_mixed:
             call.is_on_gpu = any(tensor.is_cuda for tensor in flat(given[0]))
         options = given[position + 1] if len(given) > position + 1 else None

@@ -25,6 +25,7 @@ class Start:
     current_folder: str
     module_path: list[str]
     meeting_file: str
+    guard_file: str  # in which ranks compare their calls before they make them; "": they do not
     crash_file: str
     backend: str | None  # None: the function joins by itself
     threads: int
@@ -52,6 +53,19 @@ class Look:
 
     number: int
     calls: int = 0
+
+
+@dataclass(frozen=True)
+class Free:
+    """To a rank: leave your function, whatever it waits for. May be said several times."""
+
+
+@dataclass(frozen=True)
+class Rejoin:
+    """To a rank that stays after a failure: leave the group, and everything begun in it, and join a fresh one."""
+
+    meeting_file: str
+    guard_file: str
 
 
 @dataclass(frozen=True)
@@ -91,6 +105,11 @@ class Standing:
 @dataclass(frozen=True)
 class Joined:
     """From a rank: it is there, and in the group."""
+
+
+@dataclass(frozen=True)
+class Freed:
+    """From a rank that was told to rejoin: it is out of its function."""
 
 
 @dataclass(frozen=True)
@@ -197,11 +216,19 @@ def meeting_point(operation: str, group: str, ranks: tuple[int, ...], peer: int 
     return (operation, ranks) if operation == "new_local_group" else ("collective", group)
 
 
+def size_of_guard(world_size: int) -> int:
+    """Bytes of the file in which ranks compare their calls."""
+    return world_size * GUARDED_TURNS * BYTES_OF_A_TURN
+
+
+GUARDED_TURNS = 1024  # the newest, of each rank
+BYTES_OF_A_TURN = 256
+CELL_OF_RANKS = "<ipython-input-ranks-"  # how the file names of cells begin that run on the ranks
 COMPILER = "torch._dynamo"
 WITNESSED = "DDP_LESSONS_WITNESSED"  # the variable by which the ranks of a plain script find who explains them
 MARK = "DDP_LESSONS_PROCESS"  # the variable by which what a rank has started is recognised
-FromRank = Joined | Present | Standing | Recorded | Position | Told | Returned | Raised
-Message = Start | Task | Where | Look | Leave | FromRank | Ready | Fork | Import | Stop | Signal | Ended
+FromRank = Joined | Freed | Present | Standing | Recorded | Position | Told | Returned | Raised
+Message = Start | Task | Where | Look | Free | Rejoin | Leave | FromRank | Ready | Fork | Import | Stop | Signal | Ended
 Buffer = bytes | bytearray | memoryview
 _COUNT = struct.Struct("<I")
 _LENGTH = struct.Struct("<Q")

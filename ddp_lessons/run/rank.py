@@ -22,22 +22,42 @@ import time
 import traceback
 import types
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeAlias
 
+from ddp_lessons.run.freedom import Freedom, cut_connections
+from ddp_lessons.run.guard import Guard
 from ddp_lessons.run.holding import Surroundings, standing
-from ddp_lessons.run.interception import install, recorder, uninstall
-from ddp_lessons.run.messages import Channel, Frame, Joined, Leave, Look, Position, Raised, Returned, Start, Task, Where
+from ddp_lessons.run.interception import forget_groups, install, recorder, uninstall
+from ddp_lessons.run.messages import (
+    Buffer,
+    Channel,
+    Frame,
+    Free,
+    Freed,
+    Joined,
+    Leave,
+    Look,
+    Position,
+    Raised,
+    Rejoin,
+    Returned,
+    Start,
+    Task,
+    Where,
+)
 from ddp_lessons.run.telling import listen as listen_to_what_is_told
 from ddp_lessons.run.travel import CannotTravel, from_notebook, pack_value, unpack_call
 
 _OUR_FOLDER = os.path.dirname(os.path.abspath(__file__))
 # longer than any launch waits, so that the launcher speaks before gloo does
 _GROUP_PATIENCE = datetime.timedelta(days=1)
+_Tasks: TypeAlias = "queue.SimpleQueue[tuple[Task | Rejoin, list[bytearray]] | None]"
 
 
 def serve(channel: Channel, output: int, orphaned: Callable[[], NoReturn]) -> NoReturn:
     """Live as one rank. `output` takes what it prints; `orphaned` ends it when the notebook is gone."""
-    tasks: queue.SimpleQueue[tuple[Task, list[bytearray]] | None] = queue.SimpleQueue()
+    tasks: _Tasks = queue.SimpleQueue()
+    freedom = Freedom()
     try:
         start, _ = channel.receive()
     except EOFError:
@@ -45,17 +65,23 @@ def serve(channel: Channel, output: int, orphaned: Callable[[], NoReturn]) -> No
     assert isinstance(start, Start)
     _stay_out_of_children(channel)
     here = Surroundings(threading.main_thread().ident, serve.__name__, start.patience_seconds)
-    threading.Thread(target=listen, args=(channel, tasks, here, orphaned), daemon=True).start()
+    threading.Thread(target=listen, args=(channel, tasks, here, freedom, orphaned), daemon=True).start()
     _print_to(output)
     _buffer_c_output_by_line()
     _keep_freed_memory()
     listen_to_what_is_told(channel.send)
-    _succeed_or_tell(channel, lambda: _become(start))
+    if _failure(channel, lambda: _become(start)) is not None:
+        threading.Event().wait()  # others may still wait for this rank
     channel.send(Joined())
+    failure = None  # kept, with all that it holds, until the next task: others may still wait for a message from there
     while (received := tasks.get()) is not None:
         task, buffers = received
+        if isinstance(task, Rejoin):
+            failure = _failure(channel, lambda: _rejoin(channel, start, task))  # noqa: B023  called at once
+            continue
         _print_to(output)  # the function before may have closed or replaced them
-        _succeed_or_tell(channel, lambda: _run(channel, start, task, buffers))  # noqa: B023  called at once
+        failure = _failure(channel, lambda: _run(channel, start, task, buffers, freedom))  # noqa: B023  at once
+    del failure
     _leave()
 
 
@@ -89,15 +115,18 @@ def _keep_freed_memory() -> None:
 
 def listen(
     channel: Channel,
-    tasks: queue.SimpleQueue[tuple[Task, list[bytearray]] | None],
+    tasks: _Tasks,
     here: Surroundings,
+    freedom: Freedom,
     orphaned: Callable[[], NoReturn],
 ) -> None:
     try:
         while True:
             message, buffers = channel.receive()
-            if isinstance(message, Task):
+            if isinstance(message, Task | Rejoin):
                 tasks.put((message, buffers))
+            elif isinstance(message, Free):
+                freedom.call_out()
             elif isinstance(message, Look):
                 held = standing(recorder, here, message.number)
                 channel.send(recorder.recorded(message.calls, held) if message.calls else held)
@@ -129,19 +158,40 @@ def _become(start: Start) -> None:
 
     import torch
     import torch.distributed as dist
-    from torch._C._distributed_c10d import FileStore
 
     recorder.launched_as = start.rank, start.world_size
     if not start.record:
         uninstall()
     torch.set_num_threads(start.threads)
     dist.set_debug_level_from_env()  # type: ignore[attr-defined]
+    _join(start, start.meeting_file, start.guard_file)
+
+
+def _join(start: Start, meeting_file: str, guard_file: str) -> None:
+    import torch.distributed as dist
+    from torch._C._distributed_c10d import FileStore
+
+    recorder.guard = Guard(guard_file, recorder, start.rank, start.world_size) if guard_file else None
     if start.backend is not None:
         # as bytes, since a locale may not know all letters of the path
-        store = FileStore(os.fsencode(start.meeting_file), start.world_size)  # type: ignore[arg-type]
+        store = FileStore(os.fsencode(meeting_file), start.world_size)  # type: ignore[arg-type]
         dist.init_process_group(
             start.backend, store=store, rank=start.rank, world_size=start.world_size, timeout=_GROUP_PATIENCE
         )
+
+
+def _rejoin(channel: Channel, start: Start, rejoin: Rejoin) -> None:
+    """Nothing that was begun in the old group may meet a call of the new one: its connections are gone for good."""
+    import torch.distributed as dist
+
+    channel.send(Freed())
+    cut_connections()
+    if dist.is_initialized():
+        with contextlib.suppress(Exception):
+            dist.destroy_process_group()
+    forget_groups()
+    _join(start, rejoin.meeting_file, rejoin.guard_file)
+    channel.send(Joined())
 
 
 def _linger_before_an_abort() -> None:
@@ -156,28 +206,30 @@ def _linger_before_an_abort() -> None:
         libc.signal(int(signal.SIGABRT), ctypes.cast(libc.sleep, ctypes.c_void_p))
 
 
-def _run(channel: Channel, start: Start, task: Task, buffers: list[bytearray]) -> None:
+def _run(channel: Channel, start: Start, task: Task, buffers: list[bytearray], freedom: Freedom) -> None:
     try:
         function, args = unpack_call(buffers, task.sources)
     except Exception as error:
         raise CannotTravel(f"could not load the function ({type(error).__name__}: {error})") from error
     arrived = from_notebook()
     recorder.begin(keeps_values=start.record == "values")
-    value = function(start.rank, start.world_size, *args)
-    _flush()
-    answer = pack_value(value, arrived)
+    with freedom if start.guard_file else contextlib.nullcontext():
+        value = function(start.rank, start.world_size, *args)
+        _flush()
+        answer: list[Buffer] = pack_value(value, arrived)
     channel.send(Returned(type(value).__name__, recorder.finish()), answer)
 
 
-def _succeed_or_tell(channel: Channel, step: Callable[[], None]) -> None:
-    """Take a step of a rank's life. If it fails, tell the notebook, and stay: others may still wait for this rank."""
+def _failure(channel: Channel, step: Callable[[], None]) -> BaseException | None:
+    """Take a step of a rank's life. If it fails, tell the notebook."""
     try:
         step()
     except BaseException as error:
         moment = time.monotonic()
         _flush()
         channel.send(raised(error, moment))
-        threading.Event().wait()
+        return error
+    return None
 
 
 def raised(error: BaseException, moment: float) -> Raised:

@@ -15,9 +15,12 @@ from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from types import CodeType, FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ddp_lessons.run.messages import COMPILER, MeetingPoint, Recorded, Standing, meeting_point
+
+if TYPE_CHECKING:
+    from ddp_lessons.run.guard import Guard
 
 MOST_CALLS = 100_000
 _DROPPED_AT_ONCE = 1000
@@ -73,6 +76,7 @@ class Call:
     version: int = 0
     copy: Any = None  # of its numbers, where its version does not tell
     remark: str = ""
+    parts: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())  # bytes to and from each rank, where these may differ
 
     def __init__(self, call: str, operation: str, group: str, frame: FrameType | None, begin: float) -> None:
         self.call = call
@@ -112,6 +116,17 @@ class Recorder:
         self.launched_as: tuple[int, int] | None = None  # rank and world size
         self.is_in_another_world = False  # the function joined one with other ranks than it was launched with
         self.before: Counter[MeetingPoint] = Counter()  # calls that are no longer kept
+        self.guard: Guard | None = None  # compares calls before they are made, where the ranks are to outlive mistakes
+
+    def forget(self) -> None:
+        """All groups are gone, and with them what was called there."""
+        self.calls.clear()
+        self.under_way.clear()
+        self.seen_from_afar.clear()
+        self.groups.clear()
+        self.before.clear()
+        self.joined = self.count = 0
+        self.is_in_another_world = False
 
     def begin(self, keeps_values: bool) -> None:
         self.keeps_values = keeps_values
@@ -160,9 +175,9 @@ class Recorder:
         return group_name if self.joined < 2 else f"{group_name}, world {self.joined}"
 
     def _meeting_points(self, calls: Sequence[Call] | deque[Call]) -> list[MeetingPoint]:
-        return [self._meeting_point(call) for call in calls if call.waited is not None or not call.error]
+        return [self.meeting_point(call) for call in calls if call.waited is not None or not call.error]
 
-    def _meeting_point(self, call: Call) -> MeetingPoint:
+    def meeting_point(self, call: Call) -> MeetingPoint:
         peer = call.peer if call.peer is None else _global_rank(self._ranks(call), call.peer)
         return meeting_point(call.operation, call.group, call.new_ranks, peer, call.tag)
 
@@ -175,7 +190,7 @@ class Recorder:
             *(call.call, call.operation, call.group, ranks, _global_rank(ranks, call.peer)),
             *(
                 _global_rank(ranks, call.root),
-                _name_of_operator(call.operator),
+                name_of_operator(call.operator),
                 call.tag,
                 tuple(call.shape),
                 call.tensors,
@@ -275,6 +290,6 @@ def _global_rank(ranks: tuple[int, ...], number: int | None) -> int | None:
 
 
 @functools.cache
-def _name_of_operator(number: int | None) -> str | None:
+def name_of_operator(number: int | None) -> str | None:
     operators: Any = sys.modules["torch.distributed"].ReduceOp.RedOpType
     return None if number is None else str(operators(number).name).lower()

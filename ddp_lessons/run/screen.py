@@ -179,7 +179,7 @@ def _bundle(lines_by_rank: Sequence[Sequence[str]], clock: str) -> dict[str, str
         clean = [without_middle(without_terminal_codes(line), _LONGEST_LINE) for line in lines]
         plain += [f"rank {rank} | {line}" for line in clean]
         if clean:
-            blocks.append(_block(rank, clean))
+            blocks.append(block(rank, preformatted("\n".join(clean))))
     if clock:
         plain.append(clock)
         blocks.append(f'<div style="opacity:.7">{html.escape(clock)}</div>')
@@ -192,10 +192,14 @@ def _printable(text: str) -> str:
     return text.encode(encoding, errors="backslashreplace").decode(encoding)
 
 
-def _block(rank: int, lines: Sequence[str]) -> str:
-    text = html.escape("\n".join(lines))
+def block(rank: int, content: str) -> str:
+    """A rank's color and number, and beside them some HTML."""
     return (
         f'<div style="display:flex;margin:1px 0;border-left:5px solid {rank_color(rank)}">'
-        f'<b style="flex:none;min-width:4.2em;padding:0 .8em 0 .5em">rank {rank}</b>'
-        f'<pre style="flex:auto;margin:0;white-space:pre-wrap;overflow-wrap:anywhere">{text}</pre></div>'
+        f'<b style="flex:none;min-width:4.2em;padding:0 .8em 0 .5em">rank {rank}</b>{content}</div>'
     )
+
+
+def preformatted(text: str) -> str:
+    style = "flex:auto;margin:0;white-space:pre-wrap;overflow-wrap:anywhere"
+    return f'<pre style="{style}">{html.escape(text)}</pre>'

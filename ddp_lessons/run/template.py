@@ -24,7 +24,7 @@ import socket
 import sys
 from typing import NoReturn
 
-from ddp_lessons.run import rank
+from ddp_lessons.run import cells as cells, rank  # what runs cells is imported ahead, too
 from ddp_lessons.run.interception import install
 from ddp_lessons.run.messages import MARK, Channel, Ended, Fork, Import, Leave, Ready, Signal, Stop
 

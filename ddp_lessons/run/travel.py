@@ -23,7 +23,7 @@ from typing import Any
 
 import cloudpickle  # type: ignore[import-untyped]
 
-from ddp_lessons.run.messages import Buffer
+from ddp_lessons.run.messages import CELL_OF_RANKS, Buffer
 
 
 class CannotTravel(TypeError):
@@ -174,11 +174,16 @@ class _Homebound(_Pickler):
     def reducer_override(self, value: Any) -> Any:
         if isinstance(value, type) and value in self._from_notebook.classes:
             return _class_of_notebook, (value.__name__, self._from_notebook.classes[value])
-        if isinstance(value, FunctionType) and value.__module__ == "__main__":
+        if isinstance(value, FunctionType) and value.__module__ == "__main__" and not _was_made_here(value):
             name = value.__qualname__
             if name in self._from_notebook.names and _rank_main().get(name) is value:
                 return _function_of_notebook, (name,)
         return super().reducer_override(value)
+
+
+def _was_made_here(function: FunctionType) -> bool:
+    """By a cell that runs on the ranks: the notebook does not know it."""
+    return function.__code__.co_filename.startswith(CELL_OF_RANKS)
 
 
 def _class_of_notebook(name: str, identity: str) -> type:

@@ -20,11 +20,14 @@ from ddp_lessons.run.interrupts import HeldInterrupts
 from ddp_lessons.run.lookout import Lookout
 from ddp_lessons.run.messages import (
     Buffer,
+    Free,
+    Freed,
     Joined,
     Look,
     Position,
     Raised,
     Recorded,
+    Rejoin,
     Returned,
     Standing,
     Task,
@@ -33,6 +36,7 @@ from ddp_lessons.run.messages import (
 )
 from ddp_lessons.run.nursery import Process
 from ddp_lessons.run.output import Transcript
+from ddp_lessons.run.results import NO_VALUE
 from ddp_lessons.run.screen import Live, Screen
 from ddp_lessons.run.travel import unpack_value
 
@@ -43,6 +47,7 @@ _SECONDS_TO_STAND_STILL = 0.25
 _SECONDS_TO_ANSWER = 0.1
 _SECONDS_FOR_LAST_WORDS = 0.3
 _SECONDS_TO_START = 120.0
+_SECONDS_BETWEEN_CALLS = 0.2  # of one that does not come
 _MOST_TOLD = 100_000  # of each rank; the newest are kept
 
 
@@ -72,6 +77,7 @@ class Watch:
     ranks: Sequence[Rank]
     timeout_seconds: float | None
     task: tuple[Task, Sequence[Buffer]] | None = None
+    not_asked: frozenset[int] = frozenset()  # these are to run nothing
     returned: dict[int, Any] = field(default_factory=dict)
     ended: dict[int, Raised | Died] = field(default_factory=dict)
     positions: dict[int, Position] = field(default_factory=dict)
@@ -79,12 +85,15 @@ class Watch:
     told: dict[int, deque[Told]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        self.transcripts = [rank.transcript for rank in self.ranks]
         self._begin = time.monotonic()
         self._selector = selectors.DefaultSelector()
         self._open: set[int] = set()
         self._gone: list[int] = []
         self._mute: set[int] = set()  # hold Python's lock, or stand still
         self._leaving = False
+        self._freed: set[int] = set()
+        self.returned.update(dict.fromkeys(self.not_asked, NO_VALUE))
         self._lookout = Lookout(len(self.ranks), self._ask)
         for number, rank in enumerate(self.ranks):
             if rank.died:
@@ -97,11 +106,11 @@ class Watch:
     def until_the_end(self, screen: Screen, live: Live, interrupts: HeldInterrupts) -> Ending:
         ending = None
         while ending is None:
-            self._look(_TICK_SECONDS)
             self._begin_when_all_have_joined()
+            self._look(_TICK_SECONDS)
             self._note_aborts()
             self._note_deaths()
-            screen.show([rank.transcript for rank in self.ranks], self._doing())
+            screen.show(self.transcripts, self._doing())
             live.show(self.told)
             ending = self._ending(interrupts)
         if ending is Ending.RETURNED:
@@ -112,6 +121,16 @@ class Watch:
         if len(self.returned) == len(self.ranks):
             return Ending.RETURNED  # in the very last moment
         return Ending.FAILED if len(self.returned) + len(self.ended) == len(self.ranks) else ending
+
+    def free(self, rejoin: Rejoin, patience_seconds: float) -> list[int]:
+        """After a failure: call all ranks out of what they do, into a fresh group. Returns those that came."""
+        self._leaving = True  # whatever they still have to say of that call
+        self._say(sorted(self._open), rejoin)
+        end = time.monotonic() + patience_seconds
+        while self._open - self._freed and time.monotonic() < end:
+            self._say(sorted(self._open - self._freed), Free())
+            self._wait_for(lambda: self._open <= self._freed, _SECONDS_BETWEEN_CALLS)
+        return sorted(self._open & self._freed)
 
     def until_all_left(self, patience_seconds: float) -> None:
         """Between calls: wait until each process has closed its channel."""
@@ -131,7 +150,8 @@ class Watch:
         ranks = range(len(self.ranks))
         at_line = {rank: self._lookout.seconds_at_one_line(rank) for rank in ranks}
         patience, seconds = self.timeout_seconds, time.monotonic() - self._begin
-        return Account(len(ranks), self.ended, self.positions, frozenset(self.returned), patience, seconds, at_line)
+        returned = frozenset(self.returned)
+        return Account(len(ranks), self.ended, self.positions, returned, patience, seconds, at_line, self.not_asked)
 
     def close(self) -> None:
         self._selector.close()
@@ -141,7 +161,7 @@ class Watch:
         if self.task is not None and all(rank.has_joined for rank in self.ranks):
             task, buffers = self.task
             is_large = sum(memoryview(buffer).nbytes for buffer in buffers) > _FITS_INTO_SOCKET
-            for rank in self.ranks:
+            for rank in (rank for number, rank in enumerate(self.ranks) if number not in self.not_asked):
                 if is_large:  # a rank that does not take it must not hold the notebook
                     threading.Thread(target=_send, args=(rank, task, buffers), daemon=True).start()
                 else:
@@ -191,6 +211,8 @@ class Watch:
             if not self._leaving and number not in self.ended and number not in self.returned:
                 self._gone.append(number)
             return
+        if whole is not None and isinstance(whole[0], Freed):
+            self._freed.add(number)
         if whole is None or self._leaving:  # what comes after the end is of ranks that are being stopped
             return
         message, buffers = whole
@@ -272,8 +294,12 @@ class Watch:
         return number in self.recorded and self.recorded[number].standing is not None
 
     def _ask(self, number: int, question: Look | Where) -> None:
-        with contextlib.suppress(OSError):
-            self.ranks[number].process.channel.send(question, patience_seconds=0.01)
+        self._say([number], question)
+
+    def _say(self, numbers: Sequence[int], words: Look | Where | Free | Rejoin) -> None:
+        for number in numbers:
+            with contextlib.suppress(OSError):
+                self.ranks[number].process.channel.send(words, patience_seconds=0.01)
 
     def _wait_for(self, claim: Callable[[], bool], patience_seconds: float = _SECONDS_TO_ANSWER) -> None:
         end = time.monotonic() + patience_seconds

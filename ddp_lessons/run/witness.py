@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable
 from typing import Any, NoReturn
 
+from ddp_lessons.run.freedom import Freedom
 from ddp_lessons.run.holding import Surroundings
 from ddp_lessons.run.interception import install, recorder
 from ddp_lessons.run.messages import WITNESSED, Channel, Present, Raised, Returned
@@ -128,7 +129,7 @@ def _become_known(rank: int, world_size: int) -> None:
     recorder.launched_as = rank, world_size
     recorder.begin(keeps_values=False)
     here = Surroundings(threading.main_thread().ident, linger.__name__, _LONG_SECONDS)
-    threading.Thread(target=listen, args=(channel, _may_go, here, _nobody_listens), daemon=True).start()
+    threading.Thread(target=listen, args=(channel, _may_go, here, Freedom(), _nobody_listens), daemon=True).start()
 
 
 def _nobody_listens() -> NoReturn:

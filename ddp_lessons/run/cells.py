@@ -1,0 +1,132 @@
+"""Inside a rank: run the text of a cell in the rank's own `__main__`, and make its last value ready to be shown.
+
+Formatting is what IPython does in a notebook, in small: a rank need not import IPython for a tensor.
+"""
+
+from __future__ import annotations
+
+import ast
+import base64
+import io
+import linecache
+import pprint
+import sys
+from typing import Any
+
+Shown = dict[str, str]  # by MIME type, as in a notebook
+_METHODS = {"text/html": "_repr_html_", "text/markdown": "_repr_markdown_", "image/svg+xml": "_repr_svg_"}
+_WIDTH = 100
+
+
+def run_cell(rank: int, world_size: int, source: str, file: str) -> list[Shown]:
+    """Run a cell; return what it shows: the value of its last line, unless that ends in ;, and its figures."""
+    names = _names_of_cells(rank, world_size)
+    linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
+    *before, last = ast.parse(source, file).body or [ast.Pass()]
+    value = None
+    if isinstance(last, ast.Expr) and not source.rstrip().endswith(";"):
+        exec(compile(ast.Module(before, []), file, "exec"), names)
+        value = eval(compile(ast.Expression(last.value), file, "eval"), names)
+    else:
+        exec(compile(ast.Module([*before, last], []), file, "exec"), names)
+    if value is not None:
+        names["_"] = value
+    return [*([shown(value)] if value is not None else []), *_open_figures(value)]
+
+
+def put(rank: int, world_size: int, values: dict[str, object]) -> None:
+    """Have these names from now on."""
+    _names_of_cells(rank, world_size).update(values)
+
+
+def get(rank: int, world_size: int, expression: str) -> Any:
+    """The value of a variable, or of any expression."""
+    return eval(compile(expression.strip(), "<expression>", "eval"), _names_of_cells(rank, world_size))
+
+
+def completions(rank: int, world_size: int, text: str) -> list[str]:
+    """What Python's own console would offer after this text."""
+    import rlcompleter
+
+    completer = rlcompleter.Completer(_names_of_cells(rank, world_size))
+    found: list[str] = []
+    while (one := completer.complete(text, len(found))) is not None:
+        found.append(one.rstrip("( "))
+    return sorted(set(found))
+
+
+def names_held(rank: int, world_size: int) -> dict[str, str]:
+    """The learner's variables and their types."""
+    names = _names_of_cells(rank, world_size)
+    return {
+        name: type(value).__name__
+        for name, value in names.items()
+        if not name.startswith("_") and name not in _GIVEN and type(value).__name__ != "module"
+    }
+
+
+_GIVEN = ("rank", "world_size", "dist", "torch", "device", "display")
+
+
+def _names_of_cells(rank: int, world_size: int) -> dict[str, Any]:
+    """What a cell finds without having to write it. A learner who uses a name otherwise has it so."""
+    names = vars(sys.modules["__main__"])
+    if "rank" not in names:
+        import torch
+        import torch.distributed as dist
+
+        names.update(rank=rank, world_size=world_size, torch=torch, dist=dist, device=_device(rank, world_size))
+    return names
+
+
+def _device(rank: int, world_size: int) -> Any:
+    import torch
+
+    has_its_own = torch.cuda.is_available() and torch.cuda.device_count() >= world_size
+    return torch.device("cuda", rank) if has_its_own else torch.device("cpu")
+
+
+def shown(value: object) -> Shown:
+    """As a notebook would show it: plain, and richly where the value knows how."""
+    if type(value).__name__ == "Figure" and hasattr(value, "savefig"):
+        return {"text/plain": repr(value), "image/png": _png(value)}
+    found = _by_its_own_bundle(value)
+    for kind, name in _METHODS.items():
+        if kind not in found and (text := _called(value, name)):
+            found[kind] = text
+    if "image/png" not in found and (image := _called(value, "_repr_png_")):
+        found["image/png"] = image if isinstance(image, str) else base64.b64encode(image).decode("ascii")
+    plain = pprint.pformat(value, width=_WIDTH) if isinstance(value, (dict, list, tuple, set)) else repr(value)
+    return {"text/plain": plain, **found}
+
+
+def _by_its_own_bundle(value: object) -> Shown:
+    bundle = _called(value, "_repr_mimebundle_")
+    data = bundle[0] if isinstance(bundle, tuple) else bundle
+    return {kind: text for kind, text in (data or {}).items() if isinstance(text, str)}
+
+
+def _called(value: object, method: str) -> Any:
+    """A class has these methods, too, but they are for its instances. One that fails is as good as none."""
+    if isinstance(value, type) or not callable(getattr(type(value), method, None)):
+        return None
+    try:
+        return getattr(value, method)()
+    except Exception:
+        return None
+
+
+def _open_figures(value: object) -> list[Shown]:
+    """What was drawn with pyplot and is not the value itself, as a notebook shows it after the cell."""
+    pyplot = sys.modules.get("matplotlib.pyplot")
+    if pyplot is None:
+        return []
+    figures = [pyplot.figure(number) for number in pyplot.get_fignums()]
+    pyplot.close("all")
+    return [shown(figure) for figure in figures if figure is not value]
+
+
+def _png(figure: Any) -> str:
+    file = io.BytesIO()
+    figure.savefig(file, format="png", bbox_inches="tight")
+    return base64.b64encode(file.getvalue()).decode("ascii")

@@ -1,0 +1,165 @@
+"""The processes of one world: how they begin, who replaces whom after a failure, and how they end."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import socket
+import sys
+import tempfile
+from collections.abc import Sequence
+
+from ddp_lessons.run.folders import current_folder, module_path, session_folder
+from ddp_lessons.run.messages import MARK, Leave, Rejoin, Start, size_of_guard
+from ddp_lessons.run.nursery import Process
+from ddp_lessons.run.output import Transcript
+from ddp_lessons.run.pool import pool
+from ddp_lessons.run.watch import Rank, Watch
+
+_SECONDS_TO_LEAVE = 1.0
+_SECONDS_TO_COME_BACK = 2.0
+_LONGEST_PATIENCE_SECONDS = 600.0  # where a function may take as long as it likes
+
+
+class Crew:
+    """All ranks of one world. Those that are to outlive failures compare their calls before they make them."""
+
+    def __init__(
+        self,
+        world_size: int,
+        *,
+        start_method: str,
+        backend: str | None,
+        record: bool | str,
+        timeout_seconds: float | None,
+        outlives_failures: bool,
+    ) -> None:
+        self.ranks: list[Rank] = []
+        self.why_gone = ""
+        self._world_size = world_size
+        self._start_method = start_method
+        self._backend = backend
+        self._record = record
+        self._patience_seconds = min(timeout_seconds or _LONGEST_PATIENCE_SECONDS, _LONGEST_PATIENCE_SECONDS)
+        self._outlives_failures = outlives_failures
+        self._folder = tempfile.mkdtemp(dir=session_folder())
+        self._port = _reserved_port()
+        self._threads = _asked_threads() or max(1, _cores() // world_size)
+        self._meeting = self._new_meeting()
+        for number, process in enumerate(pool.take(world_size, start_method)):
+            self.ranks.append(self._begun(number, process))
+
+    def begin_anew(self, watch: Watch) -> list[int]:
+        """After a failure: a fresh group for all who can be called back. Returns who is replaced, having lost all."""
+        self._call_off_meeting()
+        self._meeting = self._new_meeting()
+        came = watch.free(self._meeting, _SECONDS_TO_COME_BACK)
+        lost = [number for number in range(self._world_size) if number not in came]
+        if lost:
+            _end([self.ranks[number] for number in lost])
+            for number, process in zip(lost, pool.take(len(lost), self._start_method), strict=True):
+                self.ranks[number].process.close()
+                self.ranks[number] = self._begun(number, process)
+        for number in came:
+            self.ranks[number].has_joined = False
+        return lost
+
+    def let_go(self, import_ahead: str) -> None:
+        """All is well: let them tidy up."""
+        for rank in self.ranks:
+            with contextlib.suppress(OSError):
+                rank.process.channel.send(Leave())
+        watch = Watch(self.ranks, None)
+        watch.until_all_left(_SECONDS_TO_LEAVE)
+        watch.close()
+        self.stop("they were closed")
+        self.release(import_ahead)
+
+    def stop(self, why: str) -> None:
+        """End all processes that are still there."""
+        self.why_gone = why
+        _end([rank for rank in self.ranks if rank.died is None])
+
+    def release(self, import_ahead: str) -> None:
+        """Give back all that they had, and see to it that others wait for the next one."""
+        for rank in self.ranks:
+            rank.process.close()
+        self._port.close()
+        shutil.rmtree(self._folder, ignore_errors=True)
+        if import_ahead:
+            pool.import_ahead(import_ahead, self._start_method)
+        pool.prepare(self._world_size, self._start_method)
+
+    def _call_off_meeting(self) -> None:
+        """Who waits there, in new_group, gets an error: torch gives up on a path that leads through a file."""
+        folder = os.path.dirname(self._meeting.meeting_file)
+        with contextlib.suppress(OSError):  # where it cannot be renamed while it is open, such a rank is replaced
+            os.rename(folder, folder + "-called-off")
+            open(folder, "wb").close()
+
+    def _new_meeting(self) -> Rejoin:
+        folder = tempfile.mkdtemp(dir=self._folder)
+        guard_file = os.path.join(folder, "guard") if self._outlives_failures else ""
+        if guard_file:
+            with open(guard_file, "wb") as file:
+                file.truncate(size_of_guard(self._world_size))
+        return Rejoin(os.path.join(folder, "meeting"), guard_file)
+
+    def _begun(self, number: int, process: Process) -> Rank:
+        """Tell a fresh process that it is this rank."""
+        crash_file = os.path.join(self._folder, f"crash-{number}-{process.number}")
+        own = {"RANK": str(number), "LOCAL_RANK": str(number), MARK: str(process.number)}
+        start = Start(
+            rank=number,
+            world_size=self._world_size,
+            environment={**self._environment(), **own},
+            current_folder=current_folder(),
+            module_path=module_path(),
+            meeting_file=self._meeting.meeting_file,
+            guard_file=self._meeting.guard_file,
+            crash_file=crash_file,
+            backend=self._backend,
+            threads=self._threads,
+            patience_seconds=self._patience_seconds,
+            record=self._record,
+        )
+        with contextlib.suppress(OSError):
+            process.channel.send(start)
+        return Rank(process, crash_file, Transcript(""))
+
+    def _environment(self) -> dict[str, str]:
+        """What torchrun would set, and what keeps gloo on this machine."""
+        loopback = {"linux": "lo", "darwin": "lo0"}.get(sys.platform)
+        return {
+            **({"GLOO_SOCKET_IFNAME": loopback} if loopback else {}),
+            "OMP_NUM_THREADS": str(self._threads),
+            **os.environ,
+            "WORLD_SIZE": str(self._world_size),
+            "LOCAL_WORLD_SIZE": str(self._world_size),
+            "MASTER_ADDR": "127.0.0.1",
+            "MASTER_PORT": str(self._port.getsockname()[1]),
+        }
+
+
+def _end(ranks: Sequence[Rank]) -> None:
+    if ranks:
+        ranks[0].process.nursery.stop([rank.process for rank in ranks])
+
+
+def _reserved_port() -> socket.socket:
+    """A free port for a function that joins by itself: bound, so that nobody else gets it, but not listened on."""
+    port = socket.socket()
+    port.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    port.bind(("127.0.0.1", 0))
+    return port
+
+
+def _asked_threads() -> int:
+    """What the learner set, if it is a number of threads; else 0. OpenMP, too, passes over what it cannot read."""
+    first = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
+    return int(first) if first.isdecimal() else 0
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

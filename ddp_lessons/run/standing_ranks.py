@@ -1,0 +1,119 @@
+"""Ranks that stay between cells: `ranks["x"]` fetches what they hold, `ranks["x"] = 3` gives all of them something."""
+
+from __future__ import annotations
+
+import itertools
+import keyword
+from collections.abc import Callable, Collection
+from typing import Any, TypeVar
+
+from ddp_lessons.run import cells
+from ddp_lessons.run.failures import WorkerFailed, WorkersStuck
+from ddp_lessons.run.messages import CELL_OF_RANKS, Frame
+from ddp_lessons.run.places import name_line
+from ddp_lessons.run.results import NO_VALUE, Results
+from ddp_lessons.run.workers import Workers
+
+T = TypeVar("T")
+_PATIENCE_SECONDS = 60.0
+_numbers = itertools.count(1)
+
+
+class NoRanks(LookupError):
+    """No ranks are there."""
+
+    def _render_traceback_(self) -> list[str]:
+        return [f"NoRanks: {self}"]
+
+
+class StandingRanks:
+    """A world of ranks that begins when it is first needed."""
+
+    def __init__(self) -> None:
+        self._workers: Workers | None = None
+        self.results: Results[Any] | None = None  # of the last cell: for `show`, and for `results.lines`
+
+    @property
+    def world_size(self) -> int:
+        """How many there are: 0 before the first cell and after `%ranks stop`."""
+        return self._workers.world_size if self._workers is not None else 0
+
+    def start(self, world_size: int) -> None:
+        """Begin with so many fresh ranks; whoever was there goes, with all variables."""
+        self.stop()
+        self._workers = Workers(world_size, timeout_seconds=_PATIENCE_SECONDS, outlive_failures=True)
+
+    def stop(self) -> None:
+        workers, self._workers, self.results = self._workers, None, None
+        if workers is not None:
+            workers.close()
+
+    def run(
+        self,
+        source: str,
+        only: Collection[int] | None = None,
+        *,
+        timeout_seconds: float | None = None,
+        quiet: bool = False,
+    ) -> list[list[cells.Shown]]:
+        """Run the text of a cell on all ranks, or on some. Returns what each of them shows."""
+        file = f"{CELL_OF_RANKS}{next(_numbers)}>"
+        _check_grammar(source, file)
+        self.results = None
+        try:
+            results = self.results = self._there().run(
+                cells.run_cell, source, file, only=only, timeout_seconds=timeout_seconds, quiet=quiet
+            )
+        except (WorkerFailed, WorkersStuck) as failure:
+            self.results = failure.results
+            raise
+        return [shown if shown is not NO_VALUE else [] for shown in results]
+
+    def names(self) -> list[dict[str, str]]:
+        """The variables of each rank, with their types."""
+        return list(self._ask(cells.names_held))
+
+    def completions(self, text: str) -> list[str]:
+        """What could follow this text, by what rank 0 knows; nothing while the ranks are at work."""
+        try:
+            return list(self._ask(cells.completions, text, only=[0])[0])
+        except Exception:
+            return []
+
+    def __getitem__(self, expression: str) -> list[Any]:
+        """The value on each rank, by rank."""
+        if not isinstance(expression, str):
+            raise TypeError(f'write ranks["x"][{expression!r}] for one rank\'s x; ranks["x"] is a list by rank')
+        compile(expression.strip(), "<expression>", "eval")
+        return list(self._ask(cells.get, expression))
+
+    def __setitem__(self, name: str, value: object) -> None:
+        """Give every rank the same value or function under this name."""
+        if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name):
+            raise ValueError(f"{name!r} is no name that a variable can have")
+        self._ask(cells.put, {name: value})
+
+    def __len__(self) -> int:
+        return self.world_size
+
+    def __repr__(self) -> str:
+        return f"<{self.world_size} ranks that stay>" if self.world_size else "<no ranks yet>"
+
+    def _ask(self, function: Callable[..., T], *args: object, only: Collection[int] | None = None) -> Results[T]:
+        return self._there().run(function, *args, only=only, quiet=True)
+
+    def _there(self) -> Workers:
+        if self._workers is None:
+            raise NoRanks("there are no ranks yet: run a cell that begins with %%ranks 4")
+        return self._workers
+
+
+def _check_grammar(source: str, file: str) -> None:
+    """A slip of the pen need not bother the ranks."""
+    try:
+        compile(source, file, "exec")
+    except SyntaxError as error:
+        place = name_line(Frame(file, error.lineno or 0, "", error.text or ""))
+        told = [f"SyntaxError: {error.msg}", f"    {place}"]
+        error._render_traceback_ = lambda: told  # type: ignore[attr-defined]
+        raise

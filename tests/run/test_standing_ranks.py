@@ -1,0 +1,329 @@
+"""Ranks that outlive failures: they keep what they hold, and nothing that was abandoned meets a later call."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+import torch.distributed as dist
+from program_player import run as play, run_and_clean_up
+from program_trials import broken_program
+from random_programs import random_program
+from torch.nn.parallel import DistributedDataParallel
+
+from ddp_lessons import WorkerFailed, Workers, WorkersStuck, launch
+
+WORLD = 3
+BROKEN, CORRECT = range(60), range(1000, 1040)  # seeds
+
+
+@pytest.fixture(scope="module")
+def workers() -> Iterator[Workers]:
+    with Workers(WORLD, outlive_failures=True, quiet=True, timeout_seconds=2) as workers:
+        workers.run(import_what_ddp_needs, timeout_seconds=60)
+        yield workers
+
+
+def import_what_ddp_needs(rank: int, world_size: int) -> None:
+    DistributedDataParallel(torch.nn.Linear(1, 1))
+
+
+def main_of_rank() -> dict[str, Any]:
+    return vars(sys.modules["__main__"])
+
+
+def keep(rank: int, world_size: int) -> None:
+    main_of_rank()["kept"] = rank * 11
+
+
+def kept(rank: int, world_size: int) -> int | None:
+    return main_of_rank().get("kept")
+
+
+def collective_and_messages(rank: int, world_size: int) -> tuple[float, float, list[int]]:
+    """What everybody should get is in plain numbers below."""
+    total, received, gathered = torch.full((3,), rank + 1.0), torch.zeros(2), [-1] * world_size
+    dist.all_reduce(total)
+    if rank == 0:
+        dist.send(torch.full((2,), 5.0), 1)
+    elif rank == 1:
+        dist.recv(received, 0)
+    dist.all_gather_object(gathered, rank)
+    return total[2].item(), received[1].item(), gathered
+
+
+def all_is_right(workers: Workers) -> bool:
+    world = workers.world_size
+    told = list(workers.run(collective_and_messages))
+    total = world * (world + 1) / 2
+    return told == [(total, 5.0 if rank == 1 else 0.0, list(range(world))) for rank in range(world)]
+
+
+def raises(rank: int, world_size: int) -> None:
+    if rank == 1:
+        raise ValueError("no")
+    dist.all_reduce(torch.ones(3))
+
+
+def leaves_messages(rank: int, world_size: int) -> None:
+    if rank == 0:
+        main_of_rank()["work"] = dist.isend(torch.full((2,), 666.0), 1)
+    elif rank == 1:
+        main_of_rank()["work"] = dist.irecv(torch.zeros(2), 2)
+    raise ValueError("with messages under way")
+
+
+def leaves_a_collective(rank: int, world_size: int) -> None:
+    if rank != 1:
+        main_of_rank()["work"] = dist.all_reduce(torch.full((3,), 666.0), async_op=True)
+    raise ValueError("with a collective under way")
+
+
+def leaves_one_out(rank: int, world_size: int) -> None:
+    if rank != 0:
+        dist.all_reduce(torch.full((3,), 666.0))
+
+
+def exits(rank: int, world_size: int) -> None:
+    if rank == 2:
+        sys.exit(3)
+    dist.barrier()
+
+
+def waits_in_a_thread(rank: int, world_size: int) -> None:
+    if rank == 0:
+        waiting = threading.Thread(target=dist.recv, args=(torch.zeros(1), 1), daemon=True)
+        waiting.start()
+        waiting.join()
+
+
+def makes_a_group_alone(rank: int, world_size: int) -> None:
+    if rank == 0:
+        dist.new_group([0, 1])
+
+
+def other_sizes(rank: int, world_size: int) -> None:
+    dist.all_reduce(torch.ones(5 if rank == 1 else 3))
+
+
+def other_types(rank: int, world_size: int) -> None:
+    dist.broadcast(torch.ones(4, dtype=torch.float64 if rank == 0 else torch.float32), 0)
+
+
+def other_calls(rank: int, world_size: int) -> None:
+    dist.all_reduce(torch.ones(3)) if rank else dist.broadcast(torch.ones(3), 0)
+
+
+def other_roots(rank: int, world_size: int) -> None:
+    dist.broadcast(torch.ones(3), rank)
+
+
+def other_parts(rank: int, world_size: int) -> None:
+    dist.all_to_all_single(torch.zeros(3), torch.ones(3 if rank else 6))
+
+
+def other_message(rank: int, world_size: int) -> None:
+    if rank == 0:
+        dist.send(torch.ones(8), 1)
+    elif rank == 1:
+        dist.recv(torch.zeros(4), 0)
+
+
+def fails_in_backward(rank: int, world_size: int) -> None:
+    model = DistributedDataParallel(torch.nn.Linear(3, 3))
+    main_of_rank()["model"] = model
+    if rank == 1:
+        raise ValueError("before backward")
+    model(torch.ones(1, 3)).sum().backward()
+
+
+def computes_for_ever(rank: int, world_size: int) -> None:
+    while True:
+        pass
+
+
+def sleeps(rank: int, world_size: int) -> None:
+    time.sleep(1000)
+
+
+FAILURES: dict[Callable[..., None], type[Exception]] = {
+    raises: WorkerFailed,
+    leaves_messages: WorkerFailed,
+    leaves_a_collective: WorkerFailed,
+    leaves_one_out: WorkersStuck,
+    exits: WorkerFailed,
+    waits_in_a_thread: WorkersStuck,
+    makes_a_group_alone: WorkersStuck,
+    other_sizes: WorkerFailed,
+    other_types: WorkerFailed,
+    other_calls: WorkerFailed,
+    other_roots: WorkerFailed,
+    other_parts: WorkerFailed,
+    other_message: WorkerFailed,
+    fails_in_backward: WorkerFailed,
+    computes_for_ever: WorkersStuck,
+    sleeps: WorkersStuck,
+}
+
+
+@pytest.mark.parametrize("failure", FAILURES, ids=lambda failure: failure.__name__)
+def test_after_a_failure_the_ranks_hold_what_they_held_and_the_next_call_is_right(
+    workers: Workers, failure: Callable[..., None]
+) -> None:
+    workers.run(keep)
+    with pytest.raises(FAILURES[failure]) as caught:
+        workers.run(failure)
+    assert str(caught.value).endswith("Ranks 0, 1 and 2 keep their variables, in a fresh process group.")
+    assert all_is_right(workers)
+    assert list(workers.run(kept)) == [0, 11, 22]
+
+
+def stopped_after(seconds: float, workers: Workers, function: Callable[..., None]) -> None:
+    threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGINT)).start()
+    workers.run(function)
+
+
+@pytest.mark.parametrize("function", [sleeps, computes_for_ever, waits_in_a_thread])
+@pytest.mark.parametrize("seconds", [0.001, 0.02, 0.1])
+def test_so_they_do_after_an_interrupt_at_any_moment(
+    workers: Workers, function: Callable[..., None], seconds: float
+) -> None:
+    workers.run(keep)
+    with pytest.raises(KeyboardInterrupt, match="Ranks 0, 1 and 2 keep their variables"):
+        stopped_after(seconds, workers, function)
+    assert all_is_right(workers)
+    assert list(workers.run(kept)) == [0, 11, 22]
+
+
+def test_a_mismatch_names_both_sides_at_once(workers: Workers) -> None:
+    with pytest.raises(
+        WorkerFailed, match=r"all_reduce of float32 \[[35]\] meets all_reduce of float32 \[[35]\] of rank"
+    ):
+        workers.run(other_sizes)
+
+
+def test_a_rank_that_dies_begins_anew_and_the_others_hold_what_they_held(workers: Workers) -> None:
+    def die(rank: int, world_size: int) -> None:
+        if rank == 2:
+            os.kill(os.getpid(), signal.SIGKILL)
+        dist.barrier()
+
+    workers.run(keep)
+    with pytest.raises(WorkerFailed, match="Rank 2 began anew, without variables") as caught:
+        workers.run(die)
+    assert "Ranks 0 and 1 keep their variables" in str(caught.value)
+    assert all_is_right(workers)
+    assert list(workers.run(kept)) == [0, 11, None]
+
+
+def test_a_rank_that_swallows_every_call_to_come_out_begins_anew() -> None:
+    def will_not_listen(rank: int, world_size: int) -> None:
+        while rank == 0:
+            with contextlib.suppress(BaseException):
+                time.sleep(0.01)
+
+    with Workers(2, outlive_failures=True, quiet=True, timeout_seconds=0.5) as workers:
+        workers.run(keep)
+        with pytest.raises(WorkersStuck, match="Rank 0 began anew, without variables"):
+            workers.run(will_not_listen)
+        assert all_is_right(workers)
+        assert list(workers.run(kept)) == [None, 11]
+
+
+def test_an_old_wrapped_model_fails_and_never_meets_a_new_one(workers: Workers) -> None:
+    def make(rank: int, world_size: int) -> None:
+        main_of_rank()["model"] = DistributedDataParallel(torch.nn.Linear(3, 3))
+
+    def use(rank: int, world_size: int) -> None:
+        main_of_rank()["model"](torch.ones(1, 3)).sum().backward()
+
+    workers.run(make)
+    workers.run(use)
+    with pytest.raises(WorkerFailed):
+        workers.run(raises)
+    with pytest.raises(WorkerFailed):
+        workers.run(use)
+    assert all_is_right(workers)
+
+
+def test_some_of_the_ranks_run_alone(workers: Workers) -> None:
+    def between_two(rank: int, world_size: int) -> float:
+        tensor = torch.full((1,), float(rank))
+        dist.send(tensor, 2) if rank == 0 else dist.recv(tensor, 0)
+        return tensor.item()
+
+    results = workers.run(between_two, only=[0, 2])
+    assert (results[0], repr(results[1]), results[2]) == (0.0, "<no value>", 0.0)
+    with pytest.raises(WorkersStuck, match=r"rank 1   was not asked to run this"):
+        workers.run(lambda rank, world_size: dist.barrier(), only=[0])
+    assert all_is_right(workers)
+
+
+@pytest.mark.parametrize("only", [[], [3], [-1, 0]])
+def test_only_ranks_that_there_are_can_be_asked(workers: Workers, only: list[int]) -> None:
+    with pytest.raises(ValueError, match="has to name some of the ranks 0 to 2"):
+        workers.run(kept, only=only)
+
+
+def test_without_outlive_failures_workers_are_closed_by_one() -> None:
+    with Workers(2, quiet=True) as workers:
+        with pytest.raises(WorkerFailed):
+            workers.run(raises)
+        with pytest.raises(RuntimeError, match="closed"):
+            workers.run(kept)
+
+
+def test_broken_random_programs_cost_no_rank_and_disturb_nothing_after_them() -> None:
+    """Where a rank receives from anyone, gloo alone knows whom it meets: such a rank may be lost, and is replaced."""
+    by_size: dict[int, Workers] = {}
+    for seed in BROKEN:
+        broken = broken_program(seed).program
+        size = broken.world_size
+        world = by_size.setdefault(size, Workers(size, outlive_failures=True, quiet=True, timeout_seconds=5))
+        world.run(keep)
+        with pytest.raises((WorkerFailed, WorkersStuck)):
+            world.run(play, broken)
+        assert all_is_right(world)
+        from_anyone = any(getattr(step, "peer", 0) is None for steps in broken.steps for step in steps)
+        assert from_anyone or list(world.run(kept)) == [rank * 11 for rank in range(size)], f"seed {seed}"
+    for world in by_size.values():
+        world.close()
+
+
+def test_of_correct_random_programs_nothing_is_said() -> None:
+    by_size: dict[int, Workers] = {}
+    for program in map(random_program, CORRECT):
+        size = program.world_size
+        world = by_size.setdefault(size, Workers(size, outlive_failures=True, quiet=True))
+        assert [wrong for answers in world.run(run_and_clean_up, program) for wrong in answers] == []
+    for world in by_size.values():
+        world.close()
+
+
+def test_comparing_calls_costs_little() -> None:
+    """In one run, in turns: what a small all_reduce takes with the comparison, and without."""
+
+    def seconds(rank: int, world_size: int) -> float:
+        tensor = torch.ones(1)
+        dist.barrier()
+        begin = time.perf_counter()
+        for _ in range(300):
+            dist.all_reduce(tensor)
+        return (time.perf_counter() - begin) / 300
+
+    with Workers(2, quiet=True) as plain, Workers(2, quiet=True, outlive_failures=True) as guarded:
+        taken = [(min(plain.run(seconds)), min(guarded.run(seconds))) for _ in range(5)]
+    without, with_it = (min(some) for some in zip(*taken, strict=True))
+    assert with_it < without + 100e-6
+
+
+def test_launch_is_as_before() -> None:
+    assert launch(collective_and_messages, 2, quiet=True)[0] == (3.0, 0.0, [0, 1])
