@@ -76,6 +76,14 @@ class NotebookSession:
                 cell.error_name = content["ename"]
                 cell.error = "\n".join(content["traceback"])
 
+    def complete(self, source: str) -> list[str]:
+        """What the kernel offers after this text."""
+        request = self._client.complete(source, len(source))
+        while True:
+            message = self._client.get_shell_msg(timeout=60)
+            if message["parent_header"].get("msg_id") == request:
+                return list(message["content"]["matches"])
+
     def interrupt(self) -> None:
         self._manager.interrupt_kernel()
 

@@ -9,8 +9,10 @@ import ast
 import base64
 import io
 import linecache
+import os
 import pprint
 import sys
+import warnings
 from typing import Any
 
 Shown = dict[str, str]  # by MIME type, as in a notebook
@@ -22,7 +24,10 @@ def run_cell(rank: int, world_size: int, source: str, file: str) -> list[Shown]:
     """Run a cell; return what it shows: the value of its last line, unless that ends in ;, and its figures."""
     names = _names_of_cells(rank, world_size)
     linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
-    *before, last = ast.parse(source, file).body or [ast.Pass()]
+    body = ast.parse(source, file).body
+    if not body:
+        return []
+    *before, last = body
     value = None
     if isinstance(last, ast.Expr) and not source.rstrip().endswith(";"):
         exec(compile(ast.Module(before, []), file, "exec"), names)
@@ -75,8 +80,16 @@ def _names_of_cells(rank: int, world_size: int) -> dict[str, Any]:
         import torch
         import torch.distributed as dist
 
+        _draw_into_files()
         names.update(rank=rank, world_size=world_size, torch=torch, dist=dist, device=_device(rank, world_size))
     return names
+
+
+def _draw_into_files() -> None:
+    """A rank has neither a window nor a notebook of its own: what it draws is shown when its cell is over."""
+    if os.environ.get("MPLBACKEND", "").startswith("module:"):  # the notebook's
+        os.environ["MPLBACKEND"] = "agg"
+    warnings.filterwarnings("ignore", message="FigureCanvasAgg is non-interactive")
 
 
 def _device(rank: int, world_size: int) -> Any:

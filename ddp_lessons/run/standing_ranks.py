@@ -26,6 +26,13 @@ class NoRanks(LookupError):
         return [f"NoRanks: {self}"]
 
 
+class NotPython(ValueError):
+    """A cell that Python cannot read. (IPython shows a SyntaxError in a way of its own, with the path to us.)"""
+
+    def _render_traceback_(self) -> list[str]:
+        return [str(self)]
+
+
 class StandingRanks:
     """A world of ranks that begins when it is first needed."""
 
@@ -114,6 +121,4 @@ def _check_grammar(source: str, file: str) -> None:
         compile(source, file, "exec")
     except SyntaxError as error:
         place = name_line(Frame(file, error.lineno or 0, "", error.text or ""))
-        told = [f"SyntaxError: {error.msg}", f"    {place}"]
-        error._render_traceback_ = lambda: told  # type: ignore[attr-defined]
-        raise
+        raise NotPython(f"{type(error).__name__}: {error.msg}\n    {place}") from None

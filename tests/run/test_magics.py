@@ -1,0 +1,213 @@
+"""`%%ranks` in a real kernel: what a learner types, and what a front end would get."""
+
+from __future__ import annotations
+
+import base64
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+
+import pytest
+from notebook_session import Cell, NotebookSession
+
+LOAD = "%load_ext ddp_lessons"
+
+
+@pytest.fixture(scope="module")
+def kernel() -> Iterator[NotebookSession]:
+    with NotebookSession() as session:
+        assert not session.run(LOAD).error
+        assert not session.run("%%ranks 3\npass").error
+        yield session
+
+
+def by_rank(*values: object) -> str:
+    return "\n".join(f"rank {rank} | {value}" for rank, value in enumerate(values))
+
+
+def shown(session: NotebookSession, source: str) -> str:
+    cell = session.run(source)
+    assert not cell.error
+    return cell.text
+
+
+def test_names_are_there_and_variables_stay(kernel: NotebookSession) -> None:
+    assert shown(kernel, "%%ranks\nx = torch.full((2,), rank + 1.0)\ndist.all_reduce(x)") == ""
+    assert shown(kernel, "%%ranks\nx") == by_rank(*["tensor([6., 6.])"] * 3)
+    assert shown(kernel, "%%ranks 3\nworld_size, device.type") == by_rank(*["(3, 'cpu')"] * 3)
+
+
+def test_what_they_print_comes_before_what_they_show(kernel: NotebookSession) -> None:
+    cell = kernel.run("%%ranks\nprint('says', rank)\nrank * 10")
+    assert [data["text/plain"] for data in cell.displays if data] == [
+        by_rank("says 0", "says 1", "says 2"),
+        by_rank(0, 10, 20),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("who", "asked"), [("0,2", [0, 2]), ("1-2", [1, 2]), ("0", [0]), ("2,", [2]), ("0, 1", [0, 1]), ("0-2", [0, 1, 2])]
+)
+def test_some_of_them(kernel: NotebookSession, who: str, asked: list[int]) -> None:
+    assert shown(kernel, f"%%ranks {who}\n'here'") == "\n".join(f"rank {rank} | 'here'" for rank in asked)
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ("5", "there are 3 ranks, with variables, and not 5"),
+        ("5,", "there is no rank 5 in a world of 3"),
+        ("all", "'all' names no ranks"),
+        ("2-1", "names no ranks: the smaller one comes first"),
+        ("--timeout 0", "must be more than 0"),
+        ("--slowly", "unrecognized arguments: --slowly"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_in_a_sentence(kernel: NotebookSession, line: str, sentence: str) -> None:
+    cell = kernel.run(f"%%ranks {line}\n1")
+    assert sentence in cell.stream + cell.error
+    assert "Traceback" not in cell.stream + cell.error
+    assert shown(kernel, "%%ranks\n1") == by_rank(1, 1, 1)
+
+
+def test_variables_and_functions_go_there_and_come_back(kernel: NotebookSession) -> None:
+    kernel.run("import torch\nfactor = 7\ndef scaled(x):\n    return x * factor")
+    assert not kernel.run("ranks['scaled'] = scaled\nranks['weights'] = torch.arange(3.)").error
+    assert shown(kernel, "%%ranks\nmine = scaled(weights[rank]).item()\nmine") == by_rank(0.0, 7.0, 14.0)
+    assert kernel.run("ranks['mine']").value == "[0.0, 7.0, 14.0]"
+    assert kernel.run("ranks['weights.sum() + rank']").value == "[tensor(3.), tensor(4.), tensor(5.)]"
+    kernel.run("%%ranks\ndef made_there():\n    return 'there'\nclass Made:\n    number = rank")
+    assert kernel.run("[f() for f in ranks['made_there']]").value == "['there', 'there', 'there']"
+    assert kernel.run("[made.number for made in ranks['Made()']]").value == "[0, 1, 2]"
+
+
+@pytest.mark.parametrize(
+    ("source", "error"),
+    [
+        ("ranks['nobody']", "name 'nobody' is not defined"),
+        ("ranks['lambda: ']", "SyntaxError"),
+        ("ranks['a b'] = 1", "'a b' is no name that a variable can have"),
+        ("ranks['class'] = 1", "'class' is no name that a variable can have"),
+        ("ranks[0]", 'write ranks["x"][0]'),
+        ("import threading\nranks['lock'] = threading.Lock()", "cannot travel to a rank"),
+    ],
+)
+def test_what_cannot_travel_is_said(kernel: NotebookSession, source: str, error: str) -> None:
+    assert error in kernel.run(source).error
+    assert shown(kernel, "%%ranks\n1") == by_rank(1, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("cell", "place"),
+    [
+        ("%%ranks\nx = 1\n1 / 0", "cell line 3:   1 / 0"),
+        ("%%ranks\n\n\ndef f():\n    1 / 0\n\nf()", "cell line 5:   1 / 0"),
+        ("%%time\n%%ranks\n1 / 0", "cell line 3:   1 / 0"),
+        ("%%ranks\nif True:\n    y = = 1", "cell line 3:   y = = 1"),
+    ],
+)
+def test_an_error_names_the_line_as_the_cell_counts_it(kernel: NotebookSession, cell: str, place: str) -> None:
+    error = kernel.run(cell).error
+    assert place in error
+    assert "Traceback" not in error
+
+
+def test_after_an_error_the_variables_are_there(kernel: NotebookSession) -> None:
+    kernel.run("%%ranks\nkept = rank")
+    error = kernel.run("%%ranks\nif rank == 1:\n    dist.barrier()").error
+    assert "no rank can move any more" in error
+    assert "Ranks 0, 1 and 2 keep their variables" in error
+    assert shown(kernel, "%%ranks\ntotal = torch.ones(1) * kept\ndist.all_reduce(total)\ntotal.item()") == by_rank(
+        3.0, 3.0, 3.0
+    )
+
+
+def test_a_cell_may_take_its_time_or_not(kernel: NotebookSession) -> None:
+    error = kernel.run("%%ranks --timeout 0.5\nimport time\ntime.sleep(60)").error
+    assert "did not return within 0.5 seconds" in error
+
+
+def test_time_and_capture_work_around_it(kernel: NotebookSession) -> None:
+    timed = kernel.run("%%time\n%%ranks\nrank")
+    assert "Wall time" in timed.stream
+    assert by_rank(0, 1, 2) in timed.text
+    kernel.run("%%capture captured\n%%ranks\nprint('hidden', rank)\nrank")
+    plain = "[output.data['text/plain'] for output in captured.outputs if output.data]"
+    told = by_rank("hidden 0", "hidden 1", "hidden 2"), by_rank(0, 1, 2)
+    assert kernel.run(f"tuple({plain}[-2:]) == {told!r}").value == "True"
+
+
+def test_a_semicolon_and_quiet_hide_and_none_shows_nothing(kernel: NotebookSession) -> None:
+    assert shown(kernel, "%%ranks\nrank;") == ""
+    assert shown(kernel, "%%ranks --quiet\nprint(rank)\nrank") == ""
+    assert shown(kernel, "%%ranks\nNone") == ""
+    assert shown(kernel, "%%ranks\n# only a word") == ""
+
+
+def test_rich_values_are_shown_richly(kernel: NotebookSession) -> None:
+    kernel.run("%%ranks\nclass Rich:\n    def _repr_html_(self):\n        return f'<b>bold {rank}</b>'")
+    cell = kernel.run("%%ranks\nRich()")
+    assert "<b>bold 2</b>" in cell.displays[-1]["text/html"]
+    cell = kernel.run("%%ranks 0,\nimport matplotlib.pyplot as plt\nplt.plot([1, 2])\nplt.show()")
+    image = cell.displays[-1]["text/html"].split("base64,")[1].split('"')[0]
+    assert base64.b64decode(image).startswith(b"\x89PNG")
+    cell = kernel.run("%%ranks 0,\n'<script>alert(1)</script>'")
+    assert "<script>" not in cell.displays[-1]["text/html"]
+
+
+def test_names_on_the_ranks_are_completed(kernel: NotebookSession) -> None:
+    kernel.run("%%ranks\nweights_of_the_model = torch.ones(2)")
+    assert "weights_of_the_model" in kernel.complete("%%ranks\nweights_of")
+    assert "weights_of_the_model.requires_grad" in kernel.complete("%%ranks\nweights_of_the_model.requires_g")
+    assert "weights_of_the_model" not in kernel.complete("weights_of")
+
+
+def test_status_restart_and_stop(kernel: NotebookSession) -> None:
+    kernel.run("%%ranks\nheld = 1")
+    assert "held (int)" in kernel.run("%ranks status").stream
+    assert kernel.run("%ranks restart 2").stream == "rank 0 | no variables yet\nrank 1 | no variables yet\n"
+    assert shown(kernel, "%%ranks\nworld_size") == by_rank(2, 2)
+    assert "no ranks are there" in kernel.run("%ranks stop").stream
+    assert "there are no ranks yet" in kernel.run("ranks['x']").error
+    assert "write %ranks status" in kernel.run("%ranks explode").stream + kernel.run("%ranks explode").error
+    assert shown(kernel, "%%ranks 3\nworld_size") == by_rank(3, 3, 3)
+
+
+def test_an_interrupt_leaves_the_ranks_and_the_next_cell_is_right(kernel: NotebookSession) -> None:
+    kernel.run("%%ranks\nkept = rank")
+    for seconds in (0.05, 0.3):
+        request = kernel.begin("%%ranks\nimport time\nprint('begins')\ntime.sleep(60)\ndist.barrier()")
+        time.sleep(seconds)
+        kernel.interrupt()
+        cell = kernel.finish(request)
+        assert cell.error_name in ("Interrupted", "KeyboardInterrupt")
+        assert shown(kernel, "%%ranks\nx = torch.ones(1)\ndist.all_reduce(x)\nkept, x.item()") == by_rank(
+            (0, 3.0), (1, 3.0), (2, 3.0)
+        )
+
+
+def test_the_last_results_can_be_drawn(kernel: NotebookSession) -> None:
+    kernel.run("%%ranks\ndist.all_reduce(torch.ones(1))")
+    assert kernel.run("[event.operation for event in ranks.results.events]").value == str(["all_reduce"] * 3)
+
+
+def test_two_notebooks_at_once_know_nothing_of_each_other(kernel: NotebookSession) -> None:
+    kernel.run("%%ranks\nkept = 'first'")
+    with NotebookSession() as other:
+        other.run(LOAD)
+        requests = other.begin("%%ranks 2\nkept = 'second'\ndist.barrier()\nkept")
+        assert shown(kernel, "%%ranks\ndist.barrier()\nkept") == by_rank(*["'first'"] * 3)
+        cell: Cell = other.finish(requests)
+        assert cell.text == by_rank(*["'second'"] * 2)
+
+
+def test_in_a_terminal_it_is_text() -> None:
+    lines = (
+        "%load_ext ddp_lessons\nget_ipython().run_cell_magic('ranks', '2', 'print(rank)\\nrank * 10')\n%ranks stop\n"
+    )
+    ipython = [sys.executable, "-m", "IPython", "--simple-prompt", "--no-banner", "--colors=NoColor"]
+    said = subprocess.run(ipython, input=lines, capture_output=True, text=True, timeout=60, check=True).stdout
+    assert "rank 1 | 1" in said
+    assert "rank 1 | 10" in said
+    assert "no ranks are there" in said
