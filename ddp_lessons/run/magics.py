@@ -94,7 +94,7 @@ class RanksMagics(Magics):
 
     def _status(self) -> str:
         if not self._ranks.world_size:
-            return "no ranks are there; a cell that begins with %%ranks 4 starts them"
+            return "no ranks are there now; a cell that begins with %%ranks 4 starts four"
         lines = []
         for rank, names in enumerate(self._ranks.names()):
             held = ", ".join(f"{name} ({kind})" for name, kind in names.items()) or "no variables yet"
