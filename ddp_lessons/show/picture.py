@@ -8,6 +8,7 @@ import functools
 import html
 import io
 import pathlib
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, ParamSpec
@@ -35,6 +36,7 @@ HATCH = "//////"  # whatever waits or is received
 HATCH_FOR_EVER = "xxxx"
 SHADES = 12
 PIXELS_PER_INCH, TALL, PIXELS_PER_INCH_OF_TALL = 160, 4.5, 115
+_one_at_a_time = threading.RLock()
 SHOWN_PER_INCH = 92  # the page shows fewer, so that a fine screen has pixels to spare
 
 
@@ -131,7 +133,8 @@ def house_style() -> Iterator[None]:
         "axes.spines.right": False,
         "font.family": "DejaVu Sans",
     }
-    with matplotlib.style.context("default"), rc_context(house):  # type: ignore[arg-type]
+    # matplotlib's style is of the whole process: of two threads that leave by turns, one would leave ours behind
+    with _one_at_a_time, matplotlib.style.context("default"), rc_context(house):  # type: ignore[arg-type]
         yield
 
 

@@ -8,6 +8,7 @@ import html
 import io
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -22,7 +23,7 @@ from recorded import ring_steps, token_round
 from ddp_lessons import Results, show
 from ddp_lessons.run.colors import RANK_COLORS
 from ddp_lessons.run.messages import Told
-from ddp_lessons.show.picture import ALARM, BAND, COLLECTIVE, DDPS_OWN, FAINT, INK, PAPER, contrast, ink_on
+from ddp_lessons.show.picture import ALARM, BAND, COLLECTIVE, DDPS_OWN, FAINT, INK, PAPER, contrast, house_style, ink_on
 
 MEASURED = [(8, 60e-6), (4096, 62e-6), (1_000_000, 400e-6), (16_000_000, 5e-3)]
 TOLD: Results[None] = Results(
@@ -123,6 +124,29 @@ def test_labels_inside_shapes_can_be_read(color: str) -> None:
 @pytest.mark.parametrize("color", [INK, FAINT, ALARM])
 def test_labels_on_paper_can_be_read(color: str) -> None:
     assert min(contrast(color, PAPER), contrast(color, BAND)) >= 4.5
+
+
+def test_two_threads_that_draw_leave_the_style_of_the_notebook_as_it_was() -> None:
+    before = dict(matplotlib.rcParams)
+    first_is_in, first_may_leave = threading.Event(), threading.Event()
+
+    def first() -> None:
+        with house_style():
+            first_is_in.set()
+            first_may_leave.wait(0.2)  # the other one comes meanwhile
+
+    def second() -> None:
+        first_is_in.wait()
+        with house_style():
+            first_may_leave.set()
+            threads[0].join(0.2)
+
+    threads = [threading.Thread(target=first), threading.Thread(target=second)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert dict(matplotlib.rcParams) == before
 
 
 def test_neither_the_front_door_nor_show_loads_matplotlib_before_a_picture_is_drawn() -> None:
