@@ -1,4 +1,4 @@
-"""For all tests, and the lessons that they run: nothing of whoever works on the course changes, or is changed by, them."""
+"""For all tests, and the lessons that they run: nothing of who works on the course changes, or is changed by, them."""
 
 from __future__ import annotations
 

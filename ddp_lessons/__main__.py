@@ -40,6 +40,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     which = fetch.add_mutually_exclusive_group()
     which.add_argument("--folder", help="take MNIST from here, where torchvision has stored it (in MNIST/raw)")
     which.add_argument("--made", action="store_true", help="only make the digits that need no network")
+    kept = commands.add_parser(
+        "progress",
+        help="show which exercises have passed, share that, or collect what learners have shared",
+        description="Show which exercises have passed, by lesson. It is kept on this machine and sent nowhere. "
+        "Exit status: 1 if a file could not be read or written.",
+    )
+    act = kept.add_mutually_exclusive_group()
+    act.add_argument("--share", metavar="FILE", help="write a copy to hand over, with the name given by --name")
+    act.add_argument("--collect", metavar="FOLDER", help="make one table of all copies in this folder and below it")
+    kept.add_argument("--name", help="the name to share it with")
+    kept.add_argument("--csv", metavar="FILE", help="with --collect: write all of it as a table for a spreadsheet")
     tell = commands.add_parser(
         "explain",
         help="run a script of yours on several ranks, and say which of them waits for whom when nothing moves",
@@ -62,6 +73,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from ddp_lessons.run.explain import explain
 
         return explain([chosen.script, *chosen.arguments], chosen.nproc_per_node, chosen.timeout)
+    if chosen.command == "progress":
+        if (chosen.share is None) != (chosen.name is None):
+            kept.error('say both, --share FILE and --name "the name that your instructor knows"')
+        if chosen.csv is not None and chosen.collect is None:
+            kept.error("--csv FILE goes with --collect FOLDER")
+        return _progress(chosen)
     if chosen.command == "data":
         from ddp_lessons.data import prepare
 
@@ -69,6 +86,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if chosen.command == "pair":
         return doctor.report({"torch and torchvision": doctor.check_pair})
     return doctor.report(doctor.CHECKS, as_json=chosen.json)
+
+
+def _progress(chosen: argparse.Namespace) -> int:
+    from ddp_lessons import progress
+
+    if chosen.share is not None:
+        return progress.share(chosen.share, chosen.name)
+    if chosen.collect is not None:
+        return progress.collect(chosen.collect, chosen.csv)
+    return progress.show()
 
 
 if __name__ == "__main__":

@@ -22,6 +22,11 @@ class Report:
     details: tuple[str, ...] = ()
 
     @property
+    def is_a_try(self) -> bool:
+        """Something was written, and judged."""
+        return self.passed or self.verdict == "not right yet"
+
+    @property
     def text(self) -> str:
         mistake = [f"  {self.mistake}"] if self.mistake else []
         return "\n".join([f"check.{self.exercise}: {self.verdict}", *mistake, *self.details])

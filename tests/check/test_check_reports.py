@@ -230,6 +230,6 @@ def test_a_report_is_plain_data() -> None:
 
 
 def test_the_front_door_shows_the_exercises() -> None:
-    others = {"Report", "reading", "replicas_agree"}
+    others = {"Report", "progress", "reading", "replicas_agree"}
     assert {one.__name__ for one in CHECKS} | TRAINING_CHECKS | others == set(check.__all__)
     assert all(callable(getattr(check, name)) for name in check.__all__)

@@ -1,0 +1,268 @@
+"""The learner's own file: which exercises have passed, and after how many tries.
+
+It stays on this machine, in the user's data folder or where the variable DDP_LESSONS_PROGRESS says ("off": nowhere).
+What cannot be written is remembered until the notebook's kernel ends, and written when that is possible again: no check
+ever fails for it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+import unicodedata
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+COURSE, FORMAT = "ddp-lessons", 1
+VARIABLE, OFF = "DDP_LESSONS_PROGRESS", "off"
+LONGEST_WAIT_SECONDS = 2.0
+LONGEST_NAME = 80
+_MOST_BYTES = 1 << 20  # a whole course takes 2 KB
+_MOST_TRIES = 1_000_000
+
+
+class NotProgress(ValueError):
+    """This text is something else, or no longer whole; the message says what."""
+
+
+class NotOurs(NotProgress):
+    """A file to be left alone: another program's, or one of a newer version of this course."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What is kept of one exercise. `tries` counts up to the first that passed; `passed` is when that was, or ""."""
+
+    lesson: int
+    tries: int
+    passed: str = ""
+
+    def then(self, later: Entry) -> Entry:
+        return self if self.passed else Entry(later.lesson, min(self.tries + later.tries, _MOST_TRIES), later.passed)
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What a file says. `data` is all of it, also what only other versions understand."""
+
+    entries: Mapping[str, Entry]
+    name: str = ""  # only in a file that was shared
+    lost: tuple[str, ...] = ()  # exercises of which it says something that cannot be
+    data: Mapping[str, Any] = field(default_factory=dict)
+
+
+_not_yet_written: dict[str, Entry] = {}
+
+
+def place() -> Path | None:
+    """The file, whether it is there or not; None if nothing shall be kept."""
+    chosen = os.environ.get(VARIABLE)
+    if chosen == OFF:
+        return None
+    try:
+        path = Path(chosen).expanduser() if chosen else _data_folder() / "ddp_lessons"
+        if path.is_dir() or not chosen:
+            path /= "progress.json"
+        return path.resolve()  # behind a link, the file itself is replaced
+    except (RuntimeError, OSError):  # a user without a home
+        return None
+
+
+def _data_folder() -> Path:
+    if sys.platform == "win32":
+        return Path(os.environ.get("APPDATA") or "~/AppData/Roaming").expanduser()
+    if sys.platform == "darwin":
+        return Path("~/Library/Application Support").expanduser()
+    return Path(os.environ.get("XDG_DATA_HOME") or "~/.local/share").expanduser()
+
+
+def keep(exercise: str, lesson: int, passed: bool) -> None:
+    """Count a try, and write it down if one can."""
+    now = datetime.now().astimezone().isoformat(timespec="seconds") if passed else ""
+    tried = Entry(lesson, 1, now)
+    before = _not_yet_written.get(exercise)
+    _not_yet_written[exercise] = before.then(tried) if before else tried
+    path = place()
+    if path is None:
+        return
+    with contextlib.suppress(Exception):  # whatever becomes of the file, the learner gets the report
+        _refuse_what_is_no_file(path)
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with _one_at_a_time(path):
+            _write_down(path)
+        _not_yet_written.clear()
+
+
+def recall() -> tuple[dict[str, Entry], list[str]]:
+    """What is kept, by exercise, and what there is to say about the file."""
+    path, entries, notes = place(), dict[str, Entry](), list[str]()
+    if path is None:
+        if os.environ.get(VARIABLE) != OFF:
+            notes.append(f"There is no folder to keep this in. Set the variable {VARIABLE} to a file of yours.")
+    else:
+        try:
+            kept = read(path)
+            entries.update(kept.entries)
+            notes += [f"What it says of {exercise} cannot be read: {path}" for exercise in kept.lost]
+        except (OSError, NotProgress) as error:
+            notes.append(f"What was kept cannot be read: {_reason(error)}: {path}")
+        notes += [
+            f"A damaged file was put aside: {aside}" for aside in sorted(path.parent.glob(f"{path.name}.broken*"))
+        ]
+        if _not_yet_written:
+            notes.append(
+                f"The newest is remembered only until this notebook's kernel ends: it cannot be written to {path}. "
+                f"Set the variable {VARIABLE} to a file of yours."
+            )
+    return _with_what_is_not_yet_written(entries), notes
+
+
+def read(path: Path) -> Kept:
+    """What the file says; nothing if there is none.
+
+    Raises:
+        NotProgress: it is damaged, another program's or of a newer version.
+    """
+    _refuse_what_is_no_file(path)
+    try:
+        with open(path, "rb") as file:
+            content = file.read(_MOST_BYTES + 1)
+    except FileNotFoundError:
+        return Kept({})
+    if len(content) > _MOST_BYTES:
+        raise NotOurs(f"it is larger than {_MOST_BYTES / 1e6:.0f} MB, which is no learner's progress")
+    return understand(content) if content.strip() else Kept({})
+
+
+def _refuse_what_is_no_file(path: Path) -> None:
+    """/dev/null may mean "nowhere", and must not be replaced by a file."""
+    if path.exists() and not path.is_file():
+        raise NotOurs("it is no ordinary file")
+
+
+def understand(content: bytes) -> Kept:
+    try:
+        data = json.loads(content.decode("utf-8-sig"))
+    except (ValueError, RecursionError) as error:
+        raise NotProgress("it is damaged") from error
+    if not isinstance(data, dict) or data.get("course") != COURSE:
+        raise NotOurs("it is not a progress file of this course")
+    version = _count(data.get("format"))
+    if version is not None and version > FORMAT:
+        raise NotOurs(f"it is of a newer version of this course (format {version}, known are those up to {FORMAT})")
+    if version is None or not isinstance(data.get("exercises"), dict):
+        raise NotProgress("it is damaged")
+    entries = {exercise: _entry(said) for exercise, said in data["exercises"].items()}
+    return Kept(
+        {exercise: entry for exercise, entry in entries.items() if entry},
+        clean_name(data.get("name", "")),
+        tuple(exercise for exercise, entry in entries.items() if not entry),
+        data,
+    )
+
+
+def as_text(entries: Mapping[str, Entry], data: Mapping[str, Any]) -> str:
+    """`data` with these entries; what else it holds stays."""
+    before = {name: said for name, said in data.get("exercises", {}).items() if isinstance(said, dict)}
+    exercises = {
+        exercise: {
+            **before.get(exercise, {}),
+            "lesson": entry.lesson,
+            "tries": entry.tries,
+            **({"passed": entry.passed} if entry.passed else {}),
+        }
+        for exercise, entry in entries.items()
+    }
+    return json.dumps({"course": COURSE, "format": FORMAT, **data, "exercises": exercises}, indent=1) + "\n"
+
+
+def clean_name(name: object) -> str:
+    """A name as a table can show it: one line, no control characters, not long."""
+    if not isinstance(name, str):
+        return ""
+    letters = "".join(letter if letter.isprintable() else " " for letter in unicodedata.normalize("NFC", name))
+    return " ".join(letters.split())[:LONGEST_NAME]
+
+
+def write_whole(path: Path, text: str, mode: int) -> None:
+    """The file has the old content or the new one, never a part."""
+    part = path.with_name(f"{path.name}.{uuid.uuid4().hex}.part")
+    try:
+        with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _write_down(path: Path) -> None:
+    try:
+        kept, is_whole = read(path), True
+    except NotOurs:
+        raise
+    except NotProgress:
+        kept, is_whole = Kept({}), False
+    if kept.lost or not is_whole:
+        os.replace(path, _free_name_beside(path))
+    write_whole(path, as_text(_with_what_is_not_yet_written(kept.entries), kept.data), mode=0o600)
+
+
+def _with_what_is_not_yet_written(entries: Mapping[str, Entry]) -> dict[str, Entry]:
+    later = {name: entries[name].then(entry) if name in entries else entry for name, entry in _not_yet_written.items()}
+    return {**entries, **later}
+
+
+def _free_name_beside(path: Path) -> Path:
+    taken = {other.name for other in path.parent.glob(f"{path.name}.broken*")}
+    number = next(number for number in range(1, len(taken) + 2) if f"{path.name}.broken{number}" not in taken)
+    return path.with_name(f"{path.name}.broken{number}")
+
+
+@contextlib.contextmanager
+def _one_at_a_time(path: Path) -> Iterator[None]:
+    """Several notebooks may count at once. Where a file system knows no locks, one of two counts may be lost."""
+    from filelock import FileLock, Timeout
+
+    lock = FileLock(path.with_name(f"{path.name}.lock"), timeout=LONGEST_WAIT_SECONDS)
+    try:
+        lock.acquire(poll_interval=0.02)
+    except Timeout:
+        raise
+    except (OSError, NotImplementedError):
+        pass  # writing will tell whether the folder can be written to
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _entry(said: object) -> Entry | None:
+    if not isinstance(said, dict):
+        return None
+    lesson, tries, passed = _count(said.get("lesson")), _count(said.get("tries")), said.get("passed", "")
+    if lesson is None or not tries or not isinstance(passed, str):
+        return None
+    if passed:
+        try:
+            datetime.fromisoformat(passed)
+        except ValueError:
+            return None
+    return Entry(lesson, tries, passed)
+
+
+def _count(value: object) -> int | None:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _MOST_TRIES:
+        return None
+    return value
+
+
+def _reason(error: Exception) -> str:
+    return (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
