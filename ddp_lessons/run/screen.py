@@ -29,7 +29,8 @@ _SECONDS_OF_SILENCE = 1.0
 class Live:
     """A picture of what the ranks have told so far, drawn again and again; in a notebook only.
 
-    The function that draws it may be anyone's: whatever it raises ends the drawing, and not the ranks.
+    The function that draws it may be anyone's: whatever it raises ends the drawing, and not the ranks. If it returns
+    None, it shows things by itself.
     """
 
     def __init__(self, draw: Callable[[Results[Any]], object] | None, world_size: int) -> None:
@@ -60,7 +61,10 @@ class Live:
 
         assert self._draw is not None
         try:
-            data, about = _as_data(self._draw(results))
+            picture = self._draw(results)
+            if picture is None:
+                return
+            data, about = _as_data(picture)
             if self._handle is None:
                 self._handle = display(data, metadata=about, raw=True, display_id=True)
             else:

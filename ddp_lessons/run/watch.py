@@ -16,7 +16,6 @@ from typing import Any
 
 from ddp_lessons.run.account import Account, Died
 from ddp_lessons.run.crashes import frames_of_crash, has_aborted
-from ddp_lessons.run.interrupts import HeldInterrupts
 from ddp_lessons.run.lookout import Lookout
 from ddp_lessons.run.messages import (
     Buffer,
@@ -103,7 +102,7 @@ class Watch:
             self._selector.register(rank.process.channel, selectors.EVENT_READ, number)
             self._selector.register(rank.process.output, selectors.EVENT_READ, number)
 
-    def until_the_end(self, screen: Screen, live: Live, interrupts: HeldInterrupts) -> Ending:
+    def until_the_end(self, screen: Screen, live: Live, is_told_to_stop: Callable[[], bool]) -> Ending:
         ending = None
         while ending is None:
             self._begin_when_all_have_joined()
@@ -112,7 +111,7 @@ class Watch:
             self._note_deaths()
             screen.show(self.transcripts, self._doing())
             live.show(self.told)
-            ending = self._ending(interrupts)
+            ending = self._ending(is_told_to_stop)
         if ending is Ending.RETURNED:
             return ending
         self._ask_where()
@@ -169,13 +168,13 @@ class Watch:
             self.task = None
             self._begin = time.monotonic()
 
-    def _ending(self, interrupts: HeldInterrupts) -> Ending | None:
+    def _ending(self, is_told_to_stop: Callable[[], bool]) -> Ending | None:
         now = time.monotonic()
         if len(self.returned) == len(self.ranks):
             return Ending.RETURNED
         if self.ended and now > min(how.moment for how in self.ended.values()) + _SECONDS_FOR_OTHER_FAILURES:
             return Ending.FAILED
-        if interrupts.noted:
+        if is_told_to_stop():
             return Ending.INTERRUPTED
         if self.task is not None:
             return Ending.OUT_OF_TIME if now > self._begin + _SECONDS_TO_START else None

@@ -31,7 +31,11 @@ T = TypeVar("T")
 
 
 class Interrupted(KeyboardInterrupt):
-    """The learner stopped the ranks; the message says where each one was."""
+    """The learner stopped the ranks; the message says where each one was, and `results` what came before."""
+
+    def __init__(self, message: str, results: Results[Any]) -> None:
+        super().__init__(message)
+        self.results = results
 
     def _render_traceback_(self) -> list[str]:
         return [f"KeyboardInterrupt: {self}"]
@@ -45,6 +49,7 @@ class _Run:
     timeout_seconds: float | None
     quiet: bool
     begin: float
+    stop: threading.Event
 
 
 class Workers:
@@ -101,10 +106,12 @@ class Workers:
         only: Collection[int] | None = None,
         timeout_seconds: float | None = None,
         quiet: bool | None = None,
+        stop: threading.Event | None = None,
     ) -> Results[T]:
         """Run `function(rank, world_size, *args)` on every rank, or `only` on some, and return their answers by rank.
 
         `timeout_seconds` and `quiet`: for this run, where they are to be other than these Workers were told.
+        `stop`: once another thread has set it, the ranks are stopped as by the learner's stop button.
 
         Raises:
             WorkerFailed: a rank raised or died; the message names it and shows its line.
@@ -119,6 +126,7 @@ class Workers:
                 timeout_seconds=calls.checked_timeout(timeout_seconds) or self._timeout_seconds,
                 quiet=self._quiet if quiet is None else quiet,
                 begin=begin,
+                stop=stop or threading.Event(),
             )
             crew = self._crew_at_work()
             buffers, sources = pack_call(function, args)
@@ -176,7 +184,7 @@ class Workers:
         screen, live = screen_for_here(run.quiet), Live(self._live, self.world_size)
         watch, lost = Watch(crew.ranks, run.timeout_seconds, task, run.not_asked), []
         try:
-            ending = watch.until_the_end(screen, live, interrupts)
+            ending = watch.until_the_end(screen, live, lambda: interrupts.noted or run.stop.is_set())
             account = watch.account()
             if ending is not Ending.RETURNED:
                 lost = self._after_a_failure(crew, watch, ending.value)
@@ -206,7 +214,7 @@ class Workers:
             raise workers_stuck(account, results, ending is Ending.STUCK).with_more(self._who_stays(lost))
         interrupts.noted = False
         told_where = ["the ranks were stopped by you", *where_each_is(account), *self._who_stays(lost)]
-        raise Interrupted("\n".join(told_where))
+        raise Interrupted("\n".join(told_where), results)
 
     def _trusted(
         self, crew: Crew, results: Results[Any], account: Account, recorded: Sequence[Recorded | None]

@@ -13,7 +13,8 @@ import pytest
 from notebook_session import Cell, NotebookSession
 from processes import Doorbell, Program, alive, family, happens_within, processes_named_in
 
-from ddp_lessons import WorkerFailed, Workers, WorkersStuck
+from ddp_lessons import WorkerFailed, Workers, WorkersStuck, tell
+from ddp_lessons.run.workers import Interrupted
 
 BEGIN = (
     "import os, subprocess, sys, time, torch, torch.distributed as dist\n"
@@ -231,3 +232,46 @@ def test_an_interrupt_that_is_not_the_launcher_s_stays_what_it_is(kernel: Notebo
     assert cell.error_name == "KeyboardInterrupt"
     assert "ranks" not in cell.error
     check_that_all_is_well(kernel)
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.5])
+def test_another_thread_can_stop_a_run_and_what_was_told_stays(bell: Doorbell, seconds: float) -> None:
+    def tell_and_stay(rank: int, world_size: int, bell: str) -> None:
+        tell(process=os.getpid())
+        Path(bell).write_text("!")
+        time.sleep(1000)
+
+    def stop_when_it_runs() -> None:
+        if seconds:
+            bell.wait_for(2)
+        stop.set()
+
+    stop = threading.Event()
+    with Workers(2, quiet=True) as workers:
+        threading.Timer(seconds, stop_when_it_runs).start()
+        with pytest.raises(Interrupted, match="the ranks were stopped by you") as stopped:
+            workers.run(tell_and_stay, bell.path, stop=stop)
+    ranks = [int(one.numbers["process"]) for told in stopped.value.results.told for one in told]
+    assert alive(ranks) == []
+    assert len(ranks) == 2 or not seconds
+
+
+def test_ranks_that_outlive_failures_outlive_that_stop_with_their_variables(bell: Doorbell) -> None:
+    def stay(rank: int, world_size: int, bell: str) -> None:
+        os.environ["KEPT"] = str(rank)
+        Path(bell).write_text("!")
+        time.sleep(1000)
+
+    def what_is_kept(rank: int, world_size: int) -> str:
+        return os.environ["KEPT"]
+
+    def stop_when_it_runs() -> None:
+        bell.wait_for(2)
+        stop.set()
+
+    stop = threading.Event()
+    with Workers(2, quiet=True, outlive_failures=True) as workers:
+        threading.Thread(target=stop_when_it_runs).start()
+        with pytest.raises(Interrupted, match="Ranks 0 and 1 keep their variables"):
+            workers.run(stay, bell.path, stop=stop)
+        assert list(workers.run(what_is_kept, stop=threading.Event())) == ["0", "1"]
