@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import sys
 from pathlib import Path
+
+from ddp_lessons.doctor import python_as_typed
 
 
 def prepare(folder: str | None = None, only_made: bool = False) -> int:
@@ -22,7 +25,9 @@ def prepare(folder: str | None = None, only_made: bool = False) -> int:
         if only_made:
             _say_where("Digits made on the spot", [digits.made_file(train) for train in (True, False)])
         elif asked:
-            files = [digits.mnist_file_from(Path(asked).expanduser().absolute(), train) for train in (True, False)]
+            with digits.named_by_the_variable() if not folder else contextlib.nullcontext():
+                given = Path(asked).expanduser().absolute()
+                files = [digits.mnist_file_from(given, train) for train in (True, False)]
             print(f"MNIST in {asked}: all four files have the right sums.")
             _say_where("MNIST, ready for the lessons", files)
         else:
@@ -43,7 +48,7 @@ def prepare(folder: str | None = None, only_made: bool = False) -> int:
         print(failure, file=sys.stderr)
         print(
             "Try again where there is a network; or copy a folder with MNIST/raw to this machine and type: "
-            "python -m ddp_lessons data --folder FOLDER",
+            f"{python_as_typed()} -m ddp_lessons data --folder FOLDER",
             file=sys.stderr,
         )
     return int(bool(failure))
@@ -66,4 +71,7 @@ def _which_the_lessons_use(folder: str | None, has_mnist: bool) -> str:
         return f"The lessons use: MNIST from {variable}, as the variable DDP_LESSONS_MNIST says{other}."
     if has_mnist:
         return "The lessons use: MNIST."
-    return "The lessons use: digits made on the spot, unless MNIST can be fetched then."
+    return (
+        "The lessons use: digits made on the spot. If there is a network when a lesson needs them, it fetches MNIST "
+        "and uses that."
+    )

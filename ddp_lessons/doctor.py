@@ -135,7 +135,8 @@ def check_mnist() -> Finding:
         return Finding("ok", f"complete in {raw}")
     if digits.has_mnist():
         return Finding("ok", "complete in the cache")
-    remedy = f"Lessons 6 and 8 fetch it (12 MB), or make digits on the spot. Now? Type: {_python()} -m ddp_lessons data"
+    fetch = f"{python_as_typed()} -m ddp_lessons data"
+    remedy = f"Lessons 6 and 8 fetch it (12 MB), or make digits on the spot. Now? Type: {fetch}"
     return Finding("note", "not in the cache", remedy)
 
 
@@ -159,7 +160,7 @@ def check_kernel() -> Finding:
     program = Path(KernelSpecManager().get_kernel_spec("python3").argv[0])
     # A bare "python" means the one that runs Jupyter. Do not follow links: those of all environments end at one Python.
     if program.is_absolute() and program.parent != Path(sys.executable).parent:
-        remedy = f"Type: {_python()} -m ipykernel install --sys-prefix"
+        remedy = f"Type: {python_as_typed()} -m ipykernel install --sys-prefix"
         return Finding("PROBLEM", f'the kernel "python3" is another Python: {program}', remedy)
     return Finding("ok", 'the kernel "python3" is this Python')
 
@@ -260,9 +261,12 @@ def _how_to_take_both_from_one_place(torch: str | None, torchvision: str | None)
     kind = (torch or torchvision or "").partition("+")[2]
     if kind:
         both = f"--torch-backend {kind} --reinstall-package torch --reinstall-package torchvision"
-        first, then = f"{_python()} -m pip install uv", f"{_python()} -m uv pip install {both} -r {_requirements()}"
+        first, then = (
+            f"{python_as_typed()} -m pip install uv",
+            f"{python_as_typed()} -m uv pip install {both} -r {_requirements()}",
+        )
     elif torch and torchvision:
-        first, then = f"{_python()} -m pip uninstall --yes torch torchvision", _install()
+        first, then = f"{python_as_typed()} -m pip uninstall --yes torch torchvision", _install()
     else:
         return f"Type: {_install()}"
     return f"Take both from one place, type: {first}\nand then: {then}"
@@ -301,10 +305,11 @@ def _free_memory() -> int:
 
 
 def _install() -> str:
-    return f"{_python()} -m pip install -r {_requirements()}"
+    return f"{python_as_typed()} -m pip install -r {_requirements()}"
 
 
-def _python() -> str:
+def python_as_typed() -> str:
+    """This Python, as a learner would type it here."""
     return _as_typed(Path(sys.executable))
 
 

@@ -11,6 +11,7 @@ import pytest
 from mirror import collection_of, keep_to_few_digits_and_no_mirror, mirror, small_set, write_folder
 
 from ddp_lessons.__main__ import main
+from ddp_lessons.doctor import python_as_typed
 from ddp_lessons.train import digits, mnist
 
 FILES = small_set()
@@ -41,9 +42,9 @@ def test_it_fetches_mnist_and_says_where_it_lies(
 def test_without_a_network_it_makes_digits_and_says_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["data"]) == 1
     said = capsys.readouterr()
-    assert "The lessons use: digits made on the spot, unless MNIST can be fetched then." in said.out
+    assert "The lessons use: digits made on the spot. If there is a network when a lesson needs them" in said.out
     assert said.err.startswith("MNIST is not here: no mirror of MNIST answered.\n")
-    assert "--folder FOLDER" in said.err
+    assert f"type: {python_as_typed()} -m ddp_lessons data --folder FOLDER" in said.err
 
 
 def test_it_tries_again_although_the_last_download_failed_a_moment_ago(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,7 +89,14 @@ def test_the_variable_is_obeyed(
     assert "digits made on the spot, as the variable DDP_LESSONS_MNIST says" in capsys.readouterr().out
     monkeypatch.setenv("DDP_LESSONS_MNIST", os.fspath(tmp_path / "nowhere"))
     assert main(["data"]) == 1
-    assert "there is no folder" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "there is no folder" in said
+    assert "The variable DDP_LESSONS_MNIST names this folder: correct the variable, or unset it" in said
+    with pytest.raises(mnist.NotMnist, match="The variable DDP_LESSONS_MNIST names this folder"):
+        digits.digits()
+    with pytest.raises(mnist.NotMnist) as raised:
+        digits.digits(folder=tmp_path / "nowhere")
+    assert "DDP_LESSONS_MNIST" not in str(raised.value)
 
 
 def test_from_a_terminal_a_folder_without_mnist_is_an_exit_status(tmp_path: Path) -> None:

@@ -17,6 +17,10 @@ from ddp_lessons.check.trials import with_lateness
 
 _TWO_MACHINES = "two machines, each with a rank whose LOCAL_RANK is 0"
 _BESIDE_IT = "write another file beside it, and os.replace(other, path) when that is whole."
+_FROM_ELSEWHERE = (
+    "The new file lies in another folder, from which it cannot be renamed if that is on another disk: put it beside "
+    'the checkpoint, as path + ".new".'
+)
 _SECOND_WRITER = (
     "Another rank than rank 0 writes: all hold the same model, so ask for dist.get_rank() == 0 before, and let only "
     "that one write."
@@ -32,7 +36,8 @@ def save_checkpoint(function: Callable[..., object]) -> Report:
     The model is wrapped in DistributedDataParallel and the same on all ranks, as is the path, a str. Rank 0 writes, and
     nobody else, also where ranks are on two machines. The file holds the model, by names that a model without wrapper
     has, the optimizer and the epoch, under any keys, and torch.load(path, weights_only=True) loads it. A file that was
-    there before stays until the new one is whole. All ranks return when it is, and no other file is left beside it.
+    there before stays until the new one is whole, which is written beside it: no file can be renamed from one disk to
+    another. All ranks return when it is there, and no other file is left beside it.
     """
     exercise = _SaveCheckpoint()
     if report := refusal(exercise.name, function, ("path", "model", "optimizer", "epoch")):
@@ -91,12 +96,14 @@ class _SaveCheckpoint(Exercise):
         if saving.fault:
             fault = saving.fault
             return Difference(fault.place, fault.yours, fault.expected, fault.mistake)
-        return _torn(case) or _left_behind(case)
+        return _torn(case) or _from_elsewhere(case) or _left_behind(case)
 
     def why_failed(self, message: str) -> str:
         self.asks_for_a_path |= "'str' object has no attribute" in message or "for /: 'str'" in message
         if "SecondWriter" in message:
             return _FIRST_OF_ITS_MACHINE if "LOCAL_RANK" in message else _SECOND_WRITER
+        if "cross-device link" in message.lower():
+            return _FROM_ELSEWHERE
         if "pickle" in message.lower():
             return "It saves an object that cannot be pickled: save the state_dict() of the model and of the optimizer."
         return ""
@@ -147,6 +154,12 @@ def _torn(case: Case) -> Difference | None:
     yours = "a part of the new one" if torn[0] else "none"
     mistake = f"While it writes, no whole one is there, and a run that ends then has lost it: {_BESIDE_IT}"
     return Difference("file while it writes", yours, "the old or the new one", mistake)
+
+
+def _from_elsewhere(case: Case) -> Difference | None:
+    if not _saving(case, 0).from_elsewhere:
+        return None
+    return Difference("new file", "in another folder", "beside the checkpoint", _FROM_ELSEWHERE)
 
 
 def _left_behind(case: Case) -> Difference | None:

@@ -19,23 +19,27 @@ from ddp_lessons.check.trials import with_lateness
 
 _FEWER = "fewer samples than ranks"
 _OTHER_BATCHES = "samples of which one rank has a batch more"
+_LEFT_IN_EVAL = "the model is left in eval mode: without model.train(), the next epoch would train without dropout"
+_LEFT_IN_TRAINING = (
+    "a model that came in eval mode is left in training mode: keep model.training before, and give it to model.train()"
+)
+_IS_TENSOR = "it returns a tensor: item() makes it the float that was asked for"
 
 
 def evaluate(function: Callable[[nn.Module, Any], object]) -> Report:
     """Check `function(model, data)`: every rank returns the accuracy over all samples, each of them counted once.
 
     `data` has a length, `data[i]` is an image and its label, and `data.images` and `data.labels` are all of them as
-    tensors; every rank holds all of it. `model` takes batches of images, is the same on all ranks, and is in training
-    mode: it has a dropout. Whether it is in training mode again afterwards does not matter, but is said.
-    The answer is a float between 0 and 1, or a tensor with one element. Collectives and messages are both allowed;
-    that each rank tests everything is not. One rank alone returns its accuracy.
+    tensors; every rank holds all of it. `model` takes batches of images, is the same on all ranks, and has a dropout.
+    It is in training mode, once in eval mode; whether it is again afterwards does not matter, but is said.
+    The answer is a float between 0 and 1; a tensor with one element will do, and is said as well. Collectives and
+    messages are both allowed; that each rank tests everything is not. One rank alone returns its accuracy.
     """
     exercise = _Evaluate()
     report = examine(exercise, function)
-    if not report.passed or not exercise.is_left_in_eval:
+    if not report.passed:
         return report
-    remark = "    the model is left in eval mode: without model.train(), the next epoch would train without dropout"
-    return replace(report, details=(*report.details, remark))
+    return replace(report, details=(*report.details, *(f"    {remark}" for remark in exercise.remarks)))
 
 
 class _Evaluate(Exercise):
@@ -48,7 +52,7 @@ class _Evaluate(Exercise):
     trials = with_lateness(
         [
             TestTrial((37,)),  # in none of the worlds do all ranks get equally many
-            TestTrial((41,), trait="the next samples", largest_world=3),
+            TestTrial((41,), trait="a model in eval mode", largest_world=3, begins_in_training_mode=False),
             TestTrial((1,), trait=_FEWER, smallest_world=2),
             TestTrial((2,), trait=_FEWER, smallest_world=3),
             TestTrial((3,), trait=_FEWER, smallest_world=4),
@@ -60,10 +64,11 @@ class _Evaluate(Exercise):
     yardstick = "enough"
 
     def __init__(self) -> None:
-        self.is_left_in_eval = False
+        self.remarks: dict[str, None] = {}  # each once
 
     def difference(self, case: Case, rank: int) -> Difference | None:
         answer, right = self.answer(case, rank), _trial(case).accuracy
+        is_tensor = isinstance(answer, Tensor)
         if isinstance(answer, Tensor) and answer.numel() == 1:
             answer = answer.item()
         if _tested(case, rank).in_training_mode:
@@ -71,11 +76,13 @@ class _Evaluate(Exercise):
                 "It tests in training mode, where dropout blanks out a part of what the model sees: call model.eval() "
                 "before."
             )
-            shown = number(answer) if isinstance(answer, float) else named(answer)
-            return Difference("accuracy", shown, number(right), mistake)
+            return Difference("mode while it tests", "training", "eval", mistake)
         if isinstance(answer, bool) or not isinstance(answer, int | float):
             return Difference("", named(answer), number(right), f"It returns {named(answer)}, not one number.")
-        self.is_left_in_eval |= not _tested(case, rank).is_back_in_training_mode
+        if is_tensor:
+            self.remarks[_IS_TENSOR] = None
+        if _tested(case, rank).is_in_training_mode_afterwards != _trial(case).begins_in_training_mode:
+            self.remarks[_LEFT_IN_EVAL if _trial(case).begins_in_training_mode else _LEFT_IN_TRAINING] = None
         if abs(answer - right) <= 1e-5:  # not so for nan
             return None
         return Difference("accuracy", number(float(answer)), number(right), _likely_mistake(case, rank, float(answer)))

@@ -170,6 +170,8 @@ def traffic_table(exercise: Exercise, case: Case) -> list[str]:
         return []
     whole = case.tensor_bytes
     yours, textbook = exercise.carried(case), exercise.textbook(case)
+    if not yours and not textbook:
+        return []  # nothing travels, and nothing has to
     rows = [
         (f"traffic of {_world(case.world_size)}", "yours", exercise.yardstick),
         (exercise.measured, f"{yours:,}", f"{textbook:,}"),

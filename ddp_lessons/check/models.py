@@ -61,7 +61,7 @@ class ModelTrial(Trial):
         return 1
 
     def model(self, rank: int) -> nn.Module:
-        """After backward(): the weights hang on the seed alone, the data on the rank as well."""
+        """After backward(): the weights depend on the seed alone, the data on the rank as well."""
         dtype = getattr(torch, self.dtype)
         with torch.random.fork_rng(devices=[]):  # the random numbers of the notebook stay where they are
             model = Network(self.shape, dtype, self.has_more)

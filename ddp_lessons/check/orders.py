@@ -29,6 +29,7 @@ from ddp_lessons.check.stubs import mentions
 from ddp_lessons.check.trials import with_lateness
 
 _EPOCHS = (0, 1, 2, 3, 10)
+_EVEN_SHARES = "take order[rank::world_size], or tensor_split(world_size)"
 _SHUFFLES = {"DistributedSampler", "set_epoch", "randperm", "permutation", "shuffle", "sample", "range", "arange"}
 
 
@@ -36,9 +37,9 @@ def epoch_order(function: Callable[[Any, int], Iterable[int]]) -> Report:
     """Check `function(data, epoch)`: every rank returns the indices of its samples in this epoch, in their order.
 
     Together the ranks see every sample, in an order that is shuffled, and in another one in each epoch. Shares may
-    differ in length as the remainder demands, or be filled up with samples that come a second time, as
-    DistributedSampler does; no sample may be left out. A list will do, a tensor, or anything to loop over. Nothing has
-    to travel for that, but it may. One rank alone sees everything.
+    differ in length by one, or be filled up with samples that come a second time, as DistributedSampler does; no
+    sample may be left out. A list will do, a tensor, or anything to loop over. Nothing has to travel for that, but it
+    may. One rank alone sees everything.
     """
     exercise = _EpochOrder()
     exercise.is_silent_when_wrong = mentions(function, _SHUFFLES)
@@ -97,6 +98,9 @@ class _EpochOrder(Exercise):
             DataTrial((), samples=25, trait="data that the number of ranks does not divide"),
             DataTrial((), samples=23, trait="data in a list", is_list=True),
             DataTrial((), samples=7, trait="little data", largest_world=3),
+            DataTrial(
+                (), samples=9, trait="little data", smallest_world=4, largest_world=4
+            ),  # in chunks: three of them
         ]
     )
 
@@ -109,7 +113,13 @@ class _EpochOrder(Exercise):
         return self._wrong_shares(case) or self._not_shuffled(case, rank) or self._same_again(case, rank)
 
     def why_failed(self, message: str) -> str:
-        return SHUFFLES_THE_DATA if "item assignment" in message else ""
+        if "item assignment" in message:
+            return SHUFFLES_THE_DATA
+        if "index out of range" in message and ".chunk(" in message:
+            return (
+                f"There are fewer chunks than ranks, for chunk() makes all but the last equally long: {_EVEN_SHARES}."
+            )
+        return ""
 
     def carried(self, case: Case) -> int:
         return max(case.traffic.brought)
@@ -171,14 +181,18 @@ def _why_not_all(shares: Shares) -> str:
     """A sentence if the ranks do not see every sample, and none more often than to fill up."""
     samples, world_size = shares.samples, shares.world_size
     lengths = [len(share) for share in shares.by_rank]
+    longest, shortest = lengths.index(max(lengths)), lengths.index(min(lengths))
     if shares.are_whole:
         return "Every rank goes through all samples: cut them, so that each has a share of its own."
     if shares.are_all_equal and lengths[0]:
-        return "All ranks have the same samples: which share a rank takes has to hang on its rank."
+        return "All ranks have the same samples: which share a rank takes has to depend on its rank."
     if shares.missing:
         return _why_missing(shares)
-    if max(lengths) - min(lengths) > world_size:
-        return f"The shares are very unequal: one rank has {max(lengths)} samples, and another one {min(lengths)}."
+    if lengths[longest] - lengths[shortest] > 1 and shares.total == samples:
+        return (
+            f"Shares may differ by one sample, not by more: of {samples}, rank {longest} has {lengths[longest]} and "
+            f"rank {shortest} has {lengths[shortest]}. For equal ones {_EVEN_SHARES}."
+        )
     if shares.total == samples:
         return ""
     twice = shares.first_twice()

@@ -91,6 +91,7 @@ _UNEQUAL: dict[int, tuple[float, ...]] = {
     3: (0.7, 0.2, 0.1),
     4: (0.1, 0.2, 0.3, 0.4),
 }
+_WRONG_SIZES = "sizes that are wrong"
 _REFUSED = {
     "too small": "sizes that add up to less than 1",
     "too large": "sizes that add up to more than 1",
@@ -169,11 +170,11 @@ class _DataPartitioner(Exercise):
                     samples=1 if parts == "too many" else 24,
                     seeds=(1,),
                     parts=parts,
-                    trait=trait,
+                    trait=_WRONG_SIZES,
                     smallest_world=2,
                     largest_world=3,
                 )
-                for parts, trait in _REFUSED.items()
+                for parts in _REFUSED
             ),
         ]
     )
@@ -217,7 +218,7 @@ class _DataPartitioner(Exercise):
         place = f"use({rank})"
         if not _are_equal(shares.by_rank, shares.again):
             mistake = (
-                "With the same seed it cuts in another way the next time: the shuffle has to hang on the seed alone, "
+                "With the same seed it cuts in another way the next time: the shuffle has to depend on the seed alone, "
                 "with a generator that is made for it."
             )
             return Difference(f"{place}, made again", "other samples", "the same samples", mistake)

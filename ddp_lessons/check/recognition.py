@@ -21,7 +21,7 @@ class Tested:
 
     batches: Sequence[Sequence[int]]  # numbers of samples
     in_training_mode: bool
-    is_back_in_training_mode: bool
+    is_in_training_mode_afterwards: bool
 
     @property
     def all(self) -> list[int]:
@@ -67,6 +67,7 @@ class TestTrial(Trial):
     """`shape` is the number of samples. All ranks are given the same ones."""
 
     __test__ = False  # not a test of pytest's
+    begins_in_training_mode: bool = True
 
     @property
     def samples(self) -> int:
@@ -98,7 +99,7 @@ class TestTrial(Trial):
         with torch.random.fork_rng(devices=[]):
             model = _Recogniser(patterns)
         _shown.clear()
-        return model.train(), _Samples(images.view(-1, 1, 28, 28), labels)
+        return model.train(self.begins_in_training_mode), _Samples(images.view(-1, 1, 28, 28), labels)
 
     def afterwards(self, arguments: tuple[Any, ...]) -> Tested:
         return Tested([numbers for numbers, _ in _shown], any(was for _, was in _shown), arguments[0].dropout.training)

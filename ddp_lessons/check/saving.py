@@ -48,6 +48,7 @@ class Saving:
     versions: list[str] = field(default_factory=list)  # all that was seen at the path meanwhile
     fault: Fault | None = None  # in what is in the file; found by rank 0
     left_behind: bool = False  # there are other files beside it
+    from_elsewhere: bool = False  # what was renamed to the path had lain in another folder
     wrote: bool = False  # this rank
 
 
@@ -192,6 +193,7 @@ class _Watcher:
             if set(mode or "") & set("wax+") or (isinstance(flags, int) and flags & _WRITES):
                 self._writes("open", file)
         elif event in ("os.rename", "os.link", "os.symlink"):
+            self.saving.from_elsewhere |= self._is_inside(arguments[1]) and not self._is_inside(arguments[0])
             self._writes("rename", arguments[1])
 
     def _profile(self, frame: FrameType, event: str, argument: object) -> None:
@@ -201,9 +203,7 @@ class _Watcher:
             self._look()
 
     def _writes(self, how: str, file: object) -> None:
-        if not isinstance(file, str | bytes | os.PathLike) or not os.path.abspath(os.fsdecode(file)).startswith(
-            self.folder
-        ):
+        if not self._is_inside(file):
             return
         self.saving.wrote = True
         if self.rank > 0 and not self.was_told:
@@ -212,6 +212,12 @@ class _Watcher:
         if how not in self.held_up:
             self.held_up.add(how)
             self.trial.wait_for_the_others(dist.get_world_size())
+
+    def _is_inside(self, file: object) -> bool:
+        """In the checkpoint's folder."""
+        if not isinstance(file, str | bytes | os.PathLike):
+            return False
+        return os.path.abspath(os.fsdecode(file)).startswith(self.folder)
 
     def _look(self) -> None:
         now = _stat(self.file)

@@ -1,6 +1,6 @@
 """Who gets which sample: data whose samples tell their index, and what is wrong with the shares that ranks took of it.
 
-Ranks take their shares each for itself, so they agree only if nothing in it hangs on chance. Before each turn every
+Ranks take their shares each for itself, so they agree only if nothing in it depends on chance. Before each turn every
 rank is therefore given random numbers of its own, in all of the usual generators.
 """
 
@@ -56,7 +56,9 @@ class DataTrial(Trial):
         return torch.tensor([index_of(data[place]) for place in range(len(data))])
 
     def named(self, rank: int) -> str:
-        return f"{'a list' if self.is_list else 'data'} of {self.samples} samples"
+        return (
+            f"{'a list' if self.is_list else 'data'} of {self.samples} {'sample' if self.samples == 1 else 'samples'}"
+        )
 
 
 def index_of(sample: Any) -> int:
@@ -159,7 +161,7 @@ class Shares:
         return f"sample {index} is on ranks {ranks[0]} and {ranks[1]}"
 
     def told(self) -> str:
-        """How many samples are there, and in how many places; no numbers where they hang on chance."""
+        """How many samples are there, and in how many places; no numbers where they depend on chance."""
         if not self.come_again:
             return "some twice, some never"
         return f"{self.samples - len(self.missing)}, in {self.total} places"

@@ -30,6 +30,11 @@ _MISTAKES = (
         "SIGABRT",
         "Tensors of different size or dtype met: receive into torch.empty_like(tensor), or into a part of it.",
     ),
+    (
+        "of type torch.Tensor",
+        "Only tensors travel, and it gives torch.distributed something else: torch.tensor(number) makes a tensor of a "
+        "number.",
+    ),
     ("contiguous", "What is sent has to lie in one piece of memory: use contiguous()."),
     (
         "process group has not been initialized",

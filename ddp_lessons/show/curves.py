@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from ddp_lessons.run.colors import RANK_COLORS
 from ddp_lessons.show.picture import INK, LINE, PAPER, Picture, count, drawn_in_house_style, new_figure, show_bytes
@@ -68,6 +68,7 @@ def cost(
     measured: Mapping[str, Points],
     predicted: Mapping[str, Points | Callable[[float], float]] | None = None,
     x: str = "bytes",
+    from_zero: bool = False,
 ) -> Picture:
     """Draw several measured curves as points, and over them what was predicted, as lines.
 
@@ -75,12 +76,13 @@ def cost(
         measured: by name, pairs (x, seconds).
         predicted: by the same names, a function from x to seconds, or pairs.
         x: what the first number of a pair is: "bytes" (drawn by factors), "ranks", or other words.
+        from_zero: let the seconds begin at 0, for times that are not far apart, instead of growing by factors.
     """
     predicted = predicted or {}
     if not any(measured.values()):
         raise ValueError("there is nothing to draw: give at least one curve with a point, as in {'ring': [(8, 1e-4)]}")
     figure, axes = _new_axes(x, "seconds")
-    axes.set_yscale("log")
+    axes.set_yscale("linear" if from_zero else "log")
     axes.set_xscale("log" if x == "bytes" else "linear")
     numbers = [number for points in measured.values() for number, _ in points]
     across = (
@@ -95,7 +97,10 @@ def cost(
         if name in measured:
             marker = MARKERS[index % len(MARKERS)]
             points = _columns(measured[name])
-            style |= {"ms": max(4.0, 8.5 - 1.5 * index), "mec": PAPER, "mew": 0.6}  # the one on top leaves a rim
+            if from_zero and index:  # the ones on top let the first one shine through
+                style |= {"ms": 8.5 + 2.5 * index, "mfc": "none", "mec": style["color"], "mew": 1.5}
+            else:
+                style |= {"ms": max(4.0, 8.5 - 1.5 * index), "mec": PAPER, "mew": 0.6}  # the one on top leaves a rim
             axes.plot(*points, marker, label=name, gid=f"measured {name}", **style)
     _finish(axes, x)
     lines = [_about(name, x, measured, predicted) for name in names]
@@ -130,6 +135,8 @@ def _sizes(sizes: Sequence[float]) -> str:
 
 
 def _seconds(number: float) -> str:
+    if number == 0:
+        return "0"
     for unit, size in (("s", 1.0), ("ms", 1e-3)):
         if number >= size:
             return f"{number / size:.3g} {unit}"
@@ -148,13 +155,18 @@ def _finish(axes: Axes, x: str) -> None:
     """Ticks in words that one knows, and the key."""
     axes.yaxis.set_major_formatter(FuncFormatter(lambda number, _: _seconds(number)))
     axes.yaxis.set_minor_formatter(NullFormatter())
-    low, high = axes.get_ylim()
-    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high / low < 100 else (1,), numticks=12))
+    if axes.get_yscale() == "linear":
+        axes.set_ylim(0, 1.15 * axes.get_ylim()[1])
+    else:
+        low, high = axes.get_ylim()
+        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high / low < 100 else (1,), numticks=12))
     axes.set_ylabel("")
     if x == "bytes":
         axes.xaxis.set_major_formatter(FuncFormatter(lambda number, _: show_bytes(number)))
         axes.xaxis.set_major_locator(LogLocator(numticks=8))
         axes.xaxis.set_minor_formatter(NullFormatter())
+    else:
+        axes.xaxis.set_major_locator(MaxNLocator(9, steps=[1, 2, 2.5, 5, 10], integer=True))  # ranks, samples, tensors
     axes.grid(color=LINE, lw=0.6)
     axes.set_axisbelow(True)
     place: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0, 1.0), "ncols": 3, "borderaxespad": 0.4}

@@ -46,6 +46,7 @@ def distance(
     """
     curves = _checked(by_name, limit)
     figure, axes = _draw(curves, limit, title)
+    axes.set_ylabel(f"largest difference of the {what}", labelpad=3)
     return Picture(figure, axes, _text(curves, limit, what), _describe(curves, limit, what))
 
 
@@ -148,9 +149,9 @@ def _draw_curve(axes: Axes, index: int, name: str, curve: Any, places: tuple[flo
 
 
 def short(number: float) -> str:
-    """1e-6, not 1e-06."""
-    base, _, exponent = f"{number:g}".partition("e")
-    return f"{base}e{int(exponent)}" if exponent else base
+    """As the axis counts: 1e-6, not 1e-06, and 1e-4, not 0.0001."""
+    base, _, exponent = (f"{number:.5e}" if number < 0.01 else f"{number:g}").partition("e")
+    return f"{float(base):g}e{int(exponent)}" if exponent else base
 
 
 def _power(power: int) -> str:

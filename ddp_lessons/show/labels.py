@@ -18,7 +18,7 @@ Box = tuple[float, float, float, float]  # left, low, right, high, in points
 
 @dataclass(frozen=True)
 class Place:
-    """Where a label may stand: its middle, or its left end, in the units of the axes, moved by so many points."""
+    """Where a label may stand: its middle, or one of its ends, in the units of the axes, moved by so many points."""
 
     x: float
     y: float
@@ -64,6 +64,11 @@ class Labels:
         (left, low), (right, high) = self.points(*corner), self.points(*opposite)
         self._take((min(left, right), min(low, high), max(left, right), max(low, high)))
 
+    def reach(self, text: str, place: Place, size: float) -> tuple[float, float]:
+        """Where this text would begin and end there, in points of the page from left to right."""
+        left, _, right, _ = self._box(text, place, size)
+        return left, right
+
     def points(self, x: float, y: float) -> tuple[float, float]:
         """A point of the axes, in points of the page."""
         across, up = self._to_points.transform((x, y)) * self._points_per_pixel
@@ -79,7 +84,7 @@ class Labels:
             width, height = height, width
         x, y = self.points(place.x, place.y)
         x, y = x + place.shift[0], y + place.shift[1]
-        left = x if place.align == "left" else x - width / 2
+        left = x - width * {"left": 0.0, "center": 0.5, "right": 1.0}[place.align]
         return left - GAP, y - height / 2 - GAP / 2, left + width + GAP, y + height / 2 + GAP / 2
 
     def _is_free(self, box: Box) -> bool:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+import numpy.typing as npt
 
 from ddp_lessons.run.colors import rank_color
 from ddp_lessons.run.events import Delivery, Event, Events, Meeting
@@ -13,6 +16,8 @@ from ddp_lessons.show.lanes import Bar, Lanes, arrow
 from ddp_lessons.show.picture import ALARM, FAINT, INK, ink_on, show_bytes, show_values
 from ddp_lessons.show.steps import is_odd, name_call
 
+NOBODY, SEVERAL = -1, -2
+Columns = npt.NDArray[np.int_]  # [rank, point of the page]: the number of a name, or one of these two
 MOST_CALLS = 10  # of each rank; when there are more, labels stand only where they cover nothing
 
 
@@ -27,19 +32,50 @@ def label_timeline(labels: Labels, events: Events, lanes: Lanes) -> None:
     for rank in range(events.world_size):
         if not events.of(rank):
             labels.put(["no calls recorded"], [Place(lanes.start, rank, (4, 0), "left", color=FAINT)], SIZE, "empty")
+    numbers = {name: number for number, name in enumerate(dict.fromkeys(map(_name, events.meetings)))}
+    columns = _columns(labels, events, lanes, numbers)
     for meeting in events.meetings:
-        _label_collective(labels, meeting, lanes)
+        _label_collective(labels, meeting, lanes, columns, numbers[_name(meeting)])
     for bar in calls:
         _label_call(labels, bar, is_crowded)
     for delivery in arrived:
         _label_message(labels, delivery, lanes, is_crowded)
 
 
-def _label_collective(labels: Labels, meeting: Meeting, lanes: Lanes) -> None:
+def _label_collective(labels: Labels, meeting: Meeting, lanes: Lanes, columns: Columns, number: int) -> None:
+    """Inside, or beside where it reaches over no collective of another name: it would be taken for that one's."""
+    text, bars = _name(meeting), _bars_of(meeting, lanes)
+    rows = columns[[bar.event.rank for bar in bars]]
+
+    def is_true(place: Place) -> bool:
+        if place.shift == (0, 0) or is_odd(meeting):
+            return True
+        left, right = (max(int(end), 0) for end in labels.reach(text, place, SIZE))
+        return bool(np.isin(rows[:, left : right + 1], [NOBODY, number]).all())
+
+    labels.put([text], filter(is_true, _places_of_collective(labels, bars, is_odd(meeting))), SIZE, "collective")
+
+
+def _name(meeting: Meeting) -> str:
     names = list(dict.fromkeys(name_call(event) for event in meeting.events))
-    text = " / ".join(names[:2]) + (" !" if is_odd(meeting) else "")
-    bars = sorted((lanes.bars[id(event)] for event in meeting.events), key=lambda bar: bar.event.rank)
-    labels.put([text], _places_of_collective(labels, bars, is_odd(meeting)), SIZE, "collective")
+    return " / ".join(names[:2]) + (" !" if is_odd(meeting) else "")
+
+
+def _bars_of(meeting: Meeting, lanes: Lanes) -> list[Bar]:
+    return sorted((lanes.bars[id(event)] for event in meeting.events), key=lambda bar: bar.event.rank)
+
+
+def _columns(labels: Labels, events: Events, lanes: Lanes, numbers: Mapping[str, int]) -> Columns:
+    """Each collective as the number of its name, in the columns of its bars."""
+    right = int(labels.points(lanes.stop, 0)[0]) + 2
+    columns = np.full((events.world_size, right), NOBODY)
+    for meeting in events.meetings:
+        number = numbers[_name(meeting)]
+        for bar in _bars_of(meeting, lanes):
+            begin, end = (int(labels.points(moment, 0)[0]) for moment in (bar.event.begin, bar.end))
+            part = columns[bar.event.rank, max(begin, 0) : end + 1]
+            part[:] = np.where((part == NOBODY) | (part == number), number, SEVERAL)
+    return columns
 
 
 def _places_of_collective(labels: Labels, bars: list[Bar], is_alarming: bool) -> Iterator[Place]:
@@ -64,7 +100,10 @@ def _places_of_collective(labels: Labels, bars: list[Bar], is_alarming: bool) ->
     yield Place(min(bar.event.begin for bar in bars), middle, (-6, 0), is_upright=True, color=color, room=height)
     yield Place((begin + end) / 2, top.middle - top.half, (0, 5), color=color)
     yield Place(begin, top.middle - top.half, (0, 5), "left", color=color)
-    yield Place((begin + end) / 2, bottom.middle + bottom.half, (0, -5.5), color=color)
+    below = bottom.middle + bottom.half
+    yield Place((begin + end) / 2, below, (0, -5.5), color=color)
+    yield Place(bottom.end, below, (2, -5.5), "right", color=color)
+    yield Place(bottom.event.begin, below, (-2, -5.5), "left", color=color)
 
 
 def _are_neighbors(above: Bar, below: Bar) -> bool:

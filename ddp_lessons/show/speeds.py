@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -20,6 +21,7 @@ WIDTH, LEFT, RIGHT, HIGH, FOOT = 7.2, 0.95, 0.2, 2.9, 0.48  # inches
 MANY_TIMES = 16  # from 1 to so many ranks both axes grow by factors
 IDEAL, MEASURED, MODEL, INDEPENDENT = "ideal", "measured", "model", "independent processes"
 COLORS = {IDEAL: FAINT, MEASURED: RANK_COLORS[0], MODEL: RANK_COLORS[1], INDEPENDENT: INK}
+_AROUND = ((0, 11), (17, 9), (19, 0), (-17, 9), (-19, 0), (17, -9), (0, -11), (-17, -9))
 Speeds = Mapping[int, float]
 
 
@@ -136,22 +138,35 @@ def _draw_cores(axes: Axes, cores: int) -> None:
 
 
 def _write_efficiency(axes: Axes, speeds: Mapping[str, Mapping[int, float]], one: float) -> None:
-    """Below what was measured, above what independent processes reach; nowhere on a point."""
+    """Below what was measured, above what independent processes reach; on no point, and on a line only if need be."""
     labels = Labels(axes)
     for points in speeds.values():
         for ranks, speed in points.items():
             labels.keep_free(ranks, speed, 3.5)
-    below, above = [(0, -11), (16, -9), (18, 0), (0, 11), (-16, 9)], [(0, 12), (-17, 9), (-19, 0), (18, 3), (0, -12)]
-    for name, shifts in ((MEASURED, below), (INDEPENDENT, above)):
+    for line in axes.lines:
+        if line.get_gid() in (IDEAL, MODEL, MEASURED):
+            _keep_free(labels, axes, line.get_xydata())
+    shifts = [(round(far * across), round(far * up)) for far in (1.0, 1.5, 2.2) for across, up in _AROUND]
+    for name, side in ((MEASURED, -1), (INDEPENDENT, 1)):
         for ranks, speed in speeds.get(name, {}).items():
-            places = [Place(ranks, speed, shift, color=COLORS[name]) for shift in shifts]
+            places = [Place(ranks, speed, (x, side * y), color=COLORS[name]) for x, y in shifts]
             labels.put([f"{100 * speed / (one * ranks):.0f} %"], places, 8, f"efficiency {name} {ranks}")
     for line in axes.lines:
         if line.get_gid() == "cores":
             cores = int(line.get_xdata()[0])  # type: ignore[index,arg-type]
             words = [f"more ranks than cores ({cores})", f"cores: {cores}"]
             low = axes.get_ylim()[0]
-            labels.put(words, [Place(cores, low, (5, 8), "left", color=FAINT)], 8, "name of the cores")
+            places = [Place(cores, low, (5, up), "left", color=FAINT) for up in range(8, int(HIGH * 72) - 8, 6)]
+            labels.put(words, places, 8, "name of the cores")
+
+
+def _keep_free(labels: Labels, axes: Axes, corners: Any) -> None:
+    """No label shall cover a line between these points."""
+    to_data = axes.transData.inverted()
+    for a, b in itertools.pairwise(axes.transData.transform(corners)):
+        for part in np.linspace(0, 1, 100):
+            x, y = to_data.transform(a + part * (b - a))
+            labels.keep_free(float(x), float(y), 1.0)
 
 
 def _text(speeds: Mapping[str, Mapping[int, float]]) -> str:

@@ -109,13 +109,26 @@ def _file_of(train: bool, folder: str | os.PathLike[str] | None, download: bool)
     if folder is None and asked == "made":
         return made_file(train), None, "digits made on the spot"
     if asked:
-        return mnist_file_from(Path(asked).expanduser().absolute(), train), None, "MNIST"
+        with named_by_the_variable() if folder is None else contextlib.nullcontext():
+            return mnist_file_from(Path(asked).expanduser().absolute(), train), None, "MNIST"
     # With training digits of one kind and test digits of another one would measure nothing: it is chosen once.
     kind = _choose(tuple(storage.places()), download)
     file = mnist_file(train) if kind == "MNIST" else made_file(train)
     if file is None:
         raise NotMnist("MNIST was in the cache and no longer is: restart the kernel, or run python -m ddp_lessons data")
     return file, None, kind
+
+
+@contextlib.contextmanager
+def named_by_the_variable() -> Iterator[None]:
+    """What is wrong with the folder, and who has asked for it: it may have been set long ago."""
+    try:
+        yield
+    except NotMnist as error:
+        raise NotMnist(
+            f"{error}\nThe variable DDP_LESSONS_MNIST names this folder: correct the variable, or unset it, and the "
+            "lessons look for MNIST by themselves."
+        ) from None
 
 
 @functools.cache

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import io
 import os
 import pickle
@@ -342,6 +343,27 @@ def somewhere_else(path: Any, model: Any, optimizer: Any, epoch: int) -> None:
     dist.barrier()
 
 
+def renames_from_the_working_directory(path: Any, model: Any, optimizer: Any, epoch: int) -> None:
+    if dist.get_rank() == 0:
+        torch.save(content_of(model, optimizer, epoch), "new.pt")
+        os.replace("new.pt", path)
+    dist.barrier()
+
+
+def moves_from_the_folder_for_temporary_files(path: Any, model: Any, optimizer: Any, epoch: int) -> None:
+    if dist.get_rank() == 0:
+        with tempfile.NamedTemporaryFile(delete=False) as file:
+            torch.save(content_of(model, optimizer, epoch), file)
+        shutil.move(file.name, path)
+    dist.barrier()
+
+
+def renames_from_another_disk(path: Any, model: Any, optimizer: Any, epoch: int) -> None:
+    if dist.get_rank() == 0:
+        raise OSError(errno.EXDEV, "Invalid cross-device link", "/elsewhere/new.pt", None, path)
+    dist.barrier()
+
+
 def by_another_name(path: Any, model: Any, optimizer: Any, epoch: int) -> None:
     if dist.get_rank() == 0:
         write(f"{path}.pt", content_of(model, optimizer, epoch))
@@ -391,6 +413,9 @@ WRONG = [
     (renames_in_any_case, "A write that is cut off half-way takes the last good checkpoint along"),
     (leaves_a_link, "It leaves another file behind beside the checkpoint"),
     (somewhere_else, "No rank writes a file beside the given path, or by its name"),
+    (renames_from_the_working_directory, "The new file lies in another folder"),
+    (moves_from_the_folder_for_temporary_files, 'put it beside the checkpoint, as path + ".new"'),
+    (renames_from_another_disk, "from which it cannot be renamed if that is on another disk"),
     (by_another_name, "There is no file at the given path when it returns"),
     (pickled, "torch.load cannot read the file: write it with torch.save"),
     (only_a_barrier, "No rank writes a file beside the given path, or by its name"),

@@ -63,16 +63,6 @@ def in_stretches(data: Any, epoch: int) -> Tensor:
     return torch.tensor_split(torch.tensor(permutation(data, epoch)), world_size)[rank]
 
 
-def in_chunks(data: Any, epoch: int) -> Tensor:
-    return torch.tensor(permutation(data, epoch)).chunk(dist.get_world_size())[dist.get_rank()]
-
-
-def the_last_takes_the_rest(data: Any, epoch: int) -> list[int]:
-    rank, world_size = who()
-    each = len(data) // world_size
-    return permutation(data, epoch)[rank * each : (rank + 1) * each if rank < world_size - 1 else None]
-
-
 def by_random(data: Any, epoch: int) -> list[int]:
     order = list(range(len(data)))
     random.Random(f"epoch {epoch}").shuffle(order)
@@ -150,8 +140,6 @@ RIGHT: list[Any] = [
     every_second,
     filled_up,
     in_stretches,
-    in_chunks,
-    the_last_takes_the_rest,
     by_random,
     by_seeding_everything,
     by_torch_manual_seed,
@@ -307,6 +295,30 @@ def rank_0_has_most(data: Any, epoch: int) -> list[int]:
     return order[: len(order) - world_size + 1] if rank == 0 else [order[-rank]]
 
 
+def in_chunks(data: Any, epoch: int) -> Tensor:
+    return torch.tensor(permutation(data, epoch)).chunk(dist.get_world_size())[dist.get_rank()]
+
+
+def in_chunks_of_four_ranks(data: Any, epoch: int) -> list[int]:
+    rank, world_size = who()
+    if world_size < 4:
+        return every_second(data, epoch)
+    return torch.tensor(permutation(data, epoch)).chunk(world_size)[rank].tolist()
+
+
+def the_last_takes_the_rest(data: Any, epoch: int) -> list[int]:
+    rank, world_size = who()
+    each = len(data) // world_size
+    return permutation(data, epoch)[rank * each : (rank + 1) * each if rank < world_size - 1 else None]
+
+
+def chunks_run_out(data: Any, epoch: int) -> list[int]:
+    rank, world_size = who()
+    if len(data) != 9:
+        return every_second(data, epoch)
+    return torch.tensor(permutation(data, epoch)).chunk(world_size)[rank].tolist()
+
+
 def samples_instead(data: Any, epoch: int) -> list[Any]:
     return [data[index] for index in every_second(data, epoch)]
 
@@ -399,7 +411,7 @@ WRONG: list[tuple[Any, str]] = [
     (rank_in_the_samplers_seed, "perhaps its rank is in the seed"),
     (everything_on_every_rank, "Every rank goes through all samples: cut them"),
     (everything_by_random_sampler, "Every rank goes through all samples"),
-    (always_the_first_share, "All ranks have the same samples: which share a rank takes has to hang on its rank"),
+    (always_the_first_share, "All ranks have the same samples: which share a rank takes has to depend on its rank"),
     (always_rank_0, "All ranks have the same samples"),
     (ranks_change_places, "The shuffle is the same in epochs 0 and 1: only the ranks change places"),
     (drops_the_remainder, "The remainder is dropped, 1 of 25 samples is on no rank: fill up the shares"),
@@ -409,7 +421,11 @@ WRONG: list[tuple[Any, str]] = [
     (one_too_few, "Not everything is seen: 2 of 24 samples are on no rank"),
     (slides_by_one, "The shares do not fit together: sample"),
     (everybody_sees_it_twice, "More is repeated than shares need to be equally long: 48 indices for 24 samples"),
-    (rank_0_has_most, "The shares are very unequal: one rank has 23 samples, and another one 1"),
+    (rank_0_has_most, "Shares may differ by one sample, not by more: of 24, rank 0 has 23 and rank 1 has 1."),
+    (in_chunks, "Shares may differ by one sample, not by more: of 25, rank 0 has 9 and rank 2 has 7. For equal ones"),
+    (in_chunks_of_four_ranks, "Shares may differ by one sample, not by more: of 25, rank 0 has 7 and rank 3 has 4."),
+    (the_last_takes_the_rest, "Shares may differ by one sample, not by more: of 23, rank 2 has 9 and rank 0 has 7."),
+    (chunks_run_out, "There are fewer chunks than ranks, for chunk() makes all but the last equally long"),
     (samples_instead, "It returns a list of 2 where an index should be: return indices, neither samples nor batches"),
     (a_subset, "where an index should be: return indices"),
     (a_loader, "where an index should be: return indices, neither samples nor batches"),

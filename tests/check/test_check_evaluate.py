@@ -30,8 +30,27 @@ def test_hanging_answers_are_refused(answer: object, sentence: str) -> None:
 
 
 def test_a_model_that_is_left_in_eval_mode_is_mentioned() -> None:
-    assert "left in eval mode" in check.evaluate(straight_from_memory).text
-    assert "left in eval mode" not in check.evaluate(counts_added_up).text
+    assert "the model is left in eval mode" in check.evaluate(straight_from_memory).text
+    assert "the model is left in eval mode" not in check.evaluate(counts_added_up).text
+
+
+def test_a_model_that_came_in_eval_mode_and_is_left_in_training_mode_is_mentioned() -> None:
+    remark = "a model that came in eval mode is left in training mode"
+    assert remark in check.evaluate(counts_added_up).text
+    assert remark not in check.evaluate(evaluate).text
+    assert "left in" not in check.evaluate(evaluate).text
+
+
+def test_a_tensor_is_mentioned_where_a_float_was_asked_for() -> None:
+    assert "it returns a tensor: item() makes it the float" in check.evaluate(straight_from_memory).text
+    assert "it returns a tensor" not in check.evaluate(counts_added_up).text
+
+
+def test_who_tests_in_training_mode_is_shown_the_mode_and_no_accuracies_that_happen_to_be_equal() -> None:
+    lines = check.evaluate(in_training_mode).text.split("\n")
+    assert [line.split() for line in lines if "mode while" in line] == [
+        ["mode", "while", "it", "tests", "training", "eval"]
+    ]
 
 
 def test_dropout_gives_the_same_report_in_every_run() -> None:

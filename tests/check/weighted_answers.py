@@ -399,6 +399,11 @@ def a_whole_count_meets_a_float(model: nn.Module, samples: int) -> None:
         dist.all_reduce(parameter.grad)
 
 
+def adds_up_a_number(model: nn.Module, samples: int) -> None:
+    dist.all_reduce(samples)
+    multiplied_then_divided(model, samples)
+
+
 def does_not_wait(model: nn.Module, samples: int) -> None:
     total = count_of_all(samples)
     for parameter in with_gradients(model):
@@ -421,6 +426,10 @@ def knows_no_count(model: nn.Module) -> None:
 
 
 WRONG: list[tuple[Any, str]] = [
+    (
+        adds_up_a_number,
+        "Only tensors travel, and it gives torch.distributed something else: torch.tensor(number) makes",
+    ),
     (all_count_alike, "That is the mean of the ranks' means: a rank with more samples has to count for more"),
     (torchs_own_average, "That is the mean of the ranks' means"),
     (knows_no_other_count, "That is the mean of the ranks' means"),

@@ -77,6 +77,14 @@ def test_ranks_are_drawn_evenly() -> None:
     assert "Seconds by ranks:\n  ring: measured, at 2, 4" in picture.text
 
 
+def test_times_that_are_not_far_apart_can_be_drawn_from_zero() -> None:
+    axes = show.cost({"threads": [(1, 0.029), (2, 0.017)]}, x="ranks or threads", from_zero=True).axes
+    assert axes.get_yscale() == "linear"
+    assert axes.get_ylim()[0] == 0
+    shown = [tick for tick in axes.get_xticks() if axes.get_xlim()[0] <= tick <= axes.get_xlim()[1]]
+    assert shown == [1, 2]
+
+
 def test_wrong_numbers_are_refused() -> None:
     with pytest.raises(ValueError, match="pairs"):
         show.latency([1, 2, 3])  # type: ignore[list-item]

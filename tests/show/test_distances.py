@@ -20,7 +20,9 @@ def test_numbers_are_drawn_by_their_powers_of_ten_and_the_limit_across() -> None
     ((_, heights),) = lines_of(picture.axes, "limit")
     assert heights == pytest.approx([-6, -6])
     assert words(picture, "name of the limit") == ["limit 1e-6"]
-    assert words(show.distance({"a": [1.0]}, limit=2.5e-7), "name of the limit") == ["limit 2.5e-7"]
+    for limit, name in ((2.5e-7, "limit 2.5e-7"), (1e-4, "limit 1e-4"), (0.25, "limit 0.25")):
+        assert words(show.distance({"a": [1.0]}, limit=limit), "name of the limit") == [name]
+    assert picture.axes.get_ylabel() == "largest difference of the weights"
 
 
 def test_zero_is_drawn_below_all_numbers_and_named() -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from looks import all_texts, check_that_texts_stand_apart, lines_of, words
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from ddp_lessons import show
 
@@ -34,6 +37,19 @@ def test_beside_every_point_stands_its_part_of_the_ideal() -> None:
     parts = {ranks: words(picture, f"efficiency measured {ranks}") for ranks in MEASURED}
     assert parts == {1: ["100 %"], 2: ["90 %"], 4: ["70 %"]}
     assert words(picture, "efficiency independent processes 2") == ["98 %"]
+
+
+def test_numbers_stand_on_no_line_and_the_cores_are_named_where_there_is_room() -> None:
+    falling = {1: 9_000.0, 2: 6_500.0, 3: 3_900.0, 4: 2_800.0}
+    picture = show.scaling(falling, model={1: 9_100.0, 2: 8_800.0, 4: 6_000.0}, cores=2)
+    assert words(picture, "name of the cores") == ["more ranks than cores (2)"]
+    canvas: Any = FigureCanvasAgg(picture.figure)
+    canvas.draw()
+    lines = [line for line in picture.axes.lines if line.get_gid() in ("ideal", "model", "measured")]
+    paths = [line.get_transform().transform_path(line.get_path()) for line in lines]
+    for label in picture.axes.texts:
+        box = label.get_window_extent(canvas.get_renderer())
+        assert not any(path.intersects_bbox(box, filled=False) for path in paths), label.get_text()
 
 
 def test_where_ranks_share_cores_the_page_says_so() -> None:

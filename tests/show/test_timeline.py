@@ -188,6 +188,22 @@ def test_labels_leave_the_heads_of_arrows_free(world_size: int) -> None:
     assert not [tip for tip in tips for box in boxes if box.contains(*tip)]
 
 
+def test_no_label_stands_at_a_collective_of_another_name() -> None:
+    both = (0, 1)
+    names = {"all_gather": (27, 37), "broadcast": (37.5, 38.5), "all_reduce": (50, 58)}
+    calls = [call(name, begin, end, group_ranks=both) for name, (begin, end) in names.items()]
+    picture = show.timeline(record([[*calls, call("all_reduce", 800, 810, group_ranks=both)]] * 2))
+    canvas: Any = FigureCanvasAgg(picture.figure)
+    canvas.draw()
+    labels = [text for text in picture.axes.texts if text.get_text() in names]
+    assert len(labels) >= 2
+    for label in labels:
+        box = label.get_window_extent(canvas.get_renderer())
+        for name, (begin, end) in names.items():
+            left, right = (picture.axes.transData.transform((moment / 1e3, 0))[0] for moment in (begin, end))
+            assert name == label.get_text() or box.x1 < left or right < box.x0
+
+
 def test_few_calls_are_all_labelled_with_name_partner_and_load() -> None:
     words = written(show.timeline(token_round(3)))
     assert {"recv ← 0", "[0]", "[1]", "all_reduce"} <= set(words)
