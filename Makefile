@@ -11,7 +11,7 @@ JUPYTER_ARGS =
 py = .venv/bin/python
 ready = .venv/.ready$(TORCH:%=-torch-%)
 
-.PHONY: help lab test lint doctor bench test-torch-range setup clean
+.PHONY: help lab test test-browser lint doctor bench test-torch-range setup clean
 .NOTPARALLEL:
 
 help:  ## show this list
@@ -26,7 +26,7 @@ lab: setup  ## set up, then open the first lesson in JupyterLab
 
 test: lint  ## set up, then all that must be green: lint, types, tests, lessons
 	$(py) -m compileall -q ddp_lessons tests benchmarks
-	$(py) -m pytest -n 2 tests $(measure_time_or_memory:%=--ignore=%)
+	$(py) -m pytest -n 3 tests $(measure_time_or_memory:%=--ignore=%) $(without_browser)
 	$(py) -m pytest $(measure_time_or_memory)
 	rm -rf .elsewhere && mkdir .elsewhere && cp notebooks/*.ipynb .elsewhere
 	$(py) -m pytest -n 2 --dist loadfile --nbval .elsewhere
@@ -34,6 +34,10 @@ test: lint  ## set up, then all that must be green: lint, types, tests, lessons
 
 # The lessons are run as copies in another folder: so they need nothing of their own.
 measure_time_or_memory = $(patsubst %,tests/run/test_%.py,interrupts lifetime standstill surroundings)
+without_browser = --ignore=tests/browser
+
+test-browser: setup .venv/.extra-browser  ## run the lessons in JupyterLab in a real browser; see .screenshots/
+	$(py) -m pytest -n 3 --dist loadgroup tests/browser
 
 lint: setup .venv/.extra-dev  ## look at style and types
 	$(py) -m ruff check .
@@ -45,6 +49,7 @@ doctor: setup  ## look whether this machine is ready for the lessons
 
 bench: setup .venv/.extra-bench  ## measure our launch beside its peers, and training on two ranks
 	$(py) -m benchmarks
+	$(py) -m benchmarks.cells
 	$(py) -m benchmarks.steps
 	$(py) -m benchmarks.training
 
@@ -53,7 +58,8 @@ test-torch-range: setup  ## run the tests with the oldest and the newest torch t
 	@$(call test_with,torch)
 
 clean:  ## remove the virtual environment and what tools left behind
-	rm -rf .elsewhere .venv .venv.unfinished .venv-range .venv-range.unfinished *.egg-info .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .elsewhere .screenshots .venv .venv.unfinished .venv-range .venv-range.unfinished *.egg-info
+	rm -rf .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # --- set-up ---------------------------------------------------------------------------------------------------------
@@ -70,7 +76,13 @@ $(ready): requirements.txt pyproject.toml $(wildcard .venv/lib/python3*/site-pac
 	@$(call install,.venv,-r requirements.txt -e . $(torch_of_this_kind))
 	@$(py) -m ddp_lessons pair
 	@$(py) -m compileall -q ddp_lessons
+	@mkdir -p .venv/etc/jupyter/labconfig
+	@echo '$(save_widgets)' > .venv/etc/jupyter/labconfig/default_setting_overrides.json
 	@pwd -P > $@
+
+# JupyterLab leaves the state of widgets out of a notebook that it saves, unless told: opened again, the notebook would have
+# "model not found" in the place of their pictures. It is a default, which a learner can change in JupyterLab's settings.
+save_widgets = {"@jupyter-widgets/jupyterlab-manager:plugin": {"saveState": true}}
 
 .venv/.extra-%: requirements.txt pyproject.toml | $(ready)
 	@$(call install,.venv,-e ".[$*]")
@@ -123,5 +135,5 @@ export forget_half_installed
 define test_with
 trap 'rm -rf .venv-range .venv-range.unfinished' EXIT; trap 'exit 1' INT TERM; rm -rf .venv-range; \
 $(call make_venv,.venv-range) && $(call install,.venv-range,-r requirements.txt -e ".[dev]" "$(1)") && \
-.venv-range/bin/python -m ddp_lessons pair && .venv-range/bin/python -m pytest tests
+.venv-range/bin/python -m ddp_lessons pair && .venv-range/bin/python -m pytest tests $(without_browser)
 endef
