@@ -20,6 +20,8 @@ from IPython.display import display
 
 from ddp_lessons.run.calls import checked_timeout, checked_world_size
 from ddp_lessons.run.exhibits import bundle_of
+from ddp_lessons.run.nursery import start_method
+from ddp_lessons.run.pool import pool
 from ddp_lessons.run.standing_ranks import StandingRanks
 from ddp_lessons.run.wording import ranks_named
 
@@ -103,6 +105,8 @@ class RanksMagics(Magics):
 
 
 def load(shell: Any) -> None:
+    with contextlib.suppress(ValueError):  # a start method that is set wrongly is said when ranks are to begin
+        pool.prepare(_WORLD_AT_FIRST, start_method(None))
     ranks = StandingRanks()
     shell.register_magics(RanksMagics(shell, ranks))
     shell.push({"ranks": ranks}, interactive=False)
