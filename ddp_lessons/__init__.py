@@ -44,3 +44,10 @@ def load_ipython_extension(ipython: object) -> None:
     from ddp_lessons.run.magics import load
 
     load(ipython)
+
+
+def unload_ipython_extension(ipython: object) -> None:
+    """For `%unload_ext ddp_lessons` and `%reload_ext ddp_lessons`."""
+    from ddp_lessons.run.magics import unload
+
+    unload(ipython)

@@ -37,6 +37,12 @@ class RanksMagics(Magics):
         super().__init__(shell)
         self._ranks = ranks
 
+        @context_matcher(identifier="ddp_lessons.ranks")
+        def names_on_the_ranks(context: CompletionContext) -> dict[str, Any]:
+            return {"completions": [SimpleCompletion(text) for text in self._completions(context)], "suppress": False}
+
+        self.names_on_the_ranks = names_on_the_ranks
+
     @magic_arguments()
     @argument("who", nargs="*", help="4: on four ranks, which begin if none are there; 0,2 or 1-3: on some of them")
     @argument("--timeout", type=float, metavar="SECONDS", help="how long the cell may take (60)")
@@ -68,6 +74,15 @@ class RanksMagics(Magics):
             elif action == "stop":
                 self._ranks.stop()
         print(self._status())
+
+    def stop(self) -> None:
+        self._ranks.stop()
+
+    def _completions(self, context: CompletionContext) -> list[str]:
+        word = _LAST_WORD.search(context.line_with_cursor[: context.cursor_position])
+        if not self._ranks.world_size or "%%ranks" not in context.full_text or word is None or not word[0]:
+            return []
+        return self._ranks.completions(word[0])
 
     def _begin(self, who: str) -> Sequence[int] | None:
         """See to it that ranks are there. Returns which of them are asked; None: all."""
@@ -108,17 +123,18 @@ def load(shell: Any) -> None:
     with contextlib.suppress(ValueError):  # a start method that is set wrongly is said when ranks are to begin
         pool.prepare(_WORLD_AT_FIRST, start_method(None))
     ranks = StandingRanks()
-    shell.register_magics(RanksMagics(shell, ranks))
+    magics = RanksMagics(shell, ranks)
+    shell.register_magics(magics)
     shell.push({"ranks": ranks}, interactive=False)
+    shell.Completer.custom_matchers.append(magics.names_on_the_ranks)
 
-    @context_matcher(identifier="ddp_lessons.ranks")
-    def names_on_the_ranks(context: CompletionContext) -> dict[str, Any]:
-        word = _LAST_WORD.search(context.line_with_cursor[: context.cursor_position])
-        if not ranks.world_size or "%%ranks" not in context.full_text or word is None or not word[0]:
-            return {"completions": []}
-        return {"completions": [SimpleCompletion(text) for text in ranks.completions(word[0])], "suppress": False}
 
-    shell.Completer.custom_matchers.append(names_on_the_ranks)
+def unload(shell: Any) -> None:
+    """`%unload_ext` and `%reload_ext`: the ranks go."""
+    magics = shell.magics_manager.registry.pop(RanksMagics.__name__, None)
+    if magics is not None:
+        shell.Completer.custom_matchers.remove(magics.names_on_the_ranks)
+        magics.stop()
 
 
 def _number(text: str) -> int:

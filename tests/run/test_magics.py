@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import base64
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 from notebook_session import Cell, NotebookSession
+from processes import alive, happens_within
 
 LOAD = "%load_ext ddp_lessons"
 
@@ -200,6 +202,17 @@ def test_two_notebooks_at_once_know_nothing_of_each_other(kernel: NotebookSessio
         assert shown(kernel, "%%ranks\ndist.barrier()\nkept") == by_rank(*["'first'"] * 3)
         cell: Cell = other.finish(requests)
         assert cell.text == by_rank(*["'second'"] * 2)
+
+
+def test_loaded_anew_it_leaves_no_ranks_behind() -> None:
+    with NotebookSession() as session:
+        session.run(LOAD)
+        session.run("%%ranks 2\nimport os\nkept = 1")
+        numbers = session.run("ranks['os.getpid()']").value
+        assert not session.run("%reload_ext ddp_lessons").error
+        assert happens_within(5, lambda: alive(list(ast.literal_eval(numbers))) == [])
+        assert session.run("%%ranks 2\n'kept' in globals()").text == by_rank(False, False)
+        assert session.complete("%%ranks\nworld_s") == ["world_size"]
 
 
 def test_in_a_terminal_it_is_text() -> None:
