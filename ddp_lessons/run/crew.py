@@ -61,8 +61,6 @@ class Crew:
             for number, process in zip(lost, pool.take(len(lost), self._start_method), strict=True):
                 self.ranks[number].process.close()
                 self.ranks[number] = self._begun(number, process)
-        for number in came:
-            self.ranks[number].has_joined = False
         return lost
 
     def let_go(self, import_ahead: str) -> None:

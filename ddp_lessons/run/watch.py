@@ -124,6 +124,8 @@ class Watch:
     def free(self, rejoin: Rejoin, patience_seconds: float) -> list[int]:
         """After a failure: call all ranks out of what they do, into a fresh group. Returns those that came."""
         self._leaving = True  # whatever they still have to say of that call
+        for rank in self.ranks:
+            rank.has_joined = False
         self._say(sorted(self._open), rejoin)
         end = time.monotonic() + patience_seconds
         while self._open - self._freed and time.monotonic() < end:
@@ -212,6 +214,8 @@ class Watch:
             return
         if whole is not None and isinstance(whole[0], Freed):
             self._freed.add(number)
+        if whole is not None and isinstance(whole[0], Joined):  # it may come while another one is still called out
+            rank.has_joined = True
         if whole is None or self._leaving:  # what comes after the end is of ranks that are being stopped
             return
         message, buffers = whole
@@ -227,8 +231,6 @@ class Watch:
             self.ended[number] = message
         elif isinstance(message, Position) and number not in self.returned:
             self.positions[number] = message
-        elif isinstance(message, Joined):
-            rank.has_joined = True
 
     def _note_value(self, number: int, message: Returned, buffers: list[bytearray]) -> None:
         try:
