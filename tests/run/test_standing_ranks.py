@@ -322,7 +322,7 @@ def test_comparing_calls_costs_little() -> None:
     with Workers(2, quiet=True) as plain, Workers(2, quiet=True, outlive_failures=True) as guarded:
         taken = [(min(plain.run(seconds)), min(guarded.run(seconds))) for _ in range(5)]
     without, with_it = (min(some) for some in zip(*taken, strict=True))
-    assert with_it < without + 100e-6
+    assert with_it < without + 300e-6  # of the ten milliseconds that a cell may take
 
 
 def test_launch_is_as_before() -> None:
