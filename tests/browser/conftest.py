@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from jupyter_server import JupyterServer
-from playwright.sync_api import expect, sync_playwright
+from playwright.sync_api import Error, expect, sync_playwright
 from screen import Screen
 
 SCREENSHOTS = Path(__file__).parent.parent.parent / ".screenshots"
@@ -58,5 +59,6 @@ def pytest_runtest_makereport(item: pytest.Function) -> Generator[None, pytest.T
     if isinstance(screen, Screen) and (report.when == "call" or report.failed):
         SCREENSHOTS.mkdir(exist_ok=True)
         name = re.sub(r"^test_|.*\[|\]$", "", item.name)  # of what is tried in turn: which one it was
-        screen.page.screenshot(path=SCREENSHOTS / f"{name}.png")
+        with contextlib.suppress(Error):  # a browser that died has failed the test already
+            screen.page.screenshot(path=SCREENSHOTS / f"{name}.png")
     return report
