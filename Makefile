@@ -77,12 +77,14 @@ $(ready): requirements.txt pyproject.toml $(wildcard .venv/lib/python3*/site-pac
 	@$(py) -m ddp_lessons pair
 	@$(py) -m compileall -q ddp_lessons
 	@mkdir -p .venv/etc/jupyter/labconfig
-	@echo '$(save_widgets)' > .venv/etc/jupyter/labconfig/default_setting_overrides.json
+	@echo '$(jupyter_settings)' > .venv/etc/jupyter/labconfig/default_setting_overrides.json
 	@pwd -P > $@
 
 # JupyterLab leaves the state of widgets out of a notebook that it saves, unless told: opened again, the notebook would have
-# "model not found" in the place of their pictures. It is a default, which a learner can change in JupyterLab's settings.
-save_widgets = {"@jupyter-widgets/jupyterlab-manager:plugin": {"saveState": true}}
+# "model not found" in the place of their pictures. And it would begin with a question, whether to show news from outside.
+# These are defaults, which a learner can change in JupyterLab's settings.
+jupyter_settings = {"@jupyter-widgets/jupyterlab-manager:plugin": {"saveState": true}, \
+  "@jupyterlab/apputils-extension:notification": {"fetchNews": "false", "checkForUpdates": false}}
 
 .venv/.extra-%: requirements.txt pyproject.toml | $(ready)
 	@$(call install,.venv,-e ".[$*]")

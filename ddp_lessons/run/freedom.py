@@ -24,6 +24,7 @@ class Freedom:
 
     def __init__(self) -> None:
         self._is_inside = False
+        self._calling = threading.Lock()
 
     def __enter__(self) -> None:
         signal.signal(signal.SIGINT, self._leave)
@@ -33,13 +34,16 @@ class Freedom:
         self, kind: type[BaseException] | None, error: BaseException | None, path: TracebackType | None
     ) -> None:
         self._is_inside = False
+        with self._calling:  # else it would go on to cut the connections that are made next
+            pass
 
     def call_out(self) -> None:
         """From another thread; again and again, since a function may hold on to a moment of its own."""
-        if self._is_inside:
-            if hasattr(signal, "pthread_kill"):
-                signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
-            cut_connections()
+        with self._calling:
+            if self._is_inside:
+                if hasattr(signal, "pthread_kill"):
+                    signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+                cut_connections()
 
     def _leave(self, number: int, frame: object) -> None:
         if self._is_inside:

@@ -33,7 +33,7 @@ class Panel:
         run: dict[str, Callable[[], object]] = {explorer.run_label: explorer.run} if explorer.run_label else {}
         actions = run | explorer.buttons
         buttons = [looks.button(label, self._careful(action)) for label, action in actions.items()]
-        beside = looks.layout(margin="0 1.2em 0 0", align_items="center")
+        beside = looks.layout(margin="0 1.2em 0 0", align_items="center", flex_flow="row wrap")
         controls = [ipywidgets.HBox(row.widgets, layout=beside) for row in self._rows.values()]
         row = looks.layout(flex_flow="row wrap", align_items="center")
         title = looks.html(f'<div role="heading" aria-level="4"><b>{html.escape(explorer.title)}</b></div>')

@@ -20,6 +20,7 @@ from random_programs import random_program
 from torch.nn.parallel import DistributedDataParallel
 
 from ddp_lessons import WorkerFailed, Workers, WorkersStuck, launch
+from ddp_lessons.run.interrupts import HeldInterrupts
 
 WORLD = 3
 BROKEN, CORRECT = range(60), range(1000, 1040)  # seeds
@@ -187,7 +188,13 @@ def test_after_a_failure_the_ranks_hold_what_they_held_and_the_next_call_is_righ
 
 
 def stopped_after(seconds: float, workers: Workers, function: Callable[..., None]) -> None:
-    threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGINT)).start()
+    def stop() -> None:
+        while not isinstance(getattr(signal.getsignal(signal.SIGINT), "__self__", None), HeldInterrupts):
+            time.sleep(0.0005)  # it is not under way yet: the button would stop the notebook alone
+        time.sleep(seconds)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=stop, daemon=True).start()
     workers.run(function)
 
 
