@@ -11,7 +11,7 @@ JUPYTER_ARGS =
 py = .venv/bin/python
 ready = .venv/.ready$(TORCH:%=-torch-%)
 
-.PHONY: help lab test test-browser lint doctor bench test-torch-range setup clean
+.PHONY: help lab test test-all test-browser lint doctor bench test-torch-range setup clean
 .NOTPARALLEL:
 
 help:  ## show this list
@@ -32,8 +32,11 @@ test: lint  ## set up, then all that must be green: lint, types, tests, lessons
 	$(py) -m pytest -n 2 --dist loadfile --nbval .elsewhere
 	rm -rf .elsewhere
 
+test-all: export DDP_LESSONS_TESTS = all
+test-all: test test-browser  ## the same with every case and seed there is, and in a browser: twice as long
+
 # The lessons are run as copies in another folder: so they need nothing of their own.
-measure_time_or_memory = $(patsubst %,tests/run/test_%.py,interrupts lifetime standstill surroundings)
+measure_time_or_memory = $(patsubst %,tests/run/test_%.py,interrupts lifetime standstill)
 without_browser = --ignore=tests/browser
 
 test-browser: setup .venv/.extra-browser  ## run the lessons in JupyterLab in a real browser; see .screenshots/

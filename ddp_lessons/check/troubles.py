@@ -22,7 +22,7 @@ _NEVER_WAITS = re.compile(r"^waits in (?:get_rank|get_world_size|is_initialized)
 _NAP = re.compile(r"^(?!waits in).*\bsleep\(([\d.]+)\)")
 _NOT_TRUSTED = "the answers cannot be trusted"
 _LONG_NAP_SECONDS = 0.05
-_VERY_MANY = 300
+_VERY_MANY = 150
 _TOLD_ELSEWHERE = ("  Rank", "  It last said", "  Next")
 
 _MISTAKES = (

@@ -17,6 +17,8 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import psutil
+
 from ddp_lessons.run.account import Account
 from ddp_lessons.run.agreement import first_disagreement, first_misuse
 from ddp_lessons.run.events import Events
@@ -212,9 +214,12 @@ class _Vigil:
         return self.process.wait()
 
     def _end(self) -> int:
-        """First who starts ranks, and would say at length that they are gone."""
-        self.process.kill()
-        for rank in self.channels:
-            self._ask(rank, Leave(at_once=True))
+        """First who starts ranks, and would say at length that they are gone; then all others, known or not."""
+        with contextlib.suppress(psutil.NoSuchProcess):
+            begun = psutil.Process(self.process.pid).children(recursive=True)
+            self.process.kill()
+            for process in begun:
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    process.kill()
         self.process.wait()
         return 1

@@ -72,8 +72,6 @@ class Rejoin:
 class Leave:
     """To a rank or the template: nobody needs you any more."""
 
-    at_once: bool = False  # whatever you do
-
 
 @dataclass(frozen=True)
 class Frame:

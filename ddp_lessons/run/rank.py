@@ -135,8 +135,6 @@ def listen(
                 held = standing(recorder, here)
                 channel.send(Position(position, recorder.recorded(standing=held) if message.with_calls else None))
             elif isinstance(message, Leave):
-                if message.at_once:
-                    os._exit(1)
                 tasks.put(None)
     except (EOFError, OSError):
         orphaned()

@@ -6,8 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from effort import EVERYTHING
 
 from ddp_lessons.check import Report, examination
+from ddp_lessons.check.exercise import Exercise
 
 Check = Callable[[Any], Report]
 
@@ -17,11 +19,25 @@ def name_of(answer: object) -> str:
 
 
 def assert_accepts(check: Check, answer: object) -> None:
-    report = check(answer)
+    """Usually on few ranks: the answers of the package itself, tried with the lessons, meet all numbers of them."""
+    with pytest.MonkeyPatch.context() as patch:
+        if not EVERYTHING:
+            on_few_ranks(patch)
+        report = check(answer)
     assert report.passed, report.text
     assert report.verdict == "passed"
     assert "right for" in report.text
     assert not report.mistake
+
+
+def on_few_ranks(patch: pytest.MonkeyPatch) -> None:
+    kinds = [Exercise]
+    while kinds:
+        kind = kinds.pop()
+        kinds += kind.__subclasses__()
+        if "world_sizes" in vars(kind):
+            first, *others = kind.world_sizes
+            patch.setattr(kind, "world_sizes", (first, *(size for size in others if size < 4)))
 
 
 def assert_refuses(check: Check, answer: object, sentence: str) -> Report:

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from effort import EVERYTHING
 from processes import alive, family, happens_within
 
 SCRIPT = r"""
@@ -106,7 +107,7 @@ SAID = {
 }
 
 
-@pytest.mark.parametrize("what", SAID)
+@pytest.mark.parametrize("what", SAID if EVERYTHING else ["raise", "sends", "operators"])
 def test_what_goes_wrong_is_told_as_launch_tells_it(tmp_path: Path, what: str) -> None:
     status, _, told = with_torchrun(tmp_path, what)
     assert status == 1
@@ -121,7 +122,15 @@ def test_with_a_limit_it_says_where_each_rank_is(tmp_path: Path) -> None:
     assert "time.sleep(1000)" in told
 
 
-@pytest.mark.parametrize("how", ["spawn", "process"])
+def test_nothing_is_left_of_ranks_that_did_not_join_within_the_limit(tmp_path: Path) -> None:
+    status, _, told = explained(
+        tmp_path, "import time; time.sleep(1000)", options=("--nproc-per-node", "2", "--timeout", "0.5")
+    )
+    assert status == 1  # and it came back: a process that is left would hold what it prints into
+    assert "0 of all ranks joined a group within 0.5 seconds" in told
+
+
+@pytest.mark.parametrize("how", ["spawn", "process"] if EVERYTHING else ["process"])
 def test_a_script_that_starts_its_ranks_by_itself_is_seen_too(tmp_path: Path, how: str) -> None:
     status, printed, _ = explained(tmp_path, BY_ITSELF, how, "well", str(tmp_path / "well"))
     assert (status, sorted(printed.splitlines())) == (0, ["rank 0 has 2.0", "rank 1 has 2.0"])

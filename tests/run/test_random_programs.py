@@ -9,18 +9,19 @@ import os
 
 import pytest
 from broken_programs import KINDS, break_one
+from effort import EVERYTHING
 from processes import others_computing
 from program_simulator import faults_of
 from program_steps import WORLD, Collective, Content, Message, Program, Steps
 from program_trials import broken_program, complaints_about, table_of, verdicts_on
 from random_programs import random_program
 
-PROGRAMS = 200
+PROGRAMS = 200 if EVERYTHING else 60
 PROGRAMS_BESIDE_LOAD = 40
 
 
 def test_the_programs_are_correct_by_what_their_steps_say() -> None:
-    for program in map(random_program, range(PROGRAMS)):
+    for program in map(random_program, range(200)):
         ranks = range(program.world_size)
         assert faults_of(program, strict=True, hurry=ranks) == faults_of(program, strict=True, hurry=ranks[::-1]) == []
 
@@ -44,7 +45,7 @@ def test_programs_broken_in_one_place_are_caught_soon_and_the_place_is_named() -
 
 
 def test_every_kind_of_mistake_is_among_the_broken_programs() -> None:
-    assert {broken_program(seed).kind for seed in range(PROGRAMS)} == set(KINDS)
+    assert {broken_program(seed).kind for seed in range(200)} == set(KINDS)
 
 
 def test_a_seed_gives_the_same_program_and_the_same_mistake() -> None:
