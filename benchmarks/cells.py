@@ -176,6 +176,9 @@ class Notebook:
         assert cell.seconds is not None
         return judged(cell, cell.seconds, sums(number))
 
+    def time_nothing(self) -> Sample:
+        return Sample(self.ended("0", ANSWER_SECONDS).seconds or 0.0)
+
     def ended(self, code: str, timeout_seconds: float) -> Cell:
         cell = self.send(code)
         if not self.follow(cell, timeout_seconds):
@@ -300,6 +303,7 @@ class Found:
 
     starts: Series = field(default_factory=Series)
     cells: Series = field(default_factory=Series)
+    empty_cells: Series = field(default_factory=Series)  # what a cell takes that has no ranks
     after: dict[Mistake, Aftermath] = field(default_factory=dict)
 
 
@@ -350,6 +354,8 @@ def time_cells(notebooks: Sequence[Notebook], findings: Findings, rounds: int) -
             sample = notebook.time_sum(1000 + number)
             if number:
                 findings[notebook.tool].cells.samples.append(sample)
+            if number and notebook.tool is OURS:
+                findings[OURS].empty_cells.samples.append(notebook.time_nothing())
 
 
 def seconds(series: Series) -> str:
@@ -372,6 +378,8 @@ def speed_table(findings: Findings, markdown: bool) -> str:
         )
         for tool, found in findings.items()
     ]
+    nothing = findings[OURS].empty_cells
+    rows.append(("a cell with nothing for ranks", "", "", seconds(nothing), spread(nothing)))
     header = (f"{WORLD_SIZE} ranks that stay, seconds", "start", "min-max", "a cell with an all_reduce", "min-max")
     return table(header, rows, markdown)
 
