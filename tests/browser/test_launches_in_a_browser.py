@@ -36,6 +36,19 @@ def add_up(rank, world_size):
 
 list(launch(add_up, 3))
 """
+LIVE = """
+import os, time
+from ddp_lessons import show, tell
+
+def train(rank, world_size):
+    for step in range(10**9):
+        tell(step=step, loss=1 / (step + 1))
+        with open(f"process-{rank}", "w") as file:
+            file.write(str(os.getpid()))
+        time.sleep(0.02)
+
+show.live_training(train, 2)
+"""
 A_NUMBER = re.compile(r"\[\d+\]:")
 
 
@@ -44,8 +57,8 @@ pytestmark = pytest.mark.xdist_group("launches")  # they share one open notebook
 
 @pytest.fixture(scope="module")
 def notebook(server: JupyterServer, screen: Screen) -> Iterator[Screen]:
-    server.write("talk.ipynb", TALK, ADD_UP)
-    screen.open(server, "talk.ipynb", cells=2)
+    server.write("talk.ipynb", TALK, ADD_UP, LIVE)
+    screen.open(server, "talk.ipynb", cells=3)
     yield screen
     screen.shut_down()
 
@@ -80,6 +93,29 @@ def test_the_stop_button_stops_the_ranks_and_says_where_they_were(notebook: Scre
     assert alive(talking) == []
     notebook.run_cell(1)
     expect(notebook.output(1)).to_have_text("[3.0, 3.0, 3.0]")
+
+
+def test_training_is_seen_live_while_other_cells_run_and_its_button_stops_it(
+    server: JupyterServer, notebook: Screen
+) -> None:
+    notebook.run_cell(2)
+    live = notebook.output(2)
+    live.get_by_role("button", name="Train").click()
+    picture = live.get_by_role("img")
+    expect(picture).to_have_attribute("alt", re.compile("2 ranks are training"))
+    first = picture.get_attribute("src")
+    expect(picture).not_to_have_attribute("src", str(first))
+    second = picture.get_attribute("src")
+    expect(picture).not_to_have_attribute("src", str(second))
+    notebook.run_cell(1)
+    expect(notebook.output(1)).to_have_text("[3.0, 3.0, 3.0]")
+    processes = [int((server.notebooks / f"process-{rank}").read_text()) for rank in range(2)]
+    assert alive(processes) == processes
+    live.get_by_role("button", name="Stop").focus()
+    notebook.page.keyboard.press("Enter")
+    assert happens_within(10, lambda: not alive(processes))
+    expect(picture).to_have_attribute("alt", re.compile("Stopped after"))
+    assert notebook.findings() == notebook.errors() == []
 
 
 def test_a_restart_during_a_launch_leaves_no_process_behind(

@@ -148,7 +148,8 @@ def test_an_error_stands_in_the_place_of_the_picture_and_the_controls_live_on(wo
 
 
 def check_that_all_can_use_it(notebook: Screen, *widgets: Locator) -> None:
-    """No serious findings, and nothing sticks out of the window."""
+    """No serious findings, nothing sticks out of the window, and nothing lies over it."""
+    expect(notebook.page.locator(".Toastify__toast")).to_have_count(0)
     notebook.page.locator(".jp-WindowedPanel-outer").evaluate("notebook => notebook.scrollTo(0, 0)")
     assert notebook.findings() == []
     for widget in widgets:
