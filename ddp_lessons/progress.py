@@ -36,7 +36,7 @@ def show() -> int:
     print(progress().text)
     path = keeping.place()
     if path is None:
-        print("\nNothing is kept.")
+        print("\nDDP_LESSONS_PROGRESS is off: nothing is kept.")
     elif path.exists():
         print(f"\nKept in {path}, and sent nowhere.")
         print('To share it: python -m ddp_lessons progress --share FILE --name "the name that your instructor knows"')
@@ -46,6 +46,8 @@ def show() -> int:
 def share(file: str, name: str) -> int:
     """Write a copy with this name, for the learner to hand over."""
     shown, path = keeping.clean_name(name), Path(file).expanduser()
+    if keeping.place() is None:
+        return _refuse("DDP_LESSONS_PROGRESS is off: nothing is kept that could be shared.")
     if not shown:
         return _refuse("A shared file needs a name that can be read: --name NAME.")
     if path.is_dir():
@@ -90,7 +92,7 @@ def collect(folder: str, spreadsheet: str | None = None) -> int:
 
 def _read_all(folder: Path) -> tuple[list[_Learner], list[str]]:
     found, faults = [], []
-    for path in sorted(folder.rglob("*.json")):
+    for path in sorted(folder.rglob("*")):
         file = path.relative_to(folder).as_posix()
         if not path.is_file() or any(part.startswith(".") for part in path.relative_to(folder).parts):
             continue  # what an editor or a notebook server keeps for itself
@@ -99,7 +101,8 @@ def _read_all(folder: Path) -> tuple[list[_Learner], list[str]]:
             if not kept.data:
                 raise keeping.NotProgress("it is empty")
         except (OSError, keeping.NotProgress) as error:
-            faults.append(f"{file} is left out: {_reason(error)}")
+            if path.suffix == ".json" or isinstance(error, OSError):  # other files may lie there, too
+                faults.append(f"{file} is left out: {_reason(error)}")
             continue
         faults += [f"{file}: what it says of {keeping.clean_name(name)} cannot be read" for name in kept.lost]
         found.append(_Learner(kept.name, file, Progress(kept.entries)))

@@ -18,7 +18,12 @@ _NEXT_UNUSED = (
     "on some rank a parameter took no part in the loss, and its gradient never came: use every parameter on every "
     "rank, or DistributedDataParallel(..., find_unused_parameters=True)."
 )
+_NEXT_OLD_GROUP = (
+    "it was made in a process group that is gone since a failure: wrap the model again, or make the group again."
+)
 _NEXT_FOR_WORDS = {
+    "No backend type associated with device type": _NEXT_OLD_GROUP,
+    "is not initialized in the world group map": _NEXT_OLD_GROUP,
     "Expected to have finished reduction in the prior iteration": _NEXT_UNUSED,
     "destination rank should not be the same": _NEXT_TO_ITSELF,
     "source rank should not be the same": _NEXT_TO_ITSELF,

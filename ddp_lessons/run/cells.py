@@ -13,6 +13,7 @@ import os
 import pprint
 import sys
 import warnings
+from dataclasses import dataclass
 from typing import Any
 
 Shown = dict[str, str]  # by MIME type, as in a notebook
@@ -39,14 +40,24 @@ def run_cell(rank: int, world_size: int, source: str, file: str) -> list[Shown]:
     return [*([shown(value)] if value is not None else []), *_open_figures(value)]
 
 
-def put(rank: int, world_size: int, values: dict[str, object]) -> None:
-    """Have these names from now on."""
-    _names_of_cells(rank, world_size).update(values)
+def put(rank: int, world_size: int, name: str, value: object) -> None:
+    """Have it from now on."""
+    _names_of_cells(rank, world_size)[name] = value
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Stands for a value that there is not. A slip of the pen need not cost the ranks their process group."""
+
+    words: str
 
 
 def get(rank: int, world_size: int, expression: str) -> Any:
     """The value of a variable, or of any expression."""
-    return eval(compile(expression.strip(), "<expression>", "eval"), _names_of_cells(rank, world_size))
+    try:
+        return eval(compile(expression.strip(), "<expression>", "eval"), _names_of_cells(rank, world_size))
+    except Exception as error:
+        return Fault(f"{type(error).__name__}: {error}")
 
 
 def completions(rank: int, world_size: int, text: str) -> list[str]:
@@ -63,14 +74,14 @@ def completions(rank: int, world_size: int, text: str) -> list[str]:
 def names_held(rank: int, world_size: int) -> dict[str, str]:
     """The learner's variables and their types."""
     names = _names_of_cells(rank, world_size)
+    given = {"rank": rank, "world_size": world_size}
     return {
         name: type(value).__name__
         for name, value in names.items()
-        if not name.startswith("_") and name not in _GIVEN and type(value).__name__ != "module"
+        if not name.startswith("_")
+        and type(value).__name__ != "module"
+        and not (name == "device" or (type(value) is int and value == given.get(name)))  # unless used otherwise
     }
-
-
-_GIVEN = ("rank", "world_size", "dist", "torch", "device", "display")
 
 
 def _names_of_cells(rank: int, world_size: int) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from ddp_lessons.run.wording import Reason, called, listed, ranks_named
 
 LOST_CONNECTION = "lost the connection to a rank that it waited for"
 _CELL_FILE = re.compile(r'File "(?:[^"]*ipykernel_[^"]*|<ipython-input[^"]*)", line (\d+)')
+_STOPPED = re.compile(r" and ha(s|ve) been stopped")
 # what torch says on the ranks that talked to a rank when that died
 _CONSEQUENCE = re.compile(
     r"connection (was )?(closed|reset)|broken pipe|socket closed|connectfullmesh|remote process exited", re.I
@@ -54,8 +55,9 @@ class _Failure(RuntimeError):
         return _CELL_FILE.sub(r"cell line \1", f"rank {rank}, most recent call last:\n{''.join(lines)}")
 
     def with_more(self, lines: Sequence[str]) -> _Failure:
-        """The same, with more to say."""
-        self.args = ("\n".join([str(self), *lines]),)
+        """The same, with more to say: of ranks that live on."""
+        told = _STOPPED.sub("", str(self)) if lines else str(self)
+        self.args = ("\n".join([told, *lines]),)
         return self
 
     def __reduce__(self) -> tuple[type[_Failure], tuple[str, Account, Results[object], int]]:
@@ -106,10 +108,22 @@ def workers_stuck(account: Account, results: Results[object], is_for_ever: bool)
         headline = f"{name_ranks(waiting, account.world_size)} did not return within {patience}"
     reason = why_nobody_moves(results.events) or first_disagreement(results.events)
     reason = reason or why_without_calls(_names_of_calls(account), account.returned)
+    reason = _of_those_not_asked(account) or reason
     slow = ["  Next: if the ranks were only slow, give them more time: launch(..., timeout_seconds=...)."]
     account = dataclasses.replace(account, seconds=0.0) if is_for_ever else account
     lines = [headline, *where_each_is(account, results.events), *(reason.lines if reason else slow)]
     return WorkersStuck("\n".join(lines), account, results, waiting[0])
+
+
+def _of_those_not_asked(account: Account) -> Reason | None:
+    """Ranks that had no part in this cannot come, and nobody else is away."""
+    if not account.not_asked or account.not_asked != account.returned:
+        return None
+    who = f"{ranks_named(sorted(account.not_asked))} {'was' if len(account.not_asked) == 1 else 'were'}"
+    return Reason(
+        [f"A call ends only when every rank has come that it needs, but {who} not asked."],
+        "ask all ranks; or have all of them make a group of some, by dist.new_group, and give it to the call.",
+    )
 
 
 def _names_of_calls(account: Account) -> dict[int, str]:

@@ -12,7 +12,7 @@ import signal
 import socket
 import stat
 import threading
-from types import TracebackType
+from types import FrameType, TracebackType
 
 
 class CalledOut(KeyboardInterrupt):
@@ -45,8 +45,10 @@ class Freedom:
                     signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
                 cut_connections()
 
-    def _leave(self, number: int, frame: object) -> None:
-        if self._is_inside:
+    def _leave(self, number: int, frame: FrameType | None) -> None:
+        """On the way in and out it passes by: else who was out would be taken for one who is inside."""
+        on_the_way = frame is not None and frame.f_code in (Freedom.__enter__.__code__, Freedom.__exit__.__code__)
+        if self._is_inside and not on_the_way:
             raise CalledOut
 
 

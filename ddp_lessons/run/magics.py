@@ -27,6 +27,7 @@ from ddp_lessons.run.wording import ranks_named
 
 _WORLD_AT_FIRST = 4
 _SOME = re.compile(r"\d+(-\d+)?(,\d+(-\d+)?)*,?")
+_AROUND_COMMAS = re.compile(r"\s*,\s*")
 _LAST_WORD = re.compile(r"[\w.]*$")
 _ACTIONS = ("status", "stop", "restart")
 
@@ -89,10 +90,9 @@ class RanksMagics(Magics):
         there = self._ranks.world_size
         if who.isdecimal() and int(who) > 0:
             if there and int(who) != there:
-                raise ValueError(
-                    f"there are {there} ranks, with variables, and not {who}: `%ranks restart {who}` begins anew; "
-                    f"`%%ranks {who},` is rank {who} alone"
-                )
+                are = "is 1 rank" if there == 1 else f"are {there} ranks"
+                alone = f"; `%%ranks {who},` is rank {who} alone" if int(who) < there else ""
+                raise ValueError(f"there {are} already, and not {who}: `%ranks restart {who}` begins anew{alone}")
             if not there:
                 self._ranks.start(checked_world_size(int(who)))
             return None
@@ -100,7 +100,7 @@ class RanksMagics(Magics):
             if who:
                 raise ValueError(f"there are no ranks yet, so none can be chosen: begin with %%ranks {_WORLD_AT_FIRST}")
             self._ranks.start(_WORLD_AT_FIRST)
-        return _some(who.replace(" ", ""), self._ranks.world_size) if who else None
+        return _some(_AROUND_COMMAS.sub(",", who), self._ranks.world_size) if who else None
 
     def _lines_before(self, body: str) -> int:
         """How many lines of the whole cell stand before its body: %%time and the like may come first."""

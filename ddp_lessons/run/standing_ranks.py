@@ -4,19 +4,27 @@ from __future__ import annotations
 
 import itertools
 import keyword
+import re
 from collections.abc import Callable, Collection
 from typing import Any, TypeVar
 
 from ddp_lessons.run import cells
 from ddp_lessons.run.failures import WorkerFailed, WorkersStuck
-from ddp_lessons.run.messages import CELL_OF_RANKS, Frame
-from ddp_lessons.run.places import name_line
+from ddp_lessons.run.messages import CELL_OF_RANKS
+from ddp_lessons.run.places import name_place
 from ddp_lessons.run.results import NO_VALUE, Results
+from ddp_lessons.run.wording import told_by_rank
 from ddp_lessons.run.workers import Workers
 
 T = TypeVar("T")
 _PATIENCE_SECONDS = 60.0
 _numbers = itertools.count(1)
+_UNKNOWN_NAME = re.compile(r"raised NameError: name '(\w+)' is not defined")
+_OF_CELLS = {  # what a failure says to those who launch functions
+    "launch(..., timeout_seconds=...)": "%%ranks --timeout SECONDS",
+    "pass what it needs as an argument of launch": 'give it what it needs by ranks["name"] = value',
+    "let the function return instead; a rank's process is ended for it": "let the cell come to its end instead",
+}
 
 
 class NoRanks(LookupError):
@@ -24,6 +32,13 @@ class NoRanks(LookupError):
 
     def _render_traceback_(self) -> list[str]:
         return [f"NoRanks: {self}"]
+
+
+class NotThere(LookupError):
+    """Ranks have no value for an expression."""
+
+    def _render_traceback_(self) -> list[str]:
+        return [f"NotThere: {self}"]
 
 
 class NotPython(ValueError):
@@ -73,6 +88,7 @@ class StandingRanks:
             )
         except (WorkerFailed, WorkersStuck) as failure:
             self.results = failure.results
+            failure.args = (_for_cells(str(failure)),)
             raise
         return [shown if shown is not NO_VALUE else [] for shown in results]
 
@@ -91,14 +107,21 @@ class StandingRanks:
         """The value on each rank, by rank."""
         if not isinstance(expression, str):
             raise TypeError(f'write ranks["x"][{expression!r}] for one rank\'s x; ranks["x"] is a list by rank')
-        compile(expression.strip(), "<expression>", "eval")
-        return list(self._ask(cells.get, expression))
+        _check_grammar(expression.strip(), "<expression>", "eval")
+        found = self._ask(cells.get, expression)
+        faults = {rank: value.words for rank, value in enumerate(found) if isinstance(value, cells.Fault)}
+        if faults:
+            raise NotThere(f"{told_by_rank(faults, '; ')}. %ranks status lists what they hold")
+        return list(found)
 
     def __setitem__(self, name: str, value: object) -> None:
         """Give every rank the same value or function under this name."""
         if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name):
             raise ValueError(f"{name!r} is no name that a variable can have")
-        self._ask(cells.put, {name: value})
+        try:
+            self._ask(cells.put, name, value)
+        except TypeError as refusal:
+            raise TypeError(str(refusal).replace("argument 2 after the world size", f'ranks["{name}"]')) from None
 
     def __len__(self) -> int:
         return self.world_size
@@ -115,10 +138,27 @@ class StandingRanks:
         return self._workers
 
 
-def _check_grammar(source: str, file: str) -> None:
+def _for_cells(text: str) -> str:
+    """A failure in the words of `%%ranks`."""
+    for of_launch, of_cells in _OF_CELLS.items():
+        text = text.replace(of_launch, of_cells)
+    if unknown := _UNKNOWN_NAME.search(text):
+        name = unknown[1]
+        text = text.replace(
+            "Next: ", f'Next: if it is in the notebook, ranks["{name}"] = {name} gives it to them; else ', 1
+        )
+    return text
+
+
+def _check_grammar(source: str, file: str, mode: str = "exec") -> None:
     """A slip of the pen need not bother the ranks."""
     try:
-        compile(source, file, "exec")
+        compile(source, file, mode)
     except SyntaxError as error:
-        place = name_line(Frame(file, error.lineno or 0, "", error.text or ""))
-        raise NotPython(f"{type(error).__name__}: {error.msg}\n    {place}") from None
+        number = error.lineno or 0
+        line = source.splitlines()[number - 1] if 0 < number <= len(source.splitlines()) else ""
+        place = f"{name_place(file, number)}:   " if mode == "exec" else ""
+        column = len(place) + (error.offset or 1) - 1 - (len(line) - len(line.lstrip()))
+        raise NotPython(
+            f"{type(error).__name__}: {error.msg}\n    {place}{line.strip()}\n    {' ' * column}^"
+        ) from None

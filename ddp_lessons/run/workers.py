@@ -174,7 +174,9 @@ class Workers:
     def _crew_at_work(self) -> Crew:
         assert self._crew is not None
         if self._crew.why_gone:
-            raise RuntimeError(f"these Workers are closed: {self._crew.why_gone}. Open new ones")
+            raise RuntimeError(
+                f"these Workers are closed: {self._crew.why_gone}. Open new ones (with outlive_failures=True they stay)"
+            )
         return self._crew
 
     def _follow(

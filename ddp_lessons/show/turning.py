@@ -85,6 +85,8 @@ def _column(played: Played, rank: int, messages: int) -> list[float]:
 
 def _say(played: Played, columns: Sequence[Sequence[float]], sent: Sequence[int], step: int) -> str:
     last = len(steps_of(played)) - 1
+    if last == 0:
+        return "No rank sends a message, so there is nothing to turn."
     if step == 0:
         begin = f"Before the first of {count(last, 'step')}: every rank holds its own numbers."
         return f"{begin} Sums over some ranks will be grey, sums over all dark."

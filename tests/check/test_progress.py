@@ -378,6 +378,7 @@ def classroom(folder: Path) -> Path:
     (folder / ".ipynb_checkpoints").mkdir()
     (folder / ".ipynb_checkpoints" / "broken.json").write_text("{", encoding="utf-8")
     (folder / "essay.txt").write_text("{", encoding="utf-8")
+    (folder / "learner_3" / "progress.json").rename(folder / "learner_3" / "mine")  # however they name it
     return folder
 
 

@@ -58,8 +58,10 @@ def test_some_of_them(kernel: NotebookSession, who: str, asked: list[int]) -> No
 @pytest.mark.parametrize(
     ("line", "sentence"),
     [
-        ("5", "there are 3 ranks, with variables, and not 5"),
+        ("5", "there are 3 ranks already, and not 5"),
         ("5,", "there is no rank 5 in a world of 3"),
+        ("2", "`%%ranks 2,` is rank 2 alone"),
+        ("3 3", "'3 3' names no ranks"),
         ("all", "'all' names no ranks"),
         ("2-1", "names no ranks: the smaller one comes first"),
         ("--timeout 0", "must be more than 0"),
@@ -224,3 +226,32 @@ def test_in_a_terminal_it_is_text() -> None:
     assert "rank 1 | 1" in said
     assert "rank 1 | 10" in said
     assert "no ranks are there" in said
+
+
+def test_what_a_rank_does_not_have_is_said_and_costs_nothing(kernel: NotebookSession) -> None:
+    group = "%%ranks\ngroup = dist.new_group([0, 1, 2])\n0"
+    assert not kernel.run(group).error
+    assert (
+        "ranks 0, 1 and 2 NameError: name 'nothing' is not defined. %ranks status lists"
+        in kernel.run("ranks['nothing']").error
+    )
+    assert not kernel.run("%%ranks\ndist.barrier(group)").error  # the process group is that of before
+    assert (
+        'if it is in the notebook, ranks["nothing"] = nothing gives it to them' in kernel.run("%%ranks\nnothing").error
+    )
+    error = kernel.run("import threading\nranks['lock'] = threading.Lock()").error
+    assert 'ranks["lock"] is a lock, which cannot travel to a rank' in error
+
+
+def test_a_cell_that_python_cannot_read_is_shown_with_its_place(kernel: NotebookSession) -> None:
+    assert "cell line 3:   def g(:\n                         ^" in kernel.run("%%ranks\n1\ndef g(:\n    pass").error
+    assert "'return' outside function\n    cell line 2:   return 3\n" in kernel.run("%%ranks\nreturn 3").error
+
+
+def test_a_name_that_was_given_and_then_used_otherwise_is_listed(kernel: NotebookSession) -> None:
+    assert "rank 1 | rank (int)" not in kernel.run("%ranks status").stream
+    kernel.run("%%ranks\nrank = 7")
+    assert "rank (int)" in kernel.run("%ranks status").stream
+    kernel.run("%%ranks 0\nrank = 0")
+    kernel.run("%%ranks 1,\nrank = 1")
+    kernel.run("%%ranks 2,\nrank = 2")
