@@ -74,7 +74,8 @@ class Screen:
         )
 
     def _wait_for_notebook(self, cells: int) -> None:
-        expect(self.page.locator(".jp-Notebook .jp-Cell")).to_have_count(cells)
+        # JupyterLab puts them in one by one, whenever the page has nothing else to do
+        expect(self.page.locator(".jp-Notebook .jp-Cell")).to_have_count(cells, timeout=180_000)
         self.wait_for_kernel()
 
     def wait_for_kernel(self) -> None:
