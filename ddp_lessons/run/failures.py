@@ -108,7 +108,8 @@ def workers_stuck(account: Account, results: Results[object], is_for_ever: bool)
         headline = f"{name_ranks(waiting, account.world_size)} did not return within {patience}"
     reason = why_nobody_moves(results.events) or first_disagreement(results.events)
     reason = reason or why_without_calls(_names_of_calls(account), account.returned)
-    reason = _of_those_not_asked(account) or reason
+    if reason is not None and any(" returned" in sentence for sentence in reason.sentences):
+        reason = _of_those_not_asked(account) or reason
     slow = ["  Next: if the ranks were only slow, give them more time: launch(..., timeout_seconds=...)."]
     account = dataclasses.replace(account, seconds=0.0) if is_for_ever else account
     lines = [headline, *where_each_is(account, results.events), *(reason.lines if reason else slow)]

@@ -274,6 +274,8 @@ def test_some_of_the_ranks_run_alone(workers: Workers) -> None:
     with pytest.raises(WorkersStuck, match=r"rank 1   was not asked to run this") as caught:
         workers.run(lambda rank, world_size: dist.barrier(), only=[0])
     assert "but ranks 1 and 2 were not asked.\n  Next: ask all ranks" in str(caught.value)
+    with pytest.raises(WorkersStuck, match="Next: if the ranks were only slow"):
+        workers.run(sleeps, only=[0], timeout_seconds=0.5)
     assert all_is_right(workers)
 
 
