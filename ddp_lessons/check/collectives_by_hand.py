@@ -114,6 +114,12 @@ class _AllGather(Exercise):
             if owners[0] == rank and not case.traffic.received[rank]:
                 return f"Rank {rank}'s list holds its own tensor again and again: it never receives the others."
             return "All entries of the list are equal: make a buffer of its own for each rank."
+        same = [str(entry) for entry, one in enumerate(answer) if one is answer[source]]
+        if len(same) > 1:
+            return (
+                f"Entries {' and '.join(same)} of rank {rank}'s list are one and the same tensor: `[buffer] * "
+                "world_size` makes no new ones."
+            )
         if None not in owners and sorted(map(int, owners)) == list(range(case.world_size)):  # type: ignore[arg-type]
             return (
                 f"Rank {rank}'s list is in the wrong order: entry 0 belongs to rank 0, entry 1 to rank 1, and so on, "

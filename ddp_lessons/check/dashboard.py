@@ -38,6 +38,10 @@ LESSONS = (
     Lesson(7, "DistributedDataParallel, taken apart", ("my_ddp",)),
     Lesson(8, "MNIST with DDP", ("evaluate", "save_checkpoint")),
     Lesson(9, "When nothing moves", ("mean_loss", "share_best", "swap", "sum_of_half", "reading(4)", "reading(5)")),
+    Lesson(10, "Leave the notebook", ("restartable",)),
+    Lesson(11, "Many machines", ("ranks_of", "job_script")),
+    Lesson(12, "Choose a backend", ("choose_backend", "all_reduce_on_board")),
+    Lesson(13, "After DDP", ("shard", "sharded_mean", "stage_of")),
 )
 LESSON_OF = {exercise: lesson.number for lesson in LESSONS for exercise in lesson.exercises}
 
@@ -49,6 +53,7 @@ GIVEN = {
     "009648aa29260239": "swap",
     "4d66644df0482425": "sum_of_half",
     "436698004d5c6b6a": "average_gradients",
+    "f205f740b1c9c9cd": "train_restartably",
 }
 
 

@@ -16,6 +16,7 @@ from ddp_lessons.check.trials import Trial
 from ddp_lessons.check.troubles import Trouble, too_slow, was_not_begun, what_failed, what_is_stuck
 from ddp_lessons.run.failures import WorkerFailed, WorkersStuck
 from ddp_lessons.run.launch import launch
+from ddp_lessons.run.limits import limits
 from ddp_lessons.run.results import NO_VALUE, Results
 from ddp_lessons.run.travel import pack_call
 
@@ -57,18 +58,20 @@ def _examine(exercise: Exercise, function: Callable[..., object]) -> Report:
     except TypeError as refusal:  # it cannot travel to the ranks
         return not_right(exercise.name, f"{refusal}.")
     shown: list[str] = []
-    for number, world_size in enumerate(exercise.world_sizes):
+    world_sizes = _allowed(exercise)
+    for number, world_size in enumerate(world_sizes):
         trials = [trial for trial in exercise.trials if trial.smallest_world <= world_size <= trial.largest_world]
         attempt = _attempt(exercise, function, world_size, trials)
         finding, culprit = _first_finding(exercise, function, world_size, trials, attempt)
         if finding is not None:
             mistake = finding.mistake
             if finding.is_about_the_answer:
-                mistake = _join(_contrast(exercise.world_sizes[:number], world_size, trials, culprit), mistake)
+                mistake = _join(_contrast(world_sizes[:number], world_size, trials, culprit), mistake)
             return not_right(exercise.name, mistake, finding.details)
         if world_size == 4 or (world_size == 2 and not shown):  # the larger of them that is tried
             shown = traffic_table(exercise, attempt.cases[0])
-    return Report(exercise.name, True, "passed", "", (_tried(exercise), *shown))
+    tried = (_tried(exercise, world_sizes), *_not_tried(exercise, world_sizes))
+    return Report(exercise.name, True, "passed", "", (*tried, *shown))
 
 
 def _attempt(exercise: Exercise, function: Callable[..., object], world_size: int, trials: Sequence[Trial]) -> _Attempt:
@@ -136,7 +139,7 @@ def _is_untouched(case: Case) -> bool:
 
 def _nothing_done(exercise: Exercise, function: Callable[..., object], trials: Sequence[Trial]) -> Report:
     """With two ranks nothing happened. Is it a stub, or a loop that is too short by one?"""
-    if 3 in exercise.world_sizes:
+    if 3 in _allowed(exercise):
         more = _attempt(exercise, function, 3, trials[:1])
         if more.trouble is not None or not _is_untouched(more.cases[0]):
             return not_right(
@@ -191,7 +194,28 @@ def _contrast(before: Sequence[int], world_size: int, trials: Sequence[Trial], c
     return f"It works for {trials[0].named(0)}, but not for {trait}" if trait else ""
 
 
-def _tried(exercise: Exercise) -> str:
-    *front, last = map(str, sorted(exercise.world_sizes))
-    worlds = f"{', '.join(front)} and {last}" if front else last
-    return f"    right for {len(exercise.trials)} different {exercise.thing}s, with {worlds} ranks"
+def _allowed(exercise: Exercise) -> Sequence[int]:
+    """The worlds to try: what an instructor's limit leaves of them."""
+    most = limits().ranks
+    allowed = [world_size for world_size in exercise.world_sizes if world_size <= most]
+    if max(allowed, default=1) < 2 <= max(exercise.world_sizes):
+        reason = "It takes 2 ranks or more, and the instructor of this machine allows 1."
+        raise _Concluded(Report(exercise.name, False, "cannot be judged here", reason))
+    return allowed
+
+
+def _tried(exercise: Exercise, world_sizes: Sequence[int]) -> str:
+    return f"    right for {len(exercise.trials)} different {exercise.thing}s, with {_listed(world_sizes)} ranks"
+
+
+def _not_tried(exercise: Exercise, world_sizes: Sequence[int]) -> list[str]:
+    left_out = [world_size for world_size in exercise.world_sizes if world_size not in world_sizes]
+    if not left_out:
+        return []
+    most = max(world_sizes)
+    return [f"    not tried with {_listed(left_out)} ranks: the instructor of this machine allows at most {most}"]
+
+
+def _listed(world_sizes: Sequence[int]) -> str:
+    *front, last = map(str, sorted(world_sizes))
+    return f"{', '.join(front)} and {last}" if front else last

@@ -89,5 +89,6 @@ def _plain(answer: object) -> object:
     if isinstance(answer, numbers.Real):  # also one of numpy's
         return int(answer) if isinstance(answer, numbers.Integral) else float(answer)
     if isinstance(answer, list | tuple):
-        return [_plain(one) for one in answer]
+        copies = {id(one): _plain(one) for one in answer}  # what was one thing stays one: a check may ask
+        return [copies[id(one)] for one in answer]
     return Thing(type(answer).__name__)

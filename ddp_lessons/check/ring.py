@@ -13,6 +13,11 @@ from ddp_lessons.check.exercise import SMALL_CHANGE_BYTES, Case, Exercise
 from ddp_lessons.check.report import Report
 from ddp_lessons.check.trials import of_every_kind
 
+_WRITE_INTO = (
+    "write into the chunks, by += or copy_(). `chunks[i] = ...` puts another tensor into the list, and the one that "
+    "was given stays as it was."
+)
+
 
 def ring_all_reduce(function: Callable[[Tensor], object]) -> Report:
     """Check `function(tensor)`: every rank ends with the sum over all ranks, which went round a ring in chunks.
@@ -38,7 +43,10 @@ class _Ring(Exercise):
 
     def likely_mistake(self, case: Case, rank: int, answer: Tensor) -> str:
         right, world_size = self.expected(case, rank), case.world_size
+        all_went_round = sum(case.traffic.sent) >= 2 * (world_size - 1) * case.tensor_bytes
         if torch.equal(answer, case.inputs[rank]):
+            if all_went_round:
+                return f"Rank {rank} ends with its own tensor, though all chunks go round: {_WRITE_INTO}"
             return f"Rank {rank} ends with its own tensor: nothing was added to it."
         if torch.allclose(answer.double() * world_size, right.double(), rtol=1e-6):
             return "It returns the mean: an all-reduce is the sum, so leave out the division."
@@ -59,6 +67,8 @@ class _Ring(Exercise):
         if world_size > 1 and bool((answer * case.trial.sign > right * case.trial.sign).flatten()[wrong].all()):
             return f"Rank {rank} has more than the sum: something was added more than once."
         if _is_one_chunk_right(wrong, world_size):
+            if all_went_round:
+                return f"Only one chunk of rank {rank} is the whole sum, though all go round: {_WRITE_INTO}"
             return (
                 f"Only one chunk of rank {rank} is the whole sum: after the reduce-scatter, the finished chunks have "
                 "to go round once more (all-gather)."

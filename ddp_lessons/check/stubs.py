@@ -13,6 +13,7 @@ from types import CodeType
 _NOTHING = {"RESUME", "NOP", "LOAD_CONST", "RETURN_VALUE", "RETURN_CONST", "POP_TOP", "CACHE"}
 _NOT_IMPLEMENTED = _NOTHING | {"LOAD_GLOBAL", "PRECALL", "CALL", "CALL_FUNCTION", "PUSH_NULL", "RAISE_VARARGS"}
 _NOT_IMPLEMENTED |= {"LOAD_COMMON_CONSTANT"}
+_COUNTS = ("no", "one", "two", "three", "four", "five")
 
 
 def why_not_callable(function: object, name: str, parameters: Sequence[str]) -> str:
@@ -33,7 +34,7 @@ def why_not_callable(function: object, name: str, parameters: Sequence[str]) -> 
     try:
         signature.bind(*parameters)
     except TypeError:
-        many = {1: "one argument", 2: "two arguments", 3: "three arguments", 4: "four arguments"}[len(parameters)]
+        many = f"{_COUNTS[len(parameters)]} argument{'s' * (len(parameters) > 1)}"
         call = f"{called}({', '.join(parameters)})"
         return f"It is called as {call}, with {many}, but is defined as {called}{signature}."
     return ""

@@ -98,7 +98,7 @@ def too_slow(error: WorkersStuck) -> str:
     naps = [nap[1] for _, what in _WHERE.findall(str(error)) if (nap := _NAP.search(what))]
     if not any(float(nap) >= _LONG_NAP_SECONDS for nap in naps):  # a short one is a loop that looks again and again
         return ""
-    patience = str(error).partition("did not return within ")[2].partition("\n")[0]
+    patience = str(error).partition("did not return within ")[2].partition("\n")[0].partition(",")[0]
     return f"It is too slow for this check: {patience} are for all trials together."
 
 
@@ -178,6 +178,8 @@ def _not_met(calls: Sequence[Event], returned: Sequence[int]) -> str:
         return f"Rank {first.rank} waits in {first.call} for a message from {source} that is never sent."
     if returned and operations == {"send"}:
         return f"Rank {first.rank} waits in {first.call}: nobody receives its message to rank {first.peer}."
+    if operations == {"send"} and any(call.call == "isend" for call in calls):
+        return "An isend that is waited for at once is a send, and waits until it is received: call wait() after recv."
     if operations == {"send"}:
         return (
             "Every rank sends first, and a send waits until the other side receives: let one side receive first, or "

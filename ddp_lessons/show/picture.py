@@ -153,9 +153,10 @@ def new_figure(width: float, height: float) -> Figure:
 
 
 @functools.lru_cache(maxsize=4096)
-def text_size(text: str, size: float) -> tuple[float, float]:
+def text_size(text: str, size: float, weight: str = "normal") -> tuple[float, float]:
     """How wide and how high a text will be, in points."""
-    width, height, _ = TextToPath().get_text_width_height_descent(text, FontProperties(size=size), ismath=False)
+    font = FontProperties(size=size, weight=weight)
+    width, height, _ = TextToPath().get_text_width_height_descent(text, font, ismath=False)
     return float(width), float(height)
 
 

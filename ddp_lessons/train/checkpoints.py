@@ -1,6 +1,7 @@
 """Save a training so that it can go on as if it had never stopped.
 
-One rank writes, since all hold the same model; what differs between them are the random states, which it collects.
+One rank writes, since all hold the same model; what differs between them are the random states, which it collects. On
+machines without a disk in common one rank of each may write, and the newest file counts.
 """
 
 from __future__ import annotations
@@ -22,25 +23,31 @@ T = TypeVar("T")
 PARTS = {"model", "optimizer", "epoch", "random_states"}
 
 
-def save_checkpoint(path: str | os.PathLike[str], model: nn.Module, optimizer: Optimizer, epoch: int) -> None:
+def save_checkpoint(
+    path: str | os.PathLike[str], model: nn.Module, optimizer: Optimizer, epoch: int, on_each_machine: bool = False
+) -> None:
     """Write model, optimizer, epoch and every rank's random states. All ranks call it, and come back when it is there.
+
+    Rank 0 writes; `on_each_machine` lets the first rank of each machine write, so that any machine may be lost.
 
     Raises:
         OSError: it could not be written, on every rank; the file that was there before is still there.
     """
     states = of_all_ranks(_random_states(_device_of(model)))
     trouble = ""
-    # the rank in the world, not the one on this machine: on two machines that would be two writers
-    if rank_and_world_size()[0] == 0:
+    rank = rank_and_world_size()[0]
+    # The rank in the world, not the one on this machine: on two machines that would be two writers. Where just this is
+    # asked for, it does no harm, even to one file on a shared disk: each has a name of its own until it is whole.
+    if (int(os.environ.get("LOCAL_RANK", rank)) if on_each_machine else rank) == 0:
         # without the wrapper's "module." before each name, so that one process alone can load it as well
         content = {"model": unwrapped(model).state_dict(), "optimizer": optimizer.state_dict(), "epoch": epoch}
         try:
-            _write(Path(path), content | {"random_states": states})
+            _write(Path(path), content | {"random_states": states}, f".{rank}.unfinished" if rank else ".unfinished")
         except Exception as error:  # whatever it was, the others wait to hear of it
             trouble = f"{type(error).__name__}: {error}"
-    trouble = of_all_ranks(trouble)[0]  # nobody goes on before it is written
-    if trouble:
-        raise OSError(f"checkpoint {os.fspath(path)} could not be written ({trouble})")
+    for told in of_all_ranks(trouble):  # nobody goes on before it is written
+        if told:
+            raise OSError(f"checkpoint {os.fspath(path)} could not be written ({told})")
 
 
 def load_checkpoint(path: str | os.PathLike[str], model: nn.Module, optimizer: Optimizer) -> int:
@@ -58,12 +65,30 @@ def load_checkpoint(path: str | os.PathLike[str], model: nn.Module, optimizer: O
     for other, error in enumerate(of_all_ranks(trouble)):
         if error:  # on two machines one may have the file and the other not: nobody goes on alone
             raise trouble or type(error)(f"rank {other}: {error}")
-    unwrapped(model).load_state_dict(content["model"])
-    optimizer.load_state_dict(content["optimizer"])
-    rank, world_size = rank_and_world_size()
-    if len(content["random_states"]) == world_size:
-        _set_random_states(content["random_states"][rank], _device_of(model))
-    return int(content["epoch"])
+    return _put_back(content, model, optimizer)
+
+
+def load_newest(path: str | os.PathLike[str], model: nn.Module, optimizer: Optimizer) -> int:
+    """Load the checkpoint of the latest epoch, whichever machine has it, and return the epoch; 0 where none has one.
+
+    All ranks call it. A machine that was away holds an older one, a new machine none: they are given the newest.
+
+    Raises:
+        ValueError: some machine's file is broken, or no checkpoint of ours; on every rank.
+    """
+    content, trouble = _read(Path(path)) if Path(path).is_file() else ({}, None)
+    found = of_all_ranks((content.get("epoch", 0), "" if trouble is None else str(trouble)))
+    for other, (_, error) in enumerate(found):
+        if error:
+            raise ValueError(f"rank {other}: {error}")
+    epochs = [epoch for epoch, _ in found]
+    if max(epochs) == 0:
+        return 0
+    if min(epochs) < max(epochs):  # not all have it
+        whole = [content]
+        dist.broadcast_object_list(whole, src=epochs.index(max(epochs)))
+        content = whole[0]
+    return _put_back(content, model, optimizer)
 
 
 def of_all_ranks(value: T) -> list[T]:
@@ -74,11 +99,20 @@ def of_all_ranks(value: T) -> list[T]:
     return values
 
 
-def _write(path: Path, content: dict[str, Any]) -> None:
+def _put_back(content: dict[str, Any], model: nn.Module, optimizer: Optimizer) -> int:
+    unwrapped(model).load_state_dict(content["model"])
+    optimizer.load_state_dict(content["optimizer"])
+    rank, world_size = rank_and_world_size()
+    if len(content["random_states"]) == world_size:
+        _set_random_states(content["random_states"][rank], _device_of(model))
+    return int(content["epoch"])
+
+
+def _write(path: Path, content: dict[str, Any], ending: str) -> None:
     """In full beside it, then by another name: a write that is cut off leaves the last good file alone."""
     if not path.parent.is_dir():
         raise FileNotFoundError(f"there is no folder {path.parent}")
-    unfinished = path.with_name(path.name + ".unfinished")
+    unfinished = path.with_name(path.name + ending)
     try:
         with unfinished.open("wb") as file:
             torch.save(content, file)

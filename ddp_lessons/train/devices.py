@@ -15,6 +15,12 @@ def backend_for(world_size: int) -> str:
     return "nccl" if dist.is_nccl_available() and _has_gpus_for_all(world_size) else "gloo"
 
 
+def choose_backend(device: str, ranks_here: int, gpus_here: int, has_nccl: bool) -> str:
+    """Return the backend for tensors on `device`, "cpu" or "cuda", when so many ranks and GPUs are on this machine."""
+    # A torch that was built with NCCL says nothing about GPUs, and NCCL refuses two ranks on one of them.
+    return "nccl" if device == "cuda" and has_nccl and gpus_here >= ranks_here else "gloo"
+
+
 def device_of_this_rank() -> torch.device:
     """Return this rank's own GPU, if all ranks on this machine have one and their group speaks nccl, else the CPU.
 

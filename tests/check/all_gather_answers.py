@@ -156,6 +156,18 @@ def in_one_buffer(tensor: Tensor) -> list[Tensor]:
     return received
 
 
+def in_one_buffer_but_its_own(tensor: Tensor) -> list[Tensor]:
+    rank, world_size, others = places()
+    received = [torch.zeros_like(tensor)] * world_size
+    received[rank] = tensor
+    requests = [dist.isend(tensor, other) for other in others]
+    for other in others:
+        dist.recv(received[other], other)
+    for request in requests:
+        request.wait()
+    return received
+
+
 def in_order_of_arrival(tensor: Tensor) -> list[Tensor]:
     _, _, others = places()
     received = [tensor]
@@ -358,6 +370,7 @@ WRONG = [
     (isend_without_wait, "never waits for its isend"),
     (only_two_ranks, "It works with 2 ranks, but not with 3: it returns a list of 2 for 3 ranks"),
     (only_floats, "but not for whole numbers (int64)"),
+    (in_one_buffer_but_its_own, "with 3: entries 1 and 2 of rank 0's list are one and the same tensor"),
     (forgets_to_pass_on, "It works with 2 ranks, but not with 3: entry 1 of rank 0's list is the tensor of rank 2"),
 ]
 

@@ -54,5 +54,5 @@ def assert_refuses(check: Check, answer: object, sentence: str) -> Report:
 def assert_refuses_as_stuck(check: Check, answer: object, sentence: str) -> None:
     """With less patience: a right answer needs milliseconds, and nobody wants to wait for so many hangs."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(examination, "PATIENCE_SECONDS", 1.5)
+        patch.setattr(examination, "PATIENCE_SECONDS", 3.0)
         assert_refuses(check, answer, sentence)

@@ -425,6 +425,13 @@ def both_send_first(tensor: Tensor) -> Tensor:
     return received
 
 
+def both_wait_for_their_isend_at_once(tensor: Tensor) -> Tensor:
+    received = torch.empty_like(tensor)
+    dist.isend(tensor, the_other()).wait()
+    dist.irecv(received, the_other()).wait()
+    return received
+
+
 def both_receive_first(tensor: Tensor) -> Tensor:
     received = torch.empty_like(tensor)
     dist.recv(received, the_other())
@@ -457,11 +464,12 @@ HANGING = [
     (irecv_without_wait, "never waits for its irecv"),
     (isend_without_wait, "never waits for its isend"),
     (both_send_first, "Every rank sends first"),
+    (both_wait_for_their_isend_at_once, "An isend that is waited for at once is a send"),
     (both_receive_first, "Every rank waits to receive first"),
     (rank_1_never_sends, "waits in recv for a message from rank 1 that is never sent"),
     (rank_1_never_receives, "nobody receives its message to rank 1"),
     (loops_for_ever, "does not come to an end"),
     (with_two_tags, "The tags differ: rank 0 sends with tag 1, and rank 1 receives with tag 2"),
-    (sleeps, "It is too slow for this check: 1.5 seconds are for all trials together"),
+    (sleeps, "It is too slow for this check: 3 seconds are for all trials together"),
     (asks_again_and_again, "does not come to an end: rank 0 is at exchange_answers.py line"),
 ]

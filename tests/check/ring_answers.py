@@ -539,7 +539,33 @@ def in_half_precision(tensor: Tensor) -> Tensor:
     return total.to(tensor.dtype)
 
 
+def replaces_in_the_list(tensor: Tensor) -> Tensor:
+    rank, world_size, after, before = places()
+    chunks = list(tensor.view(-1).tensor_split(world_size))
+    for step in range(2 * (world_size - 1)):
+        mine = (rank - step - 1) % world_size
+        received = torch.empty_like(chunks[mine])
+        swap(chunks[(rank - step) % world_size], after, received, before)
+        chunks[mine] = chunks[mine] + received if step < world_size - 1 else received
+    return tensor
+
+
+def replaces_only_the_sums(tensor: Tensor) -> Tensor:
+    rank, world_size, after, before = places()
+    chunks = list(tensor.view(-1).tensor_split(world_size))
+    for step in range(world_size - 1):
+        mine = (rank - step - 1) % world_size
+        received = torch.empty_like(chunks[mine])
+        swap(chunks[(rank - step) % world_size], after, received, before)
+        chunks[mine] = chunks[mine] + received
+    for step in range(world_size - 1):
+        swap(chunks[(rank + 1 - step) % world_size], after, chunks[(rank - step) % world_size], before)
+    return tensor
+
+
 WRONG += [
+    (replaces_in_the_list, "Rank 0 ends with its own tensor, though all chunks go round: write into the chunks"),
+    (replaces_only_the_sums, "Only one chunk of rank 0 is the whole sum, though all go round: write into the chunks"),
     (in_half_precision, "digits were lost on the way"),
     (forgets_the_one, "Rank 0 sends the same chunk in both halves"),
     (only_replaces, "in the first half, each chunk that comes has to be added"),

@@ -20,7 +20,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from ddp_lessons import WorkerFailed, launch
 from ddp_lessons.train import checkpoints
-from ddp_lessons.train.checkpoints import load_checkpoint, save_checkpoint
+from ddp_lessons.train.checkpoints import load_checkpoint, load_newest, save_checkpoint
 from ddp_lessons.train.loops import train_alone, train_with_ddp
 from ddp_lessons.train.replicas import fingerprint
 from ddp_lessons.train.sampling import GlobalBatches
@@ -314,3 +314,64 @@ def test_a_path_may_be_text_and_a_second_save_replaces_the_first(
     assert load_checkpoint("training.pt", net(), momentum_sgd(net())) == 2
     assert os.listdir() == ["training.pt"]
     assert torch.load("training.pt", weights_only=True).keys() == checkpoints.PARTS
+
+
+def test_where_each_machine_has_a_disk_the_first_rank_of_each_writes(tmp_path: pathlib.Path) -> None:
+    def run(rank: int, world_size: int) -> None:
+        os.environ["LOCAL_RANK"] = str(rank % 2)  # two machines with two ranks each
+        mine = tmp_path / f"machine {rank // 2}"
+        mine.mkdir(exist_ok=True)
+        save_checkpoint(mine / "training.pt", net(), momentum_sgd(net()), 4, on_each_machine=True)
+
+    launch(run, 4)
+    assert sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*.pt*")) == [
+        "machine 0/training.pt",
+        "machine 1/training.pt",
+    ]
+
+
+def test_two_writers_of_one_file_leave_a_whole_one(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "training.pt"
+
+    def run(rank: int, world_size: int) -> None:
+        os.environ["LOCAL_RANK"] = "0"
+        model = net()
+        for epoch in range(20):
+            save_checkpoint(path, model, momentum_sgd(model), epoch, on_each_machine=True)
+            assert load_checkpoint(path, model, momentum_sgd(model)) == epoch
+
+    launch(run, 3)
+    assert [file.name for file in tmp_path.iterdir()] == ["training.pt"]
+
+
+@pytest.mark.parametrize("epochs", [(3, 5, 0), (5, 5, 5), (0, 0, 2), (0, 0, 0)])
+def test_the_newest_checkpoint_of_all_machines_is_loaded_by_all(
+    epochs: tuple[int, ...], tmp_path: pathlib.Path
+) -> None:
+    """0: that machine has none. Another epoch has other weights."""
+    for rank, epoch in enumerate(epochs):
+        (tmp_path / str(rank)).mkdir()
+        if epoch:
+            save_checkpoint(tmp_path / str(rank) / "training.pt", net(seed=epoch), momentum_sgd(net()), epoch)
+
+    def run(rank: int, world_size: int) -> tuple[int, str]:
+        model = net(seed=100)
+        return load_newest(tmp_path / str(rank) / "training.pt", model, momentum_sgd(model)), fingerprint(model)
+
+    newest = max(epochs)
+    assert list(launch(run, 3)) == [(newest, fingerprint(net(seed=newest or 100)))] * 3
+
+
+def test_a_broken_file_on_one_machine_is_told_to_all(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "1.pt").write_bytes(b"no checkpoint")
+
+    def run(rank: int, world_size: int) -> str:
+        try:
+            load_newest(tmp_path / f"{rank}.pt", net(), momentum_sgd(net()))
+        except ValueError as error:
+            return str(error)
+        return "no error"
+
+    for answer in launch(run, 2):
+        assert "rank 1: " in answer
+        assert "cannot be read as a checkpoint" in answer

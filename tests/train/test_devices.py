@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 import torch
 import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
 
 from ddp_lessons import launch
 from ddp_lessons.train.devices import backend_for, device_of_this_rank
@@ -81,3 +84,21 @@ def test_ranks_that_were_launched_agree_with_their_group() -> None:
 
     for kind, has_gpus, total in launch(run, 2):
         assert (kind, total) == ("cuda" if has_gpus else "cpu", 2)
+
+
+def test_a_rank_that_is_shown_no_gpu_computes_on_the_cpu() -> None:
+    def run(rank: int, world_size: int) -> tuple[int, str]:
+        os.environ["CUDA_VISIBLE_DEVICES"] = ""
+        return torch.cuda.device_count(), device_of_this_rank().type
+
+    assert list(launch(run, 2)) == [(0, "cpu")] * 2
+
+
+def test_ddp_moves_no_model_to_the_gpu_that_device_ids_names() -> None:
+    def run(rank: int, world_size: int) -> str:
+        with pytest.raises(ValueError, match="device_ids"):
+            DistributedDataParallel(torch.nn.Linear(1, 1), device_ids=[0])
+        model = DistributedDataParallel(torch.nn.Linear(1, 1), device_ids=None)  # right for the CPU
+        return next(model.parameters()).device.type
+
+    assert list(launch(run, 2)) == ["cpu", "cpu"]

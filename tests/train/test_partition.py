@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Sequence
 
 import pytest
+import torch.distributed as dist
 from torch.utils.data import DataLoader
 
 from ddp_lessons import launch
@@ -92,6 +94,22 @@ def test_a_partition_is_a_data_set_for_a_loader() -> None:
     assert [batch for (batch,) in DataLoader(partition, batch_size=1)] == ["g", "b", "e"]
     with pytest.raises(IndexError):
         partition[3]
+
+
+@pytest.mark.parametrize("world_size", [1, 2, 4])
+def test_ranks_that_cut_their_batches_too_see_each_sample_once_in_batches_of_the_same_size(world_size: int) -> None:
+    def partition_dataset(data: Sequence[int]) -> DataLoader[int]:
+        mine = DataPartitioner(data, [1 / dist.get_world_size()] * dist.get_world_size()).use(dist.get_rank())
+        return DataLoader(mine, batch_size=128 // dist.get_world_size(), shuffle=True)
+
+    results = launch(lambda rank, size: [batch.tolist() for batch in partition_dataset(range(1024))], world_size)
+    assert [sum(map(len, batches)) for batches in zip(*results, strict=True)] == [128] * 8
+    assert sorted(sample for batches in results for batch in batches for sample in batch) == list(range(1024))
+
+
+def test_a_loader_takes_no_batch_of_half_a_sample() -> None:
+    with pytest.raises(ValueError, match="batch_size should be a positive integer"):
+        DataLoader(Partition("ab", [0, 1]), batch_size=128 / float(2))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import pytest
 import torch
@@ -22,7 +23,8 @@ def numbered(count: int) -> Samples:
 def test_an_epochs_order_is_that_of_torchs_sampler(count: int, world_size: int) -> None:
     results = launch(lambda rank, size: [epoch_order(range(count), epoch, seed=5) for epoch in range(3)], world_size)
     for rank, orders in enumerate(results):
-        sampler: DistributedSampler[int] = DistributedSampler(range(count), world_size, rank, seed=5)  # type: ignore[arg-type]
+        samples: Any = range(count)
+        sampler: DistributedSampler[int] = DistributedSampler(samples, num_replicas=world_size, rank=rank, seed=5)
         for epoch, order in enumerate(orders):
             sampler.set_epoch(epoch)
             assert order == list(sampler)

@@ -1,0 +1,168 @@
+"""What a wrong set-up of several machines looks like, and after how many seconds that is said.
+
+torchrun is left as it is, with its own time limits. Each mistake has two machines of its own. With --keep the table
+becomes the one that the lesson shows.
+"""
+
+import argparse
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from ddp_lessons.machines import Attempt, Machines
+from ddp_lessons.machines.recorded import TROUBLES
+
+LIMIT_SECONDS = 150.0
+SCRIPT = """\
+import os, sys, time
+from datetime import timedelta
+import torch, torch.distributed as dist
+limit = {"timeout": timedelta(seconds=int(os.environ["LIMIT"]))} if "LIMIT" in os.environ else {}
+dist.init_process_group("gloo", **limit)
+for step in range(int(os.environ.get("STEPS", "1"))):
+    dist.all_reduce(torch.ones(1000))
+    print("step", step, flush=True)
+    time.sleep(0.05)
+dist.destroy_process_group()
+"""
+MEET = "--rdzv-backend=c10d --rdzv-endpoint=machine0:29400"
+Trouble = Callable[[Machines, str], Attempt]
+
+
+@dataclass(frozen=True)
+class Seen:
+    """Who said what first, and when: seconds since the mistake was made."""
+
+    name: str
+    seconds: float | None
+    machine: int
+    words: str
+
+
+def torchrun(options: str, script: str) -> str:
+    return f"{sys.executable} -m torch.distributed.run --nnodes=2 --nproc-per-node=1 {options} {script}"
+
+
+def with_options(on_0: str, on_1: str, environment: dict[str, str] | None = None) -> Trouble:
+    def run(machines: Machines, script: str) -> Attempt:
+        commands = [torchrun(on_0, script), torchrun(on_1, script)]
+        return machines.everywhere(lambda number: commands[number], LIMIT_SECONDS, environment)
+
+    return run
+
+
+def alone(machines: Machines, script: str) -> Attempt:
+    return machines.start(torchrun(MEET, script), [1]).finish(LIMIT_SECONDS)
+
+
+def port_is_taken(machines: Machines, script: str) -> Attempt:
+    listen = "import socket, time; s = socket.create_server(('', 29400)); print('taken', flush=True); time.sleep(1000)"
+    other = machines.start(f'{sys.executable} -S -E -c "{listen}"', [0])
+    other.wait_for("taken")
+    return with_options(MEET, MEET)(machines, script)
+
+
+def names_at_loopback(machines: Machines, script: str) -> Attempt:
+    """As many systems have it: each machine's own name leads to itself."""
+    for number, (own, other) in enumerate([("machine0", "10.77.0.2 machine1"), ("machine1", "10.77.0.1 machine0")]):
+        hosts = f"{script}.hosts{number}"
+        Path(hosts).write_text(f"127.0.0.1 localhost\n127.0.1.1 {own}\n{other}\n")
+        machines.run(number, f"mount --bind {hosts} /etc/hosts").check_returncode()
+    return with_options(MEET, MEET)(machines, script)
+
+
+def without_a_cable(machines: Machines, script: str) -> Attempt:
+    machines.cut(1)
+    return with_options(MEET, MEET)(machines, script)
+
+
+def in_the_middle(lose: Callable[[Machines], None], limit: str = "") -> Trouble:
+    def run(machines: Machines, script: str) -> Attempt:
+        environment = {"STEPS": "100000"} | ({"LIMIT": limit} if limit else {})
+        job = machines.start(torchrun(MEET, script), environment=environment)
+        job.wait_for("step 20", 100)
+        lose(machines)
+        moment = job.seconds
+        whole = job.finish(LIMIT_SECONDS)
+        later = [said._replace(seconds=said.seconds - moment) for said in whole.said if said.seconds > moment]
+        return Attempt(whole.statuses, tuple(later), whole.seconds - moment)
+
+    return run
+
+
+TROUBLES_TRIED: dict[str, Trouble] = {
+    "nothing is wrong": with_options(MEET, MEET),
+    "GLOO_SOCKET_IFNAME=eth7: no such interface": with_options(MEET, MEET, {"GLOO_SOCKET_IFNAME": "eth7"}),
+    "GLOO_SOCKET_IFNAME=lo: loopback": with_options(MEET, MEET, {"GLOO_SOCKET_IFNAME": "lo"}),
+    "own names lead to 127.0.1.1": names_at_loopback,
+    "an address that nobody has": with_options(MEET, MEET.replace("machine0", "10.77.0.99")),
+    "a name that nobody knows": with_options(MEET, MEET.replace("machine0", "machine7")),
+    "another port on machine 1": with_options(MEET, MEET.replace("29400", "29401")),
+    "nobody started on machine 0": alone,
+    "the port is taken by another program": port_is_taken,
+    "machine 1 without a cable": without_a_cable,
+    "another --rdzv-id on machine 1": with_options(MEET, f"{MEET} --rdzv-id=other"),
+    "no rendezvous, only --nnodes=2": with_options("", ""),
+    "cable pulled out while training": in_the_middle(lambda machines: machines.cut(1)),
+    "the same, with timeout=10 seconds": in_the_middle(lambda machines: machines.cut(1), "10"),
+    # a machine without power would be silent, as without its cable; here the system lives and closes the connections
+    "all processes on machine 1 killed while training": in_the_middle(lambda machines: machines.power_off(1)),
+}
+
+
+def try_out(name: str) -> Seen:
+    with tempfile.TemporaryDirectory() as folder, Machines(2) as machines:
+        script = Path(folder) / "steps.py"
+        script.write_text(SCRIPT)
+        attempt = TROUBLES_TRIED[name](machines, os.fspath(script))
+    print(f"--- {name}\n{attempt}"[:6000], file=sys.stderr, flush=True)
+    found = [complaint for machine in (0, 1) if (complaint := attempt.complaint(machine))]
+    if attempt.statuses == (0, 0):
+        return Seen(name, attempt.seconds, -1, "it is done")
+    if not found:
+        return Seen(name, None, 0, "nothing at all")
+    first = min(found, key=lambda said: said.seconds)
+    return Seen(name, first.seconds, first.machine, shortened(first.line))
+
+
+def shortened(line: str) -> str:
+    line = re.sub(r"^\[rank\d\]: ", "", line)
+    line = re.sub(r"\[(enforce fail at )?/\S+\] *|torch\.distributed\.(elastic\.\S+\.api\.)?", "", line)
+    return line if len(line) <= 70 else f"{line[:67]}..."
+
+
+def row(seen: Seen) -> tuple[str, str, str, str]:
+    if seen.seconds is None:
+        return seen.name, f"not in {LIMIT_SECONDS:.0f} s", "", seen.words
+    by = f"machine {seen.machine}" if seen.machine >= 0 else "both"
+    return seen.name, f"{seen.seconds:.0f} s", by, seen.words
+
+
+def left_aligned(rows: Sequence[Sequence[str]]) -> str:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = [rows[0], ["-" * width for width in widths], *rows[1:]]
+    return "\n".join("  ".join(map(str.ljust, line, widths)).rstrip() for line in lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--keep", action="store_true", help="make it the table that the lesson shows")
+    parser.add_argument("--at-once", type=int, default=3, metavar="N", help="so many mistakes at the same time (3)")
+    parser.add_argument("--only", default="", metavar="WORDS", help="mistakes with these words in their name")
+    asked = parser.parse_args()
+    with ThreadPoolExecutor(asked.at_once) as pool:
+        seen = list(pool.map(try_out, [name for name in TROUBLES_TRIED if asked.only in name]))
+    rows = sorted(map(row, seen), key=lambda each: [*map(each[0].__eq__, TROUBLES_TRIED)].index(True))
+    text = left_aligned([("what is wrong", "said after", "by", "first words"), *rows])
+    print(text)
+    if asked.keep:
+        TROUBLES.write_text(text + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,185 @@
+"""Which backend does what on this machine: each call is tried, in fresh processes of its own, for some seconds.
+
+So what kills a process, or never returns, costs one field of the table and no more.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ddp_lessons.backends import calls
+from ddp_lessons.backends.calls import CALLS, attempt, first_sentence
+from ddp_lessons.backends.under_mpirun import run_under_mpirun, why_no_mpi
+from ddp_lessons.run.failures import WorkerFailed, WorkersStuck
+from ddp_lessons.run.launch import launch
+from ddp_lessons.train.progress import Progress
+
+if TYPE_CHECKING:
+    import torch
+
+    Call = Callable[[torch.device], bool]
+
+PATIENCE_SECONDS = 15.0  # for calls that take milliseconds, beside a first import
+JOIN = "init_process_group"
+NO_GPU = "there is no GPU here"
+NEEDS_TWO = {"send, recv", "batch_isend_irecv", "recv from anyone"}
+OUTCOMES = ("works", "wrong", "refused", "no answer", "died", "not tried")
+
+
+@dataclass(frozen=True)
+class Place:
+    """A backend, and where the tensors are. `name` is what it is called in the table."""
+
+    name: str
+    backend: str
+    device: str = "cpu"
+    shares_a_gpu: bool = False
+
+
+GLOO, GLOO_ON_GPU = Place("gloo", "gloo"), Place("gloo, CUDA tensors", "gloo", "cuda", shares_a_gpu=True)
+NCCL = Place("NCCL, a GPU for each rank", "nccl", "cuda")
+NCCL_SHARED = Place("NCCL, two ranks on a GPU", "nccl", "cuda", shares_a_gpu=True)
+MPI, MPI4PY = Place("MPI of torch", "mpi"), Place("MPI by mpi4py", "mpi4py")
+PLACES = (GLOO, GLOO_ON_GPU, NCCL, NCCL_SHARED, MPI, MPI4PY)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What came of one call in one place: one of OUTCOMES, and what was said."""
+
+    place: str
+    call: str
+    outcome: str
+    words: str = ""
+
+
+@dataclass(frozen=True, repr=False)
+class Trials:
+    """What was tried here. It can be printed: the picture's own words do not tell what came of it."""
+
+    all: tuple[Trial, ...]
+
+    @property
+    def places(self) -> list[str]:
+        return list(dict.fromkeys(trial.place for trial in self.all))
+
+    @property
+    def calls(self) -> list[str]:
+        return list(dict.fromkeys(trial.call for trial in self.all))
+
+    def of(self, place: str, call: str) -> Trial:
+        return next(trial for trial in self.all if (trial.place, trial.call) == (place, call))
+
+    def why_not(self, place: str) -> str:
+        """What stood at the beginning of a place where nobody could join, else ""."""
+        joining = self.of(place, JOIN)
+        return "" if joining.outcome == "works" else joining.words
+
+    def __repr__(self) -> str:
+        width = max(map(len, self.calls))
+        lines = []
+        for place in self.places:
+            lines += [place, *(f"  {call:{width}}  {self._told(place, call)}" for call in self.calls)]
+        return "\n".join(lines)
+
+    def _told(self, place: str, call: str) -> str:
+        trial = self.of(place, call)
+        return f"{trial.outcome}: {trial.words}" if trial.words else trial.outcome
+
+
+def try_backends() -> Trials:
+    """Try every call with every backend that there is or could be; on two ranks, where there is room for two."""
+    tried: list[Trial] = []
+    with Progress("Trying what works here, calls") as progress:
+        for trial in itertools.chain.from_iterable(map(_tried, PLACES)):
+            tried.append(trial)
+            progress.at(len(tried), len(PLACES) * (1 + len(CALLS)))
+    return Trials(tuple(tried))
+
+
+def _tried(place: Place) -> Iterator[Trial]:
+    why_not = _why_nobody_can_join(place)
+    if place is MPI4PY and not why_not:
+        yield from _tried_under_mpirun(place)
+        return
+    # NCCL joins for good only with the first call
+    join = CALLS["all_reduce"] if place.backend == "nccl" else None
+    joining = Trial(place.name, JOIN, "not tried", why_not) if why_not else try_one(place, JOIN, join)
+    yield joining
+    for name, call in CALLS.items():
+        if joining.outcome != "works" or (name in NEEDS_TWO and _ranks(place) < 2):
+            yield Trial(place.name, name, "not tried")
+        else:
+            yield try_one(place, name, call)
+
+
+def _why_nobody_can_join(place: Place) -> str:
+    import torch
+
+    if place is MPI4PY:
+        return why_no_mpi()
+    # without a GPU NCCL itself is asked once, for the sake of what it says
+    needs_gpu = place in (GLOO_ON_GPU, NCCL_SHARED)
+    return NO_GPU if needs_gpu and not torch.cuda.device_count() else ""
+
+
+def _ranks(place: Place) -> int:
+    import torch
+
+    gpus = torch.cuda.device_count()
+    return 1 if place is NCCL and gpus == 1 else 2
+
+
+def try_one(place: Place, name: str, call: Call | None) -> Trial:
+    """Join in this place on fresh ranks, and make the call there, if there is one."""
+    try:
+        answers = launch(
+            _try_on_this_rank,
+            _ranks(place),
+            place,
+            call,
+            join=False,
+            quiet=True,
+            record=False,
+            timeout_seconds=PATIENCE_SECONDS,
+        )
+    except WorkersStuck:
+        return Trial(place.name, name, "no answer", f"no answer in {PATIENCE_SECONDS:g} seconds")
+    except WorkerFailed as failure:
+        return Trial(place.name, name, "died", first_sentence(failure))
+    # the rank that fared worst speaks for all
+    outcome, words = max(answers, key=lambda answer: OUTCOMES.index(answer[0]))
+    return Trial(place.name, name, outcome, words)
+
+
+def _try_on_this_rank(rank: int, world_size: int, place: Place, call: Call | None) -> tuple[str, str]:
+    import torch
+    import torch.distributed as dist
+
+    device = torch.device("cpu")
+    try:
+        dist.init_process_group(place.backend)
+        if place.device == "cuda":
+            device = torch.device("cuda", 0 if place.shares_a_gpu else rank)
+            torch.cuda.set_device(device)
+    except Exception as error:
+        return "refused", first_sentence(error)
+    return attempt(call, device) if call is not None else ("works", "")
+
+
+def _tried_under_mpirun(place: Place) -> Iterator[Trial]:
+    """One mpirun for all calls, since each has to start a Python. A call that fails there fails on all ranks."""
+    try:
+        lines = run_under_mpirun(["-m", calls.__name__], 2, 12 * PATIENCE_SECONDS).splitlines()
+        told = {call: (outcome, words) for call, outcome, words in map(json.loads, lines)}
+    except (RuntimeError, ValueError) as error:
+        yield Trial(place.name, JOIN, "died", first_sentence(error))
+        told = {}
+    else:
+        yield Trial(place.name, JOIN, "works")
+    for call in CALLS:
+        yield Trial(place.name, call, *told.get(call, ("not tried", "")))

@@ -1,0 +1,84 @@
+"""The exercise on backends: which one to choose."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ddp_lessons.check.begun import refusal
+from ddp_lessons.check.report import Report, not_right, table
+
+
+@dataclass(frozen=True)
+class _Situation:
+    """A machine, and what is wanted of it; `reminder` says why, to who chose the other backend."""
+
+    where: str
+    device: str
+    ranks_here: int
+    gpus_here: int
+    has_nccl: bool
+    backend: str
+    reminder: str
+
+    @property
+    def call(self) -> str:
+        return f"({self.device!r}, {self.ranks_here}, {self.gpus_here}, {self.has_nccl})"
+
+
+_SITUATIONS = (
+    _Situation("a GPU for each of 8 ranks", "cuda", 8, 8, True, "nccl", "This is what NCCL is made for."),
+    _Situation("a laptop", "cpu", 4, 0, False, "gloo", "Without a GPU there is nothing that NCCL could carry."),
+    _Situation(
+        "a laptop, torch with NCCL",
+        *("cuda", 2, 0, True, "gloo"),
+        "torch was built with NCCL, but there is no GPU: what was built in says nothing about the machine.",
+    ),
+    _Situation("2 ranks, one GPU", "cuda", 2, 1, True, "gloo", "NCCL refuses two ranks on one GPU."),
+    _Situation("4 ranks, 3 GPUs", "cuda", 4, 3, True, "gloo", "NCCL refuses two ranks on one GPU: 4 do not fit on 3."),
+    _Situation("more GPUs than ranks", "cuda", 2, 8, True, "nccl", "Each rank has a GPU; the others may rest."),
+    _Situation("CPU tensors beside GPUs", "cpu", 4, 8, True, "gloo", "NCCL carries CUDA tensors only."),
+    _Situation(
+        "GPUs, torch without NCCL", "cuda", 4, 4, False, "gloo", "This torch has no NCCL, as on Windows: gloo it is."
+    ),
+    _Situation("one rank, one GPU", "cuda", 1, 1, True, "nccl", "One rank with a GPU of its own is enough for NCCL."),
+)
+
+
+def choose_backend(function: Callable[[str, int, int, bool], str]) -> Report:
+    """Check `function(device, ranks_here, gpus_here, has_nccl)`: it returns "nccl" or "gloo".
+
+    `device` is where the tensors are, "cpu" or "cuda"; so many ranks and GPUs are on this machine, and `has_nccl` says
+    whether this torch was built with NCCL.
+    """
+    name = "choose_backend"
+    if report := refusal(name, function, ("device", "ranks_here", "gpus_here", "has_nccl")):
+        return report
+    for number, one in enumerate(_SITUATIONS):
+        try:
+            answer = function(one.device, one.ranks_here, one.gpus_here, one.has_nccl)
+        except Exception as error:
+            return not_right(name, f"It raises {type(error).__name__} for {one.call}: {error}.", _shown(number, "-"))
+        if answer != one.backend:
+            return not_right(name, _why_not(one, answer), _shown(number, _quoted(answer)))
+    return Report(name, True, "passed", "", (f"    right for {len(_SITUATIONS)} machines",))
+
+
+def _why_not(one: _Situation, answer: object) -> str:
+    if answer is None:
+        return f"It returns None for {one.call}: return the name of a backend."
+    if str(answer).lower() == one.backend:
+        return f'It returns {_quoted(answer)}: the name is written "{one.backend}".'
+    if answer not in ("gloo", "nccl"):
+        return f'It returns {_quoted(answer)}, which is none of the two: "gloo" or "nccl".'
+    return one.reminder
+
+
+def _quoted(answer: object) -> str:
+    return f'"{answer}"' if isinstance(answer, str) else repr(answer)[:40]
+
+
+def _shown(number: int, answer: str) -> list[str]:
+    one = _SITUATIONS[number]
+    rows = [("", "yours", "expected"), (f"{one.where}: {one.call}", answer, f'"{one.backend}"')]
+    return table(rows)

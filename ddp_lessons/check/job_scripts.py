@@ -1,0 +1,235 @@
+"""The exercise of a job script with four mistakes: what the script would start is judged, not how it is written."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import os
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+
+from ddp_lessons.check import stand_ins
+from ddp_lessons.check.rehearsal import NoRehearsal, Rehearsal, Start, rehearse
+from ddp_lessons.check.report import Report, not_right, not_started, table
+
+NAME = "job_script"
+MACHINES, GPUS = 2, 4
+PROGRAM = "digits.py"
+TO_BE_REPAIRED = """\
+#!/bin/bash
+#SBATCH --nodes=2
+#SBATCH --ntasks-per-node=4
+#SBATCH --gpus-per-node=4
+#SBATCH --cpus-per-task=16
+torchrun --nnodes=2 --nproc-per-node=1 digits.py --epochs 10
+"""
+_MEETS_ANYWHERE = ("c10d", "etcd", "etcd-v2")
+
+
+def job_script(script: object, program: str = PROGRAM) -> Report:
+    """Check the text of a job script for Slurm: on two machines with four GPUs each it shall start eight ranks.
+
+    They shall run `program`.
+
+    The script is rehearsed: bash runs it, and in the place of sbatch, srun and torchrun there are stand-ins that note
+    what would be started where. So it may be written in many ways.
+    """
+    if not isinstance(script, str):
+        return not_right(NAME, f"It needs the text of the script, and this is of type {type(script).__name__}.")
+    if script.strip() in (TO_BE_REPAIRED.strip(), ""):
+        return not_started(NAME)
+    try:
+        rehearsal = rehearse(script)
+        torchruns = [(start, _arguments_of(start)) for start in rehearsal.starts if start.kind == "torchrun"]
+    except NoRehearsal as reason:
+        return not_right(NAME, str(reason))
+    details = tuple(_what_starts_where(rehearsal, torchruns))
+    mistakes = [mistake for look in _LOOKS if (mistake := look(rehearsal, torchruns))]
+    if mistake := _wrong_program(torchruns, program):
+        mistakes.append(mistake)
+    if mistakes:
+        rest = len(mistakes) - 1
+        more = [f"  {rest} more {'thing is' if rest == 1 else 'things are'} wrong with it."] if rest else []
+        return not_right(NAME, mistakes[0], (*more, *details))
+    return Report(NAME, True, "passed", "", details)
+
+
+Torchruns = Sequence[tuple[Start, argparse.Namespace]]
+
+
+def _wrong_machines(rehearsal: Rehearsal, torchruns: Torchruns) -> str:
+    if rehearsal.too_late:
+        line = rehearsal.too_late[0]
+        return f"#SBATCH in line {line} stands behind the first command, and sbatch has stopped reading there."
+    if rehearsal.machines != MACHINES:
+        return f"It asks for {rehearsal.machines} of the {MACHINES} machines: --nodes."
+    if rehearsal.gpus != GPUS:
+        return f"It asks for {rehearsal.gpus} of the {GPUS} GPUs of a machine: --gpus-per-node."
+    return ""
+
+
+def _nothing_started(rehearsal: Rehearsal, torchruns: Torchruns) -> str:
+    if torchruns:
+        return ""
+    if rehearsal.status:
+        last = rehearsal.words.splitlines()[-1] if rehearsal.words else f"status {rehearsal.status}"
+        return f"It fails before it starts anything: {last.removesuffix('.')[:150]}."
+    return "Nothing in it starts torchrun, which starts the ranks."
+
+
+def _not_everywhere(rehearsal: Rehearsal, torchruns: Torchruns) -> str:
+    idle = [place for place in range(rehearsal.machines) if place not in {start.machine for start, _ in torchruns}]
+    if not torchruns or not idle:
+        return ""
+    if not any(start.by_srun for start, _ in torchruns):
+        return "No torchrun on the second machine: Slurm runs a job script on the first one only."
+    return f"srun starts no torchrun on {stand_ins.NAME.format(idle[0] + 1)}: it needs one task on each machine."
+
+
+def _too_many(rehearsal: Rehearsal, torchruns: Torchruns) -> str:
+    most = max(Counter(start.machine for start, _ in torchruns).values(), default=1)
+    asked = int(rehearsal.options.get("ntasks-per-node", "1"))
+    if most > 1:
+        return (
+            f"It starts {most} torchruns on one machine, each of which starts ranks: one task for a machine is enough."
+        )
+    if asked > 1 and not any(start.by_srun for start, _ in torchruns):
+        return f"It asks for {asked} tasks on a machine: srun will start as many torchruns there, and one is enough."
+    return ""
+
+
+def _no_meeting(rehearsal: Rehearsal, torchruns: Torchruns) -> str:
+    for _, arguments in torchruns:
+        if arguments.standalone or str(arguments.nnodes) in ("1", "1:1"):
+            return "This torchrun is content with one machine: --nnodes says how many there are."
+        if ":" not in str(arguments.nnodes) and str(arguments.nnodes) != str(rehearsal.machines):
+            return f"torchrun waits for {arguments.nnodes} machines (--nnodes), and the job has {rehearsal.machines}."
+    backends = {arguments.rdzv_backend for _, arguments in torchruns}
+    if not torchruns:
+        return ""
+    if backends <= set(_MEETS_ANYWHERE):
+        return _wrong_place({arguments.rdzv_endpoint for _, arguments in torchruns}, "--rdzv-endpoint") or (
+            "The torchruns have different --rdzv-id, and so wait for each other in different places."
+            if len({arguments.rdzv_id for _, arguments in torchruns}) > 1
+            else ""
+        )
+    places = {arguments.rdzv_endpoint or arguments.master_addr for _, arguments in torchruns}
+    numbers = sorted(arguments.node_rank for _, arguments in torchruns)
+    if places == {"127.0.0.1"}:
+        return "There is no rendezvous: the torchruns do not know where to find each other, and each waits alone."
+    if numbers != list(range(rehearsal.machines)):
+        return f"Without c10d each machine needs a number of its own, --node-rank, and these have {numbers}."
+    return _wrong_place(places, "--master-addr")
+
+
+def _wrong_place(places: set[str], option: str) -> str:
+    if places <= {""}:
+        return "There is no rendezvous: --rdzv-endpoint has to say where the torchruns meet."
+    if len(places) > 1:
+        return f"The torchruns go to meet at different places ({', '.join(sorted(places))}): {option}."
+    (place,) = places
+    host = place.rpartition(":")[0] if ":" in place else place
+    known = {
+        pattern.format(number + 1) for pattern in (stand_ins.NAME, stand_ins.ADDRESS) for number in range(MACHINES)
+    }
+    if host in ("localhost", "127.0.0.1"):
+        return f"On every machine {host} is the machine itself, so that they never meet there: {option}."
+    if host not in known:
+        return f"{option}: {host!r} is none of the job's machines. scontrol show hostnames tells their names."
+    return ""
+
+
+def _wrong_ranks(rehearsal: Rehearsal, torchruns: Torchruns) -> str:
+    for _, arguments in torchruns:
+        ranks = _ranks(arguments)
+        if ranks != GPUS:
+            which = "GPUs have no rank" if ranks < GPUS else "ranks have no GPU"
+            return f"{abs(GPUS - ranks)} {which} on each machine: torchrun starts {ranks} ranks there."
+    return ""
+
+
+def _wrong_program(torchruns: Torchruns, program: str) -> str:
+    for start, arguments in torchruns:
+        found = _program_of(arguments)
+        if found == program:
+            continue
+        sentence = f"torchrun takes {found[:40]!r} as its script, and not {program!r}."
+        behind = [str(word) for word in arguments.training_script_args]
+        if program in map(os.path.basename, behind):
+            sentence += _why_before(found, start.words)
+        return sentence
+    return ""
+
+
+def _program_of(arguments: argparse.Namespace) -> str:
+    """The name of the file that every rank runs."""
+    script = str(arguments.training_script)
+    if arguments.module:
+        return f"{script.replace('.', '/').rpartition('/')[2]}.py"
+    if arguments.no_python and re.fullmatch(r"python[\d.]*", os.path.basename(script)):
+        script = next((word for word in map(str, arguments.training_script_args) if not word.startswith("-")), script)
+    return os.path.basename(script)
+
+
+def _why_before(found: str, words: Sequence[str]) -> str:
+    """What makes a word stand before the script that should not be there."""
+    before = words[list(words).index(found) - 1] if found in words[1:] else ""
+    host = found.partition(":")[0]
+    if host in (stand_ins.NAME.format(number + 1) for number in range(MACHINES)):
+        return f" The names of all machines are in {before!r} {found!r}: take the first only."
+    return f" It stands behind {before!r}: the first word that belongs to no option is the script." if before else ""
+
+
+_LOOKS: tuple[Callable[[Rehearsal, Torchruns], str], ...] = (
+    _wrong_machines,
+    _nothing_started,
+    _not_everywhere,
+    _too_many,
+    _no_meeting,
+    _wrong_ranks,
+)
+
+
+def _ranks(arguments: argparse.Namespace) -> int:
+    asked = str(arguments.nproc_per_node)
+    return int(asked) if asked.isdigit() else GPUS if asked in ("gpu", "auto") else 0
+
+
+def _arguments_of(start: Start) -> argparse.Namespace:
+    """As torchrun itself reads them, which takes some of them from variables.
+
+    Raises:
+        NoRehearsal: it does not understand them.
+    """
+    from torch.distributed.run import parse_args
+
+    words = io.StringIO()
+    try:
+        with _variables(dict(start.variables)), contextlib.redirect_stderr(words):
+            arguments: argparse.Namespace = parse_args(list(start.words))
+    except SystemExit:
+        reason = words.getvalue().strip().splitlines()
+        said = reason[-1].partition("error: ")[2] if reason else "no reason is given"
+        raise NoRehearsal(f"torchrun does not understand what it is given: {said}.") from None
+    return arguments
+
+
+@contextlib.contextmanager
+def _variables(variables: dict[str, str]) -> Iterator[None]:
+    before = dict(os.environ)
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+def _what_starts_where(rehearsal: Rehearsal, torchruns: Torchruns) -> list[str]:
+    rows = [["machine", "torchruns", "ranks"]]
+    for machine in range(rehearsal.machines):
+        here = [arguments for start, arguments in torchruns if start.machine == machine]
+        rows.append([stand_ins.NAME.format(machine + 1), str(len(here)), str(sum(map(_ranks, here)))])
+    return ["  What it starts in a rehearsal:", *table(rows)]

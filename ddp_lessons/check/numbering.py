@@ -1,0 +1,84 @@
+"""The exercise of numbering ranks over machines that have unequally many GPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ddp_lessons.check.report import Report, not_right, not_started
+from ddp_lessons.check.stubs import is_untouched, why_not_callable
+
+NAME = "ranks_of"
+CASES = (("8,2", 0), ("8,2", 1), ("2,8", 1), ("4", 0), ("1,3,2", 2), ("12,4", 1), ("2,0,2", 1), ("2,0,2", 2))
+
+
+def ranks_of(function: Callable[[str, int], list[int]]) -> Report:
+    """Check f(gpus, machine): the ranks on a machine in their order, where `gpus` is a text such as "8,2".
+
+    They may be a list, a tuple or a range.
+    """
+    if refusal := why_not_callable(function, NAME, ("gpus", "machine")):
+        return not_right(NAME, refusal)
+    if is_untouched(function):
+        return not_started(NAME)
+    for gpus, machine in CASES:
+        expected = _right(gpus, machine)
+        call = f"{NAME}({gpus!r}, {machine})"
+        try:
+            answer = function(gpus, machine)
+        except Exception as error:
+            return not_right(NAME, f"{call} raises {type(error).__name__}: {error}. {_why_raised(error)}".rstrip())
+        found = list(answer) if isinstance(answer, list | tuple | range) else answer
+        if found != expected:
+            details = (f"  {call}", f"    yours      {_short(found)}", f"    expected   {_short(expected)}")
+            return not_right(NAME, _likely(found, gpus, machine), details)
+    return Report(NAME, True, "passed", "", (f"  right for {len(CASES)} cases, of up to three machines",))
+
+
+def _right(gpus: str, machine: int) -> list[int]:
+    counts = list(map(int, gpus.split(",")))
+    first = sum(counts[:machine])
+    return list(range(first, first + counts[machine]))
+
+
+def _likely(found: object, gpus: str, machine: int) -> str:
+    """What the wrong ranks remind of."""
+    counts = list(map(int, gpus.split(",")))
+    mine, before = counts[machine], sum(counts[:machine])
+    if not isinstance(found, list):
+        return f"It returns {_short(found)}, and the answer is a list (or a range) of ranks."
+    as_if_equal = list(range(machine * mine, machine * mine + mine))
+    known = {
+        "These are the ranks on this machine alone, its local ranks: add the GPUs of the machines before it.": range(
+            mine
+        ),
+        "It counts as if each machine before had as many GPUs as this one: add up what they have.": as_if_equal,
+        "It counts the GPUs of this machine as if they were on a machine before.": range(
+            before + mine, before + 2 * mine
+        ),
+        "Ranks begin with 0.": range(before + 1, before + mine + 1),
+        "These are the ranks of all machines together.": range(sum(counts)),
+        "These are the ranks of this machine and of all before it.": range(before + mine),
+    }
+    for sentence, ranks in known.items():
+        if found == list(ranks):
+            return sentence
+    if machine == 0 and found == list(range(counts[-1], counts[-1] + mine)):
+        return (
+            "No machine stands before machine 0, so that its ranks begin with 0; counts[0 - 1] is the last machine's."
+        )
+    if len(found) != mine:
+        return f"Machine {machine} has {mine} GPUs, and so as many ranks; these are {len(found)}."
+    if machine == 0:
+        return "No machine stands before machine 0, so that its ranks begin with 0."
+    return "The first rank on a machine is the number of GPUs on all machines before it."
+
+
+def _why_raised(error: Exception) -> str:
+    if isinstance(error, TypeError | ValueError):
+        return 'gpus is a text such as "8,2", as it was typed: make numbers of its parts first.'
+    return ""
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

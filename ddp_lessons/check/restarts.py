@@ -1,0 +1,202 @@
+"""The exercise of making a training restartable: it is killed, for real, and started again."""
+
+from __future__ import annotations
+
+import importlib.util
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from ddp_lessons.check.begun import compiler_at_hand, refusal
+from ddp_lessons.check.report import Report, not_right, table
+from ddp_lessons.check.restarting import EPOCHS, Start, Weights, agree, begin, in_one_go
+from ddp_lessons.run.failures import WorkerFailed, WorkersStuck
+from ddp_lessons.run.launch import launch
+
+NAME = "restartable"
+RANKS = 2
+PATIENCE_SECONDS = 6.0  # for work that takes milliseconds
+_ITS_END = ("SIGKILL", "SIGXFSZ")  # what a message names where the check has ended a rank
+_HALF_A_FILE = (
+    "The write that was cut off has left half a file in the place of the last good one: write another beside it, and "
+    "rename that when it is whole."
+)
+_ONLY_SOME = (
+    "A rank waits for others that do not come: save_checkpoint and load_checkpoint are for every rank to call, as all "
+    "that communicates, and not only under a condition such as `if rank == 0`."
+)
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """What happens to the training, in words, and with which epoch it shall go on when it is started again."""
+
+    words: str
+    goes_on_with: int
+    killed_in: int | None = None
+    cut_off_after: int | None = None
+    ranks_then: int = RANKS
+
+    @property
+    def begins(self) -> str:
+        return f"When {self.words}, and it is started again"
+
+
+SCENARIOS = (
+    Scenario("it was killed in epoch 2", 2, killed_in=2),
+    Scenario("it was killed in epoch 0", 0, killed_in=0),
+    Scenario("it was killed while it wrote after epoch 1", 1, cut_off_after=1),
+    Scenario("it was killed in epoch 2, and only 1 rank is left", 2, killed_in=2, ranks_then=1),
+    Scenario("all was done", EPOCHS),
+)
+
+
+class _Wrong(Exception):
+    def __init__(self, mistake: str, details: Sequence[str] = ()) -> None:
+        super().__init__(mistake)
+        self.mistake, self.details = mistake, details
+
+
+def restartable(function: Callable[..., object]) -> Report:
+    """Check `function(model, optimizer, train_epoch, epochs, path)`, which every rank calls.
+
+    It calls `train_epoch(epoch)` for each epoch, from 0 on. Killed at any moment, and called again by new ranks, it
+    goes on: it trains those epochs that were not done when the file at `path`, a str, was written, and no others. In
+    the end the weights are those of a training in one go. The model is wrapped in DistributedDataParallel.
+    """
+    if report := refusal(NAME, function, ("model", "optimizer", "train_epoch", "epochs", "path")):
+        return report
+    compiler_at_hand()  # DistributedDataParallel imports it, which takes longer than a check may
+    rows = [("when", "it goes on with")]
+    try:
+        _play_in_one_go(function)
+        for scenario in SCENARIOS:
+            if scenario.cut_off_after is None or importlib.util.find_spec("resource"):  # Windows cuts no write off
+                _play(function, scenario)
+                goes_on = f"epoch {scenario.goes_on_with}" if scenario.goes_on_with < EPOCHS else "nothing"
+                rows.append((scenario.words, goes_on))
+    except _Wrong as wrong:
+        return not_right(NAME, wrong.mistake, wrong.details)
+    return Report(NAME, True, "passed", "", tuple(table(rows)))
+
+
+def _play(function: Callable[..., object], scenario: Scenario) -> None:
+    """Start it, let it meet its end, start it again, and look at what it did."""
+    with tempfile.TemporaryDirectory() as folder:
+        start = Start(folder, "first", scenario.killed_in, scenario.cut_off_after)
+        start.path.parent.mkdir()
+        at_first = _run(function, start, RANKS, "When it is started for the first time")
+        if at_first and scenario.goes_on_with < EPOCHS:
+            raise _Wrong(f"After epoch {start.cut_off_after} it writes nothing: what was done since would be lost.")
+        had_file = start.path.is_file()
+        again = replace(start, name="again", killed_in=None, cut_off_after=None)
+        ended = _run(function, again, scenario.ranks_then, scenario.begins, scenario)
+        _judge_epochs(again, scenario.ranks_then, scenario, had_file)
+        _judge_weights(ended, in_one_go(), in_one_go(forget_momentum_at=scenario.goes_on_with), scenario.begins)
+
+
+def _play_in_one_go(function: Callable[..., object]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        start = Start(folder, "first")
+        start.path.parent.mkdir()
+        ended = _run(function, start, RANKS, "When it is started for the first time")
+        trained = [start.epochs(rank) for rank in range(RANKS)]
+        if any(epochs != list(range(EPOCHS)) for epochs in trained):
+            mistake = (
+                "With nobody who ends it, it does not call train_epoch for the epochs 0, 1, 2, ... up to `epochs`."
+            )
+            raise _Wrong(mistake, _epochs_table(trained, 0))
+        _judge_weights(ended, in_one_go(), in_one_go(), "In one go")
+
+
+def _run(
+    function: Callable[..., object], start: Start, ranks: int, begins: str, after: Scenario | None = None
+) -> Sequence[Weights]:
+    """What the ranks have in the end; nothing if the check has ended them, as it meant to."""
+    try:
+        return list(launch(begin, ranks, function, start, timeout_seconds=PATIENCE_SECONDS, quiet=True))
+    except WorkersStuck as stuck:
+        _judge_agreement(start, ranks, begins)
+        raise _Wrong(f"{begins}: {_small(_ONLY_SOME)}", _lines(str(stuck), start)) from None
+    except WorkerFailed as failed:
+        is_meant = start.killed_in is not None or start.cut_off_after is not None
+        if is_meant and any(sign in str(failed) for sign in _ITS_END):
+            return []
+        _judge_agreement(start, ranks, begins)
+        raise _Wrong(f"{begins}: {_small(_why(str(failed), after))}", _lines(str(failed), start)) from None
+
+
+def _why(message: str, after: Scenario | None) -> str:
+    if "FileNotFoundError" in message and (after is None or after.goes_on_with == 0):
+        return "No checkpoint is there yet: ask whether there is one, with os.path.isfile(path), before you load it."
+    if after is not None and after.cut_off_after is not None:
+        return _HALF_A_FILE
+    if "Missing key" in message or "Unexpected key" in message:
+        return "The names in the file are not those of the model: save and load model.module, without the wrapper."
+    if "did not fit together" in message or "lost the connection" in message:
+        return _ONLY_SOME
+    return f"{message.partition(chr(10))[0].rstrip('.')}."
+
+
+def _judge_agreement(start: Start, ranks: int, begins: str) -> None:
+    """Did all ranks begin with the same epoch?"""
+    trained = [start.epochs(rank) for rank in range(ranks)]
+    if len({tuple(epochs[:1]) for epochs in trained}) > 1:
+        mistake = "the ranks go on with different epochs: each of them has to load the checkpoint."
+        raise _Wrong(f"{begins}: {mistake}", _epochs_table(trained))
+
+
+def _judge_epochs(start: Start, ranks: int, scenario: Scenario, had_file: bool) -> None:
+    """Which epochs did each rank train after it was started again?"""
+    _judge_agreement(start, ranks, scenario.begins)
+    trained = [start.epochs(rank) for rank in range(ranks)]
+    if any(epochs != list(range(scenario.goes_on_with, EPOCHS)) for epochs in trained):
+        mistake = _small(_which_epochs((trained[0] or [EPOCHS])[0], scenario, had_file))
+        raise _Wrong(f"{scenario.begins}: {mistake}", _epochs_table(trained, scenario.goes_on_with))
+
+
+def _which_epochs(first: int, scenario: Scenario, had_file: bool) -> str:
+    expected = scenario.goes_on_with
+    if first == 0 < expected and not had_file:
+        return "It begins anew, since there is no file at the path: save a checkpoint after each epoch."
+    if first == 0 < expected and scenario.cut_off_after is not None:
+        return f"It begins anew. {_HALF_A_FILE}"
+    if first == 0 < expected:
+        return "It begins anew, although a checkpoint is there: load it before the loop, and begin with its epoch."
+    if first < expected:
+        return (
+            f"Epoch {first} was done, and is trained once more: save a checkpoint after each epoch, with the number of "
+            "those that are done, epoch + 1."
+        )
+    if first > expected:
+        return f"Epoch {expected} was not done, and is left out: save after train_epoch(epoch), and not before it."
+    return "It does not train each of the epochs that are left once, in their order."
+
+
+def _epochs_table(trained: Sequence[Sequence[int]], expected: int | None = None) -> list[str]:
+    head = ("epochs trained by", "yours") + (("expected",) if expected is not None else ())
+    right = (_listed(range(expected, EPOCHS)),) if expected is not None else ()
+    return table([head, *((f"rank {rank}", _listed(epochs), *right) for rank, epochs in enumerate(trained))])
+
+
+def _judge_weights(ended: Sequence[Weights], right: Weights, without_momentum: Weights, begins: str) -> None:
+    if all(agree(weights, right) for weights in ended):
+        return
+    mistake = "In the end the weights are not those of a training in one go: put back the model and the optimizer."
+    if not all(agree(weights, ended[0]) for weights in ended):
+        mistake = "In the end the ranks have different weights: each of them has to load the checkpoint."
+    elif agree(ended[0], without_momentum):
+        mistake = "The optimizer has forgotten its momentum: save and load optimizer.state_dict(), too."
+    raise _Wrong(f"{begins}: {_small(mistake)}")
+
+
+def _listed(epochs: Sequence[int]) -> str:
+    return ", ".join(map(str, epochs)) or "none"
+
+
+def _lines(message: str, start: Start) -> list[str]:
+    return [f"    {line.strip()}"[:200] for line in message.replace(f"{start.folder}/", "").split("\n")][:8]
+
+
+def _small(sentence: str) -> str:
+    return sentence[0].lower() + sentence[1:]

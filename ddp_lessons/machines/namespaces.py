@@ -1,0 +1,293 @@
+"""Machines made of Linux namespaces: each with a network, an address, a name and processes of its own.
+
+A cable (a veth pair) leads from each to a switch (a bridge), which has a namespace of its own too: this machine's own
+network is not touched. In every namespace waits a process that reads from us. When we end, in whatever way, it ends,
+and with it go all processes of its machine, its cable and its address.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+
+import psutil
+
+from ddp_lessons.machines.attempts import Attempt, Said
+from ddp_lessons.machines.jobs import Job
+from ddp_lessons.machines.places import NotHere, environment_of_jobs, missing_commands, said_by
+from ddp_lessons.machines.ranks import launch_on
+
+_NEEDED = {"ip": "iproute2", "unshare": "util-linux", "nsenter": "util-linux", "mount": "mount"}
+_ALL_BUT_USER = ("--net", "--uts", "--mount", "--pid")
+_SECONDS_TO_BEGIN = 10.0
+_SYS_ADMIN = 1 << 21  # the number that the kernel gives this right
+
+
+class Machines:
+    """So many machines, named machine0, machine1, ..., that reach each other over a switch.
+
+    Use it with `with`. Each knows the others by name, and sees the files of this machine.
+    """
+
+    interface = "eth0"
+
+    def __init__(self, count: int = 2) -> None:
+        if not 1 <= count <= 16:
+            raise ValueError(f"there can be 1 to 16 machines, not {count}")
+        self.names = tuple(f"machine{number}" for number in range(count))
+        self.addresses = tuple(f"10.77.0.{number + 1}" for number in range(count))
+        self._anchors: list[subprocess.Popen[bytes]] = []  # of the machines, in their order
+        self._pids: list[int] = []
+        self._happened: list[tuple[int, float, str]] = []  # machine, moment, words
+
+    def __repr__(self) -> str:
+        return f"Machines({len(self.names)})"
+
+    def why_not(self) -> str:
+        """A sentence if this machine cannot make others, else ""."""
+        return _why_not()
+
+    def __enter__(self) -> Machines:
+        if reason := self.why_not():
+            raise NotHere(reason)
+        return self._make()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None = None,
+        error: BaseException | None = None,
+        traceback: TracebackType | None = None,
+    ) -> None:
+        for number in range(len(self._anchors)):
+            self._end_machine(number)
+        if hasattr(self, "_switch"):
+            _end(self._switch)
+        if hasattr(self, "_hosts"):
+            os.unlink(self._hosts)
+            del self._hosts
+
+    def run(
+        self, machine: int, command: str | Sequence[str], timeout_seconds: float | None = 60.0
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a command on one machine, to its end, and return what it printed and its status."""
+        inside = self.command(machine, command)
+        return subprocess.run(
+            inside, capture_output=True, text=True, timeout=timeout_seconds, check=False, env=environment_of_jobs()
+        )
+
+    def start(
+        self,
+        command: str | Callable[[int], str],
+        on: Sequence[int] | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> Job:
+        """Start a command on every machine, or those in `on`, and come back at once.
+
+        Args:
+            command: a text, or a function that makes one from the machine's number.
+            on: the numbers of the machines.
+            environment: variables to be set on top.
+        """
+        numbers = range(len(self.names)) if on is None else on
+        commands = {
+            number: self.command(number, command if isinstance(command, str) else command(number)) for number in numbers
+        }
+        return Job(commands, environment_of_jobs() | dict(environment or {}), self.stop, self._happened_since)
+
+    def everywhere(
+        self,
+        command: str | Callable[[int], str],
+        timeout_seconds: float = 180.0,
+        environment: Mapping[str, str] | None = None,
+    ) -> Attempt:
+        """Run a command on all machines until it has ended on all of them, or the time is over."""
+        return self.start(command, environment=environment).finish(timeout_seconds)
+
+    def launch(self, function: Callable[..., object], *args: object, timeout_seconds: float = 30.0) -> Attempt:
+        """Call `function(rank, world_size, *args)` on one rank on each machine: quicker than `start`, from a cell."""
+        if not rules_here():
+            raise NotHere("only root can move a rank to another machine; others can start commands there")
+        self._check(0)
+        return launch_on(self._pids, self.addresses[0], function, args, timeout_seconds, self._happened_since)
+
+    def cut(self, machine: int) -> None:
+        """Pull this machine's cable out of the switch. Nobody is told: what is sent gets lost.
+
+        A machine that is gone by then is left in peace.
+        """
+        self._move_cable(machine, "down", "the cable is pulled out")
+
+    def heal(self, machine: int) -> None:
+        """Put the cable back."""
+        self._move_cable(machine, "up", "the cable is back")
+
+    def stop(self, machine: int) -> None:
+        """End every process on this machine."""
+        if self._is_there(machine):
+            # -1 is everyone whom it can see but the machine's first process: those of this machine
+            subprocess.run(self.command(machine, ["kill", "-KILL", "-1"]), capture_output=True, check=False)
+
+    def power_off(self, machine: int) -> None:
+        """The machine is gone, with all that ran on it."""
+        self._check(machine)
+        self._end_machine(machine)
+
+    def command(self, machine: int, command: str | Sequence[str]) -> list[str]:
+        """The command by which `command` is run on that machine, in the folder where we are."""
+        self._check(machine)
+        words = shlex.split(command) if isinstance(command, str) else list(command)
+        return [*_enter(self._pids[machine], *_ALL_BUT_USER), "env", f"--chdir={os.getcwd()}", *words]
+
+    def _make(self) -> Machines:
+        try:
+            self._write_hosts()
+            self._switch = _anchor([*_in_new_user_space(), "unshare", "--net", "sh", "-c", _ANCHOR])
+            self._switch_pid = _pid_inside(self._switch)
+            self._wire("link add switch type bridge", "link set switch up")
+            for number in range(len(self.names)):
+                self._make_machine(number)
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def _make_machine(self, number: int) -> None:
+        begin = f"hostname {self.names[number]}; mount --bind '{self._hosts}' /etc/hosts; ip link set lo up; {_ANCHOR}"
+        unshare = ["unshare", *_ALL_BUT_USER, "--fork", "--mount-proc", "--kill-child", "sh", "-c", begin]
+        self._anchors.append(_anchor([*_enter(self._switch_pid), *unshare]))
+        pid = _pid_inside(self._anchors[-1])
+        self._pids.append(pid)
+        port = f"port{number}"
+        self._wire(
+            f"link add {port} type veth peer name {self.interface} netns {pid}", f"link set {port} master switch"
+        )
+        here = [
+            f"link set {self.interface} addrgenmode none up",  # no second address, of the newer kind
+            f"address add {self.addresses[number]}/24 dev {self.interface}",
+        ]
+        said_by([*_enter(pid, "--net"), "ip", "-batch", "-"], "\n".join(here))
+        self._wire(f"link set {port} up")
+
+    def _check(self, machine: int) -> None:
+        last = len(self.names) - 1
+        if machine not in range(last + 1):
+            raise ValueError(f"there is no machine {machine}: they are numbered from 0 to {last}")
+        if not self._pids:
+            raise RuntimeError("these machines are not made yet: `with Machines(2) as machines:` or attempt() does it")
+
+    def _is_there(self, machine: int) -> bool:
+        return machine < len(self._pids) and self._anchors[machine].poll() is None
+
+    def _end_machine(self, machine: int) -> None:
+        self.stop(machine)
+        _end(self._anchors[machine])
+
+    def _move_cable(self, machine: int, way: str, words: str) -> None:
+        self._check(machine)
+        try:
+            if self._is_there(machine):
+                self._wire(f"link set port{machine} {way}")
+                self._happened.append((machine, time.monotonic(), words))
+        except NotHere:  # it may have gone just now
+            if self._is_there(machine):
+                raise
+
+    def _happened_since(self, begin: float) -> tuple[Said, ...]:
+        return tuple(Said(machine, when - begin, words) for machine, when, words in self._happened if when >= begin)
+
+    def _wire(self, *commands: str) -> None:
+        said_by([*_enter(self._switch_pid, "--net"), "ip", "-batch", "-"], "\n".join(commands))
+
+    def _write_hosts(self) -> None:
+        lines = ["127.0.0.1 localhost", *map(" ".join, zip(self.addresses, self.names, strict=True))]
+        with tempfile.NamedTemporaryFile("w", prefix="ddp-lessons-hosts-", delete=False) as file:
+            file.write("\n".join(lines) + "\n")
+        os.chmod(file.name, 0o644)
+        self._hosts = file.name
+
+
+# Says that the machine is there, then waits for the end of its maker. It is the machine's first process, who inherits
+# all orphans: it has to wait for these too, or they would stay as zombies, and Slurm would think that they work.
+# (Status 137: its helper was killed, with all that ran on the machine.)
+_ANCHOR = "echo; exec 3<&0; while cat <&3 & wait $!; [ $? = 137 ]; do :; done"
+
+
+def _anchor(command: list[str]) -> subprocess.Popen[bytes]:
+    anchor = subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment_of_jobs(),
+        start_new_session=True,  # the stop button is not for machines
+    )
+    assert anchor.stdout is not None
+    if not anchor.stdout.readline():
+        _, words = anchor.communicate()
+        reason = words.decode(errors="replace").strip().splitlines()
+        raise NotHere(f"no machine could be made: {reason[-1] if reason else 'no reason was given'}")
+    return anchor
+
+
+def _pid_inside(anchor: subprocess.Popen[bytes]) -> int:
+    """The process that waits in the namespace; what makes new process numbers stays outside itself."""
+    deadline = time.monotonic() + _SECONDS_TO_BEGIN
+    while time.monotonic() < deadline:
+        for process in [psutil.Process(anchor.pid), *psutil.Process(anchor.pid).children(recursive=True)]:
+            if process.name() == "sh":
+                return process.pid
+        time.sleep(0.01)
+    raise NotHere("no machine could be made: its first process did not come up")
+
+
+def _end(anchor: subprocess.Popen[bytes]) -> None:
+    """It reads to the end of what we write: that is now."""
+    for stream in (anchor.stdin, anchor.stdout, anchor.stderr):
+        if stream is not None:
+            stream.close()
+    anchor.wait()
+
+
+def _enter(pid: int, *kinds: str) -> list[str]:
+    return ["nsenter", "--target", str(pid), *_user_options(), *kinds, "--"]
+
+
+def _user_options() -> tuple[str, ...]:
+    return () if rules_here() else ("--user", "--preserve-credentials")
+
+
+def _in_new_user_space() -> tuple[str, ...]:
+    """Who does not rule this machine may do so in a space of users of his own, on many systems."""
+    return () if rules_here() else ("unshare", "--user", "--map-root-user", "--")
+
+
+@functools.cache
+def rules_here() -> bool:
+    """May we make networks and enter them? Root may, unless this right was taken away, as it is in many containers."""
+    rights = re.search(r"^CapEff:\s*(\w+)", Path("/proc/self/status").read_text(), re.M)
+    return bool(rights and int(rights[1], 16) & _SYS_ADMIN)
+
+
+@functools.cache
+def _why_not() -> str:
+    if sys.platform != "linux":
+        return "machines are made of Linux namespaces, and this system has none"
+    if reason := missing_commands(_NEEDED):
+        return reason
+    alone = Machines(1)
+    try:
+        alone._make().run(0, ["true"]).check_returncode()
+    except (NotHere, OSError, subprocess.SubprocessError) as refusal:
+        return f"only root may make machines here, or who may make user namespaces ({refusal})"
+    finally:
+        alone.__exit__()
+    return ""

@@ -1,0 +1,67 @@
+"""Where an attempt can be made, and the sentence that says why not here."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from types import TracebackType
+from typing import Protocol, TypeVar
+
+P = TypeVar("P", covariant=True)
+
+
+class NotHere(RuntimeError):
+    """This machine cannot make such a place; the message says what is missing and how to get it."""
+
+
+class Place(Protocol[P]):
+    """Machines or a cluster: made by `with`, and away with it afterwards. Its repr says what it is and how large."""
+
+    def why_not(self) -> str:
+        """A sentence if it cannot be made here, else ""."""
+
+    def __enter__(self) -> P: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None: ...
+
+
+def missing_commands(packages: dict[str, str]) -> str:
+    """A sentence if one of these commands is not there; each with Debian's name of its package."""
+    missing = {command: package for command, package in packages.items() if not find(command)}
+    if not missing:
+        return ""
+    wanted = " ".join(sorted(set(missing.values())))
+    return f"this machine has no {', '.join(sorted(missing))}; on Debian and Ubuntu: apt-get install {wanted}"
+
+
+def find(command: str) -> str | None:
+    """Where a command is, also one that only administrators have on their PATH."""
+    return shutil.which(command, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
+
+
+def said_by(command: list[str], stdin: str = "", environment: dict[str, str] | None = None) -> str:
+    """Run a small command and return what it printed.
+
+    Raises:
+        NotHere: it failed; with its own words.
+    """
+    done = subprocess.run(command, input=stdin, capture_output=True, text=True, check=False, env=environment)
+    if done.returncode != 0:
+        words = (done.stderr or done.stdout).strip().splitlines()
+        raise NotHere(f"{os.path.basename(command[0])} refused: {words[-1] if words else f'status {done.returncode}'}")
+    return done.stdout
+
+
+def environment_of_jobs() -> dict[str, str]:
+    """As ours, but this Python's own commands come first.
+
+    Whoever wants its lines at once flushes them: without a buffer print() writes a line in pieces, and the ranks of one
+    torchrun write into each other's.
+    """
+    path = f"{os.path.dirname(sys.executable)}:{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
+    own = {"PATH": path, "PYTHONUNBUFFERED": "", "TORCH_CPP_LOG_LEVEL": "ERROR"}
+    return {"OMP_NUM_THREADS": "1", **os.environ, **own}

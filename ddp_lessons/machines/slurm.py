@@ -1,0 +1,198 @@
+"""A Slurm cluster of its own, made of machines with cables: the batch system that most clusters have, for real.
+
+machine0 also has the controller. All files are in a folder that goes away with the cluster, and a Slurm that runs on
+this machine is not touched. (Slurm's word for a machine is node.)
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import tempfile
+import time
+from pathlib import Path
+from types import TracebackType
+
+from ddp_lessons.machines.attempts import Attempt, Said
+from ddp_lessons.machines.jobs import Job
+from ddp_lessons.machines.namespaces import Machines, rules_here
+from ddp_lessons.machines.places import NotHere, missing_commands
+
+_NEEDED = {
+    "munged": "munge",
+    "sbatch": "slurm-client",
+    "slurmctld": "slurmctld",
+    "slurmd": "slurmd",
+}
+_SECONDS_TO_BEGIN, _LOOK_SECONDS = 20.0, 0.1
+_SECONDS_IN_LINE = 40.0  # nobody else is on this cluster: a job that waits so long will never begin
+_UNFINISHED = {"PENDING", "CONFIGURING", "RUNNING", "COMPLETING"}
+_LABEL = re.compile(r"(\d+): (.*)")
+
+# nothing but what two small machines need: no accounts, no control groups, no GPUs
+_CONFIGURATION = """\
+ClusterName=lesson
+SlurmctldHost=machine0
+SlurmUser={user}
+SlurmdUser={user}
+AuthType=auth/munge
+AuthInfo=socket={folder}/munge.socket
+CredType=cred/munge
+ProctrackType=proctrack/pgid
+TaskPlugin=task/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_CPU
+ReturnToService=2
+MpiDefault=none
+SwitchType=switch/none
+KillWait=2
+StateSaveLocation={folder}/state
+SlurmdSpoolDir={folder}/%n
+SlurmctldPidFile={folder}/slurmctld.pid
+SlurmdPidFile={folder}/%n.pid
+SlurmctldLogFile={folder}/slurmctld.log
+SlurmdLogFile={folder}/%n.log
+SlurmdParameters=config_overrides
+NodeName=machine[0-{last}] CPUs=4 RealMemory=1000 State=UNKNOWN
+PartitionName=lesson Nodes=ALL Default=YES MaxTime=60 State=UP
+"""
+
+
+class Slurm:
+    """A cluster of so many machines with four processors each. Use it with `with`."""
+
+    def __init__(self, count: int = 2) -> None:
+        self.machines = Machines(count)
+        self._daemons: list[Job] = []
+
+    def __repr__(self) -> str:
+        return f"Slurm({len(self.machines.names)})"
+
+    def why_not(self) -> str:
+        """A sentence if this machine cannot make a cluster, else ""."""
+        if reason := missing_commands(_NEEDED) or self.machines.why_not():
+            return reason
+        return "" if rules_here() else "only root may begin a Slurm"
+
+    def __enter__(self) -> Slurm:
+        if reason := self.why_not():
+            raise NotHere(reason)
+        self.folder = Path(tempfile.mkdtemp(prefix="ddp-lessons-slurm-"))
+        try:
+            self.machines.__enter__()
+            self._begin()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None = None,
+        error: BaseException | None = None,
+        traceback: TracebackType | None = None,
+    ) -> None:
+        self.machines.__exit__()
+        for daemon in self._daemons:
+            daemon.end()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def run(self, command: str, machine: int = 0) -> str:
+        """Run one of Slurm's commands (or any other) there, and return what it printed.
+
+        Raises:
+            RuntimeError: it failed; with its words.
+        """
+        done = self.machines.run(machine, f"env SLURM_CONF={self.folder}/slurm.conf {command}")
+        if done.returncode:
+            raise RuntimeError(f"{command.split()[0]}: {(done.stderr or done.stdout).strip()}")
+        return done.stdout
+
+    def sbatch(self, script: str | os.PathLike[str], arguments: str = "", timeout_seconds: float = 180.0) -> Attempt:
+        """Submit a job script, follow what the job writes, and come back when it is over, or cancelled for its time.
+
+        Where `srun --label` says which task a line is from, the line counts as of that machine, else as of the first.
+        A job that cannot begin is cancelled too, and its last line says what `squeue` gives as the reason.
+        """
+        begin = time.monotonic()
+        output = self.folder / "job.out"
+        output.unlink(missing_ok=True)
+        number = self.run(f"sbatch --parsable --output={output} {os.fspath(script)} {arguments}").strip()
+        said: list[Said] = []
+        why: list[Said] = []
+        state, was_cancelled = "PENDING", False
+        while state in _UNFINISHED:
+            time.sleep(_LOOK_SECONDS)
+            seconds = time.monotonic() - begin
+            said += _new_lines(output, len(said), seconds)
+            state, status = self.state_of(number)
+            limit = min(_SECONDS_IN_LINE, timeout_seconds) if state == "PENDING" else timeout_seconds
+            if seconds > limit and not was_cancelled:
+                why = self._why_it_waits(number, seconds)
+                self.run(f"scancel {number}")
+                was_cancelled = True
+        said += _new_lines(output, len(said), time.monotonic() - begin)
+        return Attempt((None if was_cancelled else status,), (*said, *why), time.monotonic() - begin)
+
+    def _why_it_waits(self, job: str, seconds: float) -> list[Said]:
+        told = self.run(f"squeue --noheader --states=PENDING --jobs={job} --format='%T (%r)'").strip()
+        return [Said(0, seconds, f"squeue: {told}")] if told else []
+
+    def state_of(self, job: str) -> tuple[str, int]:
+        """Slurm's word for where a job is, and its exit status."""
+        about = self.run(f"scontrol show job {job}")
+        state, status = re.search(r"JobState=(\w+)", about), re.search(r"ExitCode=(\d+):(\d+)", about)
+        assert state, about
+        return state[1], int(status[1]) or int(status[2]) if status else 0
+
+    def _begin(self) -> None:
+        self.folder.chmod(0o755)  # munge wants its socket where all can get at it
+        (self.folder / "state").mkdir()
+        key = self.folder / "munge.key"
+        key.touch(0o600)
+        key.write_bytes(os.urandom(128))
+        settings = _CONFIGURATION.format(folder=self.folder, user="root", last=len(self.machines.names) - 1)
+        (self.folder / "slurm.conf").write_text(settings)
+        (self.folder / "cgroup.conf").write_text("CgroupAutomount=no\n")
+        files = " ".join(f"--{name}={self.folder}/munge.{name[:-5]}" for name in ("pid-file", "log-file", "seed-file"))
+        munged = f"munged --foreground --force --socket={self.folder}/munge.socket --key-file={key} {files}"
+        self._start(munged, 0)
+        self._wait("munge", lambda: (self.folder / "munge.socket").exists())
+        self._start("slurmctld -D", 0)
+        for machine in range(len(self.machines.names)):
+            self._start("slurmd -D", machine)
+        self._wait("Slurm", self._is_ready)
+
+    def _start(self, command: str, machine: int) -> None:
+        environment = {"SLURM_CONF": f"{self.folder}/slurm.conf"}
+        self._daemons.append(self.machines.start(command, [machine], environment))
+
+    def _is_ready(self) -> bool:
+        try:
+            states = self.run("sinfo --noheader --Node --format=%T").split()
+        except RuntimeError:  # the controller does not listen yet
+            return False
+        return states == ["idle"] * len(self.machines.names)
+
+    def _wait(self, what: str, is_there: object) -> None:
+        assert callable(is_there)
+        deadline = time.monotonic() + _SECONDS_TO_BEGIN
+        while not is_there():
+            if time.monotonic() > deadline:
+                logs = sorted(self.folder.glob("*.log"))
+                last = [line for log in logs for line in log.read_text(errors="replace").splitlines()[-2:]]
+                raise NotHere(f"{what} does not begin on this machine: {' / '.join(last) or 'it says nothing'}")
+            time.sleep(_LOOK_SECONDS)
+
+
+def _new_lines(output: Path, known: int, seconds: float) -> list[Said]:
+    if not output.exists():
+        return []
+    whole = output.read_text(errors="replace")
+    lines = whole[: whole.rfind("\n") + 1].splitlines()[known:]
+    labels = [_LABEL.fullmatch(line) for line in lines]
+    return [
+        Said(int(label[1]), seconds, label[2]) if label else Said(0, seconds, line)
+        for label, line in zip(labels, lines, strict=True)
+    ]

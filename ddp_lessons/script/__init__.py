@@ -1,0 +1,6 @@
+"""From a cell to a script: a notebook's function, with all that it needs, in a file that torchrun runs."""
+
+from ddp_lessons.script.live import to_script as to_script
+from ddp_lessons.script.refusals import CannotCarry as CannotCarry
+
+__all__ = ["CannotCarry", "to_script"]

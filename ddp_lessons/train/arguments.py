@@ -1,0 +1,94 @@
+"""What the scripts ask on their command line, and the digits that they are asked for.
+
+A value that cannot be right ends a script before it has begun, in one sentence: on a cluster it may have waited in a
+queue for a day.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+
+from ddp_lessons.train.digits import MADE, Digits, NotMnist, digits
+from ddp_lessons.train.networks import Net, QuickNet
+
+NETWORKS = {network.__name__: network for network in (QuickNet, Net)}
+
+
+def training_arguments(description: str | None) -> argparse.ArgumentParser:
+    """Return what every script understands. The first paragraph of its docstring says what it does."""
+    what, _, how = (description or "").partition("\n\n")
+    parser = argparse.ArgumentParser(
+        description=what, epilog=how.strip("\n"), formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = parser.add_argument
+    add("--epochs", type=at_least_one, default=3, metavar="N", help="how often each sample is seen (3)")
+    add("--samples", type=samples, metavar="N", help=f"train on the first N digits (all {MADE[True]:,})")
+    add("--batch-size", type=at_least_one, default=64, metavar="N", help="of a step, of all ranks together (64)")
+    add("--learning-rate", type=above_zero, default=0.1, metavar="X", help="how far a step goes (0.1)")
+    add("--network", choices=NETWORKS, default="QuickNet", help="QuickNet has no dropout, and learns faster (QuickNet)")
+    add("--seed", type=int, default=1, metavar="N", help="of the start weights (1)")
+    add("--folder", type=folder, metavar="FOLDER", help="where MNIST's files are (they are looked for, or made)")
+    add("--save", type=file_to_write, metavar="FILE", help="write the trained weights into this file")
+    return parser
+
+
+def need_starter(parser: argparse.ArgumentParser) -> None:
+    """End the script if nobody has told this process which rank it is."""
+    missing = [name for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT") if name not in os.environ]
+    if missing:
+        parser.error(
+            f"nobody has set {', '.join(missing)}. Start it with torchrun, here on two ranks:\n"
+            f"  torchrun --standalone --nproc-per-node=2 {parser.prog}"
+        )
+
+
+def digits_of(asked: argparse.Namespace) -> tuple[Digits, Digits]:
+    """Return the digits to train on and those to test with, or end the script with the reason why there are none."""
+    try:
+        return digits(samples=asked.samples, folder=asked.folder), digits(train=False, folder=asked.folder)
+    except (NotMnist, OSError) as error:
+        raise SystemExit(f"no digits: {error}") from None
+
+
+def at_least_one(text: str) -> int:
+    number = int(text) if text.strip().isascii() and text.strip().isdecimal() else 0
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"a whole number from 1 on, not {text!r}")
+    return number
+
+
+def samples(text: str) -> int:
+    number = at_least_one(text)
+    if number > MADE[True]:
+        raise argparse.ArgumentTypeError(f"there are only {MADE[True]:,} digits, not {number:,}")
+    return number
+
+
+def above_zero(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0.0
+    if not 0 < number < float("inf"):  # nan is not either
+        raise argparse.ArgumentTypeError(f"a number above 0, not {text!r}")
+    return number
+
+
+def folder(text: str) -> Path:
+    if not Path(text).is_dir():
+        raise argparse.ArgumentTypeError(f"there is no folder {text!r}")
+    return Path(text)
+
+
+def file_to_write(text: str) -> Path:
+    """The folder has to be there now, and not only found missing when hours of training are to be written."""
+    path = Path(text).absolute()
+    if not path.parent.is_dir():
+        raise argparse.ArgumentTypeError(f"there is no folder {os.fspath(path.parent)!r} to write into")
+    if path.is_dir():
+        raise argparse.ArgumentTypeError(f"{text!r} is a folder, and not a file")
+    if not os.access(path.parent, os.W_OK):
+        raise argparse.ArgumentTypeError(f"nothing can be written into {os.fspath(path.parent)!r}")
+    return path

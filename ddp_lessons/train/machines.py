@@ -1,0 +1,30 @@
+"""Ranks on several machines: who has which number, and a job script that starts them all."""
+
+from __future__ import annotations
+
+
+def ranks_of(gpus: str, machine: int) -> list[int]:
+    """Return the ranks on one machine. `gpus` says how many GPUs each machine has, as one types it: "8,2".
+
+    Raises:
+        ValueError: there is no such machine, or a number of GPUs is none.
+    """
+    # what is typed is a text: neither a number, nor a list of numbers
+    counts = [int(count) for count in gpus.split(",")]
+    if not 0 <= machine < len(counts) or min(counts) < 0:
+        raise ValueError(f"{gpus!r} has no machine {machine}: they are numbered from 0 to {len(counts) - 1}")
+    first = sum(counts[:machine])  # so many ranks are on the machines before
+    return list(range(first, first + counts[machine]))
+
+
+job_script = """\
+#!/bin/bash
+#SBATCH --nodes=2
+#SBATCH --ntasks-per-node=1
+#SBATCH --gpus-per-node=4
+#SBATCH --cpus-per-task=16
+#SBATCH --time=00:30:00
+#SBATCH --output=digits_%j.out
+first=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
+srun torchrun --nnodes=2 --nproc-per-node=4 --rdzv-backend=c10d --rdzv-endpoint="$first:29400" digits.py --epochs 10
+"""

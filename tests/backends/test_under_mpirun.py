@@ -1,0 +1,168 @@
+"""Programs under mpirun: run where there is one, recorded where there is none, never an answer to something else."""
+
+from __future__ import annotations
+
+import pathlib
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import nbformat
+import psutil
+import pytest
+from mpi_here import need_mpi
+
+from ddp_lessons.backends import NoMPI, mpirun
+from ddp_lessons.backends.recordings import RECORDED
+from ddp_lessons.backends.under_mpirun import digest_of, why_no_mpi
+
+LESSON = pathlib.Path(__file__).parent.parent.parent / "notebooks" / "12_choose_a_backend.ipynb"
+
+
+@pytest.fixture
+def no_mpi(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("PATH", "")
+    why_no_mpi.cache_clear()
+    yield
+    monkeypatch.undo()
+    why_no_mpi.cache_clear()
+
+
+def programs_of_the_lesson() -> dict[str, str]:
+    read: Any = nbformat.read
+    cells = [cell.source for cell in read(LESSON, as_version=4).cells if cell.cell_type == "code"]
+    written = (re.match(r"%%writefile (\S+)\n(.*)", source, re.S) for source in cells)
+    return {match[1]: match[2] for match in written if match}
+
+
+def test_every_program_of_the_lesson_that_mpirun_runs_was_recorded_as_it_is_now() -> None:
+    programs = programs_of_the_lesson()
+    assert {name for name, _, _ in RECORDED} <= set(programs)
+    assert len(RECORDED) == 3
+    for name, _, digest in RECORDED:
+        assert digest_of(programs[name]) == digest, f"{name} was changed: record it anew"
+
+
+def test_what_was_recorded_is_what_the_lesson_shows() -> None:
+    """Where there is an MPI, the lessons' own test runs these programs, and compares with what is stored."""
+    read: Any = nbformat.read
+    cells = [cell for cell in read(LESSON, as_version=4).cells if cell.cell_type == "code"]
+    shown = [
+        output.data["text/plain"] for cell in cells for output in cell.outputs if "image/png" in output.get("data", {})
+    ]
+    for (name, ranks, _), lines in RECORDED.items():
+        (text,) = (text for text in shown if text.startswith(f"$ mpirun -n {ranks} python {name}\n"))
+        assert tuple(text.splitlines()[1:-1]) == lines
+
+
+def test_with_mpirun_a_program_is_run(tmp_path: pathlib.Path) -> None:
+    need_mpi()
+    program = programs_of_the_lesson()["hello_over_mpi.py"]
+    (tmp_path / "other.py").write_text(program, encoding="utf-8")
+    ended = mpirun(tmp_path / "other.py", 3)
+    assert ended.lines == tuple(f"rank {rank} of 3 has 3" for rank in range(3))
+    assert (ended.command, ended.origin) == ("mpirun -n 3 python other.py", "run on this machine")
+
+
+SOLUTION = """\
+    def allreduce(self, tensors, options):
+        MPI.COMM_WORLD.Allreduce(MPI.IN_PLACE, tensors[0].numpy(), op=MPI.SUM)
+        return Done(tensors)
+"""
+
+
+def test_the_advanced_exercise_can_be_solved_as_the_lesson_says(tmp_path: pathlib.Path) -> None:
+    need_mpi()
+    lines = programs_of_the_lesson()["my_mpi_group.py"].splitlines(keepends=True)
+    written = [SOLUTION if "# your code" in line else line for line in lines]
+    (tmp_path / "my_mpi_group.py").write_text("".join(written), encoding="utf-8")
+    ended = mpirun(tmp_path / "my_mpi_group.py", 2)
+    found = "yours 1.0, expected 1.0, methods ['allreduce']"
+    assert ended.lines == (f"rank 0: {found}", f"rank 1: {found}")
+
+
+@pytest.mark.usefixtures("no_mpi")
+def test_without_mpirun_the_lessons_programs_give_what_was_recorded(tmp_path: pathlib.Path) -> None:
+    (name, ranks, _), lines = next(iter(RECORDED.items()))
+    (tmp_path / name).write_text(programs_of_the_lesson()[name], encoding="utf-8")
+    ended = mpirun(tmp_path / name, ranks)
+    assert (ended.lines, ended.is_live) == (lines, False)
+    assert ended.origin == "recorded: this machine has no MPI"
+
+
+@pytest.mark.usefixtures("no_mpi")
+@pytest.mark.parametrize("change", ["another number of ranks", "another text", "another name"])
+def test_without_mpirun_nothing_else_is_answered(change: str, tmp_path: pathlib.Path) -> None:
+    name, ranks, _ = next(iter(RECORDED))
+    text = programs_of_the_lesson()[name] + "\nprint(1)" * (change == "another text")
+    path = tmp_path / ("mine.py" if change == "another name" else name)
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(
+        NoMPI, match=r"this machine has no mpirun; to have one, install Open MPI .* nothing was recorded"
+    ):
+        mpirun(path, ranks + (change == "another number of ranks"))
+
+
+def test_a_program_that_fails_is_told_with_what_it_raised(tmp_path: pathlib.Path) -> None:
+    need_mpi()
+    (tmp_path / "fails.py").write_text("raise ValueError('no such thing')", encoding="utf-8")
+    with pytest.raises(RuntimeError, match="ValueError: no such thing"):
+        mpirun(tmp_path / "fails.py", 2)
+
+
+def test_what_a_rank_raised_is_told_with_the_rank_and_the_line(tmp_path: pathlib.Path) -> None:
+    need_mpi()
+    wrong = SOLUTION.replace("tensors[0].numpy()", "tensors.numpy()")
+    lines = programs_of_the_lesson()["my_mpi_group.py"].splitlines(keepends=True)
+    written = "".join(wrong if "# your code" in line else line for line in lines)
+    (tmp_path / "my_mpi_group.py").write_text(written, encoding="utf-8")
+    number = 1 + next(number for number, line in enumerate(written.splitlines()) if "tensors.numpy()" in line)
+    with pytest.raises(RuntimeError) as failure:
+        mpirun(tmp_path / "my_mpi_group.py", 2)
+    first, second = str(failure.value).splitlines()
+    assert re.fullmatch(r"rank [01] raised AttributeError: 'list' object has no attribute 'numpy'", first)
+    line = "MPI.COMM_WORLD.Allreduce(MPI.IN_PLACE, tensors.numpy(), op=MPI.SUM)"
+    assert second == f"    my_mpi_group.py line {number}:   {line}"
+
+
+def test_a_rank_that_has_not_joined_is_told_with_the_line(tmp_path: pathlib.Path) -> None:
+    need_mpi()
+    (tmp_path / "early.py").write_text("import torch\n\nimport no_such_module\n", encoding="utf-8")
+    with pytest.raises(RuntimeError) as failure:
+        mpirun(tmp_path / "early.py", 1)
+    assert str(failure.value).splitlines() == [
+        "a rank raised ModuleNotFoundError: No module named 'no_such_module'",
+        "    early.py line 3:   import no_such_module",
+    ]
+
+
+def test_a_method_of_another_name_is_seen_in_what_is_printed(tmp_path: pathlib.Path) -> None:
+    need_mpi()
+    lines = programs_of_the_lesson()["my_mpi_group.py"].splitlines(keepends=True)
+    other = SOLUTION.replace("allreduce", "all_reduce")
+    written = [other if "# your code" in line else line for line in lines]
+    (tmp_path / "my_mpi_group.py").write_text("".join(written), encoding="utf-8")
+    ended = mpirun(tmp_path / "my_mpi_group.py", 2)
+    assert ended.lines == (
+        "rank 0: yours 0.0, expected 1.0, methods ['all_reduce']",
+        "rank 1: yours 2.0, expected 1.0, methods ['all_reduce']",
+    )
+
+
+def test_a_program_that_hangs_is_stopped_with_all_its_ranks(tmp_path: pathlib.Path) -> None:
+    need_mpi()
+    path = tmp_path / "hangs_in_a_test.py"
+    path.write_text("import time; time.sleep(100)", encoding="utf-8")
+    with pytest.raises(RuntimeError, match=r"mpirun was not done after 1 seconds, and was stopped"):
+        mpirun(path, 2, timeout_seconds=1)
+    assert not [process for process in psutil.process_iter(["cmdline"]) if str(path) in (process.info["cmdline"] or ())]
+
+
+def test_mpi4py_without_mpirun_and_mpirun_without_mpi4py_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shutil.which", lambda name: "/usr/bin/mpirun")
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    why_no_mpi.cache_clear()
+    try:
+        assert why_no_mpi().startswith("this Python has no mpi4py; to have one, install Open MPI")
+    finally:
+        why_no_mpi.cache_clear()

@@ -1,0 +1,220 @@
+"""Answers to the exercise `all_reduce_on_board`: right ones, and wrong ones with words of their sentences."""
+
+# mypy: disable-error-code="no-any-return"
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import torch
+import torch.distributed
+from torch import Tensor
+
+from ddp_lessons.train.board_group import from_bytes, to_bytes
+
+dist: Any = torch.distributed
+
+
+# right
+
+
+def in_place(board: Any, tensor: Tensor, rank: int, world_size: int) -> None:
+    board.set(str(rank), to_bytes(tensor))
+    notes = [board.get(str(other)) for other in range(world_size)]
+    tensor.zero_()
+    for note in notes:
+        tensor += from_bytes(note, tensor)
+
+
+def with_a_copy_of_the_sum(board: Any, tensor: Tensor, rank: int, world_size: int) -> str:
+    board.set(f"of {rank}", to_bytes(tensor))
+    total = from_bytes(board.get("of 0"), tensor)
+    for other in range(1, world_size):
+        total += from_bytes(board.get(f"of {other}"), tensor)
+    tensor[:] = total
+    return "what is returned does not count"
+
+
+def backwards_on_every_rank(board: Any, tensor: Tensor, rank: int, world_size: int) -> None:
+    board.set(f"of {rank}", to_bytes(tensor))
+    parts = [from_bytes(board.get(f"of {other}"), tensor) for other in reversed(range(world_size))]
+    tensor.copy_(sum(parts[1:], parts[0]))
+
+
+def rank_0_adds_up(board: Any, tensor: Tensor, rank: int, world_size: int) -> Tensor:
+    if rank:
+        board.set(f"part {rank}", to_bytes(tensor))
+        return tensor.copy_(from_bytes(board.get("sum"), tensor))
+    for other in range(1, world_size):
+        tensor += from_bytes(board.get(f"part {other}"), tensor)
+    board.set("sum", to_bytes(tensor))
+    return tensor
+
+
+def from_hand_to_hand(board: Any, tensor: Tensor, rank: int, world_size: int) -> None:
+    if rank:
+        tensor += from_bytes(board.get(f"sum of {rank}"), tensor)
+    board.set(f"sum of {rank + 1}", to_bytes(tensor))
+    tensor.copy_(from_bytes(board.get(f"sum of {world_size}"), tensor))
+
+
+def pickled(board: Any, tensor: Tensor, rank: int, world_size: int) -> None:
+    board.set(f"{rank}", pickle.dumps(tensor))
+    board.wait([f"{other}" for other in range(world_size)])
+    tensor.copy_(torch.stack([pickle.loads(board.get(f"{other}")) for other in range(world_size)]).sum(0))
+
+
+RIGHT = [in_place, with_a_copy_of_the_sum, backwards_on_every_rank, rank_0_adds_up, from_hand_to_hand, pickled]
+
+
+# wrong
+
+
+def own_only(board: Any, tensor: Tensor, rank: int, world_size: int) -> None:
+    board.set(f"{rank}", to_bytes(tensor))
+    tensor.copy_(from_bytes(board.get(f"{rank}"), tensor))
+
+
+def without_its_own(board: Any, tensor: Tensor, rank: int, world_size: int) -> None:
+    board.set(f"{rank}", to_bytes(tensor))
+    others = [other for other in range(world_size) if other != rank]
+    tensor.copy_(sum((from_bytes(board.get(f"{other}"), tensor) for other in others), torch.zeros_like(tensor)))
+
+
+def without_the_last(board: Any, tensor: Tensor, rank: int, world_size: int) -> None:
+    board.set(f"{rank}", to_bytes(tensor))
+    parts = [from_bytes(board.get(f"{other}"), tensor) for other in range(world_size - 1)]
+    tensor.copy_(torch.stack(parts).sum(0))
+
+
+def without_the_first(board: Any, tensor: Tensor, rank: int, world_size: int) -> None:
+    board.set(f"{rank}", to_bytes(tensor))
+    parts = [from_bytes(board.get(f"{other}"), tensor) for other in range(1, world_size)]
+    tensor.copy_(torch.stack(parts).sum(0))
+
+
+def its_own_twice(board: Any, tensor: Tensor, rank: int, world_size: int) -> None:
+    board.set(f"{rank}", to_bytes(tensor))
+    for other in range(world_size):
+        tensor += from_bytes(board.get(f"{other}"), tensor)
+
+
+def the_mean(board: Any, tensor: Tensor, rank: int, world_size: int) -> None:
+    in_place(board, tensor, rank, world_size)
+    tensor.copy_(tensor / world_size)
+
+
+def one_name_for_all(board: Any, tensor: Tensor, rank: int, world_size: int) -> None:
+    board.set("tensor", to_bytes(tensor))
+    tensor.copy_(sum((from_bytes(board.get("tensor"), tensor) for _ in range(world_size)), torch.zeros_like(tensor)))
+
+
+def over_the_group(board: Any, tensor: Tensor, rank: int, world_size: int) -> None:
+    dist.all_reduce(tensor)
+
+
+def with_a_barrier(board: Any, tensor: Tensor, rank: int, world_size: int) -> None:
+    dist.all_gather_object([None] * world_size, rank)
+    in_place(board, tensor, rank, world_size)
+
+
+def only_two(board: Any, tensor: Tensor, rank: int, world_size: int) -> None:
+    board.set(f"{rank}", to_bytes(tensor))
+    other = (rank + 1) % world_size
+    tensor += from_bytes(board.get(f"{other}"), tensor)
+
+
+def the_tensor_itself(board: Any, tensor: Tensor, rank: int, world_size: int) -> None:
+    board.set(f"{rank}", tensor)
+
+
+def numbers_as_names(board: Any, tensor: Tensor, rank: int, world_size: int) -> None:
+    board.set(rank, to_bytes(tensor))
+
+
+def asks_for_a_number(board: Any, tensor: Tensor, rank: int, world_size: int) -> None:
+    board.set(str(rank), to_bytes(tensor))
+    tensor.copy_(sum((from_bytes(board.get(other), tensor) for other in range(world_size)), torch.zeros(1)))
+
+
+def only_returned(board: Any, tensor: Tensor, rank: int, world_size: int) -> Any:
+    board.set(f"{rank}", to_bytes(tensor))
+    return sum(from_bytes(board.get(f"{other}"), tensor) for other in range(world_size))
+
+
+def another_tensor_of_that_name(board: Any, tensor: Tensor, rank: int, world_size: int) -> None:
+    board.set(f"{rank}", to_bytes(tensor))
+    notes = [board.get(f"{other}") for other in range(world_size)]
+    like = torch.empty_like(tensor)
+    tensor = torch.stack([from_bytes(note, like) for note in notes]).sum(0)
+
+
+def another_tensor_of_that_name_in_an_inner_function(board: Any, tensor: Any, rank: int, world_size: int) -> Any:
+    board.set(f"{rank}", to_bytes(tensor))
+    tensor = sum(from_bytes(board.get(f"{other}"), tensor) for other in range(world_size))
+    return tensor
+
+
+def a_loop_that_is_too_short(board: Any, tensor: Tensor, rank: int, world_size: int) -> None:
+    board.set(f"{rank}", to_bytes(tensor))
+    for other in range(1, world_size - 1):
+        tensor += from_bytes(board.get(f"{other}"), tensor)
+
+
+def only_rank_0(board: Any, tensor: Tensor, rank: int, world_size: int) -> None:
+    board.set(f"{rank}", to_bytes(tensor))
+    if rank == 0:
+        for other in range(1, world_size):
+            tensor += from_bytes(board.get(f"{other}"), tensor)
+
+
+def its_own_first(board: Any, tensor: Tensor, rank: int, world_size: int) -> None:
+    board.set(f"{rank}", to_bytes(tensor))
+    for other in range(world_size):
+        if other != rank:
+            tensor += from_bytes(board.get(f"{other}"), tensor)
+
+
+def round_from_its_own(board: Any, tensor: Tensor, rank: int, world_size: int) -> None:
+    board.set(f"{rank}", to_bytes(tensor))
+    for step in range(1, world_size):
+        tensor += from_bytes(board.get(f"{(rank + step) % world_size}"), tensor)
+
+
+WRONG = [
+    (own_only, "ends with its own tensor"),
+    (without_its_own, "What rank 0 has brought itself is missing"),
+    (without_the_last, "What rank 1 brought is missing on every rank: read the notes of all, range(world_size)"),
+    (without_the_first, "What rank 0 brought is missing on every rank"),
+    (its_own_twice, "counts its own tensor twice"),
+    (the_mean, "leave out the division"),
+    (one_name_for_all, "does not end with the sum"),
+    (over_the_group, "It calls torch.distributed beside the board"),
+    (with_a_barrier, "It calls torch.distributed beside the board"),
+    (only_two, "It works with 2 ranks, but not with 3: what rank 2 has brought is missing in the sum of rank 0"),
+    (the_tensor_itself, "A note is bytes"),
+    (numbers_as_names, "The name of a note has to be a text"),
+    (asks_for_a_number, "The name of a note has to be a text"),
+    (only_returned, "What it returns does not count: the sum has to be in `tensor` itself"),
+    (another_tensor_of_that_name, "You gave the name `tensor` to another tensor"),
+    (another_tensor_of_that_name_in_an_inner_function, "You gave the name `tensor` to another tensor"),
+    (a_loop_that_is_too_short, "Rank 0 ends with its own tensor: read the notes of the others"),
+    (only_rank_0, "Only rank 0 has the sum in `tensor`, and every rank has to have it there: rank 1 still has"),
+    (its_own_first, "It works with 2 ranks, but not with 3: rank 2 adds up in another order than rank 0"),
+    (round_from_its_own, "It works with 2 ranks, but not with 3: rank 1 adds up in another order than rank 0"),
+]
+
+
+def reads_what_nobody_writes(board: Any, tensor: Tensor, rank: int, world_size: int) -> None:
+    board.set(f"rank {rank}", to_bytes(tensor))
+    for other in range(1, world_size + 1):
+        tensor += from_bytes(board.get(f"rank {other}"), tensor)
+
+
+def reads_before_it_writes(board: Any, tensor: Tensor, rank: int, world_size: int) -> None:
+    notes = [board.get(f"{other}") for other in range(world_size)]
+    board.set(f"{rank}", to_bytes(tensor))
+    tensor.copy_(sum((from_bytes(note, tensor) for note in notes), torch.zeros_like(tensor)))
+
+
+HANGING = [(reads_what_nobody_writes, ""), (reads_before_it_writes, "")]

@@ -1,0 +1,137 @@
+"""Answers to the exercise `job_script`: right ones, and wrong ones with words of their sentences."""
+
+from __future__ import annotations
+
+HEAD = """\
+#!/bin/bash
+#SBATCH --nodes=2
+#SBATCH --ntasks-per-node=1
+#SBATCH --gpus-per-node=4
+#SBATCH --cpus-per-task=16
+#SBATCH --time=00:30:00
+"""
+FIRST = 'first=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)\n'
+MEET = '--rdzv-backend=c10d --rdzv-endpoint="$first:29400"'
+RUN = f"srun torchrun --nnodes=2 --nproc-per-node=4 {MEET} digits.py --epochs 10\n"
+
+RIGHT = {
+    "plain": HEAD + FIRST + RUN,
+    "short options": """\
+#!/bin/bash
+#SBATCH -N 2
+#SBATCH -n 2
+#SBATCH --gres=gpu:4
+#SBATCH -c16 -t 30 # half an hour
+names=($(scontrol show hostnames $SLURM_JOB_NODELIST))
+srun -l -c 16 torchrun --nnodes 2 --nproc_per_node 4 --rdzv_id $SLURM_JOB_ID --rdzv_backend c10d \\
+    --rdzv_endpoint ${names[0]}:29500 digits.py
+""",
+    "more tasks asked for, one taken": HEAD.replace("ntasks-per-node=1", "ntasks-per-node=4")
+    + FIRST
+    + RUN.replace("srun", "srun --ntasks=2 --ntasks-per-node=1"),
+    "the host name of the first, where the script runs": HEAD
+    + f"export first=$(hostname)\nmodule load python\nsource ~/.bashrc\n{RUN}",
+    "by its address": HEAD + f'first=$(srun -N 1 -n 1 hostname --ip-address)\necho "$first"\n{RUN}',
+    "a machine's number for each": HEAD
+    + FIRST
+    + "export first\nsrun bash -c 'torchrun --nnodes=$SLURM_NNODES --node-rank=$SLURM_NODEID --nproc-per-node=4 "
+    + "--master-addr=$first --master-port=29500 digits.py'\n",
+    "one srun for each machine": HEAD
+    + FIRST
+    + "number=0\nfor machine in $(scontrol show hostnames $SLURM_JOB_NODELIST); do\n"
+    + "  srun -N 1 -n 1 -w $machine torchrun --nnodes 2 --node-rank $number --nproc-per-node 4 "
+    + '--master-addr "$first" --master-port 29400 digits.py &\n  number=$((number + 1))\ndone\nwait\n',
+    "as a module of Python": HEAD + FIRST + RUN.replace("torchrun", "python -m torch.distributed.run", 1),
+    "as many as there are": HEAD
+    + FIRST
+    + RUN.replace("=4", "=gpu", 1).replace("--nnodes=2", "--nnodes=$SLURM_JOB_NUM_NODES --max-restarts=3"),
+    "a range": HEAD + FIRST + RUN.replace("--nnodes=2", "--nnodes=1:2"),
+    "variables in place of options": HEAD
+    + FIRST
+    + "export PET_NNODES=2 PET_NPROC_PER_NODE=4 PET_RDZV_BACKEND=c10d PET_RDZV_ENDPOINT=$first:29400\n"
+    + "srun torchrun digits.py\n",
+    "careful": HEAD + "set -euo pipefail\n" + FIRST + RUN,
+    "another folder": HEAD + FIRST + RUN.replace("digits.py", '"$SLURM_SUBMIT_DIR/digits.py"'),
+    "python named by hand": HEAD + FIRST + RUN.replace("digits.py", "--no-python python -u digits.py"),
+    "a program as a module": HEAD + FIRST + RUN.replace("digits.py", "-m digits"),
+    "gpus in all": HEAD.replace("--gpus-per-node=4", "--gpus=8") + FIRST + RUN,
+}
+
+WRONG = {
+    "no srun": (HEAD + FIRST + RUN.removeprefix("srun "), "No torchrun on the second machine: Slurm runs a job script"),
+    "told too late to take fewer": (
+        HEAD.replace("node=1", "node=4") + FIRST + RUN.replace("srun", "srun --ntasks-per-node=1"),
+        "It starts 4 torchruns on one machine",
+    ),
+    "four tasks": (
+        HEAD.replace("node=1", "node=4") + FIRST + RUN,
+        "It starts 4 torchruns on one machine, each of which starts ranks: one task for a machine is enough",
+    ),
+    "no rendezvous": (HEAD + RUN.replace(MEET, ""), "There is no rendezvous: the torchruns do not know where"),
+    "one rank": (
+        HEAD + FIRST + RUN.replace("node=4", "node=1"),
+        "3 GPUs have no rank on each machine: torchrun starts 1",
+    ),
+    "eight ranks": (HEAD + FIRST + RUN.replace("node=4", "node=8"), "4 ranks have no GPU on each machine"),
+    "meets at home": (HEAD + RUN.replace("$first", "localhost"), "On every machine localhost is the machine itself"),
+    "meets at all": (HEAD + RUN.replace("$first", "$SLURM_JOB_NODELIST"), "'gpu[1-2]' is none of the job's machines"),
+    "meets elsewhere": (HEAD + RUN.replace("$first", "$SLURM_SUBMIT_HOST"), "'login' is none of the job's machines"),
+    "no place": (
+        HEAD + RUN.replace(MEET, "--rdzv-backend=c10d"),
+        "--rdzv-endpoint has to say where the torchruns meet",
+    ),
+    "each its own place": (
+        HEAD + "srun bash -c '" + RUN.strip().removeprefix("srun ").replace("$first", "$(hostname)") + "'\n",
+        "The torchruns go to meet at different places (gpu1:29400, gpu2:29400)",
+    ),
+    "each its own id": (
+        HEAD
+        + FIRST
+        + "export first\nsrun bash -c '"
+        + RUN.strip().removeprefix("srun ").replace("digits.py", "--rdzv-id=$SLURM_PROCID digits.py")
+        + "'\n",
+        "The torchruns have different --rdzv-id",
+    ),
+    "all are number 0": (
+        HEAD
+        + FIRST
+        + "srun torchrun --nnodes=2 --node-rank=$SLURM_NODEID --nproc-per-node=4 --master-addr=$first digits.py\n",
+        "each machine needs a number of its own, --node-rank, and these have [0, 0]",
+    ),
+    "content with one": (HEAD + FIRST + RUN.replace("--nnodes=2 ", ""), "This torchrun is content with one machine"),
+    "waits for three": (HEAD + FIRST + RUN.replace("nnodes=2", "nnodes=3"), "torchrun waits for 3 machines"),
+    "alone": (HEAD + "srun torchrun --standalone --nproc-per-node=4 digits.py\n", "is content with one machine"),
+    "one machine": (HEAD.replace("nodes=2", "nodes=1") + FIRST + RUN, "It asks for 1 of the 2 machines: --nodes"),
+    "no GPUs": (
+        HEAD.replace("#SBATCH --gpus-per-node=4\n", "") + FIRST + RUN,
+        "It asks for 0 of the 4 GPUs of a machine",
+    ),
+    "on one only": (HEAD + FIRST + RUN.replace("srun", "srun --nodes=1 --ntasks=1"), "srun starts no torchrun on gpu2"),
+    "directive too late": (
+        HEAD.replace("#SBATCH --gpus", "echo begins\n#SBATCH --gpus") + FIRST + RUN,
+        "#SBATCH in line 5 stands behind the first command, and sbatch has stopped reading there",
+    ),
+    "no first line": ((HEAD + FIRST + RUN).removeprefix("#!/bin/bash\n"), "sbatch refuses a script whose first line"),
+    "plain python": (HEAD + "srun python digits.py\n", "Nothing in it starts torchrun"),
+    "a typing error": (HEAD + FIRST + RUN.replace("srun", "srum"), "It fails before it starts anything: line 8: srum"),
+    "an option that torchrun has not": (
+        HEAD + FIRST + RUN.replace("--nproc-per-node", "--ranks-per-node"),
+        "unrecognized",
+    ),
+    "a directive that is none": (
+        HEAD.replace("--nodes=2", "--nodes=two") + RUN,
+        "sbatch cannot read #SBATCH --nodes=two",
+    ),
+    "all names in one": (
+        HEAD
+        + (FIRST + 'meet="--rdzv-backend=c10d --rdzv-endpoint=$first:29400"\n').replace(" | head -n 1", "")
+        + RUN.replace(MEET, "$meet"),
+        "torchrun takes 'gpu2:29400' as its script, and not 'digits.py'. The names of all machines are in",
+    ),
+    "a word too many": (
+        HEAD + FIRST + RUN.replace("digits.py", "train digits.py"),
+        "takes 'train' as its script, and not 'digits.py'. It stands behind '--rdzv-endpoint=gpu1:29400'",
+    ),
+    "another program": (HEAD + FIRST + RUN.replace("digits.py", "digit.py"), "takes 'digit.py' as its script"),
+    "a file's name": ("two_machines.sbatch", "sbatch refuses a script whose first line"),
+}

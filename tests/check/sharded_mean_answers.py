@@ -1,0 +1,194 @@
+"""Answers to the exercise `sharded_mean`: right ones, and wrong ones with words of their sentences."""
+
+# mypy: disable-error-code="no-any-return"
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.distributed
+from torch import Tensor
+from torch.nn import functional as F
+
+dist: Any = torch.distributed
+
+
+def pieces(flat: Tensor) -> list[Tensor]:
+    world_size = dist.get_world_size()
+    return list(F.pad(flat, (0, -len(flat) % world_size)).chunk(world_size))
+
+
+# right
+
+
+def from_a_list(flat: Tensor) -> Tensor:
+    parts = pieces(flat)
+    mine = torch.empty_like(parts[0])
+    dist.reduce_scatter(mine, [part.contiguous() for part in parts])
+    return mine / dist.get_world_size()
+
+
+def divided_before(flat: Tensor) -> Tensor:
+    parts = torch.cat(pieces(flat / dist.get_world_size()))
+    mine = flat.new_empty(len(parts) // dist.get_world_size())
+    dist.reduce_scatter_tensor(mine, parts)
+    return mine
+
+
+def all_to_all_and_add(flat: Tensor) -> Tensor:
+    parts = torch.cat(pieces(flat))
+    theirs = torch.empty_like(parts)
+    dist.all_to_all_single(theirs, parts)
+    return theirs.view(dist.get_world_size(), -1).mean(0)
+
+
+def reduced_one_by_one(flat: Tensor) -> Tensor:
+    parts = [part.clone() for part in pieces(flat)]
+    for rank, part in enumerate(parts):
+        dist.reduce(part, rank)
+    return parts[dist.get_rank()] / dist.get_world_size()
+
+
+RIGHT = [from_a_list, divided_before, all_to_all_and_add, reduced_one_by_one]
+
+
+# wrong
+
+
+def all_reduce_and_cut(flat: Tensor) -> Tensor:
+    mean = torch.cat(pieces(flat))
+    dist.all_reduce(mean)
+    return (mean / dist.get_world_size()).chunk(dist.get_world_size())[dist.get_rank()].clone()
+
+
+def gathers_everything(flat: Tensor) -> Tensor:
+    everything = [torch.empty_like(flat) for _ in range(dist.get_world_size())]
+    dist.all_gather(everything, flat)
+    return pieces(torch.stack(everything).mean(0))[dist.get_rank()].clone()
+
+
+def the_sum(flat: Tensor) -> Tensor:
+    return from_a_list(flat) * dist.get_world_size()
+
+
+def alone(flat: Tensor) -> Tensor:
+    return pieces(flat)[dist.get_rank()].clone()
+
+
+def the_next_ones(flat: Tensor) -> Tensor:
+    parts = pieces(flat)
+    mine = torch.empty_like(parts[0])
+    dist.reduce_scatter(mine, [part.contiguous() for part in (*parts[1:], parts[0])])
+    return mine / dist.get_world_size()
+
+
+def the_whole_mean(flat: Tensor) -> Tensor:
+    mean = flat.clone()
+    dist.all_reduce(mean)
+    return mean / dist.get_world_size()
+
+
+def without_the_rest(flat: Tensor) -> Tensor:
+    world_size = dist.get_world_size()
+    length = len(flat) // world_size
+    mine = flat.new_empty(length)
+    dist.reduce_scatter(mine, [flat[n * length : (n + 1) * length].clone() for n in range(world_size)])
+    return mine / world_size
+
+
+def not_filled_up(flat: Tensor) -> Tensor:
+    world_size = dist.get_world_size()
+    mine = flat.new_empty(-(-len(flat) // world_size))
+    dist.reduce_scatter_tensor(mine, flat)
+    return mine / world_size
+
+
+def not_filled_up_as_a_list(flat: Tensor) -> Tensor:
+    world_size = dist.get_world_size()
+    mine = flat.new_empty(-(-len(flat) // world_size))
+    dist.reduce_scatter(mine, list(flat.chunk(world_size)))
+    return mine / world_size
+
+
+def swapped(flat: Tensor) -> Tensor:
+    parts = torch.cat(pieces(flat))
+    mine = flat.new_empty(len(parts) // dist.get_world_size())
+    dist.reduce_scatter_tensor(parts, mine)
+    return mine / dist.get_world_size()
+
+
+def cut_and_all_reduce(flat: Tensor) -> Tensor:
+    mine = pieces(flat)[dist.get_rank()].clone()
+    dist.all_reduce(mine)
+    return mine / dist.get_world_size()
+
+
+def cut_and_all_gather(flat: Tensor) -> Tensor:
+    mine = pieces(flat)[dist.get_rank()].clone()
+    everything = [torch.empty_like(mine) for _ in range(dist.get_world_size())]
+    dist.all_gather(everything, mine)
+    return torch.stack(everything).sum(0)
+
+
+def divided_by_the_length(flat: Tensor) -> Tensor:
+    return the_sum(flat) / len(flat)
+
+
+def divided_twice(flat: Tensor) -> Tensor:
+    return from_a_list(flat / dist.get_world_size())
+
+
+def off_by_a_fraction(flat: Tensor) -> Tensor:
+    return from_a_list(flat) * 0.3
+
+
+def split_in_parts(flat: Tensor) -> Tensor:
+    parts = [part.clone() for part in flat.tensor_split(dist.get_world_size())]
+    for rank, part in enumerate(parts):
+        dist.reduce(part, rank)
+    return parts[dist.get_rank()] / dist.get_world_size()
+
+
+def forgets_to_return(flat: Tensor) -> None:
+    from_a_list(flat)
+
+
+def spoils_what_it_was_given(flat: Tensor) -> Tensor:
+    mine = from_a_list(flat)
+    flat.zero_()
+    return mine
+
+
+WRONG = [
+    (all_reduce_and_cut, "2 times as much travels as has to: no rank needs more of the mean than its shard"),
+    (gathers_everything, "times as much travels as has to"),
+    (the_sum, "It returns the sum: divide by the number of ranks"),
+    (alone, "Rank 0 returns its own numbers: those of the others are not in it"),
+    (the_next_ones, "Rank 0 has the shard of rank 1: shards follow each other in the order of the ranks"),
+    (the_whole_mean, "Every rank keeps the whole tensor: return only the part of this rank"),
+    (without_the_rest, "The remainder is lost, 1 element is on no rank: round the length up"),
+    (not_filled_up, "fill it up with zeros to a multiple of the ranks; what is given is first the shard"),
+    (not_filled_up_as_a_list, "fill it up with zeros to a multiple of the ranks; what is given is first the shard"),
+    (swapped, "The arguments of reduce_scatter_tensor are swapped: first the shard, then the whole."),
+    (cut_and_all_reduce, "It adds up different shards, of each rank another one: sum first, then cut."),
+    (cut_and_all_gather, "It adds up different shards, of each rank another one: sum first, then cut."),
+    (divided_by_the_length, "It divides the sum by 120: divide by the number of ranks, here 2."),
+    (divided_twice, "It divides the sum by 4: divide by the number of ranks, here 2."),
+    (off_by_a_fraction, "It is 0.3 times the mean: divide the sum by the number of ranks, here 2."),
+    (split_in_parts, "The shards have different lengths, 61 and 60, and all_gather wants equal ones"),
+    (forgets_to_return, "It returns None: return the answer"),
+    (spoils_what_it_was_given, "The answer is right, but the given tensor was changed on the way"),
+]
+
+
+def only_rank_0_comes(flat: Tensor) -> Tensor:
+    return from_a_list(flat) if dist.get_rank() == 0 else flat
+
+
+HANGING = [(only_rank_0_comes, "Not every rank calls reduce_scatter, and those that do wait for the others")]
+
+
+def empty(flat: Tensor) -> None: ...
+
+
+STUBS = [empty]

@@ -1,0 +1,125 @@
+"""Answers to the exercise `stage_of`: right ones, and wrong ones with words of their sentences."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.distributed
+from torch import Tensor
+
+dist: Any = torch.distributed
+
+
+# right
+
+
+def more_in_front(layer: int, layers: int, stages: int) -> int:
+    sizes = [layers // stages + (stage < layers % stages) for stage in range(stages)]
+    return next(stage for stage in range(stages) if layer < sum(sizes[: stage + 1]))
+
+
+def as_tensor_split_does(layer: int, layers: int, stages: int) -> int:
+    parts = torch.arange(layers).tensor_split(stages)
+    return next(stage for stage, part in enumerate(parts) if layer in part)
+
+
+def as_a_tensor(layer: int, layers: int, stages: int) -> Tensor:
+    return torch.tensor(layer * stages // layers)
+
+
+def more_at_the_end(layer: int, layers: int, stages: int) -> int:
+    return stages - 1 - (layers - 1 - layer) * stages // layers
+
+
+RIGHT = [more_in_front, as_tensor_split_does, as_a_tensor, more_at_the_end]
+
+
+# wrong
+
+
+def dealt_like_cards(layer: int, layers: int, stages: int) -> int:
+    return layer % stages
+
+
+def rounded_down(layer: int, layers: int, stages: int) -> int:
+    return layer // (layers // stages)
+
+
+def the_rest_to_the_last(layer: int, layers: int, stages: int) -> int:
+    return min(layer // (layers // stages), stages - 1)
+
+
+def rounded_up(layer: int, layers: int, stages: int) -> int:
+    return layer // -(-layers // stages)
+
+
+def a_fraction(layer: int, layers: int, stages: int) -> float:
+    return layer * stages / layers
+
+
+def from_one(layer: int, layers: int, stages: int) -> int:
+    return layer * stages // layers + 1
+
+
+def backwards(layer: int, layers: int, stages: int) -> int:
+    return stages - 1 - layer * stages // layers
+
+
+def the_layer_itself(layer: int, layers: int, stages: int) -> int:
+    return layer
+
+
+def its_own_rank(layer: int, layers: int, stages: int) -> int:
+    return int(dist.get_rank())
+
+
+def shifted_by_the_rank(layer: int, layers: int, stages: int) -> int:
+    return more_in_front(layer, layers, stages) if dist.get_rank() == 0 else more_at_the_end(layer, layers, stages)
+
+
+def all_to_the_first(layer: int, layers: int, stages: int) -> int:
+    return 0
+
+
+def forgets_the_last(layer: int, layers: int, stages: int) -> int | None:
+    return layer * stages // layers if layer < layers - 1 else None
+
+
+def in_words(layer: int, layers: int, stages: int) -> str:
+    return f"stage {layer * stages // layers}"
+
+
+def in_a_list(layer: int, layers: int, stages: int) -> list[int]:
+    return []
+
+
+def asks_the_others(layer: int, layers: int, stages: int) -> int:
+    answer = torch.tensor(layer * stages // layers)
+    dist.broadcast(answer, 0)
+    return int(answer)
+
+
+WRONG = [
+    (dealt_like_cards, "Layer 1 is on stage 1 and layer 2 is back on stage 0: a stage owns neighbours"),
+    (rounded_down, "Layer 6 is given to stage 2, and there are stages 0 to 1: the remainder of 7 / 2 has no stage of"),
+    (the_rest_to_the_last, "so share out the remainder, and sizes differ by one at most"),
+    (rounded_up, "It works with 2 ranks, but not with 3: stage 0 has 3 layers and stage 2 has 1"),
+    (a_fraction, "It returns 0.0 for layer 0: a stage is a whole number, // divides without a rest."),
+    (from_one, "Layer 60 is given to stage 2, and there are stages 0 to 1: they count from 0"),
+    (backwards, "The stages stand in the wrong order"),
+    (the_layer_itself, "Layer 2 is given to stage 2, and there are stages 0 to 1: there are no others"),
+    (its_own_rank, "Rank 1 deals the layers in another way than rank 0: the answer must not depend on who asks"),
+    (shifted_by_the_rank, "Rank 1 deals the layers in another way than rank 0"),
+    (all_to_the_first, "Stage 1 has no layer: its rank would only look on"),
+    (forgets_the_last, "It returns None for layer 119: every layer has a stage"),
+    (in_words, "for layer 0: a stage is a whole number."),
+    (in_a_list, "for layer 0: a stage is a whole number."),
+    (asks_the_others, "Every rank can work it out by itself: nothing has to travel"),
+]
+
+
+def empty(layer: int, layers: int, stages: int) -> None: ...
+
+
+STUBS = [empty]

@@ -1,0 +1,63 @@
+"""check.restartable against its bank: every answer is started, killed and started again."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from banks import assert_refuses, name_of
+from effort import EVERYTHING
+from restart_answers import HANGING, RIGHT, WRONG, as_given
+
+from ddp_lessons import check
+from ddp_lessons.check import restarts
+from ddp_lessons.train.restarts import train_restartably
+
+
+@pytest.mark.parametrize("answer", [train_restartably, *RIGHT] if EVERYTHING else RIGHT[-1:], ids=name_of)
+def test_right_answers_pass(answer: Any) -> None:
+    report = check.restartable(answer)
+    assert report.passed, report.text
+    assert "it was killed while it wrote after epoch 1" in report.text
+
+
+@pytest.mark.parametrize(("answer", "sentence"), WRONG if EVERYTHING else WRONG[::3], ids=name_of)
+def test_wrong_answers_are_refused_by_name(answer: Any, sentence: str) -> None:
+    report = assert_refuses(check.restartable, answer, sentence)
+    assert tempfile.gettempdir() not in report.text
+
+
+@pytest.mark.parametrize(("answer", "sentence"), HANGING, ids=name_of)
+def test_hanging_answers_are_refused(answer: Any, sentence: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(restarts, "PATIENCE_SECONDS", 2.0)
+    assert_refuses(check.restartable, answer, sentence)
+
+
+def test_the_report_is_the_same_in_every_run() -> None:
+    assert len({check.restartable(as_given).text for _ in range(3 if EVERYTHING else 2)}) == 1
+
+
+def test_nothing_is_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    before = dict(os.environ)
+    assert check.restartable(train_restartably).passed
+    assert not list(tmp_path.iterdir())
+    assert dict(os.environ) == before
+
+
+def only_dots(model: Any, optimizer: Any, train_epoch: Any, epochs: int, path: str) -> None: ...
+
+
+def test_a_stub_is_not_started_yet() -> None:
+    assert check.restartable(only_dots).text == "check.restartable: not started yet"
+
+
+def test_what_cannot_be_called_is_refused_in_one_sentence() -> None:
+    report = check.restartable(lambda path: None)
+    assert (
+        "It is called as <lambda>(model, optimizer, train_epoch, epochs, path), with five arguments" in report.mistake
+    )

@@ -1,0 +1,109 @@
+"""The job scripts, submitted to a real Slurm: a controller and two machines with networks of their own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from places import here, places_of
+
+from ddp_lessons.check import rehearsal
+from ddp_lessons.machines import Slurm
+
+SCRIPTS = Path(__file__).parents[2] / "scripts" / "slurm"
+
+
+@pytest.fixture(scope="module")
+def slurm() -> Iterator[Slurm]:
+    with here(Slurm(2)) as cluster:
+        yield cluster
+
+
+def test_srun_reaches_both_machines(slurm: Slurm) -> None:
+    assert sorted(slurm.run("srun --nodes=2 --ntasks-per-node=1 hostname").split()) == ["machine0", "machine1"]
+
+
+def test_what_a_job_prints_lands_in_a_file_with_its_number(slurm: Slurm, tmp_path: Path) -> None:
+    job = slurm.run(f"sbatch --parsable --wait --output={tmp_path}/hello_%j.out --wrap 'echo hello'").strip()
+    assert (tmp_path / f"hello_{job}.out").read_text() == "hello\n"
+
+
+def test_a_job_on_one_machine_trains_and_says_so(slurm: Slurm, tmp_path: Path) -> None:
+    few = f"--epochs 1 --samples 256 --checkpoint {tmp_path}/one.pt"
+    attempt = slurm.sbatch(SCRIPTS / "one_machine.sbatch", few, timeout_seconds=90)
+    assert attempt.statuses == (0,), attempt
+    assert places_of(attempt) == [("0", "2", "machine0"), ("1", "2", "machine0")]
+    assert attempt.has("recognises")
+
+
+def test_a_job_on_two_machines_trains_on_both(slurm: Slurm, tmp_path: Path) -> None:
+    few = f"--epochs 1 --samples 256 --checkpoint {tmp_path}/two.pt"
+    attempt = slurm.sbatch(SCRIPTS / "two_machines.sbatch", few, timeout_seconds=120)
+    assert attempt.statuses == (0,), attempt
+    places = places_of(attempt)
+    assert [(rank, size) for rank, size, _ in places] == [(str(rank), "4") for rank in range(4)]
+    assert sorted(machine for _, _, machine in places) == ["machine0", "machine0", "machine1", "machine1"]
+    assert attempt.has("recognises")
+
+
+def test_a_job_that_takes_too_long_is_cancelled_and_the_next_one_runs(slurm: Slurm, tmp_path: Path) -> None:
+    script = tmp_path / "sleep.sbatch"
+    script.write_text("#!/bin/bash\necho begins\nsrun sleep 100\n")
+    attempt = slurm.sbatch(script, timeout_seconds=8)  # Slurm may take three seconds to begin a job
+    assert attempt.statuses == (None,)
+    assert attempt.lines()[0] == "begins"
+    script.write_text("#!/bin/bash\nexit 3\n")
+    assert slurm.sbatch(script, timeout_seconds=20).statuses == (3,)
+
+
+def test_a_job_that_can_never_begin_says_why(slurm: Slurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ddp_lessons.machines.slurm._SECONDS_IN_LINE", 2.0)
+    script = tmp_path / "three.sbatch"
+    script.write_text("#!/bin/bash\n#SBATCH --nodes=3\nhostname\n")
+    attempt = slurm.sbatch(script, timeout_seconds=60)
+    assert attempt.statuses == (None,)
+    assert attempt.seconds < 30
+    (line,) = attempt.lines()
+    assert re.fullmatch(r"squeue: PENDING \(Partition(NodeLimit|Config)\)", line), line  # sooner or later the other
+
+
+REHEARSED = """\
+#!/bin/bash
+#SBATCH --nodes=2 --ntasks-per-node=2 --partition=lesson --time=00:05:00
+# a comment
+#SBATCH --cpus-per-task=1   # and a word
+echo SLURM_NNODES=$SLURM_NNODES SLURM_NTASKS_PER_NODE=$SLURM_NTASKS_PER_NODE SLURM_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK
+#SBATCH --job-name=too_late
+echo name $SLURM_JOB_NAME
+scontrol show hostnames $SLURM_JOB_NODELIST | wc -l
+srun bash -c 'echo task $SLURM_PROCID node $SLURM_NODEID local $SLURM_LOCALID of $SLURM_NTASKS' | sort
+srun -N 1 -n 1 bash -c 'echo alone $SLURM_PROCID $SLURM_NODEID $SLURM_NTASKS'
+srun -n 2 --ntasks-per-node=1 bash -c 'echo one $SLURM_PROCID $SLURM_NODEID $SLURM_LOCALID' | sort
+srun --ntasks-per-node=1 bash -c 'echo still $SLURM_PROCID $SLURM_NODEID $SLURM_LOCALID' 2> /dev/null | sort
+"""
+
+
+def test_a_rehearsal_sets_what_slurm_sets_and_starts_what_slurm_starts(slurm: Slurm, tmp_path: Path) -> None:
+    """The check of job scripts stands or falls with its stand-ins."""
+    script = tmp_path / "both.sbatch"
+    script.write_text(REHEARSED)
+    real = slurm.sbatch(script, timeout_seconds=30)
+    assert real.statuses == (0,), real
+    rehearsed = rehearsal.rehearse(REHEARSED)
+    assert rehearsed.too_late == (6,)
+    ours = [re.sub("name job", "name both.sbatch", line) for line in rehearsed.printed.splitlines()]
+    assert ours == real.lines()
+
+
+def test_nothing_of_a_cluster_is_left() -> None:
+    import psutil
+
+    with here(Slurm(1)) as cluster:
+        folder = cluster.folder
+        names = {process.name() for process in psutil.process_iter()}
+        assert {"munged", "slurmctld", "slurmd"} <= names
+    assert not folder.exists()
+    left = [p for p in psutil.process_iter() if p.name() in ("munged", "slurmctld", "slurmd")]
+    assert not [process for process in left if str(folder) in " ".join(process.cmdline())]

@@ -1,0 +1,45 @@
+"""Tests that need more than Python: where that is missing they are skipped with a sentence, and in CI they fail.
+
+Only what cannot be installed is left out in CI, too: a system that lets nobody make a network of his own.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from typing import Protocol, TypeVar
+
+from effort import leave_out
+
+from ddp_lessons.machines import Attempt
+
+
+def places_of(attempt: Attempt) -> list[tuple[str, str, str]]:
+    """Rank, world size and machine, as the training script says them."""
+    found = (re.match(r"rank (\d+) of (\d+) is .*on (machine\d+)$", line) for line in attempt.lines())
+    return sorted({(match[1], match[2], match[3]) for match in found if match})
+
+
+class MayBeMissing(Protocol):
+    def why_not(self) -> str: ...
+
+
+P = TypeVar("P", bound=MayBeMissing)
+
+
+def here(place: P) -> P:
+    """`place`, if it can be made on this machine."""
+    if reason := place.why_not():
+        leave_out(reason, can_be_installed=_the_system_lets_us_make_networks())
+    return place
+
+
+def _the_system_lets_us_make_networks() -> bool:
+    """Asked without our own code, or its faults would pass for the system's."""
+    wires = "ip link add switch type bridge && ip link add left type veth peer name right"
+    spaces = ["--net", "--mount", "--uts", "--pid", "--fork", "--mount-proc"]
+    try:
+        subprocess.run(["ip", "-Version"], check=True, capture_output=True)
+        return subprocess.run(["unshare", *spaces, "sh", "-c", wires]).returncode == 0
+    except FileNotFoundError:
+        return True  # both commands can be installed
