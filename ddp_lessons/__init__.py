@@ -41,13 +41,17 @@ def __dir__() -> list[str]:
 
 def load_ipython_extension(ipython: object) -> None:
     """For `%load_ext ddp_lessons`."""
-    from ddp_lessons.run.magics import load
+    from ddp_lessons.run import magics
+    from ddp_lessons.script import magics as of_scripts
 
-    load(ipython)
+    magics.load(ipython)
+    of_scripts.load(ipython)
 
 
 def unload_ipython_extension(ipython: object) -> None:
     """For `%unload_ext ddp_lessons` and `%reload_ext ddp_lessons`."""
-    from ddp_lessons.run.magics import unload
+    from ddp_lessons.run import magics
+    from ddp_lessons.script import magics as of_scripts
 
-    unload(ipython)
+    magics.unload(ipython)
+    of_scripts.unload(ipython)

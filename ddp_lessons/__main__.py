@@ -6,8 +6,14 @@ import argparse
 import io
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from ddp_lessons import __version__, doctor
+from ddp_lessons.room.command import add_room
+from ddp_lessons.script.command import add_command
+
+if TYPE_CHECKING:
+    from ddp_lessons.script.command import Commands
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -18,19 +24,50 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--version", action="version", version=f"ddp-lessons {__version__}")
     commands = parser.add_subparsers(title="commands", dest="command", metavar="")
+    for add in (_add_doctor, _add_pair, _add_data, _add_progress, _add_explain, add_command, add_room):
+        add(commands)
+    chosen = parser.parse_args(arguments)
+
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a folder's name may have letters that the terminal has not
+    if chosen.command is None:
+        parser.print_help()
+        return 0
+    status: int = chosen.run(chosen)
+    return status
+
+
+def _add_doctor(commands: Commands) -> None:
     look = commands.add_parser(
         "doctor",
         help="look whether this machine is ready for the lessons, and say what to do where it is not",
         description="Look whether this machine is ready for the lessons. Exit status 0: yes; 1: there is a PROBLEM.",
     )
-    look.add_argument(
-        "--json", action="store_true", help="print the findings as data, to collect them from a classroom"
-    )
-    commands.add_parser(
+    act = look.add_mutually_exclusive_group()
+    act.add_argument("--json", action="store_true", help="print the findings as data, to collect them from a classroom")
+    act.add_argument("--ticket", action="store_true", help="end with one line to send to the instructor")
+    act.add_argument("--collect", metavar="PATH", help="make one table of the tickets in this file, or folder of mails")
+    look.set_defaults(run=_doctor)
+
+
+def _doctor(chosen: argparse.Namespace) -> int:
+    if chosen.collect is not None:
+        from ddp_lessons.classroom import collect
+
+        return collect(chosen.collect)
+    return doctor.report(doctor.CHECKS, as_json=chosen.json, with_ticket=chosen.ticket)
+
+
+def _add_pair(commands: Commands) -> None:
+    pair = commands.add_parser(
         "pair",
         help="look only whether torch and torchvision belong together (the set-up asks this)",
         description="Look whether torch and torchvision belong together. Exit status 0: yes; 1: no, and what to type.",
     )
+    pair.set_defaults(run=lambda chosen: doctor.report({"torch and torchvision": doctor.check_pair}))
+
+
+def _add_data(commands: Commands) -> None:
     fetch = commands.add_parser(
         "data",
         help="fetch the digits that the lessons train on, ahead of a workshop, and look whether they are whole",
@@ -40,6 +77,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     which = fetch.add_mutually_exclusive_group()
     which.add_argument("--folder", help="take MNIST from here, where torchvision has stored it (in MNIST/raw)")
     which.add_argument("--made", action="store_true", help="only make the digits that need no network")
+    fetch.set_defaults(run=_data)
+
+
+def _data(chosen: argparse.Namespace) -> int:
+    from ddp_lessons.data import prepare
+
+    return prepare(chosen.folder, chosen.made)
+
+
+def _add_progress(commands: Commands) -> None:
     kept = commands.add_parser(
         "progress",
         help="show which exercises have passed, share that, or collect what learners have shared",
@@ -51,6 +98,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     act.add_argument("--collect", metavar="FOLDER", help="make one table of all copies in this folder and below it")
     kept.add_argument("--name", help="the name to share it with")
     kept.add_argument("--csv", metavar="FILE", help="with --collect: write all of it as a table for a spreadsheet")
+    kept.set_defaults(run=lambda chosen: _progress(chosen, kept))
+
+
+def _progress(chosen: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
+    from ddp_lessons import progress
+
+    if (chosen.share is None) != (chosen.name is None):
+        parser.error('say both, --share FILE and --name "the name that your instructor knows"')
+    if chosen.csv is not None and chosen.collect is None:
+        parser.error("--csv FILE goes with --collect FOLDER")
+    if chosen.share is not None:
+        return progress.share(chosen.share, chosen.name)
+    if chosen.collect is not None:
+        return progress.collect(chosen.collect, chosen.csv)
+    return progress.show()
+
+
+def _add_explain(commands: Commands) -> None:
     tell = commands.add_parser(
         "explain",
         help="run a script of yours on several ranks, and say which of them waits for whom when nothing moves",
@@ -62,40 +127,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     tell.add_argument("--timeout", type=float, metavar="SECONDS", help="end it after this time, and say where each is")
     tell.add_argument("script", help="the script")
     tell.add_argument("arguments", nargs=argparse.REMAINDER, help="its arguments")
-    chosen = parser.parse_args(arguments)
-
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")  # a folder's name may have letters that the terminal has not
-    if chosen.command is None:
-        parser.print_help()
-        return 0
-    if chosen.command == "explain":
-        from ddp_lessons.run.explain import explain
-
-        return explain([chosen.script, *chosen.arguments], chosen.nproc_per_node, chosen.timeout)
-    if chosen.command == "progress":
-        if (chosen.share is None) != (chosen.name is None):
-            kept.error('say both, --share FILE and --name "the name that your instructor knows"')
-        if chosen.csv is not None and chosen.collect is None:
-            kept.error("--csv FILE goes with --collect FOLDER")
-        return _progress(chosen)
-    if chosen.command == "data":
-        from ddp_lessons.data import prepare
-
-        return prepare(chosen.folder, chosen.made)
-    if chosen.command == "pair":
-        return doctor.report({"torch and torchvision": doctor.check_pair})
-    return doctor.report(doctor.CHECKS, as_json=chosen.json)
+    tell.set_defaults(run=_explain)
 
 
-def _progress(chosen: argparse.Namespace) -> int:
-    from ddp_lessons import progress
+def _explain(chosen: argparse.Namespace) -> int:
+    from ddp_lessons.run.explain import explain
 
-    if chosen.share is not None:
-        return progress.share(chosen.share, chosen.name)
-    if chosen.collect is not None:
-        return progress.collect(chosen.collect, chosen.csv)
-    return progress.show()
+    return explain([chosen.script, *chosen.arguments], chosen.nproc_per_node, chosen.timeout)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import signal
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from ddp_lessons.run.limits import Limits
 from ddp_lessons.run.messages import Frame, Position, Raised
 
 
@@ -41,3 +42,4 @@ class Account:
     seconds: float = 0.0
     seconds_at_line: Mapping[int, float] = field(default_factory=dict)
     not_asked: frozenset[int] = frozenset()  # ranks that had no part in this
+    limits: Limits = field(default_factory=Limits)

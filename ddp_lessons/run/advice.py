@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ddp_lessons.run.account import Died
+from ddp_lessons.run.limits import Limits
 from ddp_lessons.run.messages import Raised
 
 _NEXT_TO_LOAD = "ranks load modules from files: put it into the notebook's folder, or define it in a cell."
@@ -32,7 +33,25 @@ _NEXT_FOR_WORDS = {
 }
 
 
-def what_next(how: Raised | Died, rank: int) -> str:
+_OUT_OF_MEMORY = (  # in Python, in torch, in C++, and where a thread, or a library, no longer finds a place
+    "MemoryError",
+    "allocate memory",
+    "Unable to allocate",
+    "bad_alloc",
+    "start new thread",
+    "Thread creation failed",
+    "failed to map segment",
+    "Resource temporarily unavailable",
+)
+
+
+def what_next(how: Raised | Died, rank: int, limits: Limits) -> str:
+    told = "\n".join(how.last_words) if isinstance(how, Died) else f"{how.kind}: {how.message}"
+    if limits.memory_bytes is not None and any(words in told for words in _OUT_OF_MEMORY):
+        return (
+            f"the instructor of this machine allows {limits.memory} per rank, beside Python and torch: take smaller "
+            "tensors or batches, or ask for more."
+        )
     if isinstance(how, Died) and how.signal_name:
         return _NEXT_FOR_SIGNAL.get(how.signal_name, "find out who sent that signal.")
     if isinstance(how, Died) and how.exit_code is None:

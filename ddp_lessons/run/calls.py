@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterator, Sequence
 from types import FrameType
 from typing import Any
 
+from ddp_lessons.run.limits import LARGEST_WORLD, limits
 from ddp_lessons.run.messages import Frame
 from ddp_lessons.run.places import name_line
 
-LARGEST_WORLD = 64
 _OUR_FOLDER = os.path.dirname(os.path.abspath(__file__))
 
 
@@ -58,6 +58,11 @@ def checked_world_size(world_size: object) -> int:
         raise ValueError(
             f"world_size is {size:,}, but this launcher starts at most {LARGEST_WORLD}: every rank is a process of "
             "this one machine, with a connection to each other rank. More ranks need more machines, and torchrun"
+        )
+    if size > (most := limits().ranks):
+        raise ValueError(
+            f"world_size is {size}, but the instructor of this machine allows each learner at most {most} "
+            f"rank{'s' if most > 1 else ''} in a launch; write {most}{' or fewer' if most > 1 else ''}"
         )
     return size
 

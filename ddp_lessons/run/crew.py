@@ -33,6 +33,7 @@ class Crew:
         backend: str | None,
         record: bool | str,
         timeout_seconds: float | None,
+        memory_bytes: int | None,
         outlives_failures: bool,
     ) -> None:
         self.ranks: list[Rank] = []
@@ -42,6 +43,7 @@ class Crew:
         self._backend = backend
         self._record = record
         self._patience_seconds = min(timeout_seconds or _LONGEST_PATIENCE_SECONDS, _LONGEST_PATIENCE_SECONDS)
+        self._memory_bytes = memory_bytes
         self._outlives_failures = outlives_failures
         self._folder = tempfile.mkdtemp(dir=session_folder())
         self._port = _reserved_port()
@@ -63,7 +65,7 @@ class Crew:
                 self.ranks[number] = self._begun(number, process)
         return lost
 
-    def let_go(self, import_ahead: str) -> None:
+    def let_go(self, import_ahead: frozenset[str]) -> None:
         """All is well: let them tidy up."""
         for rank in self.ranks:
             with contextlib.suppress(OSError):
@@ -79,14 +81,13 @@ class Crew:
         self.why_gone = why
         _end([rank for rank in self.ranks if rank.died is None])
 
-    def release(self, import_ahead: str) -> None:
+    def release(self, import_ahead: frozenset[str]) -> None:
         """Give back all that they had, and see to it that others wait for the next one."""
         for rank in self.ranks:
             rank.process.close()
         self._port.close()
         shutil.rmtree(self._folder, ignore_errors=True)
-        if import_ahead:
-            pool.import_ahead(import_ahead, self._start_method)
+        pool.import_ahead(import_ahead, self._start_method)
         pool.prepare(self._world_size, self._start_method)
 
     def _call_off_meeting(self) -> None:
@@ -121,6 +122,7 @@ class Crew:
             threads=self._threads,
             patience_seconds=self._patience_seconds,
             record=self._record,
+            memory_bytes=self._memory_bytes,
         )
         with contextlib.suppress(OSError):
             process.channel.send(start)

@@ -28,10 +28,13 @@ _CONSEQUENCE = re.compile(
 
 
 class _Failure(RuntimeError):
-    """What both exceptions have in common."""
+    """What both exceptions have in common. The remark is on this one run: it is shown, but no part of the message."""
 
-    def __init__(self, message: str, account: Account, results: Results[object], rank: int) -> None:
+    def __init__(self, message: str, account: Account, results: Results[object], rank: int, remark: str = "") -> None:
         super().__init__(message)
+        self.remark = remark
+        if remark and hasattr(self, "add_note"):  # Python 3.11: so a terminal shows it, too
+            self.add_note(remark)
         self.rank = rank
         self.results = results
         self._account = account
@@ -60,12 +63,12 @@ class _Failure(RuntimeError):
         self.args = ("\n".join([told, *lines]),)
         return self
 
-    def __reduce__(self) -> tuple[type[_Failure], tuple[str, Account, Results[object], int]]:
-        return type(self), (str(self), self._account, self.results, self.rank)
+    def __reduce__(self) -> tuple[type[_Failure], tuple[str, Account, Results[object], int, str]]:
+        return type(self), (str(self), self._account, self.results, self.rank, self.remark)
 
     def _render_traceback_(self) -> list[str]:
         """In a notebook: the message alone. The way through the launcher helps nobody."""
-        return [f"{type(self).__name__}: {self}"]
+        return [f"{type(self).__name__}: {self}", *([self.remark] if self.remark else [])]
 
 
 class WorkerFailed(_Failure):
@@ -89,7 +92,7 @@ def worker_failed(account: Account, results: Results[object]) -> WorkerFailed:
     message += _what_the_others_did(account, ranks)
     reason = first_disagreement(results.events) if _came_from_torch(cause) else None
     reason = reason or lost
-    message += reason.lines if reason else [f"  Next: {what_next(cause, ranks[0])}"]
+    message += reason.lines if reason else [f"  Next: {what_next(cause, ranks[0], account.limits)}"]
     return WorkerFailed(without_terminal_codes("\n".join(message)), account, results, ranks[0])
 
 
@@ -110,10 +113,26 @@ def workers_stuck(account: Account, results: Results[object], is_for_ever: bool)
     reason = reason or why_without_calls(_names_of_calls(account), account.returned)
     if reason is not None and any(" returned" in sentence for sentence in reason.sentences):
         reason = _of_those_not_asked(account) or reason
-    slow = ["  Next: if the ranks were only slow, give them more time: launch(..., timeout_seconds=...)."]
+    slow = [f"  Next: if the ranks were only slow, {_more_time(account)}."]
+    crowded = "" if is_for_ever else _crowded(account)
     account = dataclasses.replace(account, seconds=0.0) if is_for_ever else account
     lines = [headline, *where_each_is(account, results.events), *(reason.lines if reason else slow)]
-    return WorkersStuck("\n".join(lines), account, results, waiting[0])
+    return WorkersStuck("\n".join(lines), account, results, waiting[0], crowded)
+
+
+def _crowded(account: Account) -> str:
+    """Where others made the machine slow, the seconds are counted as longer: the clock on the wall says more."""
+    patience, on_the_wall = account.patience_seconds or 0.0, account.seconds
+    if on_the_wall < 1.5 * patience + 3:  # to ask where they are takes some, too
+        return ""
+    return f"  (By the clock {on_the_wall:.0f} seconds: others kept this machine busy, and one counted for less.)"
+
+
+def _more_time(account: Account) -> str:
+    most = account.limits.seconds
+    if most is None or (account.patience_seconds or 0.0) < most:
+        return "give them more time: launch(..., timeout_seconds=...)"
+    return f"give them less to do: the instructor of this machine allows at most {most:g} seconds"
 
 
 def _of_those_not_asked(account: Account) -> Reason | None:

@@ -24,6 +24,7 @@ OPERATIONS = {
     "broadcast": "broadcast",
     "broadcast_": "broadcast",
 }
+WAITS = ("wait_tensor", "wait_tensors")
 
 
 class Noting:
@@ -38,6 +39,13 @@ class Noting:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._original, name)
 
+    def __eq__(self, other: object) -> bool:
+        """As the operator itself: torch keeps tables of operators, as for the counts of its CommDebugMode."""
+        return self._original is (other._original if isinstance(other, Noting) else other)
+
+    def __hash__(self) -> int:
+        return hash(self._original)
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self._is_compiling():  # what is traced is no call yet
             return self._original(*args, **kwargs)
@@ -50,8 +58,10 @@ class Noting:
         self._recorder.note(call)
         answer = self._original(*args, **kwargs)
         call.issued = perf_counter()
-        for tensor in answer if isinstance(answer, list | tuple) else [answer]:
-            self._recorder.under_way[id(tensor)] = call
+        works_in_place = self._name.endswith("_")  # else the memory is new, and calls noted for it are of older tensors
+        for memory in dict.fromkeys(map(_memory_of, _each(answer))):
+            earlier = self._recorder.by_memory.get(memory, []) if works_in_place else []
+            self._recorder.by_memory[memory] = [*earlier, call]
         return answer
 
     def _take_down(self, call: Call, given: dict[str, Any]) -> None:
@@ -68,17 +78,36 @@ class Noting:
 
 class NotingTheWait(Noting):
     def __call__(self, tensor: Any) -> Any:
+        """Of one tensor or of several. Torch waits for all that was started on their memory, be it on other parts."""
         if self._is_compiling():
             return self._original(tensor)
-        call = self._recorder.under_way.pop(id(tensor), None)
+        started = [call for one in _each(tensor) for call in self._recorder.by_memory.pop(_memory_of(one), ())]
+        calls = [call for call in started if call.end is None]  # what gave several tensors may be over with the first
+        call = calls[0] if calls else None  # by this name it is looked for in a thread that is held here
         if call is not None:
-            call.waited = perf_counter()
+            waited = perf_counter()
+            for one in calls:
+                one.waited = waited
         answer = self._original(tensor)
         if call is not None:
-            call.end = perf_counter()
+            end = perf_counter()
+            for one in calls:
+                one.end = end
         for other in self._recorder.under_way.values():
             other.work = None  # started without this operator, and perhaps waited for with it
         return answer
+
+
+def _each(tensors: Any) -> list[Any]:
+    return list(tensors) if isinstance(tensors, list | tuple) else [tensors]
+
+
+def _memory_of(tensor: Any) -> int:
+    """A number for what lies under a tensor: on the way through autograd torch gives it to other Python objects."""
+    try:
+        return int(tensor.untyped_storage()._cdata)
+    except (AttributeError, NotImplementedError):  # no tensor, or one of some other kind, without memory of its own
+        return id(tensor)
 
 
 def _described(name: str) -> Group:

@@ -79,7 +79,8 @@ def install() -> None:
         _replace(module, "init_process_group", functools.partial(groups.noting_the_first, recorder))
     for name in functional.OPERATIONS:
         _replace(torch.ops._c10d_functional, name, functools.partial(functional.Noting, recorder, name))
-    _replace(torch.ops._c10d_functional, "wait_tensor", functools.partial(functional.NotingTheWait, recorder, "wait"))
+    for name in functional.WAITS:
+        _replace(torch.ops._c10d_functional, name, functools.partial(functional.NotingTheWait, recorder, name))
     for name in ("Reducer", "_broadcast_coalesced", "_verify_params_across_processes"):
         _replace(dist, name, _with_stand_in)
 

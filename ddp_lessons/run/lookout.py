@@ -2,7 +2,8 @@
 
 Looking is light: each rank says what holds it. When nobody is free, and nobody has moved between two looks, the newest
 calls of all ranks are fetched and thought through. That moment is one and the same for all: each of them was where it
-is from before the first look had been answered by all until after the second was asked.
+is from before the first look had been answered by all until after the second was asked. What is found is certain only
+when it is found again: a rank may go on between saying what holds it and listing its calls.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ class Lookout:
         self.calls: dict[int, Recorded] = {}
         self._before: dict[int, Standing] = {}
         self._thought_of: dict[int, Standing] = {}
+        self._found: dict[int, Standing] = {}  # a standstill, the first time
         self._since: dict[int, tuple[object, float]] = {}
 
     def heard(self, rank: int, answer: Standing | Recorded) -> None:
@@ -80,9 +82,13 @@ class Lookout:
     def _think(self) -> bool:
         if self._answers != self._before:
             return False
-        self._thought_of = self._before
         waits = Waits(Events([self.calls[rank] for rank in self._ranks]))
-        return not waits.movable
+        if waits.movable or self._found == self._answers:
+            self._thought_of = self._before
+            return not waits.movable
+        self._found = self._answers
+        self._put(_NEWEST_CALLS)
+        return False
 
 
 def _any_can_speak_for_itself(standings: Collection[Standing]) -> bool:

@@ -20,6 +20,7 @@ from IPython.display import display
 
 from ddp_lessons.run.calls import checked_timeout, checked_world_size
 from ddp_lessons.run.exhibits import bundle_of
+from ddp_lessons.run.limits import limits
 from ddp_lessons.run.nursery import start_method
 from ddp_lessons.run.pool import pool
 from ddp_lessons.run.standing_ranks import StandingRanks
@@ -71,7 +72,7 @@ class RanksMagics(Magics):
             raise UsageError("write %ranks status, %ranks stop, %ranks restart or %ranks restart 2")
         with _refused_in_a_sentence():
             if action == "restart":
-                self._ranks.start(_number(rest[0]) if rest else self._ranks.world_size or _WORLD_AT_FIRST)
+                self._ranks.start(_number(rest[0]) if rest else self._ranks.world_size or _world_at_first())
             elif action == "stop":
                 self._ranks.stop()
         print(self._status())
@@ -99,7 +100,7 @@ class RanksMagics(Magics):
         if not there:
             if who:
                 raise ValueError(f"there are no ranks yet, so none can be chosen: begin with %%ranks {_WORLD_AT_FIRST}")
-            self._ranks.start(_WORLD_AT_FIRST)
+            self._ranks.start(_world_at_first())
         return _some(_AROUND_COMMAS.sub(",", who), self._ranks.world_size) if who else None
 
     def _lines_before(self, body: str) -> int:
@@ -120,8 +121,8 @@ class RanksMagics(Magics):
 
 
 def load(shell: Any) -> None:
-    with contextlib.suppress(ValueError):  # a start method that is set wrongly is said when ranks are to begin
-        pool.prepare(_WORLD_AT_FIRST, start_method(None))
+    with contextlib.suppress(ValueError):  # what is set wrongly is said when ranks are to begin
+        pool.prepare(_world_at_first(), start_method(None))
     ranks = StandingRanks()
     magics = RanksMagics(shell, ranks)
     shell.register_magics(magics)
@@ -135,6 +136,10 @@ def unload(shell: Any) -> None:
     if magics is not None:
         shell.Completer.custom_matchers.remove(magics.names_on_the_ranks)
         magics.stop()
+
+
+def _world_at_first() -> int:
+    return min(_WORLD_AT_FIRST, limits().ranks)
 
 
 def _number(text: str) -> int:

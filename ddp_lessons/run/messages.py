@@ -31,6 +31,7 @@ class Start:
     threads: int
     patience_seconds: float  # how long a function may take
     record: bool | str = True  # what to record: nothing, calls, or "values" (calls with the numbers of small tensors)
+    memory_bytes: int | None = None  # what the rank may take beyond what it has when its function begins
 
 
 @dataclass(frozen=True)
@@ -129,7 +130,7 @@ class Recorded:
     before: tuple[tuple[MeetingPoint, int], ...] = ()  # how many calls at each meeting point came before these
     standing: Standing | None = None
     is_out_of_sight: bool = False  # it made calls that are not among these, or by other numbers than the launch's
-    has_compiler: bool = False  # torch's compiler was imported: DistributedDataParallel does, in a second or two
+    heavy_imports: tuple[str, ...] = ()  # parts of torch that take a second or more to import, and that this rank has
 
 
 @dataclass(frozen=True)
@@ -222,7 +223,13 @@ def size_of_guard(world_size: int) -> int:
 GUARDED_TURNS = 1024  # the newest, of each rank
 BYTES_OF_A_TURN = 256
 CELL_OF_RANKS = "<ipython-input-ranks-"  # how the file names of cells begin that run on the ranks
-COMPILER = "torch._dynamo"
+HEAVY_IMPORTS = (
+    "torch._dynamo",  # the compiler, which DistributedDataParallel imports
+    "torch.distributed.tensor",
+    "torch.distributed.tensor.parallel",
+    "torch.distributed.fsdp",
+    "torch.distributed.pipelining",
+)
 WITNESSED = "DDP_LESSONS_WITNESSED"  # the variable by which the ranks of a plain script find who explains them
 MARK = "DDP_LESSONS_PROCESS"  # the variable by which what a rank has started is recognised
 FromRank = Joined | Freed | Present | Standing | Recorded | Position | Told | Returned | Raised

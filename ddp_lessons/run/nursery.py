@@ -23,6 +23,7 @@ from typing import IO, Protocol
 
 from ddp_lessons.run.folders import current_folder, session_folder
 from ddp_lessons.run.messages import Channel, Ended, Fork, Import, Leave, Ready, Signal, Stop
+from ddp_lessons.run.sown import Sown, ask_seed
 
 _READ_WHEN_IMPORTED = ("OMP_", "MKL_", "KMP_", "GOMP_", "OPENBLAS_", "TORCH_", "PYTORCH_", "PYTHON", "LD_", "DYLD_")
 _READ_BY_EACH_RANK = ("TORCH_DISTRIBUTED_DEBUG", "OMP_NUM_THREADS")
@@ -66,6 +67,9 @@ class Nursery(Protocol):
 
     def signal(self, process: Process, number: int) -> None: ...
 
+    def is_ready_within(self, seconds: float) -> bool:
+        """Whether it can do by now what it is asked, or could after waiting so long."""
+
     def import_ahead(self, module: str) -> None:
         """Import this for all processes to come, if it can be done once for all of them."""
 
@@ -87,8 +91,9 @@ class Forks:
         self._channel = _opened(ours)
         self._complaints = tempfile.TemporaryFile(dir=session_folder())  # noqa: SIM115
         with theirs:
+            descriptors = theirs.fileno(), self._complaints.fileno()
             arguments = f"{theirs.fileno()}, {os.getpid()}, {session_folder()!a}"
-            self._template = subprocess.Popen(
+            self._template = ask_seed(session_folder(), self._environment, descriptors) or subprocess.Popen(
                 _command("template", f"template.serve({arguments})"),
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
@@ -124,7 +129,7 @@ class Forks:
     def stop(self, processes: Sequence[Process]) -> list[int | None]:
         try:
             with self._one_request:
-                self._wait_until_ready()
+                self._wait_until_ready(0.3)  # it still imports torch: nobody shall wait for that to stop something
                 self._channel.socket.settimeout(10)
                 self._channel.send(Stop(tuple(process.number for process in processes)))
                 ended, _ = self._channel.receive()
@@ -139,6 +144,11 @@ class Forks:
         with self._one_request:
             self._channel.send(Signal(process.number, number))
 
+    def is_ready_within(self, seconds: float) -> bool:
+        with self._one_request, contextlib.suppress(OSError, EOFError):
+            self._wait_until_ready(seconds)
+        return self._is_ready
+
     def import_ahead(self, module: str) -> None:
         with self._one_request:
             self._channel.send(Import(module))
@@ -152,9 +162,9 @@ class Forks:
         self._complaints.seek(0)
         return tuple(self._complaints.read().decode(errors="replace").strip().splitlines()[-1:])
 
-    def _wait_until_ready(self) -> None:
+    def _wait_until_ready(self, seconds: float) -> None:
         if not self._is_ready:
-            self._channel.socket.settimeout(0.3)  # it still imports torch: nobody shall wait for that to stop something
+            self._channel.socket.settimeout(seconds)
             greeting, _ = self._channel.receive()
             self._is_ready = isinstance(greeting, Ready)
 
@@ -179,8 +189,11 @@ class Spawns:
     def signal(self, process: Process, number: int) -> None:
         self._started[process.number].send_signal(number)
 
+    def is_ready_within(self, seconds: float) -> bool:
+        return False  # each imports for itself
+
     def import_ahead(self, module: str) -> None:
-        pass  # each imports for itself
+        pass
 
     def is_usable(self) -> bool:
         return self._environment == _environment_of_import()
@@ -264,7 +277,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_close_in_forked_child)
 
 
-def _end_template(channel: Channel, template: subprocess.Popen[bytes], complaints: IO[bytes]) -> None:
+def _end_template(channel: Channel, template: subprocess.Popen[bytes] | Sown, complaints: IO[bytes]) -> None:
     with contextlib.suppress(OSError):
         channel.send(Leave())
     channel.close()

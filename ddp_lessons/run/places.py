@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import site
+import sys
 import sysconfig
 from collections.abc import Sequence
 
@@ -11,9 +12,14 @@ from ddp_lessons.run.messages import Frame
 from ddp_lessons.run.output import without_middle
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+# torch may be one of the user's own packages, or lent by another Python: then only the path knows its folder
+_OF_PACKAGES = [path for path in sys.path if os.path.basename(path) in ("site-packages", "dist-packages")]
 _NOT_LEARNERS = tuple(
     os.path.abspath(folder) + os.sep
-    for folder in {_PACKAGE, sysconfig.get_path("stdlib"), *site.getsitepackages(), sysconfig.get_path("purelib")}
+    for folder in {
+        *(_PACKAGE, sysconfig.get_path("stdlib"), sysconfig.get_path("purelib")),
+        *(*site.getsitepackages(), *_OF_PACKAGES),
+    }
 )
 
 

@@ -13,6 +13,7 @@ from ddp_lessons.run.nursery import Forks, Nursery, Process, Spawns
 
 AHEAD_AT_FIRST = 4
 _AHEAD_AT_MOST = 8
+_SECONDS_TO_BE_READY = 15.0  # whoever launches waits for that in any case, but can stop it later
 
 
 class Pool:
@@ -48,16 +49,24 @@ class Pool:
             if missing > 0:
                 self._waiting[method] += nursery.bear(missing)
 
-    def import_ahead(self, module: str, method: str) -> None:
-        """Let the processes to come have this imported. Those that wait without it are let go."""
+    def import_ahead(self, modules: frozenset[str], method: str) -> None:
+        """Let the processes to come have these imported. Those that wait without them are let go.
+
+        Not where there is a GPU: what touched it could not be forked.
+        """
+        if not modules or _has_gpu():
+            return
         with self._lock, contextlib.suppress(OSError):
             nursery = self._nurseries.get(method)
-            if nursery is None or module in self._imported.setdefault(nursery, set()):
+            if nursery is None or not (new := modules - self._imported.setdefault(nursery, set())):
                 return
-            self._imported[nursery].add(module)
+            if not nursery.is_ready_within(_SECONDS_TO_BE_READY):
+                return
+            self._imported[nursery] |= new
             _end(nursery, self._waiting[method])
             self._waiting[method] = []
-            nursery.import_ahead(module)
+            for module in sorted(new):
+                nursery.import_ahead(module)
 
     def close(self) -> None:
         with self._lock:
@@ -74,6 +83,10 @@ class Pool:
                 self._waiting[method] = []
             nursery = self._nurseries[method] = Forks() if method == "fork" else Spawns()
         return nursery
+
+
+def _has_gpu() -> bool:
+    return os.path.exists("/dev/nvidiactl") or os.path.exists("/dev/kfd")
 
 
 def _end(nursery: Nursery, processes: Sequence[Process]) -> None:

@@ -163,6 +163,19 @@ def _become(start: Start) -> None:
     torch.set_num_threads(start.threads)
     dist.set_debug_level_from_env()  # type: ignore[attr-defined]
     _join(start, start.meeting_file, start.guard_file)
+    if start.memory_bytes is not None:
+        _take_no_more_than(start.memory_bytes)
+
+
+def _take_no_more_than(more_bytes: int) -> None:
+    """Beyond what is there now, which is mostly shared with the template. Only Linux counts what is written to."""
+    if sys.platform == "linux":
+        import resource
+
+        with open("/proc/self/status") as told:
+            kilobytes = next(line.split()[1] for line in told if line.startswith("VmData"))
+        most = int(kilobytes) * 1024 + more_bytes
+        resource.setrlimit(resource.RLIMIT_DATA, (most, most))
 
 
 def _join(start: Start, meeting_file: str, guard_file: str) -> None:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any
 
-from ddp_lessons.run.messages import COMPILER, MeetingPoint, Recorded, Standing, meeting_point
+from ddp_lessons.run.messages import HEAVY_IMPORTS, MeetingPoint, Recorded, Standing, meeting_point
 
 if TYPE_CHECKING:
     from ddp_lessons.run.guard import Guard
@@ -110,6 +110,7 @@ class Recorder:
         self.calls: deque[Call] = deque()
         self.count = 0
         self.under_way: dict[int, Call] = {}  # by the id of the Work that torch gave for it
+        self.by_memory: dict[int, list[Call]] = {}  # of functional collectives, which give tensors and no Work
         self.seen_from_afar: dict[int, Call] = {}  # of these another thread tells the end
         self.groups: dict[str, Group] = {}  # by name
         self.joined = 0  # how often: torch gives names of groups again after that
@@ -122,6 +123,7 @@ class Recorder:
         """All groups are gone, and with them what was called there."""
         self.calls.clear()
         self.under_way.clear()
+        self.by_memory.clear()
         self.seen_from_afar.clear()
         self.groups.clear()
         self.before.clear()
@@ -134,6 +136,7 @@ class Recorder:
         self.calls.clear()
         self.count = 0
         self.under_way.clear()
+        self.by_memory.clear()
         self.seen_from_afar.clear()
         self.began = time.perf_counter()
 
@@ -159,11 +162,9 @@ class Recorder:
         plain = tuple(self._plain(call) for call in calls)
         dropped = max(0, count - len(calls))
         before_these = tuple(before.items())
-        has_compiler = COMPILER in sys.modules
+        heavy = tuple(name for name in HEAVY_IMPORTS if name in sys.modules)
         is_hidden = self.is_out_of_sight
-        return Recorded(
-            self.began, plain, dropped, time.perf_counter(), before_these, standing, is_hidden, has_compiler
-        )
+        return Recorded(self.began, plain, dropped, time.perf_counter(), before_these, standing, is_hidden, heavy)
 
     @property
     def is_out_of_sight(self) -> bool:

@@ -17,16 +17,18 @@ import functools
 import gc
 import importlib
 import importlib.metadata
+import json
 import os
 import shutil
 import signal
 import socket
+import struct
 import sys
 from typing import NoReturn
 
 from ddp_lessons.run import cells as cells, rank  # what runs cells is imported ahead, too
 from ddp_lessons.run.interception import install
-from ddp_lessons.run.messages import MARK, Channel, Ended, Fork, Import, Leave, Ready, Signal, Stop
+from ddp_lessons.run.messages import HEAVY_IMPORTS, MARK, Channel, Ended, Fork, Import, Leave, Ready, Signal, Stop
 
 _DIE_WITH_PARENT, _ADOPT_ORPHANS = 1, 36  # prctl's PR_SET_PDEATHSIG and PR_SET_CHILD_SUBREAPER
 
@@ -37,6 +39,50 @@ def serve(channel_number: int, notebook: int, folder: str) -> NoReturn:
     rank.leave_when_orphaned(notebook, folder)
     _import_ahead()
     rank.stay_when_orphaned()
+    _tend(channel_number, folder)
+
+
+def sow(listening: int, python: list[object]) -> NoReturn:
+    """Be the seed: import all that is slow, then fork a template for each notebook of this user that asks for one."""
+    signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # who ends needs nobody to wait for it
+    _import_ahead()
+    for module in HEAVY_IMPORTS:
+        importlib.import_module(module)
+    gc.freeze()
+    seed = socket.socket(fileno=listening)
+    while True:
+        asking, _ = seed.accept()
+        with asking, contextlib.suppress(OSError, ValueError):
+            asking.settimeout(5)
+            told, descriptors, _, _ = socket.recv_fds(asking, 1_000_000, 2)
+            _, owner, _ = struct.unpack("3i", asking.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+            question = json.loads(told)
+            if owner == os.getuid() and question["python"] == python and len(descriptors) == 2:
+                if (template := os.fork()) == 0:
+                    seed.close()
+                    asking.close()
+                    _become_template(descriptors, question["folder"])
+                asking.send(str(template).encode())
+            for descriptor in descriptors:
+                os.close(descriptor)
+
+
+def _become_template(descriptors: list[int], folder: str) -> NoReturn:
+    try:
+        os.setsid()
+        channel, complaints = descriptors
+        for output in (1, 2):
+            os.dup2(complaints, output)
+        os.close(complaints)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        _tend(channel, folder)
+    finally:
+        os._exit(1)
+
+
+def _tend(channel_number: int, folder: str) -> NoReturn:
+    """Fork, stop and signal ranks as the notebook asks, until it is gone."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_ADOPT_ORPHANS, 1)
     stream = socket.socket(fileno=channel_number)

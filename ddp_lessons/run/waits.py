@@ -64,11 +64,15 @@ class Waits:
     def _who_can_move(self) -> set[int]:
         """The ranks that move now, and, again and again, those whose wait these can end."""
         ranks = range(self.events.world_size)
-        self.movable = {rank for rank in ranks if self.events.standing(rank).is_free}
-        held = {rank: self.events.held(rank) for rank in ranks if rank not in self.movable}
+        held = {rank: self.events.held(rank) for rank in ranks}
+        self.movable = {rank for rank in ranks if self.events.standing(rank).is_free or self._is_unknown(rank, held)}
         while more := {rank for rank in held if rank not in self.movable and any(map(self.can_end, held[rank]))}:
             self.movable |= more
         return self.movable
+
+    def _is_unknown(self, rank: int, held: dict[int, tuple[Event, ...]]) -> bool:
+        """It is held in a call that is not among those it told."""
+        return len(held[rank]) < len(self.events.standing(rank).held_in)
 
     def _enough(self, event: Event, missing: tuple[int, ...]) -> bool:
         takes_anyone = event.operation == "recv" and event.peer is None

@@ -16,6 +16,7 @@ from typing import Any
 
 from ddp_lessons.run.account import Account, Died
 from ddp_lessons.run.crashes import frames_of_crash, has_aborted
+from ddp_lessons.run.limits import Limits
 from ddp_lessons.run.lookout import Lookout
 from ddp_lessons.run.messages import (
     Buffer,
@@ -35,6 +36,7 @@ from ddp_lessons.run.messages import (
 )
 from ddp_lessons.run.nursery import Process
 from ddp_lessons.run.output import Transcript
+from ddp_lessons.run.patience import OwnTime, slowness
 from ddp_lessons.run.results import NO_VALUE
 from ddp_lessons.run.screen import Live, Screen
 from ddp_lessons.run.travel import unpack_value
@@ -77,6 +79,7 @@ class Watch:
     timeout_seconds: float | None
     task: tuple[Task, Sequence[Buffer]] | None = None
     not_asked: frozenset[int] = frozenset()  # these are to run nothing
+    limits: Limits = field(default_factory=Limits)
     returned: dict[int, Any] = field(default_factory=dict)
     ended: dict[int, Raised | Died] = field(default_factory=dict)
     positions: dict[int, Position] = field(default_factory=dict)
@@ -85,7 +88,7 @@ class Watch:
 
     def __post_init__(self) -> None:
         self.transcripts = [rank.transcript for rank in self.ranks]
-        self._begin = time.monotonic()
+        self._begin, self._own_time = time.monotonic(), OwnTime(len(self.ranks))
         self._selector = selectors.DefaultSelector()
         self._open: set[int] = set()
         self._gone: list[int] = []
@@ -115,7 +118,7 @@ class Watch:
         if ending is Ending.RETURNED:
             return ending
         self._ask_where()
-        self._ask_what_they_called()
+        self._ask_what_they_called(_SECONDS_FOR_LAST_WORDS if ending is Ending.OUT_OF_TIME else 0.0)
         self._note_deaths()
         if len(self.returned) == len(self.ranks):
             return Ending.RETURNED  # in the very last moment
@@ -127,7 +130,7 @@ class Watch:
         for rank in self.ranks:
             rank.has_joined = False
         self._say(sorted(self._open), rejoin)
-        end = time.monotonic() + patience_seconds
+        end = time.monotonic() + patience_seconds * slowness(len(self.ranks))
         while self._open - self._freed and time.monotonic() < end:
             self._say(sorted(self._open - self._freed), Free())
             self._wait_for(lambda: self._open <= self._freed, _SECONDS_BETWEEN_CALLS)
@@ -152,7 +155,9 @@ class Watch:
         at_line = {rank: self._lookout.seconds_at_one_line(rank) for rank in ranks}
         patience, seconds = self.timeout_seconds, time.monotonic() - self._begin
         returned = frozenset(self.returned)
-        return Account(len(ranks), self.ended, self.positions, returned, patience, seconds, at_line, self.not_asked)
+        return Account(
+            len(ranks), self.ended, self.positions, returned, patience, seconds, at_line, self.not_asked, self.limits
+        )
 
     def close(self) -> None:
         self._selector.close()
@@ -168,10 +173,10 @@ class Watch:
                 else:
                     _send(rank, task, buffers)
             self.task = None
-            self._begin = time.monotonic()
+            self._begin, self._own_time = time.monotonic(), OwnTime(len(self.ranks))
 
     def _ending(self, is_told_to_stop: Callable[[], bool]) -> Ending | None:
-        now = time.monotonic()
+        now, seconds = time.monotonic(), self._own_time.seconds()
         if len(self.returned) == len(self.ranks):
             return Ending.RETURNED
         if self.ended and now > min(how.moment for how in self.ended.values()) + _SECONDS_FOR_OTHER_FAILURES:
@@ -179,10 +184,10 @@ class Watch:
         if is_told_to_stop():
             return Ending.INTERRUPTED
         if self.task is not None:
-            return Ending.OUT_OF_TIME if now > self._begin + _SECONDS_TO_START else None
+            return Ending.OUT_OF_TIME if seconds > _SECONDS_TO_START else None
         if self._lookout.sees_a_standstill():
             return Ending.STUCK
-        if self.timeout_seconds is not None and now > self._begin + self.timeout_seconds:
+        if self.timeout_seconds is not None and seconds > self.timeout_seconds:
             return Ending.OUT_OF_TIME
         return None
 
@@ -279,11 +284,13 @@ class Watch:
                 return
             self._look(0.03)
 
-    def _ask_what_they_called(self) -> None:
-        asked = [number for number in sorted(self._open) if number not in self.ended and number not in self._mute]
+    def _ask_what_they_called(self, seconds_for_the_mute: float) -> None:
+        """Whoever has no time for an answer may only be slow, on a busy machine; and time is no matter any more."""
+        asked = [number for number in sorted(self._open) if number not in self.ended]
         for number in asked:
             self._ask(number, Where(with_calls=True))
-        self._wait_until_told(asked, 1.0)
+        self._wait_until_told([number for number in asked if number not in self._mute], 1.0)
+        self._wait_until_told(asked, seconds_for_the_mute)
         for number, recorded in self._lookout.calls.items():
             if not self._has_told(number):
                 self.recorded[number] = recorded  # the newest calls, from a moment ago
@@ -303,7 +310,7 @@ class Watch:
                 self.ranks[number].process.channel.send(words, patience_seconds=0.01)
 
     def _wait_for(self, claim: Callable[[], bool], patience_seconds: float = _SECONDS_TO_ANSWER) -> None:
-        end = time.monotonic() + patience_seconds
+        end = time.monotonic() + patience_seconds * slowness(len(self.ranks))
         while not claim() and time.monotonic() < end:
             self._look(0.01)
 

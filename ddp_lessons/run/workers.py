@@ -18,7 +18,8 @@ from ddp_lessons.run.events import Events
 from ddp_lessons.run.failures import not_to_be_trusted, where_each_is, worker_failed, workers_stuck
 from ddp_lessons.run.folders import session_folder
 from ddp_lessons.run.interrupts import HeldInterrupts
-from ddp_lessons.run.messages import COMPILER, Buffer, Recorded, Task
+from ddp_lessons.run.limits import limits
+from ddp_lessons.run.messages import Buffer, Recorded, Task
 from ddp_lessons.run.nursery import start_method as checked_start_method
 from ddp_lessons.run.output import Transcript
 from ddp_lessons.run.results import NO_VALUE, Results, told_by_rank
@@ -53,7 +54,7 @@ class _Run:
 
 
 class Workers:
-    """Ranks that stay: as many `run` as you like on the same processes, in one process group.
+    """Ranks that stay: as many `run` as you like on the same processes, in one process group::
 
         with Workers(4) as workers:
             first = workers.run(function, argument)
@@ -79,7 +80,8 @@ class Workers:
             calls.check_not_inside_a_rank()
             calls.check_torch_is_pytorch()
             self.world_size = calls.checked_world_size(world_size)
-            self._timeout_seconds = calls.checked_timeout(timeout_seconds)
+            self._limits = limits()
+            self._timeout_seconds = self._limits.allowed_seconds(calls.checked_timeout(timeout_seconds))
             backend = calls.checked_backend(backend, self.world_size)
             start_method = checked_start_method(start_method)
             self._record = calls.checked_record(record)
@@ -87,7 +89,7 @@ class Workers:
         self._quiet = quiet
         self._outlive_failures = outlive_failures
         self._one_run = threading.Lock()
-        self._need_compiler = False
+        self._heavy_imports: set[str] = set()
         self._crew: Crew | None = None
         with HeldInterrupts():
             self._crew = Crew(
@@ -96,6 +98,7 @@ class Workers:
                 backend=backend if join else None,
                 record=self._record,
                 timeout_seconds=self._timeout_seconds,
+                memory_bytes=self._limits.memory_bytes,
                 outlives_failures=outlive_failures,
             )
 
@@ -123,7 +126,9 @@ class Workers:
             calls.check_function(function, self.world_size, args)
             run = _Run(
                 not_asked=self._all_but(only),
-                timeout_seconds=calls.checked_timeout(timeout_seconds) or self._timeout_seconds,
+                timeout_seconds=self._limits.allowed_seconds(calls.checked_timeout(timeout_seconds))
+                if timeout_seconds is not None
+                else self._timeout_seconds,
                 quiet=self._quiet if quiet is None else quiet,
                 begin=begin,
                 stop=stop or threading.Event(),
@@ -147,7 +152,7 @@ class Workers:
         """Let the ranks go. Whatever they left running ends with them."""
         if self._crew is not None and not self._crew.why_gone:
             with HeldInterrupts():
-                self._crew.let_go(self._to_import())
+                self._crew.let_go(frozenset(self._heavy_imports))
 
     def __enter__(self) -> Workers:
         return self
@@ -161,7 +166,7 @@ class Workers:
         crew = getattr(self, "_crew", None)
         if crew is not None and not crew.why_gone:
             crew.stop("nobody used them any more")
-            crew.release(self._to_import())
+            crew.release(frozenset(self._heavy_imports))
 
     def _all_but(self, only: Collection[int] | None) -> frozenset[int]:
         everyone = frozenset(range(self.world_size))
@@ -184,7 +189,7 @@ class Workers:
     ) -> Results[Any]:
         __tracebackhide__ = True
         screen, live = screen_for_here(run.quiet), Live(self._live, self.world_size)
-        watch, lost = Watch(crew.ranks, run.timeout_seconds, task, run.not_asked), []
+        watch, lost = Watch(crew.ranks, run.timeout_seconds, task, run.not_asked, self._limits), []
         try:
             ending = watch.until_the_end(screen, live, lambda: interrupts.noted or run.stop.is_set())
             account = watch.account()
@@ -193,12 +198,12 @@ class Workers:
             watch.drain()
         finally:
             watch.close()
-            self._need_compiler |= any(recorded.has_compiler for recorded in watch.recorded.values())
+            self._heavy_imports.update(*(recorded.heavy_imports for recorded in watch.recorded.values()))
             for transcript in watch.transcripts:
                 transcript.finish()
             screen.finish(watch.transcripts)
             if crew.why_gone:
-                crew.release(self._to_import())
+                crew.release(frozenset(self._heavy_imports))
         ranks = range(self.world_size)
         values = tuple(watch.returned.get(number, NO_VALUE) for number in ranks)
         lines = tuple(list(transcript.lines()) for transcript in watch.transcripts)
@@ -249,11 +254,3 @@ class Workers:
             verb, its = ("keeps", "its") if len(stay) == 1 else ("keep", "their")
             lines += [f"  {ranks_named(stay).capitalize()} {verb} {its} variables, in a fresh process group."]
         return lines
-
-    def _to_import(self) -> str:
-        """What the next ranks should find imported. Not where there is a GPU: what touched it could not be forked."""
-        return COMPILER if self._need_compiler and not _has_gpu() else ""
-
-
-def _has_gpu() -> bool:
-    return os.path.exists("/dev/nvidiactl") or os.path.exists("/dev/kfd")

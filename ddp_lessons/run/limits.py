@@ -1,0 +1,86 @@
+"""What the instructor of a shared machine allows each learner: ranks, seconds and memory.
+
+Set as variables of the environment, as JupyterHub's spawner does, or as the same lines in one file of the machine,
+which no variable can loosen: where both are set, the stricter holds. Enough against accidents, and not made against a
+learner who wants to get around it: such a one has Python at hand.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+MACHINE_FILE = "/etc/ddp-lessons.conf"
+LARGEST_WORLD = 64
+_MOST_RANKS, _MOST_SECONDS = "DDP_LESSONS_MOST_RANKS", "DDP_LESSONS_MOST_SECONDS"
+_MOST_MEMORY = "DDP_LESSONS_MOST_MEMORY"
+_BYTES = re.compile(r"(\d+(?:\.\d+)?) ?([MG])i?B")
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The defaults are what holds on a machine of one's own."""
+
+    ranks: int = LARGEST_WORLD  # of one launch
+    seconds: float | None = None  # of one run
+    memory_bytes: int | None = None  # of one rank, beyond what Python and torch take before its function begins
+
+    def allowed_seconds(self, asked: float | None) -> float | None:
+        return min((each for each in (asked, self.seconds) if each is not None), default=None)
+
+    @property
+    def memory(self) -> str:
+        """As an instructor writes it."""
+        return f"{(self.memory_bytes or 0) / 2**20:.0f} MB"
+
+
+def limits() -> Limits:
+    """What holds at this moment.
+
+    Raises:
+        ValueError: somebody wrote a limit that cannot be read; the message says where.
+    """
+    ranks = _strictest(_MOST_RANKS, "a whole number, as 4", _whole)
+    seconds = _strictest(_MOST_SECONDS, "a number of seconds, as 120", float)
+    memory = _strictest(_MOST_MEMORY, "an amount with its unit, as 600 MB or 1.5 GB", _bytes)
+    return Limits(min(LARGEST_WORLD, int(ranks or LARGEST_WORLD)), seconds, None if memory is None else int(memory))
+
+
+def _strictest(name: str, kind: str, read: Callable[[str], float]) -> float | None:
+    found = []
+    for place, text in ((MACHINE_FILE, _lines_of_machine().get(name)), ("the environment", os.environ.get(name))):
+        if not text:
+            continue
+        try:
+            amount = read(text)
+            if not 0 < amount < float("inf"):
+                raise ValueError
+        except ValueError:
+            raise ValueError(
+                f"{name} is {text!r} in {place}, but has to be {kind}: the instructor has to repair that"
+            ) from None
+        found.append(amount)
+    return min(found, default=None)
+
+
+def _lines_of_machine() -> dict[str, str]:
+    """Lines of NAME=value, as systemd and Docker read them too."""
+    try:
+        with open(MACHINE_FILE, encoding="utf-8") as file:
+            pairs = [line.partition("=") for line in file if "=" in line and not line.lstrip().startswith("#")]
+    except OSError:
+        return {}
+    return {name.strip(): value.strip().strip("\"'") for name, _, value in pairs}
+
+
+def _whole(text: str) -> float:
+    return int(text)
+
+
+def _bytes(text: str) -> float:
+    match = _BYTES.fullmatch(text.strip())
+    if match is None:
+        raise ValueError
+    return int(float(match[1]) * {"M": 2**20, "G": 2**30}[match[2]])

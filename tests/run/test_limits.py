@@ -1,0 +1,166 @@
+"""What an instructor allows each learner holds for launch, Workers and %%ranks, and every refusal says whose it is."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+import torch.distributed as dist
+from notebook_session import NotebookSession
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+from ddp_lessons import WorkerFailed, Workers, WorkersStuck, launch
+from ddp_lessons.run import limits as module
+from ddp_lessons.run.limits import Limits, limits
+
+NAMES = {"ranks": "DDP_LESSONS_MOST_RANKS", "seconds": "DDP_LESSONS_MOST_SECONDS", "memory": "DDP_LESSONS_MOST_MEMORY"}
+
+
+@pytest.fixture(autouse=True)
+def machine_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """The instructor's file, in a place where a test may write it; none is there yet."""
+    for name in NAMES.values():
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(module, "MACHINE_FILE", str(tmp_path / "ddp-lessons.conf"))
+    return tmp_path / "ddp-lessons.conf"
+
+
+def add_up(rank: int, world_size: int) -> float:
+    tensor = torch.ones(1) * rank
+    dist.all_reduce(tensor)
+    return tensor.item()
+
+
+def hang(rank: int, world_size: int) -> None:
+    if rank == 0:
+        while True:
+            rank = rank + 0
+
+
+def take(rank: int, world_size: int, megabytes: int) -> int:
+    return int(torch.ones(megabytes, 2**18)[0, 0])  # of four bytes each
+
+
+def test_on_a_machine_of_ones_own_nothing_is_limited() -> None:
+    assert limits() == Limits(64, None, None)
+
+
+def test_the_stricter_of_variable_and_file_holds(machine_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine_file.write_text("# a workshop\nDDP_LESSONS_MOST_RANKS=4\nDDP_LESSONS_MOST_MEMORY = '600 MB'\n")
+    monkeypatch.setenv(NAMES["ranks"], "8")  # which the file does not allow
+    monkeypatch.setenv(NAMES["memory"], "0.5 GB")
+    monkeypatch.setenv(NAMES["seconds"], "120")
+    assert limits() == Limits(4, 120.0, 2**29)
+
+
+@pytest.mark.parametrize(("which", "text"), [("ranks", "four"), ("ranks", "0"), ("seconds", "2m"), ("memory", "600")])
+def test_a_limit_that_cannot_be_read_is_named(which: str, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(NAMES[which], text)
+    with pytest.raises(ValueError, match=rf"{NAMES[which]} is '{text}' in the environment, but has to be .*, as \d"):
+        launch(add_up, 2)
+
+
+def test_a_file_that_cannot_be_read_is_named(machine_file: Path) -> None:
+    machine_file.write_text("DDP_LESSONS_MOST_RANKS=some")
+    with pytest.raises(ValueError, match=re.escape(f"is 'some' in {machine_file}, but has to be a whole number, as 4")):
+        launch(add_up, 2)
+
+
+def test_more_ranks_than_allowed_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(NAMES["ranks"], "3")
+    assert list(launch(add_up, 3, quiet=True)) == [3.0] * 3
+    sentence = "world_size is 4, but the instructor of this machine allows each learner at most 3 ranks in a launch"
+    for begin in (lambda: launch(add_up, 4), lambda: Workers(4)):
+        with pytest.raises(ValueError, match=rf"{sentence}; write 3 or fewer"):
+            begin()
+
+
+def test_cells_on_ranks_begin_with_as_many_as_are_allowed() -> None:
+    with NotebookSession({NAMES["ranks"]: "2"}) as kernel:
+        kernel.run("%load_ext ddp_lessons")
+        assert "allows each learner at most 2 ranks" in kernel.run("%%ranks 4\nrank").stream
+        kernel.run("%%ranks\nx = rank * 10")
+        assert kernel.run("ranks['x']").value == "[0, 10]"
+
+
+@pytest.mark.parametrize("asked", [None, 600.0])
+def test_a_longer_time_is_cut_to_the_allowed(asked: float | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(NAMES["seconds"], "0.5")
+    with pytest.raises(WorkersStuck) as caught:
+        launch(hang, 2, timeout_seconds=asked, quiet=True)
+    told = str(caught.value).splitlines()
+    assert told[0].startswith("rank 0 of 2 did not return within 0.5 seconds")
+    assert told[-1] == (
+        "  Next: if the ranks were only slow, give them less to do: the instructor of this machine allows at most "
+        "0.5 seconds."
+    )
+
+
+def test_a_run_of_workers_is_cut_too_and_a_shorter_time_is_the_learners_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(NAMES["seconds"], "0.6")
+    with Workers(2, quiet=True) as workers, pytest.raises(WorkersStuck, match=r"allows at most 0\.6 seconds"):
+        workers.run(hang, timeout_seconds=30)
+    with pytest.raises(WorkersStuck, match=r"give them more time: launch\(..., timeout_seconds=...\)"):
+        launch(hang, 2, timeout_seconds=0.3, quiet=True)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux holds a process to an amount of memory")
+def test_more_memory_than_allowed_is_refused_in_the_rank(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(NAMES["memory"], "200 MB")
+    assert list(launch(take, 2, 100, quiet=True)) == [1, 1]
+    with pytest.raises(WorkerFailed) as caught:
+        launch(take, 2, 400, quiet=True)
+    assert "allocate memory" in str(caught.value).splitlines()[0]
+    assert str(caught.value).splitlines()[-1] == (
+        "  Next: the instructor of this machine allows 200 MB per rank, beside Python and torch: take smaller tensors "
+        "or batches, or ask for more."
+    )
+
+
+def fill_a_list(rank: int, world_size: int) -> None:
+    kept: list[bytes] = []
+    while True:
+        kept.append(bytes(1_000_000))
+
+
+def fill_an_array(rank: int, world_size: int) -> None:
+    import numpy
+
+    numpy.ones(100_000_000)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux holds a process to an amount of memory")
+@pytest.mark.parametrize("function", [fill_a_list, fill_an_array])
+def test_the_limit_is_named_whoever_finds_no_memory(function: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(NAMES["memory"], "200 MB")
+    with pytest.raises(WorkerFailed, match="allows 200 MB per rank"):
+        launch(function, 2, quiet=True)  # type: ignore[arg-type]
+
+
+def test_without_a_limit_nobody_is_told_of_one() -> None:
+    def run(rank: int, world_size: int) -> None:
+        raise MemoryError
+
+    with pytest.raises(WorkerFailed) as caught:
+        launch(run, 2, quiet=True)
+    assert "instructor" not in str(caught.value)
+
+
+def test_the_smallest_sensible_memory_is_enough_to_train(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(NAMES["memory"], "300 MB")
+
+    def train(rank: int, world_size: int) -> float:
+        model = DistributedDataParallel(nn.Sequential(nn.Linear(784, 256), nn.ReLU(), nn.Linear(256, 10)))
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        for _ in range(3):
+            optimizer.zero_grad()
+            model(torch.ones(64, 784)).square().mean().backward()
+            optimizer.step()
+        return float(next(model.parameters()).sum())
+
+    first, second = launch(train, 2, quiet=True)
+    assert first == second

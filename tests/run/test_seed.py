@@ -1,0 +1,68 @@
+"""Notebooks of a room fork their templates from one seed, and notice nothing of it but that they are quick."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+
+import psutil
+import pytest
+from notebook_session import NotebookSession
+from processes import happens_within
+
+from ddp_lessons.room.seed import Seed
+
+ADD_UP = """
+import os, torch.distributed as dist, torch
+from ddp_lessons import launch, WorkerFailed
+def add_up(rank, world_size):
+    tensor = torch.ones(1) * rank
+    dist.all_reduce(tensor)
+    return tensor.item(), os.getppid()
+"""
+
+
+@pytest.fixture(scope="module")
+def seed() -> Iterator[Seed]:
+    with Seed() as seed:
+        yield seed
+
+
+def test_two_notebooks_have_templates_of_their_own_from_one_seed(seed: Seed) -> None:
+    templates = []
+    for _ in range(2):
+        with NotebookSession(seed.variables) as kernel:
+            assert kernel.run(ADD_UP).error == ""
+            answers = kernel.run("list(launch(add_up, 3))").value
+            said = [(total, parent) for total, parent in eval(answers)]
+            assert [total for total, _ in said] == [3.0] * 3
+            (template,) = {parent for _, parent in said}
+            assert psutil.Process(template).ppid() == seed.process.pid
+            templates.append(template)
+    assert happens_within(10, lambda: not any(map(psutil.pid_exists, templates))), "each ends with its notebook"
+    assert templates[0] != templates[1]
+
+
+def test_a_template_that_dies_is_replaced_by_another(seed: Seed) -> None:
+    with NotebookSession(seed.variables) as kernel:
+        kernel.run(ADD_UP)
+        (_, template), *_ = eval(kernel.run("list(launch(add_up, 2))").value)
+        os.kill(template, signal.SIGKILL)
+        assert happens_within(10, lambda: not psutil.pid_exists(template))
+        (total, another), *_ = eval(kernel.run("list(launch(add_up, 2))").value)
+        assert (total, another == template) == (1.0, False)
+
+
+def test_who_set_what_torch_reads_gets_a_template_that_has_read_it(seed: Seed) -> None:
+    with NotebookSession({**seed.variables, "TORCH_SHOW_CPP_STACKTRACES": "1"}) as kernel:
+        kernel.run(ADD_UP)
+        (total, template), *_ = eval(kernel.run("list(launch(add_up, 2))").value)
+        assert total == 1.0
+        assert psutil.Process(template).ppid() != seed.process.pid
+
+
+def test_without_its_seed_a_notebook_helps_itself() -> None:
+    with NotebookSession({"DDP_LESSONS_SEED": "/nowhere/seed"}) as kernel:
+        kernel.run(ADD_UP)
+        assert eval(kernel.run("list(launch(add_up, 2))").value)[0][0] == 1.0
