@@ -20,11 +20,19 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from ddp_lessons.remedies import (
+    PROJECT,
+    how_to_take_both_from_one_place,
+    install,
+    python_as_typed,
+    two_numbers,
+    version,
+)
+
 if TYPE_CHECKING:
     from ddp_lessons import Results
 
-PROJECT = Path(__file__).parent.parent
-OLDEST_PYTHON = (3, 10)
+OLDEST_PYTHON, NEWEST_PYTHON = (3, 10), (3, 13)
 RANKS = 4
 
 # torchvision holds compiled code that fits one release of torch (0.29 fits two).
@@ -63,19 +71,22 @@ def check_python() -> Finding:
     found = f"{sys.version.split()[0]} in {sys.prefix}"
     if sys.version_info < OLDEST_PYTHON:
         return Finding("PROBLEM", found, "The lessons need Python 3.10 or newer: install it from python.org.")
+    if sys.version_info[:2] > NEWEST_PYTHON:
+        tried = "The lessons are tried with 3.10 to 3.13. Should something fail, install one of these from python.org."
+        return Finding("note", found, tried)
     return Finding("ok", found)
 
 
 def check_pair() -> Finding:
-    torch, torchvision = _version("torch"), _version("torchvision")
-    remedy = _how_to_take_both_from_one_place(torch, torchvision)
+    torch, torchvision = version("torch"), version("torchvision")
+    remedy = how_to_take_both_from_one_place(torch, torchvision)
     if torch is None or torchvision is None:
         return Finding("PROBLEM", f"{'torch' if torch is None else 'torchvision'} is not installed", remedy)
 
     release, _, place = torch.partition("+")
     vision_release, _, vision_place = torchvision.partition("+")
-    needed = TORCHVISION_FOR.get(_two_numbers(release))
-    if needed is not None and needed != _two_numbers(vision_release):
+    needed = TORCHVISION_FOR.get(two_numbers(release))
+    if needed is not None and needed != two_numbers(vision_release):
         return Finding("PROBLEM", f"torch {torch} needs torchvision {needed}, but {torchvision} is installed", remedy)
     trial = subprocess.run([sys.executable, "-c", _USE_THE_PAIR], capture_output=True, text=True, timeout=300)
     if trial.returncode == 0:
@@ -112,7 +123,7 @@ def check_cores() -> Finding:
 
 
 def check_memory() -> Finding:
-    free = _free_memory()
+    free = free_memory()
     learners = int(free / 1e6 // LEARNER_MEGABYTES)
     found = f"{free / 1e9:.1f} GB free: enough for {learners} learner{'s' * (learners != 1)} with {RANKS} ranks each"
     if learners == 0:
@@ -146,7 +157,7 @@ def check_jupyter() -> Finding:
     versions = []
     for name in ("jupyterlab", "ipywidgets", "nbval"):
         importlib.import_module(name)
-        versions.append(f"{name} {_version(name)}")
+        versions.append(f"{name} {version(name)}")
     folder = jupyter_runtime_dir()
     if not _can_write(folder):
         remedy = "Set the variable JUPYTER_RUNTIME_DIR to the path of a folder of your own."
@@ -216,7 +227,7 @@ CHECKS: Mapping[str, Callable[[], Finding]] = {
 }
 
 
-def report(checks: Mapping[str, Callable[[], Finding]], as_json: bool = False) -> int:
+def report(checks: Mapping[str, Callable[[], Finding]], as_json: bool = False, with_ticket: bool = False) -> int:
     """Make the checks, print each finding as soon as it is there, and return the exit status: 1 for any PROBLEM."""
     findings = {}
     for name, check in checks.items():
@@ -227,6 +238,10 @@ def report(checks: Mapping[str, Callable[[], Finding]], as_json: bool = False) -
                 print(f"{'':<8} {line}", flush=True)
     if as_json:
         print(json.dumps([{"check": name, **asdict(finding)} for name, finding in findings.items()], indent=2))
+    if with_ticket:
+        from ddp_lessons.ticket import ticket
+
+        print(f"\nYour ticket, for a mail to the instructor (copy the whole line):\n{ticket(findings)}")
     return int(any(finding.verdict == "PROBLEM" for finding in findings.values()))
 
 
@@ -234,7 +249,7 @@ def _make(check: Callable[[], Finding]) -> Finding:
     try:
         return check()
     except ModuleNotFoundError as error:
-        return Finding("PROBLEM", f"{error.name} is not installed", f"Type: {_install()}")
+        return Finding("PROBLEM", f"{error.name} is not installed", f"Type: {install()}")
     except Exception as error:  # one broken thing must not hide the others
         first_line = next(iter(str(error).splitlines()), "")
         return Finding("PROBLEM", f"{type(error).__name__}: {first_line}", _SHOW_IT)
@@ -256,33 +271,6 @@ def _sum_of_ranks(rank: int, world_size: int) -> int:
     return int(tensor)
 
 
-def _how_to_take_both_from_one_place(torch: str | None, torchvision: str | None) -> str:
-    """A version such as "2.13.0+cpu" is not from the package index: uv knows where to find that kind of torch."""
-    kind = (torch or torchvision or "").partition("+")[2]
-    if kind:
-        both = f"--torch-backend {kind} --reinstall-package torch --reinstall-package torchvision"
-        first, then = (
-            f"{python_as_typed()} -m pip install uv",
-            f"{python_as_typed()} -m uv pip install {both} -r {_requirements()}",
-        )
-    elif torch and torchvision:
-        first, then = f"{python_as_typed()} -m pip uninstall --yes torch torchvision", _install()
-    else:
-        return f"Type: {_install()}"
-    return f"Take both from one place, type: {first}\nand then: {then}"
-
-
-def _two_numbers(release: str) -> str:
-    return ".".join(release.split(".")[:2])
-
-
-def _version(package: str) -> str | None:
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return None
-
-
 def _can_write(folder: Path | str) -> bool:
     # Trying it is the only answer that holds: permission bits say nothing of a full or read-only disk, or of root.
     try:
@@ -294,7 +282,8 @@ def _can_write(folder: Path | str) -> bool:
     return True
 
 
-def _free_memory() -> int:
+def free_memory() -> int:
+    """In bytes, as far as a container lets."""
     import psutil
 
     free = psutil.virtual_memory().available
@@ -302,22 +291,3 @@ def _free_memory() -> int:
     if containers_limit.is_file() and (limit := containers_limit.read_text().strip()) != "max":
         free = min(free, int(limit))
     return int(free)
-
-
-def _install() -> str:
-    return f"{python_as_typed()} -m pip install -r {_requirements()}"
-
-
-def python_as_typed() -> str:
-    """This Python, as a learner would type it here."""
-    return _as_typed(Path(sys.executable))
-
-
-def _requirements() -> str:
-    return _as_typed(PROJECT / "requirements.txt")
-
-
-def _as_typed(path: Path) -> str:
-    """The path as a learner would type it here."""
-    path = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
-    return f'"{path}"' if " " in str(path) else str(path)

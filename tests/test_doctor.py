@@ -112,6 +112,16 @@ def test_digits_made_on_the_spot_are_well() -> None:
     assert "ok       MNIST: not used" in ask_about("MNIST", DDP_LESSONS_MNIST="made").stdout
 
 
+def test_a_driver_that_torch_cannot_use_is_a_note_and_the_lessons_run_without(tmp_path: Path) -> None:
+    (tmp_path / "nvidia-smi").write_text("#!/bin/sh\n")
+    (tmp_path / "nvidia-smi").chmod(0o755)
+    path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
+    answer = ask_about("GPU", PATH=path, CUDA_VISIBLE_DEVICES="")
+    assert "note     GPU: an NVIDIA driver is here" in answer.stdout
+    assert "The lessons run on the CPU." in answer.stdout
+    assert answer.returncode == 0
+
+
 def test_a_home_that_cannot_be_written_to_is_a_problem_for_jupyter_and_for_nothing_else() -> None:
     answer = ask_about(
         "Jupyter", "gloo", "MNIST", HOME="/dev/null", XDG_DATA_HOME="", DDP_LESSONS_CACHE="", DDP_LESSONS_MNIST=""

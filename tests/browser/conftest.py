@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from jupyter_server import JupyterServer
 from playwright.sync_api import Error, expect, sync_playwright
-from screen import Screen
+from screen import WIDE, Screen
 
 SCREENSHOTS = Path(__file__).parent.parent.parent / ".screenshots"
 NAMES = ("chromium", "chromium-browser", "google-chrome")
@@ -46,9 +46,18 @@ def screen() -> Iterator[Screen]:
 @pytest.fixture(autouse=True)
 def nothing_to_complain_of(screen: Screen) -> Iterator[None]:
     """Neither an error in the console nor a call outside."""
-    screen.resize(1400, 1000)
+    screen.resize(*WIDE)
     yield
     assert screen.heard() == []
+
+
+@pytest.fixture
+def dark(notebook: Screen) -> Iterator[None]:
+    """The notebook that a module opened, in the other theme."""
+    notebook.choose("Settings", "Theme", "JupyterLab Dark")
+    expect(notebook.page.locator("body")).to_have_attribute("data-jp-theme-light", "false")
+    yield
+    notebook.choose("Settings", "Theme", "JupyterLab Light")
 
 
 @pytest.hookimpl(wrapper=True)

@@ -12,7 +12,8 @@ from playwright.sync_api import Locator, Page, TimeoutError, expect
 # How many widgets and images the outputs have by now, and whether all are there to be seen.
 LOOK = """() => {
   const outputs = [...document.querySelectorAll('.jp-OutputArea-output')]
-  const images = outputs.flatMap(output => [...output.querySelectorAll('img')])
+  const isSpentBar = image => image.complete && image.naturalWidth == 1 && image.alt == ''
+  const images = outputs.flatMap(output => [...output.querySelectorAll('img')]).filter(image => !isSpentBar(image))
   const missing = outputs.filter(output => /Error displaying widget|Loading widget/.test(output.innerText))
   return {
     widgets: outputs.filter(output => output.querySelector('.jupyter-widgets')).length,
@@ -21,6 +22,7 @@ LOOK = """() => {
   }
 }"""
 RED = ".jp-OutputArea-output[data-mime-type='application/vnd.jupyter.stderr']"  # errors are of this kind, too
+WIDE = (1400, 1000)  # on a narrow screen JupyterLab puts away what tells of the kernel
 ALL_RAN = """red =>
   document.querySelector(red) ||
   [...document.querySelectorAll('.jp-CodeCell')].every(cell =>
@@ -54,11 +56,13 @@ class Screen:
 
     def load(self, address: str, cells: int) -> None:
         """Load a page with a notebook of so many cells, and wait until its kernel is ready."""
+        self.resize(*WIDE)
         self.page.goto(address)
         self._wait_for_notebook(cells)
 
     def open(self, server: JupyterServer, name: str, cells: int) -> None:
         """The same in the JupyterLab that is open, if there is one without a notebook: it takes long to load."""
+        self.resize(*WIDE)
         if not self._is_empty_lab():
             self.load(f"{server.address(f'lab/tree/{name}')}&reset", cells)
             return
@@ -79,7 +83,9 @@ class Screen:
         self.wait_for_kernel()
 
     def wait_for_kernel(self) -> None:
-        expect(self.page.locator(".jp-NotebookPanel .jp-KernelName")).to_have_text(re.compile("Python"))
+        expect(self.page.locator(".jp-NotebookPanel .jp-KernelName")).to_have_text(
+            re.compile("Python"), timeout=120_000
+        )
         indicator = self.page.locator(".jp-NotebookPanel .jp-Notebook-ExecutionIndicator")
         expect(indicator).to_have_attribute("data-status", "idle")
 
@@ -148,9 +154,10 @@ class Screen:
     def output(self, number: int) -> Locator:
         return self.cell(number).locator(".jp-OutputArea-output").first
 
-    def errors(self) -> list[str]:
-        """What stands in red."""
-        return [str(text) for text in self.page.locator(RED).all_inner_texts()]
+    def errors(self, *cells: int) -> list[str]:
+        """What stands in red, in these cells or anywhere."""
+        places: list[Page | Locator] = [self.cell(number) for number in cells] or [self.page]
+        return [text for place in places for text in place.locator(RED).all_inner_texts()]
 
     def widgets_and_images(self) -> tuple[int, int]:
         """How many widgets there are, and how many images beside those in widgets."""

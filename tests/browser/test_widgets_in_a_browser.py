@@ -57,14 +57,6 @@ def notebook(server: JupyterServer, screen: Screen) -> Iterator[Screen]:
 
 
 @pytest.fixture
-def dark(notebook: Screen) -> Iterator[None]:
-    notebook.choose("Settings", "Theme", "JupyterLab Dark")
-    expect(notebook.page.locator("body")).to_have_attribute("data-jp-theme-light", "false")
-    yield
-    notebook.choose("Settings", "Theme", "JupyterLab Light")
-
-
-@pytest.fixture
 def words(notebook: Screen) -> Locator:
     """The first widget, as it was in the beginning."""
     words = notebook.output(0)

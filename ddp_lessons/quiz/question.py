@@ -1,0 +1,67 @@
+"""What is asked: plain data, one object for each question."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+LETTERS = "abcd"
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program in a question. It defines `f`, which is launched on so many ranks; a test looks whether `holds`.
+
+    `holds` is an expression that has to be true. It may use `results`, `error` if the launch raises one, and `right`,
+    the text of the right choice.
+    """
+
+    code: str
+    holds: str
+    ranks: int = 2
+    options: Mapping[str, Any] = field(default_factory=dict)  # of launch
+
+    @property
+    def text(self) -> str:
+        return self.code.strip("\n")
+
+
+@dataclass(frozen=True)
+class Question:
+    """One right choice, and wrong ones that somebody would take for a reason.
+
+    Text between backticks is code. `letter` is where the right choice stands among the others, which keep their order.
+    """
+
+    text: str
+    right: str
+    letter: str
+    why: str
+    wrong: Mapping[str, str]  # each wrong choice, and what is behind it
+    look_at: str  # the section of the lesson that answers it
+    program: Program | None = None
+
+    def __post_init__(self) -> None:
+        if self.letter not in LETTERS[: len(self.wrong) + 1]:
+            raise ValueError(
+                f"with {len(self.wrong)} wrong choices the right one cannot be {self.letter}: {self.text!r}"
+            )
+
+    @property
+    def choices(self) -> dict[str, str]:
+        """Every choice by its letter."""
+        texts = list(self.wrong)
+        texts.insert(LETTERS.index(self.letter), self.right)
+        return dict(zip(LETTERS, texts, strict=False))
+
+    def is_right(self, letter: str) -> bool:
+        return letter == self.letter
+
+    def verdict(self, letter: str, is_solved: bool = False) -> str:
+        """What is said to somebody who chose this, and perhaps had found the right choice before."""
+        if self.is_right(letter):
+            return f"{letter}) is right. {self.why}"
+        misconception = self.wrong[self.choices[letter]]
+        told = f'{letter}) is not right. {misconception} Look again at "{self.look_at}"'
+        return f"{told}." if is_solved else f"{told}, and try another choice."

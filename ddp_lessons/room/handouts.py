@@ -1,0 +1,83 @@
+"""What learners of a room are handed: an address and a token that can be typed from paper, and a page of strips."""
+
+from __future__ import annotations
+
+import contextlib
+import html
+import ipaddress
+import secrets
+import socket
+from collections.abc import Sequence
+
+import psutil
+
+_LETTERS = "23456789abcdefghjkmnpqrstuvwxyz"  # none that looks like another one
+_LETTERS_OF_A_TOKEN = 12  # 31 ** 12: nobody guesses that over a network
+_ANYBODYS = "192.0.2.1"  # is set aside for documentation; nothing is sent there
+_NOT_FOR_A_ROOM = ("docker", "br-", "veth", "virbr", "cni", "podman", "lxc")  # networks inside this machine
+
+_PAGE = """<!DOCTYPE html>
+<html lang="en">
+<meta charset="utf-8">
+<title>Links to cut out</title>
+<style>
+body {{ font: 12pt sans-serif; margin: 1em }}
+p {{ border-bottom: 1px dashed; margin: 0; padding: 0.9em 0; line-height: 1.6; break-inside: avoid }}
+code {{ font-size: 15pt }}
+</style>
+{strips}
+</html>
+"""
+_STRIP = """<p><b>Learner {number:02}</b> &nbsp; In a browser, open <code>{address}</code> and type the token \
+<code>{token}</code><br><small>or open <a href="{link}">{link}</a></small></p>"""
+
+
+def new_token() -> str:
+    return "".join(secrets.choice(_LETTERS) for _ in range(_LETTERS_OF_A_TOKEN))
+
+
+def address(name: str, port: int) -> str:
+    return f"http://{f'[{name}]' if ':' in name else name}:{port}"
+
+
+def link(place: str, token: str) -> str:
+    return f"{place}/?token={token}"
+
+
+def strips(places: Sequence[tuple[str, str]]) -> str:
+    """A page to print and to cut: for each learner the address and the token."""
+    rows = [
+        _STRIP.format(
+            number=number,
+            address=html.escape(place.removeprefix("http://")),
+            token=html.escape(token),
+            link=html.escape(link(place, token)),
+        )
+        for number, (place, token) in enumerate(places, 1)
+    ]
+    return _PAGE.format(strips="\n".join(rows))
+
+
+def own_numbers() -> list[str]:
+    """The addresses of this machine as others see it, the likeliest first: a room's network seldom knows its name."""
+    states = psutil.net_if_stats()
+    numbers = [
+        one.address
+        for interface, addresses in psutil.net_if_addrs().items()
+        for one in addresses
+        if one.family == socket.AF_INET
+        and interface in states
+        and states[interface].isup
+        and not interface.startswith(_NOT_FOR_A_ROOM)
+        and not _is_for_this_machine_only(one.address)
+    ]
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking, contextlib.suppress(OSError):
+        asking.connect((_ANYBODYS, 9))  # looks into the routing table, and sends nothing
+        likeliest = asking.getsockname()[0]
+        numbers.sort(key=lambda number: number != likeliest)
+    return numbers
+
+
+def _is_for_this_machine_only(number: str) -> bool:
+    known = ipaddress.ip_address(number)
+    return known.is_loopback or known.is_link_local

@@ -1,0 +1,147 @@
+"""What a learner sees of the questions: as text, as a page, as buttons; and what is said to an answer."""
+
+from __future__ import annotations
+
+import html.parser
+import subprocess
+import sys
+from typing import Any
+
+import ipywidgets
+import pytest
+from ipywidgets.widgets.widget import _instances
+
+from ddp_lessons import quiz
+from ddp_lessons.quiz.bank import MODULES, questions_of
+from ddp_lessons.quiz.panel import Panel
+from ddp_lessons.quiz.wording import as_page, marked_up
+
+ASKED = questions_of(0)
+RIGHT, WRONG = "cbadc", "abbaa"  # of lesson 0
+
+LAST = len(MODULES) - 1
+
+
+def test_the_right_choice_is_said_to_be_right_with_its_reason() -> None:
+    for number, letter in enumerate(RIGHT, 1):
+        said = quiz.answer(0, question=number, choice=letter)
+        assert said.right
+        assert repr(said) == f"{letter}) is right. {ASKED[number - 1].why}"
+
+
+def test_a_wrong_choice_is_told_its_misconception_and_where_to_look_and_may_be_tried_again() -> None:
+    first = quiz.answer(0, question=1, choice="a")
+    assert not first.right
+    assert "Ranks are processes" in first.text
+    assert first.text.endswith('Look again at "Four memories", and try another choice.')
+    assert quiz.answer(0, question=1, choice="c").right
+
+
+@pytest.mark.parametrize("choice", ["C", "c)", " c ", "c."])
+def test_a_letter_may_be_written_as_one_likes(choice: str) -> None:
+    assert quiz.answer(0, question=1, choice=choice).right
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((99, 1, "a"), f"there is no lesson 99: give its number, 0 to {LAST}"),
+        (("3", 1, "a"), f"there is no lesson '3': give its number, 0 to {LAST}"),
+        ((-1, 1, "a"), f"there is no lesson -1: give its number, 0 to {LAST}"),
+        ((True, 1, "a"), f"there is no lesson True: give its number, 0 to {LAST}"),
+        ((0, 0, "a"), "lesson 0 has no question 0: give its number, 1 to 5"),
+        ((0, 6, "a"), "lesson 0 has no question 6: give its number, 1 to 5"),
+        ((0, "1", "a"), "lesson 0 has no question '1': give its number, 1 to 5"),
+        ((0, 2, "e"), "question 2 has no choice 'e': give one of a, b, c, d"),
+        ((0, 2, ""), "question 2 has no choice '': give one of a, b, c, d"),
+        ((0, 2, 1), "question 2 has no choice 1: give one of a, b, c, d"),
+        ((0, 2, "45.0"), "question 2 has no choice '45.0': give one of a, b, c, d"),
+    ],
+)
+def test_what_there_is_not_is_named(arguments: tuple[Any, Any, Any], said: str) -> None:
+    with pytest.raises(ValueError, match=r"there is no|has no") as raised:
+        quiz.answer(*arguments)
+    assert str(raised.value) == said
+
+
+def test_without_widgets_the_questions_stand_there_with_letters() -> None:
+    text = repr(quiz.questions(0))
+    assert text.startswith("Lesson 0: 5 questions.\n")
+    assert all(f"\n{number}. " in text for number in range(1, 6))
+    assert text.count("\n   c) ") == 5
+    assert "\n   c) `[]`\n" in text
+    assert "\n       def f(rank, world_size):\n           box.append(rank)\n" in text
+    assert text.endswith('quiz.answer(0, question=1, choice="b")')
+    assert max(map(len, text.splitlines())) <= 100
+
+
+def test_the_page_is_well_formed_and_folds_what_is_said_to_each_choice() -> None:
+    class Reader(html.parser.HTMLParser):
+        def __init__(self) -> None:
+            super().__init__()
+            self.open: list[str] = []
+            self.folded: list[str] = []
+
+        def handle_starttag(self, tag: str, attrs: Any) -> None:
+            self.open.append(tag)
+            if tag == "details":
+                self.folded.append("")
+
+        def handle_endtag(self, tag: str) -> None:
+            assert self.open.pop() == tag
+
+        def handle_data(self, data: str) -> None:
+            if "details" in self.open:
+                self.folded[-1] += data
+
+    for lesson in range(len(MODULES)):
+        reader = Reader()
+        reader.feed(as_page(lesson, questions_of(lesson)))
+        assert reader.open == []
+        choices = [(one, letter) for one in questions_of(lesson) for letter in one.choices]
+        assert reader.folded == [
+            (f"{letter}) {one.choices[letter]}" + one.verdict(letter)).replace("`", "") for one, letter in choices
+        ]
+
+
+def test_signs_of_html_in_a_question_are_text() -> None:
+    assert marked_up("a < b & `c > d`") == "a &lt; b &amp; <code>c &gt; d</code>"
+
+
+def parts(panel: Panel, kind: Any) -> list[Any]:
+    return [part for part in panel._box.children if isinstance(part, kind)]
+
+
+def test_a_button_says_the_misconception_then_another_one_is_right() -> None:
+    panel = Panel(0, ASKED)
+    buttons, texts = parts(panel, ipywidgets.Button), parts(panel, ipywidgets.HTML)
+    said, score = texts[2], texts[-1]
+    assert [button.description for button in buttons[:4]] == ["a) [0, 1, 2]", "b) [0]", "c) []", "d) [3]"]
+    assert 'role="status"' in said.value
+    buttons[0].click()
+    assert "a) is not right. That is what threads would do" in said.value
+    assert buttons[0].description == "a) [0, 1, 2] (tried)"
+    assert "Answered right: 0 of 5, 0 of them" in score.value
+    buttons[2].click()
+    assert "c) is right. Each rank appended" in said.value
+    assert buttons[2].description == "c) [] (right)"
+    assert "Answered right: 1 of 5, 0 of them" in score.value
+    buttons[5].click()  # the next question, at the first try
+    buttons[5].click()  # and once more, which changes nothing
+    assert buttons[5].description == "b) 45.0 (right)"
+    assert "Answered right: 2 of 5, 1 of them" in score.value
+    panel.close()
+
+
+def test_a_closed_panel_leaves_no_widget_in_the_kernel() -> None:
+    before = set(_instances)
+    panel = Panel(3, questions_of(3))
+    assert set(_instances) > before
+    panel.close()
+    assert set(_instances) == before
+
+
+@pytest.mark.parametrize("heavy", ["torch", "matplotlib", "ipywidgets", "IPython", "numpy"])
+def test_to_ask_needs_nothing_heavy(heavy: str) -> None:
+    code = f"import sys; from ddp_lessons import quiz; repr(quiz.questions(9)); sys.exit({heavy!r} in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
