@@ -2,6 +2,7 @@
 
 import ast
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from queue import Empty
 from subprocess import DEVNULL
@@ -29,11 +30,16 @@ class CellFailed(Exception):
 class Kernel:
     """One notebook's kernel, with a family of processes and a temporary folder of its own."""
 
-    def __init__(self) -> None:
+    def __init__(self, variables: Mapping[str, str] | None = None) -> None:
         self.family = Family()
         self.manager = KernelManager(kernel_name="python3")
         self.folder = TemporaryDirectory(ignore_cleanup_errors=True)
-        environment = {**self.family.environment, "PYTHONPATH": str(ROOT), "TMPDIR": self.folder.name}
+        environment = {
+            **self.family.environment,
+            "PYTHONPATH": str(ROOT),
+            "TMPDIR": self.folder.name,
+            **(variables or {}),
+        }
         self.manager.start_kernel(env=environment, cwd=self.folder.name, stdout=DEVNULL, stderr=DEVNULL)
         self.family.root = self.manager.provisioner.pid  # type: ignore[union-attr]
         self.client: BlockingKernelClient = self.manager.client()

@@ -1,7 +1,11 @@
-"""Thirty learners on one machine: a kernel each, all launching at the same moment, then four idle ranks each."""
+"""Thirty learners on one machine: a kernel each, all launching at the same moment, then four idle ranks each.
+
+With `--lessons 3 8` they go through these lessons instead, all at once: see `lessons_at_once`.
+"""
 
 import argparse
 import os
+import signal
 import sys
 import time
 from contextlib import ExitStack
@@ -10,6 +14,7 @@ from statistics import median
 
 from .family import GIGABYTE, total_memory
 from .kernel import CellFailed, Kernel, peer_cell
+from .lessons_at_once import LessonsAtOnce
 from .measurement import Target, at_most
 from .tables import table, target_table
 from .watch import MemoryWatch
@@ -136,6 +141,15 @@ def promises(room: Room, watch: MemoryWatch) -> list[Target]:
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.room", description=__doc__)
     parser.add_argument("kernels", nargs="?", type=int, default=30, help="how many learners (30)")
+    parser.add_argument(
+        "--lessons",
+        nargs="+",
+        type=int,
+        metavar="N",
+        help="go through whole lessons, dealt out in turn: of 30 kernels, 15 take lesson 3 and 15 lesson 8",
+    )
+    parser.add_argument("--limit", type=float, default=3600.0, metavar="SECONDS", help="of all lessons (3600)")
+    parser.add_argument("--without-seed", action="store_true", help="each kernel imports torch for its template")
     parser.add_argument("--strict", action="store_true", help="exit status 1 when a target is not met")
     parser.add_argument("--markdown", action="store_true", help="tables of Markdown")
     return parser.parse_args()
@@ -143,6 +157,22 @@ def arguments() -> argparse.Namespace:
 
 def main() -> int:
     asked = arguments()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that kernels are sent home
+    return lessons(asked) if asked.lessons else launches(asked)
+
+
+def lessons(asked: argparse.Namespace) -> int:
+    room = LessonsAtOnce(asked.kernels, asked.lessons, asked.limit, not asked.without_seed)
+    with MemoryWatch() as watch:
+        room.run(watch)
+    targets = room.promises(watch)
+    print(f"{os.cpu_count()} cores, {total_memory() / GIGABYTE:.0f} GiB of memory\n")
+    print(table((f"{asked.kernels} kernels", ""), room.rows(watch), asked.markdown), end="\n\n")
+    print(target_table(targets, asked.markdown), *room.told_failures(), sep="\n")
+    return int(any(target.met is not True for target in targets))
+
+
+def launches(asked: argparse.Namespace) -> int:
     room = Room(asked.kernels)
     with MemoryWatch() as watch:
         room.run(watch)

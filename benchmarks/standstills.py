@@ -1,29 +1,16 @@
 """Make every mistake of the catalogue: how soon it is seen, whether it is said right, and what it leaves behind."""
 
 import argparse
-import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from statistics import median
 
 from .comparison import EIGHT, WORLD_SIZE, compare
 from .findings import Finding, make, next_is_right
+from .load import busy_cores
 from .measurement import Target, at_most
 from .mistakes import MISTAKES, Mistake
 from .tables import table, target_table
-
-
-@contextmanager
-def loaded_core(wanted: bool) -> Iterator[None]:
-    """Another process that keeps a core busy, if that is wanted."""
-    busy = subprocess.Popen([sys.executable, "-c", "while True: pass"]) if wanted else None
-    try:
-        yield
-    finally:
-        if busy is not None:
-            busy.kill()
-            busy.wait()
 
 
 def standstill_table(findings: Sequence[Finding], markdown: bool) -> str:
@@ -114,7 +101,7 @@ def main() -> int:
     if asked.compare:
         print(compare(seconds_and_message, asked.names or EIGHT, asked.markdown))
         return 0
-    with loaded_core(asked.load):
+    with busy_cores(int(asked.load)):
         findings = list(made_by_request(asked))
     targets = promises(findings)
     print(standstill_table(findings, asked.markdown), target_table(targets, asked.markdown), sep="\n\n")

@@ -1,0 +1,36 @@
+# The lessons in a container: JupyterLab on port 8888, a user without root, torch for the CPU.
+#     docker build -t ddp-lessons . && docker run --rm -p 8888:8888 --shm-size 1g ddp-lessons
+# Codespaces (.devcontainer/) and Binder (binder/) are made of the same requirements.
+FROM python:3.12-slim-bookworm
+
+# What the base image lacks for lesson 11 (machines made of namespaces, where the container may) and for Jupyter's terminal.
+RUN apt-get update \
+    && apt-get install --yes --no-install-recommends git iproute2 make procps \
+    && rm -rf /var/lib/apt/lists/*
+
+# Not root: a cell of a notebook runs whatever its author wrote. Binder asks for this number, and for these variables.
+ARG NB_USER=learner
+ARG NB_UID=1000
+RUN useradd --create-home --uid "${NB_UID}" "${NB_USER}"
+ENV USER="${NB_USER}" HOME="/home/${NB_USER}"
+WORKDIR /home/${NB_USER}/ddp-lessons
+RUN chown "${NB_USER}" .
+USER ${NB_USER}
+
+# First what changes rarely: a change in a lesson then installs nothing again. uv knows where torch for the CPU is.
+ENV VIRTUAL_ENV="/home/${NB_USER}/venv" PATH="/home/${NB_USER}/venv/bin:${PATH}"
+ARG TORCH=cpu
+COPY --chown=${NB_USER} requirements.txt ./
+RUN python -m venv "${VIRTUAL_ENV}" \
+    && python -m pip install --no-cache-dir uv \
+    && uv pip install --no-cache --compile-bytecode --torch-backend "${TORCH}" -r requirements.txt
+
+COPY --chown=${NB_USER} . .
+RUN uv pip install --no-cache --no-deps -e . \
+    && python -m ddp_lessons pair \
+    && mkdir -p "${VIRTUAL_ENV}/etc/jupyter/labconfig" \
+    && cp ddp_lessons/jupyterlab.json "${VIRTUAL_ENV}/etc/jupyter/labconfig/default_setting_overrides.json"
+
+EXPOSE 8888
+# Jupyter keeps its token: docker's log shows the address with it.
+CMD ["jupyter", "lab", "--ip", "0.0.0.0", "--port", "8888", "--no-browser", "notebooks/00_start_four_ranks.ipynb"]

@@ -1,0 +1,41 @@
+"""The commands of an author: `python -m authoring notebooks`, `new-exercise` and `new-lesson`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from authoring import beginning
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m authoring", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    store = commands.add_parser("notebooks", help="run lessons, and store their outputs with the smallest diff")
+    store.add_argument("lessons", nargs="*", metavar="LESSON", help="a number or a part of its name; none: all lessons")
+    store.add_argument("--twice", action="store_true", help="run each twice, and name the cells that are not the same")
+    store.add_argument("--pictures", action="store_true", help="store also pictures that only look otherwise")
+    exercise = commands.add_parser("new-exercise", help="begin an exercise: solution, check, and its bank of answers")
+    exercise.add_argument("name", help="the name of the learner's function, such as spread")
+    lesson = commands.add_parser("new-lesson", help="begin a lesson: notebook, questions, page for instructors")
+    lesson.add_argument("title", help="it gets the next number: lessons have no gap")
+    lesson.add_argument("--exercise", default="", metavar="NAME", help="that new-exercise began")
+    options = parser.parse_args(arguments)
+    try:
+        if options.command == "notebooks":
+            from authoring import notebooks  # with what runs kernels, which takes a second
+
+            return notebooks.store_all(Path.cwd(), options.lessons, options.twice, options.pictures)
+        if options.command == "new-exercise":
+            print("\n".join(beginning.exercise(Path.cwd(), options.name)))
+        else:
+            print("\n".join(beginning.lesson(Path.cwd(), options.title, options.exercise)))
+    except ValueError as refusal:
+        print(refusal, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

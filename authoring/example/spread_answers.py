@@ -1,0 +1,47 @@
+"""Answers to the exercise `spread`: right ones, and wrong ones with words of their sentences."""
+
+# mypy: disable-error-code="no-any-return"
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.distributed
+from torch import Tensor
+
+dist: Any = torch.distributed
+Answer = Callable[[Tensor], object]
+
+
+def by_gathering(tensor: Tensor) -> Tensor:
+    tensors = [torch.empty_like(tensor) for _ in range(dist.get_world_size())]
+    dist.all_gather(tensors, tensor)
+    return torch.stack(tensors).amax(0) - torch.stack(tensors).amin(0)
+
+
+def the_largest(tensor: Tensor) -> Tensor:
+    largest = tensor.clone()
+    dist.all_reduce(largest, op=dist.ReduceOp.MAX)
+    return largest
+
+
+def upside_down(tensor: Tensor) -> Tensor:
+    return -by_gathering(tensor)
+
+
+def nobody_talks(tensor: Tensor) -> Tensor:
+    return tensor - tensor
+
+
+def in_the_callers_tensor(tensor: Tensor) -> Tensor:
+    return tensor.copy_(by_gathering(tensor))
+
+
+RIGHT: list[Answer] = [by_gathering]
+WRONG: list[tuple[Answer, str]] = [
+    (the_largest, "That is the largest value of all ranks"),
+    (upside_down, "It is right but for the sign"),
+    (nobody_talks, "it compares its tensor with itself"),
+    (in_the_callers_tensor, "the given tensor was changed on the way"),
+]

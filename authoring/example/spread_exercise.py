@@ -1,0 +1,52 @@
+"""The exercise of telling how far ranks are apart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from ddp_lessons.check.examination import examine
+from ddp_lessons.check.exercise import Case, Exercise, said_nothing
+from ddp_lessons.check.report import Report
+from ddp_lessons.check.trials import of_every_kind
+
+
+def spread(function: Callable[[Tensor], object]) -> Report:
+    """Check `function(tensor)`: every rank returns the largest minus the smallest of all ranks."""
+    return examine(_Spread(), function)
+
+
+class _Spread(Exercise):
+    name = "spread"
+    messages_only = False  # collectives are allowed
+    keeps_input = True
+    trials = of_every_kind()
+    measured = "bytes given by the busiest rank"
+    yardstick = "enough"
+
+    def expected(self, case: Case, rank: int) -> Tensor:
+        """From `case.inputs`, the tensors of all ranks; in this process, without any rank."""
+        together = torch.stack(case.inputs)
+        return together.amax(0) - together.amin(0)
+
+    def likely_mistake(self, case: Case, rank: int, answer: Tensor) -> str:
+        """The sentence for wrong numbers that one can recognise."""
+        together = torch.stack(case.inputs)
+        if torch.equal(answer, together.amax(0)):
+            return "That is the largest value of all ranks: take the smallest away from it."
+        if not answer.any():
+            return f"Rank {rank} finds no difference: it compares its tensor with itself."
+        if torch.equal(answer, together.amin(0) - together.amax(0)):
+            return "It is right but for the sign: the largest minus the smallest."
+        return f"Rank {rank} has another number than the largest minus the smallest."
+
+    def too_little(self, case: Case) -> str:
+        return said_nothing(case, range(case.world_size))
+
+    def carried(self, case: Case) -> int:
+        return max(case.traffic.brought)
+
+    def textbook(self, case: Case) -> int:
+        return case.tensor_bytes

@@ -1,0 +1,136 @@
+"""What of a run is stored: all that a reader gets, nothing that is only for the moment, and no change without a reason.
+
+A cell whose source and words are what they were keeps its stored outputs. So do its pictures, to the byte: their bytes
+differ with each release of matplotlib and each measured time. What is the same is what nbval takes for the same.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import copy
+import io
+import re
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from nbval.plugin import coalesce_streams
+
+VIEW = "application/vnd.jupyter.widget-view+json"  # without its kernel, an error in the place of the picture beside it
+PICTURES = {"image/png", "image/jpeg"}
+METADATA = {
+    "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
+    "language_info": {"name": "python"},
+}
+OF_THE_MOMENT = {"execution", "ExecuteTime", "collapsed", "scrolled", "trusted"}  # what front ends write into cells
+
+
+@dataclass
+class Changes:
+    """The cells whose outputs are stored anew, and those whose pictures look otherwise."""
+
+    outputs: list[str] = field(default_factory=list)
+    pictures: list[str] = field(default_factory=list)
+
+
+def stored(fresh: Any, before: Any | None, new_pictures: bool = False) -> tuple[Any, Changes]:
+    """The lesson as it is to be stored, after a run; `before` is how it was stored when all was well."""
+    lesson, changes = copy.deepcopy(fresh), Changes()
+    known = {cell.id: cell for cell in before.cells if cell.cell_type == "code"} if before else {}
+    lesson.metadata.pop("widgets", None)
+    lesson.metadata.update(copy.deepcopy(METADATA))
+    lesson.nbformat_minor = 5
+    count = 0
+    for cell in lesson.cells:
+        for key in OF_THE_MOMENT & set(cell.metadata):
+            del cell.metadata[key]
+        if cell.cell_type != "code":
+            continue
+        count += 1
+        outputs, old = tidy(cell.outputs), known.get(cell.id)
+        kept = tidy(old.outputs) if old is not None and old.source == cell.source else None
+        if kept is not None and not agree(outputs, kept):
+            kept = None
+        if kept is not None and look_different(outputs, kept):
+            changes.pictures.append(cell.id)
+            kept = None if new_pictures else kept
+        cell.outputs = outputs if kept is None else kept
+        if old is None or cell.outputs != old.outputs:
+            changes.outputs.append(cell.id)
+        number(cell, count)
+    return lesson, changes
+
+
+def number(cell: Any, count: int) -> None:
+    cell.execution_count = count
+    for output in cell.outputs:
+        if output.output_type == "execute_result":
+            output.execution_count = count
+
+
+def tidy(outputs: Sequence[Any]) -> list[Any]:
+    """Without views, spent bars and empty displays; what was printed in pieces is in one piece."""
+    kept: list[Any] = []
+    for output in copy.deepcopy(list(outputs)):
+        output.get("data", {}).pop(VIEW, None)
+        if is_spent_bar(output) or ("data" in output and not output.data):
+            continue
+        last = kept[-1] if kept else None
+        if last is not None and output.output_type == last.output_type == "stream" and output.name == last.name:
+            last.text += output.text
+        else:
+            kept.append(output)
+    return kept
+
+
+def is_spent_bar(output: Any) -> bool:
+    """A bar publishes pictures without any words beside them, and at its end one whose alternative text is empty."""
+    return set(output.get("data", {})) == {"image/png"} and output.metadata.get("image/png", {}).get("alt") == ""
+
+
+def agree(fresh: Sequence[Any], old: Sequence[Any]) -> bool:
+    """Would nbval take them for the same, and do they have as many pictures, with the same alternative texts?"""
+    return by_kind(fresh) == by_kind(old) and alternative_texts(fresh) == alternative_texts(old)
+
+
+def by_kind(outputs: Sequence[Any]) -> dict[str, list[str]]:
+    """All that nbval compares. The order counts only among those of a kind."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for output in coalesce_streams(copy.deepcopy(list(outputs))):
+        if output.output_type == "stream":
+            found[output.name].append(output.text)
+        elif output.output_type == "error":
+            found["error"].append(f"{output.ename}: {output.evalue}")
+        for kind, content in output.get("data", {}).items():
+            if kind not in PICTURES | {VIEW}:
+                found[kind].append(content)
+    return dict(found)
+
+
+def alternative_texts(outputs: Sequence[Any]) -> list[str]:
+    """Without their numbers, of which some were measured."""
+    texts = [output.metadata.get("image/png", {}).get("alt", "") for output in outputs if pictures_of([output])]
+    return [re.sub(r"\d[\d.,]*", "#", text) for text in texts]
+
+
+def pictures_of(outputs: Sequence[Any]) -> list[str]:
+    return [output.data["image/png"] for output in outputs if "image/png" in output.get("data", {})]
+
+
+def look_different(fresh: Sequence[Any], old: Sequence[Any]) -> bool:
+    """Would somebody see it who lays one over the other? Smooth edges may differ by a little."""
+    pairs = zip(pictures_of(fresh), pictures_of(old), strict=True)
+    return any(one != other and is_seen(one, other) for one, other in pairs)
+
+
+def is_seen(one: str, other: str) -> bool:
+    import numpy
+    from matplotlib.image import imread
+
+    try:
+        new, old = (imread(io.BytesIO(base64.b64decode(png)), format="png") for png in (one, other))
+    except (binascii.Error, SyntaxError, OSError, ValueError):  # no picture at all
+        return True
+    return new.shape != old.shape or bool(numpy.mean(numpy.abs(new - old) > 0.2) > 0.002)

@@ -1,0 +1,21 @@
+"""Something else that the machine has to do while we measure."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def busy_cores(cores: int) -> Iterator[None]:
+    """Other processes, which keep so many cores busy."""
+    busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(cores)]
+    try:
+        yield
+    finally:
+        for process in busy:
+            process.kill()
+        for process in busy:
+            process.wait()

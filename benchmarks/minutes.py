@@ -1,0 +1,111 @@
+"""How long the cells of each lesson run, beside the minutes that an instructor plans for it.
+
+`make test` runs all lessons by nbval, and its variable DDP_LESSONS_MINUTES names a file for the seconds. A lesson is
+taught while its cells run, so they may take a tenth of the minutes for teaching, on the two cores of CI. On a machine
+half as fast that is a fifth, and with every cell run twice two fifths: still more talk than silence.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import importlib.metadata
+import json
+import math
+import os
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from .tables import markdown_table, plain_table
+
+PROJECT = Path(__file__).parent.parent
+NOTEBOOKS = PROJECT / "notebooks"
+GUIDE = PROJECT / "docs" / "instructor" / "index.md"
+LIMIT = 0.1  # of the minutes for teaching
+OVERLOADED = 4.5  # processes that want each core, as a mean: three lessons at a time alone come to about three
+HEADER = ("lesson", "cells run for, s", "teaching, min", "exercises, min", "share of teaching")
+BEGIN, END = "<!-- cells: written by python -m benchmarks.minutes FILE --write -->", "<!-- end of cells -->"
+
+
+@dataclass(frozen=True)
+class Planned:
+    """What a lesson's metadata says, and what was measured."""
+
+    name: str
+    teach_minutes: int
+    exercise_minutes: int
+    seconds: float | None
+
+    @property
+    def share(self) -> float | None:
+        return None if self.seconds is None else self.seconds / 60 / self.teach_minutes
+
+    def trouble(self, time_counts: bool = True) -> str:
+        if self.share is None:
+            return f"{self.name}: no cell of it was run"
+        if self.share > LIMIT and time_counts:
+            return f"{self.name}: its cells take {self.share:.0%} of the minutes for teaching; at most {LIMIT:.0%}"
+        return ""
+
+    def row(self, step: int) -> tuple[str, ...]:
+        """Seconds are rounded up to whole steps, so that a stored table is not another one after each run."""
+        planned = (str(self.teach_minutes), str(self.exercise_minutes))
+        if self.seconds is None or self.share is None:
+            return self.name, "-", *planned, "-"
+        return self.name, str(math.ceil(self.seconds / step) * step), *planned, f"{math.ceil(100 * self.share)} %"
+
+
+def planned(seconds: Mapping[str, float], notebooks: Path = NOTEBOOKS) -> list[Planned]:
+    found = []
+    for file in sorted(notebooks.glob("[0-9][0-9]_*.ipynb")):
+        minutes = json.loads(file.read_text(encoding="utf-8"))["metadata"]["ddp_lessons"]["minutes"]
+        teach, exercise = (sum(minutes[kind].values()) for kind in ("teach", "exercise"))
+        found.append(Planned(file.stem, teach, exercise, seconds.get(file.stem)))
+    return found
+
+
+def wanting_each_core() -> float:
+    """How many processes, over the last five minutes; 0 where the system does not tell."""
+    return os.getloadavg()[1] / (os.cpu_count() or 1) if hasattr(os, "getloadavg") else 0.0
+
+
+def named_run() -> str:
+    """Whose seconds these are: those of other machines and days differ."""
+    today, torch = datetime.date.today(), importlib.metadata.version("torch")
+    return f"Run on {today.day} {today:%B %Y}, {os.cpu_count()} cores, torch {torch}, three lessons at a time."
+
+
+def put_into_guide(lessons: Sequence[Planned], guide: Path = GUIDE) -> None:
+    table = markdown_table(HEADER, [lesson.row(step=10) for lesson in lessons])
+    text = guide.read_text(encoding="utf-8")
+    begin, end = re.escape(BEGIN), re.escape(END)
+    changed, count = re.subn(
+        f"{begin}.*?{end}", lambda _: f"{BEGIN}\n\n{named_run()}\n\n{table}\n\n{END}", text, flags=re.S
+    )
+    if count != 1:
+        raise SystemExit(f"{guide.name} needs these two lines once: {BEGIN} and {END}")
+    guide.write_text(changed, encoding="utf-8")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.minutes", description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("file", type=Path, help="what nbval wrote, where DDP_LESSONS_MINUTES named it")
+    parser.add_argument("--write", action="store_true", help="keep the table in the instructor guide")
+    asked = parser.parse_args(arguments)
+    lessons = planned(json.loads(asked.file.read_text(encoding="utf-8")))
+    print(plain_table(HEADER, [lesson.row(step=1) for lesson in lessons]))
+    busy = wanting_each_core()
+    troubles = [trouble for lesson in lessons if (trouble := lesson.trouble(time_counts=busy <= OVERLOADED))]
+    print(*troubles, sep="\n", file=sys.stderr)
+    if busy > OVERLOADED:
+        print(f"{busy:.1f} processes wanted each core: such seconds say nothing, and none were compared")
+    elif asked.write and not troubles:
+        put_into_guide(lessons)
+    return int(bool(troubles))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,61 @@
+"""What a plan leaves out when it is late, in the order in which it goes. After a change: write.py, as for plans.py.
+
+First what nobody misses, exercises last: what they typed is what stays. Each half of a day has a list of its own, as
+nobody can make up after lunch what was lost before it without losing the afternoon.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Cut:
+    lesson: int
+    section: str  # empty: all that the plan takes of the lesson
+    instead: str
+
+
+LATE: dict[str, tuple[Cut, ...]] = {
+    "half a day": (
+        Cut(0, "Ranks that stay", "nothing"),
+        Cut(8, "The whole program", "show the picture in the copy of lesson 8 that kept its outputs"),
+        Cut(5, "Sum or mean?", "say: a sum over N ranks is N times the learning rate"),
+        Cut(7, "", "say: DDP hands out rank 0's weights once, and averages gradients in `backward()`"),
+        Cut(3, "Exercise: the mean over all ranks", "ask: which two numbers does a rank have to send?"),
+    ),
+    "one day": (
+        Cut(0, "Ranks that stay", "nothing"),
+        Cut(3, "What goes wrong", "nothing; it is lesson 9 in short"),
+        Cut(2, "How fast is a message?", "say: seconds = latency + bytes / bandwidth"),
+        Cut(5, "Unequal shares", "say: unequal shares are weighed by their samples"),
+        Cut(1, "", "say: each rank is told who it is and where to meet, and joining waits for all"),
+        Cut(3, "Exercise: the mean over all ranks", "ask: which two numbers does a rank have to send?"),
+        Cut(6, "Digits", "nothing; lesson 8 shows them again"),
+        Cut(7, "Buckets", "say: many small gradients travel as one, the last layers' first"),
+        Cut(9, "Two lines change places", "say: all ranks call the same collectives in the same order"),
+        Cut(8, "Exercise: evaluate", "say: add up the right and the seen over all ranks, divide once; homework"),
+    ),
+    "first day": (
+        Cut(2, "Tags: which message is which", "nothing"),
+        Cut(2, "From anyone", "nothing"),
+        Cut(0, "Ranks that stay", "nothing"),
+        Cut(1, "Meet by a shared file", "nothing; lesson 10 says it again"),
+        Cut(2, "Exercise: pass the token", "say what a ring is: each passes on to the next, the last to rank 0"),
+        Cut(5, "Turn it", "nothing; to play with in the break"),
+        Cut(4, "Second way: a tree", "draw it at the board; run its cells, for *What it costs* compares it"),
+        Cut(4, "A cable for every rank", "nothing"),
+        Cut(5, "One call for many tensors", "say: a bucket is many tensors in one call; lesson 7 has more"),
+        Cut(5, "Exercise: the weighted average", "show the cell with `scale_the_loss`"),
+    ),
+    "second day": (
+        Cut(7, "Two old mistakes", "nothing; a table to read"),
+        Cut(6, "shuffle=True", "nothing; run its cells, *The program* needs an import of them"),
+        Cut(7, "Buckets", "say: many small gradients travel as one, the last layers' first"),
+        Cut(6, "Exercise: the partitioner", "nothing; the notebook takes the package's"),
+        Cut(8, "How much faster?", "say: more ranks than cores help nobody"),
+        Cut(11, "Somebody pulls the cable", "say: silence is no message; only a timeout ends it"),
+        Cut(9, "What torch says by itself", "say: `TORCH_DISTRIBUTED_DEBUG=DETAIL`"),
+        Cut(9, "Exercise: share the best", "nothing; homework"),
+    ),
+}

@@ -1,0 +1,251 @@
+"""What a workshop takes of the lessons. After a change: `.venv/bin/python docs/instructor/write.py`.
+
+A section that is named costs the minutes that stand for it in the notebook; a lesson without sections is taken whole.
+Each day has time in hand: a plan without it is late at its first question.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Say:
+    text: str
+    teach: int = 0
+    exercise: int = 0
+    pause: int = 0
+
+
+@dataclass(frozen=True)
+class Take:
+    lesson: int
+    text: str = ""
+
+    @property
+    def sections(self) -> list[str]:
+        return self.text.split(" / ") if self.text else []
+
+
+@dataclass(frozen=True)
+class Day:
+    name: str
+    begin: str
+    minutes: int
+    parts: tuple[Say | Take, ...]
+
+
+FIRST = "[The first ten minutes](checklist.md#the-first-ten-minutes): the first cell of lesson 0, on every machine"
+WELCOME = Say(FIRST, teach=5, exercise=10)
+BREAK = Say("A break. Who is stuck stays with a helper", pause=15)
+LUNCH = Say("Lunch. The machines stay on", pause=60)
+TOMORROW = "[What to do tomorrow](checklist.md#what-to-do-tomorrow), and [the end](checklist.md#at-the-end)"
+GOODBYE = Say(TOMORROW, teach=10, exercise=5)
+IN_HAND = "Time in hand: a late start, questions, an exercise that takes longer"
+
+
+def in_hand(minutes: int) -> Say:
+    return Say(IN_HAND, teach=minutes)
+
+
+PLANS: dict[str, tuple[Day, ...]] = {
+    "half_day.md": (
+        Day(
+            "half a day",
+            "9:00",
+            210,
+            (
+                WELCOME,
+                Take(0),
+                Take(
+                    2,
+                    "One message / Two polite ranks / Exercise: exchange",
+                ),
+                BREAK,
+                Take(
+                    3,
+                    "opening / One rank gives: scatter and broadcast / Exercise: broadcast by hand / "
+                    "One rank receives: gather and reduce / Everybody receives: all_gather and all_reduce / "
+                    "Two calls, one answer / The mean of means / Exercise: the mean over all ranks",
+                ),
+                Take(
+                    5,
+                    "opening / A model of one number / Steps / When one forgets / Sum or mean? / A small net / "
+                    "Exercise: average the gradients / Fingerprints",
+                ),
+                BREAK,
+                Take(
+                    7,
+                    "opening / Wrapping / `backward()` averages",
+                ),
+                Take(
+                    8,
+                    "The digits / The whole program",
+                ),
+                Take(
+                    9,
+                    "opening / Four symptoms / Somebody does not come / Exercise: a mean, with nothing in hand",
+                ),
+                in_hand(6),
+                GOODBYE,
+            ),
+        ),
+    ),
+    "one_day.md": (
+        Day(
+            "one day",
+            "9:00",
+            450,
+            (
+                WELCOME,
+                Take(0),
+                Take(
+                    1,
+                    "What has to be done / Step 2: who am I, and where do we meet? / "
+                    "Step 3: meet, by environment variables / What joining waits for",
+                ),
+                Take(
+                    2,
+                    "One message / Messages carry bytes, nothing else / Two polite ranks / "
+                    "Exercise: exchange / How fast is a message?",
+                ),
+                BREAK,
+                Take(
+                    3,
+                    "opening / One rank gives: scatter and broadcast / Exercise: broadcast by hand / "
+                    "One rank receives: gather and reduce / Everybody receives: all_gather and all_reduce / "
+                    "Two calls, one answer / The mean of means / Exercise: the mean over all ranks / What goes wrong / "
+                    "Do you know it? / What you have now",
+                ),
+                Take(
+                    5,
+                    "opening / A model of one number / Steps / When one forgets / Sum or mean? / A small net / "
+                    "Exercise: average the gradients / The proof / Fingerprints / Unequal shares / "
+                    "What you have now",
+                ),
+                in_hand(4),
+                LUNCH,
+                Take(
+                    6,
+                    "opening / A part of the data / The forgotten seed / DistributedSampler / "
+                    "Another order in every epoch / Exercise: the order of an epoch / One coin for all / Digits",
+                ),
+                BREAK,
+                Take(
+                    7,
+                    "opening / Wrapping / `backward()` averages / Hooks: how it gets into `backward()` / "
+                    "Exercise: a DDP of your own / Waiting, seen / Buckets / Do you know it?",
+                ),
+                Take(
+                    8,
+                    "The digits / The whole program / Exercise: evaluate / Save: three traps / "
+                    "Exercise: save a checkpoint / What you have now",
+                ),
+                BREAK,
+                Take(
+                    9,
+                    "opening / Four symptoms / Somebody does not come / One batch less / "
+                    "Exercise: a mean, with nothing in hand / Two lines change places / Everybody saves / "
+                    "The silent ones / Look here first",
+                ),
+                in_hand(10),
+                GOODBYE,
+            ),
+        ),
+    ),
+    "two_days.md": (
+        Day(
+            "first day",
+            "9:00",
+            450,
+            (
+                WELCOME,
+                Take(0),
+                Take(1),
+                BREAK,
+                Take(2),
+                Take(
+                    3,
+                    "opening / One rank gives: scatter and broadcast / Exercise: broadcast by hand / "
+                    "One rank receives: gather and reduce / Everybody receives: all_gather and all_reduce",
+                ),
+                in_hand(10),
+                LUNCH,
+                Take(
+                    3,
+                    "Exercise: all_gather by hand / Two calls, one answer / Message by message / "
+                    "Everybody gets a share: reduce_scatter and all_to_all / "
+                    "Nobody receives: barrier / The mean of means / Exercise: the mean over all ranks / "
+                    "Groups / In the background: async_op / What goes wrong / Do you know it? / "
+                    "What you have now",
+                ),
+                BREAK,
+                Take(
+                    4,
+                    "opening / First way: everyone sends to rank 0 / Second way: a tree / "
+                    "Third way: the ring, in chunks / Exercise: the ring / Sizes that do not divide / "
+                    "What it costs / A cable for every rank / Do you know it? / What you have now",
+                ),
+                BREAK,
+                Take(5),
+                in_hand(10),
+                Say("What to try tonight: the *Try next* of each lesson", teach=5),
+            ),
+        ),
+        Day(
+            "second day",
+            "9:00",
+            450,
+            (
+                Say("What was left open yesterday: three questions of the quizzes, asked aloud", teach=10),
+                Take(
+                    6,
+                    "opening / A part of the data / The forgotten seed / The lost remainder / "
+                    "Exercise: the partitioner / DistributedSampler / Another order in every epoch / "
+                    "Exercise: the order of an epoch / shuffle=True / One coin for all / Digits / "
+                    "The program / Do you know it? / What you have now",
+                ),
+                BREAK,
+                Take(
+                    7,
+                    "opening / Wrapping / `backward()` averages / Hooks: how it gets into `backward()` / "
+                    "Exercise: a DDP of your own / Waiting, seen / Buckets / Two old mistakes / "
+                    "Do you know it? / What you have now",
+                ),
+                Take(
+                    8,
+                    "The digits / The whole program / Exercise: evaluate",
+                ),
+                in_hand(7),
+                LUNCH,
+                Take(
+                    8,
+                    "Save: three traps / Exercise: save a checkpoint / Stop and go on / How much faster? / "
+                    "Do you know it? / What you have now",
+                ),
+                BREAK,
+                Take(
+                    9,
+                    "opening / Four symptoms / Somebody does not come / One batch less / "
+                    "Exercise: a mean, with nothing in hand / Two lines change places / "
+                    "Exercise: share the best / What they bring does not fit / "
+                    "Exercises: in pairs, and in halves / Everybody saves / A collective that you do not see / "
+                    "What torch says by itself / The silent ones / Look here first / Read the message",
+                ),
+                BREAK,
+                Take(
+                    10,
+                    "opening / A function gets a home / torchrun / What the agent tells a rank / "
+                    "When a rank fails / Started again / Exercise: make it restartable / What you have now",
+                ),
+                Take(
+                    11,
+                    "opening / Two machines out of one / Where do they meet? / The cable that gloo takes / "
+                    "An address where nobody is / Somebody pulls the cable",
+                ),
+                in_hand(10),
+                GOODBYE,
+            ),
+        ),
+    ),
+}

@@ -1,0 +1,129 @@
+"""`make offline`: choose, say how large it is, fetch what is not here yet, write the folder, and say how to use it."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+import tarfile
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+from offline import contents
+from offline.systems import PYTHONS, SYSTEMS, NotPacked, System, asked_for
+from offline.torch_index import index_of
+from offline.wheels import PAIR, PROJECT, Wheel, choose, fetch, in_words, requirements
+
+FAT32 = 4_294_967_295
+_MNIST_BYTES = 55_000_000
+_LESSONS_BYTES = 10_000_000
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m offline", description=__doc__)
+    systems = f"{', '.join(SYSTEMS)}; may be repeated (without: what this machine is)"
+    parser.add_argument("--for", dest="systems", action="append", metavar="SYSTEM", help=systems)
+    pythons = f"{', '.join(PYTHONS)}; may be repeated (without: the one that runs this)"
+    parser.add_argument("--python", dest="pythons", action="append", metavar="3.N", help=pythons)
+    parser.add_argument("--torch", metavar="KIND", help="cpu: the small one, from the PyTorch project's server")
+    parser.add_argument("--without", choices=["torch"], help="torch: participants have torch and torchvision already")
+    parser.add_argument("--mnist", choices=["yes", "no"], default="yes", help="no: the lessons make digits")
+    parser.add_argument("--tar", choices=["yes", "no"], default="no", help="yes: one file beside the folder")
+    parser.add_argument("--folder", type=Path, default=PROJECT / "dist" / "ddp-lessons-offline", help="where to")
+    chosen = parser.parse_args(arguments)
+    try:
+        _make(chosen)
+    except (NotPacked, OSError) as error:
+        print(f"\n{error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("\nStopped. Start again to go on: what is here is kept.", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _make(chosen: argparse.Namespace) -> None:
+    folder: Path = chosen.folder.absolute()
+    machines = asked_for(chosen.systems or [], chosen.pythons or [])
+    if chosen.torch and chosen.without:
+        raise NotPacked("TORCH says which torch to pack, and WITHOUT=torch says to pack none: take one of them.")
+    index = index_of(chosen.torch) if chosen.torch else None
+    without = PAIR if chosen.without else ()
+    notes = folder.with_name(f"{folder.name}.notes")
+    sets: dict[str, list[Wheel]] = {}
+    for system, python in machines:
+        print(f"Asking which wheels fit {system.words} with Python {python}...", flush=True)
+        sets[f"{system.name} {python}"] = choose(system, python, notes, index, without)
+    _unfinished(folder).unlink(missing_ok=True)
+    _say_sizes(folder, sets, chosen.tar == "yes")
+    for system, python in machines:
+        fetch(system, python, sets[f"{system.name} {python}"], folder / "wheels", index)
+    contents.remove_other_wheels(folder, [wheel for wheels in sets.values() for wheel in wheels])
+    contents.write_lessons(folder)
+    no_mnist = "it was not asked for" if chosen.mnist == "no" else contents.write_mnist(folder)
+    if no_mnist:
+        shutil.rmtree(folder / "data", ignore_errors=True)
+        print(f"Without MNIST ({no_mnist}): the lessons make digits on the spot.")
+    needed = {name: line for name, line in requirements().items() if name in without}
+    contents.write_contents(folder, sets, not no_mnist, needed)
+    _say_what_there_is(folder, machines, "" if no_mnist else " and MNIST")
+    _say_what_to_do(folder, chosen.tar == "yes", needed.values())
+
+
+def _say_sizes(folder: Path, sets: dict[str, list[Wheel]], tar: bool) -> None:
+    all_wheels = {wheel.file: wheel for wheels in sets.values() for wheel in wheels}
+    sizes = {file: wheel.size or 0 for file, wheel in all_wheels.items()}
+    unknown = sum(wheel.size is None for wheel in all_wheels.values())
+    here = {file for file in sizes if (folder / "wheels" / file).is_file()}
+    total, missing = sum(sizes.values()), sum(size for file, size in sizes.items() if file not in here)
+    at_least = f"at least (of {unknown} the index does not say it) " if unknown else ""
+    to_fetch = in_words(missing) if missing else "nothing"
+    print(f"{len(sizes)} wheels, {at_least}{in_words(total)}; to be fetched: {to_fetch}")
+    for file in sorted(sizes, key=lambda file: -sizes[file])[:3]:
+        print(f"  the largest: {file}, {in_words(sizes[file])}")
+    folder.mkdir(parents=True, exist_ok=True)
+    free = shutil.disk_usage(folder).free
+    # pip keeps a second copy of what it fetches in its cache
+    needed = 2 * missing + _MNIST_BYTES + _LESSONS_BYTES + (total if tar else 0)
+    if free < needed:
+        raise NotPacked(f"{in_words(needed)} are needed, with pip's cache, and {in_words(free)} are free.")
+
+
+def _say_what_there_is(folder: Path, machines: list[tuple[System, str]], and_mnist: str) -> None:
+    print(f"\n{_shown(folder)}: {in_words(contents.size_of(folder))}, with the lessons{and_mnist}, for")
+    for system, python in machines:
+        print(f"  {system.words}, Python {python}")
+
+
+def _say_what_to_do(folder: Path, tar: bool, already: Collection[str]) -> None:
+    archive = folder.with_name(f"{folder.name}.tar")
+    if tar:
+        print(f"Making {_shown(archive)}, the same as one file...", flush=True)
+        _pack(folder, archive)
+        if archive.stat().st_size > FAT32:
+            print("A stick formatted with FAT32 takes no file above 4.3 GB: copy the folder there.")
+    elif archive.is_file():
+        print(f"{_shown(archive)} is of an earlier run, and not of this folder.")
+    if changed := contents.changed_lessons():
+        print("These lessons go along as you changed them, your answers included:", *changed, sep="\n  ")
+    print("Copy the folder to a stick. There, each participant types: python3 install.py (on Windows: py install.py)")
+    if already:
+        print(f"with a Python that has {' and '.join(already)}: they are not in this folder.")
+
+
+def _shown(path: Path) -> Path:
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+
+
+def _unfinished(folder: Path) -> Path:
+    return folder.with_name(f"{folder.name}.tar.unfinished")
+
+
+def _pack(folder: Path, archive: Path) -> None:
+    with tarfile.open(_unfinished(folder), "w") as tar:  # not compressed: wheels are
+        tar.add(folder, folder.name)
+    _unfinished(folder).replace(archive)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,44 @@
+"""Install the lessons from this folder, without a network: python install.py
+
+Every Python reads this file, also one that is much too old, and gets a sentence instead of a syntax error.
+"""
+
+# ruff: noqa: UP020, UP024, UP031
+import importlib
+import io
+import json
+import os
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def pythons():
+    # type: () -> list[str]
+    with io.open(os.path.join(HERE, "contents.json"), encoding="utf-8") as file:
+        return sorted({name.split()[1] for name in json.load(file)["sets"]}, key=lambda name: int(name[2:]))
+
+
+def main():
+    # type: () -> int
+    try:
+        known = pythons()
+    except (IOError, ValueError):
+        sys.stderr.write("The file contents.json is missing or damaged: copy the whole folder again.\n")
+        return 1
+    if "%d.%d" % sys.version_info[:2] not in known:
+        first = "py -%s" % known[-1] if os.name == "nt" else "python%s" % known[-1]
+        words = "This is Python %d.%d, and this folder has wheels for Python %s." % (
+            sys.version_info[0],
+            sys.version_info[1],
+            ", ".join(known),
+        )
+        sys.stderr.write("%s\nWith one of these type, for example: %s install.py\n" % (words, first))
+        return 1
+    sys.dont_write_bytecode = True  # the folder stays as it was given
+    steps = importlib.import_module("installer.steps")  # a syntax that old ones do not read
+    return int(steps.main(sys.argv[1:]))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

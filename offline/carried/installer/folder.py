@@ -1,0 +1,115 @@
+"""The folder that was handed over: for which machines it has wheels, and whether this copy of it is whole."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+import re
+import struct
+import sys
+import sysconfig
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent.parent
+SUMS = "SHA256SUMS"
+_SHOWN = 10
+
+
+class Refused(Exception):
+    """The lessons cannot be installed like this; the message says why, and what to do."""
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What the one who made the folder wrote into contents.json."""
+
+    words: dict[str, str]  # of each system
+    sets: dict[str, list[str]]  # "linux 3.11" and the wheels for it
+    pins: dict[str, list[str]]
+    installed_bytes: dict[str, int]
+    has_mnist: bool
+    without: dict[str, str]  # "torch" and what the lessons require of it: this machine has to have it already
+
+
+def read() -> Contents:
+    return Contents(**json.loads((HERE / "contents.json").read_text(encoding="utf-8")))
+
+
+def set_for_this_machine(contents: Contents) -> str:
+    """Raise Refused where no set of wheels fits this machine, which `python install.py` has not looked at yet."""
+    system, machine, python = (
+        platform.system(),
+        platform.machine().lower(),
+        f"{sys.version_info[0]}.{sys.version_info[1]}",
+    )
+    machine = {"amd64": "x86_64", "arm64": "aarch64"}.get(machine, machine)
+    kinds = {
+        ("Linux", "x86_64"): "linux",
+        ("Linux", "aarch64"): "linux-arm",
+        ("Darwin", "aarch64"): "macos",
+        ("Windows", "x86_64"): "windows",
+    }
+    kind = kinds.get((system, machine), "")
+    there = ", ".join(contents.words[name] for name in sorted({name.split()[0] for name in contents.sets}))
+    if kind not in {name.split()[0] for name in contents.sets}:
+        this = {"Darwin": "macOS"}.get(system, system)
+        raise Refused(f"This machine is {this} {platform.machine()}, and this folder has wheels for: {there}.")
+    if sys.implementation.name != "cpython" or struct.calcsize("P") != 8 or sysconfig.get_config_var("Py_GIL_DISABLED"):
+        raise Refused("The wheels are for the usual 64-bit Python from python.org or your system, and this is another.")
+    if f"{kind} {python}" not in contents.sets:
+        fitting = ", ".join(name.split()[1] for name in contents.sets if name.startswith(f"{kind} "))
+        raise Refused(f"For {contents.words[kind]} this folder has wheels for Python {fitting}, and this is {python}.")
+    _look_at_the_systems_age(contents.sets[f"{kind} {python}"])
+    return f"{kind} {python}"
+
+
+def _look_at_the_systems_age(wheels: Iterable[str]) -> None:
+    """A wheel's name says the oldest C library, or macOS, that it works with; of several, the oldest holds."""
+    if platform.system() == "Linux":
+        library, release = platform.libc_ver()
+        if library != "glibc":
+            raise Refused("The wheels need a Linux with glibc (Debian, Ubuntu, Fedora and most others; not Alpine).")
+        pattern, here, what = r"manylinux_(\d+)_(\d+)", release, "glibc"
+    elif platform.system() == "Darwin":
+        pattern, here, what = r"macosx_(\d+)_(\d+)", platform.mac_ver()[0], "macOS"
+    else:
+        return
+    oldest = [min(_two_numbers(found)) for wheel in wheels if (found := re.findall(pattern, wheel))]
+    needed = max(oldest, default=(0, 0))
+    if tuple(map(int, here.split(".")[:2])) < needed:
+        raise Refused(f"The wheels need {what} {needed[0]}.{needed[1]} or newer, and this machine has {here}.")
+
+
+def _two_numbers(found: Iterable[tuple[str, str]]) -> list[tuple[int, int]]:
+    return [(int(first), int(second)) for first, second in found]
+
+
+def check_copy(contents: Contents, chosen: str) -> None:
+    """Raise Refused if a file that is needed here is not what it was; wheels for other machines are not looked at."""
+    others = {wheel for name, wheels in contents.sets.items() if name != chosen for wheel in wheels}
+    not_needed = {f"wheels/{wheel}" for wheel in others - set(contents.sets[chosen])}
+    lines = (HERE / SUMS).read_text(encoding="utf-8").splitlines() if (HERE / SUMS).is_file() else []
+    sums = {name: total for total, _, name in (line.partition("  ") for line in lines)}
+    expected = {f"wheels/{wheel}" for wheel in contents.sets[chosen]} | {"contents.json"}
+    if not expected <= set(sums):
+        raise Refused(f"The list of sums, {SUMS}, is missing or cut off: copy the whole folder again.")
+    faults = [f"  {name} {fault}" for name in sorted(set(sums) - not_needed) if (fault := _fault(name, sums[name]))]
+    if faults:
+        more = [f"  and {len(faults) - _SHOWN} more"] if len(faults) > _SHOWN else []
+        raise Refused("\n".join(["This copy is not whole. Copy again:", *faults[:_SHOWN], *more]))
+
+
+def _fault(name: str, expected: str) -> str:
+    total = hashlib.sha256()
+    try:
+        with (HERE / name).open("rb") as file:
+            while block := file.read(1 << 20):
+                total.update(block)
+    except FileNotFoundError:
+        return "is missing"
+    except OSError as error:
+        return f"cannot be read: {error.strerror or error}"
+    return "" if total.hexdigest() == expected else "is damaged, or was cut off"

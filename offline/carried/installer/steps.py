@@ -1,0 +1,202 @@
+"""The way from the folder to JupyterLab: look, copy, install, look again, and say how to begin.
+
+Each step finds out by itself whether it is already done, so that a second start goes on where the first one ended.
+"""
+
+from __future__ import annotations
+
+import argparse
+import errno
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from . import already, folder  # in the repository it has a longer name than in the folder handed over
+from .folder import HERE, Refused
+
+MARK = ".ddp-lessons-offline"
+_ROOM_TO_WORK = 100_000_000
+_DIGITS = 225_000_000
+
+
+def main(arguments: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python install.py", description="Install the lessons, without a network.")
+    parser.add_argument("--to", metavar="FOLDER", default="~/ddp-lessons", help="where to (otherwise: ~/ddp-lessons)")
+    parser.add_argument("--check", action="store_true", help="only look whether this copy is whole and fits")
+    chosen = parser.parse_args(arguments)
+    try:
+        return _install(Path(chosen.to).expanduser().absolute(), chosen.check)
+    except Refused as refusal:
+        print(f"\n{refusal}", file=sys.stderr)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        print(f"\nThe disk is full. Make room and start again: what is done is kept. ({error})", file=sys.stderr)
+    except KeyboardInterrupt:
+        print("\nStopped. Start again to go on.", file=sys.stderr)
+    return 1
+
+
+def _install(target: Path, only_look: bool) -> int:
+    contents = folder.read()
+    chosen = folder.set_for_this_machine(contents)
+    print(f"Looking whether this copy is whole ({len(contents.sets[chosen])} wheels)...", flush=True)
+    folder.check_copy(contents, chosen)
+    already.look_for(contents.without)
+    if only_look:
+        print(f"It is whole, and fits this machine: {contents.words[chosen.split()[0]]}, Python {chosen.split()[1]}.")
+        return 0
+    _prepare(target)
+    done = target / ".venv" / ".installed"
+    if not _is(done, contents.pins[chosen]):
+        _look_for_room(target, contents.installed_bytes[chosen] + _DIGITS)
+    _copy_lessons(target)
+    if not _is(done, contents.pins[chosen]):
+        _install_wheels(target, contents.pins[chosen])
+        done.write_text("\n".join(contents.pins[chosen]), encoding="utf-8")
+    _settle(target)
+    if contents.without:
+        already.lend_to(_packages(target))
+    whose = f" of {sys.prefix}" if contents.without else ""
+    _run(target, "-m", "ddp_lessons", "pair", refuse=f"torch and torchvision{whose} do not fit each other: see above.")
+    if contents.has_mnist:
+        _run(target, "-m", "ddp_lessons", "data", "--folder", str(HERE / "data"), refuse="The digits were not taken.")
+    print("\nThe doctor looks at this machine:", flush=True)
+    well = _call(target, "-m", "ddp_lessons", "doctor", "--ticket") == 0
+    _say_how_to_begin(target, well)
+    return 0 if well else 1
+
+
+def _is(done: Path, pins: list[str]) -> bool:
+    return done.is_file() and done.read_text(encoding="utf-8") == "\n".join(pins) and python_of(done.parent).exists()
+
+
+def _prepare(target: Path) -> None:
+    if target.is_dir() and any(target.iterdir()) and not (target / MARK).is_file():
+        raise Refused(
+            f"{target} is there already, and was not made by this installer. It is left as it is.\n"
+            f'Name another folder: python install.py --to "{target.with_name(target.name + "-offline")}"'
+        )
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+        (target / MARK).write_text("made by install.py\n", encoding="utf-8")
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        raise Refused(f"{target} cannot be written to ({error.strerror}). Name another folder with --to.") from None
+
+
+def _look_for_room(target: Path, needed: int) -> None:
+    there = sum(file.lstat().st_size for file in (target / ".venv").rglob("*") if file.is_file())
+    free, needed = shutil.disk_usage(target).free, max(0, needed - there) + _ROOM_TO_WORK
+    if free < needed:
+        raise Refused(
+            f"{target} has room for {free / 1e9:.1f} GB, and {needed / 1e9:.1f} GB are needed.\n"
+            "Make room, or name a folder on another disk: python install.py --to FOLDER"
+        )
+    print(f"Installing into {target}: {needed / 1e9:.1f} GB, some minutes.", flush=True)
+
+
+def _copy_lessons(target: Path) -> None:
+    """Lessons that a participant has worked in stay; the package itself is always the one of this folder."""
+    kept = []
+    for source in sorted((HERE / "project").rglob("*")):
+        place = target / source.relative_to(HERE / "project")
+        if source.is_dir():
+            place.mkdir(exist_ok=True)
+        elif not place.exists() or source.suffix != ".ipynb":
+            _copy_whole(source, place)
+        elif source.read_bytes() != place.read_bytes():
+            kept.append(place.name)
+    if kept:
+        print(f"Left as they are, since you have worked in them: {', '.join(kept)}", flush=True)
+
+
+def _copy_whole(source: Path, place: Path) -> None:
+    """Cut off, or on a full disk, it leaves no half of a lesson, which would pass for one that was worked in."""
+    unfinished = place.with_name(f"{place.name}.unfinished")
+    shutil.copyfile(source, unfinished)
+    unfinished.replace(place)
+
+
+def python_of(venv: Path) -> Path:
+    return venv / "Scripts" / "python.exe" if os.name == "nt" else venv / "bin" / "python"
+
+
+def _install_wheels(target: Path, pins: list[str]) -> None:
+    venv = target / ".venv"
+    installing = venv / ".installing"
+    if not installing.is_file() or not _works(python_of(venv)):
+        # without pip: Debian's Python has none to give, and the wheels bring one along
+        command = [sys.executable, "-m", "venv", "--clear", "--without-pip", str(venv)]
+        if subprocess.run(command, env=_plain_environment()).returncode:
+            _refuse_if_full(target)
+            raise Refused("This Python cannot make a virtual environment: see above. On Debian: install python3-venv.")
+        installing.touch()
+    else:
+        _run(target, "-m", "ddp_lessons.half_installed", refuse="What is half installed could not be removed.")
+    wanted = target / MARK.replace("offline", "wheels")
+    wanted.write_text("\n".join(pins) + "\n", encoding="utf-8")
+    pip = next((HERE / "wheels").glob("pip-*.whl")) / "pip"  # a wheel is a zip, from which Python can run it
+    offline = ["--isolated", "--no-index", "--no-deps", "--no-cache-dir", "--disable-pip-version-check", "--quiet"]
+    words = [str(pip), "install", *offline, "--find-links", str(HERE / "wheels"), "-r", str(wanted)]
+    if _call(target, *words):
+        _refuse_if_full(target)
+        raise Refused("pip could not install the wheels: see above. Show it to your instructor.")
+    installing.unlink()
+
+
+def _refuse_if_full(target: Path) -> None:
+    if shutil.disk_usage(target).free < _ROOM_TO_WORK:
+        raise Refused("The disk is full. Make room and start again: what is done is kept.")
+
+
+def _works(python: Path) -> bool:
+    same = f"import sys; sys.exit(sys.version_info[:2] != {sys.version_info[:2]!r})"
+    try:
+        return subprocess.run([str(python), "-c", same], capture_output=True).returncode == 0
+    except OSError:
+        return False
+
+
+def _settle(target: Path) -> None:
+    """As `make setup` does: the package is found from everywhere, and JupyterLab keeps widgets and asks nothing."""
+    venv = target / ".venv"
+    site = _packages(target)
+    # relative, because a path with an accent would be read differently by different Pythons on Windows
+    (site / "ddp_lessons.pth").write_text(os.path.relpath(target, site) + "\n", encoding="ascii")
+    settings = venv / "etc" / "jupyter" / "labconfig"
+    settings.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(target / "ddp_lessons" / "jupyterlab.json", settings / "default_setting_overrides.json")
+    shutil.copyfile(HERE / "installer" / "lessons.py", target / "lessons.py")
+
+
+def _packages(target: Path) -> Path:
+    where = "Lib/site-packages" if os.name == "nt" else "lib/python3*/site-packages"
+    return next((target / ".venv").glob(where))
+
+
+def _run(target: Path, *words: str, refuse: str) -> None:
+    if _call(target, *words):
+        raise Refused(refuse)
+
+
+def _call(target: Path, *words: str) -> int:
+    return subprocess.run([str(python_of(target / ".venv")), *words], cwd=target, env=_plain_environment()).returncode
+
+
+def _plain_environment() -> dict[str, str]:
+    """What a terminal has set for another Python, or another pip, must not lead this one astray."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(("PIP_", "PYTHON", "VIRTUAL_ENV"))}
+
+
+def _say_how_to_begin(target: Path, well: bool) -> None:
+    script = target / "lessons.py"
+    typed = f'"{script}"' if " " in str(script) else str(script)
+    if not well:
+        print("\nNot all is well: see PROBLEM above, and show it to your instructor. The lessons would open with:")
+    python = "python" if os.name == "nt" else "python3"
+    print(f"\nReady. This opens the first lesson:\n\n    {python} {typed}\n" if well else f"\n    {python} {typed}\n")

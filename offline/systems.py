@@ -1,0 +1,78 @@
+"""The systems that a folder can be made for: their names, the wheels that fit, and what pip has to take them for."""
+
+from __future__ import annotations
+
+import platform
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+PYTHONS = ("3.10", "3.11", "3.12", "3.13")
+
+# A wheel says for which C library it was built; a system takes all up to its own. torch needs 2.28 itself (2018).
+_GLIBC = 28
+_MANYLINUX = {"1": 5, "2010": 12, "2014": 17}
+
+
+class NotPacked(Exception):
+    """The folder could not be made as asked for; the message says why, and what to do."""
+
+
+@dataclass(frozen=True)
+class System:
+    """What pip would see on such a machine: the tags of its wheels, and its answers to the markers of requirements."""
+
+    name: str
+    words: str
+    platforms: tuple[str, ...]
+    markers: tuple[str, str, str, str]  # os_name, sys_platform, platform_system, platform_machine
+
+    def answers(self, python: str) -> dict[str, str]:
+        """The first release of each Python: what needs a backport at all then gets it, and the others do not mind."""
+        names = ("os_name", "sys_platform", "platform_system", "platform_machine")
+        return {
+            **dict(zip(names, self.markers, strict=True)),
+            "python_version": python,
+            "python_full_version": f"{python}.0",
+            "implementation_version": f"{python}.0",
+            "implementation_name": "cpython",
+            "platform_python_implementation": "CPython",
+            "platform_release": "",
+            "platform_version": "",
+        }
+
+
+def _manylinux(machine: str) -> tuple[str, ...]:
+    named = [f"manylinux_2_{minor}_{machine}" for minor in range(_GLIBC, 4, -1)]
+    return (*named, *(f"manylinux{year}_{machine}" for year in _MANYLINUX), f"linux_{machine}")
+
+
+SYSTEMS = {
+    system.name: system
+    for system in (
+        System("linux", "Linux x86_64", _manylinux("x86_64"), ("posix", "linux", "Linux", "x86_64")),
+        System("linux-arm", "Linux aarch64", _manylinux("aarch64"), ("posix", "linux", "Linux", "aarch64")),
+        System("macos", "macOS arm64", ("macosx_14_0_arm64",), ("posix", "darwin", "Darwin", "arm64")),
+        System("windows", "Windows x86_64", ("win_amd64",), ("nt", "win32", "Windows", "AMD64")),
+    )
+}
+
+
+def asked_for(systems: Sequence[str], pythons: Sequence[str]) -> list[tuple[System, str]]:
+    """Every pair of them; where nothing is named, this machine and this Python."""
+    systems = systems or [this_system()]
+    pythons = pythons or [f"{sys.version_info.major}.{sys.version_info.minor}"]
+    for what, given, known in (("system", systems, SYSTEMS), ("Python", pythons, PYTHONS)):
+        if unknown := [name for name in given if name not in known]:
+            raise NotPacked(f"No {what} {', '.join(unknown)} is known here. There are: {', '.join(known)}.")
+    return [(SYSTEMS[system], python) for system in dict.fromkeys(systems) for python in dict.fromkeys(pythons)]
+
+
+def this_system() -> str:
+    for system in SYSTEMS.values():
+        if system.markers[2:] == (platform.system(), platform.machine()):
+            return system.name
+    raise NotPacked(
+        f"This machine is {platform.system()} {platform.machine()}, for which no wheels are packed. "
+        f"Say for which: make offline FOR=linux (there are: {', '.join(SYSTEMS)})."
+    )

@@ -1,0 +1,183 @@
+"""The wheels of one system and Python: which ones (asked of pip), how large they are, and fetching what is not here."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.parse
+import urllib.request
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from offline.systems import NotPacked, System
+
+PROJECT = Path(__file__).parent.parent
+REQUIREMENTS = PROJECT / "requirements.txt"
+
+# pip keeps what it has fetched only when all of a call is there: so what is large is fetched alone.
+LARGE = 20_000_000
+_ANSWER_SECONDS = 20
+_ASK_AGAIN_SECONDS = 24 * 3600
+
+# What `--without torch` leaves out, with all that only these two need.
+PAIR = ("torch", "torchvision")
+
+
+@dataclass(frozen=True)
+class Wheel:
+    name: str
+    version: str
+    file: str
+    sha256: str
+    size: int | None  # None: the index does not say
+
+    @property
+    def pin(self) -> str:
+        return f"{self.name}=={self.version}"
+
+    @property
+    def is_large(self) -> bool:
+        return self.size is None or self.size > LARGE
+
+    def is_in(self, folder: Path) -> bool:
+        path = folder / self.file
+        return path.is_file() and sha256_of(path) == self.sha256
+
+
+def sha256_of(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest() if sys.version_info >= (3, 11) else _sum_of(path)
+
+
+def _sum_of(path: Path) -> str:
+    total = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            total.update(block)
+    return total.hexdigest()
+
+
+def requirements(without: Iterable[str] = ()) -> dict[str, str]:
+    """The lines of requirements.txt, by the name of the package."""
+    lines = REQUIREMENTS.read_text(encoding="utf-8").splitlines()
+    by_name = {line[: re.search(r"[^\w-]|$", line).start()]: line for line in lines if line[:1].isalpha()}  # type: ignore[union-attr]
+    return {name: line for name, line in by_name.items() if name not in without}
+
+
+def choose(
+    system: System, python: str, notes: Path, index: str | None = None, without: Sequence[str] = ()
+) -> list[Wheel]:
+    """What pip would install there. An answer of the last day is taken from the notes, so that a second run goes on."""
+    asked = [*requirements(without).values(), "pip"]  # pip goes along: then a Python without it (Debian's) is enough
+    question = "; ".join([*asked, f"torch from {index}" if index else "torch as configured"])
+    note = notes / f"{system.name}-{python}{'-without' * bool(without)}.json"
+    if note.is_file() and time.time() - note.stat().st_mtime < _ASK_AGAIN_SECONDS:
+        known = json.loads(note.read_text(encoding="utf-8"))
+        if known["question"] == question:
+            return [Wheel(**wheel) for wheel in known["wheels"]]
+    notes.mkdir(parents=True, exist_ok=True)
+    wheels = _ask_pip(system, python, asked, index, _newest_pip(notes))
+    known = {"question": question, "wheels": [asdict(wheel) for wheel in wheels]}
+    note.write_text(json.dumps(known, indent=1), encoding="utf-8")
+    return wheels
+
+
+def _newest_pip(notes: Path) -> Path:
+    """Asked what it would install, an old pip fetches all of it; this one, only what it has to look into."""
+    known = [path for path in notes.glob("pip-*.whl") if time.time() - path.stat().st_mtime < _ASK_AGAIN_SECONDS]
+    if not known:
+        command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", str(notes), "pip"]
+        ended = subprocess.run(command, capture_output=True, text=True)
+        if ended.returncode:
+            raise NotPacked(f"pip cannot fetch anything here:\n{ended.stderr[-2000:]}")
+        known = sorted(notes.glob("pip-*.whl"), key=lambda path: path.stat().st_mtime)
+    return known[-1]
+
+
+def _ask_pip(system: System, python: str, asked: Sequence[str], index: str | None, pip: Path) -> list[Wheel]:
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder, "report.json")
+        options = ["--dry-run", "--ignore-installed", "--target", folder, "--report", str(report)]
+        options += ["--extra-index-url", index] if index else []
+        words = ["install", *options, *asked]
+        try:
+            # of each wheel it then fetches only what it asks for
+            _pip(system, python, [*words, "--use-feature=fast-deps"], pip)
+        except NotPacked as refusal:
+            if "fast-deps" not in str(refusal):
+                raise
+            _pip(system, python, words, pip)  # a pip that no longer has it
+        chosen = json.loads(report.read_text(encoding="utf-8"))["install"]
+    with ThreadPoolExecutor(8) as pool:
+        wheels = list(pool.map(_as_wheel, chosen))
+    if index and system.name.startswith("linux"):
+        other = [wheel.pin for wheel in wheels if wheel.name in ("torch", "torchvision") and "+" not in wheel.version]
+        if other:
+            raise NotPacked(f"For {system.words} and Python {python} that index has no {' and no '.join(other)}.")
+    return wheels
+
+
+def _as_wheel(item: dict[str, Any]) -> Wheel:
+    url, archive = item["download_info"]["url"], item["download_info"].get("archive_info", {})
+    file = urllib.parse.unquote(urllib.parse.urlsplit(url).path.rpartition("/")[2])
+    sums = archive.get("hashes", {})
+    if "sha256" not in sums:
+        raise NotPacked(f"The index has no sha256 of {file}: whether it arrives whole could not be told.")
+    return Wheel(item["metadata"]["name"], item["metadata"]["version"], file, sums["sha256"], _size_of(url))
+
+
+def _size_of(url: str) -> int | None:
+    try:
+        if url.startswith("file:"):
+            return Path(urllib.request.url2pathname(urllib.parse.urlsplit(url).path)).stat().st_size
+        with urllib.request.urlopen(urllib.request.Request(url, method="HEAD"), timeout=_ANSWER_SECONDS) as answer:
+            return int(answer.headers["Content-Length"])
+    except (OSError, TypeError, ValueError):  # it is only said ahead, and not needed
+        return None
+
+
+def fetch(system: System, python: str, wheels: Iterable[Wheel], folder: Path, index: str | None = None) -> None:
+    """Have these wheels in the folder, whole; those that are there already are not fetched again."""
+    folder.mkdir(parents=True, exist_ok=True)
+    missing = [wheel for wheel in wheels if not wheel.is_in(folder)]
+    small = [wheel for wheel in missing if not wheel.is_large]
+    for some in [small, *([wheel] for wheel in missing if wheel.is_large)]:
+        if not some:
+            continue
+        size = sum(wheel.size or 0 for wheel in some)
+        what = some[0].file if len(some) == 1 else f"{len(some)} wheels"
+        print(f"  {what}, {in_words(size) if size else 'size not known'}", flush=True)
+        for wheel in some:
+            (folder / wheel.file).unlink(missing_ok=True)  # pip would take half of a file for the whole
+        options = ["--dest", str(folder), "--no-deps", *(["--extra-index-url", index] if index else [])]
+        _pip(system, python, ["download", *options, *(wheel.pin for wheel in some)])
+        for wheel in some:
+            if not wheel.is_in(folder):
+                (folder / wheel.file).unlink(missing_ok=True)
+                raise NotPacked(f"{wheel.file} did not arrive whole. Start again: what is here is kept.")
+
+
+def _pip(system: System, python: str, command: Sequence[str], pip: Path | None = None) -> None:
+    """Options of pip's that say where packages come from (a configuration, PIP_...) hold here as everywhere."""
+    platforms = [option for platform in system.platforms for option in ("--platform", platform)]
+    fitting = ["--only-binary=:all:", "--python-version", python, "--implementation", "cp", *platforms]
+    words = [sys.executable, "-m", "offline.pip_for", json.dumps(system.answers(python)), command[0]]
+    words += ["--disable-pip-version-check", "--no-input", "--quiet", *fitting, *command[1:]]
+    first = {"PYTHONPATH": os.pathsep.join(filter(None, [str(pip), os.environ.get("PYTHONPATH")]))} if pip else {}
+    ended = subprocess.run(words, cwd=PROJECT, env=os.environ | first, capture_output=True, text=True)
+    if ended.returncode:
+        last = "\n".join(line for line in ended.stderr.splitlines() if "is ignored: it is neither" not in line)
+        raise NotPacked(f"pip could not do it for {system.words} and Python {python}:\n{last[-2000:]}")
+
+
+def in_words(size: int) -> str:
+    return f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{max(size / 1e6, 0.1):.{0 if size >= 1e6 else 1}f} MB"

@@ -1,0 +1,67 @@
+"""How Sphinx makes the site of what staging.py laid out. Nothing runs, and no page asks for anything outside."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+SITE = Path(__file__).resolve().parent
+sys.path[:0] = [str(SITE), str(SITE.parent)]
+
+from sphinx.application import Sphinx  # noqa: E402
+
+import ddp_lessons  # noqa: E402
+
+project = "ddp-lessons"
+author = "the authors of ddp-lessons"
+version = release = ddp_lessons.__version__
+language = "en"
+
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "pictures"]
+
+# the lessons, as they are stored
+nb_execution_mode = "off"
+nb_ipywidgets_js: dict[str, object] = {}  # else a page with a widget asks a server outside for require.js
+nb_merge_streams = True
+nb_code_prompt_show = "What came out"
+nb_code_prompt_hide = "What came out"
+myst_heading_anchors = 4
+myst_enable_extensions = ["attrs_inline"]
+
+# the reference; a name in backticks is code, as in the rest of the project
+default_role = "code"
+autodoc_typehints_format = "short"
+autodoc_member_order = "bysource"
+autodoc_inherit_docstrings = False
+python_use_unqualified_type_names = True
+python_maximum_signature_line_length = 88
+add_module_names = False
+napoleon_numpy_docstring = False
+
+# what links to nowhere is an error; other projects' names would need their lists, which are outside
+nitpicky = True
+OURS_WITHOUT_A_PLACE = r".*\.([TP]|mpi_runs\.Ended|backends\.Trials)"  # type variables, and types by a borrowed name
+nitpick_ignore_regex = [(r"py:.*", r"(?!ddp_lessons\.).*"), (r"py:class", OURS_WITHOUT_A_PLACE)]
+
+html_theme = "furo"
+html_title = "ddp-lessons"
+html_static_path = ["static"]
+html_css_files = ["site.css"]
+html_js_files = ["site.js"]
+html_copy_source = False
+html_show_sphinx = False
+html_show_copyright = False
+html_theme_options = {"navigation_with_keys": False}
+
+linkcheck_timeout = 20
+linkcheck_retries = 2
+linkcheck_anchors_ignore_for_url = [r"https://github\.com/.*", r"https://ui\.perfetto\.dev"]
+
+
+def readable(app: object, what: str, name: str, thing: object, options: object, signature: str, returns: str) -> object:
+    """A type with a field that a factory fills is handed out, and made by nobody: how to make it is left out."""
+    return ("", None) if signature and "<factory>" in signature else (signature, returns)
+
+
+def setup(app: Sphinx) -> None:
+    app.connect("autodoc-process-signature", readable)

@@ -1,0 +1,98 @@
+"""The pages of the reference, one for each part of the package, from its docstrings.
+
+Which names a part offers is read from its `__all__`, so nothing is imported here and no list is kept by hand.
+"""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+FRONT_DOOR = "run"
+# title, and a sentence for who comes here first
+PARTS = {
+    FRONT_DOOR: ("Run", "From a cell to many ranks and back. All of these come `from ddp_lessons import ...`."),
+    "train": ("Train", "What the lessons build, in plain PyTorch: also the solutions of the exercises."),
+    "show": ("Show", "Pictures of what the ranks did: `from ddp_lessons import show`."),
+    "check": ("Check", "One function for each exercise: `from ddp_lessons import check`."),
+    "machines": ("Several machines", "Machines made out of one, for lessons and tests, with a Slurm on them."),
+    "backends": ("Backends", "Which backends work here, and programs under mpirun."),
+    "quiz": ("Quizzes", "The questions at the end of a lesson."),
+}
+# types that nobody makes, but which are handed out by what a part offers
+HANDED_OUT = {
+    FRONT_DOOR: ["run.account.Account"],
+    "show": ["show.trainings.LiveTraining", "show.controls.Choice"],
+    "check": ["check.dashboard.Progress", "check.keeping.Entry"],
+    "machines": ["machines.jobs.Job"],
+    "backends": ["backends.trials.Trial"],
+    "quiz": ["quiz.asking.Questions", "quiz.asking.Verdict"],
+}
+
+
+def plural(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def api_pages(package: Path) -> dict[str, str]:
+    """The text of every page of the reference, by its name."""
+    parts = [part for part in PARTS if (package / part).is_dir()]
+    pages = {f"api/{part}.md": page_of(part, package) for part in parts}
+    return {"api/index.md": index(parts), **pages}
+
+
+def index(parts: list[str]) -> str:
+    rows = [f"- [{PARTS[part][0]}]({part}.md): {PARTS[part][1]}" for part in parts]
+    text = [
+        "# The package",
+        "A learner meets four verbs: **run** a function on many ranks, **train** with it, have it **shown**, "
+        "and have what you wrote **checked**. They are the package's four parts; the others carry a lesson each.",
+        "\n".join(rows),
+        "\n".join(["```{toctree}", ":hidden:", "", *(f"{part}.md" for part in parts), "```"]),
+    ]
+    return "\n\n".join(text) + "\n"
+
+
+def page_of(part: str, package: Path) -> str:
+    title, sentence = PARTS[part]
+    names = offered(package / ("" if part == FRONT_DOOR else part) / "__init__.py")
+    home = "ddp_lessons" if part == FRONT_DOOR else f"ddp_lessons.{part}"
+    body = named(home, names) if names else by_module(part, package)
+    handed_out = [line for name in HANDED_OUT.get(part, []) for line in type_handed_out(name)]
+    return "\n".join([f"# {title}", "", sentence, "", body, *handed_out])
+
+
+def type_handed_out(name: str) -> list[str]:
+    home, _, type_name = name.rpartition(".")
+    return section(f"`{type_name}`", directive(f"ddp_lessons.{home}", type_name))
+
+
+def offered(file: Path) -> list[str]:
+    """The names in a module's `__all__`, functions first: they are what a reader calls."""
+    for node in ast.parse(file.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.Assign) and any(getattr(goal, "id", "") == "__all__" for goal in node.targets):
+            return sorted(ast.literal_eval(node.value), key=lambda name: (name[0].isupper(), name))
+    return []
+
+
+def named(home: str, names: list[str]) -> str:
+    return "\n".join(part for name in names for part in section(f"`{name}`", directive(home, name)))
+
+
+def directive(home: str, name: str) -> list[str]:
+    if not name[0].isupper():
+        return [f".. autofunction:: {home}.{name}"]
+    kind = "autoexception" if name.startswith(("Worker", "No")) and name != "Workers" else "autoclass"
+    return [f".. {kind}:: {home}.{name}", "   :members:"]
+
+
+def by_module(part: str, package: Path) -> str:
+    """For a part that offers its modules, rather than names."""
+    modules = sorted(path.stem for path in (package / part).glob("[a-z]*.py"))
+    home = f"ddp_lessons.{part}"
+    lines = [(f"`{part}.{module}`", [f".. automodule:: {home}.{module}", "   :members:"]) for module in modules]
+    return "\n".join(part for title, lines_of_it in lines for part in section(title, lines_of_it))
+
+
+def section(title: str, lines: list[str]) -> list[str]:
+    return [f"## {title}", "", "```{eval-rst}", *lines, "```", ""]

@@ -1,0 +1,207 @@
+"""Lay out what the site is made of: `python site/staging.py FOLDER` fills a folder that Sphinx reads.
+
+Nothing is written for the site alone: its pages are README.md, the lessons with their stored outputs, docs/, and the
+docstrings. A link to another file of the project (a script, a test) leads to a page that shows it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import unquote
+
+import nbformat
+from reference import api_pages, plural
+
+ROOT = Path(__file__).resolve().parent.parent
+FRONT = "README.md"
+# the other texts of docs/ are to look things up
+TO_TEACH = ("docs/instructor", "docs/participants.md", "docs/room.md", "docs/offline.md")
+OF_THE_PROJECT = ("CONTRIBUTING.md", "CHANGELOG.md")
+GLOSSARY = "notebooks/glossary.md"
+PICTURES = (".png", ".svg", ".gif", ".jpg")
+LANGUAGES = {".py": "python", ".yaml": "yaml", ".yml": "yaml", ".toml": "toml", ".sbatch": "bash", ".sh": "bash"}
+
+STORED = """\
+```{{note}}
+This page shows a lesson as it was run once. What came out is folded up where the lesson asks you to predict it, and
+pictures with controls stand still. To run it, change it and move them, open `{}` in JupyterLab:
+see [how to begin](../index.md#begin).
+```"""
+
+FENCED = re.compile(r"^( {0,3})(`{3,}|~{3,}).*?^ {0,3}\2[`~]*[ \t]*$", re.M | re.S)
+LINK = re.compile(r"(?<=\]\()(?![a-z][a-z0-9+.-]*:|#)([^)\s#]+)(#[^)\s]*)?(?=[)\s])")
+ANCHOR = re.compile(r"(?<=\]\()#([^)\s]+)(?=[)\s])")  # within the page
+
+
+def lessons() -> list[str]:
+    return [name(path) for path in sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb"))]
+
+
+def texts() -> list[str]:
+    """The Markdown files under docs/; the page that introduces a folder comes before the others of it."""
+    found = [name(path) for path in (ROOT / "docs").rglob("*.md")]
+    return sorted(found, key=lambda text: (str(Path(text).parent), Path(text).stem not in ("README", "index"), text))
+
+
+def name(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+class Staging:
+    """One folder being filled. A file is only written where it changed, so that Sphinx reads no page in vain."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.pages = {FRONT, GLOSSARY, *lessons(), *texts(), *OF_THE_PROJECT}
+        self._linked: set[str] = set()
+        self._laid: set[Path] = set()
+
+    def fill(self) -> None:
+        for page in sorted(self.pages):
+            self._lay_page(page)
+        for page, text in api_pages(ROOT / "ddp_lessons").items():
+            self._write(page, text)
+        for file in sorted(self._linked):
+            self._write(f"{file}.md", shown(file))
+        self._forget_the_rest()
+
+    def _lay_page(self, page: str) -> None:
+        source = (ROOT / page).read_text(encoding="utf-8")
+        if page.endswith(".ipynb"):
+            self._write(page, self._notebook(source, page))
+        elif page == FRONT:
+            self._write("index.md", self._relink(source, page) + contents(self.pages))
+        else:
+            self._write(page, self._relink(source, page))
+
+    def _notebook(self, source: str, page: str) -> str:
+        notebook = nbformat.reads(source, as_version=4)  # type: ignore[no-untyped-call]
+        predicting = False
+        for cell in notebook.cells:
+            if cell.cell_type == "markdown":
+                predicting = "**Predict.**" in cell.source
+                cell.source = self._relink(cell.source, page)
+            elif predicting and cell.outputs:
+                cell.metadata["tags"] = ["hide-output"]
+        notebook.cells[0].source += f"\n\n{STORED.format(Path(page).name)}"
+        return str(nbformat.writes(notebook))  # type: ignore[no-untyped-call]
+
+    def _relink(self, text: str, page: str) -> str:
+        """Let the links of a text lead to pages of the site."""
+
+        def relinked(link: re.Match[str]) -> str:
+            return self._goal(unquote(link[1]), page) + (f"#{slug(link[2][1:])}" if link[2] else "")
+
+        def prose(part: str) -> str:
+            return ANCHOR.sub(lambda anchor: f"#{slug(anchor[1])}", LINK.sub(relinked, part))
+
+        return outside_of_fences(text, prose)
+
+    def _goal(self, link: str, page: str) -> str:
+        """Where a link of this page leads to on the site; what is not there is left for Sphinx to complain of."""
+        path = (ROOT / page).parent / link
+        target = os.path.relpath(path, ROOT).replace(os.sep, "/")
+        if path.is_dir():
+            inside = [text for text in (f"{target}/README.md", f"{target}/index.md") if text in self.pages]
+            return self._goal(f"{link.rstrip('/')}/{Path(inside[0]).name}", page) if inside else link
+        if target == FRONT:
+            return relative("index.md", page)
+        if target in self.pages or not path.is_file() or target.startswith(".."):
+            return link
+        if path.suffix in PICTURES:
+            self._copy(target)
+            return link
+        self._linked.add(target)
+        return f"{link}.md"
+
+    def _copy(self, file: str) -> None:
+        goal = self.folder / file
+        self._laid.add(goal)
+        goal.parent.mkdir(parents=True, exist_ok=True)
+        if not goal.exists() or goal.read_bytes() != (ROOT / file).read_bytes():
+            shutil.copy(ROOT / file, goal)
+
+    def _write(self, page: str, text: str) -> None:
+        goal = self.folder / page
+        self._laid.add(goal)
+        goal.parent.mkdir(parents=True, exist_ok=True)
+        if not goal.exists() or goal.read_text(encoding="utf-8") != text:
+            goal.write_text(text, encoding="utf-8")
+
+    def _forget_the_rest(self) -> None:
+        """A page whose source is gone would live on."""
+        for path in self.folder.rglob("*"):
+            if path.is_file() and path not in self._laid:
+                path.unlink()
+
+
+def outside_of_fences(text: str, change: Callable[[str], str]) -> str:
+    """Change a text, but not the code in it."""
+    parts, end = [], 0
+    for fence in FENCED.finditer(text):
+        parts += [change(text[end : fence.start()]), fence[0]]
+        end = fence.end()
+    return "".join([*parts, change(text[end:])])
+
+
+def slug(anchor: str) -> str:
+    """A heading's anchor as GitHub and Sphinx write it; JupyterLab keeps capitals and signs."""
+    return re.sub(r"[^\w-]", "", unquote(anchor).lower())
+
+
+def title_of(page: str) -> str:
+    """What a page is called in the list of pages; a lesson by its number, too."""
+    source = (ROOT / page).read_text(encoding="utf-8")
+    if page.endswith(".ipynb"):
+        source = nbformat.reads(source, as_version=4).cells[0].source  # type: ignore[no-untyped-call]
+    heading = re.search(r"^# (.+)$", source, re.M)
+    title = heading[1].replace("`", "") if heading else page
+    number = re.match(r"notebooks/(\d\d)_", page)
+    return f"{int(number[1])}. {title}" if number else title
+
+
+def relative(page: str, seen_from: str) -> str:
+    return os.path.relpath(page, Path(seen_from).parent).replace(os.sep, "/")
+
+
+def shown(file: str) -> str:
+    """A page that shows a file. It is no part of the list of pages, nor of what is searched."""
+    text = (ROOT / file).read_text(encoding="utf-8")
+    fence = "`" * max(3, 1 + max((len(run) for run in re.findall(r"`{3,}", text)), default=0))
+    language = LANGUAGES.get(Path(file).suffix, "text")
+    about = "---\norphan: true\nno-search: true\n---\n"
+    return f"{about}# {file}\n\n{fence}{{code-block}} {language}\n:linenos:\n\n{text}\n{fence}\n"
+
+
+def contents(pages: set[str]) -> str:
+    """The list of pages, by what a reader wants."""
+    teach = [text for place in TO_TEACH for text in texts() if text == place or text.startswith(f"{place}/")]
+    look_up = [text for text in texts() if text not in teach]
+    groups = {
+        "Learn": [*lessons(), GLOSSARY],
+        "Teach": teach,
+        "Look up": ["api/index.md", *look_up],
+        "Take part": list(OF_THE_PROJECT),
+    }
+    return "".join(listed(caption, group) for caption, group in groups.items() if group)
+
+
+def listed(caption: str, pages: list[str]) -> str:
+    entries = [page if page.startswith("api/") else f"{title_of(page)} <{page}>" for page in pages]
+    return "\n".join(["", "", "```{toctree}", ":hidden:", f":caption: {caption}", "", *entries, "```", ""])
+
+
+def main() -> None:
+    folder = Path(sys.argv[1])
+    staging = Staging(folder)
+    staging.fill()
+    print(f"{folder}: {plural(len(staging.pages), 'page')} laid out")
+
+
+if __name__ == "__main__":
+    main()
