@@ -11,7 +11,8 @@ JUPYTER_ARGS =
 py = .venv/bin/python
 ready = .venv/.ready$(TORCH:%=-torch-%)
 
-.PHONY: help lab test test-all test-browser lint doctor bench test-torch-range setup clean
+.PHONY: help lab test test-all test-offline lessons test-browser lint notebooks offline doctor bench site slides links
+.PHONY: test-torch-range setup clean
 .NOTPARALLEL:
 
 help:  ## show this list
@@ -24,28 +25,38 @@ lab: setup  ## set up, then open the first lesson in JupyterLab
 	exec env PATH="$$(pwd)/.venv/bin:$$PATH" $(py) -m jupyterlab "$$1" $(JUPYTER_ARGS) \
 	  $${CI:+--no-browser} $$([ "$$(id -u)" != 0 ] || echo --allow-root)
 
-test: lint  ## set up, then all that must be green: lint, types, tests, lessons
-	$(py) -m compileall -q ddp_lessons tests benchmarks
+test: lint $(CI:%=.venv/.extra-mpi)  ## set up, then all that must be green: lint, types, tests, lessons
+	$(py) -m compileall -q authoring ddp_lessons scripts tests benchmarks docs/instructor offline
 	$(py) -m pytest -n 3 tests $(measure_time_or_memory:%=--ignore=%) $(without_browser)
 	$(py) -m pytest $(measure_time_or_memory)
-	rm -rf .elsewhere && mkdir .elsewhere && cp notebooks/*.ipynb .elsewhere
-	$(py) -m pytest -n 2 --dist loadfile --nbval .elsewhere
-	rm -rf .elsewhere
+	@$(MAKE) --no-print-directory lessons
 
 test-all: export DDP_LESSONS_TESTS = all
-test-all: test test-browser  ## the same with every case and seed there is, and in a browser: twice as long
+test-all: test test-browser test-offline  ## the same with every case and seed there is, and in a browser: twice as long
 
-# The lessons are run as copies in another folder: so they need nothing of their own.
+# As copies in another folder: so they need nothing of their own. The later ones take longest, and so begin first; and
+# three at once, since many of their cells wait: for torchrun, for a time that runs out, for a cable that is pulled.
+lessons: setup .venv/.extra-dev  ## run every lesson, and compare what comes out with what is stored in it
+	rm -rf .elsewhere && mkdir .elsewhere && cp notebooks/*.ipynb .elsewhere
+	DDP_LESSONS_MINUTES=.elsewhere/minutes.json \
+	  $(py) -m pytest -n 3 --dist loadfile --no-loadscope-reorder --nbval $$(ls -r .elsewhere/*.ipynb)
+	$(py) -m benchmarks.minutes .elsewhere/minutes.json
+	rm -rf .elsewhere
+
 measure_time_or_memory = $(patsubst %,tests/run/test_%.py,interrupts lifetime standstill)
 without_browser = --ignore=tests/browser
 
-test-browser: setup .venv/.extra-browser  ## run the lessons in JupyterLab in a real browser; see .screenshots/
-	$(py) -m pytest -n 3 --dist loadgroup tests/browser
+test-browser: setup .venv/.extra-browser site slides  ## run the lessons and the site in a real browser; see .screenshots/
+	$(py) -m pytest -n 2 --dist loadgroup tests/browser
 
 lint: setup .venv/.extra-dev  ## look at style and types
 	$(py) -m ruff check .
 	$(py) -m ruff format --check .
 	$(py) -m mypy
+
+# make notebooks LESSONS="3 09"    by number or a part of the name; make notebooks NOTEBOOKS_ARGS=--twice
+notebooks: setup  ## run lessons and store their outputs, with the smallest diff
+	@$(py) -m authoring notebooks $(LESSONS) $(NOTEBOOKS_ARGS)
 
 doctor: setup  ## look whether this machine is ready for the lessons
 	@$(py) -m ddp_lessons doctor
@@ -54,14 +65,46 @@ bench: setup .venv/.extra-bench  ## measure our launch beside its peers, and tra
 	$(py) -m benchmarks
 	$(py) -m benchmarks.cells
 	$(py) -m benchmarks.steps
+	$(py) -m benchmarks.scripts
 	$(py) -m benchmarks.training
+
+site: setup .venv/.extra-site  ## make the site of the lessons and docs, build/site/index.html: no network is needed to read it
+	@$(py) site/staging.py build/pages
+	@$(sphinx) -b html -W --keep-going build/pages build/site
+	@$(py) site/walk.py build/site
+
+slides: setup .venv/.extra-site  ## make slides of the lessons, build/slides/index.html
+	@$(py) site/make_slides.py build/slides
+	@$(py) site/walk.py build/slides
+
+links: setup .venv/.extra-site  ## try the links that lead outside; it needs the network
+	@$(py) site/staging.py build/pages
+	@$(py) site/outside.py || exit 0; $(sphinx) -b linkcheck build/pages build/links
+
+# two processes: more would wait for each other's cores
+sphinx = $(py) -m sphinx -c site -d build/doctrees -j 2 -q
 
 test-torch-range: setup  ## run the tests with the oldest and the newest torch that we support
 	@$(call test_with,torch==$(oldest_torch))
 	@$(call test_with,torch)
 
+# FOR and PYTHONS name other machines than this one; MNIST=no leaves the digits out, TAR=yes makes one file of the folder;
+# WITHOUT=torch leaves out torch and torchvision, which participants have already
+# make offline FOR="linux macos windows" PYTHONS="3.11 3.12 3.13" TORCH=cpu
+FOR =
+PYTHONS =
+MNIST =
+TAR =
+WITHOUT =
+offline: setup  ## make a folder that installs the lessons on machines without a network; see docs/offline.md
+	@$(py) -m offline $(FOR:%=--for %) $(PYTHONS:%=--python %) $(TORCH:%=--torch %) $(MNIST:%=--mnist %) $(TAR:%=--tar %) \
+	  $(WITHOUT:%=--without %)
+
+test-offline: setup .venv/.extra-dev  ## fetch all wheels and install them where there is no network: 3 GB to fetch, 10 GB of disk
+	DDP_LESSONS_TESTS=all $(py) -m pytest tests/offline/test_everything.py
+
 clean:  ## remove the virtual environment and what tools left behind
-	rm -rf .elsewhere .screenshots .venv .venv.unfinished .venv-range .venv-range.unfinished *.egg-info
+	rm -rf .elsewhere .screenshots build .venv .venv.unfinished .venv-range .venv-range.unfinished *.egg-info
 	rm -rf .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -73,21 +116,19 @@ setup:  ## make .venv and install what the lessons need; at once when it is ther
 	  "$$(cat $(ready)), and its .venv does not work here. Type: make clean, and then what you typed." >&2; exit 1; }
 	@$(MAKE) --no-print-directory --silent $(ready)
 
+# JupyterLab's settings: it leaves the state of widgets out of a notebook that it saves, unless told; opened again, the notebook
+# would have "model not found" in the place of their pictures. And it would begin with a question, whether to show news from
+# outside. These are defaults, which a learner can change.
 $(ready): requirements.txt pyproject.toml $(wildcard .venv/lib/python3*/site-packages)
 	@echo "Setting up .venv: half a minute with uv, some minutes with pip."
 	@$(call make_venv,.venv)
 	@$(call install,.venv,-r requirements.txt -e . $(torch_of_this_kind))
+	@echo "Looking whether torch and torchvision are a pair: some seconds, at first."
 	@$(py) -m ddp_lessons pair
 	@$(py) -m compileall -q ddp_lessons
 	@mkdir -p .venv/etc/jupyter/labconfig
-	@echo '$(jupyter_settings)' > .venv/etc/jupyter/labconfig/default_setting_overrides.json
+	@cp ddp_lessons/jupyterlab.json .venv/etc/jupyter/labconfig/default_setting_overrides.json
 	@pwd -P > $@
-
-# JupyterLab leaves the state of widgets out of a notebook that it saves, unless told: opened again, the notebook would have
-# "model not found" in the place of their pictures. And it would begin with a question, whether to show news from outside.
-# These are defaults, which a learner can change in JupyterLab's settings.
-jupyter_settings = {"@jupyter-widgets/jupyterlab-manager:plugin": {"saveState": true}, \
-  "@jupyterlab/apputils-extension:notification": {"fetchNews": "false", "checkForUpdates": false}}
 
 .venv/.extra-%: requirements.txt pyproject.toml | $(ready)
 	@$(call install,.venv,-e ".[$*]")
@@ -114,27 +155,12 @@ endef
 
 # Installs $(2) into $(1): with uv if it is there, else with pip. Only uv can choose a kind of torch: then pip fetches uv.
 define install
-[ ! -e $(1)/.installing ] || $(1)/bin/python -c "$$forget_half_installed"; touch $(1)/.installing; \
+[ ! -e $(1)/.installing ] || $(1)/bin/python -m ddp_lessons.half_installed; touch $(1)/.installing; \
 if [ -n "$(TORCH)" ] && ! $(call find_uv,$(1)) >/dev/null; then $(1)/bin/python -m pip install uv || exit 1; fi; \
 if uv=$$($(call find_uv,$(1))); then "$$uv" pip install --python $(1)/bin/python --compile-bytecode $(2); \
 else $(1)/bin/python -m pip install --disable-pip-version-check $(2); fi && rm $(1)/.installing
 endef
 find_uv = { command -v uv || command -v $(1)/bin/uv; }
-
-# Where an installation was cut off, pip and uv take a package with half of its files for a whole one. Forget such
-# packages, so that they are installed again. (A name with ~ is the old version, put aside during an upgrade.)
-define forget_half_installed
-import csv, pathlib, shutil, sysconfig
-site = pathlib.Path(sysconfig.get_path("purelib"))
-for info in [*site.glob("*.dist-info"), *site.glob("~*")]:
-    record = info / "RECORD"
-    rows = csv.reader(record.read_text(encoding="utf-8").splitlines()) if record.is_file() else [["nothing", "0"]]
-    sizes = {site / row[0]: row[-1] for row in rows if row and row[-1]}
-    if not all(file.is_file() and str(file.stat().st_size) == size for file, size in sizes.items()):
-        print("The last set-up was cut off, so this is installed again:", info.name)
-        shutil.rmtree(info)
-endef
-export forget_half_installed
 
 # A throwaway environment with the torch that $(1) asks for, within the range; the tests; and away with it (6 GB).
 define test_with
