@@ -6,6 +6,8 @@ waiting thread shows our wrapper round torch's wait, and the wrapper knows the c
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import os
 import sys
 import threading
@@ -35,6 +37,23 @@ class Surroundings:
     main_thread: int | None
     idle_in: str  # the function in which the main thread has nothing to do
     patience_seconds: float  # a wait that torch itself ends within this time is no wait for ever
+
+
+@contextlib.contextmanager
+def nothing_collected() -> Iterator[None]:
+    """For the time of a look at another thread's frames.
+
+    Python makes the objects for these frames at this moment, and that may set off the collection of garbage. What is
+    freed then may let the other threads go on: they leave frames that are half looked at, or wait for ever for Python's
+    lock (CPython's issue 106883). And what a learner left behind is not freed by our thread while theirs computes.
+    """
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def standing(recorder: Recorder, here: Surroundings, question: int = 0) -> Standing:

@@ -26,7 +26,7 @@ from typing import Any, NoReturn, TypeAlias
 
 from ddp_lessons.run.freedom import Freedom, cut_connections
 from ddp_lessons.run.guard import Guard
-from ddp_lessons.run.holding import Surroundings, standing
+from ddp_lessons.run.holding import Surroundings, nothing_collected, standing
 from ddp_lessons.run.interception import forget_groups, install, recorder, uninstall
 from ddp_lessons.run.messages import (
     Buffer,
@@ -128,11 +128,13 @@ def listen(
             elif isinstance(message, Free):
                 freedom.call_out()
             elif isinstance(message, Look):
-                held = standing(recorder, here, message.number)
+                with nothing_collected():
+                    held = standing(recorder, here, message.number)
                 channel.send(recorder.recorded(message.calls, held) if message.calls else held)
             elif isinstance(message, Where):
-                position = _frames(sys._current_frames().get(here.main_thread or 0))
-                held = standing(recorder, here)
+                with nothing_collected():
+                    position = _frames(sys._current_frames().get(here.main_thread or 0))
+                    held = standing(recorder, here)
                 channel.send(Position(position, recorder.recorded(standing=held) if message.with_calls else None))
             elif isinstance(message, Leave):
                 tasks.put(None)

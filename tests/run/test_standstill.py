@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import threading
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any
@@ -227,6 +229,27 @@ def test_slow_ranks_are_not_told_of_a_deadlock(record: bool) -> None:
 
     message, _ = stuck(slow, timeout_seconds=0.5, record=record)
     assert "if the ranks were only slow, give them more time" in message
+
+
+def names_of_functions_now() -> set[str]:
+    return {frame.f_code.co_name for frame, _ in traceback.walk_stack(None)}
+
+
+def collected_while_looked_at(rank: int, world_size: int) -> tuple[int, int, bool]:
+    """Nearly each new object sets off a collection; of how many, and how many of these while a thread was looked at."""
+    during: list[set[str]] = []
+    gc.callbacks.append(lambda phase, info: during.append(names_of_functions_now()))
+    gc.set_threshold(1)
+    time.sleep(0.6)
+    return len(during), sum("standing" in names for names in during), gc.isenabled()
+
+
+def test_no_garbage_is_collected_while_a_rank_is_looked_at() -> None:
+    """Before Python 3.11.9 that may hang or crash the rank; and it would free what a learner left in our thread."""
+    for collections, during_a_look, is_on_again in launch(collected_while_looked_at, 2):
+        assert collections > 10
+        assert during_a_look == 0
+        assert is_on_again
 
 
 # --- what did not fit together is not returned as an answer -----------------------------------------------------------
