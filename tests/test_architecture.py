@@ -27,6 +27,7 @@ MAY_IMPORT = {
 IN_OTHER_PROCESSES = {
     "ddp_lessons.run.template",
     "ddp_lessons.run.rank",
+    "ddp_lessons.run.own_process",
     "ddp_lessons.run.freedom",
     "ddp_lessons.run.functional",
     "ddp_lessons.run.groups",
@@ -36,7 +37,9 @@ IN_OTHER_PROCESSES = {
     "ddp_lessons.run.interception",
     "ddp_lessons.run.recorder",
 }
-SHARED = {f"ddp_lessons.run.{name}" for name in ("messages", "travel", "telling", "cells")}  # functions travel by name
+SHARED = {
+    f"ddp_lessons.run.{name}" for name in ("messages", "channel", "travel", "telling", "cells")
+}  # functions travel by name
 
 
 def imported_modules(file: pathlib.Path) -> set[str]:

@@ -21,12 +21,12 @@ import psutil
 
 from ddp_lessons.run.account import Account
 from ddp_lessons.run.agreement import first_disagreement, first_misuse
+from ddp_lessons.run.channel import Channel
 from ddp_lessons.run.events import Events
 from ddp_lessons.run.failures import LOST_CONNECTION, not_to_be_trusted, where_each_is, worker_failed, workers_stuck
 from ddp_lessons.run.lookout import Lookout
 from ddp_lessons.run.messages import (
     WITNESSED,
-    Channel,
     Leave,
     Look,
     Position,

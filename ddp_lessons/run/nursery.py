@@ -21,8 +21,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import IO, Protocol
 
+from ddp_lessons.run.channel import Channel
 from ddp_lessons.run.folders import current_folder, session_folder
-from ddp_lessons.run.messages import Channel, Ended, Fork, Import, Leave, Ready, Signal, Stop
+from ddp_lessons.run.messages import Ended, Fork, Import, Leave, Ready, Signal, Stop
 from ddp_lessons.run.sown import Sown, ask_seed
 
 _READ_WHEN_IMPORTED = ("OMP_", "MKL_", "KMP_", "GOMP_", "OPENBLAS_", "TORCH_", "PYTORCH_", "PYTHON", "LD_", "DYLD_")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import ctypes
 import datetime
 import faulthandler
 import os
@@ -22,15 +21,15 @@ import time
 import traceback
 import types
 from collections.abc import Callable
-from typing import Any, NoReturn, TypeAlias
+from typing import NoReturn, TypeAlias
 
+from ddp_lessons.run.channel import Channel
 from ddp_lessons.run.freedom import Freedom, cut_connections
 from ddp_lessons.run.guard import Guard
 from ddp_lessons.run.holding import Surroundings, nothing_collected, standing
 from ddp_lessons.run.interception import forget_groups, install, recorder, uninstall
 from ddp_lessons.run.messages import (
     Buffer,
-    Channel,
     Frame,
     Free,
     Freed,
@@ -44,6 +43,17 @@ from ddp_lessons.run.messages import (
     Start,
     Task,
     Where,
+)
+from ddp_lessons.run.own_process import (
+    buffer_c_output_by_line,
+    end_group,
+    flush,
+    keep_freed_memory,
+    leave_when_orphaned,
+    linger_before_an_abort,
+    print_to,
+    stay_when_orphaned,
+    take_no_more_than,
 )
 from ddp_lessons.run.telling import listen as listen_to_what_is_told
 from ddp_lessons.run.travel import CannotTravel, from_notebook, pack_value, unpack_call
@@ -66,9 +76,9 @@ def serve(channel: Channel, output: int, orphaned: Callable[[], NoReturn]) -> No
     _stay_out_of_children(channel)
     here = Surroundings(threading.main_thread().ident, serve.__name__, start.patience_seconds)
     threading.Thread(target=listen, args=(channel, tasks, here, freedom, orphaned), daemon=True).start()
-    _print_to(output)
-    _buffer_c_output_by_line()
-    _keep_freed_memory()
+    print_to(output)
+    buffer_c_output_by_line()
+    keep_freed_memory()
     listen_to_what_is_told(channel.send)
     if _failure(channel, lambda: _become(start)) is not None:
         threading.Event().wait()  # others may still wait for this rank
@@ -79,38 +89,10 @@ def serve(channel: Channel, output: int, orphaned: Callable[[], NoReturn]) -> No
         if isinstance(task, Rejoin):
             failure = _failure(channel, lambda: _rejoin(channel, start, task))  # noqa: B023  called at once
             continue
-        _print_to(output)  # the function before may have closed or replaced them
+        print_to(output)  # the function before may have closed or replaced them
         failure = _failure(channel, lambda: _run(channel, start, task, buffers, freedom))  # noqa: B023  at once
     del failure
     _leave()
-
-
-def _print_to(output: int) -> None:
-    """Send all that this process prints, also from C++, into `output`, line by line."""
-    with open(os.devnull, "rb") as nothing:
-        os.dup2(nothing.fileno(), 0)
-    os.dup2(output, 1)
-    os.dup2(output, 2)
-    sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115  all three stay open
-    sys.stdout = open(1, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115
-    sys.stderr = open(2, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115
-    vars(sys).update(__stdout__=sys.stdout, __stderr__=sys.stderr)  # a function may replace the others
-
-
-def _buffer_c_output_by_line() -> None:
-    if os.name == "posix":
-        libc = ctypes.CDLL(None)
-        name = "__stdoutp" if sys.platform == "darwin" else "stdout"
-        by_line = 1  # stdio's _IOLBF
-        libc.setvbuf(ctypes.c_void_p.in_dll(libc, name), None, by_line, ctypes.c_size_t(0))
-
-
-def _keep_freed_memory() -> None:
-    """Reuse the memory of one step's tensors in the next step: to give it back, and ask again, costs a tenth of it."""
-    if sys.platform == "linux" and hasattr(libc := ctypes.CDLL(None), "mallopt"):  # glibc's; others lack it
-        trim_threshold, mmap_threshold = -1, -3  # M_TRIM_THRESHOLD, M_MMAP_THRESHOLD
-        libc.mallopt(trim_threshold, 512 * 2**20)
-        libc.mallopt(mmap_threshold, 32 * 2**20)  # the most that it takes
 
 
 def listen(
@@ -151,7 +133,7 @@ def _become(start: Start) -> None:
     with contextlib.suppress(OSError):  # deleted meanwhile; the notebook itself is no better off
         os.chdir(start.current_folder)
     crash_file = open(start.crash_file, "wb")  # noqa: SIM115  written when nothing can be opened any more
-    _linger_before_an_abort()
+    linger_before_an_abort()
     faulthandler.enable(crash_file)
     if hasattr(signal, "SIGUSR1"):
         faulthandler.register(signal.SIGUSR1, crash_file, all_threads=False)
@@ -166,18 +148,7 @@ def _become(start: Start) -> None:
     dist.set_debug_level_from_env()  # type: ignore[attr-defined]
     _join(start, start.meeting_file, start.guard_file)
     if start.memory_bytes is not None:
-        _take_no_more_than(start.memory_bytes)
-
-
-def _take_no_more_than(more_bytes: int) -> None:
-    """Beyond what is there now, which is mostly shared with the template. Only Linux counts what is written to."""
-    if sys.platform == "linux":
-        import resource
-
-        with open("/proc/self/status") as told:
-            kilobytes = next(line.split()[1] for line in told if line.startswith("VmData"))
-        most = int(kilobytes) * 1024 + more_bytes
-        resource.setrlimit(resource.RLIMIT_DATA, (most, most))
+        take_no_more_than(start.memory_bytes)
 
 
 def _join(start: Start, meeting_file: str, guard_file: str) -> None:
@@ -207,18 +178,6 @@ def _rejoin(channel: Channel, start: Start, rejoin: Rejoin) -> None:
     channel.send(Joined())
 
 
-def _linger_before_an_abort() -> None:
-    """gloo aborts the process where sizes do not fit. The other thread shall have a moment to tell what was called.
-
-    After Python's own note of the crash this handler is next: the system's sleep, which takes the signal's number, 6,
-    for its seconds. The notebook does not let it come to that.
-    """
-    if sys.platform == "linux":
-        libc = ctypes.CDLL(None)
-        libc.signal.argtypes = (ctypes.c_int, ctypes.c_void_p)
-        libc.signal(int(signal.SIGABRT), ctypes.cast(libc.sleep, ctypes.c_void_p))
-
-
 def _run(channel: Channel, start: Start, task: Task, buffers: list[bytearray], freedom: Freedom) -> None:
     try:
         function, args = unpack_call(buffers, task.sources)
@@ -228,7 +187,7 @@ def _run(channel: Channel, start: Start, task: Task, buffers: list[bytearray], f
     recorder.begin(keeps_values=start.record == "values")
     with freedom if start.guard_file else contextlib.nullcontext():
         value = function(start.rank, start.world_size, *args)
-        _flush()
+        flush()
         answer: list[Buffer] = pack_value(value, arrived)
     channel.send(Returned(type(value).__name__, recorder.finish()), answer)
 
@@ -239,7 +198,7 @@ def _failure(channel: Channel, step: Callable[[], None]) -> BaseException | None
         step()
     except BaseException as error:
         moment = time.monotonic()
-        _flush()
+        flush()
         channel.send(raised(error, moment))
         return error
     return None
@@ -272,14 +231,6 @@ def _frames(frame: types.FrameType | None) -> tuple[Frame, ...]:
     return tuple(Frame(f.filename, f.lineno or 0, f.name, f.line or "") for f in outside)
 
 
-def _flush() -> None:
-    for stream in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__):
-        with contextlib.suppress(OSError, ValueError, AttributeError):  # closed or replaced by the function
-            stream.flush()  # type: ignore[union-attr]
-    if os.name == "posix":
-        ctypes.CDLL(None).fflush(None)
-
-
 def _stay_out_of_children(channel: Channel) -> None:
     """A child that the function forks must not keep the channel open: its end is how a dead rank is noticed."""
     if hasattr(os, "register_at_fork"):
@@ -288,15 +239,8 @@ def _stay_out_of_children(channel: Channel) -> None:
 
 def _leave() -> NoReturn:
     atexit._run_exitfuncs()
-    _flush()
+    flush()
     os._exit(0)
-
-
-def end_group() -> NoReturn:
-    """The notebook is gone: end this process with all that it started."""
-    if hasattr(os, "killpg") and os.getpgrp() == os.getpid():
-        os.killpg(0, signal.SIGKILL)
-    os._exit(1)
 
 
 def main(channel_number: int | None, notebook: int, folder: str) -> NoReturn:
@@ -320,35 +264,3 @@ def main(channel_number: int | None, notebook: int, folder: str) -> NoReturn:
     install()
     stay_when_orphaned()
     serve(Channel(stream), os.dup(1), orphaned)
-
-
-def leave_when_orphaned(notebook: int, folder: str) -> None:
-    """While torch is imported nobody reads the channel, so look from time to time whether the notebook still lives."""
-    if hasattr(signal, "SIGUSR1"):
-        signal.signal(signal.SIGUSR1, signal.SIG_IGN)  # until there is a line to tell
-
-    def look(*_: object) -> None:
-        if os.getppid() != notebook:
-            shutil.rmtree(folder, ignore_errors=True)
-            os._exit(0)
-
-    if hasattr(signal, "setitimer"):
-        signal.signal(signal.SIGALRM, look)
-        signal.setitimer(signal.ITIMER_REAL, 0.2, 0.2)
-
-
-def stay_when_orphaned() -> None:
-    """From now on the end of the channel says that the notebook is gone."""
-    if hasattr(signal, "setitimer"):
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, signal.SIG_DFL)
-
-
-def forget_inherited_state() -> None:
-    """After a fork: what a fresh process would not have in common with its siblings."""
-    modules: dict[str, Any] = sys.modules
-    atexit._clear()  # torch's own farewells take 40 ms, and tidy up what this process never began
-    atexit.register(modules["multiprocessing.util"]._exit_function)
-    modules["torch"].default_generator.seed()
-    if "numpy.random" in modules:
-        modules["numpy.random"].seed()

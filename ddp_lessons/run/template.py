@@ -26,9 +26,10 @@ import struct
 import sys
 from typing import NoReturn
 
-from ddp_lessons.run import cells as cells, rank  # what runs cells is imported ahead, too
+from ddp_lessons.run import cells as cells, own_process, rank  # what runs cells is imported ahead, too
+from ddp_lessons.run.channel import Channel
 from ddp_lessons.run.interception import install
-from ddp_lessons.run.messages import HEAVY_IMPORTS, MARK, Channel, Ended, Fork, Import, Leave, Ready, Signal, Stop
+from ddp_lessons.run.messages import HEAVY_IMPORTS, MARK, Ended, Fork, Import, Leave, Ready, Signal, Stop
 
 _DIE_WITH_PARENT, _ADOPT_ORPHANS = 1, 36  # prctl's PR_SET_PDEATHSIG and PR_SET_CHILD_SUBREAPER
 
@@ -36,9 +37,9 @@ _DIE_WITH_PARENT, _ADOPT_ORPHANS = 1, 36  # prctl's PR_SET_PDEATHSIG and PR_SET_
 def serve(channel_number: int, notebook: int, folder: str) -> NoReturn:
     """Import torch, then fork, stop and signal ranks as the notebook asks. At the end, remove the notebook's folder."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # a server may have been started without it; then nobody can wait
-    rank.leave_when_orphaned(notebook, folder)
+    own_process.leave_when_orphaned(notebook, folder)
     _import_ahead()
-    rank.stay_when_orphaned()
+    own_process.stay_when_orphaned()
     _tend(channel_number, folder)
 
 
@@ -156,8 +157,8 @@ def _live_as_rank(rank_channel: int, output: int, not_for_ranks: list[int], temp
         for descriptor in not_for_ranks:
             os.close(descriptor)
         gc.enable()
-        rank.forget_inherited_state()
-        rank.serve(Channel(socket.socket(fileno=rank_channel)), output, rank.end_group)
+        own_process.forget_inherited_state()
+        rank.serve(Channel(socket.socket(fileno=rank_channel)), output, own_process.end_group)
     finally:
         os._exit(1)
 

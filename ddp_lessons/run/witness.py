@@ -19,10 +19,11 @@ import time
 from collections.abc import Callable
 from typing import Any, NoReturn
 
+from ddp_lessons.run.channel import Channel
 from ddp_lessons.run.freedom import Freedom
 from ddp_lessons.run.holding import Surroundings
 from ddp_lessons.run.interception import install, recorder
-from ddp_lessons.run.messages import WITNESSED, Channel, Present, Raised, Returned
+from ddp_lessons.run.messages import WITNESSED, Present, Raised, Returned
 from ddp_lessons.run.rank import listen, raised
 
 _LONG_SECONDS = 600.0  # a wait that torch itself ends sooner is left to torch

@@ -1,0 +1,110 @@
+"""What a rank does to the process that it lives in: its output, its memory, its end."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import ctypes
+import os
+import shutil
+import signal
+import sys
+from typing import Any, NoReturn
+
+
+def print_to(output: int) -> None:
+    """Send all that this process prints, also from C++, into `output`, line by line."""
+    with open(os.devnull, "rb") as nothing:
+        os.dup2(nothing.fileno(), 0)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115  all three stay open
+    sys.stdout = open(1, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115
+    sys.stderr = open(2, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115
+    vars(sys).update(__stdout__=sys.stdout, __stderr__=sys.stderr)  # a function may replace the others
+
+
+def buffer_c_output_by_line() -> None:
+    if os.name == "posix":
+        libc = ctypes.CDLL(None)
+        name = "__stdoutp" if sys.platform == "darwin" else "stdout"
+        by_line = 1  # stdio's _IOLBF
+        libc.setvbuf(ctypes.c_void_p.in_dll(libc, name), None, by_line, ctypes.c_size_t(0))
+
+
+def keep_freed_memory() -> None:
+    """Reuse the memory of one step's tensors in the next step: to give it back, and ask again, costs a tenth of it."""
+    if sys.platform == "linux" and hasattr(libc := ctypes.CDLL(None), "mallopt"):  # glibc's; others lack it
+        trim_threshold, mmap_threshold = -1, -3  # M_TRIM_THRESHOLD, M_MMAP_THRESHOLD
+        libc.mallopt(trim_threshold, 512 * 2**20)
+        libc.mallopt(mmap_threshold, 32 * 2**20)  # the most that it takes
+
+
+def take_no_more_than(more_bytes: int) -> None:
+    """Beyond what is there now, which is mostly shared with the template. Only Linux counts what is written to."""
+    if sys.platform == "linux":
+        import resource
+
+        with open("/proc/self/status") as told:
+            kilobytes = next(line.split()[1] for line in told if line.startswith("VmData"))
+        most = int(kilobytes) * 1024 + more_bytes
+        resource.setrlimit(resource.RLIMIT_DATA, (most, most))
+
+
+def linger_before_an_abort() -> None:
+    """gloo aborts the process where sizes do not fit. The other thread shall have a moment to tell what was called.
+
+    After Python's own note of the crash this handler is next: the system's sleep, which takes the signal's number, 6,
+    for its seconds. The notebook does not let it come to that.
+    """
+    if sys.platform == "linux":
+        libc = ctypes.CDLL(None)
+        libc.signal.argtypes = (ctypes.c_int, ctypes.c_void_p)
+        libc.signal(int(signal.SIGABRT), ctypes.cast(libc.sleep, ctypes.c_void_p))
+
+
+def flush() -> None:
+    for stream in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__):
+        with contextlib.suppress(OSError, ValueError, AttributeError):  # closed or replaced by the function
+            stream.flush()  # type: ignore[union-attr]
+    if os.name == "posix":
+        ctypes.CDLL(None).fflush(None)
+
+
+def end_group() -> NoReturn:
+    """The notebook is gone: end this process with all that it started."""
+    if hasattr(os, "killpg") and os.getpgrp() == os.getpid():
+        os.killpg(0, signal.SIGKILL)
+    os._exit(1)
+
+
+def leave_when_orphaned(notebook: int, folder: str) -> None:
+    """While torch is imported nobody reads the channel, so look from time to time whether the notebook still lives."""
+    if hasattr(signal, "SIGUSR1"):
+        signal.signal(signal.SIGUSR1, signal.SIG_IGN)  # until there is a line to tell
+
+    def look(*_: object) -> None:
+        if os.getppid() != notebook:
+            shutil.rmtree(folder, ignore_errors=True)
+            os._exit(0)
+
+    if hasattr(signal, "setitimer"):
+        signal.signal(signal.SIGALRM, look)
+        signal.setitimer(signal.ITIMER_REAL, 0.2, 0.2)
+
+
+def stay_when_orphaned() -> None:
+    """From now on the end of the channel says that the notebook is gone."""
+    if hasattr(signal, "setitimer"):
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+
+
+def forget_inherited_state() -> None:
+    """After a fork: what a fresh process would not have in common with its siblings."""
+    modules: dict[str, Any] = sys.modules
+    atexit._clear()  # torch's own farewells take 40 ms, and tidy up what this process never began
+    atexit.register(modules["multiprocessing.util"]._exit_function)
+    modules["torch"].default_generator.seed()
+    if "numpy.random" in modules:
+        modules["numpy.random"].seed()
