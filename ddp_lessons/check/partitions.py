@@ -2,33 +2,25 @@
 
 from __future__ import annotations
 
-import contextlib
-import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-import torch
-import torch.distributed as dist
 from torch import Tensor
 
+from ddp_lessons.check.cuts import Cuts, CutTrial, total_of
 from ddp_lessons.check.exercise import Case, Difference, Exercise, named
+from ddp_lessons.check.partitioners import Seeding, is_stub, seeding_of, untouched, why_not_a_partitioner
 from ddp_lessons.check.ranks import Thing
 from ddp_lessons.check.report import Report, not_right, not_started
 from ddp_lessons.check.shares import (
     MANY,
     SHUFFLES_THE_DATA,
-    DataTrial,
-    InTurns,
     Shares,
     changed_data,
     examine_in_turns,
-    index_of,
-    other_random_numbers,
     shares_of,
     why_overlapping,
 )
-from ddp_lessons.check.stubs import is_untouched
 from ddp_lessons.check.trials import with_lateness
 
 
@@ -41,56 +33,19 @@ def data_partitioner(partitioner: Callable[..., Any]) -> Report:
     and more sizes than samples are a ValueError. A class without a seed may shuffle the same way always. Nothing has
     to travel for that, but it may.
     """
-    refusal = _why_not_a_partitioner(partitioner)
+    refusal = why_not_a_partitioner(partitioner)
     if refusal:
         return not_right(_DataPartitioner.name, refusal)
-    if _is_stub(partitioner):
+    if is_stub(partitioner):
         return not_started(_DataPartitioner.name)
-    if missing := _untouched(partitioner):
+    if missing := untouched(partitioner):
         return not_right(_DataPartitioner.name, f"{missing[0]} is still to be written.")
     exercise = _DataPartitioner()
-    exercise.seeding = _seeding(partitioner)
+    exercise.seeding = seeding_of(partitioner)
     exercise.parameters = ("data", "sizes", *(["seed"] if exercise.seeding.is_needed else []))
-    return examine_in_turns(exercise, partitioner, lambda written: _Cuts(written, exercise.seeding))
+    return examine_in_turns(exercise, partitioner, lambda written: Cuts(written, exercise.seeding))
 
 
-@dataclass(frozen=True)
-class _Seeding:
-    """How the seed is given to the class."""
-
-    way: str = "by keyword"  # or "as third argument"; "" if it takes none
-    is_needed: bool = False
-    is_none_at_first: bool = False  # seed=None
-
-
-@dataclass(frozen=True)
-class CutTrial(DataTrial):
-    """Data to be cut; `seeds` has one for each turn, None for the one that the class brings."""
-
-    seeds: tuple[int | None, ...] = (None, None)
-    parts: str = "equal"  # or "unequal", or what is wrong with them
-
-    def sizes(self, world_size: int) -> list[float]:
-        if self.parts == "unequal":
-            return list(_UNEQUAL[world_size])
-        equal = [1 / world_size] * world_size
-        wrong = {"too small": equal[0] / 2, "too large": equal[0] * 1.5, "negative": equal[0] - 1.25}
-        first = wrong.get(self.parts, equal[0])
-        last = equal[-1] + 1.25 if self.parts == "negative" else equal[-1]
-        return [first, *equal[1:-1], last] if world_size > 1 else equal
-
-    @property
-    def is_valid(self) -> bool:
-        return self.parts in ("equal", "unequal")
-
-
-# not all of them add up to 1 exactly, as floats go: 0.7 + 0.2 + 0.1 is 0.9999999999999999
-_UNEQUAL: dict[int, tuple[float, ...]] = {
-    1: (1.0,),
-    2: (0.7, 0.3),
-    3: (0.7, 0.2, 0.1),
-    4: (0.1, 0.2, 0.3, 0.4),
-}
 _WRONG_SIZES = "sizes that are wrong"
 _REFUSED = {
     "too small": "sizes that add up to less than 1",
@@ -100,53 +55,10 @@ _REFUSED = {
 }
 
 
-class _Cuts(InTurns):
-    """Cut the data again and again, each time with other random numbers, and read this rank's partition."""
-
-    def __init__(self, written: Callable[..., Any], seeding: _Seeding) -> None:
-        super().__init__(written)
-        self.seeding = seeding
-
-    def __call__(self, trial: CutTrial, data: Any) -> object:
-        rank, sizes = dist.get_rank(), trial.sizes(dist.get_world_size())
-        answers = []
-        for turn, seed in enumerate(trial.seeds):
-            other_random_numbers(rank, turn)
-            try:
-                partition = self._cut(data, list(sizes), seed).use(rank)
-            except NotImplementedError:
-                raise
-            except Exception as refusal:
-                if trial.is_valid and (_total(sizes) == 1 or not isinstance(refusal, ValueError | AssertionError)):
-                    raise
-                return ValueError() if isinstance(refusal, ValueError) else refusal
-            answers.append(_read(partition, 10 * trial.samples))
-        return answers
-
-    def _cut(self, data: Any, sizes: list[float], seed: int | None) -> Any:
-        if seed is None and self.seeding.is_needed:
-            seed = 1234
-        if seed is None or not self.seeding.way:
-            return self.written(data, sizes)
-        if self.seeding.way == "by keyword":
-            return self.written(data, sizes, seed=seed)
-        return self.written(data, sizes, seed)
-
-
-def _read(partition: Any, most: int) -> object:
-    """The indices of its samples, or what it is if it has none."""
-    if isinstance(partition, str | dict) or not all(hasattr(partition, name) for name in ("__len__", "__getitem__")):
-        return partition
-    if isinstance(partition, Tensor) and not partition.dim():
-        return partition
-    indices = [index_of(partition[place]) for place in range(min(len(partition), most))]
-    return torch.tensor(indices, dtype=torch.int64)
-
-
 class _DataPartitioner(Exercise):
     name = "data_partitioner"
     parameters: tuple[str, ...] = ("data", "sizes")
-    seeding = _Seeding()
+    seeding = Seeding()
     thing, copy = "data set", "list(range(len(data)))"
     world_sizes = (2, 3, 4, 1)
     messages_only = False
@@ -261,8 +173,8 @@ def _wrong_kind(case: Case, rank: int) -> Difference | None:
     if not isinstance(answers, list):
         sizes = _trial(case).sizes(case.world_size)
         mistake = (
-            f"It refuses sizes that are right: {sizes} add up to {_total(sizes)!r}, since floats are rounded. Compare "
-            "with math.isclose."
+            f"It refuses sizes that are right: {sizes} add up to {total_of(sizes)!r}, since floats are rounded. "
+            "Compare with math.isclose."
         )
         return Difference("raises", getattr(answers, "kind", "an error"), "nothing", mistake)
     for answer in answers:
@@ -280,7 +192,7 @@ def _wrong_kind(case: Case, rank: int) -> Difference | None:
     return None
 
 
-def _why_not_once(shares: Shares, trial: CutTrial, seeding: _Seeding) -> str:
+def _why_not_once(shares: Shares, trial: CutTrial, seeding: Seeding) -> str:
     """A sentence if a sample is in no partition, or in two."""
     lengths = [len(share) for share in shares.by_rank]
     most = max(shares.times.values(), default=0)
@@ -308,77 +220,8 @@ def _why_not_once(shares: Shares, trial: CutTrial, seeding: _Seeding) -> str:
     return ""
 
 
-def _why_not_a_partitioner(partitioner: Any) -> str:
-    if partitioner is None:
-        return "It got None instead of a class: write check.data_partitioner(DataPartitioner)."
-    if not callable(partitioner):
-        kind = type(partitioner).__name__
-        if hasattr(partitioner, "use"):
-            return f"It needs the class, not one of its objects: write check.data_partitioner({kind})."
-        return f"It needs a class that every rank can call, not the {kind} {partitioner!r}."
-    if inspect.isclass(partitioner) and "__init__" in vars(partitioner) and not hasattr(partitioner, "use"):
-        return f"{partitioner.__name__} has no method use(rank), which gives a rank its partition."
-    with contextlib.suppress(ValueError, TypeError):
-        signature = inspect.signature(partitioner)
-        if not any(_binds(signature, *given) for given in _CALLS) and not _is_stub(partitioner):
-            name = getattr(partitioner, "__name__", type(partitioner).__name__)
-            return f"It is called as {name}(data, sizes, seed=1234), but is defined as {name}{signature}."
-    return ""
-
-
-def _is_stub(partitioner: Any) -> bool:
-    if not inspect.isclass(partitioner):
-        return is_untouched(partitioner)
-    written = [name for name in ("__init__", "use") if name in vars(partitioner)]
-    return _untouched(partitioner) == written if written else not hasattr(partitioner, "use")
-
-
-def _untouched(partitioner: Any) -> list[str]:
-    """The methods of a class that nobody has begun with."""
-    own = vars(partitioner) if inspect.isclass(partitioner) else {}
-    return [name for name in ("__init__", "use") if name in own and is_untouched(own[name])]
-
-
-_CALLS: tuple[tuple[tuple[object, ...], dict[str, object]], ...] = (
-    ((0, [1.0]), {"seed": 1}),
-    ((0, [1.0], 1), {}),
-    ((0, [1.0]), {}),
-)
-
-
-def _binds(signature: inspect.Signature, arguments: Sequence[object], keywords: dict[str, object]) -> bool:
-    try:
-        signature.bind(*arguments, **keywords)
-    except TypeError:
-        return False
-    return True
-
-
-def _seeding(partitioner: Any) -> _Seeding:
-    try:
-        signature = inspect.signature(partitioner)
-    except (ValueError, TypeError):
-        return _Seeding()
-    by_keyword, as_third, plainly = (_binds(signature, *given) for given in _CALLS)
-    if by_keyword:
-        named_so = signature.parameters.get("seed")
-        return _Seeding("by keyword", not plainly, named_so is not None and named_so.default is None)
-    third = [*signature.parameters.values()][2:3]
-    if as_third and not (third and isinstance(third[0].default, bool | float | str)):
-        return _Seeding("as third argument", not plainly, bool(third) and third[0].default is None)
-    return _Seeding("")
-
-
 def _are_equal(some: Sequence[list[int]], others: Sequence[list[int]]) -> bool:
     return [sorted(share) for share in some] == [sorted(share) for share in others]
-
-
-def _total(sizes: Sequence[float]) -> float:
-    """Added up one by one, as most would."""
-    total = 0.0
-    for size in sizes:
-        total += size
-    return total
 
 
 def _start(share: Sequence[int]) -> str:
