@@ -19,8 +19,8 @@ from ddp_lessons.quiz.wording import as_paragraph, marked_up, title
 STYLE = """<style>
 .ddp-quiz .jupyter-button { white-space: normal; height: auto; min-height: 2em; line-height: 1.4; text-align: left;
   justify-content: flex-start; padding: 0.25em 0.8em; overflow: visible; max-width: 100%; flex-shrink: 0; }
-.ddp-quiz .ddp-right { box-shadow: inset 5px 0 #009E73; }
-.ddp-quiz .ddp-tried { box-shadow: inset 5px 0 #7A8798; }
+.ddp-quiz .ddp-right { border-left: 5px solid #009E73; }
+.ddp-quiz .ddp-tried { border-left: 5px solid #7A8798; }
 .ddp-quiz .widget-html-content { line-height: 1.5; }
 .ddp-quiz p { max-width: 46em; }
 </style>"""
