@@ -8,7 +8,7 @@ import shutil
 import socket
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 from ddp_lessons.run.folders import current_folder, module_path, session_folder
 from ddp_lessons.run.messages import MARK, Leave, Rejoin, Start, size_of_guard
@@ -65,7 +65,7 @@ class Crew:
                 self.ranks[number] = self._begun(number, process)
         return lost
 
-    def let_go(self, import_ahead: frozenset[str]) -> None:
+    def let_go(self, import_ahead: Set[str]) -> None:
         """All is well: let them tidy up."""
         for rank in self.ranks:
             with contextlib.suppress(OSError):
@@ -81,7 +81,7 @@ class Crew:
         self.why_gone = why
         _end([rank for rank in self.ranks if rank.died is None])
 
-    def release(self, import_ahead: frozenset[str]) -> None:
+    def release(self, import_ahead: Set[str]) -> None:
         """Give back all that they had, and see to it that others wait for the next one."""
         for rank in self.ranks:
             rank.process.close()

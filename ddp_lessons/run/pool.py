@@ -7,7 +7,7 @@ import contextlib
 import os
 import threading
 import weakref
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 from ddp_lessons.run.nursery import Forks, Nursery, Process, Spawns
 
@@ -49,7 +49,7 @@ class Pool:
             if missing > 0:
                 self._waiting[method] += nursery.bear(missing)
 
-    def import_ahead(self, modules: frozenset[str], method: str) -> None:
+    def import_ahead(self, modules: Set[str], method: str) -> None:
         """Let the processes to come have these imported. Those that wait without them are let go.
 
         Not where there is a GPU: what touched it could not be forked.

@@ -152,7 +152,7 @@ class Workers:
         """Let the ranks go. Whatever they left running ends with them."""
         if self._crew is not None and not self._crew.why_gone:
             with HeldInterrupts():
-                self._crew.let_go(frozenset(self._heavy_imports))
+                self._crew.let_go(self._heavy_imports)
 
     def __enter__(self) -> Workers:
         return self
@@ -166,7 +166,7 @@ class Workers:
         crew = getattr(self, "_crew", None)
         if crew is not None and not crew.why_gone:
             crew.stop("nobody used them any more")
-            crew.release(frozenset(self._heavy_imports))
+            crew.release(self._heavy_imports)
 
     def _all_but(self, only: Collection[int] | None) -> frozenset[int]:
         everyone = frozenset(range(self.world_size))
@@ -203,7 +203,7 @@ class Workers:
                 transcript.finish()
             screen.finish(watch.transcripts)
             if crew.why_gone:
-                crew.release(frozenset(self._heavy_imports))
+                crew.release(self._heavy_imports)
         ranks = range(self.world_size)
         values = tuple(watch.returned.get(number, NO_VALUE) for number in ranks)
         lines = tuple(list(transcript.lines()) for transcript in watch.transcripts)
