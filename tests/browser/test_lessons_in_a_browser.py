@@ -15,7 +15,8 @@ from effort import EVERYTHING
 from jupyter_server import JupyterServer
 from screen import WIDE, Screen
 
-WIDGET = "application/vnd.jupyter.widget-view+json"
+from authoring.storing import VIEW, is_spent_bar
+
 ALL = sorted((Path(__file__).parent.parent.parent / "notebooks").glob("[0-9][0-9]_*.ipynb"))
 # what only a browser shows; of the others nbval tells as much
 CONTROLS = re.compile(r"show\.(explore_|play_|step_|turn_|live_)|live=")
@@ -24,10 +25,11 @@ LESSONS = ALL if EVERYTHING else [ALL[0], *WITH_CONTROLS]
 
 
 def count_stored(notebook: Any) -> tuple[int, int]:
-    """How many widgets, and how many images beside those that stand for a widget."""
-    outputs = [output.get("data", {}) for cell in notebook.cells for output in cell.get("outputs", [])]
-    widgets = [data for data in outputs if WIDGET in data]
-    return len(widgets), sum("image/png" in data for data in outputs if data not in widgets)
+    """How many widgets, and how many images beside those that stand for a widget. The rest of a spent bar is none."""
+    outputs = [output for cell in notebook.cells for output in cell.get("outputs", []) if not is_spent_bar(output)]
+    shown = [output.get("data", {}) for output in outputs]
+    widgets = [data for data in shown if VIEW in data]
+    return len(widgets), sum("image/png" in data for data in shown if data not in widgets)
 
 
 def count_published(notebook: Any) -> int:
