@@ -18,6 +18,7 @@ class Died:
     frames: tuple[Frame, ...]
     last_words: tuple[str, ...]
     moment: float
+    is_seen: bool = True  # False: how it ended is not known
 
     @property
     def signal_name(self) -> str:

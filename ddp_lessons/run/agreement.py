@@ -9,12 +9,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ddp_lessons.run.events import Delivery, Event, Events, Meeting
-from ddp_lessons.run.messages import MeetingPoint, Recorded, meeting_point
-from ddp_lessons.run.wording import DDP, Reason, name_of, ranks_named, told_by_rank
+from ddp_lessons.run.messages import NEW_GROUPS, MeetingPoint, Recorded, meeting_point
+from ddp_lessons.run.misuses import first_misuse, places_of
+from ddp_lessons.run.partings import NEXT_SKIPPED, Parting, parting_at
+from ddp_lessons.run.wording import DDP, Reason, called, name_of, told_by_rank
 
 # what the ranks of a collective bring has to be of one shape; all_to_all may bring what it likes
 _OF_ONE_SHAPE = ("all_reduce", "reduce", "broadcast", "all_gather", "gather", "scatter", "reduce_scatter")
-_WITHOUT_TENSORS = ("barrier", "monitored_barrier", "new_group", "new_local_group", "init_process_group")
+_WITHOUT_TENSORS = ("barrier", "monitored_barrier", *NEW_GROUPS, "init_process_group")
 _SAME_EVERYWHERE = "All ranks of a group have to call the same collectives in the same order."
 _DDP_TALKS = "A model inside DistributedDataParallel talks to all ranks in its forward and backward."
 _GROUPS = "Every rank of the world has to call new_group, in the same order, also for groups that it is not in."
@@ -29,59 +31,29 @@ def first_disagreement(events: Events) -> Reason | None:
     """What did not fit together first, in the order of the program, whether it was noticed or not."""
     if events.is_out_of_sight:
         return None
-    place = _places(events)
+    place = places_of(events)
     found = [(min(place[id(event)] for event in calls), reason) for calls, reason in _clashes(events)]
     return min(found, key=lambda clash: clash[0])[1] if found else None
-
-
-def _places(events: Events) -> dict[int, tuple[int, int]]:
-    """Which call of its rank each event was: an order that is the same in every run of a program."""
-    ranks = range(events.world_size)
-    return {id(event): (number, rank) for rank in ranks for number, event in enumerate(events.of(rank))}
-
-
-def first_misuse(events: Events) -> Reason | None:
-    """What was started in the background and not cared for. It counts only where it can have spoiled something."""
-    if events.is_out_of_sight:
-        return None
-    received = {id(delivery.send) for delivery in events.deliveries} | _received_long_ago(events)
-    misused = [event for event in events if _is_misused(event, has_partner=id(event) in received)]
-    if not misused:
-        return None
-    places = _places(events)
-    first = min(misused, key=lambda event: places[id(event)])
-    ranks = sorted({event.rank for event in misused if (event.call, event.place) == (first.call, first.place)})
-    what = f"{first.call} of {ranks_named(ranks)} ({first.place})"
-    if first.remark == "changed":
-        return Reason([f"The tensor of {what} was changed before its wait()."], _NEXT_CHANGED, first.rank)
-    if first.operation == "send":
-        return Reason([f"Nobody received {what}, and nobody waited for it."], _NEXT_WAIT, first.rank)
-    harm = "its tensor may hold anything" if first.bytes else "it held nobody back"
-    return Reason([f"Nobody waited for {what}: {harm}."], _NEXT_WAIT, first.rank)
-
-
-def _received_long_ago(events: Events) -> set[int]:
-    """Sends whose other side is no longer among the calls that were kept."""
-    sends = ((e, n) for rank in range(events.world_size) for e, n in events.numbered(rank) if e.operation == "send")
-    return {
-        id(send)
-        for send, number in sends
-        if send.peer is not None
-        and send.peer < events.world_size
-        and events.made[send.peer]["recv", send.group, send.rank, send.tag] > number
-    }
-
-
-def _is_misused(event: Event, has_partner: bool) -> bool:
-    if not event.remark or event.error or not event.backend.startswith("gloo"):
-        return False
-    return event.remark == "changed" or event.operation != "send" or not has_partner
 
 
 def clash_of_meeting(meeting: Meeting) -> str:
     """In what its ranks differ: one of the keys below; "" if in nothing."""
     first, *others = meeting.events
-    return next((what for what, of in _TOLD.items() if any(of(event) != of(first) for event in others)), "")
+    what = next((what for what, of in _TOLD.items() if any(of(event) != of(first) for event in others)), "")
+    return what or ("parts" if _parts_that_differ(meeting) else "")
+
+
+def _parts_that_differ(meeting: Meeting) -> tuple[Event, Event] | None:
+    """Of an all_to_all: a rank that sends another more or less than that expects of it."""
+    told = [event for event in meeting.events if event.parts[0]]
+    place = {rank: number for number, rank in enumerate(meeting.expected)}
+    pairs = ((sender, receiver) for sender in told for receiver in told)
+    return next((pair for pair in pairs if len(set(_bytes_of_part(*pair, place))) > 1), None)
+
+
+def _bytes_of_part(sender: Event, receiver: Event, place: Mapping[int, int]) -> tuple[int, int]:
+    """As the one gives it, and as the other expects it."""
+    return sender.parts[0][place[receiver.rank]], receiver.parts[1][place[sender.rank]]
 
 
 def clash_of_delivery(delivery: Delivery) -> str:
@@ -90,7 +62,9 @@ def clash_of_delivery(delivery: Delivery) -> str:
     return next((what for what in ("dtype", "bytes") if getattr(send, what) != getattr(recv, what)), "")
 
 
-def _elements(event: Event) -> int | None:
+def _elements(event: Event) -> int | tuple[int, int] | None:
+    if event.operation == "all_reduce" and event.tensors > 1:
+        return event.tensors, event.bytes
     if event.operation not in _OF_ONE_SHAPE:
         return None
     elements = 1
@@ -113,28 +87,37 @@ def _clashes(events: Events) -> Iterator[tuple[Sequence[Event], Reason]]:
     for meeting in events.meetings:
         is_real = meeting.events[0].backend != "fake"
         if is_real and (what := clash_of_meeting(meeting)):
-            yield meeting.events, _of_meeting(meeting, what)
+            yield meeting.events, _of_meeting(meeting, what, parting_at(events, meeting))
     for delivery in events.deliveries:
         if clash_of_delivery(delivery) and delivery.send.backend.startswith("gloo"):
             yield (delivery.send, delivery.recv), _of_delivery(delivery)
 
 
-def _of_meeting(meeting: Meeting, what: str) -> Reason:
+def _of_meeting(meeting: Meeting, what: str, parting: Parting | None) -> Reason:
     calls, operation = meeting.events, meeting.operation
-    are_other_functions = len({event.call for event in calls}) > 1 and any("object" in event.call for event in calls)
-    if what == "operation" or are_other_functions:
+    is_of_ddp = [event.call == DDP for event in calls]
+    mixes_objects = len({event.call for event in calls}) > 1 and any("object" in event.call for event in calls)
+    if what == "operation" or mixes_objects or len(set(is_of_ddp)) > 1:
         told = told_by_rank({event.rank: f"{name_of(event)} ({event.place})" for event in calls}, "; ")
-        if any(event.call == DDP for event in calls):
-            return Reason([f"The ranks have come to different collectives: {told}.", _DDP_TALKS], NEXT_ALONE)
-        if {"new_group", "init_process_group"} & {event.operation for event in calls}:
+        if {*NEW_GROUPS, "init_process_group"} & {event.operation for event in calls}:
             return Reason([f"The ranks have come to different calls: {told}.", _GROUPS], _NEXT_ORDER)
-        return Reason([f"The ranks have come to different collectives: {told}.", _SAME_EVERYWHERE], _NEXT_ORDER)
+        told = f"The ranks have come to different collectives: {told}."
+        if any(is_of_ddp):
+            is_step = parting is not None and parting.is_certain and parting.made[0].operation == "all_reduce"
+            return Reason([told, *_said(parting, _DDP_TALKS)], NEXT_SKIPPED if is_step else NEXT_ALONE)
+        return Reason(
+            [told, *_said(parting, _SAME_EVERYWHERE)], NEXT_SKIPPED if parting and parting.is_certain else _NEXT_ORDER
+        )
+    if parting is not None and what != "group":
+        told = told_by_rank({event.rank: f"{called(event)} ({event.place})" for event in calls}, "; ")
+        return Reason([f"The ranks have come to different calls: {told}.", parting.sentence], NEXT_SKIPPED)
     if operation == "init_process_group":
         told = told_by_rank({event.rank: str(len(event.group_ranks)) for event in calls})
         return Reason([f"The ranks were told of different world sizes: {told}."], "give all the same world_size.")
     if what == "group":
         told = _told_with_places(calls, lambda event: str(sorted(event.group_ranks)))
-        return Reason([f"The ranks make different groups at the same turn: {told}.", _GROUPS], _NEXT_ORDER)
+        told = f"The ranks make different groups at the same turn: {told}."
+        return Reason([told, *_said(parting, _GROUPS)], _NEXT_ORDER)
     if what == "root":
         name = {"broadcast": "src", "scatter": "src"}.get(operation, "dst")
         told = _told_with_places(calls, lambda event: f"{name}={event.root}")
@@ -143,8 +126,19 @@ def _of_meeting(meeting: Meeting, what: str) -> Reason:
     if what == "reduce_op":
         told = _told_with_places(calls, lambda event: str(event.reduce_op))
         return Reason([f"The ranks ask for different reduce ops in this {operation}: {told}."], "name the same op.")
+    if what == "parts" and (pair := _parts_that_differ(meeting)) is not None:
+        sender, receiver = pair
+        sent, expected = _bytes_of_part(sender, receiver, {rank: n for n, rank in enumerate(meeting.expected)})
+        told = f"rank {sender.rank} sends {sent:,} bytes to rank {receiver.rank}, which expects {expected:,}"
+        told = f"The parts of this {operation} do not fit together: {told} ({sender.place})."
+        return Reason([told], _NEXT_PARTS, sender.rank)
     told = _told_with_places(calls, _tensor)
     return Reason([f"The tensors of this {operation} do not fit together: {told}."], _NEXT_TENSORS)
+
+
+def _said(parting: Parting | None, rule: str) -> list[str]:
+    """What was skipped, where that shows, and the rule that it broke."""
+    return [rule] if parting is None else [parting.sentence, rule]
 
 
 def _of_delivery(delivery: Delivery) -> Reason:
@@ -163,15 +157,19 @@ def _told_with_places(calls: Sequence[Event], what: Callable[[Event], str]) -> s
 
 
 def _tensor(event: Event) -> str:
+    if event.operation == "all_reduce" and event.tensors > 1:
+        return f"{event.tensors} tensors of {event.bytes:,} bytes"
     return f"{list(event.shape)} {event.dtype}"
 
 
 _NEXT_ORDER = "look at what each rank called before, and let all of them make the same calls in the same order."
 NEXT_ALONE = "what one rank does alone (validating, saving) it does with model.module; all else every rank does alike."
 _NEXT_TENSORS = "give the tensor the same shape and dtype on every rank; print both before the call."
+_NEXT_PARTS = (
+    "what a rank sends to another has to be as long as what that one expects of it: print the shapes, or the split "
+    "sizes, of input and output on both."
+)
 _NEXT_MESSAGE = "receive into a tensor of the shape and dtype that is sent."
-_NEXT_CHANGED = "wait() first, or change a clone(): until then the tensor belongs to torch."
-_NEXT_WAIT = "keep what the call gives, and call its wait() before the tensor is used or the function returns."
 
 
 def may_disagree(recorded: Sequence[Recorded | None]) -> bool:
@@ -224,6 +222,7 @@ def _brought(operation: str) -> list[int]:
     if operation in _SIDES:
         return [_FIELD["dtype"], _FIELD["bytes"]]
     shape = ["shape"] if operation in _OF_ONE_SHAPE else []
+    shape += {"all_to_all": ["parts"], "all_reduce": ["tensors", "bytes"]}.get(operation, [])
     return [_FIELD[name] for name in ("operation", "group_ranks", "root", "reduce_op", "dtype", *shape)]
 
 

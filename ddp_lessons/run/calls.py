@@ -9,7 +9,7 @@ import numbers
 import operator
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from types import FrameType
 from typing import Any
 
@@ -71,6 +71,28 @@ def checked_record(record: object) -> bool | str:
     if not isinstance(record, bool) and record != "values":
         raise ValueError(f'record is {record!r}: it can be True, False or "values"')
     return record
+
+
+def checked_switch(name: str, value: object) -> bool:
+    """True or False: a word such as "no" would count as true."""
+    if not isinstance(value, int) or value not in (0, 1):
+        raise TypeError(f"{name} is True or False, not {value!r}")
+    return bool(value)
+
+
+def not_asked(only: object, world_size: int) -> frozenset[int]:
+    """The ranks that `only` leaves out: it names one rank or several, None all of them."""
+    everyone = frozenset(range(world_size))
+    if only is None:
+        return frozenset()
+    asked: list[Any] = list(only) if isinstance(only, Collection) and not isinstance(only, str) else [only]
+    if not all(isinstance(rank, numbers.Integral) and not isinstance(rank, bool) for rank in asked):
+        raise TypeError(f"only names ranks, as in only=0 or only=[0, 1], not {only!r}")
+    ranks = frozenset(int(rank) for rank in asked)
+    if not ranks or not everyone >= ranks:
+        there = f"the ranks 0 to {world_size - 1}" if world_size > 1 else "rank 0"
+        raise ValueError(f"only={only!r} has to name some of {there}")
+    return everyone - ranks
 
 
 def checked_live(live: Any) -> Any:

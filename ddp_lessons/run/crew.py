@@ -9,6 +9,7 @@ import socket
 import sys
 import tempfile
 from collections.abc import Sequence, Set
+from typing import BinaryIO
 
 from ddp_lessons.run.folders import current_folder, module_path, session_folder
 from ddp_lessons.run.messages import MARK, Leave, Rejoin, Start, size_of_guard
@@ -49,6 +50,7 @@ class Crew:
         self._port = _reserved_port()
         self._threads = _asked_threads() or max(1, _cores() // world_size)
         self._meeting = self._new_meeting()
+        self._called_off = ""
         for number, process in enumerate(pool.take(world_size, start_method)):
             self.ranks.append(self._begun(number, process))
 
@@ -57,11 +59,14 @@ class Crew:
         self._call_off_meeting()
         self._meeting = self._new_meeting()
         came = watch.free(self._meeting, _SECONDS_TO_COME_BACK)
+        shutil.rmtree(f"{self._called_off}-called-off", ignore_errors=True)
         lost = [number for number in range(self._world_size) if number not in came]
         if lost:
             _end([self.ranks[number] for number in lost])
             for number, process in zip(lost, pool.take(len(lost), self._start_method), strict=True):
                 self.ranks[number].process.close()
+                with contextlib.suppress(OSError):
+                    os.unlink(self.ranks[number].crash_file)
                 self.ranks[number] = self._begun(number, process)
         return lost
 
@@ -92,7 +97,9 @@ class Crew:
 
     def _call_off_meeting(self) -> None:
         """Who waits there, in new_group, gets an error: torch gives up on a path that leads through a file."""
-        folder = os.path.dirname(self._meeting.meeting_file)
+        with contextlib.suppress(OSError):  # who waited at the meeting before that one is long gone
+            os.unlink(self._called_off)
+        folder = self._called_off = os.path.dirname(self._meeting.meeting_file)
         with contextlib.suppress(OSError):  # where it cannot be renamed while it is open, such a rank is replaced
             os.rename(folder, folder + "-called-off")
             open(folder, "wb").close()
@@ -102,7 +109,7 @@ class Crew:
         guard_file = os.path.join(folder, "guard") if self._outlives_failures else ""
         if guard_file:
             with open(guard_file, "wb") as file:
-                file.truncate(size_of_guard(self._world_size))
+                _fill(file, size_of_guard(self._world_size))
         return Rejoin(os.path.join(folder, "meeting"), guard_file)
 
     def _begun(self, number: int, process: Process) -> Rank:
@@ -129,16 +136,17 @@ class Crew:
         return Rank(process, crash_file, Transcript(""))
 
     def _environment(self) -> dict[str, str]:
-        """What torchrun would set, and what keeps gloo on this machine."""
+        """What torchrun would set, and what keeps gloo on this machine, whatever a cluster's profile has exported."""
         loopback = {"linux": "lo", "darwin": "lo0"}.get(sys.platform)
+        address, port = self._port.getsockname()[:2]
         return {
-            **({"GLOO_SOCKET_IFNAME": loopback} if loopback else {}),
             "OMP_NUM_THREADS": str(self._threads),
             **os.environ,
+            **({"GLOO_SOCKET_IFNAME": loopback} if loopback else {}),
             "WORLD_SIZE": str(self._world_size),
             "LOCAL_WORLD_SIZE": str(self._world_size),
-            "MASTER_ADDR": "127.0.0.1",
-            "MASTER_PORT": str(self._port.getsockname()[1]),
+            "MASTER_ADDR": address,
+            "MASTER_PORT": str(port),
         }
 
 
@@ -148,11 +156,30 @@ def _end(ranks: Sequence[Rank]) -> None:
 
 
 def _reserved_port() -> socket.socket:
-    """A free port for a function that joins by itself: bound, so that nobody else gets it, but not listened on."""
-    port = socket.socket()
-    port.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    port.bind(("127.0.0.1", 0))
-    return port
+    """A free port on loopback for a function that joins by itself: bound, but not listened on.
+
+    Sockets of the same user may share it (SO_REUSEPORT), which a rank's store does; those of other users may not.
+    """
+    sharing = getattr(socket, "SO_REUSEPORT", socket.SO_REUSEADDR)  # Windows has only the second
+    for family, address in ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")):
+        with contextlib.suppress(OSError), contextlib.ExitStack() as closing:
+            port = closing.enter_context(socket.socket(family))
+            port.setsockopt(socket.SOL_SOCKET, sharing, 1)
+            port.bind((address, 0))
+            closing.pop_all()
+            return port
+    raise RuntimeError(
+        "ranks talk to each other over the loopback interface, which has no address on this machine: neither "
+        "127.0.0.1 nor ::1. Next: let the administrator of this machine or container bring it up (ip link set lo up)"
+    )
+
+
+def _fill(file: BinaryIO, size: int) -> None:
+    """With zeros that are on the disk now: a rank that maps the file, and finds the disk full later, is killed."""
+    if hasattr(os, "posix_fallocate"):
+        os.posix_fallocate(file.fileno(), 0, size)
+    else:
+        file.write(bytes(size))
 
 
 def _asked_threads() -> int:

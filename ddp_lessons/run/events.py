@@ -10,13 +10,14 @@ import itertools
 import os
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, overload
 
-from ddp_lessons.run.messages import MeetingPoint, Recorded, Standing, meeting_point
+from ddp_lessons.run.messages import NEW_GROUPS, MeetingPoint, Recorded, Standing, meeting_point
 from ddp_lessons.run.places import name_place
 from ddp_lessons.run.trace import write_chrome_trace
+from ddp_lessons.run.worlds import Worlds
 
 POINT_TO_POINT = ("send", "recv")
 
@@ -51,6 +52,8 @@ class Event:
     error: str  # what it raised, or ""
     backend: str = "gloo"
     remark: str = ""  # of a non-blocking call: "not waited for", "let go" (before it was over), "changed" (its tensor)
+    untouched: float | None = None  # of a changed tensor: when another call ended by which it was not changed yet
+    parts: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())  # of an all_to_all: bytes to each of the group, from each
 
     @property
     def is_collective(self) -> bool:
@@ -120,8 +123,8 @@ class Events(Sequence[Event]):
 
     @property
     def is_out_of_sight(self) -> bool:
-        """A rank made calls that are not here (compiled ones), or joined a world in which it has another number."""
-        return any(one.is_out_of_sight for one in self._recorded)
+        """A rank made calls that are not here (compiled ones), or talks to somebody of whom nothing is known."""
+        return any(one.is_out_of_sight for one in self._recorded) or self._worlds.have_strangers
 
     @property
     def until(self) -> float:
@@ -160,19 +163,23 @@ class Events(Sequence[Event]):
             for event, number in self.numbered(rank):
                 if event.is_collective:
                     met[event.meeting_point, number].append(event)
-        return tuple(self._meeting(events) for events in sorted(met.values(), key=_last_begin))
-
-    def _meeting(self, events: Sequence[Event]) -> Meeting:
-        makes_group = events[0].operation == "new_group"  # to which all ranks of the world have to come
-        return Meeting(tuple(events), tuple(range(self.world_size)) if makes_group else events[0].group_ranks)
+        meetings = itertools.chain.from_iterable(map(_meetings_of, met.values()))
+        return tuple(sorted(meetings, key=lambda meeting: _last_begin(meeting.events)))
 
     def numbered(self, rank: int) -> Iterator[tuple[Event, int]]:
         """What a rank did, each with how many calls it had made at the same meeting point before."""
-        count = Counter(dict(self._recorded[rank].before))
+        count = self._before(rank)
         for event in self.of(rank):
             if event.took_part:
                 yield event, count[event.meeting_point]
                 count[event.meeting_point] += 1
+
+    def _before(self, rank: int) -> Counter[MeetingPoint]:
+        return Counter({self._worlds.point_at_home(point): n for point, n in self._recorded[rank].before})
+
+    @cached_property
+    def _worlds(self) -> Worlds:
+        return Worlds([one.worlds for one in self._recorded])
 
     @property
     def by_rank(self) -> Iterator[Event]:
@@ -183,8 +190,8 @@ class Events(Sequence[Event]):
     def made(self) -> tuple[Counter[MeetingPoint], ...]:
         """How many calls each rank has made at each meeting point."""
         return tuple(
-            Counter(dict(one.before)) + Counter(event.meeting_point for event in self.of(rank) if event.took_part)
-            for rank, one in enumerate(self._recorded)
+            self._before(rank) + Counter(event.meeting_point for event in self.of(rank) if event.took_part)
+            for rank in range(self.world_size)
         )
 
     @cached_property
@@ -203,6 +210,13 @@ class Events(Sequence[Event]):
         one = self._recorded[rank]
         numbers = (number - one.dropped for number in self.standing(rank).held_in)
         return tuple(self._as_told[rank][number] for number in numbers if 0 <= number < len(one.calls))
+
+    def newest(self, number: int) -> Events:
+        """Only the last calls, about so many; of those before them it is kept how many they were."""
+        if len(self) <= number:
+            return self
+        since = self[-number].begin
+        return Events([_since(since, *told) for told in zip(self._recorded, self._as_told, strict=True)])
 
     def to_chrome_trace(self, path: str | os.PathLike[str]) -> None:
         """Write a file that Perfetto (ui.perfetto.dev) and chrome://tracing open."""
@@ -229,7 +243,8 @@ class Events(Sequence[Event]):
     @cached_property
     def _as_told(self) -> tuple[tuple[Event, ...], ...]:
         return tuple(
-            tuple(_event(rank, call, self.origin) for call in one.calls) for rank, one in enumerate(self._recorded)
+            tuple(self._worlds.at_home(_event(rank, call, self.origin)) for call in one.calls)
+            for rank, one in enumerate(self._recorded)
         )
 
     @cached_property
@@ -266,9 +281,38 @@ class Events(Sequence[Event]):
 
 
 def _event(rank: int, call: tuple[Any, ...], origin: float) -> Event:
-    *what, begin, issued, waited, end, error, backend, remark = call
-    times = (None if moment is None else moment - origin for moment in (begin, issued, waited, end))
-    return Event(*(rank, *what, *times, error, backend, remark))
+    *what, begin, issued, waited, end, error, backend, remark, untouched, parts = call
+    moments = (begin, issued, waited, end, untouched)
+    *times, untouched = (None if moment is None else moment - origin for moment in moments)
+    return Event(*(rank, *what, *times, error, backend, remark, untouched, parts))
+
+
+def _meetings_of(events: Sequence[Event]) -> Iterator[Meeting]:
+    """Of calls at one point. One by the name of a new group may be several groups that do not touch each other.
+
+    Only its members meet in it: whoever is outside is back at once, and a group of one meets nobody.
+    """
+    first = events[0]
+    if first.operation not in NEW_GROUPS:
+        yield Meeting(tuple(events), first.group_ranks)
+        return
+    makers = [event for event in events if event.rank in event.group_ranks]
+    if all(len(event.group_ranks) == 1 for event in makers):
+        makers = makers[:1]
+    members = {rank for event in makers for rank in event.group_ranks}
+    groups = {event.group_ranks for event in makers}
+    shared = tuple(event for event in events if event.rank in members or event.group_ranks in groups)
+    if shared:
+        yield Meeting(shared, tuple(sorted(members | {event.rank for event in shared})))
+    for event in (event for event in events if event not in shared):
+        yield Meeting((event,), (event.rank,))
+
+
+def _since(moment: float, one: Recorded, events: Sequence[Event]) -> Recorded:
+    older = tuple(itertools.takewhile(lambda event: event.begin < moment, events))
+    before = Counter(dict(one.before)) + Counter(event.meeting_point for event in older if event.took_part)
+    calls, dropped = one.calls[len(older) :], one.dropped + len(older)
+    return replace(one, calls=calls, dropped=dropped, before=tuple(before.items()))
 
 
 def _begin(event: Event) -> float:

@@ -9,40 +9,25 @@ from __future__ import annotations
 import contextlib
 import os
 import selectors
+import shutil
+import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import psutil
 
-from ddp_lessons.run.account import Account
-from ddp_lessons.run.agreement import first_disagreement, first_misuse
 from ddp_lessons.run.channel import Channel
-from ddp_lessons.run.events import Events
-from ddp_lessons.run.failures import LOST_CONNECTION, not_to_be_trusted, where_each_is, worker_failed, workers_stuck
-from ddp_lessons.run.lookout import Lookout
-from ddp_lessons.run.messages import (
-    WITNESSED,
-    Leave,
-    Look,
-    Position,
-    Present,
-    Raised,
-    Recorded,
-    Returned,
-    Standing,
-    Where,
-)
-from ddp_lessons.run.results import NO_VALUE, Results
+from ddp_lessons.run.folders import short_private_folder
+from ddp_lessons.run.messages import WITNESSED, Present
+from ddp_lessons.run.witnessed import World
 
-_INTERRUPTED = 130  # the exit status by which shells know it
+_SIGNALLED = 128  # to which shells add the number of the signal, for an exit status
 _TICK_SECONDS = 0.05
 _SECONDS_TO_ANSWER = 1.0
-_SECONDS_FOR_OTHER_FAILURES = 0.3
 
 
 def explain(script: Sequence[str], ranks: int | None, timeout_seconds: float | None) -> int:
@@ -54,166 +39,81 @@ def explain(script: Sequence[str], ranks: int | None, timeout_seconds: float | N
         print("explain needs Unix sockets, which this system has not; use launch() instead", file=sys.stderr)
         return 2
     witness = ["-m", "ddp_lessons.run.witness", *script]
-    torchrun = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"]
-    with tempfile.TemporaryDirectory(prefix="ddp-lessons-") as folder, socket.socket(socket.AF_UNIX) as door:
+    with contextlib.ExitStack() as stack:
+        try:
+            folder = short_private_folder("ddp-lessons-", len("/ranks"))
+        except (OSError, ValueError) as refusal:
+            print(f"explain cannot begin: {refusal}", file=sys.stderr)
+            return 2
+        stack.callback(shutil.rmtree, folder, ignore_errors=True)
+        door = stack.enter_context(socket.socket(socket.AF_UNIX))
         address = os.path.join(folder, "ranks")
         door.bind(address)
         door.listen(64)
+        torchrun = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"]
+        torchrun += [f"--log-dir={folder}"]  # otherwise it leaves a folder of its own behind, each time
         command = [sys.executable, *(torchrun if ranks else []), *witness]
         # torchrun would choose one thread, too, and say so at length
         environment = {"OMP_NUM_THREADS": "1", **os.environ} if ranks else dict(os.environ)
         process = subprocess.Popen(command, env={**environment, WITNESSED: address})
         vigil = _Vigil(door, process, timeout_seconds)
+        signal.signal(signal.SIGTERM, _end_by_signal)
         try:
             return vigil.keep()
         except KeyboardInterrupt:
             return vigil.give_up()
+        except SystemExit:
+            vigil.end()
+            raise
+
+
+def _end_by_signal(number: int, _: object) -> None:
+    sys.exit(_SIGNALLED + number)
 
 
 @dataclass
 class _Vigil:
-    """What is known of one run of a script."""
+    """One run of a script, and the worlds that its ranks make."""
 
     door: socket.socket
     process: subprocess.Popen[bytes]
     timeout_seconds: float | None
-    channels: dict[int, Channel] = field(default_factory=dict)
-    returned: set[int] = field(default_factory=set)
-    ended: dict[int, Raised] = field(default_factory=dict)
-    recorded: dict[int, Recorded] = field(default_factory=dict)
-    positions: dict[int, Position] = field(default_factory=dict)
-    world_size: int = 0
-    lookout: Lookout | None = None
+    worlds: list[World] = field(default_factory=list)  # those that are not over
+    lost: list[World] = field(default_factory=list)  # those that are, but some rank said nothing at its end
+    number_of_worlds: int = 0
 
     def keep(self) -> int:
         self.begin = time.monotonic()
         self._selector = selectors.DefaultSelector()
         self._selector.register(self.door, selectors.EVENT_READ)
-        told = ""
-        while not told and self.process.poll() is None and not self._is_over():
+        faults = 0
+        while self.process.poll() is None:
             self._look()
-            told = self._what_went_wrong()
-        told = told or self._what_did_not_fit()
-        if not told:
-            status = self._let_end()
-            if status and not self.channels:
-                print(
-                    "\nno rank was seen; if torchrun is to start them: --nproc-per-node N", file=sys.stderr, flush=True
-                )
-            return status
-        print(f"\n{told}\n", file=sys.stderr, flush=True)
-        return self._let_end() or 1 if self._is_over() else self._end()
+            if told := self._what_went_wrong():
+                _say(told)
+                return self.end()
+            faults += self._let_go_who_is_done()
+        while self._look():  # what ranks said at the end
+            pass
+        faults += self._let_go_who_is_done()
+        status = self.process.returncode
+        if status and (failed := next((one for one in [*self.lost, *self.worlds] if one.ended or one.gone), None)):
+            _say(failed.tell_failure())
+        if status and not self.number_of_worlds:
+            print("\nno rank was seen; if torchrun is to start them: --nproc-per-node N", file=sys.stderr, flush=True)
+        return _SIGNALLED - status if status < 0 else status or min(faults, 1)
 
     def give_up(self) -> int:
         """The person at the keyboard wants it to end."""
-        self._ask_all()
-        told = where_each_is(self._account(), self._results().events)
+        told = []
+        for world in self.worlds:
+            self._ask_all(world)
+            told += world.tell_where_each_is()
         print("\n".join(["\nthe ranks were stopped by you", *told]), file=sys.stderr, flush=True)
-        self._end()
-        return _INTERRUPTED
+        self.end()
+        return _SIGNALLED + signal.SIGINT
 
-    def _is_over(self) -> bool:
-        return bool(self.world_size) and len(self.returned) == self.world_size
-
-    def _what_went_wrong(self) -> str:
-        if self.ended and time.monotonic() > min(e.moment for e in self.ended.values()) + _SECONDS_FOR_OTHER_FAILURES:
-            self._ask_all()
-            failed = worker_failed(self._account(), self._results())
-            hint = f"traceback({failed.rank}) of this exception shows the whole way there."
-            text = str(failed).replace(hint, "the whole way there is above.")
-            way = "" if LOST_CONNECTION in text else f"{failed.traceback(failed.rank)}\n"
-            return f"{way}WorkerFailed: {text}"
-        is_late = self.timeout_seconds is not None and time.monotonic() > self.begin + self.timeout_seconds
-        is_stuck = self.lookout is not None and not self.ended and self.lookout.sees_a_standstill()
-        if not (is_stuck or is_late):
-            return ""
-        if self.lookout is None:
-            joined = f"{len(self.channels)} of {self.world_size or 'all'} ranks joined a group"
-            return (
-                f"WorkersStuck: {joined} within {self.timeout_seconds:g} seconds; importing torch takes some of these"
-            )
-        self._ask_all()
-        stuck = str(workers_stuck(self._account(), self._results(), is_for_ever=is_stuck))
-        return f"WorkersStuck: {stuck.replace('launch(..., timeout_seconds=...)', '--timeout SECONDS')}"
-
-    def _what_did_not_fit(self) -> str:
-        if not self._is_over():
-            return ""
-        results = self._results()
-        reason = first_disagreement(results.events) or first_misuse(results.events)
-        return f"WorkerFailed: {not_to_be_trusted(self._account(), results, reason)}" if reason else ""
-
-    def _account(self) -> Account:
-        seconds = time.monotonic() - self.begin
-        at_line = {rank: self.lookout.seconds_at_one_line(rank) for rank in self.channels} if self.lookout else {}
-        returned = frozenset(self.returned)
-        return Account(self.world_size, self.ended, self.positions, returned, self.timeout_seconds, seconds, at_line)
-
-    def _results(self) -> Results[object]:
-        ranks = range(self.world_size)
-        events = Events([self.recorded.get(rank) for rank in ranks])
-        return Results((NO_VALUE,) * len(ranks), tuple([] for _ in ranks), time.monotonic() - self.begin, events)
-
-    def _look(self) -> None:
-        for key, _ in self._selector.select(_TICK_SECONDS):
-            if key.fileobj is self.door:
-                channel = Channel(self.door.accept()[0])
-                self._selector.register(channel, selectors.EVENT_READ, None)
-            else:
-                self._hear(key.fileobj, key.data)  # type: ignore[arg-type]
-
-    def _hear(self, channel: Channel, rank: int | None) -> None:
-        try:
-            whole = channel.receive_some()
-        except EOFError:
-            self._selector.unregister(channel)
-            return
-        if whole is None:
-            return
-        message = whole[0]
-        if isinstance(message, Present):
-            self._welcome(channel, message)
-        elif rank is not None:
-            self._note(rank, message)
-
-    def _welcome(self, channel: Channel, present: Present) -> None:
-        self.channels[present.rank] = channel
-        self._selector.modify(channel, selectors.EVENT_READ, present.rank)
-        self.world_size = max(self.world_size, present.world_size)
-        if len(self.channels) == self.world_size:
-            self.lookout = Lookout(self.world_size, self._ask)
-
-    def _note(self, rank: int, message: object) -> None:
-        if isinstance(message, Standing | Recorded) and self.lookout is not None:
-            self.lookout.heard(rank, message)
-        if isinstance(message, Returned | Raised | Position) and message.recorded is not None:
-            self.recorded[rank] = message.recorded
-        if isinstance(message, Returned):
-            self.returned.add(rank)
-        elif isinstance(message, Raised):
-            self.ended[rank] = message
-        elif isinstance(message, Position) and rank not in self.returned:
-            self.positions[rank] = message
-
-    def _ask(self, rank: int, question: Look | Where | Leave) -> None:
-        with contextlib.suppress(OSError):
-            self.channels[rank].send(question)
-
-    def _ask_all(self) -> None:
-        asked = [rank for rank in self.channels if rank not in self.ended]
-        for rank in asked:
-            self.recorded.pop(rank, None)
-            self._ask(rank, Where(with_calls=True))
-        end = time.monotonic() + _SECONDS_TO_ANSWER
-        while any(rank not in self.recorded for rank in asked) and time.monotonic() < end:
-            self._look()
-
-    def _let_end(self) -> int:
-        for rank in self.channels:
-            self._ask(rank, Leave())
-        return self.process.wait()
-
-    def _end(self) -> int:
+    def end(self) -> int:
         """First who starts ranks, and would say at length that they are gone; then all others, known or not."""
         with contextlib.suppress(psutil.NoSuchProcess):
             begun = psutil.Process(self.process.pid).children(recursive=True)
@@ -223,3 +123,87 @@ class _Vigil:
                     process.kill()
         self.process.wait()
         return 1
+
+    def _what_went_wrong(self) -> str:
+        for world in self.worlds:
+            if world.has_failed:
+                self._ask_all(world)
+                return world.tell_failure()
+            if world.is_stuck:
+                self._ask_all(world)
+                return world.tell_where_it_is_stuck(is_for_ever=True)
+        is_late = self.timeout_seconds is not None and time.monotonic() > self.begin + self.timeout_seconds
+        return self._who_is_late() if is_late else ""
+
+    def _who_is_late(self) -> str:
+        within = f"within {self.timeout_seconds:g} seconds"
+        world = next((world for world in self.worlds if world.lookout is not None), None)
+        if world is not None:
+            self._ask_all(world)
+            return world.tell_where_it_is_stuck(is_for_ever=False)
+        if self.number_of_worlds and not self.worlds:
+            return f"WorkersStuck: all ranks returned, but the script did not end {within}"
+        came, expected = (len(self.worlds[0].channels), self.worlds[0].world_size) if self.worlds else (0, 0)
+        joined = f"{came} of {expected or 'all'} ranks joined a group"
+        return f"WorkersStuck: {joined} {within}; importing torch takes some of these"
+
+    def _let_go_who_is_done(self) -> int:
+        """Let worlds end whose ranks have all returned, and return in how many of them calls did not fit together."""
+        faults = 0
+        for world in [world for world in self.worlds if world.is_over and not world.ended]:
+            world.let_go()
+            self.worlds.remove(world)
+            if world.gone:
+                self.lost.append(world)
+            elif told := world.tell_what_did_not_fit():
+                _say(told)
+                faults += 1
+        return faults
+
+    def _look(self) -> bool:
+        """Listen for a moment. True if there was anything to hear."""
+        ready = self._selector.select(_TICK_SECONDS)
+        for key, _ in ready:
+            if key.fileobj is self.door:
+                channel = Channel(self.door.accept()[0])
+                self._selector.register(channel, selectors.EVENT_READ, None)
+            else:
+                self._hear(key.fileobj, key.data)  # type: ignore[arg-type]
+        return bool(ready)
+
+    def _hear(self, channel: Channel, whose: tuple[World, int] | None) -> None:
+        try:
+            whole = channel.receive_some()
+        except EOFError:
+            self._selector.unregister(channel)
+            channel.close()
+            if whose is not None:
+                whose[0].note_end(whose[1])
+            return
+        if whole is None:
+            return
+        if isinstance(whole[0], Present):
+            self._welcome(channel, whole[0])
+        elif whose is not None:
+            whose[0].note(whose[1], whole[0])
+
+    def _welcome(self, channel: Channel, present: Present) -> None:
+        """A rank that is there already belongs to another world, also where that meets at the same place."""
+        fitting = (one for one in self.worlds if one.meets_at == present.meets_at and present.rank not in one.channels)
+        world = next(fitting, None)
+        if world is None:
+            world = World(present.meets_at, self.timeout_seconds, self.begin)
+            self.worlds.append(world)
+            self.number_of_worlds += 1
+        self._selector.modify(channel, selectors.EVENT_READ, (world, present.rank))
+        world.welcome(channel, present)
+
+    def _ask_all(self, world: World) -> None:
+        asked = world.ask_all()
+        end = time.monotonic() + _SECONDS_TO_ANSWER
+        while any(rank not in world.recorded for rank in asked) and time.monotonic() < end:
+            self._look()
+
+
+def _say(told: str) -> None:
+    print(f"\n{told}\n", file=sys.stderr, flush=True)

@@ -15,9 +15,12 @@ from ddp_lessons.run.messages import Frame, Position, Raised
 from ddp_lessons.run.output import without_middle, without_terminal_codes
 from ddp_lessons.run.places import learners_frame, name_line, name_place
 from ddp_lessons.run.results import Results
+from ddp_lessons.run.screen import printable
 from ddp_lessons.run.standstill import why_connection_was_lost, why_nobody_moves, why_without_calls
+from ddp_lessons.run.timeouts import why_connections_are_closed, why_it_timed_out
 from ddp_lessons.run.wording import Reason, called, listed, ranks_named
 
+_FOLDER = os.path.dirname(os.path.abspath(__file__)) + os.sep
 LOST_CONNECTION = "lost the connection to a rank that it waited for"
 _CELL_FILE = re.compile(r'File "(?:[^"]*ipykernel_[^"]*|<ipython-input[^"]*)", line (\d+)')
 _STOPPED = re.compile(r" and ha(s|ve) been stopped")
@@ -31,7 +34,7 @@ class _Failure(RuntimeError):
     """What both exceptions have in common. The remark is on this one run: it is shown, but no part of the message."""
 
     def __init__(self, message: str, account: Account, results: Results[object], rank: int, remark: str = "") -> None:
-        super().__init__(message)
+        super().__init__(printable(message))  # `print(error)` must work in a terminal that knows only ASCII
         self.remark = remark
         if remark and hasattr(self, "add_note"):  # Python 3.11: so a terminal shows it, too
             self.add_note(remark)
@@ -90,10 +93,15 @@ def worker_failed(account: Account, results: Results[object]) -> WorkerFailed:
         message.append(f"    {name_line(frame)}")
     message += _last_words(cause, results.lines[ranks[0]])
     message += _what_the_others_did(account, ranks)
-    reason = first_disagreement(results.events) if _came_from_torch(cause) else None
+    reason = _why_torch_failed(results.events, ranks[0]) if _may_come_from_the_others(cause) else None
     reason = reason or lost
     message += reason.lines if reason else [f"  Next: {what_next(cause, ranks[0], account.limits)}"]
     return WorkerFailed(without_terminal_codes("\n".join(message)), account, results, ranks[0])
+
+
+def _why_torch_failed(events: Events, rank: int) -> Reason | None:
+    fault = first_disagreement(events)
+    return fault or why_it_timed_out(events, rank) or why_connections_are_closed(events, rank)
 
 
 def not_to_be_trusted(account: Account, results: Results[object], reason: Reason) -> WorkerFailed:
@@ -113,8 +121,8 @@ def workers_stuck(account: Account, results: Results[object], is_for_ever: bool)
     reason = reason or why_without_calls(_names_of_calls(account), account.returned)
     if reason is not None and any(" returned" in sentence for sentence in reason.sentences):
         reason = _of_those_not_asked(account) or reason
-    slow = [f"  Next: if the ranks were only slow, {_more_time(account)}."]
-    crowded = "" if is_for_ever else _crowded(account)
+    slow = [f"  Next: {_wake(account) or f'if the ranks were only slow, {_more_time(account)}'}."]
+    crowded = "" if is_for_ever else "\n".join(filter(None, [_crowded(account), _looked_for_in_vain()]))
     account = dataclasses.replace(account, seconds=0.0) if is_for_ever else account
     lines = [headline, *where_each_is(account, results.events), *(reason.lines if reason else slow)]
     return WorkersStuck("\n".join(lines), account, results, waiting[0], crowded)
@@ -126,6 +134,27 @@ def _crowded(account: Account) -> str:
     if on_the_wall < 1.5 * patience + 3:  # to ask where they are takes some, too
         return ""
     return f"  (By the clock {on_the_wall:.0f} seconds: others kept this machine busy, and one counted for less.)"
+
+
+def _looked_for_in_vain() -> str:
+    if os.environ.get("TORCH_DISTRIBUTED_DEBUG", "").upper() != "DETAIL":
+        return ""
+    return (
+        "  (TORCH_DISTRIBUTED_DEBUG=DETAIL makes torch itself wait before each call, so a deadlock is only found when "
+        "the time is up. Without it, the launch ends as soon as no rank can make progress.)"
+    )
+
+
+def _wake(account: Account) -> str:
+    """What to do about ranks whose processes do not run."""
+    silent = [rank for rank, position in account.positions.items() if position.is_silent]
+    if not silent:
+        return ""
+    them = "its process" if len(silent) == 1 else "their processes"
+    return (
+        f"{ranks_named(silent)} did not answer, not even to a signal. Was {them} stopped (SIGSTOP, Ctrl+Z, a "
+        "debugger), or is this machine out of memory? `ps -o pid,stat,cmd` shows a T for one that is stopped"
+    )
 
 
 def _more_time(account: Account) -> str:
@@ -209,6 +238,8 @@ def _what_happened(how: Raised | Died) -> str:
         if how.kind == "SystemExit":
             return f"called sys.exit({how.message})"
         return f"raised {how.kind}" + (f": {_cut(how.message, 1_500)}" if how.message else "")
+    if not how.is_seen:
+        return "ended {its} before {it} returned: killed, or by os._exit()"
     if how.exit_code is None:
         return "ended together with the process that {it} {was} forked from"
     if how.signal_name:
@@ -216,10 +247,19 @@ def _what_happened(how: Raised | Died) -> str:
     return f"ended {{its}} with exit code {how.exit_code}, before {{it}} returned"
 
 
-def _came_from_torch(how: Raised | Died) -> bool:
+def _may_come_from_the_others(how: Raised | Died) -> bool:
     """From a call of torch.distributed, which may say little of what the other ranks called."""
+    if isinstance(how, Died) and how.signal_name == "SIGABRT":  # gloo gives up in a thread of its own
+        return True
+    if isinstance(how, Raised) and how.kind in ("ValueError", "TypeError"):  # torch has looked at its arguments alone
+        return False
     frame = learners_frame(how.frames)
-    return frame is not None and bool(_call_below(frame, how.frames))
+    if frame is None:
+        return False
+    waits_for_work = how.frames[-1].function == "wait" and how.frames[-1].file.startswith(_FOLDER)
+    return (
+        waits_for_work or bool(_call_below(frame, how.frames)) or (isinstance(how, Raised) and "/gloo/" in how.message)
+    )
 
 
 def _last_words(how: Raised | Died, lines: Sequence[str]) -> list[str]:
@@ -275,6 +315,8 @@ def _agree(what: str, ranks: Sequence[int]) -> str:
 
 def _doing(position: Position, past: bool = False, held: Event | None = None) -> str:
     frame = learners_frame(position.frames)
+    if position.is_silent:
+        return "did not answer"
     if frame is None:
         return "{was} starting" if past else "is starting"
     place = f"({name_place(frame.file, frame.line)})" if past else f"({name_line(frame)})"

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ddp_lessons.run.results import NO_ANSWER, NO_VALUE
+
 
 def fingerprints_of(results: Any) -> list[list[str]]:
     """By rank, its fingerprints step by step; of results, or of an exception that carries some.
@@ -16,6 +18,8 @@ def fingerprints_of(results: Any) -> list[list[str]]:
     if isinstance(results, str) or not isinstance(results, Sequence) or not results:
         raise TypeError(_refusal(f"this is {_short(results)}"))
     for rank, one in enumerate(results):
+        if one is NO_VALUE:
+            raise TypeError(_refusal(f"rank {rank} {NO_ANSWER}"))
         if isinstance(one, str) or not isinstance(one, Sequence) or not one:
             raise TypeError(_refusal(f"rank {rank} returned {_short(one)}"))
         for digits in one:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import sys
 import tempfile
 import weakref
 
+_LONGEST_SOCKET = 103
 _folders: dict[int, str] = {}
 
 
@@ -21,11 +23,37 @@ def session_folder() -> str:
     return _folders[process]
 
 
+def short_private_folder(prefix: str, letters: int) -> str:
+    """A fresh folder, readable by its owner only, in which a socket may have a path of so many letters more.
+
+    The system takes no path of more than 107 letters for a Unix socket, macOS 103.
+    """
+    for place in (tempfile.gettempdir(), "/tmp"):
+        if len(os.fsencode(place)) + 1 + len(prefix) + 8 + letters <= _LONGEST_SOCKET:
+            with contextlib.suppress(OSError):
+                return tempfile.mkdtemp(prefix=prefix, dir=place)
+    raise ValueError(
+        f"the name of the temporary folder, {tempfile.gettempdir()}, is too long for a Unix socket in it, and /tmp "
+        "cannot be written to. Next: set the variable TMPDIR to a folder with a short name"
+    )
+
+
 def current_folder() -> str:
     try:
         return os.getcwd()
     except FileNotFoundError:  # somebody deleted it
         return ""
+
+
+def open_standard_descriptors() -> None:
+    """Where the program was begun with closed standard streams, put /dev/null there: else the next file or socket gets
+    such a number, and a child process takes it for its own standard stream."""
+    for number in (0, 1, 2):
+        try:
+            os.fstat(number)
+        except OSError:
+            opened = os.open(os.devnull, os.O_RDWR)  # the lowest free number
+            os.set_inheritable(opened, True)
 
 
 def module_path() -> list[str]:

@@ -5,6 +5,9 @@ Only a forecast: what it misses each rank imports for itself, the first time, an
 
 from __future__ import annotations
 
+import json
+import os
+import sys
 from collections.abc import Iterable, Iterator
 from types import CodeType, FunctionType, ModuleType
 
@@ -33,6 +36,21 @@ def heavy_imports_of(values: Iterable[object]) -> frozenset[str]:
             found.update({_COMPILER} if _IMPORTS_THE_COMPILER in names else ())
             waiting.extend(_named(value, names))
     return frozenset(found)
+
+
+def heavy_imports_of_this_notebook() -> frozenset[str]:
+    """Which of the heavy modules the cells of the notebook need, where Jupyter or VS Code says which file it is."""
+    file = str(os.environ.get("JPY_SESSION_NAME") or getattr(sys.modules["__main__"], "__vsc_ipynb_file__", ""))
+    if "ipykernel" not in sys.modules or not file.endswith(".ipynb"):
+        return frozenset()
+    try:
+        with open(file, encoding="utf-8") as saved:
+            cells = [cell for cell in json.load(saved)["cells"] if cell["cell_type"] == "code"]
+        source = "\n".join("".join(cell["source"]) for cell in cells)
+    except (OSError, ValueError, LookupError, TypeError):  # not saved yet, or nothing that we can read
+        return frozenset()
+    found = {name for name in HEAVY_IMPORTS if name in source}
+    return frozenset(found | ({_COMPILER} if _IMPORTS_THE_COMPILER in source else set()))
 
 
 def _names_in(code: CodeType) -> Iterator[str]:

@@ -5,12 +5,17 @@ DTensor and torch.compile's code call them, and whoever imports torch.distribute
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import threading
+from collections.abc import Callable
 from sys import _getframe
 from time import perf_counter
 from typing import Any
 
+from ddp_lessons.run.callers import who_called
 from ddp_lessons.run.groups import described
-from ddp_lessons.run.recorder import Call, Group, Recorder, who_called
+from ddp_lessons.run.recorder import Call, Group, Recorder
 
 OPERATIONS = {
     "all_reduce": "all_reduce",
@@ -25,6 +30,29 @@ OPERATIONS = {
     "broadcast_": "broadcast",
 }
 WAITS = ("wait_tensor", "wait_tensors")
+
+
+def unseen_by_modes() -> contextlib.AbstractContextManager[object]:
+    """A learner's TorchFunctionMode would be told of each attribute of a tensor that is read."""
+    modes, unseen = _of_modes()
+    return unseen() if modes() else _SEEN
+
+
+_SEEN = contextlib.nullcontext()
+
+
+@functools.cache
+def _of_modes() -> tuple[Callable[[], int], Callable[[], contextlib.AbstractContextManager[object]]]:
+    from torch._C import DisableTorchFunction, _len_torch_function_stack
+
+    return _len_torch_function_stack, DisableTorchFunction
+
+
+class _Here(threading.local):
+    is_noted = False  # a TorchFunctionMode is handed this operator once more, by its name
+
+
+_here = _Here()
 
 
 class Noting:
@@ -47,22 +75,31 @@ class Noting:
         return hash(self._original)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if self._is_compiling():  # what is traced is no call yet
+        if self._is_compiling() or _here.is_noted:  # what is traced is no call yet
             return self._original(*args, **kwargs)
         _, frame = who_called(_getframe(1))
         call = Call(self._name, OPERATIONS[self._name], "", frame, perf_counter())
         try:
-            self._take_down(call, dict(zip(self._arguments, args, strict=False), **kwargs))
+            with unseen_by_modes():
+                self._take_down(call, dict(zip(self._arguments, args, strict=False), **kwargs))
         except Exception:  # whatever was given: torch itself shall say what is wrong with it
             return self._original(*args, **kwargs)
         self._recorder.note(call)
-        answer = self._original(*args, **kwargs)
+        _here.is_noted = True
+        try:
+            answer = self._original(*args, **kwargs)
+        finally:
+            _here.is_noted = False
         call.issued = perf_counter()
+        with unseen_by_modes():
+            self._note_memory(call, answer)
+        return answer
+
+    def _note_memory(self, call: Call, answer: Any) -> None:
         works_in_place = self._name.endswith("_")  # else the memory is new, and calls noted for it are of older tensors
         for memory in dict.fromkeys(map(_memory_of, _each(answer))):
             earlier = self._recorder.by_memory.get(memory, []) if works_in_place else []
             self._recorder.by_memory[memory] = [*earlier, call]
-        return answer
 
     def _take_down(self, call: Call, given: dict[str, Any]) -> None:
         group = given["group_name"]
@@ -72,6 +109,7 @@ class Noting:
             self._recorder.groups[call.group] = _described(name)
         call.home = self._recorder.groups[call.group]
         call.measure(next(iter(given.values())), None)
+        call.root = given.get("src")
         if "reduce_op" in given:
             call.operator = _operator_number(given["reduce_op"])
 
@@ -81,7 +119,8 @@ class NotingTheWait(Noting):
         """Of one tensor or of several. Torch waits for all that was started on their memory, be it on other parts."""
         if self._is_compiling():
             return self._original(tensor)
-        started = [call for one in _each(tensor) for call in self._recorder.by_memory.pop(_memory_of(one), ())]
+        with unseen_by_modes():
+            started = [call for one in _each(tensor) for call in self._recorder.by_memory.pop(_memory_of(one), ())]
         calls = [call for call in started if call.end is None]  # what gave several tensors may be over with the first
         call = calls[0] if calls else None  # by this name it is looked for in a thread that is held here
         if call is not None:
@@ -95,6 +134,7 @@ class NotingTheWait(Noting):
                 one.end = end
         for other in self._recorder.under_way.values():
             other.work = None  # started without this operator, and perhaps waited for with it
+            self._recorder.lent.forget(other)
         return answer
 
 

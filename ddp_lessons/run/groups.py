@@ -5,12 +5,14 @@ from __future__ import annotations
 import datetime
 import functools
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from sys import _getframe
 from time import perf_counter
 from typing import Any
+from urllib.parse import urlparse
 
-from ddp_lessons.run.recorder import Call, Group, Recorder, who_called
+from ddp_lessons.run.callers import who_called
+from ddp_lessons.run.recorder import Call, Group, Recorder
 
 _FOR_EVER = float("inf")
 
@@ -47,6 +49,16 @@ def shortest_limit(given: Iterable[Any]) -> float:
     return min(limits, default=_FOR_EVER)
 
 
+def no_such_peer(call: Call) -> str:
+    """gloo would look for that rank until its timeout, half an hour in plain torch, and then speak of a key."""
+    group = call.home
+    if call.peer is None or not group.ranks or group.backend == "fake" or 0 <= call.peer < len(group.ranks):
+        return ""
+    ranks = f"{len(group.ranks)} (ranks 0 to {len(group.ranks) - 1})"
+    where = f"a world of {ranks}" if call.group.partition(",")[0] == "0" else f"this group of {ranks}"
+    return f"there is no rank {call.peer} in {where}"
+
+
 def noting_a_new_one(recorder: Recorder, original: Any) -> Any:
     """For the function in which all ways to make a group end."""
     import torch.distributed as dist
@@ -57,12 +69,36 @@ def noting_a_new_one(recorder: Recorder, original: Any) -> Any:
         is_local = bool(kwargs.get("use_local_synchronization"))
         call = _noted(recorder, "new_group", "new_local_group" if is_local else "new_group", members)
         call.patience_seconds = shortest_limit((*args, *kwargs.values()))
-        group = _made(call, lambda: original(ranks, *args, **kwargs))
-        if hasattr(group, "group_name"):  # a rank outside gets none
+        recorder.unnamed = call
+        try:
+            group = _made(call, lambda: original(ranks, *args, **kwargs))
+        except BaseException:
+            if not call.group:  # torch refused it before it had a name
+                call.waited = None
+            raise
+        finally:
+            recorder.unnamed = None
+        if hasattr(group, "group_name"):  # it may be one that was there before, by its tag
             call.group = recorder.unique(group.group_name)
         return group
 
     return new_group
+
+
+def noting_the_name(recorder: Recorder, original: Any) -> Any:
+    """Ranks meet by the name that torch gives a group before it connects them, also a rank outside the group.
+
+    It comes from how many groups this rank has made. Ranks that have made another number do not meet.
+    """
+
+    @functools.wraps(original)
+    def name_of_group(*args: Any, **kwargs: Any) -> Any:
+        name = original(*args, **kwargs)
+        if recorder.unnamed is not None:
+            recorder.unnamed.group = recorder.unique(str(name))
+        return name
+
+    return name_of_group
 
 
 def noting_the_first(recorder: Recorder, original: Any) -> Any:
@@ -71,19 +107,40 @@ def noting_the_first(recorder: Recorder, original: Any) -> Any:
 
     @functools.wraps(original)
     def init_process_group(*args: Any, **kwargs: Any) -> Any:
-        told = kwargs.get("world_size", args[3] if len(args) > 3 else -1)
+        given = {**dict(zip(_OF_INIT, args, strict=False)), **kwargs}
+        told, rank = given.get("world_size", -1), given.get("rank", -1)
         world_size = told if isinstance(told, int) and told > 0 else int(os.environ.get("WORLD_SIZE") or 0)
         call = _noted(recorder, "init_process_group", "init_process_group", tuple(range(world_size)))
         call.patience_seconds = shortest_limit((*args, *kwargs.values()))
-        rank = kwargs.get("rank", args[4] if len(args) > 4 else -1)
         call.tag = rank if isinstance(rank, int) and rank >= 0 else int(os.environ.get("RANK") or -1)
+        call.group = recorder.name_of_world(_meeting_place(given))
         made = _made(call, lambda: original(*args, **kwargs))
-        recorder.joined += 1
-        place = dist.get_rank(), dist.get_world_size()
-        recorder.is_in_another_world = place != (recorder.launched_as or place)
+        recorder.worlds[call.group] = dist.get_rank(), dist.get_world_size()
         return made
 
     return init_process_group
+
+
+_OF_INIT = ("backend", "init_method", "timeout", "world_size", "rank", "store")
+
+
+def _meeting_place(given: Mapping[str, Any]) -> str:
+    """Of ranks that join a world: the same words on all of them, however each says it."""
+    store, url = given.get("store"), given.get("init_method") or "env://"
+    while (inner := getattr(store, "underlying_store", None)) is not None:
+        store = inner
+    if store is not None:
+        path, port = getattr(store, "path", None), getattr(store, "port", None)
+        return _real(path) if path else f"port {port}" if port else type(store).__name__
+    place = urlparse(str(url))
+    if place.scheme == "file":
+        return _real(place.path)
+    return f"port {place.port or os.environ.get('MASTER_PORT')}"
+
+
+def _real(path: str) -> str:
+    """torch gives paths as UTF-8, also where the locale of this process has other letters, or ASCII only."""
+    return os.fsdecode(os.path.realpath(path.encode(errors="surrogateescape")))
 
 
 def _noted(recorder: Recorder, name: str, operation: str, ranks: tuple[int, ...]) -> Call:

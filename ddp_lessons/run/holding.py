@@ -11,13 +11,14 @@ import gc
 import os
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import FrameType
 
+from ddp_lessons.run.callers import is_torchs
 from ddp_lessons.run.groups import shortest_limit
 from ddp_lessons.run.messages import Standing
-from ddp_lessons.run.recorder import Call, Recorder, is_torchs
+from ddp_lessons.run.recorder import Call, Recorder
 
 _FOLDER = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _OURS = tuple(_FOLDER + name for name in ("interception.py", "functional.py", "groups.py"))
@@ -27,7 +28,8 @@ _TORCH_WAITS = tuple(
 )
 _WAITS_FOR_WORK = ("thread.py", "_worker")  # of concurrent.futures, between two pieces of work
 _HELPERS = {("queues.py", "_feed"), ("_monitor.py", "run")}  # of a multiprocessing queue, of tqdm
-_MOVES_BYTES = "gloo_tcp_loop"  # it wakes from time to time, and does only what a call wants that was begun
+# gloo's and the store's wake from time to time, and do only what a call wants that was begun; TensorPipe's never sleeps
+_MOVE_BYTES = ("gloo_tcp_loop", "pt_tcpstore", "pt_tcpstore_uv", "TP_SHM_reactor")
 
 
 @dataclass(frozen=True)
@@ -70,18 +72,18 @@ def _standing(recorder: Recorder, here: Surroundings, question: int) -> Standing
     if recorder.is_out_of_sight:
         return Standing(is_free=True, at=at, answers=question)
     calls: list[Call] = []
-    moved: list[float] = []
+    may_compute = False  # a thread of Python's is in compiled code that waits, or computes: its stack does not say
     for thread, frame in frames.items():
-        if thread == mine or _is_idle(thread, frame, here):
+        if thread == mine or _is_idle(thread, frame, here) or _joins_one_of(frames, frame):
             continue
         held_in = _waits_for(frame, here.patience_seconds)
-        if not held_in and (held_in := _torch_waits_for(frame, recorder, here.patience_seconds)):
-            if (switches := _switches_if_asleep(threading.get_native_id())) is None:
-                return Standing(is_free=True, at=at, answers=question)
-            moved += switches
+        if not held_in:
+            held_in, may_compute = _torch_waits_for(frame, recorder, here.patience_seconds), True
         if not held_in or (held_in[0].operation == "init_process_group" and _has_children()):
             return Standing(is_free=True, at=at, answers=question)
         calls += held_in
+    if (moved := _switches_if_asleep(may_compute)) is None:
+        return Standing(is_free=True, at=at, answers=question)
     moved += [moment for call in calls for moment in (call.begin, call.waited or 0.0)]
     return Standing(False, _numbers(recorder, calls), tuple(moved), at, question)
 
@@ -93,6 +95,16 @@ def _is_idle(thread: int, frame: FrameType, here: Surroundings) -> bool:
     if (os.path.basename(_file(frame)), frame.f_code.co_name) == _WAITS_FOR_WORK:
         return True
     return any((os.path.basename(_file(one)), one.f_code.co_name) in _HELPERS for one in _outwards(frame))
+
+
+def _joins_one_of(threads: Mapping[int, FrameType], frame: FrameType) -> bool:
+    """It waits, without a limit, for the end of another thread that is there: what holds that one holds both."""
+    for one in _outwards(frame):
+        if os.path.basename(_file(one)) != "threading.py":
+            return False
+        if one.f_code.co_name == "join":
+            return one.f_locals.get("timeout") is None and one.f_locals["self"].ident in threads
+    return False
 
 
 def _has_children() -> bool:
@@ -132,22 +144,35 @@ def _torch_waits_for(frame: FrameType, recorder: Recorder, patience_seconds: flo
     return waiting if all(call.home.patience_seconds > patience_seconds for call in waiting) else []
 
 
-def _switches_if_asleep(without: int) -> list[float] | None:
-    """How often each thread of this process was given a processor, if all of them sleep. None: no, or nobody knows."""
+def _switches_if_asleep(with_pythons: bool) -> list[float] | None:
+    """How often each thread was given a processor, if all of them sleep. None: no, or nobody knows.
+
+    Threads that torch started in C++ (for RPC, a backward, a forked task) have no stack in Python, and what they do
+    can set things moving. Python's own threads count only if asked for: their stacks say more.
+    """
+    left_out = {threading.get_native_id()}
+    if not with_pythons:
+        left_out.add(os.getpid())  # of the main thread Python does not know it after a fork
+        left_out.update(thread.native_id for thread in threading.enumerate() if thread.native_id is not None)
     switches = []
     try:
         for thread in sorted(os.listdir("/proc/self/task")):
             with open(f"/proc/self/task/{thread}/status", encoding="utf-8") as told:
                 facts = dict(line.split(":", 1) for line in told if ":" in line)
-            if int(thread) == without or facts["Name"].strip() == _MOVES_BYTES:
+            if int(thread) in left_out or facts["Name"].strip() in _MOVE_BYTES:
                 continue
             if facts["State"].split()[0] != "S":
                 return None
             kinds = ("voluntary_ctxt_switches", "nonvoluntary_ctxt_switches")
             switches.append(float(sum(int(facts[kind]) for kind in kinds)))
-    except (OSError, KeyError, ValueError):
-        return None
+    except (OSError, KeyError, ValueError):  # a thread has just ended; or this system does not tell of its threads
+        return None if with_pythons or os.path.isdir("/proc/self/task") or _uses_rpc() else []
     return switches
+
+
+def _uses_rpc() -> bool:
+    agent = getattr(sys.modules.get("torch.distributed.rpc.api"), "_is_current_rpc_agent_set", None)
+    return agent is not None and bool(agent())
 
 
 def _numbers(recorder: Recorder, calls: list[Call]) -> tuple[int, ...]:

@@ -17,8 +17,9 @@ from time import perf_counter
 from typing import Any
 
 from ddp_lessons.run import functional, groups
+from ddp_lessons.run.callers import is_called_directly, who_called
 from ddp_lessons.run.guard import parts_of
-from ddp_lessons.run.recorder import MOST_VALUES, Call, Recorder, flat, is_called_directly, values_of, who_called
+from ddp_lessons.run.recorder import Call, Recorder, flat, name_of_operator, values_of
 
 # method of ProcessGroup -> what it is, and which of its arguments is what this rank brings
 _METHODS = {
@@ -75,6 +76,7 @@ def install() -> None:
     for name in _ASKING_FOR_THE_END:
         _replace(c10d.Work, name, _noting_interest)
     _replace(distributed_c10d, "_new_group_with_tag", functools.partial(groups.noting_a_new_one, recorder))
+    _replace(distributed_c10d, "_process_group_name", functools.partial(groups.noting_the_name, recorder))
     for module in (dist, distributed_c10d):
         _replace(module, "init_process_group", functools.partial(groups.noting_the_first, recorder))
     for name in functional.OPERATIONS:
@@ -119,10 +121,14 @@ def _recorded(operation: str, position: int, name: str, original: Any) -> Any:
             return original(group, *args, **kwargs)
         call = Call(function or name, operation, recorder.unique(group.group_name), frame, begin)
         recorder.note(call)
-        try:  # noqa: SIM105  a context manager costs more than the call may
-            take_down(call, group, (*args, *kwargs.values()) if kwargs else args)
+        try:
+            with functional.unseen_by_modes():
+                take_down(call, group, (*args, *kwargs.values()) if kwargs else args)
         except Exception:  # whatever was given: torch itself shall say what is wrong with it
             pass
+        if is_message and (refusal := groups.no_such_peer(call)):
+            call.error = f"ValueError: {refusal}"
+            raise ValueError(refusal)
         if name == "monitored_barrier":  # the one that waits before it is back
             call.waited = begin
         try:
@@ -143,10 +149,12 @@ def _recorded(operation: str, position: int, name: str, original: Any) -> Any:
             recorder.under_way[id(work)] = call
             if is_message:
                 if function not in _WAITING_BY_THEMSELVES:
-                    _expect_a_wait(call, work, args[0])
+                    _expect_a_wait(call, work, args[0], ())
             elif getattr(kwargs.get("opts", args[-1] if args else None), "asyncOp", False):
                 _note_end_from_afar(call, work, args)
-                _expect_a_wait(call, work, ())
+                is_counted = name.endswith("coalesced") or name_of_operator(call.operator) == "avg"  # by torch itself
+                is_lent = call.tensors and not is_counted
+                _expect_a_wait(call, work, *(flat(args[place]) for place in (position, 0)) if is_lent else ((), ()))
         return work
 
     def take_down(call: Call, group: Any, given: tuple[Any, ...]) -> None:
@@ -165,7 +173,7 @@ def _recorded(operation: str, position: int, name: str, original: Any) -> Any:
         if is_message:
             call.tag = given[-1]
             call.peer = given[1] if len(given) == 3 else None  # a recv from anyone has only a tag
-        if is_exchange and recorder.guard is not None:
+        if is_exchange:
             call.parts = parts_of(len(call.home.ranks), *given)
         if call.home.is_mixed:
             call.is_on_gpu = any(tensor.is_cuda for tensor in flat(given[0]))
@@ -189,9 +197,7 @@ def _noting_the_wait(original: Any) -> Any:
         if call is None:
             return original(work, *args, **kwargs)
         call.work = None
-        if call.tensor is not None:
-            call.remark = "changed" if _has_changed(call) else ""
-            call.tensor = call.copy = None
+        recorder.lent.settle(call)
         call.waited = perf_counter()
         try:
             answer = original(work, *args, **kwargs)
@@ -199,6 +205,8 @@ def _noting_the_wait(original: Any) -> Any:
             call.error = f"{type(error).__name__}: {error}"
             raise
         _complete(call, work)
+        if recorder.lent:
+            recorder.lent.look()
         return answer
 
     return wait
@@ -209,6 +217,8 @@ def _noting_completion(original: Any) -> Any:
     def is_completed(work: Any) -> Any:
         answer = original(work)
         if answer and (call := recorder.under_way.get(id(work))) is not None:
+            recorder.lent.settle(call)
+            call.work = None
             _complete(call, work)  # and yet somebody may wait for it
         return answer
 
@@ -222,33 +232,22 @@ def _noting_interest(original: Any) -> Any:
     def asked(work: Any, *args: Any, **kwargs: Any) -> Any:
         if (call := recorder.under_way.get(id(work))) is not None:
             call.work = None
+            recorder.lent.forget(call)
         return original(work, *args, **kwargs)
 
     return asked
 
 
-def _expect_a_wait(call: Call, work: Any, tensors: Any) -> None:
-    """What a learner starts in the background has to be waited for, and its tensor left alone until then."""
+def _expect_a_wait(call: Call, work: Any, tensors: Any, outputs: Any) -> None:
+    """What a learner starts in the background has to be waited for, and its tensors left alone until then."""
     if not is_called_directly(_getframe(2)):
         return  # torch's own code waits in ways of its own
     call.work = weakref.ref(work)
-    with contextlib.suppress(Exception):  # a tensor of some other kind, whose changes cannot be seen
-        (tensor,) = tensors
-        if tensor._is_view():  # it shares its version with its neighbors, so that only its numbers can tell
-            if call.operation != "send" or tensor.numel() > MOST_VALUES:
-                return
-            call.copy = tensor.detach().clone()
-        call.version, call.tensor = tensor._version, tensor
-
-
-def _has_changed(call: Call) -> bool:
-    if call.tensor._version == call.version:
-        return False
-    return call.copy is None or not bool(((call.copy == call.tensor) | (call.copy != call.copy)).all())
+    with contextlib.suppress(Exception):  # tensors of some other kind, whose changes cannot be seen
+        recorder.lent.lend(call, tensors, outputs)
 
 
 def _complete(call: Call, work: Any) -> None:
-    call.work = None
     if call.end is None:
         call.end = perf_counter()
     if call.outputs is not None:
@@ -263,9 +262,7 @@ def _note_end_from_afar(call: Call, work: Any, given: tuple[Any, ...]) -> None:
         return  # on a GPU the future is there as soon as the work is queued
 
     def note(_: object) -> None:
-        expected = call.work
-        _complete(call, work)
-        call.work = expected  # that it ended does not mean that anybody waited for it
+        _complete(call, work)  # that it ended does not mean that anybody waited for it: call.work stays as it is
         recorder.seen_from_afar.pop(id(call), None)
 
     recorder.seen_from_afar[id(call)] = call

@@ -13,7 +13,7 @@ from ddp_lessons.run.calls import (
     is_inside_a_rank,
     refused_plainly,
 )
-from ddp_lessons.run.foreseen import heavy_imports_of
+from ddp_lessons.run.foreseen import heavy_imports_of, heavy_imports_of_this_notebook
 from ddp_lessons.run.interrupts import HeldInterrupts
 from ddp_lessons.run.limits import limits
 from ddp_lessons.run.nursery import start_method as default_start_method
@@ -61,9 +61,8 @@ def launch(
     with refused_plainly():
         check_not_inside_a_rank()
         check_function(function, checked_world_size(world_size), args)
-        if foreseen := heavy_imports_of([function, *args]):
-            with HeldInterrupts():
-                pool.import_ahead(foreseen, default_start_method(start_method))
+        with HeldInterrupts():
+            pool.import_ahead(heavy_imports_of([function, *args]), default_start_method(start_method))
     with Workers(
         world_size,
         timeout_seconds=timeout_seconds,
@@ -81,3 +80,4 @@ if not is_inside_a_rank():
     with contextlib.suppress(ValueError):  # what is set wrongly is said when something is launched
         # torch takes a second or more to import: do it while the learner still reads
         pool.prepare(min(AHEAD_AT_FIRST, limits().ranks), default_start_method(None))
+        pool.import_ahead(heavy_imports_of_this_notebook(), default_start_method(None), at_once=False)

@@ -82,10 +82,11 @@ class Lookout:
     def _think(self) -> bool:
         if self._answers != self._before:
             return False
-        waits = Waits(Events([self.calls[rank] for rank in self._ranks]))
-        if waits.movable or self._found == self._answers:
+        events = Events([self.calls[rank] for rank in self._ranks])
+        waits = Waits(events)
+        if waits.movable or events.is_out_of_sight or self._found == self._answers:
             self._thought_of = self._before
-            return not waits.movable
+            return not waits.movable and not events.is_out_of_sight
         self._found = self._answers
         self._put(_NEWEST_CALLS)
         return False

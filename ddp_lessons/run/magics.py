@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
-from IPython.core.completer import CompletionContext, SimpleCompletion, context_matcher
 from IPython.core.error import UsageError
 from IPython.core.magic import Magics, cell_magic, line_magic, magics_class
 from IPython.core.magic_arguments import argument, magic_arguments, parse_argstring
@@ -25,6 +24,9 @@ from ddp_lessons.run.nursery import start_method
 from ddp_lessons.run.pool import pool
 from ddp_lessons.run.standing_ranks import StandingRanks
 from ddp_lessons.run.wording import ranks_named
+
+if TYPE_CHECKING:
+    from IPython.core.completer import CompletionContext
 
 _WORLD_AT_FIRST = 4
 _SOME = re.compile(r"\d+(-\d+)?(,\d+(-\d+)?)*,?")
@@ -39,11 +41,7 @@ class RanksMagics(Magics):
         super().__init__(shell)
         self._ranks = ranks
 
-        @context_matcher(identifier="ddp_lessons.ranks")
-        def names_on_the_ranks(context: CompletionContext) -> dict[str, Any]:
-            return {"completions": [SimpleCompletion(text) for text in self._completions(context)], "suppress": False}
-
-        self.names_on_the_ranks = names_on_the_ranks
+        self.matchers = _matchers(self._completions)
 
     @magic_arguments()
     @argument("who", nargs="*", help="4: on four ranks, which begin if none are there; 0,2 or 1-3: on some of them")
@@ -120,6 +118,20 @@ class RanksMagics(Magics):
         return "\n".join(lines)
 
 
+def _matchers(names_for: Callable[[CompletionContext], list[str]]) -> list[Any]:
+    """For Tab in a cell. None before IPython 8.6: it does not tell a matcher what else is in the cell."""
+    try:
+        from IPython.core.completer import SimpleCompletion, context_matcher
+    except ImportError:
+        return []
+
+    @context_matcher(identifier="ddp_lessons.ranks")
+    def names_on_the_ranks(context: CompletionContext) -> dict[str, Any]:
+        return {"completions": [SimpleCompletion(text) for text in names_for(context)], "suppress": False}
+
+    return [names_on_the_ranks]
+
+
 def load(shell: Any) -> None:
     with contextlib.suppress(ValueError):  # what is set wrongly is said when ranks are to begin
         pool.prepare(_world_at_first(), start_method(None))
@@ -127,14 +139,15 @@ def load(shell: Any) -> None:
     magics = RanksMagics(shell, ranks)
     shell.register_magics(magics)
     shell.push({"ranks": ranks}, interactive=False)
-    shell.Completer.custom_matchers.append(magics.names_on_the_ranks)
+    shell.Completer.custom_matchers.extend(magics.matchers)
 
 
 def unload(shell: Any) -> None:
     """`%unload_ext` and `%reload_ext`: the ranks go."""
     magics = shell.magics_manager.registry.pop(RanksMagics.__name__, None)
     if magics is not None:
-        shell.Completer.custom_matchers.remove(magics.names_on_the_ranks)
+        for matcher in magics.matchers:
+            shell.Completer.custom_matchers.remove(matcher)
         magics.stop()
 
 

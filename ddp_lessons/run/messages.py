@@ -83,6 +83,7 @@ class Position:
 
     frames: tuple[Frame, ...]
     recorded: Recorded | None = field(default=None, compare=False)
+    is_silent: bool = False  # it was asked, also by a signal, and has not answered: its process does not run
 
 
 @dataclass(frozen=True)
@@ -112,6 +113,9 @@ class Present:
 
     rank: int
     world_size: int
+    meets_at: str  # the port or file through which it finds the others; "" if that is not known
+    process: int
+    parent: int  # the process that started it
 
 
 @dataclass(frozen=True)
@@ -124,8 +128,9 @@ class Recorded:
     until: float = 0.0  # when this was told
     before: tuple[tuple[MeetingPoint, int], ...] = ()  # how many calls at each meeting point came before these
     standing: Standing | None = None
-    is_out_of_sight: bool = False  # it made calls that are not among these, or by other numbers than the launch's
+    is_out_of_sight: bool = False  # it made calls that are not among these
     heavy_imports: tuple[str, ...] = ()  # parts of torch that take a second or more to import, and that this rank has
+    worlds: tuple[tuple[str, int, int], ...] = ()  # that it has joined: the name of each, its number there, the size
 
 
 @dataclass(frozen=True)
@@ -159,7 +164,7 @@ class Raised:
 
 @dataclass(frozen=True)
 class Ready:
-    """From the template: torch is imported."""
+    """From the template: torch is imported, or what it was asked to import since."""
 
 
 @dataclass(frozen=True)
@@ -198,6 +203,7 @@ class Ended:
     exit_codes: tuple[int, ...]
 
 
+NEW_GROUPS = ("new_group", "new_local_group")
 MeetingPoint = tuple[Any, ...]
 
 
@@ -205,9 +211,8 @@ def meeting_point(operation: str, group: str, ranks: tuple[int, ...], peer: int 
     """Where ranks meet in the order of their calls: the third call of one there belongs to the third of another."""
     if operation in ("send", "recv"):
         return operation, group, peer, tag
-    if operation in ("new_group", "init_process_group"):  # made by all ranks, before there is a group
-        return (operation,)
-    return (operation, ranks) if operation == "new_local_group" else ("collective", group)
+    # groups that do not touch each other may have one name
+    return (operation, group) if operation in (*NEW_GROUPS, "init_process_group") else ("collective", group, ranks)
 
 
 def size_of_guard(world_size: int) -> int:

@@ -16,19 +16,19 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import IO, Protocol
 
 from ddp_lessons.run.channel import Channel
-from ddp_lessons.run.folders import current_folder, session_folder
+from ddp_lessons.run.clean_python import PACKAGE, clean_python, environment_of_import, quiet_environment
+from ddp_lessons.run.folders import open_standard_descriptors, session_folder
 from ddp_lessons.run.messages import Ended, Fork, Import, Leave, Ready, Signal, Stop
 from ddp_lessons.run.sown import Sown, ask_seed
 
-_READ_WHEN_IMPORTED = ("OMP_", "MKL_", "KMP_", "GOMP_", "OPENBLAS_", "TORCH_", "PYTORCH_", "PYTHON", "LD_", "DYLD_")
-_READ_BY_EACH_RANK = ("TORCH_DISTRIBUTED_DEBUG", "OMP_NUM_THREADS")
-_PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+_SECONDS_FOR_AN_IMPORT = 60.0
 _open_channels: weakref.WeakSet[Channel] = weakref.WeakSet()
 
 
@@ -40,6 +40,7 @@ class Process:
     channel: Channel
     output: io.RawIOBase | IO[bytes]
     nursery: Nursery = field(repr=False)
+    imported: frozenset[str] = frozenset()  # what it finds imported, beside torch
 
     def is_there(self) -> bool:
         """Whether it still waits for its start. One that died while it waited has closed its channel."""
@@ -74,6 +75,9 @@ class Nursery(Protocol):
     def import_ahead(self, module: str) -> None:
         """Import this for all processes to come, if it can be done once for all of them."""
 
+    def busy_with(self) -> str:
+        """What it is importing at this moment, for those who wait for it; "" if nothing."""
+
     def is_usable(self) -> bool: ...
 
     def last_words(self) -> tuple[str, ...]:
@@ -84,25 +88,27 @@ class Forks:
     """Processes forked from a template that imported torch once, in the background."""
 
     def __init__(self) -> None:
+        open_standard_descriptors()
         ours, theirs = socket.socketpair()
-        self._environment = _environment_of_import()
+        self._environment = environment_of_import()
         self._numbers = itertools.count()
         self._one_request = threading.Lock()
-        self._is_ready = False
+        self._importing = 1  # how often it has still to say that it is ready: torch first
+        self._has_torch = False
         self._channel = _opened(ours)
         self._complaints = tempfile.TemporaryFile(dir=session_folder())  # noqa: SIM115
         with theirs:
             descriptors = theirs.fileno(), self._complaints.fileno()
             arguments = f"{theirs.fileno()}, {os.getpid()}, {session_folder()!a}"
             self._template = ask_seed(session_folder(), self._environment, descriptors) or subprocess.Popen(
-                _command("template", f"template.serve({arguments})"),
+                clean_python("template", f"template.serve({arguments})"),
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=self._complaints,
                 stderr=self._complaints,
                 start_new_session=True,  # an interrupt of the notebook is not for the template
-                cwd=_PACKAGE,  # the current folder may be gone; ranks go there by themselves
-                env=_quiet_environment(),
+                cwd=PACKAGE,  # the current folder may be gone; ranks go there by themselves
+                env=quiet_environment(),
             )
         weakref.finalize(self, _end_template, self._channel, self._template, self._complaints)
 
@@ -130,7 +136,8 @@ class Forks:
     def stop(self, processes: Sequence[Process]) -> list[int | None]:
         try:
             with self._one_request:
-                self._wait_until_ready(0.3)  # it still imports torch: nobody shall wait for that to stop something
+                # nobody must wait for the import of torch to stop something; later ones are worth it
+                self._wait_until_ready(_SECONDS_FOR_AN_IMPORT if self._has_torch else 0.3)
                 self._channel.socket.settimeout(10)
                 self._channel.send(Stop(tuple(process.number for process in processes)))
                 ended, _ = self._channel.receive()
@@ -148,14 +155,20 @@ class Forks:
     def is_ready_within(self, seconds: float) -> bool:
         with self._one_request, contextlib.suppress(OSError, EOFError):
             self._wait_until_ready(seconds)
-        return self._is_ready
+        return not self._importing
 
     def import_ahead(self, module: str) -> None:
         with self._one_request:
             self._channel.send(Import(module))
+            self._importing += 1
+
+    def busy_with(self) -> str:
+        if self.is_ready_within(0):
+            return ""
+        return "more of torch" if self._has_torch else "torch"
 
     def is_usable(self) -> bool:
-        return self._template.poll() is None and self._environment == _environment_of_import()
+        return self._template.poll() is None and self._environment == environment_of_import()
 
     def last_words(self) -> tuple[str, ...]:
         if self._template.poll() is None:
@@ -164,17 +177,21 @@ class Forks:
         return tuple(self._complaints.read().decode(errors="replace").strip().splitlines()[-1:])
 
     def _wait_until_ready(self, seconds: float) -> None:
-        if not self._is_ready:
-            self._channel.socket.settimeout(seconds)
+        end = time.monotonic() + seconds
+        while self._importing:
+            self._channel.socket.settimeout(max(0.0, end - time.monotonic()))
             greeting, _ = self._channel.receive()
-            self._is_ready = isinstance(greeting, Ready)
+            assert isinstance(greeting, Ready)
+            self._importing -= 1
+            self._has_torch = True
 
 
 class Spawns:
     """Processes started one by one, each importing torch for itself: slower, but possible on every system."""
 
     def __init__(self) -> None:
-        self._environment = _environment_of_import()
+        open_standard_descriptors()
+        self._environment = environment_of_import()
         self._numbers = itertools.count()
         self._started: dict[int, subprocess.Popen[bytes]] = {}
 
@@ -191,13 +208,16 @@ class Spawns:
         self._started[process.number].send_signal(number)
 
     def is_ready_within(self, seconds: float) -> bool:
-        return False  # each imports for itself
+        return True
 
     def import_ahead(self, module: str) -> None:
         pass
 
+    def busy_with(self) -> str:
+        return "torch"  # each rank, before it joins
+
     def is_usable(self) -> bool:
-        return self._environment == _environment_of_import()
+        return self._environment == environment_of_import()
 
     def last_words(self) -> tuple[str, ...]:
         return ()
@@ -208,15 +228,15 @@ class Spawns:
         with theirs:
             descriptor = None if windows else theirs.fileno()
             started = subprocess.Popen(
-                _command("rank", f"rank.main({descriptor}, {os.getpid()}, {session_folder()!a})"),
+                clean_python("rank", f"rank.main({descriptor}, {os.getpid()}, {session_folder()!a})"),
                 pass_fds=[] if descriptor is None else [descriptor],
                 stdin=subprocess.PIPE if windows else subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
-                cwd=_PACKAGE,
+                cwd=PACKAGE,
                 bufsize=0,
-                env=_quiet_environment(),
+                env=quiet_environment(),
             )
             if windows and started.stdin is not None:
                 started.stdin.write(theirs.share(started.pid))  # type: ignore[attr-defined,unused-ignore]
@@ -237,29 +257,6 @@ def start_method(asked: str | None) -> str:
     if set_outside not in (None, "", "fork", "spawn"):
         raise ValueError(f'the variable DDP_LESSONS_START_METHOD must be "fork" or "spawn", not {set_outside!r}')
     return asked or set_outside or ("fork" if sys.platform == "linux" else "spawn")
-
-
-def _command(module: str, call: str) -> list[str]:
-    """A clean interpreter that finds this package where the notebook found it, but nothing of the current folder."""
-    here = current_folder()
-    path = [os.path.join(here, folder) for folder in sys.path if folder not in ("", here)]
-    code = f"import sys; sys.path[:] = {[*path, _PACKAGE]!a}; from ddp_lessons.run import {module}; {call}"
-    flags: list[str] = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
-    return [sys.executable, *flags, "-c", code]
-
-
-def _environment_of_import() -> dict[str, str]:
-    """The variables that Python, torch and its libraries read once, when they are loaded."""
-    return {
-        name: value
-        for name, value in os.environ.items()
-        if name.startswith(_READ_WHEN_IMPORTED) and not name.startswith(_READ_BY_EACH_RANK)
-    }
-
-
-def _quiet_environment() -> dict[str, str]:
-    """Numpy starts no threads when it is imported; gloo's C++ leaves complaining to the exceptions that it raises."""
-    return {"OPENBLAS_NUM_THREADS": "1", "TORCH_CPP_LOG_LEVEL": "FATAL", **os.environ}
 
 
 def _opened(stream: socket.socket) -> Channel:

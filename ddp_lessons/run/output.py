@@ -6,6 +6,7 @@ A rank that prints without end must neither fill the notebook's memory nor the d
 from __future__ import annotations
 
 import codecs
+import contextlib
 import os
 import re
 import shutil
@@ -21,6 +22,8 @@ LINES_KEPT = 2_000  # from the beginning, and again from the end
 BYTES_KEPT = 1_000_000  # likewise
 LONGEST_LINE = 1_000_000
 DISK_LEFT_ALONE = 1_000_000_000
+FILES_KEPT = 32  # of overlong output: the newest, since a note in the notebook names each
+_files: deque[str] = deque()
 
 
 class Transcript:
@@ -124,6 +127,7 @@ class Transcript:
     def _begin_file(self) -> None:
         try:
             self._file = open(self._file_name, "wb")  # noqa: SIM115  open as long as the rank prints
+            _keep_newest(self._file_name)
         except OSError:
             self._file, self._file_is_whole = open(os.devnull, "wb"), False  # noqa: SIM115
         self._write(self._raw)
@@ -139,6 +143,13 @@ class Transcript:
             self._file.write(data)
         except OSError:
             self._file_is_whole = False
+
+
+def _keep_newest(file: str) -> None:
+    _files.append(file)
+    while len(_files) > FILES_KEPT:
+        with contextlib.suppress(OSError):
+            os.unlink(_files.popleft())
 
 
 def without_terminal_codes(text: str) -> str:

@@ -8,12 +8,13 @@ import os
 import threading
 import weakref
 from collections.abc import Sequence, Set
+from dataclasses import replace
 
-from ddp_lessons.run.nursery import Forks, Nursery, Process, Spawns
+from ddp_lessons.run.nursery import Forks, Nursery, Process, Spawns, start_method
 
 AHEAD_AT_FIRST = 4
 _AHEAD_AT_MOST = 8
-_SECONDS_TO_BE_READY = 15.0  # whoever launches waits for that in any case, but can stop it later
+IDLE_SECONDS = 60.0  # after which nobody waits any more for a launch by a method that is not this machine's own
 
 
 class Pool:
@@ -26,7 +27,9 @@ class Pool:
         self._is_closed = False
         self._nurseries: dict[str, Nursery] = {}
         self._waiting: dict[str, list[Process]] = {"fork": [], "spawn": []}
-        self._imported: weakref.WeakKeyDictionary[Nursery, set[str]] = weakref.WeakKeyDictionary()
+        self._idle = threading.Timer(IDLE_SECONDS, self._release)
+        self._imported: weakref.WeakKeyDictionary[Nursery, frozenset[str]] = weakref.WeakKeyDictionary()
+        self._outdated: list[Process] = []  # forked before something was imported; they end as soon as that is over
 
     def take(self, count: int, method: str) -> list[Process]:
         with self._lock:
@@ -37,7 +40,7 @@ class Pool:
             if dead:
                 _end(nursery, dead)
             alive = [process for process in taken if process not in dead]
-            return alive + nursery.bear(count - len(alive))
+            return alive + self._born(nursery, count - len(alive))
 
     def prepare(self, count: int, method: str) -> None:
         """Have so many processes wait for the next launch. Does not wait for them."""
@@ -45,44 +48,78 @@ class Pool:
             if self._is_closed:
                 return
             nursery = self._nursery(method)
+            if self._outdated and nursery.is_ready_within(0):
+                _end(nursery, self._outdated_of(nursery))
             missing = min(count, _AHEAD_AT_MOST) - len(self._waiting[method])
             if missing > 0:
-                self._waiting[method] += nursery.bear(missing)
+                self._waiting[method] += self._born(nursery, missing)
+            if method != _own_method():  # spawned ones hold 300 to 500 MB each, and share none of it
+                self._idle.cancel()
+                self._idle = threading.Timer(IDLE_SECONDS, self._release, (method,))
+                self._idle.daemon = True
+                self._idle.start()
 
-    def import_ahead(self, modules: Set[str], method: str) -> None:
-        """Let the processes to come have these imported. Those that wait without them are let go.
+    def import_ahead(self, modules: Set[str], method: str, *, at_once: bool = True) -> None:
+        """Let the processes to come have these imported. Does not wait for that.
 
+        `at_once`: also those of the next launch; else the processes that wait already may be used without them.
         Not where there is a GPU: what touched it could not be forked.
         """
-        if not modules or _has_gpu():
+        if not modules or method != "fork" or _has_gpu():  # spawned ones import for themselves
             return
         with self._lock, contextlib.suppress(OSError):
             nursery = self._nurseries.get(method)
-            if nursery is None or not (new := modules - self._imported.setdefault(nursery, set())):
+            if nursery is None:
                 return
-            if not nursery.is_ready_within(_SECONDS_TO_BE_READY):
-                return
-            self._imported[nursery] |= new
-            _end(nursery, self._waiting[method])
-            self._waiting[method] = []
-            for module in sorted(new):
+            before = self._imported.get(nursery, frozenset())
+            for module in sorted(modules - before):
                 nursery.import_ahead(module)
+            self._imported[nursery] = before | modules
+            if at_once:
+                waiting = self._waiting[method]
+                self._waiting[method] = [process for process in waiting if modules <= process.imported]
+                self._outdated += [process for process in waiting if not modules <= process.imported]
+
+    def _release(self, method: str) -> None:
+        with self._lock, contextlib.suppress(OSError):
+            idle, self._waiting[method] = self._waiting[method], []
+            if idle:
+                _end(self._nurseries[method], idle)
 
     def close(self) -> None:
         with self._lock:
             self._is_closed = True
+            self._idle.cancel()
             for method, nursery in self._nurseries.items():
-                _end(nursery, self._waiting[method])
+                if nursery.is_ready_within(0.3):  # else they end with it
+                    _end(nursery, self._waiting[method] + self._outdated_of(nursery))
             self._nurseries, self._waiting = {}, {"fork": [], "spawn": []}
+
+    def _born(self, nursery: Nursery, count: int) -> list[Process]:
+        imported = self._imported.get(nursery, frozenset())
+        return [replace(process, imported=imported) for process in nursery.bear(count)]
+
+    def _outdated_of(self, nursery: Nursery) -> list[Process]:
+        """Those of this nursery, for the caller to end."""
+        mine = [process for process in self._outdated if process.nursery is nursery]
+        self._outdated = [process for process in self._outdated if process.nursery is not nursery]
+        return mine
 
     def _nursery(self, method: str) -> Nursery:
         nursery = self._nurseries.get(method)
         if nursery is None or not nursery.is_usable():
             if nursery is not None:
-                _end(nursery, self._waiting[method])
+                _end(nursery, self._waiting[method] + self._outdated_of(nursery))
                 self._waiting[method] = []
             nursery = self._nurseries[method] = Forks() if method == "fork" else Spawns()
         return nursery
+
+
+def _own_method() -> str:
+    try:
+        return start_method(None)
+    except ValueError:  # set wrongly, which is said when something is launched
+        return "fork"
 
 
 def _has_gpu() -> bool:

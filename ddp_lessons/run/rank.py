@@ -55,6 +55,7 @@ from ddp_lessons.run.own_process import (
     stay_when_orphaned,
     take_no_more_than,
 )
+from ddp_lessons.run.private_store import keep_stores_on_loopback
 from ddp_lessons.run.telling import listen as listen_to_what_is_told
 from ddp_lessons.run.travel import CannotTravel, from_notebook, pack_value, unpack_call
 
@@ -141,11 +142,11 @@ def _become(start: Start) -> None:
     import torch
     import torch.distributed as dist
 
-    recorder.launched_as = start.rank, start.world_size
     if not start.record:
         uninstall()
     torch.set_num_threads(start.threads)
     dist.set_debug_level_from_env()  # type: ignore[attr-defined]
+    keep_stores_on_loopback(int(start.environment["MASTER_PORT"]), os.path.dirname(start.crash_file))
     _join(start, start.meeting_file, start.guard_file)
     if start.memory_bytes is not None:
         take_no_more_than(start.memory_bytes)
@@ -158,6 +159,7 @@ def _join(start: Start, meeting_file: str, guard_file: str) -> None:
     recorder.guard = Guard(guard_file, recorder, start.rank, start.world_size) if guard_file else None
     if start.backend is not None:
         # as bytes, since a locale may not know all letters of the path
+        recorder.home = os.path.realpath(meeting_file)
         store = FileStore(os.fsencode(meeting_file), start.world_size)  # type: ignore[arg-type]
         dist.init_process_group(
             start.backend, store=store, rank=start.rank, world_size=start.world_size, timeout=_GROUP_PATIENCE

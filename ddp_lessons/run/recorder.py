@@ -7,7 +7,6 @@ what takes longer (names of operators, ranks of the world) is worked out when th
 from __future__ import annotations
 
 import functools
-import os
 import sys
 import threading
 import time
@@ -17,6 +16,7 @@ from dataclasses import dataclass
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any
 
+from ddp_lessons.run.lent_tensors import MOST_VALUES, LentTensors
 from ddp_lessons.run.messages import HEAVY_IMPORTS, MeetingPoint, Recorded, Standing, meeting_point
 
 if TYPE_CHECKING:
@@ -24,10 +24,7 @@ if TYPE_CHECKING:
 
 MOST_CALLS = 100_000
 _DROPPED_AT_ONCE = 1000
-MOST_VALUES = 64  # elements of a call whose numbers are kept, if they are asked for
 
-_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-_LEARNERS, _TORCHS, _PUBLIC = range(3)
 _TIMES = ("begin", "issued", "waited", "end")
 
 
@@ -72,9 +69,8 @@ class Call:
     home: Group = NO_GROUP
     patience_seconds: float = float("inf")  # after which torch itself gives this call up
     work: Any = None  # a weak reference to what a non-blocking call gave, for as long as nobody asked for its end
-    tensor: Any = None  # what a non-blocking call works with; only where a change of it can be seen
-    version: int = 0
-    copy: Any = None  # of its numbers, where its version does not tell
+    lent: tuple[tuple[Any, int, Any], ...] = ()  # what a non-blocking call works with, where a change can be seen
+    untouched: float | None = None  # at this moment it was still as it had been given
     remark: str = ""
     parts: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())  # bytes to and from each rank, where these may differ
 
@@ -110,12 +106,13 @@ class Recorder:
         self.calls: deque[Call] = deque()
         self.count = 0
         self.under_way: dict[int, Call] = {}  # by the id of the Work that torch gave for it
+        self.lent = LentTensors()
         self.by_memory: dict[int, list[Call]] = {}  # of functional collectives, which give tensors and no Work
         self.seen_from_afar: dict[int, Call] = {}  # of these another thread tells the end
         self.groups: dict[str, Group] = {}  # by name
-        self.joined = 0  # how often: torch gives names of groups again after that
-        self.launched_as: tuple[int, int] | None = None  # rank and world size
-        self.is_in_another_world = False  # the function joined one with other ranks than it was launched with
+        self.unnamed: Call | None = None  # the newest group that is being made
+        self.home = ""  # the world that the launch itself has joined
+        self.worlds: dict[str, tuple[int, int]] = {}  # all that were joined, in order: this rank's number, and the size
         self.before: Counter[MeetingPoint] = Counter()  # calls that are no longer kept
         self.guard: Guard | None = None  # compares calls before they are made, where the ranks are to outlive mistakes
 
@@ -123,12 +120,13 @@ class Recorder:
         """All groups are gone, and with them what was called there."""
         self.calls.clear()
         self.under_way.clear()
+        self.lent.forget_all()
         self.by_memory.clear()
         self.seen_from_afar.clear()
         self.groups.clear()
         self.before.clear()
-        self.joined = self.count = 0
-        self.is_in_another_world = False
+        self.worlds.clear()
+        self.count = 0
 
     def begin(self, keeps_values: bool) -> None:
         self.keeps_values = keeps_values
@@ -136,6 +134,7 @@ class Recorder:
         self.calls.clear()
         self.count = 0
         self.under_way.clear()
+        self.lent.forget_all()
         self.by_memory.clear()
         self.seen_from_afar.clear()
         self.began = time.perf_counter()
@@ -152,6 +151,7 @@ class Recorder:
         patience_ends = time.perf_counter() + 0.05
         while self.seen_from_afar and time.perf_counter() < patience_ends:
             time.sleep(0.001)
+        self.lent.settle_all()
         return self.recorded()
 
     def recorded(self, newest: int = MOST_CALLS, standing: Standing | None = None) -> Recorded:
@@ -164,23 +164,32 @@ class Recorder:
         before_these = tuple(before.items())
         heavy = tuple(name for name in HEAVY_IMPORTS if name in sys.modules)
         is_hidden = self.is_out_of_sight
-        return Recorded(self.began, plain, dropped, time.perf_counter(), before_these, standing, is_hidden, heavy)
+        worlds = tuple((world, *place) for world, place in list(self.worlds.items()))
+        until = time.perf_counter()
+        return Recorded(self.began, plain, dropped, until, before_these, standing, is_hidden, heavy, worlds)
 
     @property
     def is_out_of_sight(self) -> bool:
-        """It makes calls that are not noted, or by other numbers than the launch gave: then nothing is concluded."""
+        """It makes calls that are not noted: then nothing is concluded."""
         compiled = getattr(sys.modules.get("torch._dynamo.utils"), "counters", {})  # it may be half imported
-        return self.is_in_another_world or bool(compiled.get("frames"))
+        return bool(compiled.get("frames"))
+
+    def name_of_world(self, place: str) -> str:
+        """Of one that is joined at this place; ranks may meet there again after they have left it."""
+        again = sum(world.partition(" again")[0] == place for world in self.worlds)
+        return place if not again else f"{place} again {again}"
 
     def unique(self, group_name: str) -> str:
-        return group_name if self.joined < 2 else f"{group_name}, world {self.joined}"
+        """Torch gives names of groups anew in each world."""
+        world = next(reversed(self.worlds), self.home)
+        return group_name if world == self.home else f"{group_name}, world {world}"
 
     def _meeting_points(self, calls: Sequence[Call] | deque[Call]) -> list[MeetingPoint]:
         return [self.meeting_point(call) for call in calls if call.waited is not None or not call.error]
 
     def meeting_point(self, call: Call) -> MeetingPoint:
         peer = call.peer if call.peer is None else _global_rank(self._ranks(call), call.peer)
-        return meeting_point(call.operation, call.group, call.new_ranks, peer, call.tag)
+        return meeting_point(call.operation, call.group, self._ranks(call), peer, call.tag)
 
     def _ranks(self, call: Call) -> tuple[int, ...]:
         return call.new_ranks or call.home.ranks
@@ -203,6 +212,8 @@ class Recorder:
             call.error,
             call.home.backend_on_gpu if call.is_on_gpu else call.home.backend,
             _remark(call),
+            call.untouched if call.remark == "changed" else None,
+            call.parts,
         )
 
 
@@ -219,48 +230,6 @@ def values_of(some: Any) -> tuple[float, ...] | None:
     if not tensors or sum(tensor.numel() for tensor in tensors) > MOST_VALUES:
         return None
     return tuple(number for tensor in tensors for number in tensor.detach().flatten().tolist())
-
-
-def who_called(frame: FrameType | None) -> tuple[str, FrameType | None]:
-    """The name of torch's function that was called, "" if none was, and the frame that called it."""
-    name = ""
-    while frame is not None:
-        code = frame.f_code
-        whose = _owners.get(code.co_filename)
-        if whose is None:
-            whose = _owner(code.co_filename)
-        if whose == _LEARNERS:
-            break
-        if whose == _PUBLIC:
-            name = code.co_name
-        frame = frame.f_back
-    return name, frame
-
-
-def is_called_directly(frame: FrameType | None) -> bool:
-    """Did a learner's line call this, and not other code of torch?"""
-    while frame is not None and is_torchs(file := frame.f_code.co_filename):
-        if _owners[file] == _TORCHS and not file.endswith(("c10d_logger.py", "interception.py")):
-            return False
-        frame = frame.f_back
-    return True
-
-
-def is_torchs(file: str) -> bool:
-    """Or this package's."""
-    return _owner(file) != _LEARNERS
-
-
-_owners: dict[str, int] = {}
-
-
-def _owner(file: str) -> int:
-    if file not in _owners:
-        torch = os.path.dirname(os.path.abspath(sys.modules["torch"].__file__ or "")) + os.sep
-        is_inside = os.path.abspath(file).startswith((torch, _PACKAGE))
-        is_public = file == sys.modules["torch.distributed.distributed_c10d"].__file__
-        _owners[file] = _PUBLIC if is_public else _TORCHS if is_inside else _LEARNERS
-    return _owners[file]
 
 
 @functools.cache

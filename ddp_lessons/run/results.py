@@ -24,6 +24,7 @@ class _NoValue(enum.Enum):
 
 
 NO_VALUE = _NoValue.NO_VALUE  # stands for the answer of a rank that never gave one
+NO_ANSWER = "returned nothing, because the launch ended before it could"
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -6,6 +6,7 @@ notebook holds only what is the same from run to run.
 
 from __future__ import annotations
 
+import contextlib
 import html
 import sys
 import time
@@ -18,6 +19,7 @@ from ddp_lessons.run.messages import Told
 from ddp_lessons.run.output import Transcript, without_middle, without_terminal_codes
 from ddp_lessons.run.results import NO_VALUE, Results, told_by_rank
 
+_ERASE_LINE = "\r\x1b[K"
 _LIVE_LINES = 12  # of each rank, while it runs
 _FINAL_LINES = (40, 40)  # first and last
 _LONGEST_LINE = 1_000
@@ -92,9 +94,7 @@ class Screen(Protocol):
 
 
 def screen_for_here(quiet: bool) -> Screen:
-    if quiet:
-        return Nothing()
-    return Notebook() if _in_a_notebook() else Terminal()
+    return Nothing() if quiet else WhatThereIs(Notebook if _in_a_notebook() else Terminal)
 
 
 def _in_a_notebook() -> bool:
@@ -110,19 +110,57 @@ class Nothing:
         pass
 
 
+class WhatThereIs:
+    """A screen that may be missing or broken, as a closed terminal or a full disk: the ranks do not end with it."""
+
+    def __init__(self, make: Callable[[], Screen]) -> None:
+        self._screen: Screen = Nothing()
+        self._error: Exception | None = None
+        try:
+            if sys.stdout is not None:  # else nobody wants to see anything: a service, or pythonw
+                self._screen = make()
+        except Exception as error:
+            self._give_up(error)
+
+    def show(self, transcripts: Sequence[Transcript], doing: str) -> None:
+        try:
+            self._screen.show(transcripts, doing)
+        except Exception as error:
+            self._give_up(error)
+
+    def finish(self, transcripts: Sequence[Transcript]) -> None:
+        try:
+            self._screen.finish(transcripts)
+        except Exception as error:
+            self._give_up(error)
+        if self._error is not None:
+            reason = f"{type(self._error).__name__}: {self._error}"
+            words = f"what the ranks print could not be shown ({reason}). The ranks ran on; read it in results.lines"
+            with contextlib.suppress(Warning, OSError):  # where warnings are errors, this one must not hide a result
+                warnings.warn(words, stacklevel=2)
+
+    def _give_up(self, error: Exception) -> None:
+        self._screen, self._error = Nothing(), error
+
+
 class Terminal:
     """Lines as they come, each behind its rank."""
 
     def __init__(self) -> None:
         self._shown: dict[int, int] = {}
-        self._colored = sys.stdout.isatty()
+        self._is_terminal = sys.stdout.isatty()
+        self._clock, self._clock_shown = _Clock(), ""
 
     def show(self, transcripts: Sequence[Transcript], doing: str) -> None:
+        new = []
         for rank, transcript in enumerate(transcripts):
-            lines, seen = transcript.latest(self._shown.get(rank, 0))
-            self._shown[rank] = seen
-            for line in lines:
-                print(_printable(f"{self._label(rank)} {line}"))
+            lines, self._shown[rank] = transcript.latest(self._shown.get(rank, 0))
+            new += [printable(f"{self._label(rank)} {line}\n") for line in lines]
+        words = self._clock.words(sum(transcript.bytes_seen for transcript in transcripts), doing)
+        clock = printable(words) if self._is_terminal and doing else ""  # in a file it would stay for good
+        if new or clock != self._clock_shown:
+            sys.stdout.write(f"{_ERASE_LINE if self._clock_shown else ''}{''.join(new)}{clock}")
+            self._clock_shown = clock
         sys.stdout.flush()
 
     def finish(self, transcripts: Sequence[Transcript]) -> None:
@@ -130,10 +168,24 @@ class Terminal:
 
     def _label(self, rank: int) -> str:
         label = f"rank {rank} |"
-        if not self._colored:
+        if not self._is_terminal:
             return label
         red, green, blue = (int(rank_color(rank)[i : i + 2], 16) for i in (1, 3, 5))
         return f"\x1b[38;2;{red};{green};{blue}m{label}\x1b[0m"
+
+
+class _Clock:
+    """What the ranks are doing, and for how long: said where they have been silent for a moment."""
+
+    def __init__(self) -> None:
+        self._begin = self.last_word = time.monotonic()
+        self._bytes_seen = 0
+
+    def words(self, bytes_seen: int, doing: str) -> str:
+        now = time.monotonic()
+        if bytes_seen != self._bytes_seen:
+            self._bytes_seen, self.last_word = bytes_seen, now
+        return f"{doing} … {now - self._begin:.0f} s" if now - self.last_word > _SECONDS_OF_SILENCE else ""
 
 
 class Notebook:
@@ -142,21 +194,16 @@ class Notebook:
     def __init__(self) -> None:
         from IPython.display import display
 
-        self._begin = self._last_word = time.monotonic()
+        self._clock = _Clock()
         self._drawn = 0.0
-        self._bytes_seen = 0
         self._live: Any = display({}, raw=True, display_id=True)
         self._is_empty = True
 
     def show(self, transcripts: Sequence[Transcript], doing: str) -> None:
-        now = time.monotonic()
-        bytes_seen = sum(transcript.bytes_seen for transcript in transcripts)
-        if bytes_seen != self._bytes_seen:
-            self._bytes_seen, self._last_word = bytes_seen, now
-        silent = now - self._last_word > _SECONDS_OF_SILENCE
-        if now - self._drawn < _SECONDS_BETWEEN_PICTURES or (self._last_word < self._drawn and not silent):
+        now, bytes_seen = time.monotonic(), sum(transcript.bytes_seen for transcript in transcripts)
+        clock = self._clock.words(bytes_seen, doing)
+        if now - self._drawn < _SECONDS_BETWEEN_PICTURES or (self._clock.last_word < self._drawn and not clock):
             return
-        clock = f"{doing} … {now - self._begin:.0f} s" if silent else ""
         if not (bytes_seen or clock):
             return
         self._draw(_bundle([transcript.shortened(0, _LIVE_LINES) for transcript in transcripts], clock))
@@ -190,7 +237,7 @@ def _bundle(lines_by_rank: Sequence[Sequence[str]], clock: str) -> dict[str, str
     return {"text/plain": "\n".join(plain), "text/html": "\n".join(blocks)}
 
 
-def _printable(text: str) -> str:
+def printable(text: str) -> str:
     """Without the letters that this terminal does not have."""
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     return text.encode(encoding, errors="backslashreplace").decode(encoding)

@@ -10,10 +10,14 @@ from collections.abc import Collection, Mapping, Sequence
 
 from ddp_lessons.run.agreement import NEXT_ALONE, first_disagreement
 from ddp_lessons.run.events import POINT_TO_POINT, Event, Events
+from ddp_lessons.run.messages import NEW_GROUPS
+from ddp_lessons.run.partings import NEXT_SKIPPED, first_parting
 from ddp_lessons.run.waits import Waits, number_taken_twice
 from ddp_lessons.run.wording import DDP, Reason, called, listed, name_of, ranks_named, told_by_rank
 
-_NEW_GROUP = "new_group ends only when every rank of the world has called it, also those that are not in the group"
+_NEW_GROUP = (
+    "new_group ends only when every rank of the group has called it, each after the same number of other groups"
+)
 _NEXT_NEVER_CAME = "look for an `if rank == 0`, an early return, or an exception that was swallowed, before that call."
 _NEXT_FEWER = "look for a loop with fewer steps on some ranks: uneven batches, a break, or a swallowed exception."
 _NEXT_UNEVEN = (
@@ -45,6 +49,11 @@ def why_connection_was_lost(events: Events, rank: int) -> Reason | None:
     return _of_those_gone(failed[-1], missing, waits) if missing else None
 
 
+def why_a_message_is_not_taken(event: Event, events: Events) -> Reason | None:
+    """Of a wait that was given up: another call is there that could have been its other side, but does not fit."""
+    return _of_message(event, {event.rank: event}, events)
+
+
 def why_without_calls(waits_in: Mapping[int, str], returned: Collection[int]) -> Reason | None:
     """Where nothing was recorded, the names of the calls have to do."""
     names = {name for name in waits_in.values() if name}
@@ -64,8 +73,13 @@ def _of_world_sizes(events: Events, stuck: Mapping[int, Event]) -> Reason | None
             ranks = [event.rank for event in meeting.events if event.tag == number]
             sentence = f"{ranks_named(ranks).capitalize()} join as rank {number}: a number belongs to one rank."
             return Reason([sentence], "let each rank join with its own number.", ranks[0])
-    for event in stuck.values():
-        if event.operation == "init_process_group" and len(event.group_ranks) > events.world_size:
+    joining = {event.rank: event for event in stuck.values() if event.operation == "init_process_group"}
+    if len({event.group for event in joining.values()}) > 1:
+        told = told_by_rank({rank: f"at {event.group} ({event.place})" for rank, event in joining.items()})
+        sentence = f"The ranks wait for each other at different places: {told}."
+        return Reason([sentence], "give all the same init_method, or the same MASTER_ADDR and MASTER_PORT.")
+    for event in joining.values():
+        if len(event.group_ranks) > events.world_size:
             told = f"Rank {event.rank} was told of {len(event.group_ranks)} ranks, but only {events.world_size} run"
             return Reason([f"{told}: init_process_group waits for the others for ever."], "correct world_size.")
     return None
@@ -149,15 +163,17 @@ def _of_those_gone(event: Event, gone: Sequence[int], waits: Waits) -> Reason:
         missing = f"{who} returned without the {wanted} that rank {event.rank} waits for"
         missing = missing if event.peer is not None else f"nobody is left to send one to rank {event.rank}"
         return Reason([f"A message needs both sides, but {missing}."], _NEXT_WHO_TALKS)
-    if event.operation in ("new_group", "init_process_group"):
+    if event.operation in (*NEW_GROUPS, "init_process_group"):
         rule = "init_process_group ends only when every rank has called it"
-        rule = _NEW_GROUP if event.operation == "new_group" else rule
+        rule = _NEW_GROUP if event.operation in NEW_GROUPS else rule
         return Reason([f"{rule}, but {who} returned without."], _NEXT_NEVER_CAME)
     sentences = [f"A collective ends only when every rank of its group has called it, but {who} returned without."]
     made = {rank: waits.events.made[rank][event.meeting_point] for rank in gone}
     if any(made.values()) and event.call != DDP:  # of whose calls a learner sees none
         told = told_by_rank({rank: f"made {count}" for rank, count in made.items()})
         sentences.append(f"Rank {event.rank} is in its collective call number {waits.numbers[id(event)] + 1}; {told}.")
+        if parting := first_parting(waits.events, event.group):
+            return Reason([*sentences, parting.sentence], NEXT_SKIPPED, event.rank)
     places = {(one.file, one.line) for rank in gone for one in waits.events.of(rank)}
     advice = _NEXT_FEWER if (event.file, event.line) in places else _NEXT_NEVER_CAME
     if event.call == DDP:
@@ -185,7 +201,7 @@ def _of_circle(circle: Sequence[Event], waits: Waits) -> Reason:
     else:
         told = ", ".join(f"rank {one.rank} in {name_of(one)} for rank {other.rank}" for one, other in pairs)
     sentences = [f"They wait for each other in a circle ({told}): a deadlock."]
-    if "new_group" in operations:
+    if operations & set(NEW_GROUPS):
         return Reason([*sentences, f"{_NEW_GROUP}."], "call new_group on every rank, in the same order.")
     if all(event.is_collective for event in circle):
         sentences.append("Collectives come in one order on all ranks, also those of different groups.")

@@ -54,19 +54,26 @@ def sow(listening: int, python: list[object]) -> NoReturn:
     seed = socket.socket(fileno=listening)
     while True:
         asking, _ = seed.accept()
-        with asking, contextlib.suppress(OSError, ValueError):
-            asking.settimeout(5)
-            told, descriptors, _, _ = socket.recv_fds(asking, 1_000_000, 2)
-            _, owner, _ = struct.unpack("3i", asking.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
-            question = json.loads(told)
-            if owner == os.getuid() and question["python"] == python and len(descriptors) == 2:
-                if (template := os.fork()) == 0:
-                    seed.close()
-                    asking.close()
-                    _become_template(descriptors, question["folder"])
-                asking.send(str(template).encode())
-            for descriptor in descriptors:
-                os.close(descriptor)
+        with asking, contextlib.suppress(Exception):  # whatever one asks, the others still need the seed
+            _answer(asking, seed, python)
+
+
+def _answer(asking: socket.socket, seed: socket.socket, python: list[object]) -> None:
+    asking.settimeout(5)
+    told, descriptors, _, _ = socket.recv_fds(asking, 1_000_000, 2)
+    try:
+        _, owner, _ = struct.unpack("3i", asking.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+        question = json.loads(told)
+        if owner == os.getuid() and question["python"] == python and len(descriptors) == 2:
+            folder = str(question["folder"])
+            if (template := os.fork()) == 0:
+                seed.close()
+                asking.close()
+                _become_template(descriptors, folder)
+            asking.send(str(template).encode())
+    finally:
+        for descriptor in descriptors:
+            os.close(descriptor)
 
 
 def _become_template(descriptors: list[int], folder: str) -> NoReturn:
@@ -101,6 +108,7 @@ def _tend(channel_number: int, folder: str) -> NoReturn:
             elif isinstance(request, Import):
                 importlib.import_module(request.module)
                 gc.freeze()
+                channel.send(Ready())
             elif isinstance(request, Stop):
                 _stop(children, endings, request.numbers)
                 channel.send(Ended(tuple(endings.pop(number, 0) for number in request.numbers)))

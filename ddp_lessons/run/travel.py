@@ -14,6 +14,7 @@ import importlib.util
 import inspect
 import io
 import linecache
+import os
 import pickle
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -96,15 +97,16 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
 
     def __init__(self) -> None:
         self._stream = io.BytesIO()
-        self._buffers: list[Buffer] = []
-        super().__init__(self._stream, protocol=5, buffer_callback=self._keep)
-
-    def _keep(self, buffer: pickle.PickleBuffer) -> None:
-        self._buffers.append(buffer.raw())
+        buffers: list[Buffer] = []
+        # no method of its own: a pickler in a reference cycle would keep the tensors alive until the next collection
+        super().__init__(self._stream, protocol=5, buffer_callback=lambda buffer: buffers.append(buffer.raw()))
+        self._buffers = buffers
 
     def pack(self, value: object) -> list[Buffer]:
         self.dump(value)
-        return [self._stream.getbuffer(), *self._buffers]
+        # bytes, not getbuffer(): a failed launch leaves these in a cycle of its error, the traceback and its frames,
+        # and early releases of Python 3.12 and 3.13 crash when they collect a lent BytesIO there (gh-111049)
+        return [self._stream.getvalue(), *self._buffers]
 
     def reducer_override(self, value: Any) -> Any:
         if (
@@ -117,6 +119,11 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         torch = sys.modules.get("torch")
         if torch is not None and type(value) in (torch.Tensor, torch.nn.Parameter) and _is_plain(value, torch):
             return _reduce_tensor(value, torch)
+        if torch is not None and type(value) in (torch.UntypedStorage, torch.TypedStorage):
+            memory = value if type(value) is torch.UntypedStorage else value._untyped_storage
+            if memory.device.type != "meta":  # torch's own way needs a torch.load that trusts it
+                content = torch.empty(0, dtype=torch.uint8, device=memory.device).set_(memory)
+                return _rebuild_storage, (content, None if memory is value else value.dtype)
         return super().reducer_override(value)
 
 
@@ -149,8 +156,13 @@ class _Outbound(_Pickler):
 
     def _remember_source(self, file: str) -> None:
         cached = linecache.cache.get(file)
-        if file not in self.sources and cached is not None and len(cached) == 4 and cached[1] is None:
+        if file not in self.sources and cached is not None and len(cached) == 4 and _is_of_a_cell(file, cached[1]):
             self.sources[file] = "".join(cached[2])
+
+
+def _is_of_a_cell(file: str, modified: float | None) -> bool:
+    """Its text is only here. IPython 7 gives cells a time, as if they were files."""
+    return modified is None or not os.path.exists(file)
 
 
 class _RankMain(dict[str, object]):
@@ -238,6 +250,12 @@ def _rebuild_tensor(memory: Any, dtype: Any, shape: tuple[int, ...], requires_gr
     if is_parameter:
         return torch.nn.Parameter(tensor, requires_grad)
     return tensor.requires_grad_(requires_grad)
+
+
+def _rebuild_storage(content: Any, dtype: Any) -> Any:
+    memory = content.untyped_storage()
+    typed = sys.modules["torch"].TypedStorage
+    return memory if dtype is None else typed(wrap_storage=memory, dtype=dtype, _internal=True)  # without a warning
 
 
 def _name_the_culprit(function: Callable[..., Any], args: Sequence[object], error: Exception) -> str:

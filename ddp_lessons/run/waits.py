@@ -12,7 +12,7 @@ from functools import cached_property
 
 from ddp_lessons.run.agreement import clash_of_meeting
 from ddp_lessons.run.events import Event, Events, Meeting
-from ddp_lessons.run.messages import MeetingPoint
+from ddp_lessons.run.messages import NEW_GROUPS, MeetingPoint
 
 _STILL_ENDS_WELL = "reduce_op"  # gloo goes on where only this differs
 
@@ -75,6 +75,9 @@ class Waits:
         return len(held[rank]) < len(self.events.standing(rank).held_in)
 
     def _enough(self, event: Event, missing: tuple[int, ...]) -> bool:
+        if event.operation == "init_process_group":  # a rank may still come by any number
+            came = self.meetings[id(event)].events
+            return sum(rank in self.movable for rank in missing) >= len(event.group_ranks) - len(came)
         takes_anyone = event.operation == "recv" and event.peer is None
         return (any if takes_anyone else all)(rank in self.movable for rank in missing)
 
@@ -87,7 +90,18 @@ class Waits:
             return None
         if number_taken_twice(meeting) is not None or any(r >= self.events.world_size for r in meeting.expected):
             return None
+        if first.operation == "init_process_group" and any(
+            event.tag not in (-1, event.rank) for event in meeting.events
+        ):
+            return self._who_may_join(meeting)
         return tuple(rank for rank in meeting.expected if self.events.made[rank][point] <= number)
+
+    def _who_may_join(self, meeting: Meeting) -> tuple[int, ...] | None:
+        """A world in which ranks have other numbers than the launch gave them."""
+        came = {event.rank for event in meeting.events}
+        places = len(meeting.expected) - len(came)
+        others = tuple(rank for rank in range(self.events.world_size) if rank not in came)
+        return () if places <= 0 else others if places <= len(others) else None
 
     @cached_property
     def _clashed(self) -> dict[MeetingPoint, int]:
@@ -101,12 +115,8 @@ class Waits:
 
     @cached_property
     def _spoilt_groups(self) -> set[str]:
-        """Where ranks made different groups at one turn, torch mixes these up, and all that follow."""
-        point = ("new_group",)
-        if point not in self._clashed:
-            return set()
-        made = [event for event in self.events if event.meeting_point == point and event.group]
-        return {event.group for event in made if self.numbers.get(id(event), -1) >= self._clashed[point]}
+        """Where ranks made different groups by one name, torch mixes these up."""
+        return {point[1] for point in self._clashed if point[0] in NEW_GROUPS}
 
     def _has_partner(self, event: Event) -> bool:
         """Was the other side of this message called?"""

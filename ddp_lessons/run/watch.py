@@ -328,11 +328,15 @@ class Watch:
                 self.ranks[number].process.nursery.signal(self.ranks[number].process, signal.SIGUSR1)
         self._wait_for(lambda: all(_size(self.ranks[number].crash_file) > size for number, size in written.items()))
         for number in silent:
-            self.positions.setdefault(number, Position(frames_of_crash(self.ranks[number].crash_file)))
+            file = self.ranks[number].crash_file
+            still_silent = self.ranks[number].has_joined and _size(file) <= written[number]
+            self.positions.setdefault(number, Position(frames_of_crash(file), is_silent=still_silent))
 
     def _doing(self) -> str:
         if self.task is not None:
-            return "the ranks are starting"
+            awaited = next((rank for rank in self.ranks if not rank.has_joined), None)
+            imports = awaited.process.nursery.busy_with() if awaited is not None else ""
+            return f"the ranks are starting: {imports} is being imported" if imports else "the ranks are starting"
         running = [number for number in range(len(self.ranks)) if number not in self.returned]
         return f"{len(running)} of {len(self.ranks)} ranks are running"
 

@@ -16,6 +16,7 @@ import socket
 import sys
 import threading
 import time
+import urllib.parse
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -36,7 +37,7 @@ def main() -> None:
     script = sys.argv[1]
     _look_out_for_ranks()
     if "RANK" in os.environ and "WORLD_SIZE" in os.environ:
-        _become_known(int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]))
+        _become_known(int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]), os.environ.get("MASTER_PORT", ""))
     else:
         _look_after_children()
     del sys.argv[0]
@@ -106,7 +107,7 @@ def _look_out_for_ranks() -> None:
 
     @functools.wraps(first)
     def init_process_group(*args: Any, **kwargs: Any) -> Any:
-        _become_known(*_rank_and_world_size(args, kwargs))
+        _become_known(*_rank_and_world_size(args, kwargs), _meeting_place(args, kwargs))
         return first(*args, **kwargs)
 
     init_process_group.is_witnessed = True  # type: ignore[attr-defined]
@@ -114,9 +115,9 @@ def _look_out_for_ranks() -> None:
         module.init_process_group = init_process_group  # type: ignore[attr-defined]
 
 
-def _become_known(rank: int, world_size: int) -> None:
+def _become_known(rank: int, world_size: int, meets_at: str) -> None:
     """Once: from now on this process answers for a rank."""
-    if _told or WITNESSED not in os.environ:
+    if _told or rank < 0 or WITNESSED not in os.environ:
         return
     stream = socket.socket(socket.AF_UNIX)
     try:
@@ -126,8 +127,7 @@ def _become_known(rank: int, world_size: int) -> None:
     channel = Channel(stream)
     _told.append(channel)
     os.register_at_fork(after_in_child=channel.close)
-    channel.send(Present(rank, world_size))
-    recorder.launched_as = rank, world_size
+    channel.send(Present(rank, world_size, meets_at, os.getpid(), os.getppid()))
     recorder.begin(keeps_values=False)
     here = Surroundings(threading.main_thread().ident, linger.__name__, _LONG_SECONDS)
     threading.Thread(target=listen, args=(channel, _may_go, here, Freedom(), _nobody_listens), daemon=True).start()
@@ -147,6 +147,15 @@ def _rank_and_world_size(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple
         value = given.get(name, -1)
         found.append(value if isinstance(value, int) and value >= 0 else int(os.environ.get(name.upper(), -1)))
     return found[0], found[1]
+
+
+def _meeting_place(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    """The same for all ranks of a world: the port, whatever name each has for the host, or the file."""
+    given = {**dict(zip(("backend", "init_method"), args, strict=False)), **kwargs}
+    if given.get("store") is not None:
+        return str(getattr(given["store"], "port", ""))
+    where = urllib.parse.urlparse(str(given.get("init_method") or "env://"))
+    return os.environ.get("MASTER_PORT", "") if where.scheme == "env" else str(where.port or where.path)
 
 
 if __name__ == "__main__":  # what is pickled for spawned children must be found under its own name

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ddp_lessons.run.events import Event
+from ddp_lessons.run.messages import NEW_GROUPS
 
 DDP = "DistributedDataParallel"
 
@@ -62,7 +63,6 @@ def called(event: Event) -> str:
         other = "anyone" if event.peer is None else f"rank {event.peer}"
         return f"{name} {'to' if event.operation == 'send' else 'from'} {other}{tag}"
     brought = f" of {event.dtype} {list(event.shape)}" if event.dtype and "object" not in event.call else ""
-    is_part = (
-        event.group.partition(",")[0] not in ("", "0") and len(event.group_ranks) > 0
-    )  # torch calls the group of all ranks "0"
+    of_all = event.group.partition(",")[0] in ("", "0")  # torch calls the group of all ranks "0"
+    is_part = not of_all and event.operation not in (*NEW_GROUPS, "init_process_group") and len(event.group_ranks) > 0
     return f"{name_of(event)}{brought}" + f" in the group of {ranks_named(event.group_ranks)}" * is_part

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, TypeVar
 
-from ddp_lessons.run import calls
+from ddp_lessons.run import calls, shortages
 from ddp_lessons.run.account import Account
 from ddp_lessons.run.agreement import first_fault, may_disagree
 from ddp_lessons.run.crew import Crew
@@ -85,13 +85,14 @@ class Workers:
             backend = calls.checked_backend(backend, self.world_size)
             start_method = checked_start_method(start_method)
             self._record = calls.checked_record(record)
+            join = calls.checked_switch("join", join)
+            self._quiet = calls.checked_switch("quiet", quiet)
+            self._outlive_failures = calls.checked_switch("outlive_failures", outlive_failures)
             self._live = calls.checked_live(live)
-        self._quiet = quiet
-        self._outlive_failures = outlive_failures
         self._one_run = threading.Lock()
         self._heavy_imports: set[str] = set()
         self._crew: Crew | None = None
-        with HeldInterrupts():
+        with HeldInterrupts(), calls.refused_plainly(), shortages.named():
             self._crew = Crew(
                 self.world_size,
                 start_method=start_method,
@@ -99,20 +100,21 @@ class Workers:
                 record=self._record,
                 timeout_seconds=self._timeout_seconds,
                 memory_bytes=self._limits.memory_bytes,
-                outlives_failures=outlive_failures,
+                outlives_failures=self._outlive_failures,
             )
 
     def run(
         self,
         function: Callable[..., T],
         *args: object,
-        only: Collection[int] | None = None,
+        only: Collection[int] | int | None = None,
         timeout_seconds: float | None = None,
         quiet: bool | None = None,
         stop: threading.Event | None = None,
     ) -> Results[T]:
         """Run `function(rank, world_size, *args)` on every rank, or `only` on some, and return their answers by rank.
 
+        `only`: one rank or several, as in only=0 or only=[0, 2].
         `timeout_seconds` and `quiet`: for this run, where they are to be other than these Workers were told.
         `stop`: once another thread has set it, the ranks are stopped as by the learner's stop button.
 
@@ -125,11 +127,11 @@ class Workers:
         with calls.refused_plainly():
             calls.check_function(function, self.world_size, args)
             run = _Run(
-                not_asked=self._all_but(only),
+                not_asked=calls.not_asked(only, self.world_size),
                 timeout_seconds=self._limits.allowed_seconds(calls.checked_timeout(timeout_seconds))
                 if timeout_seconds is not None
                 else self._timeout_seconds,
-                quiet=self._quiet if quiet is None else quiet,
+                quiet=self._quiet if quiet is None else calls.checked_switch("quiet", quiet),
                 begin=begin,
                 stop=stop or threading.Event(),
             )
@@ -167,14 +169,6 @@ class Workers:
         if crew is not None and not crew.why_gone:
             crew.stop("nobody used them any more")
             crew.release(self._heavy_imports)
-
-    def _all_but(self, only: Collection[int] | None) -> frozenset[int]:
-        everyone = frozenset(range(self.world_size))
-        if only is None:
-            return frozenset()
-        if not only or not everyone >= set(only):
-            raise ValueError(f"only={sorted(only)} has to name some of the ranks 0 to {self.world_size - 1}")
-        return everyone - set(only)
 
     def _crew_at_work(self) -> Crew:
         assert self._crew is not None

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import json
 import os
+import signal
 import subprocess
 import sys
 import time
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 import torch
 import torch.distributed as dist
+from notebook_session import NotebookSession
 from processes import template_of
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel as Wrapper
 
 from ddp_lessons import Results, WorkersStuck, launch
 from ddp_lessons.run.foreseen import heavy_imports_of
+from ddp_lessons.run.nursery import Forks
 from ddp_lessons.run.pool import _has_gpu as has_gpu
 
 # torch's names of the operators that its CommDebugMode counts -> what they are
@@ -302,3 +307,42 @@ def test_the_first_launch_already_finds_imported_what_was_foreseen() -> None:
     surroundings = {**os.environ, "PYTHONPATH": os.pathsep.join([os.path.dirname(__file__), *filter(None, sys.path)])}
     ended = subprocess.run([sys.executable, "-c", program], env=surroundings, capture_output=True, text=True)
     assert ended.stdout.split("\n")[0] == ("[False, True] [False, True]" if has_gpu() else "[True, True] [True, True]")
+
+
+WITH_DDP = {"cells": [{"cell_type": "code", "source": ["from torch.nn.parallel import ", "DistributedDataParallel"]}]}
+ONLY_WORDS = {"cells": [{"cell_type": "markdown", "source": ["DistributedDataParallel comes later"]}]}
+
+
+@pytest.mark.skipif(has_gpu(), reason="where there is a GPU nothing is imported ahead")
+@pytest.mark.parametrize(("notebook", "expected"), [(WITH_DDP, "[True, True]"), (ONLY_WORDS, "[False, False]")])
+def test_what_the_notebook_mentions_is_imported_while_the_learner_reads(
+    notebook: dict[str, Any], expected: str, tmp_path: Path
+) -> None:
+    (tmp_path / "lesson.ipynb").write_text(json.dumps(notebook))
+    with NotebookSession({"JPY_SESSION_NAME": str(tmp_path / "lesson.ipynb")}) as session:
+        session.run("import sys; from ddp_lessons import launch\ndef nothing(rank, size): pass\nlaunch(nothing, 2)")
+        assert session.run("launch(nothing, 5).seconds >= 0").value == "True"  # more than wait already
+        cell = session.run("list(launch(lambda rank, size: 'torch._dynamo' in sys.modules, 2))")
+    assert cell.value == expected
+
+
+def test_a_template_that_still_imports_is_not_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As torch's compiler on a busy machine. Ranks are stopped meanwhile; to begin with torch again takes longer."""
+    (tmp_path / "slow_to_import.py").write_text("import time; time.sleep(11)")
+    monkeypatch.syspath_prepend(tmp_path)
+    nursery = Forks()
+    processes = nursery.bear(1)
+    assert nursery.is_ready_within(60)
+    nursery.import_ahead("slow_to_import")
+    assert nursery.busy_with() == "more of torch"
+    assert nursery.stop(processes) == [-signal.SIGKILL]
+    assert (nursery.is_usable(), nursery.busy_with()) == (True, "")
+
+
+def test_a_module_path_that_changed_costs_no_second_import_of_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    def where(rank: int, world_size: int) -> tuple[int, str]:
+        return os.getppid(), os.environ.get("PYTHONPATH", "")
+
+    template, _ = launch(where, 1, quiet=True)[0]
+    monkeypatch.setenv("PYTHONPATH", "/somewhere/else")
+    assert launch(where, 1, quiet=True)[0] == (template, "/somewhere/else")

@@ -202,6 +202,14 @@ def test_any_number_of_seconds_is_a_patience(timeout: Any) -> None:
     assert list(launch(run, 1, timeout_seconds=timeout, quiet=True)) == [0]
 
 
+@pytest.mark.parametrize("name", ["join", "quiet"])
+@pytest.mark.parametrize("value", ["no", "False", None, 2], ids=repr)
+def test_a_switch_that_is_neither_true_nor_false_is_refused(name: str, value: Any) -> None:
+    """`join="no"` would count as true."""
+    options: dict[str, Any] = {name: value}
+    assert str(refusal(lambda: launch(run, 2, **options))) == f"{name} is True or False, not {value!r}"
+
+
 @pytest.mark.parametrize("method", ["forkserver", "Fork", "", 3])
 def test_an_unknown_start_method_is_refused(method: Any) -> None:
     assert 'start_method must be "fork", "spawn" or None' in str(refusal(lambda: launch(run, 2, start_method=method)))

@@ -864,8 +864,8 @@ def test_random_numbers_of_the_notebook_are_not_disturbed(kernel: NotebookSessio
 # --- functions that join by themselves ------------------------------------------------------------------------------
 
 
-def test_the_functions_of_the_two_official_tutorials_run_unmodified(kernel: NotebookSession) -> None:
-    """As they stand there, but for the port, which another test may need at the same time."""
+def test_the_functions_of_the_two_official_tutorials_run_on_the_cpu(kernel: NotebookSession) -> None:
+    """Without their GPU calls (`.to(rank)`, `device_ids`), and on a free port; nothing is added for `launch`."""
     source = f"""
         def setup(rank, world_size):
             os.environ['MASTER_ADDR'] = 'localhost'

@@ -69,7 +69,7 @@ if __name__ == "__main__":
 def explained(folder: Path, text: str, *arguments: str, options: tuple[str, ...] = ()) -> tuple[int, str, str]:
     (folder / "train.py").write_text(text)
     command = [sys.executable, "-m", "ddp_lessons", "explain", *options, "train.py", *arguments]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
     return done.returncode, done.stdout, done.stderr
 
 
@@ -137,6 +137,107 @@ def test_a_script_that_starts_its_ranks_by_itself_is_seen_too(tmp_path: Path, ho
     status, _, told = explained(tmp_path, BY_ITSELF, how, "stuck", str(tmp_path / "stuck"))
     assert status == 1
     assert "Ranks 0 and 1 each wait for the other to send: a deadlock." in told
+
+
+SEVERAL_WORLDS = r"""
+import os, sys
+import torch, torch.distributed as dist, torch.multiprocessing as mp
+
+def run(rank, world_size, folder, number, what):
+    dist.init_process_group("gloo", init_method=f"file://{folder}/{number}", rank=rank, world_size=world_size)
+    dist.all_reduce(torch.ones(1))
+    if what == "hangs":
+        dist.recv(torch.ones(1), 1 - rank)
+    if what == "misfits":
+        dist.all_reduce(torch.ones(1), op=dist.ReduceOp.MAX if rank else dist.ReduceOp.SUM)
+    if what == "is killed" and rank == 1:
+        os.kill(os.getpid(), 9)
+    dist.barrier()
+    dist.destroy_process_group()
+    if what == "leaves" and rank == 1:
+        os._exit(0)
+    sys.stdout.write(f"rank {rank} of world {number}\n")
+    sys.stdout.flush()
+
+if __name__ == "__main__":
+    folder, *worlds = sys.argv[1:]
+    children = []
+    for number, what in enumerate(worlds):
+        if what == "ends":
+            os._exit(3)
+        elif what == "is interrupted":
+            os.kill(os.getpid(), 15)
+        elif what == "starts the other":  # and is a rank itself
+            child = mp.Process(target=run, args=(1, 2, folder, number, what))
+            child.start()
+            run(0, 2, folder, number, what)
+            child.join()
+        elif what == "goes on":  # beside the next world
+            children += [mp.Process(target=run, args=(rank, 2, folder, number, what)) for rank in range(2)]
+            [child.start() for child in children]
+        else:
+            mp.spawn(run, args=(2, folder, number, what), nprocs=2)
+    [child.join() for child in children]
+"""
+
+
+def in_several_worlds(folder: Path, *worlds: str) -> tuple[int, list[str], str]:
+    status, printed, told = explained(folder, SEVERAL_WORLDS, str(folder), *worlds)
+    return status, sorted(printed.splitlines()), told
+
+
+def all_of(*worlds: int) -> list[str]:
+    return sorted(f"rank {rank} of world {world}" for world in worlds for rank in range(2))
+
+
+def test_a_script_may_start_ranks_several_times(tmp_path: Path) -> None:
+    """The second ranks came while nobody listened, and waited for ever."""
+    status, printed, told = in_several_worlds(tmp_path, "is well", "goes on", "is well", "starts the other")
+    assert (status, printed) == (0, all_of(0, 1, 2, 3))
+    assert "rank" not in told
+
+
+def test_of_several_worlds_the_one_that_hangs_is_explained(tmp_path: Path) -> None:
+    status, printed, told = in_several_worlds(tmp_path, "is well", "hangs")
+    assert (status, printed) == (1, all_of(0))
+    assert "Ranks 0 and 1 each wait for the other to send: a deadlock." in told
+
+
+def test_a_rank_that_leaves_without_a_word_keeps_no_other_waiting(tmp_path: Path) -> None:
+    status, printed, _ = in_several_worlds(tmp_path, "leaves", "is well")
+    assert (status, printed) == (0, ["rank 0 of world 0", *all_of(1)])
+
+
+_FOR_TEST_ALL = pytest.mark.skipif(not EVERYTHING, reason="make test-all starts more worlds")
+
+
+@_FOR_TEST_ALL
+def test_a_world_whose_calls_did_not_fit_is_told_and_the_script_goes_on(tmp_path: Path) -> None:
+    status, printed, told = in_several_worlds(tmp_path, "misfits", "is well")
+    assert (status, printed) == (1, all_of(0, 1))
+    assert told.count("different reduce ops in this all_reduce: rank 0 sum, rank 1 max") == 1
+
+
+@_FOR_TEST_ALL
+@pytest.mark.parametrize(("how", "expected"), [("ends", 3), ("is interrupted", 128 + signal.SIGTERM)])
+def test_a_script_that_ends_itself_gives_its_own_status(tmp_path: Path, how: str, expected: int) -> None:
+    status, printed, _ = in_several_worlds(tmp_path, "is well", how)
+    assert (status, printed) == (expected, all_of(0))
+
+
+@_FOR_TEST_ALL
+def test_a_rank_that_was_killed_is_named(tmp_path: Path) -> None:
+    status, _, told = in_several_worlds(tmp_path, "is killed")
+    assert status == 1
+    assert "rank 1 of 2 ended its process before it returned" in told or "Rank 1 ended its process before" in told
+
+
+def test_torchrun_leaves_no_folder_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    assert with_torchrun(tmp_path, "raise")[0] == 1
+    assert list(temporary.iterdir()) == []
 
 
 def test_a_script_that_is_not_there_or_has_no_ranks_is_as_in_python(tmp_path: Path) -> None:

@@ -531,6 +531,49 @@ def test_a_spawned_world_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None
     assert {what: after[what] - before[what] for what in before if after[what] > before[what]} == {}
 
 
+def test_processes_that_wait_for_another_spawned_world_end_when_none_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They take 300 to 500 MB each."""
+
+    def waiting() -> int:
+        return sum("rank.main" in " ".join(process.cmdline()) for process in family(os.getpid()))
+
+    monkeypatch.setattr("ddp_lessons.run.pool.IDLE_SECONDS", 1.0)
+    assert add_up_here(2, start_method="spawn") == sum_of_ranks(2)
+    assert happens_within(30, lambda: waiting() == 0)
+
+
+def test_files_of_overlong_output_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ddp_lessons.run.output.FILES_KEPT", 3)
+
+    def say_much(rank: int, world_size: int) -> None:
+        print("line\n" * 5000)
+
+    for _ in range(3):
+        results = launch(say_much, 2, quiet=True)
+    files = [name for name in os.listdir(session_folder()) if name.startswith("output-of-rank")]
+    assert len(files) == 3
+    assert any(files[0] in line or files[1] in line or files[2] in line for line in results.lines[1])
+
+
+def test_failures_that_ranks_outlive_leave_no_files() -> None:
+    def files() -> int:
+        return sum(len(names) + len(folders) for _, folders, names in os.walk(session_folder()))
+
+    def fail(rank: int, world_size: int) -> None:
+        dist.all_reduce(torch.ones(1))
+        if rank == 0:
+            raise ValueError("no")
+        dist.barrier()
+
+    counts = []
+    with Workers(2, quiet=True, outlive_failures=True) as workers:
+        for _ in range(4):
+            with pytest.raises(WorkerFailed, match="no"):
+                workers.run(fail)
+            counts.append(files())
+    assert counts[1:] == counts[1:2] * 3
+
+
 def test_no_file_that_the_notebook_has_open_is_open_in_a_rank(tmp_path: Path) -> None:
     def opened(rank: int, world_size: int) -> set[str]:
         numbers = os.listdir("/proc/self/fd")

@@ -8,15 +8,19 @@ import socket
 import stat
 import subprocess
 import sys
+import tempfile
+import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import psutil
 import pytest
 import torch
 import torch.distributed as dist
-from processes import family
+from processes import PROJECT, Program, family
+from torch._C._distributed_c10d import TCPStore
 
-from ddp_lessons import Workers
+from ddp_lessons import Workers, launch
 from ddp_lessons.run.folders import session_folder
 
 LOOPBACK = ("127.0.0.1", "::1", "::ffff:127.0.0.1")
@@ -62,6 +66,69 @@ def test_what_we_listen_on_is_loopback_only(workers: Workers) -> None:
     places = listening()
     assert places  # gloo's; else this test would look at the wrong processes
     assert {address for address, _ in places} <= set(LOOPBACK)
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "localhost"])
+def test_a_store_that_the_function_opens_is_on_loopback_only(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def join(rank: int, world_size: int, address: str) -> int:
+        os.environ["MASTER_ADDR"] = address
+        dist.init_process_group("gloo")
+        return int(os.environ["MASTER_PORT"])
+
+    monkeypatch.setenv("GLOO_SOCKET_IFNAME", "eth0")
+    with Workers(2, join=False, quiet=True) as group:
+        port = group.run(join, address)[0]
+        places = listening()
+    assert port in {number for _, number in places}  # torch's store; else this test would look at the wrong processes
+    assert {address for address, _ in places} <= set(LOOPBACK)
+
+
+def test_a_store_is_opened_again_after_the_group_is_gone() -> None:
+    def twice(rank: int, world_size: int) -> int:
+        for _ in range(2):
+            dist.init_process_group("gloo")
+            dist.barrier()
+            dist.destroy_process_group()
+        return rank
+
+    assert list(launch(twice, 1, join=False, quiet=True)) == [0]
+
+
+def test_two_masters_at_one_port_are_refused_as_by_torch() -> None:
+    def open_one(rank: int, world_size: int) -> str:
+        try:
+            store = TCPStore("127.0.0.1", int(os.environ["MASTER_PORT"]), 1, is_master=True)
+            time.sleep(1)
+            return store.host
+        except dist.DistNetworkError as error:
+            return "EADDRINUSE" if "EADDRINUSE" in str(error) else str(error)
+
+    assert sorted(launch(open_one, 2, join=False, quiet=True)) == ["127.0.0.1", "EADDRINUSE"]
+
+
+TAKE_PORT = """
+import socket, sys
+for option in (socket.SO_REUSEADDR, socket.SO_REUSEPORT):
+    for address in ("127.0.0.1", ""):
+        with socket.socket() as taken:
+            taken.setsockopt(socket.SOL_SOCKET, option, 1)
+            try:
+                taken.bind((address, int(sys.argv[1])))
+                taken.listen()
+                print("taken", address, option)
+            except OSError as error:
+                pass
+"""
+
+
+def test_nobody_else_can_take_the_port_that_is_kept_for_the_store(stranger: list[str]) -> None:
+    def kept(rank: int, world_size: int) -> str:
+        return os.environ["MASTER_PORT"]
+
+    python = shutil.which("python3", path="/usr/bin:/usr/local/bin") or sys.executable
+    with Workers(2, join=False, quiet=True) as group:
+        command = [*stranger, python, "-c", TAKE_PORT, group.run(kept)[0]]
+        assert subprocess.run(command, capture_output=True, text=True, check=True, cwd="/").stdout == ""
 
 
 def test_no_socket_of_ours_has_a_name_that_others_could_use(workers: Workers) -> None:
@@ -119,3 +186,56 @@ def test_a_stranger_cannot_read_a_rank_s_environment_or_memory(workers: Workers,
     for process_id in workers.run(who):
         files = [f"/proc/{process_id}/{name}" for name in ("environ", "maps")]
         assert subprocess.run([*stranger, "cat", *files], capture_output=True, check=False).stdout == b""
+
+
+WITH_ALL_THAT_WE_KEEP = """
+import os, sys, time
+os.umask(0)
+from ddp_lessons import Workers
+def talk(rank, size):
+    for _ in range(30_000): print("a secret " * 20)
+    return os.environ["TMPDIR"]
+with Workers(2, outlive_failures=True, quiet=True) as workers:
+    workers.run(talk)
+    print("ready", flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def open_to_all() -> Iterator[Path]:
+    """A temporary folder as a machine has it: everybody may look into it, and write there."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        os.chmod(folder, 0o1777)
+        yield Path(folder)
+
+
+def test_a_stranger_can_read_no_file_and_reach_no_socket_of_a_launch(stranger: list[str], open_to_all: Path) -> None:
+    with Program(WITH_ALL_THAT_WE_KEEP, environment={"TMPDIR": os.fspath(open_to_all)}) as program:
+        program.wait_until_said("ready")
+        ours = [file for file in open_to_all.rglob("*") if file.is_file()]
+        look = [*stranger, "find", os.fspath(open_to_all), "-mindepth", "2"]
+        seen = subprocess.run(look, capture_output=True, text=True, check=False, cwd="/")
+    assert len(ours) > 3  # what they printed, where they crashed, where they met
+    assert (seen.stdout, "Permission denied" in seen.stderr) == ("", True)
+
+
+TELL_THE_DOOR = """
+import os, socket, stat
+place = os.environ["DDP_LESSONS_WITNESSED"]
+print(len(place), stat.S_ISSOCK(os.stat(place).st_mode), oct(stat.S_IMODE(os.stat(os.path.dirname(place)).st_mode)))
+"""
+
+
+@pytest.mark.parametrize("name", ["short", "long" * 40])
+def test_the_door_of_explain_is_private_and_short_enough_wherever_temporary_files_go(
+    name: str, open_to_all: Path
+) -> None:
+    (open_to_all / name).mkdir()
+    script = open_to_all / "script.py"
+    script.write_text(TELL_THE_DOOR)
+    command = [sys.executable, "-m", "ddp_lessons", "explain", os.fspath(script)]
+    environment = {**os.environ, "PYTHONPATH": os.fspath(PROJECT), "TMPDIR": os.fspath(open_to_all / name)}
+    said = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    letters, *rest = said.stdout.split()
+    assert (int(letters) < 104, rest) == (True, ["True", "0o700"])

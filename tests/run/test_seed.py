@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 from collections.abc import Iterator
 
 import psutil
@@ -12,6 +13,7 @@ from notebook_session import NotebookSession
 from processes import happens_within
 
 from ddp_lessons.room.seed import Seed
+from ddp_lessons.run.sown import SEED
 
 ADD_UP = """
 import os, torch.distributed as dist, torch
@@ -66,3 +68,24 @@ def test_without_its_seed_a_notebook_helps_itself() -> None:
     with NotebookSession({"DDP_LESSONS_SEED": "/nowhere/seed"}) as kernel:
         kernel.run(ADD_UP)
         assert eval(kernel.run("list(launch(add_up, 2))").value)[0][0] == 1.0
+
+
+@pytest.mark.parametrize("question", [b"{}", b"[]", b"7", b"nonsense", b"[" * 50_000, b'{"python": null}'])
+def test_no_question_ends_the_seed(seed: Seed, question: bytes) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as asking:
+        asking.connect(seed.variables[SEED])
+        asking.send(question)
+        assert asking.recv(10) == b""
+    seed.wait_until_ready(30)
+    assert not seed.has_ended()
+
+
+def test_a_seed_that_was_killed_is_started_again_in_the_same_place() -> None:
+    with Seed() as seed:
+        before = seed.process.pid
+        seed.process.kill()
+        seed.process.wait()
+        assert seed.has_ended()
+        seed.start()
+        seed.wait_until_ready(60)
+        assert (seed.has_ended(), seed.process.pid == before) == (False, False)

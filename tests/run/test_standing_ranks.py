@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import random
 import signal
 import sys
 import threading
@@ -15,12 +16,14 @@ import pytest
 import torch
 import torch.distributed as dist
 from effort import EVERYTHING
+from processes import alive, family
 from program_player import run as play, run_and_clean_up
 from program_trials import broken_program
 from random_programs import random_program
 from torch.nn.parallel import DistributedDataParallel
 
 from ddp_lessons import WorkerFailed, Workers, WorkersStuck, launch
+from ddp_lessons.run.folders import session_folder
 from ddp_lessons.run.interrupts import HeldInterrupts
 
 WORLD = 3
@@ -269,6 +272,8 @@ def test_some_of_the_ranks_run_alone(workers: Workers) -> None:
         dist.send(tensor, 2) if rank == 0 else dist.recv(tensor, 0)
         return tensor.item()
 
+    alone = workers.run(lambda rank, world_size: rank, only=1)
+    assert [repr(value) for value in alone] == ["<no value>", "1", "<no value>"]
     results = workers.run(between_two, only=[0, 2])
     assert (results[0], repr(results[1]), results[2]) == (0.0, "<no value>", 0.0)
     with pytest.raises(WorkersStuck, match=r"rank 1   was not asked to run this") as caught:
@@ -282,6 +287,12 @@ def test_some_of_the_ranks_run_alone(workers: Workers) -> None:
 @pytest.mark.parametrize("only", [[], [3], [-1, 0]])
 def test_only_ranks_that_there_are_can_be_asked(workers: Workers, only: list[int]) -> None:
     with pytest.raises(ValueError, match="has to name some of the ranks 0 to 2"):
+        workers.run(kept, only=only)
+
+
+@pytest.mark.parametrize("only", ["0", 1.5, True, [None]], ids=repr)
+def test_ranks_are_asked_by_their_numbers(workers: Workers, only: Any) -> None:
+    with pytest.raises(TypeError, match=r"only names ranks, as in only=0 or only=\[0, 1\], not"):
         workers.run(kept, only=only)
 
 
@@ -339,3 +350,49 @@ def test_comparing_calls_costs_little() -> None:
 
 def test_launch_is_as_before() -> None:
     assert launch(collective_and_messages, 2, quiet=True)[0] == (3.0, 0.0, [0, 1])
+
+
+def works_a_while(rank: int, world_size: int, turns: int) -> float:
+    """Each turn gives world_size, and a turn that was mixed up with another run would not."""
+    total = torch.zeros(1)
+    for turn in range(turns):
+        tensor = torch.full((1,), 1.0 + turn)
+        dist.all_reduce(tensor)
+        total += tensor / (1.0 + turn)
+    return total.item()
+
+
+def test_kills_at_any_moment_give_no_wrong_answer_and_leave_nothing() -> None:
+    """A run gives all the right answers, or fails; and the next one after it is right."""
+    kills, seed = (200 if EVERYTHING else 20), time.time_ns() % 10_000
+    print(f"seed {seed}")  # pytest shows it where this fails
+    dice = random.Random(seed)
+    reasons: list[str] = []
+    with Workers(WORLD, outlive_failures=True, quiet=True, timeout_seconds=60) as workers:
+        assert all_is_right(workers)
+        files, processes = files_of_this_process(), len(family(os.getpid()))
+        for _ in range(kills):
+            victim = dice.choice(process_ids(workers))
+            killer = threading.Timer(dice.uniform(0, 0.05), os.kill, (victim, signal.SIGKILL))
+            killer.start()
+            try:
+                assert list(workers.run(works_a_while, 40)) == [40.0 * WORLD] * WORLD
+            except WorkerFailed as failure:
+                reasons.append(str(failure))
+            killer.join()
+            with contextlib.suppress(WorkerFailed):  # it may have been killed when the run was over
+                workers.run(kept)
+            assert all_is_right(workers)
+            assert not alive([victim])
+        assert files_of_this_process() - files <= 2 * WORLD
+        assert len(family(os.getpid())) - processes <= WORLD
+    assert [reason for reason in reasons if "SIGKILL" not in reason] == []
+    assert reasons, "no kill met a run"
+
+
+def process_ids(workers: Workers) -> list[int]:
+    return list(workers.run(lambda rank, world_size: os.getpid()))
+
+
+def files_of_this_process() -> int:
+    return sum(len(names) + len(folders) for _, folders, names in os.walk(session_folder()))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import tempfile
 import threading
 import time
 import traceback
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 import torch
 import torch.distributed as dist
+import torch.distributed.rpc as rpc
 from processes import others_computing
 
 from ddp_lessons import WorkerFailed, Workers, WorkersStuck, launch, show
@@ -141,6 +143,24 @@ def leaves_a_thread_behind(rank: int, world_size: int) -> None:
         dist.recv(ONE, 0)
 
 
+def waits_for_a_call_elsewhere(rank: int, world_size: int) -> None:
+    """The function that rank 1 runs for rank 0 is one of torch's own, so no thread has a stack in Python."""
+    name = [tempfile.mktemp() if rank == 0 else None]
+    dist.broadcast_object_list(name, 0)
+    own_group: Any = dist.new_group()
+    options = rpc.TensorPipeRpcBackendOptions(init_method=f"file://{name[0]}")
+    rpc.init_rpc(f"worker{rank}", rank=rank, world_size=world_size, rpc_backend_options=options)
+    if rank == 0:
+        answer = rpc.rpc_async("worker1", torch.matrix_exp, args=(torch.randn(1200, 1200) / 1000,))
+        sent = answer.then(lambda _: dist.send(ONE, 1, group=own_group))
+        dist.barrier()
+        sent.wait()
+    else:
+        dist.recv(torch.zeros(1), 0, group=own_group)
+        dist.barrier()
+    rpc.shutdown()
+
+
 def waits_in_the_store(rank: int, world_size: int) -> None:
     store: Any = dist.distributed_c10d._get_default_store()
     if rank == 0:
@@ -186,6 +206,7 @@ SLOW = [
     moves_much,
     waits_for_a_thread,
     waits_for_a_timer,
+    waits_for_a_call_elsewhere,
     leaves_a_thread_behind,
     waits_in_the_store,
     gives_up_by_itself,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
+import pty
+import re
 import shutil
 import socket
 import subprocess
@@ -102,11 +104,28 @@ def test_spawned_ranks_need_no_network_either() -> None:
     assert sorted(said.splitlines()) == RIGHT
 
 
-def test_without_even_loopback_the_error_says_so() -> None:
-    said = said_by(ADD_UP, prefix=namespaces("-n", "true"))
+@pytest.mark.parametrize("source", [ADD_UP, JOIN_BY_ITSELF], ids=["joined", "joins by itself"])
+def test_without_even_loopback_the_error_says_so_at_once(source: str) -> None:
+    begin = time.monotonic()
+    said = said_by(source, prefix=namespaces("-n", "true"))
     message = said[said.index("WorkerFailed: ") :]
-    assert "loopback" in message
-    assert "Next: " in message
+    assert "Next: the loopback interface, over which ranks talk, is not up: `ip link set lo up`" in message
+    assert time.monotonic() - begin < 40  # a store that is not found ends the launch after 60 seconds
+
+
+@pytest.mark.parametrize("source", [ADD_UP, JOIN_BY_ITSELF], ids=["joined", "joins by itself"])
+def test_loopback_may_know_only_version_6(source: str) -> None:
+    only_version_6 = namespaces("-n", "ip link set lo up && ip addr del 127.0.0.1/8 dev lo")
+    assert RIGHT[0] in said_by(source, prefix=only_version_6).splitlines()
+
+
+def test_with_no_address_at_all_the_error_says_who_can_help() -> None:
+    refuse = "import socket\nsocket.socket.bind = lambda *_: (_ for _ in ()).throw(OSError(99, 'no address'))\n"
+    message = said_by(ADD_UP.replace("print(list", refuse + "print(list", 1)).splitlines()[-2]
+    assert message.startswith(
+        "RuntimeError: ranks talk to each other over the loopback interface, which has no address"
+    )
+    assert "Next: let the administrator of this machine" in message
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", ""])
@@ -132,9 +151,10 @@ def test_the_usual_port_may_be_taken(address: str, monkeypatch: pytest.MonkeyPat
         {"RANK": "7", "WORLD_SIZE": "99", "MASTER_ADDR": "nobody.knows.invalid", "LOCAL_RANK": "x", "GROUP_RANK": "3"},
         {"TORCH_DISTRIBUTED_DEBUG": "DETAIL"},
         {"CUDA_VISIBLE_DEVICES": "", "NCCL_SOCKET_IFNAME": "eth7", "GLOO_DEVICE_TRANSPORT": "TCP"},
+        {"GLOO_SOCKET_IFNAME": "eth77"},
         {"A": "with\nlines and = and ü 漢", "B": "x" * 100_000, "": ""},
     ],
-    ids=["proxies", "another launcher's", "debug", "interfaces", "odd"],
+    ids=["proxies", "another launcher's", "debug", "interfaces", "no such interface", "odd"],
 )
 def test_what_the_environment_says_does_no_harm(variables: Mapping[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     def add_up(rank: int, world_size: int) -> float:
@@ -153,13 +173,13 @@ def test_what_the_environment_says_does_no_harm(variables: Mapping[str, str], mo
     assert list(launch(join_and_add_up, 3, join=False, quiet=True)) == [3.0, 3.0, 3.0]
 
 
-def test_an_interface_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    def nothing(rank: int, world_size: int) -> None:
-        pass
+def test_an_interface_that_is_not_there_is_named_beside_those_that_are() -> None:
+    def join(rank: int, world_size: int) -> None:
+        os.environ["GLOO_SOCKET_IFNAME"] = "eth77"
+        dist.init_process_group("gloo")
 
-    monkeypatch.setenv("GLOO_SOCKET_IFNAME", "eth77")
-    with pytest.raises(WorkerFailed, match="eth77"):
-        launch(nothing, 2, quiet=True)
+    with pytest.raises(WorkerFailed, match=r"Next: GLOO_SOCKET_IFNAME is eth77, but the interfaces .* are lo"):
+        launch(join, 2, join=False, quiet=True)
 
 
 @pytest.mark.parametrize("threads", ["", "many"])
@@ -367,6 +387,73 @@ def test_a_notebook_with_signals_ignored_still_tells_a_death() -> None:
     )
     said = said_by(f"import signal; signal.signal(signal.SIGCHLD, signal.SIG_IGN)\n{source}")
     assert said.startswith("both ranks ended their processes with exit code 3")
+
+
+@pytest.mark.parametrize("start_method", ["fork", "spawn"])
+@pytest.mark.parametrize("closed", ["0<&- 2>&-", "0<&- 1>&- 2>&-", "1>&-", "1>/dev/full"])
+def test_standard_streams_may_be_closed_or_broken(closed: str, start_method: str, tmp_path: Path) -> None:
+    answer = tmp_path / "answer"
+    source = f"{DEFINE}answer = list(launch(add_up, 2))\nopen({os.fspath(answer)!r}, 'w').write(str(answer))"
+    said_by(source, prefix=shell(f"exec {closed}"), environment={"DDP_LESSONS_START_METHOD": start_method})
+    assert answer.read_text() == "[1.0, 1.0]"
+
+
+@pytest.mark.parametrize("broken", ["None", "type('Broken', (), {'flush': lambda self: 1 / 0})()"])
+def test_a_notebook_whose_output_is_missing_or_broken_still_has_its_results(broken: str) -> None:
+    with NotebookSession() as session:
+        session.run(f"{DEFINE}kept, sys.stdout = sys.stdout, {broken}\nresults = launch(add_up, 2)\nsys.stdout = kept")
+        cell = session.run("list(results), results.lines[0]")
+    assert (cell.value, cell.error) == ("([1.0, 1.0], ['ü 漢'])", "")
+
+
+def test_a_message_can_be_printed_in_a_terminal_that_knows_only_ascii() -> None:
+    fail = "def fail(rank, size): raise ValueError('\\xfc \\u6f22')\n"
+    report = "try:\n    launch(fail, 2)\nexcept RuntimeError as error:\n    print(error)"
+    said = said_by(DEFINE + fail + report, environment={**PLAIN, "PYTHONIOENCODING": "ascii:strict"})
+    assert said.startswith(r"both ranks raised ValueError: \xfc \u6f22")
+
+
+def slow_torch(folder: Path) -> Mapping[str, str | None]:
+    """Surroundings in which torch takes three seconds longer to import than it does anyway."""
+    (folder / "sitecustomize.py").write_text(
+        "import sys, time\n"
+        "class Slow:\n"
+        "    def find_spec(self, name, *_):\n"
+        "        if name == 'torch': time.sleep(3)\n"
+        "sys.meta_path.insert(0, Slow())\n"
+    )
+    return {"PYTHONPATH": os.pathsep.join([os.fspath(folder), os.fspath(PROJECT)])}
+
+
+WAITING = re.compile(r"the ranks are starting: torch is being imported … \d+ s")
+
+
+def test_a_terminal_says_what_a_launch_waits_for_and_takes_it_back(tmp_path: Path) -> None:
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, **slow_torch(tmp_path)}
+    program = [sys.executable, "-c", f"import os\n{ADD_UP}"]
+    with subprocess.Popen(program, env=environment, stdin=theirs, stdout=theirs, stderr=theirs):  # type: ignore[arg-type]
+        os.close(theirs)
+        said = b""
+        with contextlib.suppress(OSError):  # Linux: the other end is closed
+            while data := os.read(ours, 65536):
+                said += data
+    os.close(ours)
+    lines = [line.rpartition("\r\x1b[K")[2] for line in said.decode().replace("\r\n", "\n").strip().split("\n")]
+    assert WAITING.search(said.decode())
+    assert len(lines) == 4
+    assert not any("starting" in line for line in lines)
+
+
+def test_a_notebook_says_what_a_launch_waits_for_and_takes_it_back(tmp_path: Path) -> None:
+    with NotebookSession({name: value or "" for name, value in slow_torch(tmp_path).items()}) as session:
+        cell = session.run(f"{DEFINE}list(launch(add_up, 2))")
+    assert any(WAITING.fullmatch(data.get("text/plain", "")) for _, data in cell.updates)
+    assert "starting" not in cell.text
+
+
+def test_a_file_gets_nothing_but_what_the_ranks_print(tmp_path: Path) -> None:
+    assert sorted(said_by(ADD_UP, environment=slow_torch(tmp_path)).splitlines()) == RIGHT
 
 
 # --- what the notebook did before -----------------------------------------------------------------------------------

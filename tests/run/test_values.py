@@ -625,6 +625,17 @@ def test_results_can_be_saved_and_loaded_by_torch(squares: Results[int]) -> None
     assert list(torch.load(file, weights_only=False)) == [0, 1, 4, 9]
 
 
+def test_storages_travel_as_what_they_are() -> None:
+    def make(rank: int, world_size: int, given: torch.UntypedStorage) -> list[Any]:
+        numbers = torch.arange(3.0) + rank
+        return [numbers.untyped_storage(), torch.TypedStorage([1, 2], dtype=torch.int16), given, torch.UntypedStorage()]
+
+    untyped, typed, returned, empty = launch(make, 2, torch.arange(4).untyped_storage(), quiet=True)[1]
+    assert torch.empty(0).set_(untyped).tolist() == [1.0, 2.0, 3.0]
+    assert (typed.dtype, list(typed), list(returned)) == (torch.int16, [1, 2], list(torch.arange(4).untyped_storage()))
+    assert type(empty) is torch.UntypedStorage
+
+
 _READ = """
 import pickle, sys
 class NoTorch:

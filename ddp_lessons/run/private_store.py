@@ -1,0 +1,95 @@
+"""Inside a rank: a store that a function opens on loopback is reachable over loopback only.
+
+torch's own store listens on all interfaces of the machine, whatever address it is asked for, and knows no password.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import ipaddress
+import os
+import socket
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+_MOST_WAITING = 2048
+
+
+def keep_stores_on_loopback(kept_port: int, folder: str) -> None:
+    """From now on, in this process. `kept_port` is the one that the launcher holds for these ranks (MASTER_PORT)."""
+    if sys.platform == "win32":  # there, two sockets cannot share a port safely
+        return
+    from torch._C._distributed_c10d import TCPStore
+
+    torchs_own = TCPStore.__init__
+
+    @functools.wraps(torchs_own)
+    def opened(store: Any, host_name: str, port: int, *args: Any, **kwargs: Any) -> None:
+        is_master = kwargs.get("is_master", args[1] if len(args) > 1 else False)
+        if (address := _loopback_address(host_name, port)) and len(args) <= 3 and "master_listen_fd" not in kwargs:
+            check_loopback_is_up(address)
+            if is_master and (listener := _listening(address, port, kept_port, folder)) is not None:
+                port = listener.getsockname()[1]
+                kwargs["master_listen_fd"] = listener.detach()
+        torchs_own(store, host_name, port, *args, **kwargs)
+
+    TCPStore.__init__ = opened  # type: ignore[assignment,method-assign]
+
+
+def check_loopback_is_up(address: str) -> None:
+    """Or torch would try for half an hour to reach the store."""
+    with socket.socket(_family(address), socket.SOCK_DGRAM) as trial:
+        try:
+            trial.connect((address, 9))  # nothing is sent
+        except OSError as error:
+            raise OSError(error.errno, f"the loopback interface is not up, so no rank can reach {address}") from None
+
+
+def _loopback_address(host_name: str, port: int) -> str:
+    """What this name means, if it means this machine and nothing else; else ""."""
+    with contextlib.suppress(OSError, ValueError, TypeError, UnicodeError):
+        found = [str(place[4][0]) for place in socket.getaddrinfo(host_name, port, type=socket.SOCK_STREAM)]
+        if all(ipaddress.ip_address(address).is_loopback for address in found):
+            return found[0]
+    return ""
+
+
+def _listening(address: str, port: int, kept_port: int, folder: str) -> socket.socket | None:
+    """A socket that listens there; None where that is not to be had: then torch says so in its own words."""
+    listener = socket.socket(_family(address))
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        if port != kept_port:
+            listener.bind((address, port))
+            listener.listen(_MOST_WAITING)
+            return listener
+        with _one_at_a_time(folder):  # since two sockets of one user may share this port
+            if not _answers(address, port):
+                listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+                listener.bind((address, port))
+                listener.listen(_MOST_WAITING)
+                return listener
+    except OSError:
+        pass
+    listener.close()
+    return None
+
+
+@contextlib.contextmanager
+def _one_at_a_time(folder: str) -> Iterator[None]:
+    import fcntl
+
+    with open(os.path.join(folder, "store"), "wb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _answers(address: str, port: int) -> bool:
+    with socket.socket(_family(address)) as knock:
+        return knock.connect_ex((address, port)) == 0
+
+
+def _family(address: str) -> socket.AddressFamily:
+    return socket.AF_INET6 if ":" in address else socket.AF_INET

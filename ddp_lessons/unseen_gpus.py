@@ -1,0 +1,34 @@
+"""Why torch sees no GPU on a machine that has an NVIDIA driver, and what to do about it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+
+
+def why() -> tuple[str, str]:
+    """What was found, and the next step."""
+    import torch
+
+    if torch.version.cuda is None:
+        found = f"an NVIDIA driver is here, but torch {torch.__version__} was built without CUDA"
+        return found, "The lessons run on the CPU. For the GPU, follow the selector on pytorch.org."
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is not None:
+        return (
+            f"an NVIDIA driver is here, but with CUDA_VISIBLE_DEVICES={visible!r} torch sees no GPU",
+            "The lessons run on the CPU. For the GPU, unset the variable, or let it name GPUs that there are.",
+        )
+    return (
+        f"an NVIDIA driver is here and lists {_count_listed()} GPUs, but torch {torch.__version__} sees none",
+        "The lessons run on the CPU. For the GPU: if one is missing in the list of `nvidia-smi -L`, it has dropped "
+        "out, and restarting the machine may bring it back. If none is missing, update the NVIDIA driver.",
+    )
+
+
+def _count_listed() -> int:
+    try:
+        listed = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, timeout=20, check=False).stdout
+    except (OSError, subprocess.SubprocessError):
+        return 0
+    return sum(line.startswith("GPU ") for line in listed.splitlines())

@@ -1,0 +1,90 @@
+"""Groups that plain torch makes are right here, too; those that meet by luck, or not at all, are named.
+
+torch names a group after how many its rank has made, and only the members of a group meet, by that name.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+import torch.distributed as dist
+
+from ddp_lessons import WorkerFailed, WorkersStuck, launch
+
+
+def total(rank: int, group: Any) -> float:
+    mine = torch.tensor([float(rank)])
+    dist.all_reduce(mine, group=group)
+    return mine.item()
+
+
+def groups_of_one_each(rank: int, world_size: int) -> float:
+    return total(rank, dist.new_group([rank]))
+
+
+def groups_of_one_in_halves(rank: int, world_size: int) -> float:
+    half, _ = dist.new_subgroups_by_enumeration([[0, 1], [2, 3]])
+    mine, _ = dist.new_subgroups(1, group=half)  # type: ignore[arg-type]
+    return total(rank, mine)
+
+
+def by_its_members_only(rank: int, world_size: int) -> float | None:
+    return total(rank, dist.new_group([0, 1])) if rank < 2 else None
+
+
+def locally_by_its_members_only(rank: int, world_size: int) -> float:
+    pair = [0, 1] if rank < 2 else [2, 3]
+    first, second = (dist.new_group(pair, use_local_synchronization=True) for _ in range(2))
+    return total(rank, first) + total(rank, second) + total(rank, dist.new_group())
+
+
+@pytest.mark.parametrize(
+    ("function", "answers"),
+    [
+        (groups_of_one_each, [0.0, 1.0, 2.0, 3.0]),
+        (groups_of_one_in_halves, [0.0, 1.0, 2.0, 3.0]),
+        (by_its_members_only, [1.0, 1.0, None, None]),
+        (locally_by_its_members_only, [8.0, 8.0, 16.0, 16.0]),
+    ],
+)
+def test_groups_that_do_not_touch_each_other_are_right(function: Any, answers: list[float | None]) -> None:
+    assert list(launch(function, 4)) == answers
+
+
+def pairs_of_one_name(rank: int, world_size: int) -> float:
+    return total(rank, dist.new_group([0, 1] if rank < 2 else [2, 3]))
+
+
+def one_beside_a_pair(rank: int, world_size: int) -> float:
+    return total(rank, dist.new_group([0] if rank == 0 else [1, 2]))
+
+
+def one_after_another_group(rank: int, world_size: int) -> float:
+    if rank == 0:
+        dist.new_group([1])
+    return total(rank, dist.new_group([0, 1]))
+
+
+@pytest.mark.parametrize(
+    ("function", "world_size", "told"),
+    [
+        (pairs_of_one_name, 4, r"ranks 0 and 1 \[0, 1\], ranks 2 and 3 \[2, 3\]"),
+        (one_beside_a_pair, 3, r"rank 0 \[0\], ranks 1 and 2 \[1, 2\]"),
+        (one_after_another_group, 2, r"rank 0 \[1\] .*, rank 1 \[0, 1\]"),
+    ],
+)
+def test_groups_that_would_meet_by_luck_are_named(function: Any, world_size: int, told: str) -> None:
+    with pytest.raises((WorkerFailed, WorkersStuck), match=f"The ranks make different groups at the same turn: {told}"):
+        launch(function, world_size)
+
+
+def test_local_groups_that_their_members_make_at_another_turn_never_meet() -> None:
+    def a_chain(rank: int, world_size: int) -> None:
+        for pair in ([0, 1], [1, 2]):
+            dist.new_group(pair, use_local_synchronization=True)
+
+    with pytest.raises(WorkersStuck, match="each after the same number of other groups") as stuck:
+        launch(a_chain, 3)
+    assert "rank 2   waits in new_group" in str(stuck.value)

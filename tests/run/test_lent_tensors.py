@@ -1,0 +1,198 @@
+"""What goes on in the background may be left alone where nothing is written, and its tensors may not be changed."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.distributed as dist
+
+from ddp_lessons import WorkerFailed, WorkersStuck, launch
+
+Function = Callable[[int, int], Any]
+LARGE = 1 << 18  # elements: their way takes a moment
+
+
+def root_of_a_broadcast(rank: int, world_size: int) -> list[float]:
+    tensor = torch.full((3,), float(rank + 1))
+    work = dist.broadcast(tensor, 0, async_op=True)
+    if rank != 0 and work is not None:
+        work.wait()
+    dist.barrier()
+    sent = tensor.tolist()
+    tensor.zero_()  # which all have by now
+    return sent
+
+
+def all_but_the_root_of_a_reduce(rank: int, world_size: int) -> float | None:
+    tensor = torch.ones(1)
+    work = dist.reduce(tensor, 0, async_op=True)
+    if rank == 0 and work is not None:
+        work.wait()
+    dist.barrier()
+    return tensor.item() if rank == 0 else None
+
+
+def all_but_the_root_of_a_gather(rank: int, world_size: int) -> list[float] | None:
+    gathered = [torch.zeros(1) for _ in range(world_size)] if rank == 0 else None
+    work = dist.gather(torch.ones(1) * rank, gathered, 0, async_op=True)
+    if rank == 0 and work is not None:
+        work.wait()
+    dist.barrier()
+    return [tensor.item() for tensor in gathered] if gathered else None
+
+
+def told_that_its_message_has_come(rank: int, world_size: int) -> float:
+    tensor, answer = torch.ones(1000), torch.zeros(1)
+    if rank == 0:
+        work = dist.isend(tensor, 1)
+        dist.recv(answer, 1)
+        tensor.zero_()
+        assert work is not None
+        work.wait()
+        return 1000.0
+    dist.recv(tensor, 0)
+    dist.send(answer, 0)
+    return tensor.sum().item()
+
+
+def only_one_waits_until_all_have_come(rank: int, world_size: int) -> None:
+    work = dist.barrier(async_op=True)
+    if rank == 0 and work is not None:
+        work.wait()
+    dist.barrier()
+
+
+def asked_until_it_was_complete(rank: int, world_size: int) -> float:
+    tensor = torch.ones(1)
+    work = dist.all_reduce(tensor, async_op=True)
+    while work is not None and not work.is_completed():
+        time.sleep(0.001)
+    tensor /= world_size
+    assert work is not None
+    work.wait()
+    return tensor.item()
+
+
+def waited_for_by_its_future(rank: int, world_size: int) -> float:
+    tensors = [torch.ones(1), torch.ones(1)]
+    works = [dist.all_reduce(tensor, async_op=True) for tensor in tensors]
+    torch.futures.collect_all([work.get_future() for work in works if work is not None]).wait()
+    tensors[1] /= world_size
+    return tensors[1].item()
+
+
+def gathered_into_what_it_gives(rank: int, world_size: int) -> list[float]:
+    pieces = [torch.zeros(1) for _ in range(world_size)]
+    pieces[rank] += rank
+    work = dist.all_gather(pieces, pieces[rank], async_op=True)
+    assert work is not None
+    work.wait()
+    return [piece.item() for piece in pieces]
+
+
+RIGHT: dict[Function, list[object]] = {
+    root_of_a_broadcast: [[1.0] * 3, [1.0] * 3],
+    all_but_the_root_of_a_reduce: [2.0, None],
+    all_but_the_root_of_a_gather: [[0.0, 1.0], None],
+    told_that_its_message_has_come: [1000.0, 1000.0],
+    only_one_waits_until_all_have_come: [None, None],
+    asked_until_it_was_complete: [1.0, 1.0],
+    waited_for_by_its_future: [1.0, 1.0],
+    gathered_into_what_it_gives: [[0.0, 1.0], [0.0, 1.0]],
+}
+
+
+@pytest.mark.parametrize("function", RIGHT, ids=lambda function: function.__name__)
+def test_nothing_is_said_where_nobody_can_be_harmed(function: Function) -> None:
+    assert list(launch(function, 2, quiet=True)) == RIGHT[function]
+
+
+def all_reduced(tensor: torch.Tensor, rank: int, world_size: int) -> Any:
+    return dist.all_reduce(tensor, async_op=True)
+
+
+def broadcast(tensor: torch.Tensor, rank: int, world_size: int) -> Any:
+    return dist.broadcast(tensor, 0, async_op=True)
+
+
+def reduced(tensor: torch.Tensor, rank: int, world_size: int) -> Any:
+    return dist.reduce(tensor, 0, async_op=True)
+
+
+def all_gathered(tensor: torch.Tensor, rank: int, world_size: int) -> Any:
+    return dist.all_gather([torch.empty(LARGE) for _ in range(world_size)], tensor, async_op=True)
+
+
+def gathered(tensor: torch.Tensor, rank: int, world_size: int) -> Any:
+    parts = [torch.empty(LARGE) for _ in range(world_size)] if rank == 0 else None
+    return dist.gather(tensor, parts, 0, async_op=True)
+
+
+def reduce_scattered(tensor: torch.Tensor, rank: int, world_size: int) -> Any:
+    return dist.reduce_scatter(torch.empty(LARGE), [tensor, tensor], async_op=True)
+
+
+def exchanged(tensor: torch.Tensor, rank: int, world_size: int) -> Any:
+    return dist.all_to_all_single(torch.empty(LARGE), tensor, async_op=True)
+
+
+def sent(tensor: torch.Tensor, rank: int, world_size: int) -> Any:
+    return dist.isend(tensor, 1) if rank == 0 else dist.irecv(torch.empty(LARGE), 0)
+
+
+COLLECTIVES = [all_reduced, broadcast, reduced, all_gathered, gathered, reduce_scattered, exchanged]
+
+
+@pytest.mark.parametrize(("begin", "waits"), [(sent, True), *itertools.product(COLLECTIVES, [True, False])])
+def test_a_tensor_changed_before_its_wait_is_noticed(begin: Callable[..., Any], waits: bool) -> None:
+    def change(rank: int, world_size: int) -> None:
+        tensor = torch.ones(LARGE)
+        work = begin(tensor, rank, world_size)
+        if rank == 0:
+            tensor /= world_size  # too early
+        if waits or rank == 1:
+            work.wait()
+
+    with pytest.raises(
+        WorkerFailed, match=r"(The tensor of|Nobody waited for) \w+ of rank 0 \(.* line \d+\)(:| was changed)"
+    ) as failed:
+        launch(change, 2, quiet=True)
+    assert ("before its wait()" in str(failed.value)) == waits
+
+
+def test_a_send_that_was_let_go_is_named_whatever_became_of_its_tensor() -> None:
+    def change(rank: int, world_size: int) -> None:
+        tensor = torch.ones(LARGE)
+        store: Any = dist.distributed_c10d._get_default_store()
+        if rank == 0:
+            dist.isend(tensor, 1)  # nothing keeps its handle
+            tensor.zero_()
+            store.set("let go", "")
+        else:
+            store.wait(["let go"])
+            dist.recv(tensor, 0)
+
+    with pytest.raises(WorkersStuck, match=r"isend of rank 0 \(.*\) was given up before the message was gone"):
+        launch(change, 2, quiet=True)
+
+
+def test_a_change_is_noticed_although_the_message_came_long_before_the_wait() -> None:
+    def change(rank: int, world_size: int) -> None:
+        tensor = torch.ones(10)
+        if rank == 0:
+            work = dist.isend(tensor, 1)
+            tensor.zero_()
+            dist.barrier()
+            assert work is not None
+            work.wait()
+        else:
+            dist.recv(tensor, 0)
+            dist.barrier()
+
+    with pytest.raises(WorkerFailed, match=r"isend of rank 0 \(.*\) was changed before its wait\(\)"):
+        launch(change, 2, quiet=True)
