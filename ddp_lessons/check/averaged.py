@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import reduce
 
 import torch
@@ -9,6 +10,7 @@ import torch
 from ddp_lessons.check.exercise import Case
 from ddp_lessons.check.models import is_close
 from ddp_lessons.check.replicated import Training, TrainingTrial, mean_training, own_gradients
+from ddp_lessons.run.events import Event
 
 _BACKWARD_ALONE = "backward() alone has to average, by hooks that the wrapper puts on the parameters"
 
@@ -78,6 +80,11 @@ def _why_own(case: Case, rank: int, name: str, place: int) -> str:
     """After this backward(), the rank still has its own gradient."""
     gradients = training_of(case, rank).gradients[place]
     averaged = [other for other, one in gradients.items() if one is not None and _is_right(case, rank, other, place)]
+    if averaged and _all_of_one_shape(case, rank, averaged):
+        return (
+            f"Every hook averages {averaged[0]}: a lambda in a loop sees what the loop ended with, so take the "
+            "parameter that the hook is given."
+        )
     if averaged:
         return f"{averaged[0]} is averaged, and {name} is not: every parameter needs a hook, in every layer."
     for other in range(case.world_size):
@@ -98,6 +105,34 @@ def _why_own(case: Case, rank: int, name: str, place: int) -> str:
 def _is_right(case: Case, rank: int, name: str, place: int) -> bool:
     right = mean_training(trial_of(case), case.world_size).gradients[place][name]
     return is_close(training_of(case, rank).gradients[place][name], right)
+
+
+def _all_of_one_shape(case: Case, rank: int, averaged: Sequence[str]) -> bool:
+    """One gradient alone is averaged, and that several times."""
+    shapes = [event.shape for event in _gradients_given(case, rank)]
+    size = training_of(case, rank).gradients[0][averaged[0]]
+    return len(averaged) == 1 and len(shapes) > 1 and size is not None and {*shapes} == {tuple(size.shape)}
+
+
+def _gradients_given(case: Case, rank: int) -> list[Event]:
+    """What a rank brings into collectives, but for broadcasts, by which training begins."""
+    return [event for event in case.traffic.collectives if event.rank == rank and event.operation != "broadcast"]
+
+
+def averages_again(case: Case) -> str:
+    """A sentence if all ranks bring the same gradient: then it is the mean, and was averaged before."""
+    calls = zip(*(_gradients_given(case, rank) for rank in range(case.world_size)), strict=False)
+    if case.world_size == 1 or not any(map(_are_equal, calls)):
+        return ""
+    return (
+        "The answer is right, but it averages a gradient that is the mean already, and so sends it twice: each "
+        "parameter needs one hook, which averages that parameter alone."
+    )
+
+
+def _are_equal(events: Sequence[Event]) -> bool:
+    values = [torch.tensor(event.values) for event in events if event.values is not None and len(set(event.values)) > 1]
+    return len(values) == len(events) and all(is_close(one, values[0]) for one in values)
 
 
 class _Known:

@@ -40,6 +40,7 @@ def mean_loss(function: Callable[[list[float]], object]) -> Report:
 class _GlobalMean(Exercise):
     name = "global_mean"
     counted = "elements"
+    cure_of_sizes = "bring what has the same size on every rank, a sum and a count."
     messages_only = False
     keeps_input = True
     trials = with_lateness(

@@ -6,7 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ddp_lessons.check.begun import refusal
+from ddp_lessons.check.ranks import Thing
 from ddp_lessons.check.report import Report, not_right, table
+from ddp_lessons.check.separate_process import answers_of
+from ddp_lessons.run.output import without_middle
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,8 @@ _SITUATIONS = (
     _Situation(
         "GPUs, torch without NCCL", "cuda", 4, 4, False, "gloo", "This torch has no NCCL, as on Windows: gloo it is."
     ),
+    _Situation("a large machine without a GPU", "cpu", 64, 0, True, "gloo", "There is no GPU, however many ranks."),
+    _Situation("a GPU for each of 16 ranks", "cuda", 16, 16, True, "nccl", "Each rank has a GPU, however many."),
     _Situation("one rank, one GPU", "cuda", 1, 1, True, "nccl", "One rank with a GPU of its own is enough for NCCL."),
 )
 
@@ -54,28 +59,32 @@ def choose_backend(function: Callable[[str, int, int, bool], str]) -> Report:
     name = "choose_backend"
     if report := refusal(name, function, ("device", "ranks_here", "gpus_here", "has_nccl")):
         return report
-    for number, one in enumerate(_SITUATIONS):
-        try:
-            answer = function(one.device, one.ranks_here, one.gpus_here, one.has_nccl)
-        except Exception as error:
-            return not_right(name, f"It raises {type(error).__name__} for {one.call}: {error}.", _shown(number, "-"))
-        if answer != one.backend:
-            return not_right(name, _why_not(one, answer), _shown(number, _quoted(answer)))
+    calls = [(one.device, one.ranks_here, one.gpus_here, one.has_nccl) for one in _SITUATIONS]
+    for number, answer in enumerate(answers_of(function, calls)):
+        one = _SITUATIONS[number]
+        if answer.trouble:
+            return not_right(name, f"For {one.call} it {answer.trouble}.", _shown(number, "-"))
+        if answer.value != one.backend:
+            return not_right(name, _why_not(one, answer.value), _shown(number, _quoted(answer.value)))
     return Report(name, True, "passed", "", (f"    right for {len(_SITUATIONS)} machines",))
 
 
 def _why_not(one: _Situation, answer: object) -> str:
     if answer is None:
         return f"It returns None for {one.call}: return the name of a backend."
-    if str(answer).lower() == one.backend:
+    if not isinstance(answer, str):
+        return f'It returns {_quoted(answer)} for {one.call}: return a text, "gloo" or "nccl".'
+    if answer in ("gloo", "nccl"):
+        return one.reminder
+    if answer.strip().lower() == one.backend:
         return f'It returns {_quoted(answer)}: the name is written "{one.backend}".'
-    if answer not in ("gloo", "nccl"):
-        return f'It returns {_quoted(answer)}, which is none of the two: "gloo" or "nccl".'
-    return one.reminder
+    return f'It returns {_quoted(answer)}, which is none of the two: "gloo" or "nccl".'
 
 
 def _quoted(answer: object) -> str:
-    return f'"{answer}"' if isinstance(answer, str) else repr(answer)[:40]
+    if isinstance(answer, Thing):
+        return f"an object of type {answer.kind}"
+    return f'"{without_middle(answer, 60)}"' if isinstance(answer, str) else repr(answer)[:40]
 
 
 def _shown(number: int, answer: str) -> list[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dis
 import inspect
 import itertools
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import CodeType
@@ -16,16 +17,19 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import Tensor
-from torch.distributed.distributed_c10d import PrefixStore, _get_default_store
 
 from ddp_lessons.check.exercise import Case, Difference, Exercise, tensor_difference
+from ddp_lessons.check.notice_board import NO_NAME, NO_NOTE, NO_SUCH_NOTE, READS_FIRST, Board
 from ddp_lessons.check.report import Report
 from ddp_lessons.check.shares import InTurns, examine_in_turns
+from ddp_lessons.check.stubs import mentions
 from ddp_lessons.check.trials import Trial, of_every_kind
 from ddp_lessons.run.wording import ranks_named
 
-_NO_NAME = "the name of a note has to be a text"
-_NO_NOTE = "a note has to be bytes"
+_INSTEAD_OF_WAITING = {"sleep", "check", "num_keys", "monotonic", "perf_counter"}
+_LARGEST_WORLD = 3  # in which a rank comes late: mistakes show with few, and many wait for each other for long
+_RETURNED = re.compile(r"ReturnedEarly: (.*?) returned before (.*?) wrote")
+_NO_SUCH_NOTE_NAMED = re.compile(rf"{NO_SUCH_NOTE} ('.*?'|\".*?\")")
 
 
 def all_reduce_on_board(function: Callable[[Any, Tensor, int, int], object]) -> Report:
@@ -38,29 +42,6 @@ def all_reduce_on_board(function: Callable[[Any, Tensor, int, int], object]) -> 
     return examine_in_turns(_AllReduceOnBoard(function), function, _OnABoard)
 
 
-class _Board(PrefixStore):
-    """A part of the group's own store where no other call has written; it says what is no name and no note."""
-
-    is_used = False
-
-    def set(self, name: Any, note: Any) -> None:
-        self.is_used = True
-        _must_be_a_name(name)
-        if not isinstance(note, bytes | bytearray | str):
-            raise TypeError(f"{_NO_NOTE}, and this is of type {type(note).__name__}")
-        super().set(name, note)  # type: ignore[arg-type]  # it takes bytes as well
-
-    def get(self, name: Any) -> bytes:
-        self.is_used = True
-        _must_be_a_name(name)
-        return super().get(name)
-
-
-def _must_be_a_name(name: object) -> None:
-    if not isinstance(name, str):
-        raise TypeError(f"{_NO_NAME}, and this is of type {type(name).__name__}")
-
-
 class _OnABoard(InTurns):
     """Give each call a board of its own, and keep of its answer only whether there was one."""
 
@@ -68,8 +49,11 @@ class _OnABoard(InTurns):
 
     def __call__(self, tensor: Any, *_: Any) -> object:
         self.turns += 1
-        board = _Board(f"exercise {self.turns}", _get_default_store())
-        has_answer = self.written(board, tensor, dist.get_rank(), dist.get_world_size()) is not None
+        rank, world_size = dist.get_rank(), dist.get_world_size()
+        is_late = rank == -self.turns % world_size and 1 < world_size <= _LARGEST_WORLD
+        board = Board(str(self.turns), is_late, may_give_up=mentions(self.written, _INSTEAD_OF_WAITING))
+        has_answer = self.written(board, tensor, rank, world_size) is not None
+        board.whereabouts.has_returned()
         # None of all ranks, with nothing changed, is what a function gives that nobody has begun to write
         return has_answer if has_answer or board.is_used else None
 
@@ -92,12 +76,14 @@ class _AllReduceOnBoard(Exercise):
     trials = (
         *of_every_kind(),
         _Fractions((1000,), trait="fractions, whose sum depends on the order", seed=20, lateness="at random"),
+        _Fractions((1000,), trait="the same fractions, with another rank late", seed=20, lateness="at random"),
     )
     measured = "bytes given by the busiest rank"
     yardstick = "over the group"
 
     def __init__(self, function: object) -> None:
         self._gives_the_name_away = _gives_away(function, 1)
+        self._sums: dict[int, Tensor] = {}  # of the fractions, as rank 0 first had it; by world size
 
     def expected(self, case: Case, rank: int) -> Tensor:
         return torch.stack(case.inputs).sum(0, dtype=case.inputs[0].dtype)
@@ -108,7 +94,8 @@ class _AllReduceOnBoard(Exercise):
     def difference(self, case: Case, rank: int) -> Difference | None:
         answer, expected = self.answer(case, rank), self.expected(case, rank)
         if isinstance(case.trial, _Fractions) and torch.allclose(answer, expected, rtol=1e-5):
-            return _other_bits(answer, self.answer(case, 0), rank)
+            first = self._sums.setdefault(case.world_size, self.answer(case, 0))
+            return _other_bits(answer, self.answer(case, 0), rank) or _order_of_arrival(answer, first, rank)
         found = tensor_difference(answer, expected)
         if found is None or found.mistake:
             return found
@@ -143,10 +130,22 @@ class _AllReduceOnBoard(Exercise):
         return ""
 
     def why_failed(self, message: str) -> str:
-        if _NO_NAME in message:
+        if NO_NAME in message:
             return 'The name of a note has to be a text, as f"rank {rank}" or str(rank) is: a number is none.'
-        if _NO_NOTE in message:
+        if NO_NOTE in message:
             return "A note is bytes: write to_bytes(tensor), and read with from_bytes(note, tensor)."
+        if found := _RETURNED.search(message):
+            return (
+                f"{found[1].capitalize()} returns before {found[2]} has written its note: read it with "
+                "board.get(name), which waits until it is there. A sleep or board.check() does not."
+            )
+        if READS_FIRST in message:
+            return (
+                "Every rank reads first, and board.get() waits for a note that nobody has written yet: write your own "
+                "note before you read those of the others."
+            )
+        if found := _NO_SUCH_NOTE_NAMED.search(message):
+            return f"It waits for the note {found[1]}, which no rank writes: read by the names that are written."
         if "from_bytes" in message or "view" in message:
             return "A note has forgotten shape and dtype: from_bytes(note, tensor) makes it like `tensor`."
         return ""
@@ -173,6 +172,15 @@ def _other_bits(answer: Tensor, first: Tensor, rank: int) -> Difference | None:
         "begin with what rank 0 brought, and go on in the order of the ranks."
     )
     return Difference(f"rank {rank}, [{place}]", f"{answer[place]:.9g}", f"{first[place]:.9g}, as on rank 0", mistake)
+
+
+def _order_of_arrival(answer: Tensor, before: Tensor, rank: int) -> Difference | None:
+    """Of two sums of the same numbers on the same rank, with different ranks late."""
+    if torch.equal(answer, before):
+        return None
+    place = int((answer != before).nonzero()[0])
+    mistake = "The last bits depend on which rank comes late: add up in the order of the ranks, not in that of arrival."
+    return Difference(f"rank {rank}, [{place}]", f"{answer[place]:.9g}", f"{before[place]:.9g}, as before", mistake)
 
 
 def _who_is_missing(case: Case, rank: int, total: Tensor) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+import re
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -29,13 +30,16 @@ _FIRST_OF_ITS_MACHINE = (
     "On two machines two ranks have the LOCAL_RANK 0, and both write: ask for the rank in the world, dist.get_rank()."
 )
 
+_RETURNED = re.compile(r"ReturnedEarly: rank (\d+) has returned")
+
 
 def save_checkpoint(function: Callable[..., object]) -> Report:
     """Check `function(path, model, optimizer, epoch)`, which every rank calls: afterwards the file is there.
 
     The model is wrapped in DistributedDataParallel and the same on all ranks, as is the path, a str. Rank 0 writes, and
-    nobody else, also where ranks are on two machines. The file holds the model, by names that a model without wrapper
-    has, the optimizer and the epoch, under any keys, and torch.load(path, weights_only=True) loads it. A file that was
+    nobody else, also where ranks are on two machines. The file holds a dictionary, which may have more in it, with
+    "model", by names that a model without wrapper has, "optimizer", both as their state_dict(), and "epoch" as it is
+    given; torch.load(path, weights_only=True) loads it. A file that was
     there before stays until the new one is whole, which is written beside it: no file can be renamed from one disk to
     another. All ranks return when it is there, and no other file is left beside it.
     """
@@ -44,15 +48,8 @@ def save_checkpoint(function: Callable[..., object]) -> Report:
         return report
     compiler_at_hand()  # DistributedDataParallel imports it, which takes longer than a check may
     with tempfile.TemporaryDirectory() as folder:
-        report = _examined(exercise, function, folder, is_path=False)
-        if not report.passed and exercise.asks_for_a_path:
-            report = _examined(exercise, function, folder, is_path=True)
-    return report
-
-
-def _examined(exercise: _SaveCheckpoint, function: Callable[..., object], folder: str, is_path: bool) -> Report:
-    exercise.trials = [replace(trial, folder=folder, is_path=is_path) for trial in exercise.trials]
-    report = examine(exercise, functools.partial(save, function))
+        exercise.trials = [replace(trial, folder=folder) for trial in exercise.trials]
+        report = examine(exercise, functools.partial(save, function))
     lines = [line.replace(f"{folder}/", "") for line in (report.mistake, *report.details)]
     return Report(report.exercise, report.passed, report.verdict, lines[0], tuple(lines[1:]))
 
@@ -68,7 +65,6 @@ class _SaveCheckpoint(Exercise):
     yardstick = "enough"
 
     def __init__(self) -> None:
-        self.asks_for_a_path = False
         trials = [
             SaveTrial(()),
             SaveTrial((), trait="the next one", epoch=23, largest_world=2),
@@ -99,7 +95,13 @@ class _SaveCheckpoint(Exercise):
         return _torn(case) or _from_elsewhere(case) or _left_behind(case)
 
     def why_failed(self, message: str) -> str:
-        self.asks_for_a_path |= "'str' object has no attribute" in message or "for /: 'str'" in message
+        if "'str' object has no attribute" in message or "for /: 'str'" in message:
+            return (
+                '`path` is a text, not a Path, and has neither its methods nor its slash: write path + ".new", or make '
+                "a pathlib.Path(path) of it first."
+            )
+        if found := _RETURNED.search(message):
+            return _returns_early(int(found[1]))
         if "SecondWriter" in message:
             return _FIRST_OF_ITS_MACHINE if "LOCAL_RANK" in message else _SECOND_WRITER
         if "cross-device link" in message.lower():
@@ -136,11 +138,15 @@ def _too_early(case: Case, rank: int) -> Difference | None:
     at_return, in_the_end = _saving(case, rank).at_return, _saving(case, 0).at_return
     if at_return == in_the_end:
         return None
-    mistake = (
-        f"Rank {rank} returns before the file is there: all have to wait until rank 0 has written it, with a "
-        "dist.barrier() behind the write that every rank calls."
+    yours = "the older one" if at_return else "none"
+    return Difference("file at its return", yours, "the new one", _returns_early(rank))
+
+
+def _returns_early(rank: int) -> str:
+    return (
+        f"Rank {rank} returns before the file is there: all have to wait, in a dist.barrier() behind the write that "
+        "every rank calls. No sleep is long enough."
     )
-    return Difference("file at its return", "the older one" if at_return else "none", "the new one", mistake)
 
 
 def _torn(case: Case) -> Difference | None:

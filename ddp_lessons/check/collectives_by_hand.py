@@ -8,7 +8,15 @@ import torch
 from torch import Tensor
 
 from ddp_lessons.check.examination import examine
-from ddp_lessons.check.exercise import SMALL_CHANGE_BYTES, Case, Difference, Exercise, named, tensor_difference
+from ddp_lessons.check.exercise import (
+    SMALL_CHANGE_BYTES,
+    Case,
+    Difference,
+    Exercise,
+    named,
+    of_a_recv,
+    tensor_difference,
+)
 from ddp_lessons.check.report import Report
 from ddp_lessons.check.trials import of_every_kind
 
@@ -55,6 +63,12 @@ class _Broadcast(Exercise):
             return f"Rank {rank} ends with the tensor of rank {other}, which passes on its own instead of rank 0's."
         if not answer.any():
             return f"Rank {rank} returns a buffer of zeros: nothing was received into it."
+        if torch.equal(answer, case.inputs[rank] + case.inputs[0]):
+            return (
+                f"Rank {rank} ends with the sum of its own and rank 0's tensor: receive into the tensor, or return it."
+            )
+        if case.traffic.received[rank] < case.tensor_bytes:
+            return f"Rank {rank} is sent only a part of rank 0's tensor: every rank needs the whole."
         return f"Rank {rank} ends with something else than rank 0's tensor: not every element arrived unchanged."
 
     def too_little(self, case: Case) -> str:
@@ -95,7 +109,10 @@ class _AllGather(Exercise):
         if isinstance(answer, Tensor) and answer.dim() and answer.shape[1:] == right[0].shape:
             answer = list(answer.unbind())
         if not isinstance(answer, list) or not all(isinstance(one, Tensor) for one in answer):
-            return Difference("", named(answer), wanted, f"It returns {named(answer)}, not a list of tensors by rank.")
+            numbers = answer if isinstance(answer, list) else []
+            why = next((end for one in numbers if (end := of_a_recv(case, rank, one))), "")
+            mistake = f"It returns {named(answer)}, not a list of tensors by rank{why}."
+            return Difference("", named(answer), wanted, mistake)
         if len(answer) != case.world_size:
             mistake = (
                 f"It returns a list of {len(answer)} for {case.world_size} ranks: each rank's tensor belongs into it"

@@ -1,4 +1,7 @@
-"""What is in a checkpoint: the model, the optimizer and the epoch, under whatever keys, found by what they hold."""
+"""What is in a checkpoint: are the model, the optimizer and the epoch there, and under their keys?
+
+They are looked for by what they hold first, so that a mistake in them is named, and not the key alone.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +46,12 @@ def fault_in_file(path: Path, model: nn.Module, optimizer: Optimizer, epoch: int
     except Exception:
         return _NOT_READ
     parts = list(_parts(content))
-    return _of_the_model(parts, model) or _of_the_optimizer(parts, optimizer) or _of_the_epoch(content, epoch)
+    return (
+        _of_the_model(parts, model)
+        or _of_the_optimizer(parts, optimizer)
+        or _of_the_epoch(content, epoch)
+        or _of_the_keys(content, model, optimizer, epoch)
+    )
 
 
 def _refused(refusal: str) -> Fault:
@@ -132,11 +140,36 @@ def _of_the_epoch(content: Any, epoch: int) -> Fault | None:
         for part in _parts(_without_states(content))
         if _is_number(part)
     ]
-    # the next one is as good: some write down where to go on
-    if any(number in (epoch, epoch + 1) for number in numbers):
+    if epoch in numbers:
         return None
+    if epoch + 1 in numbers:
+        mistake = f"The file says epoch {epoch + 1}, and {epoch} was given: save it as it is, the caller has counted."
+        return Fault(mistake, "epoch", str(epoch + 1), str(epoch))
     mistake = "The epoch is missing in the file: after a restart nobody knows where to go on."
     return Fault(mistake, "epoch", "missing", str(epoch))
+
+
+def _of_the_keys(content: Any, model: nn.Module, optimizer: Optimizer, epoch: int) -> Fault | None:
+    """All of it is there, but somebody who loads it has to find it."""
+    asked = '"model", "optimizer" and "epoch"'
+    if not isinstance(content, Mapping):
+        kind = type(content).__name__
+        return Fault(f"The file holds a {kind}: save a dictionary with {asked}.", "torch.load", f"a {kind}", "a dict")
+    for key in ("model", "optimizer", "epoch"):
+        if key not in content:
+            mistake = f'The file has nothing under the key "{key}": whoever loads it looks for {asked}.'
+            found = ", ".join(str(one) for one in list(content)[:3])
+            return Fault(mistake, "keys", f"{found}, ..."[:40], key)
+    state = content["optimizer"]
+    right_optimizer = isinstance(state, Mapping) and _same(state.get("state"), optimizer.state_dict()["state"])
+    right_model = isinstance(content["model"], Mapping) and _holds(content["model"], model.state_dict())
+    for key, is_right in (("model", right_model), ("optimizer", right_optimizer)):
+        if not is_right:
+            mistake = f'Under the key "{key}" lies something else: save {key}\'s state_dict() itself there.'
+            return Fault(mistake, key, "something else", "its state_dict()")
+    if not _is_number(content["epoch"]) or content["epoch"] != epoch:
+        return Fault('Under the key "epoch" lies something else than the number.', "epoch", "another", str(epoch))
+    return None
 
 
 def _without_states(content: Any) -> Any:

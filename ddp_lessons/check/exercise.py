@@ -64,6 +64,7 @@ class Exercise:
     parameters: tuple[str, ...] = ("tensor",)
     thing, copy = "tensor", "tensor.clone()"  # what is given, and how it is copied
     cure_of_roots = ""  # how the ranks can come to name the same one
+    cure_of_sizes = "every rank has to bring as many elements."  # if they call a collective with different ones
     world_sizes: tuple[int, ...] = (2, 3, 4, 5, 8, 1)  # most mistakes show with two; alone, what works with several
     messages_only = True
     keeps_input = False
@@ -116,7 +117,8 @@ class Exercise:
         assert isinstance(expected, Tensor)
         answer = self.answer(case, rank)
         if not isinstance(answer, Tensor):
-            return Difference("", named(answer), "a tensor", f"It returns {named(answer)}, not a tensor.")
+            mistake = f"It returns {named(answer)}, not a tensor{of_a_recv(case, rank, answer)}."
+            return Difference("", named(answer), "a tensor", mistake)
         found = tensor_difference(answer, expected)
         if found is None or found.mistake:
             return found
@@ -130,6 +132,14 @@ def said_nothing(case: Case, ranks: Iterable[int]) -> str:
     if not silent:
         return ""
     return f"It moves too little: rank {silent[0]} said nothing to anybody, so the answer came by another way."
+
+
+def of_a_recv(case: Case, rank: int, answer: object) -> str:
+    """The end of a sentence if this is what recv returns."""
+    sources = {event.peer for event in case.traffic.by_rank[rank] if event.call == "recv"}
+    if isinstance(answer, bool) or not isinstance(answer, int) or answer not in sources:
+        return ""
+    return ": recv returns the rank of the sender, and what it sent is in the buffer"
 
 
 def tensor_difference(answer: Tensor, expected: Tensor) -> Difference | None:

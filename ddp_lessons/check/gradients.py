@@ -12,6 +12,7 @@ from ddp_lessons.check.examination import examine
 from ddp_lessons.check.exercise import Case, Difference, Exercise, number, said_nothing
 from ddp_lessons.check.models import ModelTrial, Snapshot, is_close
 from ddp_lessons.check.report import Report
+from ddp_lessons.check.traffic import Standstill
 from ddp_lessons.check.trials import with_lateness
 
 
@@ -34,6 +35,10 @@ class AverageGradients(Exercise):
     messages_only = False
     returns_answer = False
     is_silent_when_wrong = True
+    cure_of_sizes = (
+        "a rank leaves out a parameter, or takes them in another order. All ranks have to make the same calls, for the "
+        "same parameters and in the same order."
+    )
     trials = with_lateness(
         [
             ModelTrial((4, 3)),
@@ -41,6 +46,7 @@ class AverageGradients(Exercise):
             ModelTrial((5, 4, 3, 2), trait="a model of three layers"),
             ModelTrial((4, 3, 2), "float64", trait="numbers of another dtype (float64)", largest_world=4),
             ModelTrial((4, 3, 2), trait="a model in which some parameters have no gradient", has_more=True),
+            ModelTrial((4, 3, 2), trait="a model whose gradients are zero on one rank", without_effect=1),
         ]
     )
     measured = "bytes given by the busiest rank"
@@ -59,10 +65,21 @@ class AverageGradients(Exercise):
         return None
 
     def wrong_gradient(self, case: Case, rank: int, name: str) -> str:
-        return wrong_kind(case, rank, name) or _wrong_numbers(case, rank, name)
+        return _zeros_left_out(case, rank, name) or wrong_kind(case, rank, name) or _wrong_numbers(case, rank, name)
+
+    def why_stuck(self, standstill: Standstill) -> str:
+        assert isinstance(standstill.trial, ModelTrial)
+        zero = standstill.trial.without_effect
+        if zero is None or list(standstill.returned) != [zero]:
+            return ""
+        waiting = standstill.calls[0]
+        return (
+            f"The gradients of rank {zero} are all zero, and it never calls {waiting.call}, where rank {waiting.rank} "
+            "waits for it: zeros count in the mean as well."
+        )
 
     def why_failed(self, message: str) -> str:
-        if "NoneType" not in message:
+        if "NoneType" not in message or "and 'NoneType'" in message:  # a number is divided by it: that is no gradient
             return ""
         return "A parameter without a gradient has None in param.grad: leave it out."
 
@@ -131,12 +148,28 @@ def wrong_kind(case: Case, rank: int, name: str) -> str:
     if right is None:
         return f"{name} had no gradient, and has one now: an optimizer moves what has one, so leave it without."
     if yours is None:
-        return f"The gradient of {name} is gone: put the mean into param.grad."
+        nothing = " all_reduce itself returns None." if _calls(case, "all_reduce") else ""
+        return f"The gradient of {name} is gone: put the mean into param.grad.{nothing}"
     if yours.shape != right.shape:
         return f"The gradient of {name} has another shape than the parameter."
+    if not yours.isfinite().all():
+        return (
+            f"The gradient of {name} on rank {rank} holds nan or inf: divide by the number of ranks, which is never 0."
+        )
     if is_close(yours, before_of(case, rank).gradients[name]):
         return _why_unchanged(case, rank, name)
     return ""
+
+
+def _zeros_left_out(case: Case, rank: int, name: str) -> str:
+    """The sum was divided by the number of those ranks whose gradients are not zero."""
+    assert isinstance(case.trial, ModelTrial)
+    if case.trial.without_effect is None or case.world_size == 1 or mean_of(case, name) is None:
+        return ""
+    total = reduce(torch.add, gradients_of(case, name))
+    if not is_close(after_of(case, rank).gradients[name], total / (case.world_size - 1)):
+        return ""
+    return "A rank whose gradient is zero counts as well: divide by the number of all ranks."
 
 
 def _why_unchanged(case: Case, rank: int, name: str) -> str:
@@ -162,6 +195,10 @@ def _why_unchanged(case: Case, rank: int, name: str) -> str:
         if is_close(after_of(case, other).gradients[name], gradients[name]):
             return f"Rank {other} has the gradient of rank {rank} now: it was copied, not averaged."
     return "The ranks talk, but the gradients stay what they were: the mean has to be put into param.grad."
+
+
+def _calls(case: Case, operation: str) -> bool:
+    return any(event.operation == operation for event in case.traffic.collectives)
 
 
 def _is_mean(case: Case, rank: int, name: str) -> bool:
@@ -193,6 +230,10 @@ def _wrong_numbers(case: Case, rank: int, name: str) -> str:
     for value, sentence in known:
         if is_close(yours, value):
             return sentence
+    if yours.numel() > 1 and is_close(yours, yours.flatten()[0].expand_as(yours)):
+        return f"The gradient of {name} is one number everywhere: take the mean over the ranks, not over the elements."
+    if is_close(yours, total / world_size, 1e-2):
+        return f"The gradient of {name} is nearly the mean: digits were lost on the way, so keep the dtype."
     divisor = float((total * total).sum() / (total * yours).sum())
     if is_close(yours * divisor, total):
         return f"The sum was divided by {divisor:.4g}, and there are {world_size} ranks."

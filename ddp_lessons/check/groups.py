@@ -19,9 +19,9 @@ from ddp_lessons.run.wording import ranks_named
 def share_best(function: Callable[[float, Tensor], object]) -> Report:
     """Check `function(score, tensor)`: every rank ends with the tensor of the rank with the highest score.
 
-    If several have it, the lowest of these ranks counts. Scores are floats, also negative ones; all tensors have the
-    same shape and dtype. Every rank returns the tensor, or has it in place and returns None. Collectives and messages
-    are both allowed. One rank alone ends with its own.
+    If several have it, the lowest of these ranks counts. Scores are floats of Python, with the digits of float64; some
+    are negative. All tensors have the same shape and dtype. Every rank returns the tensor, or has it in place and
+    returns None. Collectives and messages are both allowed. One rank alone ends with its own.
     """
     return examine(_ShareBest(), function)
 
@@ -48,6 +48,7 @@ class _ShareBest(Exercise):
             ScoredTrial((120,), "int64", trait="scores that differ only behind the point", scores=(2.25, 2.75, 2.5)),
             ScoredTrial((120,), trait="a score that several ranks have", scores=(1.0, 2.0, 2.0)),
             ScoredTrial((1,), trait="the same score on all ranks", scores=(1.0,)),
+            ScoredTrial((120,), trait="scores that are near each other", scores=(0.9, 0.9 + 1e-9, 0.9 - 1e-9)),
         ]
     )
     measured = "bytes given by the busiest rank"
@@ -64,10 +65,10 @@ class _ShareBest(Exercise):
         if owner == rank and not any(case.traffic.brought):
             return f"Rank {rank} ends with its own tensor: no rank says anything to another."
         whose_tensor = "its own tensor" if owner == rank else f"the tensor of rank {owner}"
-        ends = f"Rank {rank} ends with {whose_tensor}, whose score is {trial.score(owner):g}"
+        ends = f"Rank {rank} ends with {whose_tensor}, whose score is {trial.score(owner):.10g}"
         if trial.score(owner) == trial.score(best):
             return f"{ends}, but rank {best} has the same score: of several, the lowest rank counts."
-        return f"{ends}: rank {best} has {trial.score(best):g}."
+        return f"{ends}: rank {best} has {trial.score(best):.10g}.{_rounded_to_the_same(case, owner)}"
 
     def too_little(self, case: Case) -> str:
         return said_nothing(case, range(case.world_size))
@@ -77,6 +78,18 @@ class _ShareBest(Exercise):
 
     def textbook(self, case: Case) -> int:
         return case.tensor_bytes + 8  # the best rank's tensor, and its score
+
+
+def _rounded_to_the_same(case: Case, owner: int) -> str:
+    """A further sentence if the scores have travelled in a dtype in which this one equals the best."""
+    trial = _trial(case)
+    dtypes = {event.dtype for event in case.traffic.events if event.shape != case.inputs[0].shape}
+    scores = torch.tensor([trial.score(owner), trial.score(trial.best(case.world_size))], dtype=torch.float64)
+    for dtype in sorted(dtypes & {"float32", "float16", "bfloat16"}):
+        one, other = scores.to(getattr(torch, dtype)).tolist()
+        if one == other:
+            return f" In {dtype} both are the same number: send float64."
+    return ""
 
 
 class _SumOfHalf(Exercise):

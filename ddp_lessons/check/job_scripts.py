@@ -11,12 +11,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
 from ddp_lessons.check import stand_ins
+from ddp_lessons.check.direct_starts import mistakes_of, program_of
 from ddp_lessons.check.rehearsal import NoRehearsal, Rehearsal, Start, rehearse
 from ddp_lessons.check.report import Report, not_right, not_started, table
 
 NAME = "job_script"
 MACHINES, GPUS = 2, 4
-PROGRAM = "digits.py"
+PROGRAM = "digits.py --epochs 10"
 TO_BE_REPAIRED = """\
 #!/bin/bash
 #SBATCH --nodes=2
@@ -31,10 +32,11 @@ _MEETS_ANYWHERE = ("c10d", "etcd", "etcd-v2")
 def job_script(script: object, program: str = PROGRAM) -> Report:
     """Check the text of a job script for Slurm: on two machines with four GPUs each it shall start eight ranks.
 
-    They shall run `program`.
+    They shall run `program`, which is a file's name, and what it is given behind it.
 
     The script is rehearsed: bash runs it, and in the place of sbatch, srun and torchrun there are stand-ins that note
-    what would be started where. So it may be written in many ways.
+    what would be started where. So it may be written in many ways, also without torchrun, if it tells each rank its
+    RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT.
     """
     if not isinstance(script, str):
         return not_right(NAME, f"It needs the text of the script, and this is of type {type(script).__name__}.")
@@ -45,11 +47,18 @@ def job_script(script: object, program: str = PROGRAM) -> Report:
         torchruns = [(start, _arguments_of(start)) for start in rehearsal.starts if start.kind == "torchrun"]
     except NoRehearsal as reason:
         return not_right(NAME, str(reason))
-    details = tuple(_what_starts_where(rehearsal, torchruns))
-    mistakes = [mistake for look in _LOOKS if (mistake := look(rehearsal, torchruns))]
-    if mistake := _wrong_program(torchruns, program):
-        mistakes.append(mistake)
-    if mistakes:
+    name, *given = program.split()
+    pythons = [(start, *program_of(start)) for start in rehearsal.starts if start.kind == "python"]
+    ranks = [start for start, found, _ in pythons if found == name] if not torchruns else []
+    details = tuple(_what_starts_where(rehearsal, torchruns, ranks))
+    if ranks:
+        mistakes = [_wrong_machines(rehearsal, torchruns), *mistakes_of(rehearsal, ranks, GPUS)]
+        mistakes += [_left_alone(rehearsal), *(_lost(given, behind) for _, found, behind in pythons if found == name)]
+    else:
+        mistakes = [look(rehearsal, torchruns) for look in _LOOKS]
+        mistakes += [_wrong_program(torchruns, name), _left_alone(rehearsal)]
+        mistakes += [_lost(given, arguments.training_script_args) for _, arguments in torchruns]
+    if mistakes := list(dict.fromkeys(mistake for mistake in mistakes if mistake)):
         rest = len(mistakes) - 1
         more = [f"  {rest} more {'thing is' if rest == 1 else 'things are'} wrong with it."] if rest else []
         return not_right(NAME, mistakes[0], (*more, *details))
@@ -83,7 +92,7 @@ def _not_everywhere(rehearsal: Rehearsal, torchruns: Torchruns) -> str:
     idle = [place for place in range(rehearsal.machines) if place not in {start.machine for start, _ in torchruns}]
     if not torchruns or not idle:
         return ""
-    if not any(start.by_srun for start, _ in torchruns):
+    if not any(start.step for start, _ in torchruns):
         return "No torchrun on the second machine: Slurm runs a job script on the first one only."
     return f"srun starts no torchrun on {stand_ins.NAME.format(idle[0] + 1)}: it needs one task on each machine."
 
@@ -95,7 +104,7 @@ def _too_many(rehearsal: Rehearsal, torchruns: Torchruns) -> str:
         return (
             f"It starts {most} torchruns on one machine, each of which starts ranks: one task for a machine is enough."
         )
-    if asked > 1 and not any(start.by_srun for start, _ in torchruns):
+    if asked > 1 and not any(start.step for start, _ in torchruns):
         return f"It asks for {asked} tasks on a machine: srun will start as many torchruns there, and one is enough."
     return ""
 
@@ -134,6 +143,8 @@ def _wrong_place(places: set[str], option: str) -> str:
     known = {
         pattern.format(number + 1) for pattern in (stand_ins.NAME, stand_ins.ADDRESS) for number in range(MACHINES)
     }
+    if not host:
+        return f"{option}: there is no machine in front of the port, as if a variable were empty."
     if host in ("localhost", "127.0.0.1"):
         return f"On every machine {host} is the machine itself, so that they never meet there: {option}."
     if host not in known:
@@ -161,6 +172,30 @@ def _wrong_program(torchruns: Torchruns, program: str) -> str:
             sentence += _why_before(found, start.words)
         return sentence
     return ""
+
+
+def _left_alone(rehearsal: Rehearsal) -> str:
+    """What srun starts and the script do not go well together in time."""
+    if any(start.kind == "left behind" for start in rehearsal.starts):
+        return "The script ends while srun is still at work, and with it Slurm ends the job: after an &, wait."
+    steps = list(dict.fromkeys(start.step for start in rehearsal.starts if start.step))
+    waited_for = [start.step for start in rehearsal.starts if start.is_waited_for]
+    if any(step in waited_for for step in steps[:-1]):
+        return (
+            "The first srun waits for the ranks of the second, which the script starts only when the first is over: "
+            "one srun for all machines, or & behind each and a wait."
+        )
+    return ""
+
+
+def _lost(given: Sequence[str], behind: Sequence[object]) -> str:
+    """If the program is not given what it should be; written as `--name=value` as well."""
+    wanted, found = (" ".join(map(str, words)).replace("=", " ").split() for words in (given, behind))
+    places = range(len(found) - len(wanted) + 1)
+    if any(found[place : place + len(wanted)] == wanted for place in places):
+        return ""
+    got = f"and is given {' '.join(found)[:60]!r}" if found else "and is given nothing"
+    return f"The program should be given {' '.join(given)!r}, {got}: that stands behind its name."
 
 
 def _program_of(arguments: argparse.Namespace) -> str:
@@ -227,9 +262,10 @@ def _variables(variables: dict[str, str]) -> Iterator[None]:
         os.environ.update(before)
 
 
-def _what_starts_where(rehearsal: Rehearsal, torchruns: Torchruns) -> list[str]:
+def _what_starts_where(rehearsal: Rehearsal, torchruns: Torchruns, ranks: Sequence[Start]) -> list[str]:
     rows = [["machine", "torchruns", "ranks"]]
     for machine in range(rehearsal.machines):
         here = [arguments for start, arguments in torchruns if start.machine == machine]
-        rows.append([stand_ins.NAME.format(machine + 1), str(len(here)), str(sum(map(_ranks, here)))])
+        count = sum(map(_ranks, here)) + sum(rank.machine == machine for rank in ranks)
+        rows.append([stand_ins.NAME.format(machine + 1), str(len(here)), str(count)])
     return ["  What it starts in a rehearsal:", *table(rows)]

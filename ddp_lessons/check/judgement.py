@@ -94,7 +94,31 @@ def _wrong_answer(exercise: Exercise, case: Case) -> Finding | None:
     mistake = _no_answer(exercise, case, wrong) or _said_nothing(exercise, case) or _read_too_early(case)
     rows = [("", "yours", "expected"), (first.place or "answer", first.yours, first.expected)]
     details = [_where(case, rank), *table(rows), *traffic_table(exercise, case)]
-    return Finding(mistake or first.mistake or "The answer is wrong.", details, is_about_the_answer=True)
+    mistake = mistake or _only_some(case, wrong, first.mistake) or "The answer is wrong."
+    return Finding(mistake + _went_to_one_rank(case, wrong), details, is_about_the_answer=True)
+
+
+_OF_ALL = ("That is", "The sum was", "The mean was", "It returns the sum", "It divides")
+
+
+def _only_some(case: Case, wrong: Sequence[int], mistake: str) -> str:
+    """Say as well which ranks are right, unless the sentence is about one rank anyway."""
+    right = [rank for rank in range(case.world_size) if rank not in wrong]
+    if not right or not mistake.startswith(_OF_ALL):
+        return mistake
+    are = "is" if len(right) == 1 else "are"
+    return f"Only {ranks_named(right)} {are} right. On rank {wrong[0]}, {mistake[0].lower()}{mistake[1:]}"
+
+
+def _went_to_one_rank(case: Case, wrong: Sequence[int]) -> str:
+    """A further sentence if the ranks that are wrong are just those to which a reduce gives nothing."""
+    calls = [event for event in case.traffic.collectives if event.rank == wrong[0]]
+    # before it, counts may have been added up; a broadcast behind it would have brought the result
+    if not calls or calls[-1].operation != "reduce":
+        return ""
+    if {one.root for one in calls if one.operation == "reduce"} & {*wrong}:
+        return ""
+    return " A reduce gives the sum to one rank alone, and all_reduce gives it to every rank."
 
 
 def _no_answer(exercise: Exercise, case: Case, wrong: Sequence[int]) -> str:
@@ -115,7 +139,10 @@ def _no_answer(exercise: Exercise, case: Case, wrong: Sequence[int]) -> str:
 def _said_nothing(exercise: Exercise, case: Case) -> str:
     if case.traffic.events or case.world_size == 1 or not exercise.messages_only:
         return ""
-    return "No rank sends or receives anything: without messages a rank knows only its own tensor."
+    return (
+        "No rank sends or receives anything: without messages a rank knows only its own tensor. If there is a loop, "
+        "look at its range."
+    )
 
 
 def _read_too_early(case: Case) -> str:

@@ -55,6 +55,7 @@ class ModelTrial(Trial):
     """`shape` is the widths of the layers."""
 
     has_more: bool = False
+    without_effect: int | None = None  # a rank whose gradients are all zero, as behind a ReLU that lets nothing pass
 
     def samples(self, rank: int) -> int:
         """How many this rank's gradients are a mean over: as much they count."""
@@ -70,7 +71,7 @@ class ModelTrial(Trial):
             for parameter in model.parameters():
                 parameter.copy_(0.5 * torch.randn(parameter.shape, generator=common))
         inputs = torch.randn(SAMPLES, self.shape[0], generator=own).to(dtype)
-        model(inputs).square().sum().backward()
+        (model(inputs).square().sum() * (rank != self.without_effect)).backward()
         return model
 
     @cache  # noqa: B019  trials live as long as the module, and every number of a check is compared with these
@@ -100,11 +101,11 @@ def same(one: dict[str, Any], other: dict[str, Any]) -> bool:
     return one.keys() == other.keys() and all(is_close(one[name], other[name]) for name in one)
 
 
-def is_close(one: Tensor | None, other: Tensor | None) -> bool:
+def is_close(one: Tensor | None, other: Tensor | None, tolerance: float = 1e-5) -> bool:
     """Up to the rounding that another order of adding up brings."""
     if one is None or other is None:
         return one is other
     if one.shape != other.shape:
         return False
     largest = float(other.abs().max()) if other.numel() else 0.0
-    return torch.allclose(one.double(), other.double(), rtol=0.0, atol=1e-5 * largest)
+    return torch.allclose(one.double(), other.double(), rtol=0.0, atol=tolerance * largest)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ddp_lessons.check.report import Report, not_right, not_started
-from ddp_lessons.check.stubs import is_untouched, why_not_callable
+from ddp_lessons.check.begun import refusal
+from ddp_lessons.check.ranks import Thing
+from ddp_lessons.check.report import Report, not_right
+from ddp_lessons.check.separate_process import answers_of
 
 NAME = "ranks_of"
 CASES = (("8,2", 0), ("8,2", 1), ("2,8", 1), ("4", 0), ("1,3,2", 2), ("12,4", 1), ("2,0,2", 1), ("2,0,2", 2))
@@ -16,21 +18,15 @@ def ranks_of(function: Callable[[str, int], list[int]]) -> Report:
 
     They may be a list, a tuple or a range.
     """
-    if refusal := why_not_callable(function, NAME, ("gpus", "machine")):
-        return not_right(NAME, refusal)
-    if is_untouched(function):
-        return not_started(NAME)
-    for gpus, machine in CASES:
-        expected = _right(gpus, machine)
-        call = f"{NAME}({gpus!r}, {machine})"
-        try:
-            answer = function(gpus, machine)
-        except Exception as error:
-            return not_right(NAME, f"{call} raises {type(error).__name__}: {error}. {_why_raised(error)}".rstrip())
-        found = list(answer) if isinstance(answer, list | tuple | range) else answer
-        if found != expected:
-            details = (f"  {call}", f"    yours      {_short(found)}", f"    expected   {_short(expected)}")
-            return not_right(NAME, _likely(found, gpus, machine), details)
+    if report := refusal(NAME, function, ("gpus", "machine")):
+        return report
+    for (gpus, machine), answer in zip(CASES, answers_of(function, CASES), strict=False):
+        expected, call = _right(gpus, machine), f"{NAME}({gpus!r}, {machine})"
+        if answer.trouble:
+            return not_right(NAME, f"{call} {answer.trouble}. {_why_raised(answer.trouble)}".rstrip())
+        if answer.value != expected or _first_odd(answer.value) is not None:
+            details = (f"  {call}", f"    yours      {_short(answer.value)}", f"    expected   {_short(expected)}")
+            return not_right(NAME, _likely(answer.value, gpus, machine), details)
     return Report(NAME, True, "passed", "", (f"  right for {len(CASES)} cases, of up to three machines",))
 
 
@@ -46,6 +42,10 @@ def _likely(found: object, gpus: str, machine: int) -> str:
     mine, before = counts[machine], sum(counts[:machine])
     if not isinstance(found, list):
         return f"It returns {_short(found)}, and the answer is a list (or a range) of ranks."
+    if (odd := _first_odd(found)) is not None:
+        return f"Ranks are whole numbers (//, int), and {_short(odd)} is none."
+    if sorted(found) == _right(gpus, machine):
+        return "These are the right ranks, but not in their order: begin with the lowest."
     as_if_equal = list(range(machine * mine, machine * mine + mine))
     known = {
         "These are the ranks on this machine alone, its local ranks: add the GPUs of the machines before it.": range(
@@ -73,12 +73,17 @@ def _likely(found: object, gpus: str, machine: int) -> str:
     return "The first rank on a machine is the number of GPUs on all machines before it."
 
 
-def _why_raised(error: Exception) -> str:
-    if isinstance(error, TypeError | ValueError):
+def _first_odd(found: object) -> object:
+    """An item that is no whole number, though it may be equal to one: 8.0, True."""
+    return next((item for item in found if type(item) is not int), None) if isinstance(found, list) else None
+
+
+def _why_raised(trouble: str) -> str:
+    if trouble.startswith(("raises TypeError", "raises ValueError")):
         return 'gpus is a text such as "8,2", as it was typed: make numbers of its parts first.'
     return ""
 
 
 def _short(value: object) -> str:
-    text = repr(value)
+    text = f"an object of type {value.kind}" if isinstance(value, Thing) else repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from ddp_lessons.check.exercise import Case, Difference, Exercise, dtype_name, named
 from ddp_lessons.check.report import Report
+from ddp_lessons.check.reshuffling import never_seen, why_the_same
 from ddp_lessons.check.shares import (
     MANY,
     SHUFFLES_THE_DATA,
@@ -28,7 +29,9 @@ from ddp_lessons.check.shares import (
 from ddp_lessons.check.stubs import mentions
 from ddp_lessons.check.trials import with_lateness
 
-_EPOCHS = (0, 1, 2, 3, 10)
+# out of order, and far apart: what counts its own calls, or takes a part of the epoch only, repeats itself
+_EPOCHS = (0, 1, 2, 3, 10, 4, 7, 101, 50, 1000, 5, 23)
+_ONCE_MORE = (3, 1000, 0, 10, 101, 2, 5, 50, 1, 23, 7, 4)
 _EVEN_SHARES = "take order[rank::world_size], or tensor_split(world_size)"
 _SHUFFLES = {"DistributedSampler", "set_epoch", "randperm", "permutation", "shuffle", "sample", "range", "arange"}
 
@@ -36,7 +39,9 @@ _SHUFFLES = {"DistributedSampler", "set_epoch", "randperm", "permutation", "shuf
 def epoch_order(function: Callable[[Any, int], Iterable[int]]) -> Report:
     """Check `function(data, epoch)`: every rank returns the indices of its samples in this epoch, in their order.
 
-    Together the ranks see every sample, in an order that is shuffled, and in another one in each epoch. Shares may
+    Together the ranks see every sample, in an order that is shuffled, and shuffled anew in each epoch: all of it, so
+    that in time every rank sees every sample. Asked for an epoch once more, later or after others, a rank returns the
+    same (but what the ranks tell each other, they may draw anew). Shares may
     differ in length by one, or be filled up with samples that come a second time, as DistributedSampler does; no
     sample may be left out. A list will do, a tensor, or anything to loop over. Nothing has to travel for that, but it
     may. One rank alone sees everything.
@@ -50,11 +55,14 @@ class _Epochs(InTurns):
     """Ask for one epoch after the other, and then for all of them once more."""
 
     def __call__(self, trial: DataTrial, data: Any) -> object:
-        answers = []
-        for turn, epoch in enumerate([*_EPOCHS, *_EPOCHS]):
-            other_random_numbers(dist.get_rank(), turn)
-            answers.append(_read(self.written(data, epoch), 10 * trial.samples))
-        return None if all(answer is None for answer in answers) else answers
+        answers: dict[tuple[int, int], object] = {}
+        for time, epochs in enumerate((_EPOCHS, _ONCE_MORE)):
+            for epoch in epochs:
+                other_random_numbers(dist.get_rank(), len(answers))
+                answers[time, epoch] = _read(self.written(data, epoch), 10 * trial.samples)
+        if all(answer is None for answer in answers.values()):
+            return None
+        return [answers[time, epoch] for time in range(2) for epoch in _EPOCHS]
 
 
 def _read(answer: Any, most: int) -> object:
@@ -110,7 +118,12 @@ class _EpochOrder(Exercise):
             return kinds[rank]
         if changed := changed_data(case, rank):
             return changed
-        return self._wrong_shares(case) or self._not_shuffled(case, rank) or self._same_again(case, rank)
+        return (
+            self._wrong_shares(case)
+            or self._not_shuffled(case, rank)
+            or self._other_the_next_time(case, rank)
+            or _repeated(case, rank)
+        )
 
     def why_failed(self, message: str) -> str:
         if "item assignment" in message:
@@ -159,22 +172,39 @@ class _EpochOrder(Exercise):
                 return Difference(f"epoch {epoch}", _start(shares.by_rank[rank]), "shuffled", mistake)
         return None
 
-    def _same_again(self, case: Case, rank: int) -> Difference | None:
-        if _samples(case) < MANY:
+    def _other_the_next_time(self, case: Case, rank: int) -> Difference | None:
+        """Does the order of an epoch depend on what was asked before? Not if they told it each other."""
+        if any(case.traffic.brought):
             return None
-        by_epoch = [shares_of(case, turn, turn).by_rank for turn in range(len(_EPOCHS))]
-        for (one, first), (other, second) in itertools.combinations(zip(_EPOCHS, by_epoch, strict=True), 2):
-            epochs, place, yours = f"epochs {one} and {other}", f"epoch {other}", _start(second[rank])
-            if first == second:
-                mistake = f"The order is the same in {epochs}: the epoch has to be in it, as set_epoch(epoch) does."
-                return Difference(place, yours, f"not as in epoch {one}", mistake)
-            if _steps(first) == _steps(second):
+        for turn, epoch in enumerate(_EPOCHS):
+            first, again = (shares_of(case, one, one).by_rank[rank] for one in (turn, turn + len(_EPOCHS)))
+            if first != again:
                 mistake = (
-                    f"The shuffle is the same in {epochs}: only the ranks change places, and together they see the "
-                    "same samples at each step. Let the epoch decide about the shuffle."
+                    f"Asked for epoch {epoch} once more, it returns another order, which depends on earlier calls or "
+                    "draws, so a resumed run would differ. In each call, seed a new generator with the epoch."
                 )
-                return Difference(place, yours, "another shuffle", mistake)
+                return Difference(f"epoch {epoch} again", _start(again), _start(first), mistake)
         return None
+
+
+def _repeated(case: Case, rank: int) -> Difference | None:
+    """What is the same in two epochs and should not be."""
+    if _samples(case) < MANY:
+        return None
+    by_epoch = [shares_of(case, turn, turn).by_rank for turn in range(len(_EPOCHS))]
+    for (one, first), (other, second) in itertools.combinations(zip(_EPOCHS, by_epoch, strict=True), 2):
+        if mistake := why_the_same(first, second, f"epochs {one} and {other}", _samples(case)):
+            return Difference(f"epoch {other}", _start(second[rank]), f"not as in epoch {one}", mistake)
+    unseen = never_seen(by_epoch, _samples(case))
+    if not unseen:
+        return None
+    who = next(iter(unseen))
+    samples, lost = _samples(case), len(unseen[who])
+    mistake = (
+        f"In {len(_EPOCHS)} epochs rank {who} never sees {lost} of the {samples} samples: shuffle all of them first, "
+        "and then take this rank's share."
+    )
+    return Difference("samples seen", str(samples - lost), f"about {samples}", mistake)
 
 
 def _why_not_all(shares: Shares) -> str:
@@ -243,11 +273,6 @@ def _kind(answer: Any) -> str:
 
 def _start(share: list[int]) -> str:
     return f"{', '.join(map(str, share[:5]))}, ..."
-
-
-def _steps(by_rank: Iterable[list[int]]) -> list[set[int | None]]:
-    """What all ranks together see at each step."""
-    return [set(step) for step in itertools.zip_longest(*by_rank)]
 
 
 def _samples(case: Case) -> int:

@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import Tensor
 
-from ddp_lessons.check.cuts import Cuts, CutTrial, total_of
+from ddp_lessons.check.cuts import Cuts, CutTrial
 from ddp_lessons.check.exercise import Case, Difference, Exercise, named
 from ddp_lessons.check.partitioners import Seeding, is_stub, seeding_of, untouched, why_not_a_partitioner
 from ddp_lessons.check.ranks import Thing
@@ -50,6 +50,8 @@ _WRONG_SIZES = "sizes that are wrong"
 _REFUSED = {
     "too small": "sizes that add up to less than 1",
     "too large": "sizes that add up to more than 1",
+    "a little too small": "sizes that add up to less than 1",
+    "a little too large": "sizes that add up to more than 1",
     "negative": "a size below 0",
     "too many": "more sizes than samples",
 }
@@ -76,6 +78,11 @@ class _DataPartitioner(Exercise):
             CutTrial((), samples=61, seeds=(5, 5, 6), parts="unequal", trait="unequal parts, and a remainder"),
             CutTrial((), samples=47, seeds=(0, 0, 1), trait="data in a list", is_list=True),
             CutTrial((), samples=5, trait="little data"),
+            CutTrial((), samples=24, parts="one of them 0", trait="a part of size 0", smallest_world=2),
+            *(
+                CutTrial((), samples=ranks, trait="one sample for each part", smallest_world=ranks, largest_world=ranks)
+                for ranks in (2, 3, 4)
+            ),
             *(
                 CutTrial(
                     shape=(),
@@ -103,6 +110,12 @@ class _DataPartitioner(Exercise):
         shares = shares_of(case, 0, 1)
         if mistake := _why_not_once(shares, trial, self.seeding):
             return Difference("samples", shares.told(), f"{shares.samples}, once each", mistake)
+        if not _are_equal([shares.by_rank[rank]], [shares_of(case, -1, -1).by_rank[rank]]):
+            mistake = (
+                f"use({rank}) gives other samples when it is called again: shuffle and cut once, in __init__, and let "
+                "use() only pick a partition."
+            )
+            return Difference(f"use({rank}), called again", "other samples", "the same samples", mistake)
         length, size = len(shares.by_rank[rank]), trial.sizes(case.world_size)[rank]
         if abs(length - size * trial.samples) > case.world_size:
             mistake = f"Partition {rank} has {length} of {trial.samples} samples, and its size is {size:g}."
@@ -171,11 +184,7 @@ def _not_refused(case: Case, rank: int) -> Difference | None:
 def _wrong_kind(case: Case, rank: int) -> Difference | None:
     answers = case.outcomes[rank].answer
     if not isinstance(answers, list):
-        sizes = _trial(case).sizes(case.world_size)
-        mistake = (
-            f"It refuses sizes that are right: {sizes} add up to {total_of(sizes)!r}, since floats are rounded. "
-            "Compare with math.isclose."
-        )
+        mistake = f"It refuses {_trial(case).why_tempting(case.world_size)}"
         return Difference("raises", getattr(answers, "kind", "an error"), "nothing", mistake)
     for answer in answers:
         place = f"use({rank})"
@@ -198,6 +207,11 @@ def _why_not_once(shares: Shares, trial: CutTrial, seeding: Seeding) -> str:
     most = max(shares.times.values(), default=0)
     if shares.are_whole:
         return "use() gives every rank all of the data: cut it, so that each has a part of its own."
+    if all(share == list(range(len(share))) for share in shares.by_rank) and most > 1:
+        return (
+            "Every partition holds the first samples of the data in their order: partition[i] has to be "
+            "data[indices[i]], not data[i]."
+        )
     if shares.are_all_equal and lengths[0]:
         return "use() gives every rank the same samples: its argument says which partition is wanted."
     if shares.missing and most > 1:
@@ -206,15 +220,23 @@ def _why_not_once(shares: Shares, trial: CutTrial, seeding: Seeding) -> str:
                 "Without a seed each rank shuffles in its own way, so some samples are on several ranks, and others on "
                 "none: let the seed be a number from the start, such as seed=1234."
             )
+        if shares.come_again and any(len(set(share)) < len(share) for share in shares.by_rank):
+            return (
+                f"{shares.first_twice().capitalize()}, and {shares.lost()}: the order that is cut holds some samples "
+                "twice, so shuffle all indices instead of drawing each of them."
+            )
         return why_overlapping(shares)
     if shares.missing:
         sizes = trial.sizes(len(lengths))
         if lengths == [int(size * trial.samples) for size in sizes]:
             return (
-                f"The remainder is lost, {shares.lost()}: each length is rounded for itself. Let the last partition "
-                "take the rest."
+                f"The remainder is lost, {shares.lost()}: each length is rounded for itself. Round where a partition "
+                "ends, not how long it is, and let the last one end with the data."
             )
-        return f"Not every sample is in a partition, {shares.lost()}: look where one ends and the next one begins."
+        return (
+            f"Not every sample is in a partition, {shares.lost()}: look where one ends and the next one begins, and "
+            "let the last one end with the data."
+        )
     if most > 1:
         return f"Partitions overlap, {shares.first_twice()}: look where one ends and the next one begins."
     return ""

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from ddp_lessons.check.collectives_by_hand import whose
 from ddp_lessons.check.examination import examine
-from ddp_lessons.check.exercise import SMALL_CHANGE_BYTES, Case, Difference, Exercise, named
+from ddp_lessons.check.exercise import SMALL_CHANGE_BYTES, Case, Difference, Exercise, named, of_a_recv
 from ddp_lessons.check.report import Report
 from ddp_lessons.check.trials import Trial, of_every_kind, with_lateness
 
@@ -61,6 +61,10 @@ class _PassTheToken(Exercise):
 
     def difference(self, case: Case, rank: int) -> Difference | None:
         answer, right = self.answer(case, rank), self.expected(case, rank)
+        if mistake := of_a_recv(case, rank, answer):
+            return Difference(
+                "", named(answer), f"the number {right.item()}", f"Rank {rank} returns {named(answer)}{mistake}."
+            )
         if isinstance(answer, int) and not isinstance(answer, bool):
             answer = torch.tensor([answer])
         if not isinstance(answer, Tensor) or answer.numel() != 1:
@@ -145,6 +149,8 @@ class _Exchange(Exercise):
             return f"Rank {rank} ends with its own tensor: return what was received."
         if not answer.any():
             return f"Rank {rank} returns a buffer of zeros: nothing was received into it."
+        if torch.equal(answer, case.inputs[rank] + case.inputs[other]):
+            return f"Rank {rank} returns the sum of both tensors: return what was received, alone."
         return f"Rank {rank} returns something else than the other rank's tensor: not every element arrived unchanged."
 
     def too_little(self, case: Case) -> str:
@@ -173,10 +179,21 @@ class _Swap(_Exchange):
         partner = rank ^ 1
         return partner if partner < case.world_size else rank
 
+    def difference(self, case: Case, rank: int) -> Difference | None:
+        is_alone, others = self.other(case, rank) == rank, any(one.answer is not None for one in case.outcomes)
+        if is_alone and others and case.outcomes[rank].answer is None:
+            mistake = f"Rank {rank} has no partner among {case.world_size} ranks: it returns its own tensor, not None."
+            return Difference(f"rank {rank}", "None", "a tensor", mistake)
+        return super().difference(case, rank)
+
     def likely_mistake(self, case: Case, rank: int, answer: Tensor) -> str:
         other, owner = self.other(case, rank), whose(answer, case)
         if other == rank:
             return f"Rank {rank} has no partner among {case.world_size} ranks: it keeps its own tensor."
+        world_size = case.world_size
+        is_ring = all(case.traffic.destinations(one) == {(one + 1) % world_size} for one in range(world_size))
+        if is_ring and world_size > 2:  # with two, the next rank is the partner
+            return "The tensors go round a ring, from each rank to the next: partners are ranks 0 and 1, 2 and 3."
         if owner not in (None, rank):
             return f"Rank {rank} ends with the tensor of rank {owner}: its partner is rank {other}."
         return super().likely_mistake(case, rank, answer)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import numbers
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -50,11 +51,22 @@ def run_trials(
         arguments = trial.arguments(rank)
         dist.barrier(between)
         time.sleep(trial.delay_seconds(rank, world_size))
-        with _pauses(trial, rank) if trial.lateness == "at random" else contextlib.nullcontext():
+        with without_output(), _pauses(trial, rank) if trial.lateness == "at random" else contextlib.nullcontext():
             answer = function(*arguments)
         outcomes.append(Outcome(_plain(answer), trial.afterwards(arguments)))
     dist.barrier(between)
     return between.group_name, outcomes
+
+
+@contextlib.contextmanager
+def without_output() -> Iterator[None]:
+    """Throw away what is printed, which a check never shows: megabytes of it would take the time of the trials."""
+    with (
+        open(os.devnull, "w", encoding="utf-8", errors="replace") as nowhere,
+        contextlib.redirect_stdout(nowhere),
+        contextlib.redirect_stderr(nowhere),
+    ):
+        yield
 
 
 @contextlib.contextmanager

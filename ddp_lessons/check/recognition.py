@@ -21,7 +21,9 @@ class Tested:
 
     batches: Sequence[Sequence[int]]  # numbers of samples
     in_training_mode: bool
+    with_gradients: bool  # what it computed was kept for a backward()
     is_in_training_mode_afterwards: bool
+    is_frozen_afterwards: bool
 
     @property
     def all(self) -> list[int]:
@@ -29,7 +31,7 @@ class Tested:
 
 
 # What the models of this process were shown: not in the model, which may be copied before it is used.
-_shown: list[tuple[list[int], bool]] = []
+_shown: list[tuple[list[int], bool, bool]] = []  # numbers, in training mode, with gradients
 
 
 class _Recogniser(nn.Module):
@@ -45,8 +47,9 @@ class _Recogniser(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         rows = images.reshape(-1, _PIXELS)
-        _shown.append(([round(number) for number in rows[:, 0].tolist()], self.dropout.training))
-        return torch.log_softmax(self.linear(self.dropout(rows)), dim=1)
+        outputs = torch.log_softmax(self.linear(self.dropout(rows)), dim=1)
+        _shown.append(([round(number) for number in rows[:, 0].tolist()], self.dropout.training, outputs.requires_grad))
+        return outputs
 
 
 class _Samples(Dataset[tuple[Tensor, int]]):
@@ -102,7 +105,14 @@ class TestTrial(Trial):
         return model.train(self.begins_in_training_mode), _Samples(images.view(-1, 1, 28, 28), labels)
 
     def afterwards(self, arguments: tuple[Any, ...]) -> Tested:
-        return Tested([numbers for numbers, _ in _shown], any(was for _, was in _shown), arguments[0].dropout.training)
+        model = arguments[0]
+        return Tested(
+            [numbers for numbers, _, _ in _shown],
+            any(was for _, was, _ in _shown),
+            any(kept for _, _, kept in _shown),
+            model.dropout.training,
+            not all(parameter.requires_grad for parameter in model.parameters()),
+        )
 
     def is_unchanged(self, rank: int, afterwards: Any) -> bool:
         return True

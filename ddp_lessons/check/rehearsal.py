@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
+import select
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,6 +27,14 @@ _SHORT = {"-N": "nodes", "-n": "ntasks", "-c": "cpus-per-task", "-t": "time", "-
 _SHORT |= {"-p": "partition", "-G": "gpus", "-w": "nodelist"}
 
 
+# What is on the learner's cluster, and not here: an environment to be activated, a folder to go to.
+_ELSEWHERE = """\
+source() { if [ -e "$1" ]; then builtin source "$@"; fi; }
+.() { source "$@"; }
+cd() { builtin cd "$@" 2>/dev/null || true; }
+"""
+
+
 class NoRehearsal(Exception):
     """The script cannot be rehearsed, and Slurm would not run it either, or there is no bash; the message says why."""
 
@@ -30,11 +43,16 @@ class NoRehearsal(Exception):
 class Start:
     """One command that the script started: on which machine, and with which words and variables behind it."""
 
-    kind: str  # "torchrun" or "python"
+    kind: str  # "torchrun" or "python", or "left behind": the script has ended, and something was still at work
     words: tuple[str, ...]
     machine: int
     variables: tuple[tuple[str, str], ...]
-    by_srun: bool
+    step: str  # which srun has started it, and whether the script goes on meanwhile; "" if none has
+
+    @property
+    def is_waited_for(self) -> bool:
+        """The script goes on only when this has come to its end."""
+        return self.step.endswith("before")
 
 
 @dataclass(frozen=True)
@@ -80,23 +98,49 @@ def rehearse(script: str) -> Rehearsal:
         work.mkdir()
         notes.touch()
         file.write_text(script, encoding="utf-8")
-        environment = _environment(options, place, notes, work)
-        try:
-            done = subprocess.run(
-                [bash, file],
-                cwd=work,
-                env=environment,
-                capture_output=True,
-                text=True,
-                timeout=PATIENCE_SECONDS * slowness(1),
-                stdin=subprocess.DEVNULL,
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
-            raise NoRehearsal(f"It does not come to an end within {PATIENCE_SECONDS:g} seconds.") from None
+        status, words, printed = _run([bash, file], work, _environment(options, place, notes, work))
         started = [json.loads(line) for line in notes.read_text(encoding="utf-8").splitlines()]
-        words = re.sub(rf"{re.escape(os.fspath(file))}: ", "", done.stderr).strip()
-    return Rehearsal(options, too_late, tuple(map(_start, started)), done.returncode, words, done.stdout)
+        words = re.sub(rf"{re.escape(os.fspath(file))}: ", "", words).strip()
+    return Rehearsal(options, too_late, tuple(map(_start, started)), status, words, printed)
+
+
+def _run(command: Sequence[str | Path], work: Path, environment: dict[str, str]) -> tuple[int, str, str]:
+    """Its status, and what it said and printed. A file tells those that it leaves behind when it has ended."""
+    at_work, held_open = os.pipe()  # which what runs holds open, also if it prints elsewhere
+    job = subprocess.Popen(
+        command,
+        cwd=work,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        pass_fds=(held_open,),
+    )
+    os.close(held_open)
+
+    def tell_the_end() -> None:
+        job.wait()
+        Path(environment["REHEARSAL_ENDED"]).touch()
+
+    watcher = threading.Thread(target=tell_the_end, daemon=True)
+    watcher.start()
+    patience = PATIENCE_SECONDS * slowness(1)
+    try:
+        printed, words = job.communicate(timeout=patience)
+        select.select([at_work], [], [], patience)
+    except subprocess.TimeoutExpired:
+        raise NoRehearsal(f"It does not come to an end within {patience:.2g} seconds.") from None
+    finally:
+        with contextlib.suppress(ProcessLookupError):  # nothing is left of it
+            os.killpg(job.pid, signal.SIGKILL)
+        watcher.join()
+        os.close(at_work)
+        for pipe in (job.stdout, job.stderr):
+            assert pipe is not None
+            pipe.close()
+    return job.returncode, words, printed
 
 
 def directives_of(script: str) -> tuple[dict[str, str], tuple[int, ...]]:
@@ -155,6 +199,9 @@ def _environment(options: dict[str, str], place: Path, notes: Path, work: Path) 
             told |= {variable: options[option], stand_ins.variable_of(option): options[option]}
     path = f"{commands}:/usr/local/bin:/usr/bin:/bin"
     own = {"REHEARSAL_NOTES": os.fspath(notes), "REHEARSAL_MACHINE": "0", "REHEARSAL_MACHINES": machines}
+    own |= {"REHEARSAL_ENDED": os.fspath(place / "ended"), "REHEARSAL_SLOWNESS": str(slowness(1))}
+    (place / "elsewhere").write_text(_ELSEWHERE, encoding="utf-8")
+    own |= {"BASH_ENV": os.fspath(place / "elsewhere")}
     return {"PATH": path, "HOME": os.fspath(work), "USER": "you", "LANG": "C.UTF-8", **told, **own}
 
 
@@ -163,5 +210,5 @@ def _start(note: dict[str, object]) -> Start:
     assert isinstance(words, list)
     assert isinstance(variables, dict)
     return Start(
-        str(note["kind"]), tuple(words), int(str(note["machine"])), tuple(variables.items()), bool(note["by_srun"])
+        str(note["kind"]), tuple(words), int(str(note["machine"])), tuple(variables.items()), str(note["step"])
     )

@@ -8,6 +8,7 @@ import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+from unittest import mock
 
 import torch
 from torch import Tensor, nn
@@ -116,13 +117,15 @@ class Session:
 
 
 _GIVES_NONE = "gives None"
+TORCHS_OWN = "It uses torch's own DistributedDataParallel: build yours from broadcast, hooks and all_reduce."
 
 
 def train(cls: Callable[[nn.Module], Any], session: Session) -> None:
     """Inside a rank: wrap a model, train it with the wrapper, and note what was seen."""
     trial, training = session.trial, session.training
     module = trial.model(session.rank)
-    wrapped = cls(module)
+    with mock.patch.object(nn.parallel.DistributedDataParallel, "__init__", _refuse):
+        wrapped = cls(module)
     if not callable(wrapped):
         training.trouble = f"is {_article(wrapped)}, which cannot be called"
         return
@@ -144,6 +147,10 @@ def train(cls: Callable[[nn.Module], Any], session: Session) -> None:
         _step(names.values())
     training.end = _copied(names)
     training.is_elsewhere = _has_gradients_elsewhere(wrapped, list(names.values()))
+
+
+def _refuse(*_: object, **__: object) -> None:
+    raise TypeError(TORCHS_OWN)
 
 
 def mean_training(trial: TrainingTrial, world_size: int) -> Training:

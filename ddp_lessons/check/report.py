@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ddp_lessons.run.output import without_middle
+
+_LONGEST_MISTAKE, _LONGEST_LINE, _MOST_LINES = 600, 200, 40  # an error of the learner's may have a message of megabytes
 Rows = Sequence[Sequence[str]]
 
 
@@ -40,7 +43,10 @@ def not_started(exercise: str) -> Report:
 
 
 def not_right(exercise: str, mistake: str, details: Sequence[str] = ()) -> Report:
-    return Report(exercise, False, "not right yet", mistake, tuple(details))
+    lines = [without_middle(line, _LONGEST_LINE) for line in details[:_MOST_LINES]]
+    if len(details) > _MOST_LINES:
+        lines.append(f"    [... {len(details) - _MOST_LINES:,} lines left out]")
+    return Report(exercise, False, "not right yet", without_middle(mistake, _LONGEST_MISTAKE), tuple(lines))
 
 
 def table(rows: Rows) -> list[str]:

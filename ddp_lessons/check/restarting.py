@@ -16,6 +16,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
+from ddp_lessons.check.ranks import without_output
+
 EPOCHS, STEPS, BATCH, WIDTH = 4, 3, 4, 80  # the weights alone fill 50 kB
 _MOST_BYTES = 20_000  # of a file, where the write is cut off
 
@@ -35,8 +37,16 @@ class Start:
 
     def epochs(self, rank: int) -> list[int]:
         """Those that this rank began to train."""
+        return [int(line.split()[0]) for line in self._lines(rank)]
+
+    @property
+    def saved_before_it_trained(self) -> bool:
+        """A checkpoint was there when the first epoch began, though nothing was when it was started."""
+        return any(line.split()[1] == "saved" for line in self._lines(0)[:1])
+
+    def _lines(self, rank: int) -> list[str]:
         file = self.notes(rank)
-        return [int(line) for line in file.read_text().split()] if file.exists() else []
+        return file.read_text().splitlines() if file.exists() else []
 
     def notes(self, rank: int) -> Path:
         return Path(self.folder) / f"{self.name}.{rank}"
@@ -56,7 +66,7 @@ def begin(rank: int, world_size: int, function: Callable[..., object], start: St
 
     def train_epoch(epoch: int) -> None:
         with start.notes(rank).open("a") as notes:
-            notes.write(f"{epoch}\n")
+            notes.write(f"{epoch} {'saved' if start.path.exists() else '-'}\n")
         for step in range(STEPS):
             take_step(wrapped, optimizer, epoch, step, rank, world_size)
             if epoch == start.killed_in and step == 1 and rank == world_size - 1:
@@ -65,8 +75,14 @@ def begin(rank: int, world_size: int, function: Callable[..., object], start: St
             _die_in_the_next_write()
 
     os.chdir(start.path.parent)  # what is written to a path of its own lands there, and not beside the notebook
-    function(wrapped, optimizer, train_epoch, EPOCHS, str(start.path))
+    with without_output():
+        function(wrapped, optimizer, train_epoch, EPOCHS, str(start.path))
     return Weights([parameter.detach().clone() for parameter in model.parameters()])
+
+
+def every_weights_in_one_go(rank: int, world_size: int) -> dict[int | None, Weights]:
+    """In a rank, where all is imported that an optimizer wants: the weights, by where the momentum is forgotten."""
+    return {forget_momentum_at: in_one_go(forget_momentum_at) for forget_momentum_at in (None, *range(EPOCHS + 1))}
 
 
 def in_one_go(forget_momentum_at: int | None = None) -> Weights:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
+import shutil
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from ddp_lessons.check.begun import compiler_at_hand, refusal
 from ddp_lessons.check.report import Report, not_right, table
-from ddp_lessons.check.restarting import EPOCHS, Start, Weights, agree, begin, in_one_go
+from ddp_lessons.check.restarting import EPOCHS, Start, Weights, agree, begin, every_weights_in_one_go
 from ddp_lessons.run.failures import WorkerFailed, WorkersStuck
 from ddp_lessons.run.launch import launch
 
@@ -69,44 +71,81 @@ def restartable(function: Callable[..., object]) -> Report:
     compiler_at_hand()  # DistributedDataParallel imports it, which takes longer than a check may
     rows = [("when", "it goes on with")]
     try:
-        _play_in_one_go(function)
-        for scenario in SCENARIOS:
-            if scenario.cut_off_after is None or importlib.util.find_spec("resource"):  # Windows cuts no write off
-                _play(function, scenario)
-                goes_on = f"epoch {scenario.goes_on_with}" if scenario.goes_on_with < EPOCHS else "nothing"
-                rows.append((scenario.words, goes_on))
+        with tempfile.TemporaryDirectory() as folder:
+            starts = _FirstStarts(function, folder)
+            _judge_in_one_go(starts)
+            for scenario in SCENARIOS:
+                if scenario.cut_off_after is None or importlib.util.find_spec("resource"):  # Windows cuts no write off
+                    _play(function, scenario, starts)
+                    goes_on = f"epoch {scenario.goes_on_with}" if scenario.goes_on_with < EPOCHS else "nothing"
+                    rows.append((scenario.words, goes_on))
     except _Wrong as wrong:
         return not_right(NAME, wrong.mistake, wrong.details)
     return Report(NAME, True, "passed", "", tuple(table(rows)))
 
 
-def _play(function: Callable[..., object], scenario: Scenario) -> None:
+class _FirstStarts:
+    """What the first starts have left behind: several scenarios begin with the same one, and it is made once."""
+
+    def __init__(self, function: Callable[..., object], folder: str) -> None:
+        self._function, self._folder = function, folder
+        self._made: dict[tuple[int | None, int | None], tuple[Start, Sequence[Weights]]] = {}
+
+    def with_end(self, killed_in: int | None, cut_off_after: int | None) -> tuple[Start, Sequence[Weights]]:
+        """The start, its folder as it left that, and the weights that it came to, if it was not ended."""
+        end = killed_in, cut_off_after
+        if end not in self._made:
+            start = Start(f"{self._folder}/{len(self._made)}", "first", *end)
+            start.path.parent.mkdir(parents=True)
+            self._made[end] = start, _run(self._function, start, RANKS, "When it is started for the first time")
+            shutil.copytree(start.folder, f"{start.folder}.kept")
+        start = self._made[end][0]
+        shutil.rmtree(start.folder)
+        shutil.copytree(f"{start.folder}.kept", start.folder)
+        return self._made[end]
+
+
+def _play(function: Callable[..., object], scenario: Scenario, starts: _FirstStarts) -> None:
     """Start it, let it meet its end, start it again, and look at what it did."""
-    with tempfile.TemporaryDirectory() as folder:
-        start = Start(folder, "first", scenario.killed_in, scenario.cut_off_after)
-        start.path.parent.mkdir()
-        at_first = _run(function, start, RANKS, "When it is started for the first time")
-        if at_first and scenario.goes_on_with < EPOCHS:
-            raise _Wrong(f"After epoch {start.cut_off_after} it writes nothing: what was done since would be lost.")
-        had_file = start.path.is_file()
-        again = replace(start, name="again", killed_in=None, cut_off_after=None)
-        ended = _run(function, again, scenario.ranks_then, scenario.begins, scenario)
-        _judge_epochs(again, scenario.ranks_then, scenario, had_file)
-        _judge_weights(ended, in_one_go(), in_one_go(forget_momentum_at=scenario.goes_on_with), scenario.begins)
+    first, at_first = starts.with_end(scenario.killed_in, scenario.cut_off_after)
+    if at_first and scenario.goes_on_with < EPOCHS:
+        raise _Wrong(f"After epoch {first.cut_off_after} it writes nothing: what was done since would be lost.")
+    again = replace(first, name="again", killed_in=None, cut_off_after=None)
+    had_file = again.path.is_file()
+    ended = _run(function, again, scenario.ranks_then, scenario.begins, scenario)
+    _judge_epochs(again, scenario, had_file, first.saved_before_it_trained)
+    right = _right_weights()
+    _judge_weights(ended, right[None], right[scenario.goes_on_with], scenario.begins)
 
 
-def _play_in_one_go(function: Callable[..., object]) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        start = Start(folder, "first")
-        start.path.parent.mkdir()
-        ended = _run(function, start, RANKS, "When it is started for the first time")
-        trained = [start.epochs(rank) for rank in range(RANKS)]
-        if any(epochs != list(range(EPOCHS)) for epochs in trained):
-            mistake = (
-                "With nobody who ends it, it does not call train_epoch for the epochs 0, 1, 2, ... up to `epochs`."
-            )
-            raise _Wrong(mistake, _epochs_table(trained, 0))
-        _judge_weights(ended, in_one_go(), in_one_go(), "In one go")
+def _judge_in_one_go(starts: _FirstStarts) -> None:
+    start, ended = starts.with_end(None, None)
+    trained = [start.epochs(rank) for rank in range(RANKS)]
+    if wrong := next((epochs for epochs in trained if epochs != list(range(EPOCHS))), None):
+        mistake = (
+            "With nobody who ends it, it does not call train_epoch for the epochs 0, 1, 2, ... up to `epochs`: "
+            f"{_first_odd(wrong, 0)}."
+        )
+        raise _Wrong(mistake, _epochs_table(trained, 0))
+    right = _right_weights()[None]
+    _judge_weights(ended, right, right, "In one go")
+
+
+@functools.cache
+def _right_weights() -> dict[int | None, Weights]:
+    return launch(every_weights_in_one_go, 1, timeout_seconds=None, quiet=True)[0]
+
+
+def _first_odd(epochs: Sequence[int], first: int) -> str:
+    """In words: what is missing, too much, or not in its order among these epochs, which should go on from `first`."""
+    for epoch in range(first, EPOCHS):
+        if epoch not in epochs:
+            return f"epoch {epoch} is left out"
+    more = next((epoch for epoch in epochs if epoch not in range(first, EPOCHS)), None)
+    if more is not None:
+        return f"epoch {more} is one too many"
+    twice = next((epoch for epoch in epochs if epochs.count(epoch) > 1), None)
+    return f"epoch {twice} comes twice" if twice is not None else "they come in another order"
 
 
 def _run(
@@ -146,17 +185,18 @@ def _judge_agreement(start: Start, ranks: int, begins: str) -> None:
         raise _Wrong(f"{begins}: {mistake}", _epochs_table(trained))
 
 
-def _judge_epochs(start: Start, ranks: int, scenario: Scenario, had_file: bool) -> None:
+def _judge_epochs(start: Start, scenario: Scenario, had_file: bool, saved_before: bool) -> None:
     """Which epochs did each rank train after it was started again?"""
+    ranks = scenario.ranks_then
     _judge_agreement(start, ranks, scenario.begins)
     trained = [start.epochs(rank) for rank in range(ranks)]
     if any(epochs != list(range(scenario.goes_on_with, EPOCHS)) for epochs in trained):
-        mistake = _small(_which_epochs((trained[0] or [EPOCHS])[0], scenario, had_file))
+        mistake = _small(_which_epochs(trained[0], scenario, had_file, saved_before))
         raise _Wrong(f"{scenario.begins}: {mistake}", _epochs_table(trained, scenario.goes_on_with))
 
 
-def _which_epochs(first: int, scenario: Scenario, had_file: bool) -> str:
-    expected = scenario.goes_on_with
+def _which_epochs(epochs: Sequence[int], scenario: Scenario, had_file: bool, saved_before: bool) -> str:
+    first, expected = (epochs or [EPOCHS])[0], scenario.goes_on_with
     if first == 0 < expected and not had_file:
         return "It begins anew, since there is no file at the path: save a checkpoint after each epoch."
     if first == 0 < expected and scenario.cut_off_after is not None:
@@ -168,9 +208,14 @@ def _which_epochs(first: int, scenario: Scenario, had_file: bool) -> str:
             f"Epoch {first} was done, and is trained once more: save a checkpoint after each epoch, with the number of "
             "those that are done, epoch + 1."
         )
-    if first > expected:
+    if first > expected and saved_before:
         return f"Epoch {expected} was not done, and is left out: save after train_epoch(epoch), and not before it."
-    return "It does not train each of the epochs that are left once, in their order."
+    if first > expected:
+        return (
+            f"Epoch {expected} was not done, and is left out: the file says which epoch is next, or which was the "
+            "last, and 1 is added once, when it is saved or when it is loaded."
+        )
+    return f"It does not train each of the epochs that are left once, in their order: {_first_odd(epochs, expected)}."
 
 
 def _epochs_table(trained: Sequence[Sequence[int]], expected: int | None = None) -> list[str]:

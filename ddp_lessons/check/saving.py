@@ -13,7 +13,6 @@ import os
 import shutil
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,16 +22,26 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.distributed import distributed_c10d
 from torch.nn.parallel import DistributedDataParallel
 
 from ddp_lessons.check.contents import Fault, fault_in_file
+from ddp_lessons.check.latecomers import Whereabouts
+from ddp_lessons.check.surroundings import files_no_longer_than, in_folder, variables_of_torchrun
 from ddp_lessons.check.trials import Trial
 
-_LONGEST_DELAY_SECONDS = 0.12
 _WIDTH = 200  # so the weights alone fill 160 kB
 _MOST_BYTES = 100_000  # of a file, where the write is cut off
 _OLD_EPOCH = 16
+_MAY_WAIT = {"barrier", "monitored_barrier", "broadcast", "all_reduce", "reduce", "send", "recv", "all_to_all"}
+_MAY_WAIT |= {"all_gather", "gather", "scatter", "reduce_scatter", "all_gather_into_tensor", "reduce_scatter_tensor"}
+_MAY_WAIT |= {f"{call}_object" for call in ("all_gather", "gather")} | {"all_to_all_single"}
+_MAY_WAIT |= {f"{call}_object_list" for call in ("broadcast", "scatter", "send", "recv")}
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_TRUNC
+
+
+class ReturnedEarly(Exception):
+    """A rank has returned, and rank 0 has not begun to write."""
 
 
 class SecondWriter(Exception):
@@ -70,7 +79,6 @@ class SaveTrial(Trial):
     """`folder` is empty when all trials begin."""
 
     folder: str = ""
-    is_path: bool = False  # a Path, or else a str
     epoch: int = 17
     has_old: bool = False
     on_two_machines: bool = False
@@ -78,7 +86,7 @@ class SaveTrial(Trial):
 
     @property
     def path(self) -> Path:
-        return self._place("run") / "checkpoint.pt"
+        return Path(self.folder) / f"run{self.seed}" / "checkpoint.pt"
 
     def tensor(self, rank: int) -> Tensor:
         return torch.empty(0)
@@ -103,25 +111,9 @@ class SaveTrial(Trial):
     def named(self, rank: int) -> str:
         return "a checkpoint that replaces another" if self.has_old else "a first checkpoint"
 
-    def mark(self, rank: int) -> None:
-        """Say that this rank's call has returned, where no learner looks."""
-        (self._place("returned") / str(rank)).touch()
-
-    def wait_for_the_others(self, world_size: int) -> None:
-        """Give ranks that do not wait the time to return. Those that do wait take all of it, so not in every trial."""
-        if world_size != 2 or self.trait:
-            return
-        end = time.monotonic() + _LONGEST_DELAY_SECONDS
-        while time.monotonic() < end and not any(self._place("returned").iterdir()):
-            time.sleep(0.002)
-
-    def _place(self, name: str) -> Path:
-        return Path(self.folder) / f"{name}{self.seed}"
-
     def _prepare(self) -> None:
-        for name in ("run", "returned"):
-            shutil.rmtree(self._place(name), ignore_errors=True)
-            self._place(name).mkdir(parents=True)
+        shutil.rmtree(self.path.parent, ignore_errors=True)
+        self.path.parent.mkdir(parents=True)
         if self.has_old:
             model, optimizer = _model_and_optimizer()
             old = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "epoch": _OLD_EPOCH}
@@ -142,19 +134,19 @@ class Session:
 def save(function: Callable[..., object], session: Session) -> None:
     """Inside a rank: call the learner's function, watch it, and note what was seen."""
     trial, rank, saving = session.trial, session.rank, session.saving
-    path = trial.path if trial.is_path else str(trial.path)
+    whereabouts = Whereabouts(f"saving {trial.seed}")
     saving.before = _digest(trial.path)
     with (
-        _machines(trial, rank),
-        _limited_files(trial),
-        _in_folder(trial.folder),
+        variables_of_torchrun(rank, trial.on_two_machines),
+        files_no_longer_than(_MOST_BYTES if trial.is_cut_off else None),
+        in_folder(trial.folder),
         # where the write fails, it is the learner's own affair whether the function says so
         contextlib.suppress(*[Exception] if trial.is_cut_off else []),
-        _Watcher(trial, rank, saving).watching(),
+        _Watcher(trial, rank, saving, whereabouts).watching(),
     ):
-        function(path, session.model, session.optimizer, trial.epoch)
+        function(str(trial.path), session.model, session.optimizer, trial.epoch)
     saving.at_return = _digest(trial.path)
-    trial.mark(rank)
+    whereabouts.has_returned()
     if rank == 0:
         saving.fault = fault_in_file(trial.path, session.model.module, session.optimizer, trial.epoch)
         saving.left_behind = len(os.listdir(trial.path.parent)) > trial.path.exists()
@@ -163,13 +155,14 @@ def save(function: Callable[..., object], session: Session) -> None:
 class _Watcher:
     """Sees what one rank does with files, and holds rank 0 up before it writes."""
 
-    def __init__(self, trial: SaveTrial, rank: int, saving: Saving) -> None:
-        self.trial, self.rank, self.saving = trial, rank, saving
+    def __init__(self, trial: SaveTrial, rank: int, saving: Saving, whereabouts: Whereabouts) -> None:
+        self.trial, self.rank, self.saving, self.whereabouts = trial, rank, saving, whereabouts
         self.folder, self.file = str(trial.path.parent), str(trial.path)
         self.is_on = False
         self.seen: object = None
         self.held_up: set[str] = set()
         self.was_told = False
+        self.calls_that_wait = 0  # this rank is in so many of them, one inside of the other
 
     @contextlib.contextmanager
     def watching(self) -> Iterator[None]:
@@ -201,6 +194,15 @@ class _Watcher:
             self._writes("open", frame.f_locals.get("f"))
         elif event not in ("call", "c_call") and self.rank == 0 and self.is_on:
             self._look()
+        if _waits(frame, event, argument):
+            self._enters_or_leaves(1 if event in ("call", "c_call") else -1)
+
+    def _enters_or_leaves(self, step: int) -> None:
+        self.calls_that_wait += step
+        if self.calls_that_wait == 0:
+            self.whereabouts.runs()
+        elif (self.calls_that_wait, step) == (1, 1):
+            self.whereabouts.waits()
 
     def _writes(self, how: str, file: object) -> None:
         if not self._is_inside(file):
@@ -211,7 +213,8 @@ class _Watcher:
             raise SecondWriter(f"{'by its LOCAL_RANK ' if self.trial.on_two_machines else ''}rank {self.rank} writes")
         if how not in self.held_up:
             self.held_up.add(how)
-            self.trial.wait_for_the_others(dist.get_world_size())
+            if returned := self.whereabouts.hold():
+                raise ReturnedEarly(f"rank {returned[0]} has returned, and rank 0 has yet to {how}")
 
     def _is_inside(self, file: object) -> bool:
         """In the checkpoint's folder."""
@@ -224,6 +227,15 @@ class _Watcher:
         if now != self.seen:
             self.seen = now
             self.saving.versions.append(_digest(self.file))
+
+
+def _waits(frame: FrameType, event: str, argument: object) -> bool:
+    """Is this the begin or the end of a call that may wait for other ranks?"""
+    if event.startswith("c_"):
+        return getattr(argument, "__name__", "") == "wait" and isinstance(
+            getattr(argument, "__self__", None), dist.Work
+        )
+    return frame.f_code.co_name in _MAY_WAIT and frame.f_code.co_filename == distributed_c10d.__file__
 
 
 def _stat(file: str) -> object:
@@ -257,48 +269,3 @@ def _wrapped() -> tuple[DistributedDataParallel, torch.optim.Optimizer]:
     """Once per rank, before its first trial: wrapping is a conversation of its own."""
     model, optimizer = _model_and_optimizer()
     return DistributedDataParallel(model), optimizer
-
-
-@contextlib.contextmanager
-def _machines(trial: SaveTrial, rank: int) -> Iterator[None]:
-    """As torchrun would set it. On two machines, two ranks are the first of theirs."""
-    before = dict(os.environ)
-    world_size = dist.get_world_size()
-    on_each = -(-world_size // 2) if trial.on_two_machines else world_size
-    os.environ |= {
-        "LOCAL_RANK": str(rank % on_each),
-        "LOCAL_WORLD_SIZE": str(on_each),
-        "GROUP_RANK": str(rank // on_each),
-    }
-    try:
-        yield
-    finally:
-        os.environ.clear()
-        os.environ.update(before)
-
-
-@contextlib.contextmanager
-def _in_folder(folder: str) -> Iterator[None]:
-    """What is written to a path of its own lands there, and not beside the notebook."""
-    before = os.getcwd()
-    os.chdir(folder)
-    try:
-        yield
-    finally:
-        os.chdir(before)
-
-
-@contextlib.contextmanager
-def _limited_files(trial: SaveTrial) -> Iterator[None]:
-    """Let no file grow beyond a limit, as on a disk that is full."""
-    if not trial.is_cut_off:
-        yield
-        return
-    import resource  # not on Windows, where no trial is cut off
-
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (_MOST_BYTES, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))

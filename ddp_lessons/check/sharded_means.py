@@ -11,7 +11,7 @@ from torch import Tensor
 from ddp_lessons.check.examination import examine
 from ddp_lessons.check.exercise import Case, Difference, Exercise, number, said_nothing, tensor_difference
 from ddp_lessons.check.report import Report
-from ddp_lessons.check.shards import length_difference, part_of
+from ddp_lessons.check.shards import length_difference, part_of, why_other_part
 from ddp_lessons.check.trials import Trial, with_lateness
 from ddp_lessons.run.events import Event
 
@@ -126,9 +126,10 @@ def _why_other_numbers(answer: Tensor, case: Case, rank: int) -> str:
         return "It returns the sum: divide by the number of ranks."
     if torch.allclose(answer, part_of(case.inputs[rank], case, rank), rtol=1e-5):
         return f"Rank {rank} returns its own numbers: those of the others are not in it."
-    for other in range(case.world_size):
-        if other != rank and torch.allclose(answer, part_of(mean, case, other), rtol=1e-5):
-            return f"Rank {rank} has the shard of rank {other}: shards follow each other in the order of the ranks."
+    if len(answer) > 1 and torch.equal(answer, answer[:1].expand_as(answer)):
+        return "Its shard is one number everywhere: take the mean over the ranks, not over the elements."
+    if sentence := why_other_part(answer, mean, case.world_size, rank):
+        return sentence
     cut = torch.stack([part_of(one, case, other).double() for other, one in enumerate(case.inputs)]).sum(0)
     if any(torch.allclose(answer.double(), cut / by, rtol=1e-5) for by in (1, case.world_size)):
         return "It adds up different shards, of each rank another one: sum first, then cut."

@@ -145,27 +145,51 @@ def _why_not_of_one_length(lengths: list[int], case: Case) -> str:
             f"The shards have different lengths, {told}, and all_gather wants equal ones: fill up the shorter ones "
             "with zeros."
         )
+    if lengths[0] < length:
+        return (
+            f"The shards are too short: {case.world_size} times {lengths[0]} elements are "
+            f"{case.world_size * lengths[0]} of {whole}, so some are on no rank."
+        )
     return f"The shards are longer than they have to be: {length} elements for each rank are enough for {whole}."
 
 
 def _why_other_numbers(answer: Tensor, case: Case, rank: int) -> str:
-    flat, length = case.inputs[rank], _length(case)
-    every = flat[rank :: case.world_size]
-    if case.world_size > 1 and torch.equal(answer[: len(every)], every) and length > 1:
+    found = why_other_part(answer, case.inputs[rank], case.world_size, rank)
+    return found or f"Rank {rank} does not have its part of the tensor: it begins at rank x length."
+
+
+def why_other_part(answer: Tensor, flat: Tensor, ranks: int, rank: int) -> str:
+    """A sentence if this answer, of the right length, is another part of `flat`; rounding may have changed it."""
+    length, zeros = len(answer), -len(flat) % ranks
+
+    def is_close(one: Tensor, other: Tensor) -> bool:
+        return one.shape == other.shape and torch.allclose(one.double(), other.double(), rtol=1e-5)
+
+    def filled_up(part: Tensor) -> Tensor:
+        return torch.cat([part, part.new_zeros(max(0, length - len(part)))])
+
+    if ranks > 1 and length > 1 and is_close(answer, filled_up(flat[rank::ranks])):
         return (
-            f"It takes every {_ordinal(case.world_size)} element: a shard is one piece, so that all_gather puts the "
-            "whole together in order."
+            f"It takes every {_ordinal(ranks)} element: a shard is one piece, so that all_gather puts the whole "
+            "together in order."
         )
-    for other in range(case.world_size):
+    for other in range(ranks):
         start = flat[other * length : (other + 1) * length]
-        if other != rank and len(start) == length and torch.equal(answer, start):
+        if other != rank and len(start) == length and is_close(answer, start):
             return f"Rank {rank} has the shard of rank {other}: shards follow each other in the order of the ranks."
-    mine = flat[rank * length : (rank + 1) * length]
-    if len(mine) < length and torch.equal(answer[: len(mine)], mine):
-        return "What fills up the last shards is not zero: the optimizer would go on with whatever stands there."
-    if len(mine) < length and torch.equal(answer[length - len(mine) :], mine):
+    if zeros and is_close(answer, torch.cat([flat.new_zeros(zeros), flat])[rank * length : (rank + 1) * length]):
         return "The zeros stand before the elements: fill up at the end, so that they can be cut off again."
-    return f"Rank {rank} does not have its part of the tensor: it begins at rank x length."
+    if zeros and is_close(answer, filled_up(flat.tensor_split(ranks)[rank])):
+        return (
+            "It cuts first and fills each part up afterwards, so zeros stand in the middle: fill up the whole, at its "
+            "end, and cut then."
+        )
+    mine = flat[rank * length : (rank + 1) * length]
+    if len(mine) < length and is_close(answer[: len(mine)], mine):
+        return "What fills up the last shards is not zero: the optimizer would go on with whatever stands there."
+    if len(mine) < length and is_close(answer[length - len(mine) :], mine):
+        return "The zeros stand before the elements: fill up at the end, so that they can be cut off again."
+    return ""
 
 
 def _ordinal(number: int) -> str:

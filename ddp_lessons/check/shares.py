@@ -6,11 +6,13 @@ rank is therefore given random numbers of its own, in all of the usual generator
 
 from __future__ import annotations
 
+import builtins
 import functools
 import inspect
 import itertools
 import random
 import sys
+import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -72,12 +74,22 @@ def index_of(sample: Any) -> int:
 
 
 def other_random_numbers(rank: int, turn: int) -> None:
-    """Put all generators of this rank somewhere else."""
+    """Put all generators of this rank somewhere else, and its clock."""
     seed = 7919 * (turn + 1) + 104_729 * rank
     random.seed(seed)
     torch.manual_seed(seed)
     if "numpy" in sys.modules:
         sys.modules["numpy"].random.seed(seed)
+    # on other machines the clock is another, and where Python is started anew so is the hash of a text
+    time.time = lambda: _time() + seed
+    builtins.hash = lambda thing: _hash((rank, thing) if _has_text(thing) else thing)
+
+
+_time, _hash = time.time, builtins.hash
+
+
+def _has_text(thing: object) -> bool:
+    return isinstance(thing, str | bytes) or (isinstance(thing, tuple) and any(map(_has_text, thing)))
 
 
 class InTurns:

@@ -22,7 +22,7 @@ def stage_of(function: Callable[[int, int, int], int]) -> Report:
     """Check `function(layer, layers, stages)`: the number of the stage that owns this layer, the same on every rank.
 
     Both count from 0. Each stage owns neighbours, the first stage the first ones; every stage has a layer, and none has
-    two more than another. There are at least as many layers as stages, and as many stages as ranks.
+    two more than another. There are at least as many layers as stages; how many ranks ask does not matter.
     """
     exercise = _StageOf()
     return examine_in_turns(exercise, function, _AllLayers) if callable(function) else examine(exercise, function)
@@ -30,15 +30,19 @@ def stage_of(function: Callable[[int, int, int], int]) -> Report:
 
 @dataclass(frozen=True)
 class LayersTrial(Trial):
-    """A model of so many layers."""
+    """A model of so many layers, and a stage for each rank, or some more."""
 
     layers: int = 8
+    more_stages: int = 0
+
+    def stages(self, world_size: int) -> int:
+        return world_size + self.more_stages
 
     def tensor(self, rank: int) -> Tensor:
         return torch.arange(self.layers)
 
     def arguments(self, rank: int) -> tuple[Any, ...]:
-        return self.layers, dist.get_world_size(), self.tensor(rank)
+        return self.layers, self.stages(dist.get_world_size()), self.tensor(rank)
 
     def named(self, rank: int) -> str:
         return f"a model of {self.layers} {'layer' if self.layers == 1 else 'layers'}"
@@ -77,11 +81,15 @@ class _StageOf(Exercise):
             LayersTrial((), layers=9, trait="layers that the number of stages does not divide"),
             LayersTrial((), layers=5, trait="hardly more layers than stages"),
             LayersTrial((), layers=1, trait="one layer", largest_world=1),
+            LayersTrial((), layers=50, trait="more stages than ranks", more_stages=3),
+            # in floats 7 / 22 * 22 is a little below 7
+            LayersTrial((), layers=22, trait="a stage for each layer", more_stages=20, largest_world=2),
         ]
     )
 
     def difference(self, case: Case, rank: int) -> Difference | None:
-        answers, stages = case.outcomes[rank].answer, case.world_size
+        assert isinstance(case.trial, LayersTrial)
+        answers, stages = case.outcomes[rank].answer, case.trial.stages(case.world_size)
         if not isinstance(answers, list):
             return Difference("answer", named(answers), "a stage", "It returns None: return the number of the stage.")
         for layer, answer in enumerate(answers):
@@ -90,6 +98,8 @@ class _StageOf(Exercise):
         if found := _unlike(case):
             return found
         if mistake := _why_not_fair([int(answer) for answer in answers], stages):
+            if stages != case.world_size and set(answers) == set(range(case.world_size)):
+                mistake = "It deals the layers to as many stages as there are ranks: `stages` says how many there are."
             owned = ", ".join(str(answers.count(stage)) for stage in range(stages))
             return Difference("layers by stage", owned, _fair(len(answers), stages), mistake)
         return None
@@ -171,4 +181,6 @@ def _fair(layers: int, stages: int) -> str:
 
 
 def _shown(answer: object) -> str:
-    return named(answer) if answer is None or isinstance(answer, Tensor) else str(getattr(answer, "kind", answer))
+    return (
+        named(answer) if answer is None or isinstance(answer, Tensor | list) else str(getattr(answer, "kind", answer))
+    )

@@ -7,26 +7,43 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 
 STARTERS = ("torch.distributed.run", "torch.distributed.launch")
+TOLD_TO_A_RANK = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 COMMANDS = ("conda", "hostname", "module", "nvidia-smi", "python", "python3", "scontrol", "srun", "torchrun")
 NAME, ADDRESS = "gpu{}", "10.1.0.{}"
 # options of srun that stand alone; all others have a value
 _FLAGS = set("contiguous disable-status exact exclusive label no-allocate no-kill overlap oversubscribe pty".split())
+_FLAGS |= {"no-capture-output", "live-stream"}  # of conda run
 _FLAGS |= {"quiet", "unbuffered", "use-min-nodes", "verbose", "wait-all-nodes"}
 _SHORT_FLAGS = set("lkOQsuvXZ")
 _LONG = {"n": "ntasks", "N": "nodes", "w": "nodelist", "c": "cpus-per-task"}
 
 
+_SECONDS_UNTIL_A_SCRIPT_ENDS = 1.0
+IN_BACKGROUND = signal.getsignal(signal.SIGINT) == signal.SIG_IGN  # so a shell starts what has an & behind it
+
+
 def main(name: str, words: Sequence[str]) -> int:
+    status = _stand_in(name, words)
+    if IN_BACKGROUND and name in ("srun", "torchrun", "python", "python3") and not _step():
+        _stay()
+    return status
+
+
+def _stand_in(name: str, words: Sequence[str]) -> int:
     if name == "torchrun":
         _note("torchrun", words)
     elif name in ("python", "python3"):
-        is_starter = len(words) > 1 and words[0] == "-m" and words[1] in STARTERS
-        _note("torchrun" if is_starter else "python", words[2:] if is_starter else words)
+        return _python(words)
+    elif name == "conda" and list(words[:1]) == ["run"]:
+        _, command = options_of(words[1:])
+        return subprocess.run(command, check=False).returncode if command else 0
     elif name == "hostname":
         asks_for_address = bool({"-i", "-I", "--ip-address", "--all-ip-addresses"} & set(words))
         print((ADDRESS if asks_for_address else NAME).format(_machine() + 1))
@@ -35,6 +52,28 @@ def main(name: str, words: Sequence[str]) -> int:
     elif name == "srun":
         return _srun(words)
     return 0
+
+
+def _python(words: Sequence[str]) -> int:
+    if list(words[:1]) == ["-c"]:  # a few lines that work something out, such as a free port
+        return subprocess.run([sys.executable, *words], check=False).returncode
+    if len(words) > 1 and words[0] == "-m" and words[1] in STARTERS:
+        _note("torchrun", words[2:])
+    elif words and os.path.basename(words[0]) == "torchrun":
+        _note("torchrun", words[1:])
+    else:
+        _note("python", words)
+    return 0
+
+
+def _stay() -> None:
+    """Be under way for a while, as what it stands for would be for hours: does the script end before?"""
+    patience = time.monotonic() + _SECONDS_UNTIL_A_SCRIPT_ENDS * float(os.environ["REHEARSAL_SLOWNESS"])
+    while time.monotonic() < patience:
+        if os.path.exists(os.environ["REHEARSAL_ENDED"]):
+            _note("left behind", ())
+            return
+        time.sleep(0.01)
 
 
 def options_of(words: Sequence[str]) -> tuple[dict[str, str], list[str]]:
@@ -93,7 +132,8 @@ def _srun(words: Sequence[str]) -> int:
         name = NAME.format(machine + 1)
         own = {"REHEARSAL_MACHINE": str(machine), "SLURM_NODEID": str(machine), "SLURM_PROCID": str(number)}
         own |= {"SLURM_LOCALID": str(tasks[:number].count(machine)), "SLURM_NTASKS": str(len(tasks))}
-        own |= {"HOSTNAME": name, "SLURMD_NODENAME": name, "REHEARSAL_STEP": "srun"}
+        own |= {"HOSTNAME": name, "SLURMD_NODENAME": name}
+        own |= {"REHEARSAL_STEP": f"{os.getpid()} {'behind' if IN_BACKGROUND else 'before'}"}
         try:
             statuses.append(subprocess.run(command, env=os.environ | own, check=False).returncode)
         except OSError as error:
@@ -103,10 +143,15 @@ def _srun(words: Sequence[str]) -> int:
 
 
 def _note(kind: str, words: Sequence[str]) -> None:
-    variables = {name: value for name, value in os.environ.items() if name.startswith("PET_")}
-    note = {"kind": kind, "words": list(words), "machine": _machine(), "variables": variables}
+    known = {name: value for name, value in os.environ.items() if name.startswith("PET_") or name in TOLD_TO_A_RANK}
+    note = {"kind": kind, "words": list(words), "machine": _machine(), "variables": known, "step": _step()}
     with open(os.environ["REHEARSAL_NOTES"], "a", encoding="utf-8") as notes:
-        notes.write(json.dumps(note | {"by_srun": "REHEARSAL_STEP" in os.environ}) + "\n")
+        notes.write(json.dumps(note) + "\n")
+
+
+def _step() -> str:
+    """Which srun has started this, and whether the script waits for that one before it goes on."""
+    return os.environ.get("REHEARSAL_STEP", "")
 
 
 def _tasks_of_job() -> int | None:

@@ -61,6 +61,13 @@ def mentions(function: object, names: set[str]) -> bool:
     return False
 
 
+def binds_late(function: object) -> bool:
+    """Has it a lambda that sees a variable of its, and so what that is in the end?"""
+    code = _code(function)
+    inner = [one for one in code.co_consts if isinstance(one, CodeType)] if code is not None else []
+    return any(one.co_name == "<lambda>" and {*one.co_freevars} - {"self", "__class__"} for one in inner)
+
+
 def _code(function: object) -> CodeType | None:
     while isinstance(function, functools.partial):
         function = function.func

@@ -23,6 +23,10 @@ _NAP = re.compile(r"^(?!waits in).*\bsleep\(([\d.]+)\)")
 _NOT_TRUSTED = "the answers cannot be trusted"
 _LONG_NAP_SECONDS = 0.05
 _VERY_MANY = 150
+_RETURNS_NOTHING = re.compile(
+    r"(?:[=(]|return)\s*(?:\w+\.)*(all_reduce|broadcast|reduce\w*|all_gather\w*|scatter|all_to_all\w*|send)\("
+    r"(?!.*async_op=True)"
+)
 _TOLD_ELSEWHERE = ("  Rank", "  It last said", "  Next")
 
 _MISTAKES = (
@@ -56,15 +60,23 @@ def what_failed(error: WorkerFailed, exercise: Exercise) -> tuple[str, list[str]
     mistake = next((sentence for sign, sentence in _MISTAKES if sign in own[0]), fallback)
     events = error.results.events
     if "SIGABRT" in own[0] and (call := _COLLECTIVE.search(" ".join(own[1:]))):
-        mistake = _of_different_kind(call[1], events)
+        mistake = _of_different_kind(call[1], events, exercise)
+    elif "NoneType" in own[0] and (call := _RETURNS_NOTHING.search(" ".join(own[1:]))):
+        mistake = f"{call[1]} returns None: what it brings is then in the tensor that it was given."
     elif any(sign in own[0] for sign in _TO_ITSELF):
         alone = own[0].startswith("rank 0 of 1 ")
         mistake = "A rank sends to itself or receives from itself, and torch refuses that: " + (
             "alone, it has nobody to talk to." if alone else "leave its own rank out, and copy what is its own."
         )
     elif events.world_size:
-        mistake = _no_such_rank(events) or exercise.why_failed(" ".join(own)) or mistake
+        mistake = _no_such_rank(events) or exercise.why_failed(" ".join(own)) or mistake + _gave_none(own[0], events)
     return mistake, [f"    {line.strip()}" for line in own]
+
+
+def _gave_none(message: str, events: Events) -> str:
+    """A further sentence if what was used and is None may be what a collective has returned."""
+    calls = [event.call for event in _by_rank(events) if event.operation in ("all_reduce", "broadcast", "reduce")]
+    return f" {calls[-1]} itself returns None: its result is in the tensor." if "NoneType" in message and calls else ""
 
 
 def was_not_begun(error: WorkerFailed) -> bool:
@@ -90,7 +102,8 @@ def what_is_stuck(error: WorkersStuck, exercise: Exercise, trial: Trial) -> tupl
         return f"It does not come to an end: rank {busy[0]} {what}.", lines
     calls = [event for event in waiting.values() if event is not None and not is_between(event, between)]
     standstill = Standstill(tuple(calls), tuple(through), trial)
-    return exercise.why_stuck(standstill) or _wrong_partner(calls, events) or _not_met(calls, through), lines
+    mistake = exercise.why_stuck(standstill) or _wrong_partner(calls, events, exercise)
+    return mistake or _left_early(calls, through, events, between) or _not_met(calls, through), lines
 
 
 def too_slow(error: WorkersStuck) -> str:
@@ -99,7 +112,10 @@ def too_slow(error: WorkersStuck) -> str:
     if not any(float(nap) >= _LONG_NAP_SECONDS for nap in naps):  # a short one is a loop that looks again and again
         return ""
     patience = str(error).partition("did not return within ")[2].partition("\n")[0].partition(",")[0]
-    return f"It is too slow for this check: {patience} are for all trials together."
+    return (
+        f"It is too slow for this check: it may take {patience} for all trials together, when no one else uses the "
+        "machine. If ranks sleep so that others can catch up, no time is long enough: let them wait for a call."
+    )
 
 
 def _by_rank(events: Events) -> list[Event]:
@@ -139,27 +155,49 @@ def _tags(events: Events) -> str:
     return ""
 
 
-def _of_different_kind(call: str, events: Events) -> str:
+def _of_different_kind(call: str, events: Events, exercise: Exercise) -> str:
     dtypes = {event.rank: event.dtype for event in _by_rank(events) if event.call == call}  # of the last one
     if len(set(dtypes.values())) > 1:
         told = " and ".join(sorted(set(dtypes.values())))
         return f"The ranks call {call} with tensors of different dtype, {told}: name the dtype where they are made."
-    return (
-        f"The ranks call {call} with tensors of different size: bring what has the same size on every rank, "
-        "a sum and a count."
-    )
+    return f"The ranks call {call} with tensors of different size: {exercise.cure_of_sizes}"
 
 
-def _wrong_partner(calls: Sequence[Event], events: Events) -> str:
+def _wrong_partner(calls: Sequence[Event], events: Events, exercise: Exercise) -> str:
     """Something that one of the calls says by itself."""
     first, world_size = calls[0], events.world_size
     if world_size == 1:
         return f"It waits in {first.call} for ever, with nobody to talk to."
     if first.is_collective:
-        latest = [[event for event in events.of(rank) if event.call == first.call] for rank in range(world_size)]
-        if all(latest) and len({mine[-1].shape for mine in latest}) > 1:
-            return _of_different_kind(first.call, events)
+        all_calls = [[event for event in events.of(rank) if event.call == first.call] for rank in range(world_size)]
+        turn = len(all_calls[first.rank]) - 1  # the small side of two sizes may be through, and that rank elsewhere
+        if len({mine[turn].shape for mine in all_calls if len(mine) > turn}) > 1:
+            return _of_different_kind(first.call, events, exercise)
     return ""
+
+
+def _left_early(calls: Sequence[Event], returned: Sequence[int], events: Events, between: str) -> str:
+    """A sentence if a rank has taken part in some of these calls, and has returned without the last one."""
+    first = calls[0]
+    if not returned or not first.is_collective:
+        return ""
+    made = {rank: _count_since_the_meeting(events.of(rank), between, first.call) for rank in (returned[0], first.rank)}
+    if not 0 < made[returned[0]] < made[first.rank]:
+        return ""
+    return (
+        f"Rank {returned[0]} has returned after {_times(made[returned[0]])} of {first.call}, and rank {first.rank} "
+        f"waits in the next one: every rank has to make the same calls, as many and in the same order."
+    )
+
+
+def _count_since_the_meeting(events: Sequence[Event], between: str, call: str) -> int:
+    """How often this rank has made this call in the trial that has come to a stop."""
+    met = [place for place, event in enumerate(events) if is_between(event, between) and event.end is not None]
+    return sum(event.call == call for event in events[met[-1] if met else 0 :])
+
+
+def _times(count: int) -> str:
+    return "1 call" if count == 1 else f"{count} calls"
 
 
 def _not_met(calls: Sequence[Event], returned: Sequence[int]) -> str:

@@ -13,20 +13,19 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ddp_lessons.check.averaged import training_of, trial_of, why_wrong_gradient
-from ddp_lessons.check.begun import compiler_at_hand, refusal
+from ddp_lessons.check.averaged import averages_again, training_of, trial_of, why_wrong_gradient
+from ddp_lessons.check.begun import refusal
 from ddp_lessons.check.examination import PATIENCE_SECONDS, examine
 from ddp_lessons.check.exercise import Case, Difference, Exercise
-from ddp_lessons.check.gradients import first_difference
+from ddp_lessons.check.gradients import AverageGradients, first_difference
 from ddp_lessons.check.models import is_close
-from ddp_lessons.check.replicated import TrainingTrial, mean_training, train
+from ddp_lessons.check.replicated import TORCHS_OWN, TrainingTrial, mean_training, train
 from ddp_lessons.check.report import Report, not_right, not_started
-from ddp_lessons.check.stubs import is_untouched, mentions
+from ddp_lessons.check.stubs import binds_late, is_untouched, mentions
 from ddp_lessons.check.traffic import Standstill
 from ddp_lessons.check.trials import with_lateness
 from ddp_lessons.run.failures import WorkerFailed, WorkersStuck
 from ddp_lessons.run.launch import launch
-from ddp_lessons.run.travel import pack_call
 
 _TALKS = {
     *("all_reduce", "broadcast", "reduce", "all_gather", "all_gather_into_tensor", "all_gather_single"),
@@ -55,8 +54,7 @@ def my_ddp(cls: Callable[[nn.Module], Any]) -> Report:
     exercise = _MyDDP()
     if report := _not_begun(exercise.name, cls):
         return report
-    if any(b"DistributedDataParallel" in bytes(buffer) for buffer in pack_call(cls, ())[0]):
-        compiler_at_hand()
+    exercise.binds_late = any(map(binds_late, _functions_of(cls)))
     exercise.is_silent_when_wrong = any(mentions(function, _TALKS) for function in _functions_of(cls))
     report = examine(exercise, functools.partial(train, cls))
     if exercise.lacks_its_module and not exercise.is_silent_when_wrong:
@@ -69,6 +67,8 @@ def _not_begun(name: str, cls: Any) -> Report | None:
     if isinstance(cls, nn.Module):
         kind = type(cls).__name__
         return not_right(name, f"It got a model that is wrapped already: give the class, check.my_ddp({kind}).")
+    if isinstance(cls, type) and issubclass(cls, nn.parallel.DistributedDataParallel):
+        return not_right(name, TORCHS_OWN)
     if isinstance(cls, type) and (not _functions_of(cls) or is_untouched(cls.__init__)):  # type: ignore[misc]
         return not_started(name)
     return refusal(name, cls, ("module",))
@@ -99,9 +99,10 @@ class _MyDDP(Exercise):
     )
     measured = "bytes given by the busiest rank"
     yardstick = "enough"
+    cure_of_sizes = AverageGradients.cure_of_sizes
 
     def __init__(self) -> None:
-        self.lacks_its_module = False
+        self.lacks_its_module = self.binds_late = False
 
     def difference(self, case: Case, rank: int) -> Difference | None:
         training = training_of(case, rank)
@@ -126,6 +127,7 @@ class _MyDDP(Exercise):
     def why_failed(self, message: str) -> str:
         self.lacks_its_module |= "has no attribute 'module'" in message
         known = [
+            (TORCHS_OWN, TORCHS_OWN),
             (
                 "register a hook on a tensor that doesn't",
                 "A frozen parameter takes no hook: leave out those with requires_grad False.",
@@ -134,11 +136,7 @@ class _MyDDP(Exercise):
                 "only be registered on tensors that require",
                 "A frozen parameter takes no hook: leave out those with requires_grad False.",
             ),
-            (
-                "NoneType",
-                "Somewhere param.grad is still None: a frozen parameter never has one, and register_hook comes before "
-                "it is there; register_post_accumulate_grad_hook comes after.",
-            ),
+            ("NoneType", _BINDS_LATE if self.binds_late else _NO_GRADIENT),
             (
                 "does not require grad and does not have a grad_fn",
                 "There is no way back from what m(inputs) gives: return what the module gives, without no_grad.",
@@ -152,6 +150,9 @@ class _MyDDP(Exercise):
         ]
         return next((sentence for sign, sentence in known if sign in message), "")
 
+    def too_much(self, case: Case) -> str:
+        return averages_again(case)
+
     def carried(self, case: Case) -> int:
         return max(case.traffic.brought)
 
@@ -161,6 +162,13 @@ class _MyDDP(Exercise):
         gradient = sum(g.nbytes for g in mean_training(trial, case.world_size).gradients[0].values() if g is not None)
         start = sum(tensor.nbytes for tensor in mean_training(trial, case.world_size).start.values())
         return start + sum(trial.backwards) * gradient
+
+
+_NO_GRADIENT = (
+    "Somewhere param.grad is still None: a frozen parameter never has one, and register_hook comes before it is there; "
+    "register_post_accumulate_grad_hook comes after."
+)
+_BINDS_LATE = "Somewhere param.grad is still None: a lambda in a loop sees what the loop ended with."
 
 
 def _never_waits(case: Case) -> bool:
@@ -199,6 +207,11 @@ def _why_wrong_start(case: Case, rank: int, name: str) -> str:
     if not any(case.traffic.brought):
         return "No rank says anything to another: their weights differ from the start, and so do their gradients."
     if rank > 0 and is_close(yours, starts[rank]):
+        if not right and any(event.operation == "broadcast" for event in case.traffic.events):
+            return (
+                f"Rank {rank} begins with its own weights: rank 0's are broadcast, but into copies: broadcast the "
+                "tensors themselves, with detach()."
+            )
         if not right:
             return f"Rank {rank} begins with its own weights: broadcast those of rank 0 when the wrapper is made."
         too = "the buffers, too" if buffer else "every one, also of what is frozen"

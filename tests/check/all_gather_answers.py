@@ -118,6 +118,45 @@ RIGHT = [
 ]
 
 
+# of learners who have read only the lesson
+
+
+def a_turn_for_each(tensor: Tensor) -> list[Tensor]:
+    """As the lesson says it: in turn, each sends its tensor to all others."""
+    rank, world_size = dist.get_rank(), dist.get_world_size()
+    gathered = []
+    for source in range(world_size):
+        one = tensor.clone()
+        if rank == source:
+            for other in range(world_size):
+                if other != rank:
+                    dist.send(tensor, other)
+        else:
+            dist.recv(one, source)
+        gathered.append(one)
+    return gathered
+
+
+def everything_in_the_background(tensor: Tensor) -> list[Tensor]:
+    rank, world_size = dist.get_rank(), dist.get_world_size()
+    gathered = [tensor.clone() if source == rank else torch.empty_like(tensor) for source in range(world_size)]
+    others = [other for other in range(world_size) if other != rank]
+    works = [dist.isend(tensor, other) for other in others]
+    works += [dist.irecv(gathered[other], other) for other in others]
+    for work in works:
+        work.wait()
+    return gathered
+
+
+def its_own_tensor_in_the_list(tensor: Tensor) -> list[Tensor]:
+    gathered = a_turn_for_each(tensor)
+    gathered[dist.get_rank()] = tensor
+    return gathered
+
+
+RIGHT += [a_turn_for_each, everything_in_the_background, its_own_tensor_in_the_list]
+
+
 # wrong
 
 
@@ -387,6 +426,87 @@ def only_rank_0_gathers(tensor: Tensor) -> list[Tensor]:
 
 
 WRONG += [(only_rank_0_gathers, "Rank 1's list holds its own tensor again and again")]
+
+
+def appends_what_comes(tensor: Tensor) -> list[Tensor]:
+    """One buffer for all that comes, and the list holds it again and again."""
+    rank, world_size = dist.get_rank(), dist.get_world_size()
+    gathered, buffer = [], torch.empty_like(tensor)
+    for source in range(world_size):
+        if rank == source:
+            for other in range(world_size):
+                if other != rank:
+                    dist.send(tensor, other)
+            gathered.append(tensor)
+        else:
+            dist.recv(buffer, source)
+            gathered.append(buffer)
+    return gathered
+
+
+def only_the_neighbours(tensor: Tensor) -> list[Tensor]:
+    rank, world_size = dist.get_rank(), dist.get_world_size()
+    gathered = [torch.zeros_like(tensor) for _ in range(world_size)]
+    gathered[rank] = tensor.clone()
+    neighbours = {(rank + 1) % world_size, (rank - 1) % world_size} - {rank}
+    works = [dist.isend(tensor, other) for other in neighbours]
+    for other in neighbours:
+        dist.recv(gathered[other], other)
+    for work in works:
+        work.wait()
+    return gathered
+
+
+def stacked_into_a_row(tensor: Tensor) -> Tensor:
+    return torch.cat(a_turn_for_each(tensor))
+
+
+def a_list_of_numbers(tensor: Tensor) -> Any:
+    return [one.tolist() for one in a_turn_for_each(tensor)]
+
+
+def with_broadcasts(tensor: Tensor) -> list[Tensor]:
+    gathered = [tensor.clone() for _ in range(dist.get_world_size())]
+    for source, one in enumerate(gathered):
+        dist.broadcast(one, source)
+    return gathered
+
+
+def rank_0_gathers_and_returns(tensor: Tensor) -> list[Tensor]:
+    """What rank 0 has gathered is not sent to the others."""
+    rank, world_size = dist.get_rank(), dist.get_world_size()
+    gathered = [tensor.clone() for _ in range(world_size)]
+    if rank:
+        dist.send(tensor, 0)
+    else:
+        for source in range(1, world_size):
+            dist.recv(gathered[source], source)
+    return gathered
+
+
+def takes_what_recv_returns(tensor: Tensor) -> Any:
+    rank, world_size = dist.get_rank(), dist.get_world_size()
+    gathered: list[Any] = []
+    for source in range(world_size):
+        if rank == source:
+            for other in range(world_size):
+                if other != rank:
+                    dist.send(tensor, other)
+            gathered.append(tensor)
+        else:
+            gathered.append(dist.recv(torch.empty_like(tensor), source))
+    return gathered
+
+
+WRONG += [
+    (appends_what_comes, "are one and the same tensor"),
+    (only_the_neighbours, "but not with 4: entry 2 of rank 0's list is a buffer of zeros"),
+    (stacked_into_a_row, "returns a tensor of shape [240], not a list of tensors"),
+    (a_list_of_numbers, "not a list of tensors"),
+    (with_broadcasts, "calls the collective broadcast"),
+    (rank_0_gathers_and_returns, "Rank 1's list holds its own tensor again and again: it never receives the others"),
+    (takes_what_recv_returns, "recv returns the rank of the sender"),
+]
 
 
 # hanging

@@ -13,8 +13,8 @@ dist: Any = torch.distributed
 
 
 def all_scores(score: float) -> list[float]:
-    scores = [torch.zeros(1) for _ in range(dist.get_world_size())]
-    dist.all_gather(scores, torch.tensor([score]))
+    scores = [torch.zeros(1, dtype=torch.float64) for _ in range(dist.get_world_size())]
+    dist.all_gather(scores, torch.tensor([score], dtype=torch.float64))
     return [float(one) for one in scores]
 
 
@@ -40,7 +40,7 @@ def scores_as_objects(score: float, tensor: Tensor) -> Tensor:
 
 
 def the_highest_then_the_lowest_rank_that_has_it(score: float, tensor: Tensor) -> Tensor:
-    highest, world_size = torch.tensor([score]), dist.get_world_size()
+    highest, world_size = torch.tensor([score], dtype=torch.float64), dist.get_world_size()
     dist.all_reduce(highest, op=dist.ReduceOp.MAX)
     candidate = torch.tensor([dist.get_rank() if score == highest.item() else world_size])
     dist.all_reduce(candidate, op=dist.ReduceOp.MIN)
@@ -56,9 +56,9 @@ def everything_to_everyone(score: float, tensor: Tensor) -> Tensor:
 
 
 def rank_0_decides(score: float, tensor: Tensor) -> Tensor:
-    rank, world_size, received = dist.get_rank(), dist.get_world_size(), torch.zeros(1)
+    rank, world_size, received = dist.get_rank(), dist.get_world_size(), torch.zeros(1, dtype=torch.float64)
     if rank:
-        dist.send(torch.tensor([score]), 0)
+        dist.send(torch.tensor([score], dtype=torch.float64), 0)
         best = torch.zeros(1, dtype=torch.int64)
     else:
         scores = [score]
@@ -87,6 +87,64 @@ RIGHT = [
     the_highest_then_the_lowest_rank_that_has_it,
     everything_to_everyone,
     rank_0_decides,
+]
+
+
+# of learners who have read only the lesson
+
+
+def pairs_of_score_and_rank(score: float, tensor: Tensor) -> Tensor:
+    pairs: list[Any] = [None] * dist.get_world_size()
+    dist.all_gather_object(pairs, (-score, dist.get_rank()))
+    dist.broadcast(tensor, src=min(pairs)[1])
+    return tensor
+
+
+def scores_into_one_tensor(score: float, tensor: Tensor) -> Tensor:
+    scores = torch.empty(dist.get_world_size(), dtype=torch.double)
+    dist.all_gather_into_tensor(scores, torch.tensor([score], dtype=torch.double))
+    best = int((scores == scores.max()).nonzero()[0])
+    received = tensor.clone()
+    dist.broadcast(received, best)
+    return received
+
+
+def objects_to_everyone(score: float, tensor: Tensor) -> Tensor:
+    offers: list[Any] = [None] * dist.get_world_size()
+    dist.all_gather_object(offers, (score, tensor))
+    return max(offers, key=lambda offer: offer[0])[1]
+
+
+def a_row_that_begins_low(score: float, tensor: Tensor) -> None:
+    scores = torch.full((dist.get_world_size(),), -torch.inf, dtype=torch.float64)
+    scores[dist.get_rank()] = score
+    dist.all_reduce(scores, op=dist.ReduceOp.MAX)
+    dist.broadcast(tensor, src=int(torch.argmax(scores)))
+
+
+def the_best_of_a_chain(score: float, tensor: Tensor) -> Tensor:
+    """Each rank hands the better of two on to the next, and the last one tells all."""
+    rank, world_size = dist.get_rank(), dist.get_world_size()
+    best, mine = torch.tensor([score], dtype=torch.float64), tensor.clone()
+    if rank > 0:
+        before, theirs = torch.empty_like(best), torch.empty_like(tensor)
+        dist.recv(before, rank - 1)
+        dist.recv(theirs, rank - 1)
+        if before.item() >= score:
+            best, mine = before, theirs
+    if rank < world_size - 1:
+        dist.send(best, rank + 1)
+        dist.send(mine, rank + 1)
+    dist.broadcast(mine, world_size - 1)
+    return mine
+
+
+RIGHT += [
+    pairs_of_score_and_rank,
+    scores_into_one_tensor,
+    objects_to_everyone,
+    a_row_that_begins_low,
+    the_best_of_a_chain,
 ]
 
 
@@ -165,6 +223,138 @@ WRONG = [
     (returns_the_score, "It returns the number 4.0, not a tensor"),
     (the_mean, "Rank 0 ends with a tensor that no rank has brought"),
     (takes_one, "It is called as takes_one(score, tensor), with two arguments, but is defined as takes_one(tensor"),
+]
+
+
+def gathers_in(dtype: Any, score: float) -> Tensor:
+    scores = [torch.zeros(1, dtype=dtype) for _ in range(dist.get_world_size())]
+    dist.all_gather(scores, torch.tensor([score], dtype=dtype))
+    return torch.cat(scores)
+
+
+def in_single_precision(score: float, tensor: Tensor) -> Tensor:
+    dist.broadcast(tensor, int(gathers_in(None, score).argmax()))
+    return tensor
+
+
+def in_half_precision(score: float, tensor: Tensor) -> Tensor:
+    dist.broadcast(tensor, int(gathers_in(torch.float16, score).argmax()))
+    return tensor
+
+
+def in_bfloat16(score: float, tensor: Tensor) -> Tensor:
+    dist.broadcast(tensor, int(gathers_in(torch.bfloat16, score).argmax()))
+    return tensor
+
+
+def a_row_in_single_precision(score: float, tensor: Tensor) -> Tensor:
+    scores = torch.zeros(dist.get_world_size())
+    scores[dist.get_rank()] = score
+    dist.all_reduce(scores)
+    dist.broadcast(tensor, src=int(scores.argmax()))
+    return tensor
+
+
+def in_per_cent(score: float, tensor: Tensor) -> Tensor:
+    scores: list[Any] = [None] * dist.get_world_size()
+    dist.all_gather_object(scores, round(100 * score))
+    dist.broadcast(tensor, scores.index(max(scores)))
+    return tensor
+
+
+def rounded(score: float, tensor: Tensor) -> Tensor:
+    scores: list[Any] = [None] * dist.get_world_size()
+    dist.all_gather_object(scores, round(score, 4))
+    dist.broadcast(tensor, scores.index(max(scores)))
+    return tensor
+
+
+def by_their_size(score: float, tensor: Tensor) -> Tensor:
+    scores = [abs(one) for one in all_scores(score)]
+    dist.broadcast(tensor, scores.index(max(scores)))
+    return tensor
+
+
+def a_row_and_its_largest_sum(score: float, tensor: Tensor) -> Tensor:
+    """Zeros of the other ranks take part in the maximum."""
+    scores = torch.zeros(dist.get_world_size(), dtype=torch.float64)
+    scores[dist.get_rank()] = score
+    dist.all_reduce(scores, op=dist.ReduceOp.MAX)
+    dist.broadcast(tensor, src=int(scores.argmax()))
+    return tensor
+
+
+def the_largest_elements(score: float, tensor: Tensor) -> Tensor:
+    dist.all_reduce(tensor, op=dist.ReduceOp.MAX)
+    return tensor
+
+
+def reduces_to_rank_0(score: float, tensor: Tensor) -> Tensor:
+    scores = all_scores(score)
+    best = scores.index(max(scores))
+    mine = tensor if dist.get_rank() == best else torch.zeros_like(tensor)
+    dist.reduce(mine, 0)
+    return mine
+
+
+def only_its_neighbour(score: float, tensor: Tensor) -> Tensor:
+    rank, world_size = dist.get_rank(), dist.get_world_size()
+    other, theirs = torch.zeros(1, dtype=torch.float64), torch.empty_like(tensor)
+    if world_size == 1:
+        return tensor
+    requests = [
+        dist.isend(torch.tensor([score], dtype=torch.float64), (rank + 1) % world_size),
+        dist.isend(tensor, (rank + 1) % world_size),
+    ]
+    dist.recv(other, (rank - 1) % world_size)
+    dist.recv(theirs, (rank - 1) % world_size)
+    for request in requests:
+        request.wait()
+    return theirs if other.item() > score or (other.item() == score and rank) else tensor
+
+
+def the_place_after_sorting(score: float, tensor: Tensor) -> Tensor:
+    scores = sorted(all_scores(score))
+    dist.broadcast(tensor, scores.index(max(scores)))
+    return tensor
+
+
+def broadcasts_a_copy(score: float, tensor: Tensor) -> Tensor:
+    scores = all_scores(score)
+    dist.broadcast(tensor.clone(), scores.index(max(scores)))
+    return tensor
+
+
+def returns_what_broadcast_returns(score: float, tensor: Tensor) -> Any:
+    scores = all_scores(score)
+    received = tensor.clone()
+    return dist.broadcast(received, scores.index(max(scores)))
+
+
+def does_not_wait(score: float, tensor: Tensor) -> Tensor:
+    scores = all_scores(score)
+    dist.broadcast(tensor, scores.index(max(scores)), async_op=True)
+    return tensor
+
+
+SINGLE = "In float32 both are the same number: send float64"
+
+WRONG += [
+    (in_single_precision, SINGLE),
+    (in_half_precision, "In float16 both are the same number"),
+    (in_bfloat16, "In bfloat16 both are the same number"),
+    (a_row_in_single_precision, SINGLE),
+    (in_per_cent, "but not for scores that are near each other: rank 0 ends with its own tensor"),
+    (rounded, "but not for scores that are near each other: rank 0 ends with its own tensor"),
+    (by_their_size, "but not for negative scores: rank 0 ends with its own tensor, whose score is -3: rank 1 has -2"),
+    (a_row_and_its_largest_sum, "but not for negative scores"),
+    (the_largest_elements, "ends with a tensor that no rank has brought"),
+    (reduces_to_rank_0, "rank 1 ends with a tensor that no rank has brought"),
+    (only_its_neighbour, "It works with 2 ranks, but not with 3"),
+    (the_place_after_sorting, "ends with"),
+    (broadcasts_a_copy, "Rank 0 ends with its own tensor, whose score is 1.5: rank 1 has 4"),
+    (returns_what_broadcast_returns, "It returns None and does not change its tensor"),
+    (does_not_wait, "It reads the result of broadcast too early"),
 ]
 
 

@@ -3,7 +3,9 @@
 # mypy: disable-error-code="no-any-return"
 from __future__ import annotations
 
+import json
 import pickle
+import time
 from typing import Any
 
 import torch
@@ -64,7 +66,68 @@ def pickled(board: Any, tensor: Tensor, rank: int, world_size: int) -> None:
     tensor.copy_(torch.stack([pickle.loads(board.get(f"{other}")) for other in range(world_size)]).sum(0))
 
 
-RIGHT = [in_place, with_a_copy_of_the_sum, backwards_on_every_rank, rank_0_adds_up, from_hand_to_hand, pickled]
+def polls(board: Any, tensor: Tensor, rank: int, world_size: int) -> None:
+    board.set(str(rank), to_bytes(tensor))
+    while not board.check([str(other) for other in range(world_size)]):
+        time.sleep(0.001)
+    tensor.copy_(torch.stack([from_bytes(board.get(str(other)), tensor) for other in range(world_size)]).sum(0))
+
+
+def waits_until_all_have_come(board: Any, tensor: Tensor, rank: int, world_size: int) -> None:
+    board.set(f"from {rank}", to_bytes(tensor))
+    if board.add("come", 1) == world_size:
+        board.set("all are there", "yes")
+    board.wait(["all are there"])
+    tensor.copy_(torch.stack([from_bytes(board.get(f"from {one}"), tensor) for one in range(world_size)]).sum(0))
+
+
+def as_a_list_of_numbers(board: Any, tensor: Tensor, rank: int, world_size: int) -> None:
+    board.set(str(rank), json.dumps(tensor.tolist()))
+    total = torch.zeros_like(tensor)
+    for other in range(world_size):
+        total.add_(torch.tensor(json.loads(board.get(str(other))), dtype=tensor.dtype))
+    tensor.data = total
+
+
+def one_element_at_a_time(board: Any, tensor: Tensor, rank: int, world_size: int) -> None:
+    flat = tensor.view(-1)
+    parts = flat.tensor_split(min(3, len(flat)))
+    for number, part in enumerate(parts):
+        board.set(f"{number} of {rank}", to_bytes(part))
+    for number, part in enumerate(parts):
+        notes = [board.get(f"{number} of {other}") for other in range(world_size)]
+        like = part.clone()
+        part.zero_()
+        for note in notes:
+            part.add_(from_bytes(note, like))
+
+
+def by_doubling_the_distance(board: Any, tensor: Tensor, rank: int, world_size: int) -> None:
+    """A tree up to rank 0, and its sum for all."""
+    distance = 1
+    while distance < world_size:
+        if rank % (2 * distance) == 0 and rank + distance < world_size:
+            tensor += from_bytes(board.get(f"{rank + distance} over {distance}"), tensor)
+        elif rank % (2 * distance) == distance:
+            board.set(f"{rank} over {distance}", to_bytes(tensor))
+            break
+        distance *= 2
+    if rank == 0:
+        board.set("sum", to_bytes(tensor))
+    tensor.copy_(from_bytes(board.get("sum"), tensor))
+
+
+def naps_although_get_waits(board: Any, tensor: Tensor, rank: int, world_size: int) -> None:
+    board.set(str(rank), to_bytes(tensor))
+    time.sleep(0.01)
+    tensor.copy_(torch.stack([from_bytes(board.get(str(other)), tensor) for other in range(world_size)]).sum(0))
+
+
+RIGHT = [
+    *(in_place, with_a_copy_of_the_sum, backwards_on_every_rank, rank_0_adds_up, from_hand_to_hand, pickled),
+    *(polls, waits_until_all_have_come, as_a_list_of_numbers, one_element_at_a_time, by_doubling_the_distance),
+    naps_although_get_waits,
+]
 
 
 # wrong
@@ -181,7 +244,119 @@ def round_from_its_own(board: Any, tensor: Tensor, rank: int, world_size: int) -
         tensor += from_bytes(board.get(f"{(rank + step) % world_size}"), tensor)
 
 
+def sleeps_and_takes_what_is_there(board: Any, tensor: Tensor, rank: int, world_size: int) -> None:
+    board.set(f"{rank}", to_bytes(tensor))
+    time.sleep(0.2)
+    there = [f"{other}" for other in range(world_size) if board.check([f"{other}"])]
+    tensor.copy_(torch.stack([from_bytes(board.get(name), tensor) for name in there]).sum(0))
+
+
+def takes_what_is_there(board: Any, tensor: Tensor, rank: int, world_size: int) -> None:
+    board.set(f"{rank}", to_bytes(tensor))
+    there = [f"{other}" for other in range(world_size) if board.check([f"{other}"])]
+    tensor.copy_(torch.stack([from_bytes(board.get(name), tensor) for name in there]).sum(0))
+
+
+def one_after_the_other_by_the_clock(board: Any, tensor: Tensor, rank: int, world_size: int) -> None:
+    time.sleep(0.05 * rank)
+    if rank:
+        tensor += from_bytes(board.get("sum"), tensor)
+    board.set("sum", to_bytes(tensor))
+    time.sleep(0.05 * (world_size - rank))
+    tensor.copy_(from_bytes(board.get("sum"), tensor))
+
+
+def rank_0_adds_up_after_a_nap(board: Any, tensor: Tensor, rank: int, world_size: int) -> None:
+    if rank:
+        board.set(f"{rank}", to_bytes(tensor))
+        tensor.copy_(from_bytes(board.get("sum"), tensor))
+        return
+    time.sleep(0.1)
+    for other in range(1, world_size):
+        if board.check([f"{other}"]):
+            tensor += from_bytes(board.get(f"{other}"), tensor)
+    board.set("sum", to_bytes(tensor))
+
+
+def adds_what_it_reads_to_a_note(board: Any, tensor: Tensor, rank: int, world_size: int) -> None:
+    """Two ranks read the same, and one of both sums is lost."""
+    total = from_bytes(board.get("sum"), tensor) if board.check(["sum"]) else torch.zeros_like(tensor)
+    board.set("sum", to_bytes(total + tensor))
+    time.sleep(0.1)
+    tensor.copy_(from_bytes(board.get("sum"), tensor))
+
+
+def in_the_order_of_arrival(board: Any, tensor: Tensor, rank: int, world_size: int) -> None:
+    place = board.add("come", 1) - 1
+    board.set(f"{place}", to_bytes(tensor))
+    others = [one for one in range(world_size) if one != place]
+    for other in others:
+        tensor += from_bytes(board.get(f"{other}"), tensor)
+
+
+def the_largest(board: Any, tensor: Tensor, rank: int, world_size: int) -> None:
+    board.set(f"{rank}", to_bytes(tensor))
+    tensor.copy_(torch.stack([from_bytes(board.get(f"{other}"), tensor) for other in range(world_size)]).amax(0))
+
+
+def in_float32(board: Any, tensor: Tensor, rank: int, world_size: int) -> None:
+    board.set(f"{rank}", to_bytes(tensor.float()))
+    like = tensor.float()
+    tensor.copy_(torch.stack([from_bytes(board.get(f"{other}"), like) for other in range(world_size)]).sum(0))
+
+
+def writes_what_it_has_added(board: Any, tensor: Tensor, rank: int, world_size: int) -> None:
+    """Rank 1 writes when it has added rank 0's already."""
+    for other in range(rank):
+        tensor += from_bytes(board.get(f"{other}"), tensor)
+    board.set(f"{rank}", to_bytes(tensor))
+    for other in range(rank + 1, world_size):
+        tensor += from_bytes(board.get(f"{other}"), tensor)
+
+
+def reads_its_own_name_only(board: Any, tensor: Tensor, rank: int, world_size: int) -> None:
+    board.set(f"{rank}", to_bytes(tensor))
+    tensor.copy_(sum((from_bytes(board.get(f"{rank}"), tensor) for _ in range(world_size)), torch.zeros_like(tensor)))
+
+
+def only_the_first_element(board: Any, tensor: Tensor, rank: int, world_size: int) -> None:
+    board.set(f"{rank}", to_bytes(tensor[:1]))
+    notes = [board.get(f"{other}") for other in range(world_size)]
+    tensor.copy_(torch.stack([from_bytes(note, tensor[:1]) for note in notes]).sum(0))
+
+
+def added_to_a_copy(board: Any, tensor: Tensor, rank: int, world_size: int) -> None:
+    board.set(f"{rank}", to_bytes(tensor))
+    total = tensor.clone()
+    for other in range(world_size):
+        if other != rank:
+            total += from_bytes(board.get(f"{other}"), tensor)
+
+
+def all_in_the_order_of_arrival(board: Any, tensor: Tensor, rank: int, world_size: int) -> None:
+    board.set(f"note {board.add('tickets', 1)}", to_bytes(tensor))
+    tensor.zero_()
+    for ticket in range(1, world_size + 1):
+        tensor += from_bytes(board.get(f"note {ticket}"), tensor)
+
+
 WRONG = [
+    (sleeps_and_takes_what_is_there, "Rank 0 returns before rank 1 has written its note: read it with"),
+    (takes_what_is_there, "Rank 0 returns before rank 1 has written its note: read it with"),
+    (
+        one_after_the_other_by_the_clock,
+        "Rank 0 returns before rank 1 has written its note: read it with",
+    ),
+    (rank_0_adds_up_after_a_nap, "Rank 0 returns before rank 1 has written its note: read it with"),
+    (adds_what_it_reads_to_a_note, "Rank 0 returns before rank 1 has written its note: read it with"),
+    (in_the_order_of_arrival, "adds up in another order than rank 0"),
+    (all_in_the_order_of_arrival, "the last bits depend on which rank comes late"),
+    (the_largest, "does not end with the sum"),
+    (in_float32, "does not end with the sum"),
+    (writes_what_it_has_added, "Rank 0 counts its own tensor twice"),
+    (reads_its_own_name_only, "does not end with the sum"),
+    (only_the_first_element, "does not end with the sum"),
+    (added_to_a_copy, "ends with its own tensor"),
     (own_only, "ends with its own tensor"),
     (without_its_own, "What rank 0 has brought itself is missing"),
     (without_the_last, "What rank 1 brought is missing on every rank: read the notes of all, range(world_size)"),
@@ -217,4 +392,35 @@ def reads_before_it_writes(board: Any, tensor: Tensor, rank: int, world_size: in
     tensor.copy_(sum((from_bytes(note, tensor) for note in notes), torch.zeros_like(tensor)))
 
 
-HANGING = [(reads_what_nobody_writes, ""), (reads_before_it_writes, "")]
+def reads_the_left_one_first(board: Any, tensor: Tensor, rank: int, world_size: int) -> None:
+    total = from_bytes(board.get(f"{(rank - 1) % world_size}"), tensor)
+    board.set(f"{rank}", to_bytes(total + tensor))
+
+
+def by_other_names(board: Any, tensor: Tensor, rank: int, world_size: int) -> None:
+    board.set(f"rank {rank}", to_bytes(tensor))
+    tensor.copy_(torch.stack([from_bytes(board.get(f"rank{other}"), tensor) for other in range(world_size)]).sum(0))
+
+
+def waits_for_a_word_of_the_last(board: Any, tensor: Tensor, rank: int, world_size: int) -> None:
+    in_place(board, tensor, rank, world_size)
+    board.wait(["all done"])
+
+
+def the_sum_is_never_written(board: Any, tensor: Tensor, rank: int, world_size: int) -> None:
+    if rank:
+        board.set(f"part {rank}", to_bytes(tensor))
+        tensor.copy_(from_bytes(board.get("sum"), tensor))
+    else:
+        for other in range(1, world_size):
+            tensor += from_bytes(board.get(f"part {other}"), tensor)
+
+
+HANGING = [
+    (reads_what_nobody_writes, "It waits for the note 'rank 2', which no rank writes"),
+    (reads_before_it_writes, "Every rank reads first, and board.get() waits for a note that nobody has written yet"),
+    (reads_the_left_one_first, "Every rank reads first"),
+    (by_other_names, "It waits for the note 'rank0', which no rank writes: read by the names that are written"),
+    (waits_for_a_word_of_the_last, "It waits for the note 'all done', which no rank writes"),
+    (the_sum_is_never_written, "It waits for the note 'sum', which no rank writes"),
+]

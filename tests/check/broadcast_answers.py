@@ -137,6 +137,41 @@ RIGHT = [
 ]
 
 
+# of learners who have read only the lesson
+
+
+def a_handle_for_each(tensor: Tensor) -> None:
+    if dist.get_rank() == 0:
+        for work in [dist.isend(tensor, dst) for dst in range(1, dist.get_world_size())]:
+            work.wait()
+    else:
+        dist.irecv(tensor, 0).wait()
+
+
+def from_anyone_who_has_it(tensor: Tensor) -> Tensor:
+    rank, world_size = dist.get_rank(), dist.get_world_size()
+    if rank:
+        dist.recv(tensor)
+    for other in (2 * rank + 1, 2 * rank + 2):
+        if other < world_size:
+            dist.send(tensor, other)
+    return tensor
+
+
+def as_the_scatter_of_the_lesson(tensor: Tensor) -> Tensor:
+    if dist.get_rank() == 0:
+        for dst in reversed(range(dist.get_world_size())):
+            if dst != 0:
+                dist.send(tensor, dst=dst, tag=dst)
+        return tensor
+    received = torch.empty_like(tensor)
+    dist.recv(received, src=0, tag=dist.get_rank())
+    return received
+
+
+RIGHT += [a_handle_for_each, from_anyone_who_has_it, as_the_scatter_of_the_lesson]
+
+
 # wrong
 
 
@@ -366,6 +401,83 @@ WRONG += [
 ]
 
 
+def the_list_of_a_scatter(tensor: Tensor) -> Tensor:
+    """Each rank gets a part."""
+    rank, world_size = dist.get_rank(), dist.get_world_size()
+    parts = list(tensor.flatten().tensor_split(world_size))
+    if rank == 0:
+        for dst in range(1, world_size):
+            dist.send(parts[dst].contiguous(), dst)
+    else:
+        received = torch.empty_like(parts[rank])
+        dist.recv(received, 0)
+        parts[rank].copy_(received)
+    return tensor
+
+
+def everyone_keeps_the_sum(tensor: Tensor) -> Tensor:
+    rank, world_size = dist.get_rank(), dist.get_world_size()
+    if rank == 0:
+        for dst in range(1, world_size):
+            dist.send(tensor, dst)
+        return tensor
+    received = torch.empty_like(tensor)
+    dist.recv(received, 0)
+    tensor += received
+    return tensor
+
+
+def takes_what_recv_returns(tensor: Tensor) -> Any:
+    if dist.get_rank() == 0:
+        for dst in range(1, dist.get_world_size()):
+            dist.send(tensor, dst)
+        return tensor
+    return dist.recv(tensor, 0)
+
+
+def the_last_one_is_left_out_of_two(tensor: Tensor) -> Tensor:
+    """range(1, world_size - 1) reaches the last but one."""
+    rank, world_size = dist.get_rank(), dist.get_world_size()
+    if rank == 0:
+        for dst in range(1, world_size - 1):
+            dist.send(tensor, dst)
+    elif rank < world_size - 1:
+        dist.recv(tensor, 0)
+    return tensor
+
+
+def a_ring_that_comes_back(tensor: Tensor) -> Tensor:
+    rank, world_size = dist.get_rank(), dist.get_world_size()
+    if world_size == 1:
+        return tensor
+    if rank:
+        dist.recv(tensor, rank - 1)
+    dist.send(tensor, (rank + 1) % world_size)
+    if rank == 0:
+        dist.recv(torch.empty_like(tensor), world_size - 1)
+    return tensor
+
+
+def as_a_list_of_numbers(tensor: Tensor) -> Tensor:
+    if dist.get_rank() == 0:
+        for dst in range(1, dist.get_world_size()):
+            dist.send_object_list([tensor.tolist()], dst)
+        return tensor
+    box: list[Any] = [None]
+    dist.recv_object_list(box, 0)
+    return torch.tensor(box[0])
+
+
+WRONG += [
+    (the_list_of_a_scatter, "Rank 1 is sent only a part of rank 0's tensor: every rank needs the whole"),
+    (everyone_keeps_the_sum, "Rank 1 ends with the sum of its own and rank 0's tensor"),
+    (takes_what_recv_returns, "recv returns the rank of the sender"),
+    (the_last_one_is_left_out_of_two, "If there is a loop, look at its range"),
+    (a_ring_that_comes_back, "It moves too much: rank 0 is sent the tensor that it has"),
+    (as_a_list_of_numbers, "It moves too much: rank 1 is sent more than one tensor"),
+]
+
+
 # hanging
 
 
@@ -397,9 +509,32 @@ def everyone_waits_for_rank_1(tensor: Tensor) -> Tensor:
 
 
 HANGING = [
-    (only_rows, "Rank 1 ends with something else than rank 0's tensor"),
+    (only_rows, "Rank 1 is sent only a part of rank 0's tensor"),
     (everyone_receives, "Every rank waits to receive first"),
     (rank_0_sends_too_often, "Rank 0 waits in send: nobody receives its message to rank 1"),
     (everyone_waits_for_rank_1, "Rank 1 waits in recv for a message from rank 0 that is never sent"),
     (number_by_number, "very many small messages"),
+]
+
+
+def everybody_receives(tensor: Tensor) -> Tensor:
+    if dist.get_rank() == 0:
+        for dst in range(1, dist.get_world_size()):
+            dist.send(tensor, dst)
+    dist.recv(tensor, 0)
+    return tensor
+
+
+def sends_to_itself_too(tensor: Tensor) -> Tensor:
+    if dist.get_rank() == 0:
+        for dst in range(dist.get_world_size()):
+            dist.send(tensor, dst)
+    else:
+        dist.recv(tensor, 0)
+    return tensor
+
+
+HANGING += [
+    (everybody_receives, "leave its own rank out"),
+    (sends_to_itself_too, "leave its own rank out"),
 ]

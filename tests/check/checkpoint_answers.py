@@ -11,6 +11,7 @@ import pickle
 import random
 import shutil
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,7 @@ def rename_and_barrier(path: Any, model: Any, optimizer: Any, epoch: int) -> Non
 
 def with_paths(path: Any, model: Any, optimizer: Any, epoch: int) -> None:
     if dist.get_rank() == 0:
-        unfinished = path.with_suffix(".unfinished")
+        unfinished = Path(path).with_suffix(".unfinished")
         torch.save(content_of(model, optimizer, epoch), unfinished)
         unfinished.rename(path)
     dist.barrier()
@@ -44,7 +45,7 @@ def with_paths(path: Any, model: Any, optimizer: Any, epoch: int) -> None:
 
 def with_slashes(path: Any, model: Any, optimizer: Any, epoch: int) -> None:
     if dist.get_rank() == 0:
-        folder = path.parent
+        folder = Path(path).parent
         torch.save(content_of(model, optimizer, epoch), folder / "unfinished")
         os.rename(folder / "unfinished", path)
     dist.barrier()
@@ -69,7 +70,7 @@ def names_cut_short(path: Any, model: Any, optimizer: Any, epoch: int) -> None:
     names = {name.removeprefix("module."): value for name, value in model.state_dict().items()}
     if dist.get_rank() == 0:
         stream = io.BytesIO()
-        torch.save({"net": names, "opt": [optimizer.state_dict()], "info": {"start_epoch": epoch + 1}}, stream)
+        torch.save({"model": names, "optimizer": optimizer.state_dict(), "epoch": epoch, "seed": 5}, stream)
         Path(f"{path}.part").write_bytes(stream.getvalue())
         os.replace(f"{path}.part", path)
     dist.barrier()
@@ -78,7 +79,7 @@ def names_cut_short(path: Any, model: Any, optimizer: Any, epoch: int) -> None:
 def told_by_a_broadcast(path: Any, model: Any, optimizer: Any, epoch: int) -> None:
     if dist.get_rank() == 0:
         with open(path + "~", "wb") as file:
-            torch.save((model.module.state_dict(), optimizer.state_dict(), torch.tensor(epoch)), file)
+            torch.save(content_of(model, optimizer, epoch) | {"epoch": torch.tensor(epoch)}, file)
         os.replace(path + "~", path)
     dist.broadcast(torch.zeros(1), src=0)
 
@@ -88,14 +89,6 @@ def with_random_states_of_all(path: Any, model: Any, optimizer: Any, epoch: int)
     dist.all_gather_object(states, (torch.get_rng_state(), random.getstate()))
     if dist.get_rank() == 0:
         torch.save(content_of(model, optimizer, epoch) | {"states": states}, path + ".tmp")
-        os.replace(path + ".tmp", path)
-    dist.barrier()
-
-
-def everything_in_one_dict(path: Any, model: Any, optimizer: Any, epoch: int) -> None:
-    if dist.get_rank() == 0:
-        both = {"epoch": epoch, "optimizer": optimizer.state_dict(), **model.module.state_dict()}
-        torch.save(both, path + ".tmp", _use_new_zipfile_serialization=False)
         os.replace(path + ".tmp", path)
     dist.barrier()
 
@@ -122,7 +115,72 @@ def errors_go_to_all(path: Any, model: Any, optimizer: Any, epoch: int) -> None:
         raise OSError(trouble[0])
 
 
+def only_rank_0_does_not_return(path: Any, model: Any, optimizer: Any, epoch: int) -> None:
+    """The others wait for a message each."""
+    if dist.get_rank() > 0:
+        dist.recv(torch.empty(1), src=0)
+        return
+    write(path, content_of(model, optimizer, epoch))
+    for other in range(1, dist.get_world_size()):
+        dist.send(torch.ones(1), other)
+
+
+def in_the_background(path: Any, model: Any, optimizer: Any, epoch: int) -> None:
+    if dist.get_rank() == 0:
+        write(path, content_of(model, optimizer, epoch))
+    work = dist.barrier(async_op=True)
+    work.wait()
+
+
+def a_barrier_on_both_sides(path: Any, model: Any, optimizer: Any, epoch: int) -> None:
+    dist.barrier()
+    if not dist.get_rank():
+        write(path, content_of(model, optimizer, epoch))
+    dist.barrier()
+
+
+def without_open_files(path: Any, model: Any, optimizer: Any, epoch: int) -> None:
+    stream = io.BytesIO()
+    torch.save(content_of(model, optimizer, epoch), stream)
+    if dist.get_rank() == 0:
+        place = os.open(path + ".new", os.O_CREAT | os.O_WRONLY)
+        try:
+            rest = stream.getvalue()
+            while rest:
+                rest = rest[os.write(place, rest) :]
+        finally:
+            os.close(place)
+        os.rename(path + ".new", path)
+    dist.barrier()
+
+
+def in_an_older_format(path: Any, model: Any, optimizer: Any, epoch: int) -> None:
+    if dist.get_rank() == 0:
+        torch.save(content_of(model, optimizer, epoch), path + ".tmp", _use_new_zipfile_serialization=False)
+        os.replace(path + ".tmp", path)
+    dist.barrier()
+
+
+def rank_0_tells_how_it_went(path: Any, model: Any, optimizer: Any, epoch: int) -> None:
+    done = torch.zeros(1)
+    if dist.get_rank() == 0:
+        write(path, content_of(model, optimizer, epoch))
+        done += 1
+    dist.all_reduce(done)
+    assert done.item() == 1
+
+
+def polls_for_what_is_in_it(path: Any, model: Any, optimizer: Any, epoch: int) -> None:
+    """One file is replaced by another at once, so a reader sees the old or the new one."""
+    if dist.get_rank() == 0:
+        write(path, content_of(model, optimizer, epoch))
+    while not os.path.exists(path) or torch.load(path, weights_only=True)["epoch"] != epoch:
+        time.sleep(0.01)
+
+
 RIGHT = [
+    *(only_rank_0_does_not_return, in_the_background, a_barrier_on_both_sides, without_open_files),
+    *(in_an_older_format, rank_0_tells_how_it_went, polls_for_what_is_in_it),
     rename_and_barrier,
     with_paths,
     with_slashes,
@@ -130,7 +188,6 @@ RIGHT = [
     names_cut_short,
     told_by_a_broadcast,
     with_random_states_of_all,
-    everything_in_one_dict,
     everyone_makes_the_folder,
     errors_go_to_all,
 ]
@@ -143,6 +200,121 @@ def write(path: Any, content: Any) -> None:
     """The right way to write: what is wrong is elsewhere."""
     torch.save(content, f"{path}.tmp")
     os.replace(f"{path}.tmp", path)
+
+
+def everything_in_one_dict(path: Any, model: Any, optimizer: Any, epoch: int) -> None:
+    if dist.get_rank() == 0:
+        both = {"epoch": epoch, "optimizer": optimizer.state_dict(), **model.module.state_dict()}
+        torch.save(both, path + ".tmp", _use_new_zipfile_serialization=False)
+        os.replace(path + ".tmp", path)
+    dist.barrier()
+
+
+def sleeps(path: Any, model: Any, optimizer: Any, epoch: int) -> None:
+    if dist.get_rank() == 0:
+        write(path, content_of(model, optimizer, epoch))
+    else:
+        time.sleep(0.5)
+
+
+def sleeps_for_long(path: Any, model: Any, optimizer: Any, epoch: int) -> None:
+    if dist.get_rank() == 0:
+        write(path, content_of(model, optimizer, epoch))
+    time.sleep(1.5)
+
+
+def sleeps_behind_an_early_barrier(path: Any, model: Any, optimizer: Any, epoch: int) -> None:
+    dist.barrier()
+    if dist.get_rank() == 0:
+        write(path, content_of(model, optimizer, epoch))
+    else:
+        time.sleep(0.3)
+
+
+def never_waits_for_its_barrier(path: Any, model: Any, optimizer: Any, epoch: int) -> None:
+    if dist.get_rank() == 0:
+        write(path, content_of(model, optimizer, epoch))
+    dist.barrier(async_op=True)
+    time.sleep(0.2)
+
+
+def a_path_without_pathlib(path: Any, model: Any, optimizer: Any, epoch: int) -> None:
+    if dist.get_rank() == 0:
+        unfinished = path.with_suffix(".unfinished")
+        torch.save(content_of(model, optimizer, epoch), unfinished)
+        unfinished.rename(path)
+    dist.barrier()
+
+
+def a_slash_without_pathlib(path: Any, model: Any, optimizer: Any, epoch: int) -> None:
+    if dist.get_rank() == 0:
+        write(path / "checkpoint.pt", content_of(model, optimizer, epoch))
+    dist.barrier()
+
+
+def the_next_epoch(path: Any, model: Any, optimizer: Any, epoch: int) -> None:
+    if dist.get_rank() == 0:
+        write(path, content_of(model, optimizer, epoch + 1))
+    dist.barrier()
+
+
+def other_keys(path: Any, model: Any, optimizer: Any, epoch: int) -> None:
+    if dist.get_rank() == 0:
+        write(path, {"net": model.module.state_dict(), "optimizer": optimizer.state_dict(), "epoch": epoch})
+    dist.barrier()
+
+
+def a_tuple(path: Any, model: Any, optimizer: Any, epoch: int) -> None:
+    if dist.get_rank() == 0:
+        write(path, (model.module.state_dict(), optimizer.state_dict(), epoch))
+    dist.barrier()
+
+
+def one_level_too_deep(path: Any, model: Any, optimizer: Any, epoch: int) -> None:
+    if dist.get_rank() == 0:
+        states = {"state_dict": model.module.state_dict()}
+        write(path, content_of(model, optimizer, epoch) | {"model": states})
+    dist.barrier()
+
+
+def keys_confused(path: Any, model: Any, optimizer: Any, epoch: int) -> None:
+    if dist.get_rank() == 0:
+        content = {"model": optimizer.state_dict(), "optimizer": model.module.state_dict(), "epoch": epoch}
+        write(path, content)
+    dist.barrier()
+
+
+def the_epoch_in_words(path: Any, model: Any, optimizer: Any, epoch: int) -> None:
+    if dist.get_rank() == 0:
+        write(path, content_of(model, optimizer, epoch) | {"epoch": f"epoch {epoch}"})
+    dist.barrier()
+
+
+def without_calling_state_dict(path: Any, model: Any, optimizer: Any, epoch: int) -> None:
+    if dist.get_rank() == 0:
+        write(path, content_of(model, optimizer, epoch) | {"optimizer": optimizer.state})
+    dist.barrier()
+
+
+def three_files(path: Any, model: Any, optimizer: Any, epoch: int) -> None:
+    if dist.get_rank() == 0:
+        for name, part in content_of(model, optimizer, epoch).items():
+            write(f"{path}.{name}", part)
+    dist.barrier()
+
+
+def writes_over_the_old_one_when_there_is_one(path: Any, model: Any, optimizer: Any, epoch: int) -> None:
+    if dist.get_rank() == 0:
+        if os.path.exists(path):
+            torch.save(content_of(model, optimizer, epoch), path)
+        else:
+            write(path, content_of(model, optimizer, epoch))
+    dist.barrier()
+
+
+def each_rank_its_own_file(path: Any, model: Any, optimizer: Any, epoch: int) -> None:
+    write(f"{path}.{dist.get_rank()}", content_of(model, optimizer, epoch))
+    dist.barrier()
 
 
 def every_rank_writes(path: Any, model: Any, optimizer: Any, epoch: int) -> None:
@@ -383,6 +555,23 @@ def only_a_barrier(path: Any, model: Any, optimizer: Any, epoch: int) -> None:
 
 
 WRONG = [
+    (everything_in_one_dict, 'The file has nothing under the key "model"'),
+    (sleeps, "Rank 1 returns before the file is there: all have to wait"),
+    (sleeps_for_long, "Rank 1 returns before the file is there: all have to wait"),
+    (sleeps_behind_an_early_barrier, "Rank 1 returns before the file is there: all have to wait"),
+    (never_waits_for_its_barrier, "Rank 1 returns before the file is there: all have to wait"),
+    (a_path_without_pathlib, "`path` is a text, not a Path"),
+    (a_slash_without_pathlib, "`path` is a text, not a Path"),
+    (the_next_epoch, "The file says epoch 18, and 17 was given: save it as it is"),
+    (other_keys, 'The file has nothing under the key "model": whoever loads it looks for "model", "optimizer" and'),
+    (a_tuple, 'The file holds a tuple: save a dictionary with "model", "optimizer" and "epoch"'),
+    (one_level_too_deep, 'Under the key "model" lies something else'),
+    (keys_confused, 'Under the key "model" lies something else'),
+    (the_epoch_in_words, "The epoch is missing in the file"),
+    (without_calling_state_dict, "since it holds an object of type defaultdict"),
+    (three_files, "There is no file at the given path when it returns"),
+    (writes_over_the_old_one_when_there_is_one, "While it writes, no whole one is there"),
+    (each_rank_its_own_file, "Another rank than rank 0 writes"),
     (every_rank_writes, "Another rank than rank 0 writes: all hold the same model"),
     (every_rank_renames, "Another rank than rank 0 writes: all hold the same model"),
     (every_rank_writes_what_is_its_own, "Another rank than rank 0 writes: all hold the same model"),
@@ -446,7 +635,7 @@ def rank_0_asks_for_the_states(path: Any, model: Any, optimizer: Any, epoch: int
 
 
 HANGING = [
-    (only_rank_0_waits, "Not every rank calls barrier, and those that do wait for the others"),
-    (the_others_go_home, "Not every rank calls barrier, and those that do wait for the others"),
+    (only_rank_0_waits, "Rank 1 returns before the file is there: all have to wait"),
+    (the_others_go_home, "Rank 1 returns before the file is there: all have to wait"),
     (rank_0_asks_for_the_states, "Not every rank calls all_gather_object, and those that do wait for the others"),
 ]

@@ -193,8 +193,6 @@ def torchs_own(module: nn.Module) -> nn.Module:
 RIGHT = [
     SmallDDP,
     functools.partial(SmallDDP, bucket_bytes=64),
-    DistributedDataParallel,
-    torchs_own,
     OneByOne,
     BeforeItIsAccumulated,
     AllInTheEnd,
@@ -207,6 +205,83 @@ RIGHT = [
     InAFunctionOfAutograd,
     hooks_on_the_model_itself,
 ]
+
+
+# of learners who have read only the lesson
+
+
+class ByName(nn.Module):
+    """Tensors are broadcast under no_grad, and hooks are lambdas without what changes in the loop."""
+
+    def __init__(self, module: nn.Module) -> None:
+        super().__init__()
+        self.module = module
+        with torch.no_grad():
+            for _, tensor in module.named_parameters():
+                dist.broadcast(tensor, src=0)
+            for _, buffer in module.named_buffers():
+                dist.broadcast(buffer, src=0)
+        for parameter in module.parameters():
+            if parameter.requires_grad:
+                parameter.register_post_accumulate_grad_hook(lambda one: self.average(one))
+
+    def average(self, parameter: Any) -> None:
+        mean = parameter.grad / dist.get_world_size()
+        dist.all_reduce(mean)
+        parameter.grad.copy_(mean)
+
+    def forward(self, *inputs: Any) -> Any:
+        return self.module(*inputs)
+
+
+class BoundAtOnce(Wrapper):
+    def put_hooks(self) -> None:
+        for parameter in self.trained():
+            parameter.register_post_accumulate_grad_hook(lambda _, mine=parameter: self.hook(mine))
+
+
+class ByMessagesFromRank0(Wrapper):
+    def start(self) -> None:
+        rank, world_size = dist.get_rank(), dist.get_world_size()
+        for tensor in [*self.module.parameters(), *self.module.buffers()]:
+            if rank == 0:
+                for other in range(1, world_size):
+                    dist.send(tensor.detach(), other)
+            else:
+                dist.recv(tensor.detach(), 0)
+
+
+class OnlyRank0Counts(Wrapper):
+    """The sum of what rank 0 has, and of zeros."""
+
+    def start(self) -> None:
+        for tensor in [*self.module.parameters(), *self.module.buffers()]:
+            if dist.get_rank():
+                tensor.data.zero_()
+            dist.all_reduce(tensor.data)
+
+
+class BuffersAtEachForward(Wrapper):
+    """As torch's own does it."""
+
+    def forward(self, *inputs: Any) -> Any:
+        for buffer in self.module.buffers():
+            dist.broadcast(buffer, 0)
+        return self.module(*inputs)
+
+
+class AHookOfEachTensor(Wrapper):
+    def put_hooks(self) -> None:
+        for parameter in self.trained():
+            parameter.register_hook(lambda gradient: self.mean(gradient))
+
+    def mean(self, gradient: Tensor) -> Tensor:
+        every = [torch.empty_like(gradient) for _ in range(dist.get_world_size())]
+        dist.all_gather(every, gradient.contiguous())
+        return torch.stack(every).mean(dim=0)
+
+
+RIGHT += [ByName, BoundAtOnce, ByMessagesFromRank0, OnlyRank0Counts, BuffersAtEachForward, AHookOfEachTensor]
 
 
 # wrong
@@ -459,7 +534,7 @@ WRONG = [
     (OnlyWeights, "of rank 1 is its own at the start: broadcast"),
     (FromRank1, "Rank 0 begins with the buffer scale of rank 1: all begin with those of rank 0"),
     (MeanStart, "begins as the mean over the ranks: all begin with what rank 0 has"),
-    (BroadcastsACopy, "Rank 1 begins with its own weights"),
+    (BroadcastsACopy, "Rank 1 begins with its own weights: rank 0's are broadcast, but into copies"),
     (Sums, "That is the sum over the ranks: divide it by the number of ranks"),
     (DividesTwice, "The sum was divided by the number of ranks twice"),
     (DividesByTwo, "It works with 2 ranks, but not with 3: the sum was divided by 2, and there are 3 ranks"),
@@ -487,6 +562,172 @@ WRONG = [
     (TheLargest, "The gradient of layers.0.weight on rank 0 is not the mean over the ranks"),
     (given_no_wrapper, "What cls(module) makes is a NoneType, which cannot be called"),
     (ForgetsSuper, "Call super().__init__() before anything is put into self"),
+]
+
+
+class Subclass(DistributedDataParallel):
+    pass
+
+
+class HasTorchsOwn(nn.Module):
+    def __init__(self, module: nn.Module) -> None:
+        super().__init__()
+        self.module = nn.parallel.DistributedDataParallel(module)
+
+    def forward(self, *inputs: Any) -> Any:
+        return self.module(*inputs)
+
+
+class HooksTwice(Wrapper):
+    def put_hooks(self) -> None:
+        super().put_hooks()
+        super().put_hooks()
+
+
+class HooksInEachForward(Wrapper):
+    def forward(self, *inputs: Any) -> Any:
+        self.put_hooks()
+        return self.module(*inputs)
+
+
+class HooksOfBothKinds(Wrapper):
+    def put_hooks(self) -> None:
+        super().put_hooks()
+        for parameter in self.trained():
+            parameter.register_hook(self.averaged)
+
+    def averaged(self, gradient: Tensor) -> Tensor:
+        gradient = gradient.clone()
+        dist.all_reduce(gradient)
+        return gradient / dist.get_world_size()
+
+
+class HooksOfModules(Wrapper):
+    """Once for the whole and once more for each of its parts."""
+
+    def put_hooks(self) -> None:
+        for part in self.module.modules():
+            for parameter in part.parameters():
+                if parameter.requires_grad:
+                    parameter.register_post_accumulate_grad_hook(self.hook)
+
+
+class EveryHookAveragesAll(Wrapper):
+    def hook(self, parameter: Any) -> None:
+        for one in self.trained():
+            if one.grad is not None:
+                super().hook(one)
+
+
+class TheLambdaSeesTheLast(Wrapper):
+    def put_hooks(self) -> None:
+        for parameter in self.trained():
+            parameter.register_post_accumulate_grad_hook(lambda _: self.hook(parameter))  # noqa: B023
+
+
+class TheLambdaSeesTheFirst(Wrapper):
+    """The loop goes backwards, and so its last is the first of the model: its gradient is not there yet."""
+
+    def put_hooks(self) -> None:
+        for parameter in reversed(self.trained()):
+            parameter.register_post_accumulate_grad_hook(lambda _: self.hook(parameter))  # noqa: B023
+
+
+class BroadcastsClones(Wrapper):
+    def start(self) -> None:
+        for tensor in [*self.module.parameters(), *self.module.buffers()]:
+            dist.broadcast(tensor.detach().clone(), src=0)
+
+
+class LoadsIntoADictionary(Wrapper):
+    def start(self) -> None:
+        state = [{name: tensor.clone() for name, tensor in self.module.state_dict().items()}]
+        dist.broadcast_object_list(state, src=0)
+
+
+class ScattersNothing(Wrapper):
+    """Rank 0 alone is told to broadcast, and the others begin with theirs."""
+
+    def start(self) -> None:
+        for tensor in [*self.module.parameters(), *self.module.buffers()]:
+            dist.broadcast(tensor.data, src=dist.get_rank())
+
+
+class Reduces(Wrapper):
+    def hook(self, parameter: Any) -> None:
+        dist.reduce(parameter.grad, dst=0)
+        parameter.grad /= dist.get_world_size()
+
+
+class OnlyRank0Divides(Wrapper):
+    def hook(self, parameter: Any) -> None:
+        dist.all_reduce(parameter.grad)
+        if dist.get_rank() == 0:
+            parameter.grad /= dist.get_world_size()
+
+
+class DividesACopy(Wrapper):
+    def hook(self, parameter: Any) -> None:
+        dist.all_reduce(parameter.grad)
+        parameter.grad.detach().clone().div_(dist.get_world_size())
+
+
+class TakesWhatAllReduceReturns(Wrapper):
+    def hook(self, parameter: Any) -> None:
+        parameter.grad = dist.all_reduce(parameter.grad) / dist.get_world_size()
+
+
+class HooksAreCalledAtOnce(Wrapper):
+    def put_hooks(self) -> None:
+        for parameter in self.trained():
+            parameter.register_post_accumulate_grad_hook(self.hook(parameter))  # type: ignore[func-returns-value]
+
+
+class BroadcastsGradientsToo(Wrapper):
+    """Rank 0 has the mean, and then its own is what counts."""
+
+    def hook(self, parameter: Any) -> None:
+        dist.broadcast(parameter.grad, src=0)
+        parameter.grad /= dist.get_world_size()
+
+
+class AveragesInForward(Wrapper):
+    """It averages what the model gives instead of its gradients."""
+
+    def hook(self, parameter: Any) -> None: ...
+
+    def forward(self, *inputs: Any) -> Any:
+        outputs = self.module(*inputs)
+        mean = outputs.detach().clone()
+        dist.all_reduce(mean, op=dist.ReduceOp.AVG)
+        return outputs + (mean - outputs.detach())
+
+
+TORCHS_OWN = "It uses torch's own DistributedDataParallel: build yours from broadcast, hooks and all_reduce"
+TWICE = "averages a gradient that is the mean already"
+
+WRONG += [
+    (DistributedDataParallel, TORCHS_OWN),
+    (torchs_own, TORCHS_OWN),
+    (Subclass, TORCHS_OWN),
+    (HasTorchsOwn, TORCHS_OWN),
+    (HooksTwice, TWICE),
+    (HooksInEachForward, TWICE),
+    (HooksOfBothKinds, TWICE),
+    (HooksOfModules, TWICE),
+    (EveryHookAveragesAll, TWICE),
+    (TheLambdaSeesTheLast, "Every hook averages layers.1.bias: a lambda in a loop sees what the loop ended with"),
+    (TheLambdaSeesTheFirst, "a lambda in a loop sees what the loop ended with"),
+    (BroadcastsClones, "rank 0's are broadcast, but into copies: broadcast the tensors themselves, with detach()"),
+    (LoadsIntoADictionary, "rank 0's are broadcast, but into copies"),
+    (ScattersNothing, "The ranks name different roots in broadcast"),
+    (Reduces, "A reduce gives the sum to one rank alone, and all_reduce gives it to every rank"),
+    (OnlyRank0Divides, "Only rank 0 is right. On rank 1, that is the sum over the ranks"),
+    (DividesACopy, "That is the sum over the ranks: divide it by the number of ranks"),
+    (TakesWhatAllReduceReturns, "all_reduce returns None"),
+    (HooksAreCalledAtOnce, "Somewhere param.grad is still None"),
+    (BroadcastsGradientsToo, "Rank 0 divides its own gradient, but nothing was added to it"),
+    (AveragesInForward, "The gradient of layers.0.weight on rank 0 is not the mean over the ranks"),
 ]
 
 
@@ -522,4 +763,29 @@ HANGING = [
     (HooksOnRank0Only, "Not every rank calls all_reduce, and those that do wait for the others"),
     (EachInAnOrderOfItsOwn, "The ranks call all_reduce with tensors of different size"),
     (StartOnRank0Only, "rank"),
+]
+
+
+class Rank1LeavesTheBiasOut(Wrapper):
+    def hook(self, parameter: Any) -> None:
+        if dist.get_rank() == 0 or parameter.dim() > 1:
+            super().hook(parameter)
+
+
+class Rank1LeavesOutWhatIsSmall(Wrapper):
+    def hook(self, parameter: Any) -> None:
+        if dist.get_rank() == 0 or parameter.numel() > 3:
+            super().hook(parameter)
+
+
+class OnlyRank0Averages(Wrapper):
+    def hook(self, parameter: Any) -> None:
+        if dist.get_rank() == 0:
+            super().hook(parameter)
+
+
+HANGING += [
+    (Rank1LeavesTheBiasOut, "different size: a rank leaves out a parameter, or takes them in another order"),
+    (Rank1LeavesOutWhatIsSmall, "a rank leaves out a parameter, or takes them in another order"),
+    (OnlyRank0Averages, "Not every rank calls all_reduce"),
 ]

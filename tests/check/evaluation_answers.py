@@ -3,8 +3,10 @@
 # mypy: disable-error-code="no-any-return"
 from __future__ import annotations
 
+import contextlib
 import copy
 import functools
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -17,13 +19,14 @@ dist: Any = torch.distributed
 
 
 def recognised_and_tested(model: nn.Module, batches: Any) -> Tensor:
-    """In eval mode, without gradients."""
+    """In eval mode, without gradients, and then as it was."""
+    was_training = model.training
     model.eval()
     counts = torch.zeros(2)
     with torch.no_grad():
         for images, labels in batches:
             counts += torch.tensor([(model(images).argmax(dim=1) == labels).sum(), len(labels)])
-    model.train()
+    model.train(was_training)
     return counts
 
 
@@ -44,28 +47,43 @@ def counts_added_up(model: nn.Module, data: Any) -> float:
     return float(counts[0] / counts[1])
 
 
+@contextlib.contextmanager
+def only_looking(model: nn.Module) -> Iterator[None]:
+    was_training = model.training
+    model.train(False)
+    with torch.no_grad():
+        yield
+    model.train(was_training)
+
+
 def straight_from_memory(model: nn.Module, data: Any) -> Tensor:
+    was_training = model.training
     model.eval()
     rank, world_size = dist.get_rank(), dist.get_world_size()
     with torch.inference_mode():
         right = (model(data.images[rank::world_size]).argmax(1) == data.labels[rank::world_size]).sum()
+    model.train(was_training)
     right = right.clone()
     dist.all_reduce(right)
     return right / len(data)
 
 
+@torch.no_grad()
 def parts_that_lie_together(model: nn.Module, data: Any) -> Tensor:
+    modes = [(part, part.training) for part in model.modules()]
     model.eval()
     rank, world_size = dist.get_rank(), dist.get_world_size()
     images, labels = data.images.tensor_split(world_size)[rank], data.labels.tensor_split(world_size)[rank]
     right = (model(images).argmax(1) == labels).float().sum().reshape(1, 1)
+    for part, mode in modes:
+        part.training = mode
     dist.all_reduce(right.data)
     return right / len(data)
 
 
 def one_by_one(model: nn.Module, data: Any) -> float:
-    model.train(False)
-    right = sum(int(model(data[i][0].unsqueeze(0)).argmax()) == data[i][1] for i in my_share(data))
+    with only_looking(model):
+        right = sum(int(model(data[i][0].unsqueeze(0)).argmax()) == data[i][1] for i in my_share(data))
     everyone = [0] * dist.get_world_size()
     dist.all_gather_object(everyone, right)
     return sum(everyone) / len(data)
@@ -73,9 +91,9 @@ def one_by_one(model: nn.Module, data: Any) -> float:
 
 def predictions_gathered(model: nn.Module, data: Any) -> float:
     """The sampler repeats samples: what is too much is cut off."""
-    model.eval()
     sampler: Any = DistributedSampler(data, shuffle=False)
-    mine = torch.cat([model(images).argmax(1) for images, _ in DataLoader(data, batch_size=16, sampler=sampler)])
+    with only_looking(model):
+        mine = torch.cat([model(images).argmax(1) for images, _ in DataLoader(data, batch_size=16, sampler=sampler)])
     received = [torch.empty_like(mine) for _ in range(dist.get_world_size())]
     dist.all_gather(received, mine)
     predictions = torch.stack(received, dim=1).flatten()[: len(data)]
@@ -116,16 +134,6 @@ def by_messages(model: nn.Module, data: Any) -> float:
     return (counts[0] / counts[1]).item()
 
 
-def rank_0_alone(model: nn.Module, data: Any) -> Tensor:
-    """Nobody's time is saved, but every sample counts once."""
-    answer = torch.zeros(1)
-    if dist.get_rank() == 0:
-        right, tested = recognised_and_tested(model, DataLoader(data, batch_size=100))
-        answer[0] = right / tested
-    dist.broadcast(answer, 0)
-    return answer
-
-
 def no_repeats_among_the_sampler(model: nn.Module, data: Any) -> float:
     sampler: Any = DistributedSampler(data, shuffle=False)
     mine = list(sampler)
@@ -142,7 +150,70 @@ def average_of_both(model: nn.Module, data: Any) -> float:
     return float(counts[0]) / float(counts[1])
 
 
+def whole_batches_in_turns(model: nn.Module, data: Any) -> float:
+    batches = enumerate(DataLoader(data, batch_size=16))
+    mine = [batch for number, batch in batches if number % dist.get_world_size() == dist.get_rank()]
+    counts = recognised_and_tested(model, mine)
+    dist.all_reduce(counts)
+    return float(counts[0]) / len(data)
+
+
+def the_others_copy(model: nn.Module, data: Any) -> float:
+    """A copy is nobody's: its mode does not matter."""
+    mine = copy.deepcopy(model).eval()
+    with torch.inference_mode():
+        right = sum(int((mine(images).argmax(1) == labels).sum()) for images, labels in loader_of_my_share(data, 9))
+    everyone = torch.tensor(right)
+    dist.all_reduce(everyone)
+    return everyone.item() / len(data)
+
+
+def without_a_graph(model: nn.Module, data: Any) -> float:
+    """Frozen for so long, and then as it was."""
+    wanted = [(parameter, parameter.requires_grad) for parameter in model.parameters()]
+    model.requires_grad_(False)
+    counts = recognised_and_tested(model, loader_of_my_share(data))
+    for parameter, was_wanted in wanted:
+        parameter.requires_grad_(was_wanted)
+    dist.all_reduce(counts)
+    return float(counts[0] / counts[1])
+
+
+def each_sample_flagged(model: nn.Module, data: Any) -> float:
+    flags = torch.zeros(len(data), dtype=torch.int32)
+    with only_looking(model):
+        for index in my_share(data):
+            flags[index] = int(model(data.images[index : index + 1]).argmax() == data.labels[index])
+    dist.all_reduce(flags, op=dist.ReduceOp.MAX)
+    return float(flags.float().mean())
+
+
+def counts_of_errors(model: nn.Module, data: Any) -> float:
+    right, tested = recognised_and_tested(model, loader_of_my_share(data, 32))
+    wrong = tested - right
+    dist.all_reduce(wrong)
+    return float(1 - wrong / len(data))
+
+
+def gathered_pairs(model: nn.Module, data: Any) -> float:
+    right, tested = recognised_and_tested(model, loader_of_my_share(data, 32)).tolist()
+    pairs: list[Any] = [None] * dist.get_world_size()
+    dist.all_gather_object(pairs, (right, tested))
+    return sum(right for right, _ in pairs) / sum(tested for _, tested in pairs)
+
+
+def with_grad_switched(model: nn.Module, data: Any) -> float:
+    was_on = torch.is_grad_enabled()
+    torch.set_grad_enabled(False)
+    try:
+        return counts_added_up(model, data)
+    finally:
+        torch.set_grad_enabled(was_on)
+
+
 RIGHT = [
+    *(whole_batches_in_turns, the_others_copy, without_a_graph, each_sample_flagged, counts_of_errors),
+    *(gathered_pairs, with_grad_switched),
     counts_added_up,
     straight_from_memory,
     parts_that_lie_together,
@@ -152,13 +223,123 @@ RIGHT = [
     a_weighted_mean,
     on_a_copy,
     by_messages,
-    rank_0_alone,
     no_repeats_among_the_sampler,
     average_of_both,
 ]
 
 
 # wrong
+
+
+def rank_0_alone(model: nn.Module, data: Any) -> Tensor:
+    """Every sample counts once, but nobody's time is saved."""
+    answer = torch.zeros(1)
+    if dist.get_rank() == 0:
+        right, tested = recognised_and_tested(model, DataLoader(data, batch_size=100))
+        answer[0] = right / tested
+    dist.broadcast(answer, 0)
+    return answer
+
+
+def rank_0_alone_tells_by_objects(model: nn.Module, data: Any) -> float:
+    answer = [0.0]
+    if dist.get_rank() == 0:
+        right, tested = recognised_and_tested(model, DataLoader(data, batch_size=100))
+        answer = [float(right / tested)]
+    dist.broadcast_object_list(answer)
+    return answer[0]
+
+
+def rank_0_alone_adds_nothing(model: nn.Module, data: Any) -> float:
+    """The others bring zeroes."""
+    counts = torch.zeros(2)
+    if dist.get_rank() == 0:
+        counts = recognised_and_tested(model, DataLoader(data, batch_size=100))
+    dist.all_reduce(counts)
+    return float(counts[0] / counts[1])
+
+
+def the_last_rank_alone(model: nn.Module, data: Any) -> Tensor:
+    answer, last = torch.zeros(1), dist.get_world_size() - 1
+    if dist.get_rank() == last:
+        right, tested = recognised_and_tested(model, DataLoader(data, batch_size=100))
+        answer[0] = right / tested
+    dist.broadcast(answer, last)
+    return answer
+
+
+def leaves_it_in_eval_mode(model: nn.Module, data: Any) -> float:
+    counts = recognised_and_tested(model, loader_of_my_share(data))
+    model.eval()
+    dist.all_reduce(counts)
+    return float(counts[0] / counts[1])
+
+
+def always_back_to_training(model: nn.Module, data: Any) -> float:
+    counts = recognised_and_tested(model, loader_of_my_share(data))
+    model.train()
+    dist.all_reduce(counts)
+    return float(counts[0] / counts[1])
+
+
+def with_gradients(model: nn.Module, data: Any) -> float:
+    was_training = model.training
+    model.eval()
+    right = sum(int((model(images).argmax(1) == labels).sum()) for images, labels in loader_of_my_share(data))
+    model.train(was_training)
+    count = torch.tensor(right)
+    dist.all_reduce(count)
+    return count.item() / len(data)
+
+
+def no_grad_around_the_wrong_part(model: nn.Module, data: Any) -> float:
+    was_training = model.training
+    model.eval()
+    outputs = [(model(images), labels) for images, labels in loader_of_my_share(data)]
+    model.train(was_training)
+    with torch.no_grad():
+        count = torch.tensor(sum(int((output.argmax(1) == labels).sum()) for output, labels in outputs))
+        dist.all_reduce(count)
+    return count.item() / len(data)
+
+
+def detached(model: nn.Module, data: Any) -> float:
+    was_training = model.training
+    model.eval()
+    count = sum((int((model(i).detach().argmax(1) == labels).sum()) for i, labels in loader_of_my_share(data)), 0)
+    model.train(was_training)
+    counts = torch.tensor(count)
+    dist.all_reduce(counts)
+    return counts.item() / len(data)
+
+
+def leaves_it_frozen(model: nn.Module, data: Any) -> float:
+    model.requires_grad_(False)
+    return counts_added_up(model, data)
+
+
+def eval_only_in_words(model: nn.Module, data: Any) -> float:
+    """model.eval without its brackets does nothing."""
+    model.eval  # noqa: B018
+    with torch.no_grad():
+        count = sum(int((model(images).argmax(1) == labels).sum()) for images, labels in loader_of_my_share(data))
+    counts = torch.tensor(count)
+    dist.all_reduce(counts)
+    return counts.item() / len(data)
+
+
+def the_best_of_all(model: nn.Module, data: Any) -> Tensor:
+    right, tested = recognised_and_tested(model, loader_of_my_share(data))
+    accuracy = right / tested.clamp(min=1)
+    dist.all_reduce(accuracy, op=dist.ReduceOp.MAX)
+    return accuracy
+
+
+def one_too_few(model: nn.Module, data: Any) -> float:
+    mine = list(my_share(data))[:-1]
+    counts = recognised_and_tested(model, DataLoader(Subset(data, mine), batch_size=10))
+    dist.all_reduce(counts)
+    return float(counts[0] / counts[1].clamp(min=1))
 
 
 def padding_is_counted(model: nn.Module, data: Any) -> float:
@@ -344,7 +525,21 @@ def every_number_below_one_is_none(model: nn.Module, data: Any) -> Tensor:
     return counts[0] // counts[1]
 
 
+ALONE = "Rank 0 tests 2001 of 2001 samples and rank 1 none"
 WRONG = [
+    (rank_0_alone, ALONE),
+    (rank_0_alone_tells_by_objects, ALONE),
+    (rank_0_alone_adds_nothing, ALONE),
+    (the_last_rank_alone, "Rank 1 tests 2001 of 2001 samples and rank 0 none"),
+    (leaves_it_in_eval_mode, "It leaves the model in eval mode"),
+    (always_back_to_training, "A model that came in eval mode is left in training mode"),
+    (with_gradients, "count under torch.no_grad()"),
+    (no_grad_around_the_wrong_part, "It keeps what a backward() would need"),
+    (detached, "It keeps what a backward() would need"),
+    (leaves_it_frozen, "It leaves parameters with requires_grad False"),
+    (eval_only_in_words, "It tests in training mode"),
+    (the_best_of_all, "returns the accuracy of its own share"),
+    (one_too_few, "samples are never tested"),
     (padding_is_counted, "1 sample is counted twice: a DistributedSampler repeats samples"),
     (padding_is_counted_in_a_shuffle, "1 sample is counted twice: a DistributedSampler repeats samples"),
     (padding_over_the_number_of_samples, "1 sample is counted twice: a DistributedSampler repeats samples"),
@@ -400,10 +595,9 @@ def ranks_without_samples_go_home(model: nn.Module, data: Any) -> float:
 
 
 def asks_the_others_in_every_batch(model: nn.Module, data: Any, batch_size: int = 32) -> float:
-    model.eval()
     everyone = torch.zeros(2)
-    for images, labels in loader_of_my_share(data, batch_size):
-        counts = torch.tensor([float((model(images).argmax(dim=1) == labels).sum()), len(labels)])
+    for batch in loader_of_my_share(data, batch_size):
+        counts = recognised_and_tested(model, [batch])
         dist.all_reduce(counts)
         everyone += counts
     return float(everyone[0] / everyone[1])

@@ -121,6 +121,35 @@ RIGHT = [
 ]
 
 
+# of learners who have read only the lesson
+
+
+def world_minus_rank(tensor: Tensor) -> Tensor:
+    other = dist.get_world_size() - 1 - dist.get_rank()
+    buffer = tensor.detach().clone()
+    work = dist.isend(buffer, dst=other)
+    dist.recv(tensor, src=other)
+    work.wait()
+    return tensor
+
+
+def both_in_the_background(tensor: Tensor) -> Tensor:
+    received = torch.zeros_like(tensor)
+    works = [dist.irecv(received, src=the_other()), dist.isend(tensor, dst=the_other())]
+    [work.wait() for work in works]
+    return received
+
+
+def in_place_by_a_batch(tensor: Tensor) -> None:
+    mine = tensor.clone()
+    both = [dist.P2POp(dist.irecv, tensor, the_other()), dist.P2POp(dist.isend, mine, the_other())]
+    for work in dist.batch_isend_irecv(both):
+        work.wait()
+
+
+RIGHT += [world_minus_rank, both_in_the_background, in_place_by_a_batch]
+
+
 # wrong
 
 
@@ -396,6 +425,61 @@ WRONG += [
 ]
 
 
+def takes_what_recv_returns(tensor: Tensor) -> Any:
+    request = dist.isend(tensor, the_other())
+    received = dist.recv(torch.empty_like(tensor), the_other())
+    request.wait()
+    return received
+
+
+def waits_for_the_second_only(tensor: Tensor) -> Tensor:
+    received = torch.zeros_like(tensor)
+    request = dist.irecv(received, the_other())
+    request = dist.isend(tensor, the_other())
+    request.wait()
+    return received
+
+
+def adds_them_up(tensor: Tensor) -> Tensor:
+    return tensor + irecv_then_send(tensor)
+
+
+def swaps_only_ones_name(tensor: Tensor) -> Tensor:
+    received = irecv_then_send(tensor)
+    tensor, received = received, tensor
+    return received
+
+
+def the_buffer_is_a_view(tensor: Tensor) -> Tensor:
+    """What it receives into is what it sends."""
+    received = tensor.view_as(tensor)
+    request = dist.isend(tensor, the_other())
+    dist.recv(received, the_other())
+    request.wait()
+    return received
+
+
+def one_element_at_a_time(tensor: Tensor) -> Tensor:
+    received = torch.empty_like(tensor)
+    for place in range(tensor.numel()):
+        request = dist.isend(tensor.flatten()[place].clone(), the_other())
+        one = torch.empty((), dtype=tensor.dtype)
+        dist.recv(one, the_other())
+        request.wait()
+        received.view(-1)[place] = one
+    return received
+
+
+WRONG += [
+    (takes_what_recv_returns, "It returns the number 1, not a tensor: recv returns the rank of the sender"),
+    (waits_for_the_second_only, "never waits for its irecv"),
+    (adds_them_up, "Rank 0 returns the sum of both tensors"),
+    (swaps_only_ones_name, "Rank 0 ends with its own tensor: return what was received"),
+    (the_buffer_is_a_view, "gets its own back"),
+    (one_element_at_a_time, "It sends very many small messages: send the tensor as a whole"),
+]
+
+
 # hanging
 
 
@@ -470,6 +554,21 @@ HANGING = [
     (rank_1_never_receives, "nobody receives its message to rank 1"),
     (loops_for_ever, "does not come to an end"),
     (with_two_tags, "The tags differ: rank 0 sends with tag 1, and rank 1 receives with tag 2"),
-    (sleeps, "It is too slow for this check: 3 seconds are for all trials together"),
+    (sleeps, "It is too slow for this check: it may take 3 seconds for all trials together"),
     (asks_again_and_again, "does not come to an end: rank 0 is at exchange_answers.py line"),
 ]
+
+
+def rank_0_receives_twice(tensor: Tensor) -> Tensor:
+    received = torch.empty_like(tensor)
+    if dist.get_rank() == 0:
+        dist.recv(received, 1)
+        dist.recv(received, 1)
+    else:
+        dist.send(tensor, 0)
+        dist.send(tensor, 0)
+        dist.recv(received, 0)
+    return received
+
+
+HANGING += [(rank_0_receives_twice, "Rank 1 waits in recv for a message from rank 0 that is never sent")]

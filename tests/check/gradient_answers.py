@@ -81,6 +81,73 @@ RIGHT = [
 ]
 
 
+# of learners who have read only the lesson
+
+
+def without_autograd(model: nn.Module) -> None:
+    with torch.no_grad():
+        for parameter in with_gradients(model):
+            total = parameter.grad.clone()
+            dist.all_reduce(total)
+            parameter.grad.copy_(total / dist.get_world_size())
+
+
+def as_objects(model: nn.Module) -> None:
+    everyones: list[Any] = [None] * dist.get_world_size()
+    dist.all_gather_object(everyones, [parameter.grad for parameter in model.parameters()])
+    for parameter, *gradients in zip(model.parameters(), *everyones, strict=True):
+        if gradients[0] is not None:
+            parameter.grad = sum(gradients) / len(gradients)
+
+
+def a_broadcast_from_each(model: nn.Module) -> None:
+    for parameter in with_gradients(model):
+        total = torch.zeros_like(parameter.grad)
+        for source in range(dist.get_world_size()):
+            one = parameter.grad.clone()
+            dist.broadcast(one, source)
+            total += one
+        parameter.grad = total / dist.get_world_size()
+
+
+def round_a_ring(model: nn.Module) -> None:
+    rank, world_size = dist.get_rank(), dist.get_world_size()
+    for parameter in with_gradients(model):
+        passing, total = parameter.grad.clone(), parameter.grad.clone()
+        for _ in range(world_size - 1):
+            arrived = torch.empty_like(passing)
+            request = dist.isend(passing, (rank + 1) % world_size)
+            dist.recv(arrived, (rank - 1) % world_size)
+            request.wait()
+            total += arrived
+            passing = arrived
+        parameter.grad.copy_(total / world_size)
+
+
+def waits_for_the_future(model: nn.Module) -> None:
+    works = [(one, dist.all_reduce(one.grad, async_op=True)) for one in with_gradients(model)]
+    for parameter, work in works:
+        work.get_future().wait()
+        parameter.grad /= dist.get_world_size()
+
+
+def of_layers_from_the_end(model: nn.Module) -> None:
+    for _, parameter in reversed(list(model.named_parameters())):
+        if parameter.requires_grad and parameter.grad is not None:
+            parameter.grad.div_(dist.get_world_size())
+            dist.all_reduce(parameter.grad.view(-1))
+
+
+RIGHT += [
+    without_autograd,
+    as_objects,
+    a_broadcast_from_each,
+    round_a_ring,
+    waits_for_the_future,
+    of_layers_from_the_end,
+]
+
+
 # wrong
 
 
@@ -233,7 +300,7 @@ WRONG = [
     (forgets_the_bias, "layers.0.weight is averaged, and layers.0.bias is not: every parameter has to take part"),
     (only_the_first_layer, "a model of three layers: layers.0.weight is averaged, and layers.1.weight is not"),
     (only_on_rank_0, "Rank 0 has the mean, and rank 1 still its own: every rank needs the mean"),
-    (only_rank_0_divides, "That is the sum over the ranks: divide it by the number of ranks"),
+    (only_rank_0_divides, "Only rank 0 is right. On rank 1, that is the sum over the ranks: divide it by the number"),
     (averages_a_copy, "The ranks talk, but the gradients stay what they were: the mean has to be put into param.grad"),
     (returns_them, "The ranks talk, but the gradients stay what they were"),
     (copies_those_of_rank_0, "Rank 1 has the gradient of rank 0 now: it was copied, not averaged"),
@@ -244,6 +311,134 @@ WRONG = [
     (the_largest, "The gradient of layers.0.weight on rank 0 is not the mean over the ranks"),
     (does_not_wait, "It reads the result of all_reduce too early"),
     (takes_the_weights_for_gradients, "The gradient of layers.0.weight holds the weight itself"),
+]
+
+
+def skips_zeros(model: nn.Module) -> None:
+    for parameter in model.parameters():
+        if parameter.grad is not None and parameter.grad.any():
+            dist.all_reduce(parameter.grad)
+            parameter.grad /= dist.get_world_size()
+
+
+def skips_what_is_small(model: nn.Module) -> None:
+    for parameter in with_gradients(model):
+        if parameter.grad.norm() > 1e-8:
+            parameter.grad /= dist.get_world_size()
+            dist.all_reduce(parameter.grad)
+
+
+def counts_only_who_has_something(model: nn.Module) -> None:
+    for parameter in with_gradients(model):
+        having = torch.tensor(float(parameter.grad.any()))
+        dist.all_reduce(having)
+        dist.all_reduce(parameter.grad)
+        parameter.grad /= having.clamp(min=1)
+
+
+def only_other_ranks_divide(model: nn.Module) -> None:
+    only_sums(model)
+    if dist.get_rank() != 0:
+        only_divides(model)
+
+
+def reduces(model: nn.Module) -> None:
+    for parameter in with_gradients(model):
+        dist.reduce(parameter.grad, 0)
+        parameter.grad /= dist.get_world_size()
+
+
+def reduces_to_the_last(model: nn.Module) -> None:
+    for parameter in with_gradients(model):
+        dist.reduce(parameter.grad, dst=dist.get_world_size() - 1, op=dist.ReduceOp.SUM)
+        parameter.grad /= dist.get_world_size()
+
+
+def takes_what_all_reduce_returns(model: nn.Module) -> None:
+    for parameter in with_gradients(model):
+        parameter.grad = dist.all_reduce(parameter.grad) / dist.get_world_size()
+
+
+def puts_what_all_reduce_returns(model: nn.Module) -> None:
+    for parameter in with_gradients(model):
+        parameter.grad = dist.all_reduce(parameter.grad, op=dist.ReduceOp.AVG)
+
+
+def waits_for_the_last_only(model: nn.Module) -> None:
+    for parameter in with_gradients(model):
+        parameter.grad /= dist.get_world_size()
+        work = dist.all_reduce(parameter.grad, async_op=True)
+    work.wait()
+
+
+def divides_by_its_rank(model: nn.Module) -> None:
+    only_sums(model)
+    for parameter in with_gradients(model):
+        parameter.grad /= dist.get_rank()
+
+
+def one_mean_for_all_elements(model: nn.Module) -> None:
+    for parameter in with_gradients(model):
+        received = [torch.empty_like(parameter.grad) for _ in range(dist.get_world_size())]
+        dist.all_gather(received, parameter.grad)
+        parameter.grad.fill_(torch.stack(received).mean())
+
+
+def divides_a_copy(model: nn.Module) -> None:
+    for parameter in with_gradients(model):
+        gradient = parameter.grad
+        dist.all_reduce(gradient)
+        gradient = gradient / dist.get_world_size()
+
+
+def divides_between(model: nn.Module) -> None:
+    """Half of the elements of what is sent are of another layer."""
+    for parameter in with_gradients(model)[:-1]:
+        dist.all_reduce(parameter.grad, op=dist.ReduceOp.AVG)
+
+
+def of_the_parameter(model: nn.Module) -> None:
+    for parameter in with_gradients(model):
+        dist.all_reduce(parameter)
+        parameter.grad /= dist.get_world_size()
+
+
+def through_rank_0_which_keeps_it(model: nn.Module) -> None:
+    for parameter in with_gradients(model):
+        if dist.get_rank():
+            dist.send(parameter.grad, 0)
+        else:
+            received = torch.empty_like(parameter.grad)
+            for source in range(1, dist.get_world_size()):
+                dist.recv(received, source)
+                parameter.grad += received
+            parameter.grad /= dist.get_world_size()
+
+
+def in_half_precision(model: nn.Module) -> None:
+    for parameter in with_gradients(model):
+        small = parameter.grad.half()
+        dist.all_reduce(small)
+        parameter.grad = (small / dist.get_world_size()).to(parameter.dtype)
+
+
+WRONG += [
+    (skips_zeros, "The gradients of rank 1 are all zero, and it never calls all_reduce, where rank 0 waits"),
+    (skips_what_is_small, "zeros count in the mean as well"),
+    (counts_only_who_has_something, "A rank whose gradient is zero counts as well: divide by the number of all ranks"),
+    (only_other_ranks_divide, "Only rank 1 is right. On rank 0, that is the sum over the ranks: divide it"),
+    (reduces, "reduce gives the sum to one rank alone, and all_reduce gives it to every rank"),
+    (reduces_to_the_last, "reduce gives the sum to one rank alone, and all_reduce gives it to every rank"),
+    (takes_what_all_reduce_returns, "all_reduce returns None: what it brings is then in the tensor that it was given"),
+    (puts_what_all_reduce_returns, "put the mean into param.grad. all_reduce itself returns None"),
+    (waits_for_the_last_only, "It reads the result of all_reduce too early"),
+    (divides_by_its_rank, "holds nan or inf: divide by the number of ranks"),
+    (one_mean_for_all_elements, "is one number everywhere"),
+    (divides_a_copy, "That is the sum over the ranks"),
+    (divides_between, "layers.0.weight is averaged, and layers.0.bias is not"),
+    (of_the_parameter, "It changes the weights: average param.grad"),
+    (through_rank_0_which_keeps_it, "Rank 0 has the mean, and rank 1 still its own"),
+    (in_half_precision, "is nearly the mean: digits were lost on the way"),
 ]
 
 
@@ -263,4 +458,33 @@ def rank_1_has_a_parameter_less(model: nn.Module) -> None:
 
 HANGING = [
     (only_rank_0_calls, "Not every rank calls all_reduce, and those that do wait for the others"),
+]
+
+
+def rank_1_leaves_early(model: nn.Module) -> None:
+    for number, parameter in enumerate(with_gradients(model)):
+        if number and dist.get_rank() == 1:
+            return
+        dist.all_reduce(parameter.grad)
+        parameter.grad /= dist.get_world_size()
+
+
+def rank_1_leaves_the_bias_out(model: nn.Module) -> None:
+    for name, parameter in model.named_parameters():
+        if parameter.grad is not None and not (dist.get_rank() == 1 and name.endswith("bias")):
+            dist.all_reduce(parameter.grad)
+            parameter.grad /= dist.get_world_size()
+
+
+def each_rank_in_an_order_of_its_own(model: nn.Module) -> None:
+    for parameter in with_gradients(model)[:: -1 if dist.get_rank() else 1]:
+        dist.all_reduce(parameter.grad)
+        parameter.grad /= dist.get_world_size()
+
+
+HANGING += [
+    (rank_1_leaves_early, "Rank 1 has returned after 1 call of all_reduce, and rank 0 waits in the next one"),
+    (rank_1_leaves_the_bias_out, "Rank 1 has returned after 1 call of all_reduce"),
+    (each_rank_in_an_order_of_its_own, "different size: a rank leaves out a parameter, or takes them in another order"),
+    (rank_1_has_a_parameter_less, "different size: a rank leaves out a parameter, or takes them in another order"),
 ]

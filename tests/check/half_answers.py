@@ -80,6 +80,37 @@ RIGHT = [
 ]
 
 
+# of learners who have read only the lesson
+
+
+def groups_from_a_list(tensor: Tensor) -> Tensor:
+    rank, world_size = dist.get_rank(), dist.get_world_size()
+    halves = [[one for one in range(world_size) if one % 2 == parity] for parity in (0, 1)]
+    groups = [dist.new_group(ranks=half) for half in halves]
+    dist.all_reduce(tensor, group=groups[rank % 2])
+    return tensor
+
+
+def by_new_subgroups(tensor: Tensor) -> Tensor:
+    world_size = dist.get_world_size()
+    halves = [list(range(parity, world_size, 2)) for parity in (0, 1)]
+    mine, _ = dist.new_subgroups_by_enumeration(halves)
+    total = tensor.clone()
+    dist.all_reduce(total, group=mine)
+    return total
+
+
+def gathers_in_its_group(tensor: Tensor) -> None:
+    rank, world_size = dist.get_rank(), dist.get_world_size()
+    groups = {parity: dist.new_group(list(range(parity, world_size, 2))) for parity in (1, 0)}
+    received = [torch.empty_like(tensor) for _ in range(rank % 2, world_size, 2)]
+    dist.all_gather(received, tensor.clone(), group=groups[rank % 2])
+    tensor.copy_(torch.stack(received).sum(dim=0, dtype=tensor.dtype))
+
+
+RIGHT += [groups_from_a_list, by_new_subgroups, gathers_in_its_group]
+
+
 # wrong
 
 
@@ -146,6 +177,56 @@ WRONG = [
     (only_the_first_of_a_half_has_it, "Rank 2 ends with its own tensor: rank 2 belongs to ranks 0 and 2"),
     (makes_groups_of_its_own_order, "The ranks do not make the same groups in the same order"),
     (alone, "Rank 0 ends with its own tensor"),
+]
+
+
+def forgets_to_name_the_group(tensor: Tensor) -> Tensor:
+    both_groups()
+    dist.all_reduce(tensor)
+    return tensor
+
+
+def reduces_in_its_group(tensor: Tensor) -> Tensor:
+    group = both_groups()[dist.get_rank() % 2]
+    dist.reduce(tensor, dst=dist.get_rank() % 2, group=group)
+    return tensor
+
+
+def the_group_of_the_others(tensor: Tensor) -> Tensor:
+    groups = both_groups()
+    group = groups[1 - dist.get_rank() % 2]
+    total = tensor.clone()
+    dist.all_reduce(total, group=group)
+    return total
+
+
+def in_single_precision(tensor: Tensor) -> Tensor:
+    total = tensor.float()
+    dist.all_reduce(total, group=both_groups()[dist.get_rank() % 2])
+    return total.to(tensor.dtype)
+
+
+def adds_a_zero_of_the_others_wrongly(tensor: Tensor) -> Tensor:
+    """Two sums over all ranks, and each takes the other."""
+    rank = dist.get_rank()
+    sums = [tensor.clone() if rank % 2 == parity else torch.zeros_like(tensor) for parity in (0, 1)]
+    for one in sums:
+        dist.all_reduce(one)
+    return sums[(rank + 1) % 2]
+
+
+def does_not_wait(tensor: Tensor) -> Tensor:
+    dist.all_reduce(tensor, group=both_groups()[dist.get_rank() % 2], async_op=True)
+    return tensor
+
+
+WRONG += [
+    (forgets_to_name_the_group, "Rank 0 ends with the sum over ranks 0 to 3: rank 0 belongs to ranks 0 and 2"),
+    (reduces_in_its_group, "A reduce gives the sum to one rank alone"),
+    (the_group_of_the_others, "Rank 0 ends with its own tensor"),
+    (in_single_precision, "but not for whole numbers (int64)"),
+    (adds_a_zero_of_the_others_wrongly, "Rank 0 ends with the sum over ranks 1 and 3: rank 0 belongs to ranks 0 and 2"),
+    (does_not_wait, "It reads the result of all_reduce too early"),
 ]
 
 

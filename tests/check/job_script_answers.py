@@ -24,7 +24,7 @@ RIGHT = {
 #SBATCH -c16 -t 30 # half an hour
 names=($(scontrol show hostnames $SLURM_JOB_NODELIST))
 srun -l -c 16 torchrun --nnodes 2 --nproc_per_node 4 --rdzv_id $SLURM_JOB_ID --rdzv_backend c10d \\
-    --rdzv_endpoint ${names[0]}:29500 digits.py
+    --rdzv_endpoint ${names[0]}:29500 digits.py --epochs=10
 """,
     "more tasks asked for, one taken": HEAD.replace("ntasks-per-node=1", "ntasks-per-node=4")
     + FIRST
@@ -35,12 +35,12 @@ srun -l -c 16 torchrun --nnodes 2 --nproc_per_node 4 --rdzv_id $SLURM_JOB_ID --r
     "a machine's number for each": HEAD
     + FIRST
     + "export first\nsrun bash -c 'torchrun --nnodes=$SLURM_NNODES --node-rank=$SLURM_NODEID --nproc-per-node=4 "
-    + "--master-addr=$first --master-port=29500 digits.py'\n",
+    + "--master-addr=$first --master-port=29500 digits.py --epochs 10'\n",
     "one srun for each machine": HEAD
     + FIRST
     + "number=0\nfor machine in $(scontrol show hostnames $SLURM_JOB_NODELIST); do\n"
     + "  srun -N 1 -n 1 -w $machine torchrun --nnodes 2 --node-rank $number --nproc-per-node 4 "
-    + '--master-addr "$first" --master-port 29400 digits.py &\n  number=$((number + 1))\ndone\nwait\n',
+    + '--master-addr "$first" --master-port 29400 digits.py --epochs 10 &\n  number=$((number + 1))\ndone\nwait\n',
     "as a module of Python": HEAD + FIRST + RUN.replace("torchrun", "python -m torch.distributed.run", 1),
     "as many as there are": HEAD
     + FIRST
@@ -49,12 +49,57 @@ srun -l -c 16 torchrun --nnodes 2 --nproc_per_node 4 --rdzv_id $SLURM_JOB_ID --r
     "variables in place of options": HEAD
     + FIRST
     + "export PET_NNODES=2 PET_NPROC_PER_NODE=4 PET_RDZV_BACKEND=c10d PET_RDZV_ENDPOINT=$first:29400\n"
-    + "srun torchrun digits.py\n",
+    + "srun torchrun digits.py --epochs 10\n",
     "careful": HEAD + "set -euo pipefail\n" + FIRST + RUN,
     "another folder": HEAD + FIRST + RUN.replace("digits.py", '"$SLURM_SUBMIT_DIR/digits.py"'),
     "python named by hand": HEAD + FIRST + RUN.replace("digits.py", "--no-python python -u digits.py"),
     "a program as a module": HEAD + FIRST + RUN.replace("digits.py", "-m digits"),
     "gpus in all": HEAD.replace("--gpus-per-node=4", "--gpus=8") + FIRST + RUN,
+}
+
+# of learners who have read only the lesson
+
+BEHIND = RUN.removeprefix("srun ").strip()
+PYTHON = "digits.py --epochs 10"
+TASKS = HEAD.replace("node=1", "node=4")
+NUMBERS = "RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID"
+TOLD = FIRST.replace("first=", "export MASTER_ADDR=") + "export MASTER_PORT=29500 WORLD_SIZE=8\n"
+
+RIGHT |= {
+    "behind an &, and waited for": HEAD + FIRST + RUN.strip() + " &\nwait\n",
+    "waited for by its number": HEAD + FIRST + RUN.strip() + " &\njob=$!\necho begun\nwait $job\n",
+    "in an environment that is not here": HEAD
+    + "set -e\nsource /opt/conda/etc/profile.d/conda.sh\nconda activate ddp\ncd ~/training\n"
+    + FIRST
+    + RUN,
+    "in an environment, by its name": HEAD + FIRST + RUN.replace("srun", "srun conda run -n ddp --no-capture-output"),
+    "the torchrun that is found": HEAD + FIRST + RUN.replace("srun torchrun", "srun python $(which torchrun)"),
+    "with the usual port": HEAD + FIRST + RUN.replace(":29400", ""),
+    "with a port that Python finds": HEAD
+    + FIRST
+    + 'port=$(python -c "print(29000 + 17)")\n'
+    + RUN.replace(":29400", ":$port"),
+    "with a script of its own on each machine": HEAD
+    + FIRST
+    + f"export first\ncat > run.sh <<'END'\n#!/bin/bash\nexec {BEHIND}\nEND\nsrun bash run.sh\n",
+    "settings in variables": HEAD
+    + FIRST
+    + 'LAUNCHER="torchrun --nnodes=$SLURM_NNODES --nproc-per-node=$SLURM_GPUS_ON_NODE --rdzv-backend=c10d '
+    + '--rdzv-endpoint=$first:29400 --max-restarts=0"\nsrun $LAUNCHER digits.py --epochs=10 --seed 3\n',
+    "in a function": HEAD + FIRST + 'train() {\n  srun torchrun "$@" digits.py --epochs 10\n}\n'
+    f"train --nnodes=2 --nproc-per-node=4 {MEET}\n",
+}
+
+# without torchrun: srun starts the ranks themselves
+DIRECT = {
+    "four tasks on each machine": TASKS + TOLD + f"srun bash -c '{NUMBERS} python {PYTHON}'\n",
+    "with a script on each machine": TASKS
+    + TOLD
+    + f"cat > rank.sh <<'END'\nexport {NUMBERS}\nexec python -u {PYTHON}\nEND\nsrun --label bash rank.sh\n",
+    "eight tasks in all": TASKS.replace("ntasks-per-node=4", "ntasks=8")
+    + TOLD.replace("WORLD_SIZE=8", "WORLD_SIZE=$SLURM_NTASKS")
+    + f"srun bash -c '{NUMBERS} python3 -m digits --epochs=10'\n",
+    "without local ranks": TASKS + TOLD + f"srun sh -c 'RANK=$SLURM_PROCID python {PYTHON}'\n",
 }
 
 WRONG = {
@@ -112,7 +157,8 @@ WRONG = {
         "#SBATCH in line 5 stands behind the first command, and sbatch has stopped reading there",
     ),
     "no first line": ((HEAD + FIRST + RUN).removeprefix("#!/bin/bash\n"), "sbatch refuses a script whose first line"),
-    "plain python": (HEAD + "srun python digits.py\n", "Nothing in it starts torchrun"),
+    "plain python": (HEAD + "srun python digits.py\n", "It starts 1 rank on gpu1, which has 4 GPUs"),
+    "another program without torchrun": (HEAD + "srun python digit.py\n", "Nothing in it starts torchrun"),
     "a typing error": (HEAD + FIRST + RUN.replace("srun", "srum"), "It fails before it starts anything: line 8: srum"),
     "an option that torchrun has not": (
         HEAD + FIRST + RUN.replace("--nproc-per-node", "--ranks-per-node"),
@@ -134,4 +180,79 @@ WRONG = {
     ),
     "another program": (HEAD + FIRST + RUN.replace("digits.py", "digit.py"), "takes 'digit.py' as its script"),
     "a file's name": ("two_machines.sbatch", "sbatch refuses a script whose first line"),
+}
+
+ALONE = "The script ends while srun is still at work, and with it Slurm ends the job"
+
+WRONG |= {
+    "behind an & and not waited for": (HEAD + FIRST + RUN.strip() + " &\n", ALONE),
+    "behind an & and something else": (HEAD + FIRST + RUN.strip() + " &\necho begun\nexit 0\n", ALONE),
+    "with nohup": (HEAD + FIRST + "nohup " + RUN.strip() + " > log.txt 2>&1 &\n", ALONE),
+    "in a loop, not waited for": (
+        HEAD
+        + FIRST
+        + "for machine in $(scontrol show hostnames $SLURM_JOB_NODELIST); do\n"
+        + RUN.strip().replace("srun", "srun -N 1 -n 1 -w $machine")
+        + " &\ndone\n",
+        ALONE,
+    ),
+    "one machine after the other": (
+        HEAD
+        + FIRST
+        + "for machine in $(scontrol show hostnames $SLURM_JOB_NODELIST); do\n"
+        + RUN.strip().replace("srun", "srun -N 1 -n 1 -w $machine")
+        + "\ndone\n",
+        "The first srun waits for the ranks of the second, which the script starts only when the first is over",
+    ),
+    "its arguments lost": (
+        HEAD + FIRST + RUN.replace(" --epochs 10", ""),
+        "The program should be given '--epochs 10', and is given nothing",
+    ),
+    "other arguments": (
+        HEAD + FIRST + RUN.replace("--epochs 10", "--epochs 1"),
+        "The program should be given '--epochs 10', and is given '--epochs 1'",
+    ),
+    "arguments in front": (
+        HEAD + FIRST + RUN.replace("digits.py --epochs 10", "--epochs 10 digits.py"),
+        "torchrun does not understand what it is given",
+    ),
+    "arguments of the job": (
+        HEAD + FIRST + RUN.replace("--epochs 10", '"$@"'),
+        "The program should be given '--epochs 10', and is given nothing",
+    ),
+    "an empty variable": (HEAD + RUN, "there is no machine in front of the port, as if a variable were empty"),
+    "eight tasks without torchrun": (
+        TASKS + f"srun python {PYTHON}\n",
+        "Without torchrun nothing tells the ranks their RANK and WORLD_SIZE and MASTER_ADDR and MASTER_PORT",
+    ),
+    "everything but the rank": (TASKS + TOLD + f"srun python {PYTHON}\n", "nothing tells the ranks their RANK:"),
+    "the rank on its machine for the rank": (
+        TASKS + TOLD + f"srun bash -c 'RANK=$SLURM_LOCALID python {PYTHON}'\n",
+        "Each rank needs a RANK of its own, from 0 to 7, and these have 0, 0, 1, 1, 2, 2, 3, 3",
+    ),
+    "as many as machines": (
+        TASKS + TOLD.replace("=8", "=$SLURM_NNODES") + f"srun bash -c '{NUMBERS} python {PYTHON}'\n",
+        "WORLD_SIZE is 2, and there are 8 ranks",
+    ),
+    "each meets at home": (
+        TASKS + TOLD + f"srun bash -c '{NUMBERS} MASTER_ADDR=$(hostname) python {PYTHON}'\n",
+        "The ranks go to meet at different places (gpu1:29500, gpu2:29500): MASTER_ADDR is that of rank 0",
+    ),
+    "meets at localhost": (
+        TASKS + "export MASTER_ADDR=localhost MASTER_PORT=29500 WORLD_SIZE=8\n"
+        f"srun bash -c '{NUMBERS} python {PYTHON}'\n",
+        "MASTER_ADDR is 'localhost', and the ranks meet where rank 0 is, on gpu1",
+    ),
+    "local ranks that go on": (
+        TASKS + TOLD + f"srun bash -c 'RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_PROCID python {PYTHON}'\n",
+        "LOCAL_RANK counts on each machine from 0, and the ranks on gpu2 have 4, 5, 6, 7",
+    ),
+    "one rank on each machine": (
+        HEAD + TOLD.replace("=8", "=2") + f"srun bash -c '{NUMBERS} python {PYTHON}'\n",
+        "It starts 1 rank on gpu1, which has 4 GPUs",
+    ),
+    "four ranks by the job alone": (
+        HEAD + TOLD + "for rank in 0 1 2 3; do\n  RANK=$rank python digits.py --epochs 10 &\ndone\nwait\n",
+        "No srun, and so all that it starts runs on the first machine",
+    ),
 }

@@ -50,6 +50,47 @@ def a_guard_that_joins_all_the_same(losses: Losses) -> float:
 RIGHT = [sum_and_count, two_all_reduces, all_gather_of_objects, through_rank_0, a_guard_that_joins_all_the_same]
 
 
+# of learners who have read only the lesson
+
+
+def three_numbers_by_messages(losses: Losses) -> float:
+    """To rank 0 and back, with a sum and a count."""
+    rank, world_size = dist.get_rank(), dist.get_world_size()
+    both = torch.tensor([float(sum(losses)), float(len(losses))], dtype=torch.float64)
+    if rank:
+        dist.send(both, 0)
+        dist.recv(both, 0)
+    else:
+        for source in range(1, world_size):
+            theirs = torch.empty_like(both)
+            dist.recv(theirs, source)
+            both += theirs
+        for other in range(1, world_size):
+            dist.send(both, other)
+    return float(both[0] / both[1])
+
+
+def an_empty_list_is_a_tensor(losses: Losses) -> Tensor:
+    mine = torch.tensor(losses, dtype=torch.float64)
+    total, count = mine.sum(), torch.tensor(mine.numel())
+    dist.all_reduce(total)
+    dist.all_reduce(count)
+    return total / count
+
+
+def counts_of_those_that_have_none(losses: Losses) -> float:
+    """It gives each rank a mean and a weight, and nothing to those without."""
+    mean = sum(losses) / len(losses) if losses else 0.0
+    pair = torch.tensor([mean * len(losses), len(losses)])
+    pairs = [torch.zeros_like(pair) for _ in range(dist.get_world_size())]
+    dist.all_gather(pairs, pair)
+    total = torch.stack(pairs).sum(dim=0)
+    return (total[0] / total[1]).item()
+
+
+RIGHT += [three_numbers_by_messages, an_empty_list_is_a_tensor, counts_of_those_that_have_none]
+
+
 # wrong
 
 
@@ -164,6 +205,52 @@ WRONG = [
 ]
 
 
+def reduces(losses: Losses) -> float:
+    both = torch.tensor([sum(losses), len(losses)], dtype=torch.float64)
+    dist.reduce(both, 0)
+    return float(both[0] / both[1])
+
+
+def only_rank_0_divides(losses: Losses) -> float:
+    both = torch.tensor([sum(losses), len(losses)], dtype=torch.float64)
+    dist.all_reduce(both)
+    return float(both[0] / both[1]) if dist.get_rank() == 0 else float(both[0])
+
+
+def nan_for_nothing(losses: Losses) -> float:
+    mean = torch.tensor(losses, dtype=torch.float64).mean()
+    both = torch.stack([mean * len(losses), torch.tensor(float(len(losses)), dtype=torch.float64)])
+    dist.all_reduce(both)
+    return float(both[0] / both[1])
+
+
+def takes_what_all_reduce_returns(losses: Losses) -> float:
+    both = dist.all_reduce(torch.tensor([sum(losses), len(losses)], dtype=torch.float64))
+    return float(both[0] / both[1])
+
+
+def gathers_lists_of_unequal_length(losses: Losses) -> float:
+    received = [torch.zeros(len(losses)) for _ in range(dist.get_world_size())]
+    dist.all_gather(received, torch.tensor(losses))
+    return float(torch.cat(received).mean())
+
+
+def divides_by_those_with_losses(losses: Losses) -> float:
+    facts = torch.tensor([sum(losses), float(bool(losses))], dtype=torch.float64)
+    dist.all_reduce(facts)
+    return float(facts[0] / facts[1])
+
+
+WRONG += [
+    (reduces, "A reduce gives the sum to one rank alone"),
+    (only_rank_0_divides, "Only rank 0 is right. On rank 1, that is the sum over all ranks"),
+    (nan_for_nothing, "but not for lists of which some are empty: rank 0 returns nan"),
+    (takes_what_all_reduce_returns, "all_reduce itself returns None: its result is in the tensor"),
+    (gathers_lists_of_unequal_length, "bring what has the same size on every rank, a sum and a count"),
+    (divides_by_those_with_losses, "The sum was divided by the number of ranks"),
+]
+
+
 # hanging
 
 
@@ -194,6 +281,6 @@ def only_rank_0_asks(losses: Losses) -> float:
 
 HANGING = [
     (returns_before_the_all_reduce, "Rank 1 has no losses and never calls all_reduce, where rank 0 waits for it"),
-    (one_all_reduce_per_loss, "Not every rank calls all_reduce"),
+    (one_all_reduce_per_loss, "Rank 1 has returned after 1 call of all_reduce, and rank 0 waits in the next one"),
     (only_rank_0_asks, "Not every rank calls all_reduce"),
 ]

@@ -119,6 +119,33 @@ RIGHT = [
 ]
 
 
+# of learners who have read only the lesson
+
+
+def in_an_object(tensor: Tensor) -> float:
+    facts: list[Any] = [None] * dist.get_world_size()
+    dist.all_gather_object(facts, {"sum": tensor.sum().item(), "count": len(tensor)})
+    return sum(one["sum"] for one in facts) / sum(one["count"] for one in facts)
+
+
+def the_count_as_a_whole_number(tensor: Tensor) -> Tensor:
+    total, count = tensor.double().sum(), torch.tensor([tensor.numel()])
+    dist.all_reduce(total, op=dist.ReduceOp.SUM)
+    dist.all_reduce(count, op=dist.ReduceOp.SUM)
+    return (total / count).squeeze()
+
+
+def its_part_of_the_mean(tensor: Tensor) -> float:
+    count = torch.tensor(float(tensor.numel()), dtype=torch.float64)
+    dist.all_reduce(count)
+    part = tensor.double().sum() / count
+    dist.all_reduce(part)
+    return part.item()
+
+
+RIGHT += [in_an_object, the_count_as_a_whole_number, its_part_of_the_mean]
+
+
 # wrong
 
 
@@ -356,6 +383,61 @@ def gathers_unequal_lengths(tensor: Tensor) -> Tensor:
 
 
 WRONG += [(gathers_unequal_lengths, "The ranks call all_gather with tensors of different size")]
+
+
+def reduces(tensor: Tensor) -> float:
+    both = torch.tensor([float(tensor.sum()), tensor.numel()], dtype=torch.float64)
+    dist.reduce(both, dst=0)
+    return float(both[0] / both[1])
+
+
+def only_rank_0_divides(tensor: Tensor) -> float:
+    both = torch.tensor([float(tensor.sum()), tensor.numel()], dtype=torch.float64)
+    dist.all_reduce(both)
+    return float(both[0] / both[1]) if dist.get_rank() == 0 else float(both[0])
+
+
+def takes_what_all_reduce_returns(tensor: Tensor) -> float:
+    total = dist.all_reduce(tensor.sum())
+    return total / tensor.numel()
+
+
+def the_largest_count_for_all(tensor: Tensor) -> float:
+    total, count = tensor.double().sum(), torch.tensor(float(len(tensor)), dtype=torch.float64)
+    dist.all_reduce(total)
+    dist.all_reduce(count, op=dist.ReduceOp.MAX)
+    return (total / (count * dist.get_world_size())).item()
+
+
+def sums_in_place_first(tensor: Tensor) -> Tensor:
+    total, count = tensor[:1], torch.tensor([float(tensor.numel())])
+    total.copy_(tensor.sum())
+    dist.all_reduce(total)
+    dist.all_reduce(count)
+    return total / count
+
+
+def the_data_in_an_object(tensor: Tensor) -> float:
+    everything: list[Any] = [None] * dist.get_world_size()
+    dist.all_gather_object(everything, tensor)
+    return float(torch.cat(everything).double().mean())
+
+
+def the_median_of_means(tensor: Tensor) -> float:
+    means: list[Any] = [None] * dist.get_world_size()
+    dist.all_gather_object(means, tensor.double().mean().item())
+    return sorted(means)[len(means) // 2]
+
+
+WRONG += [
+    (reduces, "A reduce gives the sum to one rank alone"),
+    (only_rank_0_divides, "Only rank 0 is right. On rank 1, that is the sum over all ranks"),
+    (takes_what_all_reduce_returns, "all_reduce itself returns None: its result is in the tensor"),
+    (the_largest_count_for_all, "Rank 0 has another mean than that of all elements"),
+    (sums_in_place_first, "the given tensor was changed on the way"),
+    (the_data_in_an_object, "gives its data away, and a sum and a count per rank suffice"),
+    (the_median_of_means, "Rank 0"),
+]
 
 
 # hanging

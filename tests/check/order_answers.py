@@ -3,10 +3,13 @@
 # mypy: disable-error-code="no-any-return"
 from __future__ import annotations
 
+import array
 import functools
+import hashlib
 import itertools
 import math
 import random
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -115,13 +118,6 @@ def sent_by_rank_0(data: Any, epoch: int) -> Tensor:
     return order[rank::world_size]
 
 
-def fixed_shares_shuffled_inside(data: Any, epoch: int) -> list[int]:
-    rank, world_size = who()
-    share = permutation(data, 0)[rank::world_size]
-    random.Random(epoch).shuffle(share)
-    return share
-
-
 class Order:
     def __init__(self, seed: int) -> None:
         self.seed = seed
@@ -133,7 +129,60 @@ class Order:
         return map(int, self.of_epoch(data, epoch))
 
 
+def one_generator_up_to_this_epoch(data: Any, epoch: int) -> Tensor:
+    generator = torch.Generator().manual_seed(5)
+    for _ in range(epoch):
+        torch.randperm(len(data), generator=generator)
+    return torch.randperm(len(data), generator=generator)[dist.get_rank() :: dist.get_world_size()]
+
+
+def sorted_by_digests(data: Any, epoch: int) -> list[int]:
+    order = sorted(range(len(data)), key=lambda index: hashlib.sha256(f"{epoch} {index}".encode()).digest())
+    return order[dist.get_rank() :: dist.get_world_size()]
+
+
+def by_numpy_with_two_seeds(data: Any, epoch: int) -> Any:
+    rank, world_size = who()
+    return np.random.default_rng([5, epoch]).permutation(len(data))[rank::world_size].astype(np.int32)
+
+
+def with_padding_at_random(data: Any, epoch: int) -> list[int]:
+    rank, world_size = who()
+    order = permutation(data, epoch)
+    order += random.Random(epoch).sample(order, -len(order) % world_size)
+    return order[rank::world_size]
+
+
+def in_an_array(data: Any, epoch: int) -> Any:
+    rank, world_size = who()
+    return array.array("q", permutation(data, 7 * epoch)[rank::world_size])
+
+
+def argsort_of_random_numbers(data: Any, epoch: int) -> Tensor:
+    rank, world_size = who()
+    return torch.rand(len(data), generator=torch.Generator().manual_seed(epoch)).argsort()[rank::world_size]
+
+
+def by_the_hash_of_numbers(data: Any, epoch: int) -> list[int]:
+    return every_second(data, hash((5, epoch)) % 2**31)
+
+
+class Remembers:
+    """What it has drawn once is what it gives once more."""
+
+    def __init__(self) -> None:
+        self.orders: dict[tuple[int, int], list[int]] = {}
+
+    def __call__(self, data: Any, epoch: int) -> list[int]:
+        key = len(data), epoch
+        if key not in self.orders:
+            self.orders[key] = permutation(data, epoch)
+        return self.orders[key][dist.get_rank() :: dist.get_world_size()]
+
+
 RIGHT: list[Any] = [
+    *(one_generator_up_to_this_epoch, sorted_by_digests, by_numpy_with_two_seeds, with_padding_at_random),
+    *(in_an_array, argsort_of_random_numbers, by_the_hash_of_numbers, Remembers()),
     torchs_sampler,
     the_sampler_itself,
     epoch_as_seed,
@@ -148,7 +197,6 @@ RIGHT: list[Any] = [
     drawn_by_rank_0,
     scattered_by_rank_0,
     sent_by_rank_0,
-    fixed_shares_shuffled_inside,
     Order(3),
     Order(4).of_epoch,
     functools.partial(the_sampler_itself, seed=9),
@@ -157,6 +205,133 @@ RIGHT: list[Any] = [
 
 
 # wrong
+
+
+def fixed_shares_shuffled_inside(data: Any, epoch: int) -> list[int]:
+    rank, world_size = who()
+    share = permutation(data, 0)[rank::world_size]
+    random.Random(epoch).shuffle(share)
+    return share
+
+
+def shuffled_within_each_stretch(data: Any, epoch: int) -> list[int]:
+    rank, world_size = who()
+    share: list[int] = np.array_split(np.arange(len(data)), world_size)[rank].tolist()
+    random.Random(epoch).shuffle(share)
+    return share
+
+
+def shuffled_within_the_share_by_its_own_seed(data: Any, epoch: int) -> list[int]:
+    rank, world_size = who()
+    share = list(range(rank, len(data), world_size))
+    random.Random(100 * epoch + rank).shuffle(share)
+    return share
+
+
+def shares_go_round(data: Any, epoch: int) -> list[int]:
+    rank, world_size = who()
+    share = permutation(data, 0)[(rank + epoch) % world_size :: world_size]
+    random.Random(epoch).shuffle(share)
+    return share
+
+
+class CountsItsCalls:
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def __call__(self, data: Any, epoch: int) -> list[int]:
+        self.calls += 1
+        return every_second(data, self.calls)
+
+
+class OneGenerator:
+    def __init__(self) -> None:
+        self.generator: Any = None
+
+    def __call__(self, data: Any, epoch: int) -> list[int]:
+        if self.generator is None:
+            self.generator = torch.Generator().manual_seed(5)
+        return torch.randperm(len(data), generator=self.generator)[dist.get_rank() :: dist.get_world_size()].tolist()
+
+
+class ShufflesOn:
+    """One list, shuffled again and again."""
+
+    def __init__(self) -> None:
+        self.order: list[int] = []
+        self.chance = random.Random(5)
+
+    def __call__(self, data: Any, epoch: int) -> list[int]:
+        if len(self.order) != len(data):
+            self.order = list(range(len(data)))
+        self.chance.shuffle(self.order)
+        return self.order[dist.get_rank() :: dist.get_world_size()]
+
+
+class SeedsOnce:
+    def __init__(self) -> None:
+        self.state: Any = None
+
+    def __call__(self, data: Any, epoch: int) -> list[int]:
+        torch.manual_seed(5) if self.state is None else torch.set_rng_state(self.state)
+        order = torch.randperm(len(data))
+        self.state = torch.get_rng_state()
+        return order[dist.get_rank() :: dist.get_world_size()].tolist()
+
+
+class OneSampler:
+    """Made once, and told the number of its calls."""
+
+    def __init__(self) -> None:
+        self.samplers: dict[int, Any] = {}
+
+    def __call__(self, data: Any, epoch: int) -> list[int]:
+        sampler = self.samplers.setdefault(len(data), DistributedSampler(data))
+        sampler.set_epoch(sampler.epoch + 1)
+        return list(sampler)
+
+
+def turned_by_the_epoch(data: Any, epoch: int) -> list[int]:
+    rank, world_size = who()
+    order = permutation(data, 5)
+    first = epoch % len(order)
+    return [*order[first:], *order[:first]][rank::world_size]
+
+
+def rolled_in_stretches(data: Any, epoch: int) -> Tensor:
+    rank, world_size = who()
+    return torch.tensor(permutation(data, 5)).roll(3 * epoch).tensor_split(world_size)[rank]
+
+
+def backwards_every_second_time(data: Any, epoch: int) -> list[int]:
+    rank, world_size = who()
+    order = permutation(data, 5)
+    return order[:: -1 if epoch % 2 else 1][rank::world_size]
+
+
+def the_epoch_added_to_each(data: Any, epoch: int) -> list[int]:
+    return [(index + epoch) % len(data) for index in every_second(data, 5)]
+
+
+def by_the_clock(data: Any, epoch: int) -> list[int]:
+    return every_second(data, int(time.time()) + epoch)
+
+
+def by_the_hash_of_a_text(data: Any, epoch: int) -> list[int]:
+    """Another one in each Python that is started, unless PYTHONHASHSEED is set."""
+    return every_second(data, hash(f"epoch {epoch}") % 2**31)
+
+
+def ten_shuffles(data: Any, epoch: int) -> list[int]:
+    return every_second(data, epoch % 10)
+
+
+def no_more_after_epoch_100(data: Any, epoch: int) -> list[int]:
+    return every_second(data, min(epoch, 100))
+
+
+def the_seed_times_the_epoch(data: Any, epoch: int) -> list[int]:
+    return every_second(data, epoch // 2)
 
 
 def no_set_epoch(data: Any, epoch: int) -> list[int]:
@@ -393,7 +568,28 @@ async def awaited(data: Any, epoch: int) -> list[int]:
     return every_second(data, epoch)
 
 
+SAME_SAMPLES = "Every rank has the same samples in epochs 0 and 1, in another order: rank 0 never sees what rank 1 has"
+ONCE_MORE = "once more, it returns another order"
+MOVED_ON = "It is one shuffle, moved on: in epochs 0 and 1 mostly the same samples follow each other"
 WRONG: list[tuple[Any, str]] = [
+    (fixed_shares_shuffled_inside, SAME_SAMPLES),
+    (shuffled_within_each_stretch, SAME_SAMPLES),
+    (shuffled_within_the_share_by_its_own_seed, SAME_SAMPLES),
+    (shares_go_round, "The shares are the same in epochs 0 and 1, and only their owners change"),
+    (CountsItsCalls(), ONCE_MORE),
+    (OneGenerator(), ONCE_MORE),
+    (ShufflesOn(), ONCE_MORE),
+    (SeedsOnce(), ONCE_MORE),
+    (OneSampler(), ONCE_MORE),
+    (turned_by_the_epoch, MOVED_ON),
+    (rolled_in_stretches, MOVED_ON),
+    (backwards_every_second_time, "It is one shuffle, moved on"),
+    (the_epoch_added_to_each, MOVED_ON),
+    (by_the_clock, "shuffle with a generator that has the same seed on all ranks"),
+    (by_the_hash_of_a_text, "Each rank shuffles in its own way, the same each time"),
+    (ten_shuffles, "The order is the same in epochs 0 and 10"),
+    (no_more_after_epoch_100, "The order is the same in epochs 101 and 1000"),
+    (the_seed_times_the_epoch, "The order is the same in epochs 0 and 1"),
     (no_set_epoch, "The order is the same in epochs 0 and 1: the epoch has to be in it, as set_epoch(epoch) does"),
     (set_epoch_too_late, "The order is the same in epochs 0 and 1"),
     (always_epoch_0, "The order is the same in epochs 0 and 1"),

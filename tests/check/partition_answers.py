@@ -276,6 +276,97 @@ RIGHT: list[Any] = [
 ]
 
 
+# of learners who have read only the lesson
+
+
+class SortedByDraws:
+    """A draw for each sample, and the samples in the order of their draws."""
+
+    def __init__(self, data, sizes, seed=1234):
+        draws = random.Random(seed)
+        order = sorted(range(len(data)), key=lambda index: draws.random())
+        self.data, self.partitions = data, cut(data, sizes, order)
+
+    def use(self, rank):
+        return Part(self.data, self.partitions[rank])
+
+
+class KeepsASeededState:
+    """Numpy's old generator, and only the ends are kept: the cut comes with use()."""
+
+    def __init__(self, data, sizes, seed=1234):
+        check_sizes(data, sizes)
+        self.data, self.order = data, np.arange(len(data))
+        np.random.RandomState(seed).shuffle(self.order)
+        self.ends = [0, *ends_of(data, sizes)]
+
+    def use(self, rank):
+        return Part(self.data, self.order[self.ends[rank] : self.ends[rank + 1]].tolist())
+
+
+class RoundsUp:
+    """Lengths are rounded up, and slices stop where the data ends."""
+
+    def __init__(self, data, sizes, seed=1234):
+        check_sizes(data, sizes)
+        self.data, rest, self.partitions = data, shuffled(data, seed), []
+        for size in sizes:
+            length = math.ceil(size * len(data) - 1e-6)
+            self.partitions.append(rest[:length])
+            rest = rest[length:]
+
+    def use(self, rank):
+        return Part(self.data, self.partitions[rank])
+
+
+class OnlyItsOwnRank:
+    """It asks torch.distributed which rank this is."""
+
+    def __init__(self, data, sizes, seed=1234):
+        self.data, self.mine = data, cut(data, sizes, shuffled(data, seed))[dist.get_rank()]
+
+    def use(self, rank):
+        return Subset(self.data, self.mine)
+
+
+class IsItsOwnPartition:
+    """use() returns the object itself, which then has a length and samples."""
+
+    def __init__(self, data, sizes, seed=1234):
+        self.data, self.partitions = data, cut(data, sizes, shuffled(data, seed))
+
+    def use(self, rank):
+        self.mine = self.partitions[rank]
+        return self
+
+    def __len__(self):
+        return len(self.mine)
+
+    def __getitem__(self, index):
+        return self.data[self.mine[index]]
+
+
+class Tolerant:
+    """A little room of a thousandth, and decimal parts."""
+
+    def __init__(self, data, sizes, seed=1234):
+        if any(size < 0 for size in sizes) or abs(1 - sum(sizes)) > 1e-3:
+            raise ValueError("sizes")
+        if len(data) < len(sizes):
+            raise ValueError("too many sizes")
+        indices, begin, self.parts = shuffled(data, seed), 0, {}
+        for rank, size in enumerate(sizes):
+            end = len(data) if rank == len(sizes) - 1 else begin + int(size * len(data))
+            self.parts[rank] = [data[index] for index in indices[begin:end]]
+            begin = end
+
+    def use(self, rank):
+        return self.parts[rank]
+
+
+RIGHT += [SortedByDraws, KeepsASeededState, RoundsUp, OnlyItsOwnRank, IsItsOwnPartition, Tolerant]
+
+
 # wrong
 
 
@@ -621,6 +712,170 @@ WRONG: list[tuple[Any, str]] = [
     (ByCumulativeEnds([1.0, 2.0], [1.0]), "It needs the class, not one of its objects"),
     (3, "It needs a class that every rank can call, not the int 3"),
     (shuffled, "raised"),
+]
+
+
+class RefusesAsManyAsSamples(NeverRefuses):
+    def __init__(self, data, sizes, seed=1234):
+        check_sizes(data, sizes)
+        if len(sizes) >= len(data):
+            raise ValueError("too many sizes")
+        super().__init__(data, sizes, seed)
+
+
+class AssertsMoreSamplesThanSizes(NeverRefuses):
+    def __init__(self, data, sizes, seed=1234):
+        check_sizes(data, sizes)
+        assert len(data) > len(sizes)
+        super().__init__(data, sizes, seed)
+
+
+class RefusesASizeOfZero(NeverRefuses):
+    def __init__(self, data, sizes, seed=1234):
+        check_sizes(data, sizes)
+        if any(size <= 0 for size in sizes):
+            raise ValueError("a size is not positive")
+        super().__init__(data, sizes, seed)
+
+
+class RefusesAnEmptyPartition(WithShuffle):
+    def use(self, rank):
+        if not self.partitions[rank]:
+            raise ValueError("an empty partition")
+        return Part(self.data, self.partitions[rank])
+
+
+class ShufflesInUse:
+    """One generator for all calls of use(), so that each call cuts another order."""
+
+    def __init__(self, data, sizes, seed=1234):
+        self.data, self.sizes, self.generator = data, sizes, random.Random(seed)
+        check_sizes(data, sizes)
+
+    def use(self, rank):
+        indices = list(range(len(self.data)))
+        self.generator.shuffle(indices)
+        return Part(self.data, cut(self.data, self.sizes, indices)[rank])
+
+
+class ShufflesTheSameListAgain:
+    def __init__(self, data, sizes, seed=1234):
+        self.data, self.sizes, self.seed = data, sizes, seed
+        self.indices = list(range(len(data)))
+
+    def use(self, rank):
+        random.Random(self.seed).shuffle(self.indices)
+        return Part(self.data, cut(self.data, self.sizes, self.indices)[rank])
+
+
+class TakesOutWhatItGives(WithShuffle):
+    def use(self, rank):
+        mine, self.partitions[rank] = self.partitions[rank], []
+        return Part(self.data, mine)
+
+
+class NotMapped(Part):
+    def __getitem__(self, index):
+        return self.data[index]
+
+
+class ForgetsToMapTheIndex(WithShuffle):
+    def use(self, rank):
+        return NotMapped(self.data, self.partitions[rank])
+
+
+class MapsOverTheWholeOrder:
+    """partition[0] is the first sample of the whole order, on every rank."""
+
+    def __init__(self, data, sizes, seed=1234):
+        self.data, self.order, self.partitions = data, shuffled(data, seed), cut(data, sizes, shuffled(data, seed))
+
+    def use(self, rank):
+        return [self.data[self.order[place]] for place in range(len(self.partitions[rank]))]
+
+
+class CutsTheEndsDown:
+    """The sum of the sizes is a little less than 1, and so is the last end."""
+
+    def __init__(self, data, sizes, seed=1234):
+        check_sizes(data, sizes)
+        self.data, indices = data, shuffled(data, seed)
+        ends = [0, *(int(end * len(data)) for end in itertools.accumulate(sizes))]
+        self.partitions = [indices[begin:end] for begin, end in itertools.pairwise(ends)]
+
+    def use(self, rank):
+        return Part(self.data, self.partitions[rank])
+
+
+class SplitsAtRandom:
+    """torch's random_split, without a generator."""
+
+    def __init__(self, data, sizes, seed=1234):
+        check_sizes(data, sizes)
+        self.parts = random_split(data, sizes)
+
+    def use(self, rank):
+        return self.parts[rank]
+
+
+class GenerousRoom(NeverRefuses):
+    def __init__(self, data, sizes, seed=1234):
+        if min(sizes) < 0 or len(sizes) > len(data) or abs(sum(sizes) - 1) > 0.1:
+            raise ValueError("no sizes")
+        super().__init__(data, sizes, seed)
+
+
+class OnlyPrints(NeverRefuses):
+    def __init__(self, data, sizes, seed=1234):
+        try:
+            check_sizes(data, sizes)
+        except ValueError as error:
+            print(error)
+        super().__init__(data, sizes, seed)
+
+
+class RaisesAnException(NeverRefuses):
+    def __init__(self, data, sizes, seed=1234):
+        if sum(sizes) > 1.001 or sum(sizes) < 0.999:
+            raise Exception("wrong sizes")
+        super().__init__(data, sizes, seed)
+
+
+class GivesTheRestToEveryone:
+    """Parts of equal length, and the remainder in each of them."""
+
+    def __init__(self, data, sizes, seed=1234):
+        check_sizes(data, sizes)
+        self.data, indices, whole = data, shuffled(data, seed), [int(size * len(data)) for size in sizes]
+        ends = [0, *itertools.accumulate(whole)]
+        self.partitions = [indices[begin:end] + indices[ends[-1] :] for begin, end in itertools.pairwise(ends)]
+
+    def use(self, rank):
+        return Part(self.data, self.partitions[rank])
+
+
+class WithReplacement(WithShuffle):
+    def order(self, data, seed):
+        return random.Random(seed).choices(range(len(data)), k=len(data))
+
+
+WRONG += [
+    (RefusesAsManyAsSamples, "It refuses as many sizes as samples, [0.5, 0.5] for 2 samples: only more are too many"),
+    (AssertsMoreSamplesThanSizes, "It refuses as many sizes as samples"),
+    (RefusesASizeOfZero, "It refuses a size of 0, [0, 1]: only a size below 0 is wrong, and a partition may be empty"),
+    (RefusesAnEmptyPartition, "It refuses a size of 0"),
+    (ShufflesInUse, "use(0) gives other samples when it is called again"),
+    (ShufflesTheSameListAgain, "use(0) gives other samples when it is called again"),
+    (TakesOutWhatItGives, "use(0) gives other samples when it is called again"),
+    (ForgetsToMapTheIndex, "the first samples of the data in their order: partition[i] has to be data[indices[i]]"),
+    (MapsOverTheWholeOrder, "use() gives every rank the same samples"),
+    (CutsTheEndsDown, "let the last one end with the data"),
+    (SplitsAtRandom, "shuffle with a generator that has the same seed on all ranks"),
+    (GenerousRoom, "It takes sizes that add up to less than 1"),
+    (OnlyPrints, "It takes sizes that add up to less than 1"),
+    (RaisesAnException, "It raises Exception for sizes that add up to less than 1"),
+    (GivesTheRestToEveryone, "Partitions overlap"),
+    (WithReplacement, "the order that is cut holds some samples twice"),
 ]
 
 

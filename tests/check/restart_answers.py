@@ -50,7 +50,69 @@ def by_hand(model: Any, optimizer: Any, train_epoch: Any, epochs: int, path: str
         dist.barrier()
 
 
-RIGHT = [with_the_newest, by_trying, by_hand]
+def with_a_file_for_each_epoch(model: Any, optimizer: Any, train_epoch: Any, epochs: int, path: str) -> None:
+    done = [epoch for epoch in range(1, epochs + 1) if os.path.isfile(f"{path}.{epoch}")]
+    first = load_checkpoint(f"{path}.{max(done)}", model, optimizer) if done else 0
+    for epoch in range(first, epochs):
+        train_epoch(epoch)
+        save_checkpoint(f"{path}.{epoch + 1}", model, optimizer, epoch + 1)
+        if epoch == epochs - 1:
+            save_checkpoint(path, model, optimizer, epochs)
+
+
+def rank_0_reads_for_all(model: Any, optimizer: Any, train_epoch: Any, epochs: int, path: str) -> None:
+    found: list[Any] = [None]
+    if dist.get_rank() == 0 and os.path.isfile(path):
+        found = [torch.load(path, weights_only=True)]
+    dist.broadcast_object_list(found)
+    if found[0]:
+        model.module.load_state_dict(found[0]["model"])
+        optimizer.load_state_dict(found[0]["optimizer"])
+    for epoch in range(found[0]["epoch"] if found[0] else 0, epochs):
+        train_epoch(epoch)
+        save_checkpoint(path, model, optimizer, epoch + 1)
+
+
+def saves_the_start_as_well(model: Any, optimizer: Any, train_epoch: Any, epochs: int, path: str) -> None:
+    if not os.path.isfile(path):
+        dist.barrier()
+        save_checkpoint(path, model, optimizer, 0)
+    for epoch in range(load_checkpoint(path, model, optimizer), epochs):
+        train_epoch(epoch)
+        save_checkpoint(path, model, optimizer, epoch + 1)
+
+
+def with_the_last_epochs_number(model: Any, optimizer: Any, train_epoch: Any, epochs: int, path: str) -> None:
+    last = load_checkpoint(path, model, optimizer) if os.path.isfile(path) else -1
+    for epoch in range(last + 1, epochs):
+        train_epoch(epoch)
+        save_checkpoint(path, model, optimizer, epoch)
+
+
+def one_by_one(model: Any, optimizer: Any, train_epoch: Any, epochs: int, path: str) -> None:
+    """Asks the file again before each epoch."""
+    while True:
+        done = load_checkpoint(path, model, optimizer) if os.path.isfile(path) else 0
+        dist.barrier()
+        if done >= epochs:
+            return
+        train_epoch(done)
+        save_checkpoint(path, model, optimizer, done + 1)
+
+
+def skips_what_is_done(model: Any, optimizer: Any, train_epoch: Any, epochs: int, path: str) -> None:
+    done = load_checkpoint(path, model, optimizer) if os.path.isfile(path) else 0
+    for epoch in range(epochs):
+        if epoch < done:
+            continue
+        train_epoch(epoch)
+        save_checkpoint(path, model, optimizer, epoch + 1)
+
+
+RIGHT = [
+    *(with_a_file_for_each_epoch, rank_0_reads_for_all, saves_the_start_as_well, with_the_last_epochs_number),
+    *(one_by_one, skips_what_is_done, with_the_newest, by_trying, by_hand),
+]
 
 
 # wrong
@@ -212,7 +274,116 @@ def skips_one(model: Any, optimizer: Any, train_epoch: Any, epochs: int, path: s
             save_checkpoint(path, model, optimizer, epoch + 1)
 
 
+def adds_one_twice(model: Any, optimizer: Any, train_epoch: Any, epochs: int, path: str) -> None:
+    first = load_checkpoint(path, model, optimizer) + 1 if os.path.isfile(path) else 0
+    for epoch in range(first, epochs):
+        train_epoch(epoch)
+        save_checkpoint(path, model, optimizer, epoch + 1)
+
+
+def without_the_last(model: Any, optimizer: Any, train_epoch: Any, epochs: int, path: str) -> None:
+    first = load_checkpoint(path, model, optimizer) if os.path.isfile(path) else 0
+    for epoch in range(first, epochs - 1):
+        train_epoch(epoch)
+        save_checkpoint(path, model, optimizer, epoch + 1)
+
+
+def without_the_first(model: Any, optimizer: Any, train_epoch: Any, epochs: int, path: str) -> None:
+    first = load_checkpoint(path, model, optimizer) if os.path.isfile(path) else 1
+    for epoch in range(first, epochs):
+        train_epoch(epoch)
+        save_checkpoint(path, model, optimizer, epoch + 1)
+
+
+def one_more(model: Any, optimizer: Any, train_epoch: Any, epochs: int, path: str) -> None:
+    first = load_checkpoint(path, model, optimizer) if os.path.isfile(path) else 0
+    for epoch in range(first, epochs + 1):
+        train_epoch(epoch)
+        save_checkpoint(path, model, optimizer, epoch + 1)
+
+
+def each_twice(model: Any, optimizer: Any, train_epoch: Any, epochs: int, path: str) -> None:
+    for epoch in range(epochs):
+        train_epoch(epoch)
+        train_epoch(epoch)
+
+
+def backwards(model: Any, optimizer: Any, train_epoch: Any, epochs: int, path: str) -> None:
+    for epoch in reversed(range(epochs)):
+        train_epoch(epoch)
+
+
+def as_many_more(model: Any, optimizer: Any, train_epoch: Any, epochs: int, path: str) -> None:
+    """Takes `epochs` for those to come."""
+    first = load_checkpoint(path, model, optimizer) if os.path.isfile(path) else 0
+    for epoch in range(first, first + epochs):
+        train_epoch(epoch)
+        save_checkpoint(path, model, optimizer, epoch + 1)
+
+
+def trains_when_all_is_done(model: Any, optimizer: Any, train_epoch: Any, epochs: int, path: str) -> None:
+    epoch = load_checkpoint(path, model, optimizer) if os.path.isfile(path) else 0
+    while True:
+        train_epoch(epoch)
+        epoch += 1
+        save_checkpoint(path, model, optimizer, epoch)
+        if epoch >= epochs:
+            return
+
+
+def loads_only_the_optimizer(model: Any, optimizer: Any, train_epoch: Any, epochs: int, path: str) -> None:
+    first = 0
+    if os.path.isfile(path):
+        content = torch.load(path, weights_only=True)
+        optimizer.load_state_dict(content["optimizer"])
+        first = content["epoch"]
+    for epoch in range(first, epochs):
+        train_epoch(epoch)
+        save_checkpoint(path, model, optimizer, epoch + 1)
+
+
+def saves_elsewhere(model: Any, optimizer: Any, train_epoch: Any, epochs: int, path: str) -> None:
+    first = load_checkpoint(path, model, optimizer) if os.path.isfile(path) else 0
+    for epoch in range(first, epochs):
+        train_epoch(epoch)
+        save_checkpoint(f"{path}.{epoch}", model, optimizer, epoch + 1)
+
+
+def counts_from_the_number_of_epochs(model: Any, optimizer: Any, train_epoch: Any, epochs: int, path: str) -> None:
+    """Loads, and begins anew all the same."""
+    if os.path.isfile(path):
+        load_checkpoint(path, model, optimizer)
+    for epoch in range(epochs):
+        train_epoch(epoch)
+        save_checkpoint(path, model, optimizer, epoch + 1)
+
+
+def removes_the_old_one_first(model: Any, optimizer: Any, train_epoch: Any, epochs: int, path: str) -> None:
+    first = 0
+    if os.path.isfile(path):
+        first = load_checkpoint(path, model, optimizer)
+    for epoch in range(first, epochs):
+        train_epoch(epoch)
+        if dist.get_rank() == 0 and os.path.isfile(path):
+            os.remove(path)
+        save_checkpoint(path, model, optimizer, epoch + 1)
+
+
+LEFT_OUT = "Epoch 2 was not done, and is left out: the file says which epoch is next, or which was the last"
+IN_ONE_GO = "it does not call train_epoch for the epochs 0, 1, 2, ... up to `epochs`"
 WRONG = [
+    (adds_one_twice, LEFT_OUT),
+    (without_the_last, f"{IN_ONE_GO}: epoch 3 is left out"),
+    (without_the_first, f"{IN_ONE_GO}: epoch 0 is left out"),
+    (one_more, f"{IN_ONE_GO}: epoch 4 is one too many"),
+    (each_twice, f"{IN_ONE_GO}: epoch 0 comes twice"),
+    (backwards, f"{IN_ONE_GO}: they come in another order"),
+    (as_many_more, "epoch 4 is one too many"),
+    (trains_when_all_is_done, "epoch 4 is one too many"),
+    (loads_only_the_optimizer, "put back the model and the optimizer"),
+    (saves_elsewhere, "there is no file at the path"),
+    (counts_from_the_number_of_epochs, "It begins anew, although a checkpoint is there"),
+    (removes_the_old_one_first, "It begins anew"),
     (as_given, "there is no file at the path: save a checkpoint after each epoch"),
     (never_loads, "It begins anew, although a checkpoint is there"),
     (loads_what_is_not_there, "No checkpoint is there yet: ask whether there is one"),

@@ -144,6 +144,38 @@ RIGHT = [
 ]
 
 
+# of learners who have read only the lesson
+
+
+def with_views_of_a_copy(tensor: Tensor) -> Tensor:
+    rank, world_size, after, before = places()
+    total = tensor.clone().flatten()
+    chunks = total.tensor_split(world_size)
+    for half in range(2):
+        for step in range(world_size - 1):
+            outgoing = chunks[(rank - step + half) % world_size]
+            mine = chunks[(rank - step - 1 + half) % world_size]
+            arrived = torch.empty_like(mine)
+            swap(outgoing, after, arrived, before)
+            mine.copy_(arrived) if half else mine.add_(arrived)
+    return total.view_as(tensor)
+
+
+def to_the_left(tensor: Tensor) -> None:
+    rank, world_size, after, before = places()
+    chunks = tensor.view(-1).tensor_split(world_size)
+    for step in range(world_size - 1):
+        mine = chunks[(rank + step + 1) % world_size]
+        arrived = torch.empty_like(mine)
+        swap(chunks[(rank + step) % world_size], before, arrived, after)
+        mine += arrived
+    for step in range(world_size - 1):
+        swap(chunks[(rank + step - 1) % world_size], before, chunks[(rank + step) % world_size], after)
+
+
+RIGHT += [with_views_of_a_copy, to_the_left]
+
+
 # wrong
 
 
@@ -577,6 +609,62 @@ WRONG += [
     (without_the_sign, "but not for negative numbers"),
     (in_int64, "because what it sends is int64, and the tensor is float32"),
     (one_step_too_few_twice, "look at the range of the loop"),
+]
+
+
+def adds_to_a_name(step: int, rank: int, chunks: list[Tensor], after: int, before: int) -> None:
+    """`mine = mine + arrived` makes a new tensor."""
+    mine = chunks[(rank - step - 1) % len(chunks)]
+    arrived = torch.empty_like(mine)
+    swap(chunks[(rank - step) % len(chunks)], after, arrived, before)
+    mine = mine + arrived
+
+
+def adds_to_the_chunk_it_has_sent(step: int, rank: int, chunks: list[Tensor], after: int, before: int) -> None:
+    outgoing = chunks[(rank - step) % len(chunks)]
+    arrived = torch.empty_like(chunks[(rank - step - 1) % len(chunks)])
+    swap(outgoing, after, arrived, before)
+    outgoing[: len(arrived)] += arrived[: len(outgoing)]
+
+
+def sends_the_same_chunk_at_each_step(step: int, rank: int, chunks: list[Tensor], after: int, before: int) -> None:
+    mine = chunks[(rank - 1) % len(chunks)]
+    arrived = torch.empty_like(mine)
+    swap(chunks[rank], after, arrived, before)
+    mine += arrived
+
+
+def receives_into_the_chunk(step: int, rank: int, chunks: list[Tensor], after: int, before: int) -> None:
+    """It is overwritten, not added to."""
+    swap(chunks[(rank - step) % len(chunks)], after, chunks[(rank - step - 1) % len(chunks)], before)
+
+
+def a_new_name_for_the_sum(tensor: Tensor) -> None:
+    by_halves(adds_to_a_name, gathers, tensor)
+
+
+def into_what_was_sent(tensor: Tensor) -> None:
+    by_halves(adds_to_the_chunk_it_has_sent, gathers, tensor)
+
+
+def the_same_at_each_step(tensor: Tensor) -> None:
+    by_halves(sends_the_same_chunk_at_each_step, gathers, tensor)
+
+
+def overwrites(tensor: Tensor) -> None:
+    by_halves(receives_into_the_chunk, gathers, tensor)
+
+
+def the_halves_change_places(tensor: Tensor) -> None:
+    by_halves(gathers, adds, tensor)
+
+
+WRONG += [
+    (a_new_name_for_the_sum, "a chunk was not added to on every rank (first half)"),
+    (into_what_was_sent, "rank 0"),
+    (the_same_at_each_step, "It works with 2 ranks, but not with 3"),
+    (overwrites, "in the first half, each chunk that comes has to be added to its own"),
+    (the_halves_change_places, "rank 0"),
 ]
 
 

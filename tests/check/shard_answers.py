@@ -47,6 +47,52 @@ def number_by_number(flat: Tensor) -> Tensor:
 RIGHT = [a_row_of_the_padded, a_chunk_filled_up, number_by_number]
 
 
+# of learners who have read only the lesson
+
+
+def by_tensor_split_of_the_padded(flat: Tensor) -> Tensor:
+    rank, world_size = who()
+    rest = -len(flat) % world_size
+    whole = torch.nn.functional.pad(flat, (0, rest))
+    return whole.tensor_split(world_size)[rank].clone()
+
+
+def into_zeros(flat: Tensor) -> Tensor:
+    rank, world_size = who()
+    length = (len(flat) + world_size - 1) // world_size
+    mine = torch.zeros(length, dtype=flat.dtype)
+    piece = flat[rank * length : (rank + 1) * length]
+    mine[: len(piece)] = piece
+    return mine
+
+
+def by_chunk(flat: Tensor) -> Tensor:
+    rank, world_size = who()
+    length = math.ceil(flat.numel() / world_size)
+    padded = torch.zeros(length * world_size, dtype=flat.dtype)
+    padded[: flat.numel()].copy_(flat)
+    return padded.chunk(world_size)[rank].detach().clone()
+
+
+def with_indices(flat: Tensor) -> Tensor:
+    rank, world_size = who()
+    length = -(-flat.numel() // world_size)
+    places = torch.arange(rank * length, (rank + 1) * length)
+    return torch.where(places < len(flat), flat[places.clamp(max=len(flat) - 1)], torch.zeros((), dtype=flat.dtype))
+
+
+def of_numbers(flat: Tensor) -> Tensor:
+    rank, world_size = who()
+    numbers = flat.tolist()
+    while len(numbers) % world_size:
+        numbers.append(0)
+    length = len(numbers) // world_size
+    return torch.tensor(numbers[rank * length : (rank + 1) * length], dtype=flat.dtype)
+
+
+RIGHT += [by_tensor_split_of_the_padded, into_zeros, by_chunk, with_indices, of_numbers]
+
+
 # wrong
 
 
@@ -160,6 +206,127 @@ WRONG = [
     (a_matrix, "It returns a tensor of another shape: [1, 60]"),
     (nothing_for_the_last, "Only rank 0 has the answer"),
     (spoils_what_it_was_given, "The answer is right, but the given tensor was changed on the way"),
+]
+
+
+def one_too_short(flat: Tensor) -> Tensor:
+    rank, world_size = who()
+    length = len(padded(flat)) // world_size - 1
+    return padded(flat)[rank * length : (rank + 1) * length].clone()
+
+
+def cut_before_it_is_filled_up(flat: Tensor) -> Tensor:
+    """The length is rounded down, and what is left over is not looked at."""
+    rank, world_size = who()
+    length = max(1, len(flat) // world_size)
+    mine = torch.zeros(length, dtype=flat.dtype)
+    piece = flat[rank * length : (rank + 1) * length]
+    mine[: len(piece)] = piece
+    return mine
+
+
+def half_of_it(flat: Tensor) -> Tensor:
+    """For two ranks it is right."""
+    rank, _ = who()
+    length = -(-len(flat) // 2)
+    both = torch.cat([flat, flat.new_zeros(2 * length - len(flat))])
+    return both[rank * length : (rank + 1) * length].clone()
+
+
+def a_quarter_of_it(flat: Tensor) -> Tensor:
+    rank, _ = who()
+    length = -(-len(flat) // 4)
+    all_of_it = torch.cat([flat, flat.new_zeros(4 * length - len(flat))])
+    return all_of_it[rank * length : (rank + 1) * length].clone()
+
+
+def the_last_takes_the_rest(flat: Tensor) -> Tensor:
+    rank, world_size = who()
+    length = len(flat) // world_size
+    end = len(flat) if rank == world_size - 1 else (rank + 1) * length
+    return flat[rank * length : end].clone()
+
+
+def by_tensor_split(flat: Tensor) -> Tensor:
+    rank, world_size = who()
+    return flat.tensor_split(world_size)[rank].clone()
+
+
+def fills_each_one_up(flat: Tensor) -> Tensor:
+    """Cut unevenly by tensor_split, and then filled up, so that zeros stand in the middle."""
+    rank, world_size = who()
+    pieces = flat.tensor_split(world_size)
+    return torch.nn.functional.pad(pieces[rank], (0, len(pieces[0]) - len(pieces[rank]))).clone()
+
+
+def filled_up_with_the_world_size(flat: Tensor) -> Tensor:
+    """A whole row of zeros more than needed where the length divides."""
+    rank, world_size = who()
+    rest = world_size - len(flat) % world_size
+    return torch.cat([flat, flat.new_zeros(rest)]).view(world_size, -1)[rank].clone()
+
+
+def columns(flat: Tensor) -> Tensor:
+    rank, world_size = who()
+    return padded(flat).view(-1, world_size)[:, rank].clone()
+
+
+def contiguous_is_no_copy(flat: Tensor) -> Tensor:
+    rank, world_size = who()
+    return padded(flat).view(world_size, -1)[rank].contiguous()
+
+
+def detached_only(flat: Tensor) -> Tensor:
+    rank, world_size = who()
+    return padded(flat).chunk(world_size)[rank].detach()
+
+
+def empty_at_the_end(flat: Tensor) -> Tensor:
+    rank, world_size = who()
+    length = -(-len(flat) // world_size)
+    mine = torch.full((length,), 7, dtype=flat.dtype)
+    piece = flat[rank * length : (rank + 1) * length]
+    mine[: len(piece)] = piece
+    return mine
+
+
+def counted_from_1(flat: Tensor) -> Tensor:
+    rank, world_size = who()
+    length = -(-len(flat) // world_size)
+    mine = torch.zeros(length, dtype=flat.dtype)
+    piece = flat[(rank + 1) * length : (rank + 2) * length]
+    mine[: len(piece)] = piece
+    return mine
+
+
+def always_the_first(flat: Tensor) -> Tensor:
+    _, world_size = who()
+    return padded(flat).view(world_size, -1)[0].clone()
+
+
+def broadcast_first(flat: Tensor) -> Tensor:
+    whole = flat.clone()
+    dist.broadcast(whole, 0)
+    rank, world_size = who()
+    return padded(whole).view(world_size, -1)[rank].clone()
+
+
+WRONG += [
+    (one_too_short, "The shards are too short: 2 times 59 elements are 118 of 120, so some are on no rank"),
+    (cut_before_it_is_filled_up, "The remainder is lost, 1 element is on no rank: round the length up"),
+    (half_of_it, "It works with 2 ranks, but not with 3: the shards have different lengths, 60 and 0"),
+    (a_quarter_of_it, "The shards are too short: 2 times 30 elements are 60 of 120, so some are on no rank"),
+    (the_last_takes_the_rest, "The shards have different lengths, 61 and 60, and all_gather wants equal ones"),
+    (by_tensor_split, "The shards have different lengths, 61 and 60, and all_gather wants equal ones"),
+    (fills_each_one_up, "It cuts first and fills each part up afterwards, so zeros stand in the middle"),
+    (filled_up_with_the_world_size, "The shards are longer than they have to be: 60 elements for each rank"),
+    (columns, "It takes every second element: a shard is one piece"),
+    (contiguous_is_no_copy, "it is a view of something longer"),
+    (detached_only, "it is a view of something longer"),
+    (empty_at_the_end, "What fills up the last shards is not zero"),
+    (counted_from_1, "Rank 0 has the shard of rank 1"),
+    (always_the_first, "Rank 1 has the shard of rank 0"),
+    (broadcast_first, "Every rank has the whole tensor already: nothing has to travel"),
 ]
 
 

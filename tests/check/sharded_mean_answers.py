@@ -52,6 +52,65 @@ def reduced_one_by_one(flat: Tensor) -> Tensor:
 RIGHT = [from_a_list, divided_before, all_to_all_and_add, reduced_one_by_one]
 
 
+# of learners who have read only the lesson
+
+
+def padded_to_a_multiple(flat: Tensor) -> Tensor:
+    rest = -len(flat) % dist.get_world_size()
+    return torch.nn.functional.pad(flat, (0, rest))
+
+
+def into_a_new_tensor(flat: Tensor) -> Tensor:
+    whole = padded_to_a_multiple(flat)
+    mine = whole.new_empty(len(whole) // dist.get_world_size())
+    dist.reduce_scatter_tensor(mine, whole)
+    return mine / dist.get_world_size()
+
+
+def with_a_handle(flat: Tensor) -> Tensor:
+    whole = padded_to_a_multiple(flat) / dist.get_world_size()
+    mine = torch.empty(len(whole) // dist.get_world_size(), dtype=flat.dtype)
+    work = dist.reduce_scatter_tensor(mine, whole, op=dist.ReduceOp.SUM, async_op=True)
+    work.wait()
+    return mine
+
+
+def by_messages(flat: Tensor) -> Tensor:
+    rank, world_size = dist.get_rank(), dist.get_world_size()
+    parts = list(padded_to_a_multiple(flat).chunk(world_size))
+    total = parts[rank].clone()
+    for distance in range(1, world_size):
+        arrived = torch.empty_like(total)
+        request = dist.isend(parts[(rank + distance) % world_size].clone(), (rank + distance) % world_size)
+        dist.recv(arrived, (rank - distance) % world_size)
+        request.wait()
+        total += arrived
+    return total.div_(world_size)
+
+
+def all_to_all_in_one(flat: Tensor) -> Tensor:
+    whole = padded_to_a_multiple(flat).contiguous()
+    arrived = torch.empty_like(whole)
+    dist.all_to_all_single(arrived, whole)
+    return arrived.view(dist.get_world_size(), -1).mean(dim=0)
+
+
+def round_a_ring(flat: Tensor) -> Tensor:
+    """The first half of the ring all-reduce."""
+    rank, world_size = dist.get_rank(), dist.get_world_size()
+    parts = [part.clone() for part in padded_to_a_multiple(flat).chunk(world_size)]
+    for step in range(world_size - 1):
+        arrived = torch.empty_like(parts[0])
+        request = dist.isend(parts[(rank - step - 1) % world_size], (rank + 1) % world_size)
+        dist.recv(arrived, (rank - 1) % world_size)
+        request.wait()
+        parts[(rank - step - 2) % world_size] += arrived
+    return parts[rank] / world_size
+
+
+RIGHT += [into_a_new_tensor, with_a_handle, by_messages, all_to_all_in_one, round_a_ring]
+
+
 # wrong
 
 
@@ -178,6 +237,114 @@ WRONG = [
     (split_in_parts, "The shards have different lengths, 61 and 60, and all_gather wants equal ones"),
     (forgets_to_return, "It returns None: return the answer"),
     (spoils_what_it_was_given, "The answer is right, but the given tensor was changed on the way"),
+]
+
+
+def one_too_short(flat: Tensor) -> Tensor:
+    mine = into_a_new_tensor(flat)
+    return mine[:-1].clone()
+
+
+def without_what_fills_up(flat: Tensor) -> Tensor:
+    """Zeros are cut off again."""
+    mine, rank = into_a_new_tensor(flat), dist.get_rank()
+    return mine[: max(0, len(flat) - rank * len(mine))].clone()
+
+
+def reduce_to_rank_0(flat: Tensor) -> Tensor:
+    rank, world_size = dist.get_rank(), dist.get_world_size()
+    whole = padded_to_a_multiple(flat).clone()
+    dist.reduce(whole, 0)
+    return whole.chunk(world_size)[rank].clone() / world_size
+
+
+def reduced_and_scattered(flat: Tensor) -> Tensor:
+    """All through rank 0."""
+    rank, world_size = dist.get_rank(), dist.get_world_size()
+    whole = padded_to_a_multiple(flat).clone()
+    dist.reduce(whole, 0)
+    mine = torch.empty(len(whole) // world_size, dtype=flat.dtype)
+    dist.scatter(mine, [part.clone() for part in whole.chunk(world_size)] if rank == 0 else None, 0)
+    return mine / world_size
+
+
+def only_rank_0_divides(flat: Tensor) -> Tensor:
+    mine = into_a_new_tensor(flat)
+    return mine if dist.get_rank() == 0 else mine * dist.get_world_size()
+
+
+def the_largest(flat: Tensor) -> Tensor:
+    whole = padded_to_a_multiple(flat)
+    mine = torch.empty(len(whole) // dist.get_world_size(), dtype=flat.dtype)
+    dist.reduce_scatter_tensor(mine, whole, op=dist.ReduceOp.MAX)
+    return mine
+
+
+def in_single_precision(flat: Tensor) -> Tensor:
+    return into_a_new_tensor(flat.float())
+
+
+def filled_up_in_front(flat: Tensor) -> Tensor:
+    return into_a_new_tensor(torch.nn.functional.pad(flat, (-len(flat) % dist.get_world_size(), 0)))
+
+
+def the_mean_over_its_elements(flat: Tensor) -> Tensor:
+    mine = into_a_new_tensor(flat)
+    return mine.mean().expand(len(mine)).clone()
+
+
+def does_not_wait(flat: Tensor) -> Tensor:
+    whole = padded_to_a_multiple(flat)
+    mine = torch.zeros(len(whole) // dist.get_world_size(), dtype=flat.dtype)
+    dist.reduce_scatter_tensor(mine, whole, async_op=True)
+    return mine / dist.get_world_size()
+
+
+def scattered_from_rank_0(flat: Tensor) -> Tensor:
+    rank, world_size = dist.get_rank(), dist.get_world_size()
+    whole = padded_to_a_multiple(flat)
+    mine = torch.empty(len(whole) // world_size, dtype=flat.dtype)
+    dist.scatter(mine, list(whole.chunk(world_size)) if rank == 0 else None, 0)
+    return mine
+
+
+def by_columns(flat: Tensor) -> Tensor:
+    world_size = dist.get_world_size()
+    whole = padded_to_a_multiple(flat)
+    turned = whole.view(-1, world_size).t().reshape(-1).contiguous()
+    mine = torch.empty(len(whole) // world_size, dtype=flat.dtype)
+    dist.reduce_scatter_tensor(mine, turned)
+    return mine / world_size
+
+
+def takes_what_the_call_returns(flat: Tensor) -> Tensor:
+    whole = padded_to_a_multiple(flat)
+    mine = torch.empty(len(whole) // dist.get_world_size(), dtype=flat.dtype)
+    return dist.reduce_scatter_tensor(mine, whole) / dist.get_world_size()
+
+
+def half_for_each(flat: Tensor) -> Tensor:
+    whole = padded_to_a_multiple(flat)
+    mine = torch.empty(len(whole) // 2, dtype=flat.dtype)
+    dist.reduce_scatter_tensor(mine, whole)
+    return mine / dist.get_world_size()
+
+
+WRONG += [
+    (one_too_short, "The shards are too short: 2 times 59 elements are 118 of 120, so some are on no rank"),
+    (without_what_fills_up, "The shards have different lengths, 61 and 60, and all_gather wants equal ones"),
+    (reduce_to_rank_0, "A reduce gives the sum to one rank alone"),
+    (reduced_and_scattered, "times as much travels as has to"),
+    (only_rank_0_divides, "Only rank 0 is right. On rank 1, it returns the sum: divide by the number of ranks"),
+    (the_largest, "Rank 0 does not have its part of the mean"),
+    (in_single_precision, "It returns a tensor of another dtype: float32 instead of float64"),
+    (filled_up_in_front, "The zeros stand before the elements: fill up at the end"),
+    (the_mean_over_its_elements, "is one number everywhere"),
+    (does_not_wait, "too early"),
+    (scattered_from_rank_0, "Rank 0 returns its own numbers: those of the others are not in it"),
+    (by_columns, "It takes every second element: a shard is one piece"),
+    (takes_what_the_call_returns, "reduce_scatter_tensor returns None"),
+    (half_for_each, "what is given is first the shard, as long on every rank, then the whole"),
 ]
 
 

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import bisect
+import math
+import random
+from fractions import Fraction
 from typing import Any
 
+import numpy as np
 import torch
 import torch.distributed
 from torch import Tensor
@@ -32,7 +37,44 @@ def more_at_the_end(layer: int, layers: int, stages: int) -> int:
     return stages - 1 - (layers - 1 - layer) * stages // layers
 
 
-RIGHT = [more_in_front, as_tensor_split_does, as_a_tensor, more_at_the_end]
+def by_array_split(layer: int, layers: int, stages: int) -> Any:
+    parts = np.array_split(np.arange(layers), stages)
+    return np.int64(next(stage for stage, part in enumerate(parts) if part[0] <= layer <= part[-1]))
+
+
+def by_divmod(layer: int, layers: int, stages: int) -> int:
+    each, more = divmod(layers, stages)
+    front = more * (each + 1)
+    return layer // (each + 1) if layer < front else more + (layer - front) // each
+
+
+def by_rounded_borders(layer: int, layers: int, stages: int) -> int:
+    borders = [round(stage * layers / stages) for stage in range(1, stages)]
+    return bisect.bisect_right(borders, layer)
+
+
+def by_fractions(layer: int, layers: int, stages: int) -> int:
+    return math.floor(Fraction(layer, layers) * stages)
+
+
+def dealt_and_sorted(layer: int, layers: int, stages: int) -> int:
+    return sorted(other % stages for other in range(layers))[layer]
+
+
+def walked_through(layer: int, layers: int, stages: int) -> int:
+    stage, left = 0, layers
+    while stages - stage:
+        size = -(-left // (stages - stage))
+        if layer < size:
+            break
+        layer, left, stage = layer - size, left - size, stage + 1
+    return stage
+
+
+RIGHT = [
+    *(more_in_front, as_tensor_split_does, as_a_tensor, more_at_the_end, by_array_split, by_divmod),
+    *(by_rounded_borders, by_fractions, dealt_and_sorted, walked_through),
+]
 
 
 # wrong
@@ -100,7 +142,79 @@ def asks_the_others(layer: int, layers: int, stages: int) -> int:
     return int(answer)
 
 
+def as_many_as_ranks(layer: int, layers: int, stages: int) -> int:
+    return int(layer * dist.get_world_size() // layers)
+
+
+def rounded(layer: int, layers: int, stages: int) -> int:
+    return round(layer * stages / layers)
+
+
+def rounded_to_the_nearest_below_the_last(layer: int, layers: int, stages: int) -> int:
+    return min(round(layer * stages / layers), stages - 1)
+
+
+def divided_by_the_stages(layer: int, layers: int, stages: int) -> int:
+    return layer // stages
+
+
+def one_layer_ahead(layer: int, layers: int, stages: int) -> int:
+    return (layer + 1) * stages // layers
+
+
+def over_the_last_layer(layer: int, layers: int, stages: int) -> int:
+    return layer * (stages - 1) // max(1, layers - 1)
+
+
+def the_rest_to_the_first(layer: int, layers: int, stages: int) -> int:
+    each = layers // stages
+    return max(0, stages - 1 - (layers - 1 - layer) // each)
+
+
+def rounded_step(layer: int, layers: int, stages: int) -> int:
+    return min(layer // round(layers / stages), stages - 1)
+
+
+def by_chance(layer: int, layers: int, stages: int) -> int:
+    return random.Random(layer).randrange(stages)
+
+
+def a_whole_float(layer: int, layers: int, stages: int) -> float:
+    return float(layer * stages // layers)
+
+
+def a_digit(layer: int, layers: int, stages: int) -> str:
+    return str(layer * stages // layers)
+
+
+def is_it_mine(layer: int, layers: int, stages: int) -> bool:
+    return bool(layer * stages // layers == dist.get_rank())
+
+
+def all_layers_of_it(layer: int, layers: int, stages: int) -> list[int]:
+    stage = layer * stages // layers
+    return [other for other in range(layers) if other * stages // layers == stage]
+
+
+def fifty_layers(layer: int, layers: int, stages: int) -> int:
+    return min(layer * stages // 120, stages - 1)
+
+
 WRONG = [
+    (as_many_as_ranks, "It deals the layers to as many stages as there are ranks: `stages` says how many there are"),
+    (rounded, "Layer 90 is given to stage 2, and there are stages 0 to 1"),
+    (rounded_to_the_nearest_below_the_last, "all wait for the slowest"),
+    (divided_by_the_stages, "Layer 4 is given to stage 2, and there are stages 0 to 1"),
+    (one_layer_ahead, "Layer 119 is given to stage 2, and there are stages 0 to 1"),
+    (over_the_last_layer, "Stage 0 has 119 layers and stage 1 has 1: all wait for the slowest"),
+    (the_rest_to_the_first, "so share out the remainder"),
+    (rounded_step, "so share out the remainder"),
+    (by_chance, "a stage owns neighbours"),
+    (a_whole_float, "It returns 0.0 for layer 0: a stage is a whole number"),
+    (a_digit, "for layer 0: a stage is a whole number"),
+    (is_it_mine, "It returns True for layer 0: a stage is a whole number"),
+    (all_layers_of_it, "It returns a list of 60 for layer 0: a stage is a whole number"),
+    (fifty_layers, "Stage 1 has no layer"),
     (dealt_like_cards, "Layer 1 is on stage 1 and layer 2 is back on stage 0: a stage owns neighbours"),
     (rounded_down, "Layer 6 is given to stage 2, and there are stages 0 to 1: the remainder of 7 / 2 has no stage of"),
     (the_rest_to_the_last, "so share out the remainder, and sizes differ by one at most"),

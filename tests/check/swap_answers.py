@@ -68,6 +68,71 @@ def as_a_batch(tensor: Tensor) -> Tensor:
 RIGHT = [the_odd_one_receives_first, with_isend, in_place, with_irecv, as_a_batch]
 
 
+# of learners who have read only the lesson
+
+
+def by_whole_division(tensor: Tensor) -> Tensor:
+    rank = dist.get_rank()
+    partner, received = 4 * (rank // 2) + 1 - rank, tensor.clone()
+    if partner < dist.get_world_size():
+        request = dist.isend(tensor, partner)
+        dist.recv(received, partner)
+        request.wait()
+    return received
+
+
+def both_in_the_background(tensor: Tensor) -> Tensor:
+    partner = partner_of_this_rank()
+    if partner is None:
+        return tensor
+    received = torch.empty_like(tensor)
+    requests = [dist.irecv(received, src=partner, tag=3), dist.isend(tensor, dst=partner, tag=3)]
+    for request in requests:
+        request.wait()
+    return received
+
+
+def the_lower_one_sends_first(tensor: Tensor) -> Tensor:
+    rank, partner = dist.get_rank(), partner_of_this_rank()
+    received = torch.empty_like(tensor)
+    if partner is None:
+        return tensor
+    if rank < partner:
+        dist.send(tensor, partner)
+        dist.recv(received, partner)
+    else:
+        dist.recv(received, partner)
+        dist.send(tensor, partner)
+    return received
+
+
+def from_anyone(tensor: Tensor) -> Tensor:
+    partner = partner_of_this_rank()
+    received = torch.empty_like(tensor)
+    if partner is None:
+        return tensor
+    request = dist.isend(tensor, partner)
+    dist.recv(received)
+    request.wait()
+    return received
+
+
+def in_two_pieces(tensor: Tensor) -> Tensor:
+    partner = partner_of_this_rank()
+    if partner is None:
+        return tensor
+    flat, received = tensor.flatten(), torch.empty_like(tensor).flatten()
+    half = (flat.numel() + 1) // 2
+    for piece, room in zip(flat.split(half), received.split(half), strict=True):
+        request = dist.isend(piece.contiguous(), partner)
+        dist.recv(room, partner)
+        request.wait()
+    return received.view_as(tensor)
+
+
+RIGHT += [by_whole_division, both_in_the_background, the_lower_one_sends_first, from_anyone, in_two_pieces]
+
+
 # wrong
 
 
@@ -184,7 +249,7 @@ def raises(tensor: Tensor) -> Tensor:
 WRONG = [
     (
         with_the_next_rank,
-        "It works with 2 ranks, but not with 3: rank 0 ends with the tensor of rank 2",
+        "It works with 2 ranks, but not with 3: the tensors go round a ring, from each rank to the next",
     ),
     (with_the_rank_at_the_other_end, "It works with 2 ranks, but not with 3: rank 0 ends with the tensor of rank 2"),
     (with_a_rank_that_does_not_exist, "It works with 2 ranks, but not with 3: "),
@@ -198,6 +263,114 @@ WRONG = [
     (sends_twice, "It moves too much: rank 0 sends more than its tensor once"),
     (tells_everyone, "Rank 0 also sends to rank 2: it has to talk to its partner alone"),
     (raises, "Both ranks raised LookupError: nobody is there"),
+]
+
+
+def round_a_ring_in_order(tensor: Tensor) -> Tensor:
+    """Even ranks send first, and all of them to the next one."""
+    rank, world_size = dist.get_rank(), dist.get_world_size()
+    after, before, received = (rank + 1) % world_size, (rank - 1) % world_size, torch.empty_like(tensor)
+    if rank % 2 == 0:
+        dist.send(tensor, after)
+        dist.recv(received, before)
+    else:
+        dist.recv(received, before)
+        dist.send(tensor, after)
+    return received
+
+
+def with_the_one_before(tensor: Tensor) -> Tensor:
+    """Rank 0 with the last, 1 with 2, 3 with 4."""
+    rank, world_size = dist.get_rank(), dist.get_world_size()
+    partner = (rank - 1 if rank % 2 == 0 else rank + 1) % world_size
+    if world_size % 2 or world_size == 1:
+        return with_isend(tensor)
+    received = torch.empty_like(tensor)
+    request = dist.isend(tensor, partner)
+    dist.recv(received, partner)
+    request.wait()
+    return received
+
+
+def halves_of_the_world(tensor: Tensor) -> Tensor:
+    """0 with 2 and 1 with 3."""
+    rank, world_size = dist.get_rank(), dist.get_world_size()
+    half, received = world_size // 2, tensor.clone()
+    partner = rank + half if rank < half else rank - half
+    if rank < 2 * half:
+        request = dist.isend(tensor, partner)
+        dist.recv(received, partner)
+        request.wait()
+    return received
+
+
+def only_the_first_pair(tensor: Tensor) -> Tensor:
+    return with_isend(tensor) if dist.get_rank() < 2 else tensor
+
+
+def receives_into_a_number_of_its_own(tensor: Tensor) -> Tensor:
+    partner, received = partner_of_this_rank(), torch.zeros_like(tensor)
+    if partner is not None:
+        request = dist.isend(tensor, partner)
+        dist.recv(received.clone(), partner)
+        request.wait()
+    return tensor if partner is None else received
+
+
+def takes_what_recv_returns(tensor: Tensor) -> Any:
+    partner, received = partner_of_this_rank(), torch.empty_like(tensor)
+    if partner is None:
+        return tensor
+    request = dist.isend(tensor, partner)
+    received = dist.recv(received, partner)
+    request.wait()
+    return received
+
+
+def adds_them_up(tensor: Tensor) -> Tensor:
+    return tensor + with_isend(tensor)
+
+
+def all_reduce_minus_its_own(tensor: Tensor) -> Tensor:
+    total = tensor.clone()
+    dist.all_reduce(total)
+    return total - tensor
+
+
+def overwrites_before_it_is_gone(tensor: Tensor) -> Tensor:
+    partner = partner_of_this_rank()
+    if partner is None:
+        return tensor
+    request = dist.isend(tensor, partner)
+    dist.recv(tensor, partner)
+    request.wait()
+    return tensor
+
+
+def in_floats(tensor: Tensor) -> Tensor:
+    partner, received = partner_of_this_rank(), torch.empty(tensor.shape)
+    if partner is None:
+        return tensor
+    request = dist.isend(tensor.float(), partner)
+    dist.recv(received, partner)
+    request.wait()
+    return received
+
+
+WRONG += [
+    (
+        round_a_ring_in_order,
+        "It works with 2 ranks, but not with 3: the tensors go round a ring, from each rank to the",
+    ),
+    (with_the_one_before, "but not with 4: rank 0 ends with the tensor of rank 3: its partner is rank 1"),
+    (halves_of_the_world, "but not with 4: rank 0 ends with the tensor of rank 2: its partner is rank 1"),
+    (only_the_first_pair, "but not with 4: rank 2 receives nothing"),
+    (receives_into_a_number_of_its_own, "Rank 0 returns a buffer of zeros: nothing was received into it"),
+    (takes_what_recv_returns, "It returns the number 1, not a tensor: recv returns the rank of the sender"),
+    (adds_them_up, "Rank 0 returns the sum of both tensors"),
+    (all_reduce_minus_its_own, "It calls the collective all_reduce"),
+    (overwrites_before_it_is_gone, "gets its own back: use a second buffer"),
+    (in_floats, "but not for whole numbers (int64)"),
 ]
 
 
@@ -251,4 +424,30 @@ HANGING = [
     (both_receive_first, "Every rank waits to receive first"),
     (the_odd_last_rank_waits_for_rank_0, "but not with 3: rank 2 waits in send: nobody receives its message to rank 0"),
     (tags_differ, "The tags differ"),
+]
+
+
+def the_odd_last_rank_sends_to_itself(tensor: Tensor) -> Tensor:
+    partner = partner_of_this_rank()
+    partner = dist.get_rank() if partner is None else partner
+    received = torch.empty_like(tensor)
+    request = dist.isend(tensor, partner)
+    dist.recv(received, partner)
+    request.wait()
+    return received
+
+
+def waits_for_its_isend_first(tensor: Tensor) -> Tensor:
+    partner, received = partner_of_this_rank(), torch.empty_like(tensor)
+    if partner is None:
+        return tensor
+    request = dist.isend(tensor, partner)
+    request.wait()
+    dist.recv(received, partner)
+    return received
+
+
+HANGING += [
+    (the_odd_last_rank_sends_to_itself, "leave its own rank out"),
+    (waits_for_its_isend_first, "An isend that is waited for at once is a send"),
 ]

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import enum
 import functools
+import os
+import sys
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+import torch
 import torch.distributed as dist
 from banks import assert_refuses, name_of
 
@@ -24,6 +28,57 @@ def step_by_step(device: str, ranks_here: int, gpus_here: int, has_nccl: bool) -
 
 def with_other_names(where: str, ranks: int, gpus: int, nccl: bool = True) -> str:
     return ("gloo", "nccl")[where.startswith("cuda") and nccl and ranks <= gpus]
+
+
+class Kind(str, enum.Enum):
+    GLOO = "gloo"
+    NCCL = "nccl"
+
+
+def by_an_enum(device: str, ranks_here: int, gpus_here: int, has_nccl: bool) -> Kind:
+    return Kind.NCCL if device == "cuda" and has_nccl and gpus_here >= ranks_here else Kind.GLOO
+
+
+def by_match(device: str, ranks_here: int, gpus_here: int, has_nccl: bool) -> str:
+    match (device, has_nccl):
+        case ("cuda", True) if ranks_here <= gpus_here:
+            return "nccl"
+        case _:
+            return "gloo"
+
+
+def by_the_device_of_torch(device: str, ranks_here: int, gpus_here: int, has_nccl: bool) -> str:
+    return {True: "nccl", False: "gloo"}[
+        torch.device(device).type == "cuda" and has_nccl and not gpus_here < ranks_here
+    ]
+
+
+def by_ranks_for_each_gpu(device: str, ranks_here: int, gpus_here: int, has_nccl: bool) -> str:
+    try:
+        fits = ranks_here / gpus_here <= 1
+    except ZeroDivisionError:
+        fits = False
+    return "gloo" if not (fits and has_nccl) or device != "cuda" else "nccl"
+
+
+def by_dealing_the_gpus(device: str, ranks_here: int, gpus_here: int, has_nccl: bool) -> str:
+    gpus = list(range(gpus_here))
+    while ranks_here and gpus:
+        ranks_here -= 1
+        gpus.pop()
+    return "gloo" if ranks_here or device == "cpu" or not has_nccl else "nccl"
+
+
+def with_many_words(device: str, ranks_here: int, gpus_here: int, has_nccl: bool) -> str:
+    for _ in range(20_000):
+        print("x" * 1_000)
+    return choose_backend(device, ranks_here, gpus_here, has_nccl)
+
+
+RIGHT = [
+    *(choose_backend, step_by_step, with_other_names, by_an_enum, by_match, by_the_device_of_torch),
+    *(by_ranks_for_each_gpu, by_dealing_the_gpus, with_many_words),
+]
 
 
 def asks_what_was_built(device: str, ranks_here: int, gpus_here: int, has_nccl: bool) -> str:
@@ -74,7 +129,122 @@ async def waits(device: str, ranks_here: int, gpus_here: int, has_nccl: bool) ->
     return "gloo"
 
 
+class EqualToEverything(str):
+    def __eq__(self, other: object) -> bool:
+        return True
+
+    __hash__ = str.__hash__
+
+
+class Anything:
+    def __eq__(self, other: object) -> bool:
+        return True
+
+    __hash__ = object.__hash__
+
+
+def equal_to_everything(device: str, ranks_here: int, gpus_here: int, has_nccl: bool) -> str:
+    return EqualToEverything("mpi")
+
+
+def anything(device: str, ranks_here: int, gpus_here: int, has_nccl: bool) -> Any:
+    return Anything()
+
+
+def for_ever(device: str, ranks_here: int, gpus_here: int, has_nccl: bool) -> str:
+    while gpus_here < ranks_here:
+        pass
+    return "nccl"
+
+
+def leaves(device: str, ranks_here: int, gpus_here: int, has_nccl: bool) -> str:
+    if device == "cpu":
+        sys.exit("no GPU")
+    return "nccl"
+
+
+def ends_the_process(device: str, ranks_here: int, gpus_here: int, has_nccl: bool) -> str:
+    if not gpus_here:
+        os._exit(1)
+    return "nccl"
+
+
+def interrupts(device: str, ranks_here: int, gpus_here: int, has_nccl: bool) -> str:
+    raise KeyboardInterrupt
+
+
+def takes_all_memory(device: str, ranks_here: int, gpus_here: int, has_nccl: bool) -> str:
+    return "gloo" * 10**12
+
+
+def with_a_long_error(device: str, ranks_here: int, gpus_here: int, has_nccl: bool) -> str:
+    raise ValueError("no" * 2_500_000)
+
+
+def calls_itself(device: str, ranks_here: int, gpus_here: int, has_nccl: bool) -> str:
+    return calls_itself(device, ranks_here, gpus_here, has_nccl)
+
+
+def both_names(device: str, ranks_here: int, gpus_here: int, has_nccl: bool) -> Any:
+    return ["gloo", "nccl"] if device == "cuda" else ["gloo"]
+
+
+def a_bool(device: str, ranks_here: int, gpus_here: int, has_nccl: bool) -> Any:
+    return device == "cuda" and has_nccl and gpus_here >= ranks_here
+
+
+def by_device(device: str, ranks_here: int, gpus_here: int, has_nccl: bool) -> str:
+    return "cpu:gloo,cuda:nccl"
+
+
+def asks_this_machine(device: str, ranks_here: int, gpus_here: int, has_nccl: bool) -> str:
+    return "nccl" if torch.cuda.device_count() >= ranks_here else "gloo"
+
+
+def always_nccl(device: str, ranks_here: int, gpus_here: int, has_nccl: bool) -> str:
+    return "nccl"
+
+
+def only_for_several(device: str, ranks_here: int, gpus_here: int, has_nccl: bool) -> str:
+    return "nccl" if device == "cuda" and has_nccl and gpus_here >= ranks_here > 1 else "gloo"
+
+
+def with_a_space(device: str, ranks_here: int, gpus_here: int, has_nccl: bool) -> str:
+    return f"{choose_backend(device, ranks_here, gpus_here, has_nccl)} "
+
+
+def knows_only_gpus(device: str, ranks_here: int, gpus_here: int, has_nccl: bool) -> str | None:
+    return "nccl" if device == "cuda" and has_nccl and gpus_here >= ranks_here else None
+
+
+def the_other_way_round(device: str, ranks_here: int, gpus_here: int, has_nccl: bool) -> str:
+    return "nccl" if device == "cuda" and has_nccl and ranks_here >= gpus_here else "gloo"
+
+
+def a_third_one_for_many_ranks(device: str, ranks_here: int, gpus_here: int, has_nccl: bool) -> str:
+    return "mpi" if ranks_here > 8 else choose_backend(device, ranks_here, gpus_here, has_nccl)
+
+
 WRONG = [
+    (a_third_one_for_many_ranks, 'It returns "mpi", which is none of the two'),
+    (equal_to_everything, 'It returns "mpi", which is none of the two'),
+    (anything, "It returns an object of type Anything for ('cuda', 8, 8, True): return a text"),
+    (for_ever, "For ('cpu', 4, 0, False) it does not come to an end, and is at"),
+    (leaves, "For ('cpu', 4, 0, False) it calls sys.exit() instead of returning"),
+    (ends_the_process, "For ('cpu', 4, 0, False) it ends its process instead of returning"),
+    (interrupts, "it raises KeyboardInterrupt"),
+    (takes_all_memory, "it raises MemoryError"),
+    (with_a_long_error, "it raises ValueError: nono"),
+    (calls_itself, "it raises RecursionError"),
+    (both_names, "It returns ['gloo', 'nccl'] for ('cuda', 8, 8, True): return a text"),
+    (a_bool, "It returns True for ('cuda', 8, 8, True): return a text"),
+    (by_device, 'It returns "cpu:gloo,cuda:nccl", which is none of the two'),
+    (asks_this_machine, "what NCCL is made for"),
+    (always_nccl, "Without a GPU there is nothing that NCCL could carry"),
+    (only_for_several, "One rank with a GPU of its own is enough"),
+    (with_a_space, 'It returns "nccl ": the name is written "nccl"'),
+    (knows_only_gpus, "It returns None for ('cpu', 4, 0, False): return the name of a backend"),
+    (the_other_way_round, "what was built in says nothing about the machine"),
     (asks_what_was_built, "what was built in says nothing about the machine"),
     (asks_for_any_gpu, "NCCL refuses two ranks on one GPU"),
     (forgets_the_device, "NCCL carries CUDA tensors only"),
@@ -85,7 +255,7 @@ WRONG = [
     (in_capitals, 'the name is written "nccl"'),
     (takes_mpi, "none of the two"),
     (says_so_only, "return the name of a backend"),
-    (divides, "ZeroDivisionError for ('cpu', 4, 0, False)"),
+    (divides, "For ('cpu', 4, 0, False) it raises ZeroDivisionError"),
     (waits, "is a coroutine"),
     (lambda device: "gloo", "is called as"),
     ("gloo", "It needs a function"),
@@ -93,11 +263,11 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize("answer", [choose_backend, step_by_step, with_other_names], ids=name_of)
+@pytest.mark.parametrize("answer", RIGHT, ids=name_of)
 def test_right_answers_pass(answer: Callable[..., str]) -> None:
     report = check.choose_backend(answer)
     assert report.passed, report.text
-    assert "right for 9 machines" in report.text
+    assert "right for 11 machines" in report.text
 
 
 @pytest.mark.parametrize(("answer", "sentence"), WRONG, ids=name_of)

@@ -29,18 +29,6 @@ def test_hanging_answers_are_refused(answer: object, sentence: str) -> None:
     assert_refuses_as_stuck(check.evaluate, answer, sentence)
 
 
-def test_a_model_that_is_left_in_eval_mode_is_mentioned() -> None:
-    assert "the model is left in eval mode" in check.evaluate(straight_from_memory).text
-    assert "the model is left in eval mode" not in check.evaluate(counts_added_up).text
-
-
-def test_a_model_that_came_in_eval_mode_and_is_left_in_training_mode_is_mentioned() -> None:
-    remark = "a model that came in eval mode is left in training mode"
-    assert remark in check.evaluate(counts_added_up).text
-    assert remark not in check.evaluate(evaluate).text
-    assert "left in" not in check.evaluate(evaluate).text
-
-
 def test_a_tensor_is_mentioned_where_a_float_was_asked_for() -> None:
     assert "it returns a tensor: item() makes it the float" in check.evaluate(straight_from_memory).text
     assert "it returns a tensor" not in check.evaluate(counts_added_up).text

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
-from job_script_answers import HEAD, RIGHT, RUN, WRONG
+from job_script_answers import DIRECT, HEAD, RIGHT, RUN, WRONG
 
 from ddp_lessons import check
 from ddp_lessons.check import rehearsal
@@ -22,6 +23,13 @@ def test_right_scripts_pass(name: str) -> None:
     report = check.job_script(RIGHT[name])
     assert report.passed, report.text
     assert [line.split() for line in report.details[2:]] == [["gpu1", "1", "4"], ["gpu2", "1", "4"]]
+
+
+@pytest.mark.parametrize("name", DIRECT)
+def test_right_scripts_without_torchrun_pass(name: str) -> None:
+    report = check.job_script(DIRECT[name])
+    assert report.passed, report.text
+    assert [line.split() for line in report.details[2:]] == [["gpu1", "0", "4"], ["gpu2", "0", "4"]]
 
 
 def test_the_package_s_own_passes() -> None:
@@ -47,7 +55,7 @@ def test_wrong_scripts_are_refused_by_name(name: str) -> None:
 
 def test_the_script_to_be_repaired_is_not_started_and_has_four_mistakes() -> None:
     assert check.job_script(TO_BE_REPAIRED).text == "check.job_script: not started yet"
-    report = check.job_script(TO_BE_REPAIRED.replace("--epochs 10", "--epochs 9"))
+    report = check.job_script(TO_BE_REPAIRED.replace("task=16", "task=8"))
     assert "  3 more things are wrong with it." in report.details
     assert report.text.split("\n")[1].startswith("  No torchrun on the second machine")
 
@@ -70,7 +78,14 @@ def test_one_repair_after_the_other_leaves_one_mistake_less() -> None:
 
 def test_a_script_that_does_not_end_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rehearsal, "PATIENCE_SECONDS", 0.5)
-    assert "does not come to an end within 0.5 seconds" in check.job_script(f"{HEAD}sleep 60\n{RUN}").mistake
+    monkeypatch.setattr(rehearsal, "slowness", lambda processes: 3.0)  # the sentence says how long it really was
+    assert "does not come to an end within 1.5 seconds" in check.job_script(f"{HEAD}sleep 54321\n{RUN}").mistake
+    assert not any("sleep 54321" in process for process in commands_of_all_processes())
+
+
+def commands_of_all_processes() -> list[str]:
+    shown = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True)
+    return shown.stdout.splitlines()
 
 
 def test_the_environment_of_the_notebook_stays_what_it_is() -> None:

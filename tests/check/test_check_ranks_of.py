@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 import itertools
+import sys
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
+from banks import name_of
 
 from ddp_lessons import check
 from ddp_lessons.train import machines
@@ -27,7 +32,48 @@ def by_local_ranks(gpus: str, machine: int) -> list[int]:
     return [sum(split(gpus)[:machine]) + gpu for gpu in range(split(gpus)[machine])]
 
 
-@pytest.mark.parametrize("function", [machines.ranks_of, by_accumulation, by_local_ranks])
+def as_a_tuple(gpus: str, machine: int) -> tuple[int, ...]:
+    return tuple(by_accumulation(gpus, machine))
+
+
+def by_counting(gpus: str, machine: int) -> list[int]:
+    owners = [owner for owner, count in enumerate(split(gpus)) for _ in range(count)]
+    return [rank for rank, owner in enumerate(owners) if owner == machine]
+
+
+def with_numpy(gpus: str, machine: int) -> Any:
+    return list(np.split(np.arange(sum(split(gpus))), np.cumsum(split(gpus)))[machine])
+
+
+def as_elements_of_a_tensor(gpus: str, machine: int) -> Any:
+    return list(torch.arange(sum(split(gpus))).split(split(gpus))[machine])
+
+
+def one_machine_after_the_other(gpus: str, machine: int) -> list[int]:
+    mine, start = [], 0
+    for number, count in enumerate(map(int, gpus.split(","))):
+        if number == machine:
+            mine = list(range(start, start + count))
+        start += count
+    return mine
+
+
+def by_literal_eval(gpus: str, machine: int) -> list[int]:
+    counts = ast.literal_eval(f"[{gpus}]")
+    first: int = sum(counts[:machine])
+    ranks: list[int] = []
+    while len(ranks) < counts[machine]:
+        ranks.append(first + len(ranks))
+    return ranks
+
+
+RIGHT: list[Function] = [
+    *(machines.ranks_of, by_accumulation, by_local_ranks, as_a_tuple, by_counting, with_numpy),
+    *(as_elements_of_a_tensor, one_machine_after_the_other, by_literal_eval),
+]
+
+
+@pytest.mark.parametrize("function", RIGHT, ids=name_of)
 def test_right_answers_pass(function: Function) -> None:
     report = check.ranks_of(function)
     assert report.passed, report.text
@@ -38,7 +84,86 @@ def only_the_machine_before(gpus: str, machine: int) -> range:
     return range(first, first + split(gpus)[machine])
 
 
+class EqualToEverything(list[int]):
+    def __eq__(self, other: object) -> bool:
+        return True
+
+    __hash__ = None
+
+
+def for_ever(gpus: str, machine: int) -> Any:
+    while machine:
+        gpus += ","
+    return by_accumulation(gpus, machine)
+
+
+def leaves(gpus: str, machine: int) -> Any:
+    sys.exit()
+
+
+def takes_all_memory(gpus: str, machine: int) -> Any:
+    return [0] * 10**12
+
+
+def as_floats(gpus: str, machine: int) -> list[float]:
+    return [float(rank) for rank in by_accumulation(gpus, machine)]
+
+
+def a_tensor(gpus: str, machine: int) -> Any:
+    return torch.tensor(list(by_accumulation(gpus, machine)))
+
+
+def a_generator(gpus: str, machine: int) -> Any:
+    return (rank for rank in by_accumulation(gpus, machine))
+
+
+def as_texts(gpus: str, machine: int) -> list[str]:
+    return list(map(str, by_accumulation(gpus, machine)))
+
+
+def first_and_last(gpus: str, machine: int) -> list[int]:
+    ranks = by_accumulation(gpus, machine)
+    return [ranks.start, ranks.stop]
+
+
+def one_too_many(gpus: str, machine: int) -> list[int]:
+    ranks = by_accumulation(gpus, machine)
+    return list(range(ranks.start, ranks.stop + 1))
+
+
+def backwards(gpus: str, machine: int) -> list[int]:
+    return list(by_accumulation(gpus, machine))[::-1]
+
+
+def machines_from_1(gpus: str, machine: int) -> range:
+    return by_accumulation(gpus, machine - 1)
+
+
+def as_if_equal_on_all(gpus: str, machine: int) -> list[int]:
+    each = split(gpus)[0]
+    return [machine * each + gpu for gpu in range(split(gpus)[machine])]
+
+
+def for_two_machines(gpus: str, machine: int) -> list[int]:
+    counts = split(gpus)
+    return list(range(counts[0])) if machine == 0 else list(range(counts[0], counts[0] + counts[machine]))
+
+
 WRONG: list[tuple[Function, str]] = [
+    (lambda gpus, machine: EqualToEverything(), "Machine 0 has 8 GPUs, and so as many ranks; these are 0"),
+    (for_ever, "ranks_of('8,2', 1) does not come to an end, and is at"),
+    (leaves, "ranks_of('8,2', 0) calls sys.exit() instead of returning"),
+    (takes_all_memory, "ranks_of('8,2', 0) raises MemoryError"),
+    (as_floats, "Ranks are whole numbers (//, int), and 0.0 is none"),
+    (a_tensor, "It returns an object of type Tensor, and the answer is a list (or a range) of ranks"),
+    (a_generator, "It returns an object of type generator, and the answer is a list"),
+    (as_texts, "Ranks are whole numbers"),
+    (first_and_last, "Machine 0 has 8 GPUs, and so as many ranks; these are 2"),
+    (one_too_many, "Machine 0 has 8 GPUs, and so as many ranks; these are 9"),
+    (backwards, "in their order"),
+    (machines_from_1, "Machine 0 has 8 GPUs, and so as many ranks; these are 0"),
+    (as_if_equal_on_all, "The first rank on a machine is the number of GPUs on all machines before it"),
+    (for_two_machines, "The first rank on a machine is the number of GPUs on all machines before it"),
     (
         lambda gpus, machine: list(range(split(gpus)[machine])),
         "its local ranks: add the GPUs of the machines before it",
@@ -62,7 +187,7 @@ WRONG: list[tuple[Function, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("function", "sentence"), WRONG)
+@pytest.mark.parametrize(("function", "sentence"), WRONG, ids=name_of)
 def test_wrong_answers_are_refused_by_name(function: Function, sentence: str) -> None:
     report = check.ranks_of(function)
     assert not report.passed

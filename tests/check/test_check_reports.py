@@ -192,6 +192,25 @@ def test_a_function_that_prints_prints_nothing_here(capfd: pytest.CaptureFixture
     assert capfd.readouterr() == ("", "")
 
 
+def test_a_right_answer_may_print_megabytes() -> None:
+    def flood(tensor: Tensor) -> Tensor:
+        for _ in range(40_000):
+            print("x" * 100)
+        return irecv_then_send(tensor)
+
+    assert check.exchange(flood).passed
+
+
+@pytest.mark.parametrize("message", ["y" * 5_000_000, "line\n" * 1_000_000], ids=["one line", "many lines"])
+def test_an_error_of_megabytes_does_not_fill_the_screen(message: str) -> None:
+    def fails(tensor: Tensor) -> Tensor:
+        raise ValueError(message)
+
+    text = check.exchange(fails).text
+    assert "ValueError" in text
+    assert len(text) < 2_000
+
+
 def test_a_report_of_a_right_answer_shows_its_traffic_beside_the_textbooks() -> None:
     assert check.ring_all_reduce(ring_all_reduce).text.split("\n") == [
         "check.ring_all_reduce: passed",

@@ -87,6 +87,59 @@ def with_irecv_posted_first(token: Tensor) -> Tensor:
 RIGHT = [in_place, in_a_new_tensor, with_isend_and_recv_from_anyone, as_a_number, with_irecv_posted_first]
 
 
+# of learners who have read only the lesson
+
+
+def with_if_and_else(token: Tensor) -> Tensor:
+    rank, world_size, after, before = places()
+    if world_size == 1:
+        return token + 1
+    if rank == 0:
+        token.add_(1)
+        dist.send(token, dst=after)
+        dist.recv(token, src=before)
+    else:
+        dist.recv(token, src=before)
+        token.add_(1)
+        dist.send(token, dst=after)
+    return token
+
+
+def with_handles(token: Tensor) -> Tensor:
+    rank, world_size, after, before = places()
+    if world_size == 1:
+        return token + 1
+    mine = torch.zeros_like(token)
+    if rank > 0:
+        dist.irecv(mine, before).wait()
+    else:
+        mine.copy_(token)
+    mine += 1
+    work = dist.isend(mine.clone(), after)
+    if rank == 0:
+        dist.irecv(mine, before).wait()
+    work.wait()
+    return mine
+
+
+def a_tensor_made_of_a_number(token: Tensor) -> Tensor:
+    rank, world_size, after, before = places()
+    number = token.item()
+    if rank > 0:
+        dist.recv(token, before)
+        number = token.item()
+    number += 1
+    if world_size > 1:
+        dist.send(torch.tensor([number]), after)
+    if rank == 0 and world_size > 1:
+        dist.recv(token, before)
+        number = token.item()
+    return torch.tensor([number])
+
+
+RIGHT += [with_if_and_else, with_handles, a_tensor_made_of_a_number]
+
+
 # wrong
 
 
@@ -326,6 +379,83 @@ def returns_what_came(token: Tensor) -> Tensor:
 WRONG += [(returns_what_came, "on, but returns")]
 
 
+def adds_its_rank(token: Tensor) -> Tensor:
+    rank, world_size, after, before = places()
+    if rank > 0:
+        dist.recv(token, before)
+    token += rank
+    if world_size > 1:
+        dist.send(token, after)
+        if rank == 0:
+            dist.recv(token, before)
+    return token
+
+
+def rank_0_adds_again_when_it_is_back(token: Tensor) -> Tensor:
+    in_place(token)
+    if dist.get_rank() == 0:
+        token += 1
+    return token
+
+
+def everybody_adds_to_its_own(token: Tensor) -> Tensor:
+    """Each one sends its own token at once, and takes what comes."""
+    _, world_size, after, before = places()
+    if world_size == 1:
+        return token + 1
+    got = torch.empty_like(token)
+    request = dist.isend(token + 1, after)
+    dist.recv(got, before)
+    request.wait()
+    return got
+
+
+def takes_what_recv_returns(token: Tensor) -> Any:
+    rank, world_size, after, before = places()
+    if world_size == 1:
+        return token + 1
+    if rank == 0:
+        dist.send(token + 1, after)
+        return dist.recv(token, before)
+    dist.recv(token, before)
+    token += 1
+    dist.send(token, after)
+    return token
+
+
+def the_last_sends_nothing_back(token: Tensor) -> Tensor:
+    """Rank 0 works out what it would have got."""
+    rank, world_size, after, before = places()
+    if rank > 0:
+        dist.recv(token, before)
+    token += 1
+    if rank < world_size - 1:
+        dist.send(token, after)
+    return token + world_size - 1 if rank == 0 else token
+
+
+def adds_to_a_copy(token: Tensor) -> Tensor:
+    rank, world_size, after, before = places()
+    if rank > 0:
+        dist.recv(token, before)
+    token + 1
+    if world_size > 1:
+        dist.send(token, after)
+        if rank == 0:
+            dist.recv(token, before)
+    return token
+
+
+WRONG += [
+    (adds_its_rank, "Rank 0 does not add 1 before it sends the token"),
+    (rank_0_adds_again_when_it_is_back, "Rank 0 adds too often"),
+    (everybody_adds_to_its_own, "Rank 1 does not send on the token that came, plus 1"),
+    (takes_what_recv_returns, "Rank 0 returns the number 1: recv returns the rank of the sender"),
+    (the_last_sends_nothing_back, "Rank 1 sends nothing, so the token has not gone round"),
+    (adds_to_a_copy, "Rank 0 does not add 1 before it sends the token"),
+]
+
+
 # hanging
 
 
@@ -373,3 +503,14 @@ HANGING = [
     (rank_0_waits_in_vain, "waits in recv for a message from rank 1 that is never sent"),
     (nobody_takes_the_last, "Rank 1 waits in send: nobody receives its message to rank 0"),
 ]
+
+
+def rank_0_waits_first(token: Tensor) -> Tensor:
+    _, _, after, before = places()
+    dist.recv(token, before)
+    token += 1
+    dist.send(token, after)
+    return token
+
+
+HANGING += [(rank_0_waits_first, "Every rank waits to receive first")]

@@ -175,6 +175,41 @@ RIGHT: list[Any] = [
 ]
 
 
+# of learners who have read only the lesson
+
+
+def sums_and_then_one_division(model: nn.Module, samples: int) -> None:
+    total = torch.tensor([samples], dtype=torch.float64)
+    dist.all_reduce(total)
+    for parameter in model.parameters():
+        if parameter.grad is None:
+            continue
+        parameter.grad.mul_(samples)
+        dist.all_reduce(parameter.grad)
+        parameter.grad.div_(total.item())
+
+
+def counts_as_objects(model: nn.Module, samples: int) -> None:
+    counts: list[Any] = [None] * dist.get_world_size()
+    dist.all_gather_object(counts, samples)
+    weight = samples / sum(counts)
+    for parameter in with_gradients(model):
+        part = parameter.grad * weight
+        dist.all_reduce(part)
+        parameter.grad = part
+
+
+def times_the_ranks_and_torchs_average(model: nn.Module, samples: int) -> None:
+    total = torch.tensor(float(samples))
+    dist.all_reduce(total)
+    for parameter in with_gradients(model):
+        parameter.grad *= samples * dist.get_world_size() / total.item()
+        dist.all_reduce(parameter.grad, op=dist.ReduceOp.AVG)
+
+
+RIGHT += [sums_and_then_one_division, counts_as_objects, times_the_ranks_and_torchs_average]
+
+
 # wrong
 
 
@@ -469,6 +504,59 @@ WRONG: list[tuple[Any, str]] = [
     (takes_the_largest_share, "Rank 0 has the gradient of rank 1 alone"),
     (two_parameters_changed_places, "raised RuntimeError: Could not infer dtype"),
     (knows_no_count, "It is called as knows_no_count(model, samples), with two arguments"),
+]
+
+
+def reduces(model: nn.Module, samples: int) -> None:
+    total = count_of_all(samples)
+    for parameter in with_gradients(model):
+        parameter.grad *= samples / total
+        dist.reduce(parameter.grad, 0)
+
+
+def takes_what_all_reduce_returns(model: nn.Module, samples: int) -> None:
+    total = dist.all_reduce(torch.tensor(samples))
+    for parameter in with_gradients(model):
+        parameter.grad *= samples / total
+        dist.all_reduce(parameter.grad)
+
+
+def rounds_its_weight(model: nn.Module, samples: int) -> None:
+    weight = round(samples / count_of_all(samples), 2)
+    for parameter in with_gradients(model):
+        parameter.grad *= weight
+        dist.all_reduce(parameter.grad)
+
+
+def counts_every_rank_at_least_once(model: nn.Module, samples: int) -> None:
+    total = count_of_all(max(1, samples))
+    for parameter in with_gradients(model):
+        parameter.grad *= max(1, samples) / total
+        dist.all_reduce(parameter.grad)
+
+
+def by_the_square_of_its_count(model: nn.Module, samples: int) -> None:
+    total = count_of_all(samples)
+    for parameter in with_gradients(model):
+        parameter.grad *= samples * samples / total
+        dist.all_reduce(parameter.grad)
+
+
+def skips_zeros(model: nn.Module, samples: int) -> None:
+    total = count_of_all(samples)
+    for parameter in with_gradients(model):
+        if parameter.grad.any():
+            parameter.grad *= samples / total
+            dist.all_reduce(parameter.grad)
+
+
+WRONG += [
+    (takes_what_all_reduce_returns, "all_reduce itself returns None"),
+    (reduces, "reduce gives the sum to one rank alone"),
+    (rounds_its_weight, "is not the mean over the samples of all ranks"),
+    (counts_every_rank_at_least_once, "but not for ranks of which some have no samples"),
+    (by_the_square_of_its_count, "is not the mean over the samples of all ranks"),
+    (skips_zeros, "Rank 1 has no samples and never calls all_reduce"),
 ]
 
 

@@ -1,0 +1,54 @@
+"""What a function that saves finds around it: torchrun's variables, a folder, and a disk that may be full."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+
+import torch.distributed as dist
+
+
+@contextlib.contextmanager
+def variables_of_torchrun(rank: int, on_two_machines: bool) -> Iterator[None]:
+    """As torchrun would set it. On two machines, two ranks are the first of theirs."""
+    before = dict(os.environ)
+    world_size = dist.get_world_size()
+    on_each = -(-world_size // 2) if on_two_machines else world_size
+    os.environ |= {
+        "LOCAL_RANK": str(rank % on_each),
+        "LOCAL_WORLD_SIZE": str(on_each),
+        "GROUP_RANK": str(rank // on_each),
+    }
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+@contextlib.contextmanager
+def in_folder(folder: str) -> Iterator[None]:
+    """What is written to a path of its own lands there, and not beside the notebook."""
+    before = os.getcwd()
+    os.chdir(folder)
+    try:
+        yield
+    finally:
+        os.chdir(before)
+
+
+@contextlib.contextmanager
+def files_no_longer_than(most_bytes: int | None) -> Iterator[None]:
+    """Let no file grow beyond a limit, as on a disk that is full."""
+    if most_bytes is None:
+        yield
+        return
+    import resource  # not on Windows, where no trial is cut off
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
