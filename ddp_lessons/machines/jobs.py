@@ -28,8 +28,14 @@ class Job:
         self._begin = time.monotonic()
         self._said: list[Said] = []
         self._news: queue.SimpleQueue[Said] = queue.SimpleQueue()
-        self._processes = {
-            machine: subprocess.Popen(
+        self._processes: dict[int, subprocess.Popen[str]] = {}
+        self._readers: list[threading.Thread] = []
+        self.run_also(commands, environment)
+
+    def run_also(self, commands: Mapping[int, Sequence[str]], environment: Mapping[str, str]) -> None:
+        """Run these, too, in the same log; what ran on the same machine before must have ended."""
+        for machine, command in commands.items():
+            process = subprocess.Popen(
                 command,
                 env=environment,
                 stdin=subprocess.DEVNULL,
@@ -39,11 +45,9 @@ class Job:
                 errors="replace",
                 start_new_session=True,
             )
-            for machine, command in commands.items()
-        }
-        self._readers = [threading.Thread(target=self._read, args=each, daemon=True) for each in commands.items()]
-        for reader in self._readers:
-            reader.start()
+            self._processes[machine] = process
+            self._readers.append(threading.Thread(target=self._read, args=(machine, process), daemon=True))
+            self._readers[-1].start()
 
     @property
     def seconds(self) -> float:
@@ -52,7 +56,7 @@ class Job:
     def is_over(self) -> bool:
         return all(process.poll() is not None for process in self._processes.values())
 
-    def wait_for(self, words: str, timeout_seconds: float = 60.0, times: int = 1) -> Said:
+    def wait_for(self, words: str, timeout_seconds: float = 180.0, times: int = 1) -> Said:
         """Wait until some machine has said these words, so many times.
 
         Raises:
@@ -99,8 +103,7 @@ class Job:
             return False
         return True
 
-    def _read(self, machine: int, command: object) -> None:
-        stream = self._processes[machine].stdout
-        assert stream is not None
-        for line in stream:
+    def _read(self, machine: int, process: subprocess.Popen[str]) -> None:
+        assert process.stdout is not None
+        for line in process.stdout:
             self._news.put(Said(machine, self.seconds, line.rstrip()))

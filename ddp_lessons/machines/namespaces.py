@@ -9,18 +9,15 @@ from __future__ import annotations
 
 import functools
 import os
-import re
 import shlex
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from types import TracebackType
 
-import psutil
-
+from ddp_lessons.machines.anchors import ANCHOR, anchor, end_anchor, enter, in_new_user_space, pid_inside, rules_here
 from ddp_lessons.machines.attempts import Attempt, Said
 from ddp_lessons.machines.jobs import Job
 from ddp_lessons.machines.places import NotHere, environment_of_jobs, missing_commands, said_by
@@ -28,8 +25,6 @@ from ddp_lessons.machines.ranks import launch_on
 
 _NEEDED = {"ip": "iproute2", "unshare": "util-linux", "nsenter": "util-linux", "mount": "mount"}
 _ALL_BUT_USER = ("--net", "--uts", "--mount", "--pid")
-_SECONDS_TO_BEGIN = 10.0
-_SYS_ADMIN = 1 << 21  # the number that the kernel gives this right
 
 
 class Machines:
@@ -70,7 +65,7 @@ class Machines:
         for number in range(len(self._anchors)):
             self._end_machine(number)
         if hasattr(self, "_switch"):
-            _end(self._switch)
+            end_anchor(self._switch)
         if hasattr(self, "_hosts"):
             os.unlink(self._hosts)
             del self._hosts
@@ -86,22 +81,27 @@ class Machines:
 
     def start(
         self,
-        command: str | Callable[[int], str],
+        command: str | Sequence[str] | Callable[[int], str | Sequence[str]],
         on: Sequence[int] | None = None,
         environment: Mapping[str, str] | None = None,
+        job: Job | None = None,
     ) -> Job:
         """Start a command on every machine, or those in `on`, and come back at once.
 
         Args:
-            command: a text, or a function that makes one from the machine's number.
+            command: a text or a list of words, or a function that makes one from the machine's number.
             on: the numbers of the machines.
             environment: variables to be set on top.
+            job: an earlier one that this one belongs to: it goes on in that one's log.
         """
         numbers = range(len(self.names)) if on is None else on
         commands = {
-            number: self.command(number, command if isinstance(command, str) else command(number)) for number in numbers
+            number: self.command(number, command(number) if callable(command) else command) for number in numbers
         }
-        return Job(commands, environment_of_jobs() | dict(environment or {}), self.stop, self._happened_since)
+        variables = environment_of_jobs() | dict(environment or {})
+        if job:
+            job.run_also(commands, variables)
+        return job or Job(commands, variables, self.stop, self._happened_since)
 
     def everywhere(
         self,
@@ -139,19 +139,28 @@ class Machines:
     def power_off(self, machine: int) -> None:
         """The machine is gone, with all that ran on it."""
         self._check(machine)
+        self._happened.append((machine, time.monotonic(), "the machine is switched off"))
         self._end_machine(machine)
+
+    def power_on(self, machine: int) -> None:
+        """Make the machine again, with its name and address; nothing runs on it yet."""
+        self._check(machine)
+        if self._is_there(machine):
+            raise RuntimeError(f"machine {machine} is on")
+        self._make_machine(machine)
+        self._happened.append((machine, time.monotonic(), "the machine is on again"))
 
     def command(self, machine: int, command: str | Sequence[str]) -> list[str]:
         """The command by which `command` is run on that machine, in the folder where we are."""
         self._check(machine)
         words = shlex.split(command) if isinstance(command, str) else list(command)
-        return [*_enter(self._pids[machine], *_ALL_BUT_USER), "env", f"--chdir={os.getcwd()}", *words]
+        return [*enter(self._pids[machine], *_ALL_BUT_USER), "env", f"--chdir={os.getcwd()}", *words]
 
     def _make(self) -> Machines:
         try:
             self._write_hosts()
-            self._switch = _anchor([*_in_new_user_space(), "unshare", "--net", "sh", "-c", _ANCHOR])
-            self._switch_pid = _pid_inside(self._switch)
+            self._switch = anchor([*in_new_user_space(), "unshare", "--net", "sh", "-c", ANCHOR])
+            self._switch_pid = pid_inside(self._switch)
             self._wire("link add switch type bridge", "link set switch up")
             for number in range(len(self.names)):
                 self._make_machine(number)
@@ -161,11 +170,12 @@ class Machines:
         return self
 
     def _make_machine(self, number: int) -> None:
-        begin = f"hostname {self.names[number]}; mount --bind '{self._hosts}' /etc/hosts; ip link set lo up; {_ANCHOR}"
+        begin = f"hostname {self.names[number]}; mount --bind '{self._hosts}' /etc/hosts; ip link set lo up; {ANCHOR}"
         unshare = ["unshare", *_ALL_BUT_USER, "--fork", "--mount-proc", "--kill-child", "sh", "-c", begin]
-        self._anchors.append(_anchor([*_enter(self._switch_pid), *unshare]))
-        pid = _pid_inside(self._anchors[-1])
-        self._pids.append(pid)
+        first_process = anchor([*enter(self._switch_pid), *unshare])
+        self._anchors[number : number + 1] = [first_process]
+        pid = pid_inside(first_process)
+        self._pids[number : number + 1] = [pid]
         port = f"port{number}"
         self._wire(
             f"link add {port} type veth peer name {self.interface} netns {pid}", f"link set {port} master switch"
@@ -174,7 +184,7 @@ class Machines:
             f"link set {self.interface} addrgenmode none up",  # no second address, of the newer kind
             f"address add {self.addresses[number]}/24 dev {self.interface}",
         ]
-        said_by([*_enter(pid, "--net"), "ip", "-batch", "-"], "\n".join(here))
+        said_by([*enter(pid, "--net"), "ip", "-batch", "-"], "\n".join(here))
         self._wire(f"link set {port} up")
 
     def _check(self, machine: int) -> None:
@@ -189,7 +199,7 @@ class Machines:
 
     def _end_machine(self, machine: int) -> None:
         self.stop(machine)
-        _end(self._anchors[machine])
+        end_anchor(self._anchors[machine])
 
     def _move_cable(self, machine: int, way: str, words: str) -> None:
         self._check(machine)
@@ -205,7 +215,7 @@ class Machines:
         return tuple(Said(machine, when - begin, words) for machine, when, words in self._happened if when >= begin)
 
     def _wire(self, *commands: str) -> None:
-        said_by([*_enter(self._switch_pid, "--net"), "ip", "-batch", "-"], "\n".join(commands))
+        said_by([*enter(self._switch_pid, "--net"), "ip", "-batch", "-"], "\n".join(commands))
 
     def _write_hosts(self) -> None:
         lines = ["127.0.0.1 localhost", *map(" ".join, zip(self.addresses, self.names, strict=True))]
@@ -213,68 +223,6 @@ class Machines:
             file.write("\n".join(lines) + "\n")
         os.chmod(file.name, 0o644)
         self._hosts = file.name
-
-
-# Says that the machine is there, then waits for the end of its maker. It is the machine's first process, who inherits
-# all orphans: it has to wait for these too, or they would stay as zombies, and Slurm would think that they work.
-# (Status 137: its helper was killed, with all that ran on the machine.)
-_ANCHOR = "echo; exec 3<&0; while cat <&3 & wait $!; [ $? = 137 ]; do :; done"
-
-
-def _anchor(command: list[str]) -> subprocess.Popen[bytes]:
-    anchor = subprocess.Popen(
-        command,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=environment_of_jobs(),
-        start_new_session=True,  # the stop button is not for machines
-    )
-    assert anchor.stdout is not None
-    if not anchor.stdout.readline():
-        _, words = anchor.communicate()
-        reason = words.decode(errors="replace").strip().splitlines()
-        raise NotHere(f"no machine could be made: {reason[-1] if reason else 'no reason was given'}")
-    return anchor
-
-
-def _pid_inside(anchor: subprocess.Popen[bytes]) -> int:
-    """The process that waits in the namespace; what makes new process numbers stays outside itself."""
-    deadline = time.monotonic() + _SECONDS_TO_BEGIN
-    while time.monotonic() < deadline:
-        for process in [psutil.Process(anchor.pid), *psutil.Process(anchor.pid).children(recursive=True)]:
-            if process.name() == "sh":
-                return process.pid
-        time.sleep(0.01)
-    raise NotHere("no machine could be made: its first process did not come up")
-
-
-def _end(anchor: subprocess.Popen[bytes]) -> None:
-    """It reads to the end of what we write: that is now."""
-    for stream in (anchor.stdin, anchor.stdout, anchor.stderr):
-        if stream is not None:
-            stream.close()
-    anchor.wait()
-
-
-def _enter(pid: int, *kinds: str) -> list[str]:
-    return ["nsenter", "--target", str(pid), *_user_options(), *kinds, "--"]
-
-
-def _user_options() -> tuple[str, ...]:
-    return () if rules_here() else ("--user", "--preserve-credentials")
-
-
-def _in_new_user_space() -> tuple[str, ...]:
-    """Who does not rule this machine may do so in a space of users of his own, on many systems."""
-    return () if rules_here() else ("unshare", "--user", "--map-root-user", "--")
-
-
-@functools.cache
-def rules_here() -> bool:
-    """May we make networks and enter them? Root may, unless this right was taken away, as it is in many containers."""
-    rights = re.search(r"^CapEff:\s*(\w+)", Path("/proc/self/status").read_text(), re.M)
-    return bool(rights and int(rights[1], 16) & _SYS_ADMIN)
 
 
 @functools.cache

@@ -141,7 +141,8 @@ def _without_this_machine(line: str) -> str:
     line = re.sub(
         rf"({re.escape(sys.prefix)}|{re.escape(sys.base_prefix)})/lib/python[\d.]+(/site-packages)?", "...", line
     )
-    for place in {sys.prefix, os.path.realpath(sys.prefix), os.getcwd()}:
+    project = os.fspath(Path(__file__).parents[2])
+    for place in (sys.prefix, os.path.realpath(sys.prefix), os.getcwd(), project):
         line = line.replace(place, "...")
     line = line.replace(os.uname().nodename, "thishost") if len(os.uname().nodename) > 3 else line
     return re.sub(r"(\bpid\W+|Process |\()\d{3,}", r"\g<1>N", line)

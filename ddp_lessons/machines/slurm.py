@@ -14,9 +14,10 @@ import time
 from pathlib import Path
 from types import TracebackType
 
+from ddp_lessons.machines.anchors import rules_here
 from ddp_lessons.machines.attempts import Attempt, Said
 from ddp_lessons.machines.jobs import Job
-from ddp_lessons.machines.namespaces import Machines, rules_here
+from ddp_lessons.machines.namespaces import Machines
 from ddp_lessons.machines.places import NotHere, missing_commands
 
 _NEEDED = {
@@ -28,6 +29,7 @@ _NEEDED = {
 _SECONDS_TO_BEGIN, _LOOK_SECONDS = 20.0, 0.1
 _SECONDS_IN_LINE = 40.0  # nobody else is on this cluster: a job that waits so long will never begin
 _UNFINISHED = {"PENDING", "CONFIGURING", "RUNNING", "COMPLETING"}
+_OUTPUT = re.compile(r"^#SBATCH\s(.*\s)?(-o|--output)", re.M)
 _LABEL = re.compile(r"(\d+): (.*)")
 
 # nothing but what two small machines need: no accounts, no control groups, no GPUs
@@ -113,12 +115,14 @@ class Slurm:
         """Submit a job script, follow what the job writes, and come back when it is over, or cancelled for its time.
 
         Where `srun --label` says which task a line is from, the line counts as of that machine, else as of the first.
-        A job that cannot begin is cancelled too, and its last line says what `squeue` gives as the reason.
+        A job that cannot begin is cancelled too, and its last line says what `squeue` gives as the reason. The job
+        writes into the file that the script's --output names; without one, into a file that goes away with the cluster.
         """
         begin = time.monotonic()
-        output = self.folder / "job.out"
-        output.unlink(missing_ok=True)
-        number = self.run(f"sbatch --parsable --output={output} {os.fspath(script)} {arguments}").strip()
+        names_a_file = _OUTPUT.search(Path(script).read_text(encoding="utf-8"))
+        where = "" if names_a_file else f"--output={self.folder}/job_%j.out"
+        number = self.run(f"sbatch --parsable {where} {os.fspath(script)} {arguments}").strip()
+        output = self._output_of(number)
         said: list[Said] = []
         why: list[Said] = []
         state, was_cancelled = "PENDING", False
@@ -138,6 +142,11 @@ class Slurm:
     def _why_it_waits(self, job: str, seconds: float) -> list[Said]:
         told = self.run(f"squeue --noheader --states=PENDING --jobs={job} --format='%T (%r)'").strip()
         return [Said(0, seconds, f"squeue: {told}")] if told else []
+
+    def _output_of(self, job: str) -> Path:
+        told = re.search(r"StdOut=(.*)", self.run(f"scontrol show job {job}"))
+        assert told, job
+        return Path(told[1].strip())
 
     def state_of(self, job: str) -> tuple[str, int]:
         """Slurm's word for where a job is, and its exit status."""

@@ -126,6 +126,34 @@ def test_a_machine_that_is_switched_off_is_gone_and_the_others_stay() -> None:
         assert machines.run(0, "hostname").stdout == "machine0\n"
 
 
+WAITS_FOR_A_CALL = """
+import socket
+with socket.create_server(("", 5000)) as server:
+    print("is there", flush=True)
+    print(server.accept()[0].recv(100).decode(), "called")
+"""
+SLEEPS = "import time; print('is there', flush=True); time.sleep(1000)"
+CALLS = "import os, socket; socket.create_connection(('machine0', 5000), 10).send(os.uname().nodename.encode())"
+
+
+def test_a_machine_that_is_switched_on_again_reaches_the_others_and_goes_on_in_the_same_log() -> None:
+    with here(Machines(2)) as machines:
+        job = machines.start(lambda machine: [sys.executable, "-c", WAITS_FOR_A_CALL if machine == 0 else SLEEPS])
+        job.wait_for("is there", times=2)
+        machines.power_off(1)
+        machines.power_on(1)
+        with pytest.raises(RuntimeError, match="machine 1 is on"):
+            machines.power_on(1)
+        machines.start([sys.executable, "-c", CALLS], [1], job=job)
+        attempt = job.finish(20)
+    assert attempt.ended_well, attempt
+    assert (attempt.lines(0), attempt.lines(1)) == (["is there", "machine1 called"], ["is there"])
+    assert [(one.machine, one.line) for one in attempt.happened] == [
+        (1, "the machine is switched off"),
+        (1, "the machine is on again"),
+    ]
+
+
 def test_a_cable_of_a_machine_that_is_gone_is_left_in_peace() -> None:
     with here(Machines(2)) as machines:
         machines.power_off(1)
@@ -152,7 +180,13 @@ def test_a_wrong_number_and_machines_that_are_not_made_are_named() -> None:
     with pytest.raises(RuntimeError, match="these machines are not made yet"):
         Machines(2).cut(1)
     with here(Machines(2)) as machines:
-        for call in (machines.cut, machines.heal, machines.power_off, lambda number: machines.run(number, "true")):
+        for call in (
+            machines.cut,
+            machines.heal,
+            machines.power_off,
+            machines.power_on,
+            lambda number: machines.run(number, "true"),
+        ):
             with pytest.raises(ValueError, match="there is no machine 5: they are numbered from 0 to 1"):
                 call(5)
 

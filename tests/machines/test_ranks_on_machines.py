@@ -14,7 +14,7 @@ from places import here
 from torch._C._distributed_c10d import TCPStore
 
 from ddp_lessons.machines import Attempt, Machines
-from ddp_lessons.machines.namespaces import rules_here
+from ddp_lessons.machines.anchors import rules_here
 
 
 @pytest.fixture(scope="module")

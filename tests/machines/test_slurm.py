@@ -25,21 +25,41 @@ def test_srun_reaches_both_machines(slurm: Slurm) -> None:
     assert sorted(slurm.run("srun --nodes=2 --ntasks-per-node=1 hostname").split()) == ["machine0", "machine1"]
 
 
-def test_what_a_job_prints_lands_in_a_file_with_its_number(slurm: Slurm, tmp_path: Path) -> None:
-    job = slurm.run(f"sbatch --parsable --wait --output={tmp_path}/hello_%j.out --wrap 'echo hello'").strip()
-    assert (tmp_path / f"hello_{job}.out").read_text() == "hello\n"
+@pytest.fixture
+def folder_with_scripts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where the job scripts find `scripts/`, and where their --output leaves its file."""
+    (tmp_path / "scripts").symlink_to(SCRIPTS.parent)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
 
 
-def test_a_job_on_one_machine_trains_and_says_so(slurm: Slurm, tmp_path: Path) -> None:
-    few = f"--epochs 1 --samples 256 --checkpoint {tmp_path}/one.pt"
+@pytest.mark.parametrize("option", ["--output=hello_%j.out", "-o hello_%j.out", "--job-name=x -o hello_%j.out"])
+def test_what_a_job_prints_lands_in_a_file_with_its_number(
+    option: str, slurm: Slurm, folder_with_scripts: Path
+) -> None:
+    script = folder_with_scripts / "hello.sbatch"
+    script.write_text(f"#!/bin/bash\n#SBATCH {option}\necho job $SLURM_JOB_ID\n")
+    (line,) = slurm.sbatch(script, timeout_seconds=30).lines()
+    assert (folder_with_scripts / f"hello_{line.split()[1]}.out").read_text() == f"{line}\n"
+
+
+def test_a_job_whose_script_names_no_file_leaves_none(slurm: Slurm, folder_with_scripts: Path) -> None:
+    script = folder_with_scripts / "hello.sbatch"
+    script.write_text("#!/bin/bash\necho hello\n")
+    assert slurm.sbatch(script, timeout_seconds=30).lines() == ["hello"]
+    assert not [*folder_with_scripts.glob("*.out")]
+
+
+def test_a_job_on_one_machine_trains_and_says_so(slurm: Slurm, folder_with_scripts: Path) -> None:
+    few = f"--epochs 1 --samples 256 --checkpoint {folder_with_scripts}/one.pt"
     attempt = slurm.sbatch(SCRIPTS / "one_machine.sbatch", few, timeout_seconds=90)
     assert attempt.statuses == (0,), attempt
     assert places_of(attempt) == [("0", "2", "machine0"), ("1", "2", "machine0")]
     assert attempt.has("recognises")
 
 
-def test_a_job_on_two_machines_trains_on_both(slurm: Slurm, tmp_path: Path) -> None:
-    few = f"--epochs 1 --samples 256 --checkpoint {tmp_path}/two.pt"
+def test_a_job_on_two_machines_trains_on_both(slurm: Slurm, folder_with_scripts: Path) -> None:
+    few = f"--epochs 1 --samples 256 --checkpoint {folder_with_scripts}/two.pt"
     attempt = slurm.sbatch(SCRIPTS / "two_machines.sbatch", few, timeout_seconds=120)
     assert attempt.statuses == (0,), attempt
     places = places_of(attempt)
