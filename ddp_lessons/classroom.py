@@ -111,7 +111,7 @@ def _participants(letter: Letter) -> list[Participant]:
 
 def _before(text: str, place: int) -> str:
     """The name that stands before a ticket in its line."""
-    line = re.sub(r"^[\s>|*`\"-]+|[\s:,;=*`\"-]+$", "", text[:place].rpartition("\n")[2])
+    line = text[text.rfind("\n", 0, place) + 1 : place].lstrip(' \t\r>|*`"-').rstrip(' \t\r:,;=*`"-')
     return shown(line) if re.search(r"\w", line) else ""
 
 

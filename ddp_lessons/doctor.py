@@ -11,6 +11,7 @@ import importlib.metadata
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -20,6 +21,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from ddp_lessons import unseen_gpus
+from ddp_lessons.memory import free_memory
 from ddp_lessons.remedies import (
     PROJECT,
     how_to_take_both_from_one_place,
@@ -55,6 +58,10 @@ SLOW_LAUNCH_SECONDS = 5.0
 # A rank that prints much has the whole of it written to a file there.
 TEMPORARY_MEGABYTES = 200
 
+OUT_OF_MEMORY = "the system killed the process (SIGKILL), as it does when memory runs out,"
+_MAKE_ROOM = (
+    f"Close other programs, or give this container more memory: a learner needs {LEARNER_MEGABYTES / 1e3:.1f} GB."
+)
 _SHOW_IT = "If this line does not tell you why, show it to your instructor."
 
 
@@ -93,6 +100,8 @@ def check_pair() -> Finding:
         return Finding("ok", f"torch {torch} and torchvision {torchvision} belong together")
     if place != vision_place:
         return Finding("PROBLEM", f"torch {torch} and torchvision {torchvision} come from two places", remedy)
+    if trial.returncode == -signal.SIGKILL:
+        return Finding("PROBLEM", f"{OUT_OF_MEMORY} while torch was imported", _MAKE_ROOM)
     last_words = (trial.stderr.strip().splitlines() or [f"exit status {trial.returncode}"])[-1]
     return Finding("PROBLEM", f"torchvision {torchvision} fails beside torch {torch}: {last_words}", remedy)
 
@@ -187,8 +196,7 @@ def check_gpu() -> Finding:
         nccl = torch.distributed.is_nccl_available()
         return Finding("ok", f"{names}, {'with' if nccl else 'without'} NCCL")
     if shutil.which("nvidia-smi"):
-        found = f"an NVIDIA driver is here, but too old for torch {torch.__version__}, or that is without CUDA"
-        return Finding("note", found, "The lessons run on the CPU. For the GPU, follow the selector on pytorch.org.")
+        return Finding("note", *unseen_gpus.why())
     return Finding("ok", "none, and none is needed: the lessons run on the CPU with gloo")
 
 
@@ -252,7 +260,8 @@ def _make(check: Callable[[], Finding]) -> Finding:
         return Finding("PROBLEM", f"{error.name} is not installed", f"Type: {install()}")
     except Exception as error:  # one broken thing must not hide the others
         first_line = next(iter(str(error).splitlines()), "")
-        return Finding("PROBLEM", f"{type(error).__name__}: {first_line}", _SHOW_IT)
+        remedy = _MAKE_ROOM if "SIGKILL" in first_line or isinstance(error, MemoryError) else _SHOW_IT
+        return Finding("PROBLEM", f"{type(error).__name__}: {first_line}", remedy)
 
 
 def _launch() -> Callable[..., Results[int]]:
@@ -280,14 +289,3 @@ def _can_write(folder: Path | str) -> bool:
     except OSError:
         return False
     return True
-
-
-def free_memory() -> int:
-    """In bytes, as far as a container lets."""
-    import psutil
-
-    free = psutil.virtual_memory().available
-    containers_limit = Path("/sys/fs/cgroup/memory.max")
-    if containers_limit.is_file() and (limit := containers_limit.read_text().strip()) != "max":
-        free = min(free, int(limit))
-    return int(free)

@@ -12,10 +12,14 @@ from dataclasses import dataclass
 from email.message import EmailMessage, Message
 from pathlib import Path
 
-_SENDER = re.compile(r"^([>|\s]*)(?:From|Von|De|Da|Van)\s*:\s*(.+)$", re.MULTILINE)
+# These run over what strangers wrote: each takes time in proportion to the text, whatever that is.
+_SENDER = re.compile(r"^([>| \t]{0,80})(?:From|Von|De|Da|Van)[ \t]{0,9}:(.+)$", re.MULTILINE)
+_BREAKS = frozenset("br p div tr li table blockquote pre h1 h2 h3 h4 h5 h6".split())
+_NOT_SHOWN = frozenset(("style", "script", "head"))
+_NAME_OF_A_TAG = re.compile(r"\s{0,9}(/?)\s{0,9}(\w{0,20})")
 _SHOWN_OF_A_NAME = 28
-_BREAKS = re.compile(r"<\s*(?:br|/?(?:p|div|tr|li|table|blockquote|pre|h\d))\b[^>]*>", re.IGNORECASE)
-_NOT_SHOWN = re.compile(r"<(style|script|head)\b.*?</\1\s*>", re.IGNORECASE | re.DOTALL)
+_MOST_BYTES = 20_000_000  # of one mail, or file of text; with a ticket it has some kilobytes
+_MOST_BYTES_OF_A_BOX = 500_000_000
 
 
 @dataclass(frozen=True)
@@ -32,15 +36,22 @@ class Letter:
 
 def letters(path: Path) -> Iterator[Letter | OSError]:
     """All of a file, or of a folder and below; the error in the place of a file that can not be read."""
-    for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
-        place = file.relative_to(path) if path.is_dir() else Path(file.name)
-        if not file.is_file() or (path.is_dir() and any(part.startswith(".") for part in place.parts)):
+    folder = path.resolve() if path.is_dir() else None
+    for file in sorted(path.rglob("*")) if folder else [path]:
+        place = file.relative_to(path) if folder else Path(file.name)
+        if folder and any(part.startswith(".") for part in place.parts):
             continue  # what an editor keeps for itself
+        name = without_controls(place.as_posix())
         try:
+            if not file.is_file():
+                continue
+            if folder and not file.resolve().is_relative_to(folder):
+                raise ValueError("it is a link that leads out of this folder")
             for text in _texts(file):
-                yield Letter(text, place.as_posix())
-        except OSError as error:
-            yield OSError(f"{place.as_posix()} could not be read: {error.strerror or error}")
+                yield Letter(text, name)
+        except Exception as error:  # strangers wrote it: one bad mail must not cost the table of all others
+            reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+            yield OSError(f"{name} could not be read: {without_controls(reason) or type(error).__name__}")
 
 
 def sender(text: str, end: int) -> str:
@@ -48,30 +59,44 @@ def sender(text: str, end: int) -> str:
     deepest = quotes(text, end)
     for quoting, name in reversed(_SENDER.findall(text[:end])):
         if quoting.count(">") <= deepest:
-            return shown(re.sub(r"\s*<[^>]*>", "", name).strip(' "') or name)
+            return shown(name.partition("<")[0].strip(' "') or name.strip())
     return ""
 
 
 def quotes(text: str, place: int) -> int:
     """How often the line is quoted that this place is in."""
-    start = re.match(r"[\s>|]*", text[text.rfind("\n", 0, place) + 1 :])
+    start = re.compile(r"[\s>|]*").match(text, text.rfind("\n", 0, place) + 1)
     return start[0].count(">") if start else 0
 
 
+def without_controls(text: str) -> str:
+    """What a terminal shows as it stands."""
+    return "".join(letter for letter in text if letter.isprintable())
+
+
 def shown(name: str) -> str:
-    name = "".join(letter for letter in name if letter.isprintable())
+    name = without_controls(name)
     return name if len(name) <= _SHOWN_OF_A_NAME else f"{name[: _SHOWN_OF_A_NAME - 3]}..."
 
 
 def _texts(file: Path) -> Iterator[str]:
     """A mail as a mail program saves it is unpacked; everything else is text."""
     if file.suffix.lower() == ".mbox":
+        _refuse_above(_MOST_BYTES_OF_A_BOX, file.stat().st_size)
         yield from (_as_text(mail) for mail in mailbox.mbox(file, create=False))
-    elif file.suffix.lower() == ".eml":
-        yield _as_text(email.message_from_bytes(file.read_bytes()))
+        return
+    with open(file, "rb") as opened:
+        content = opened.read(_MOST_BYTES + 1)
+    _refuse_above(_MOST_BYTES, len(content))
+    if file.suffix.lower() == ".eml":
+        yield _as_text(email.message_from_bytes(content))
     else:
-        content = file.read_bytes()
         yield content.decode("utf-16" if content[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig", "replace")
+
+
+def _refuse_above(most: int, size: int) -> None:
+    if size > most:
+        raise ValueError(f"it is larger than {most // 1_000_000} MB")
 
 
 def _as_text(mail: Message) -> str:
@@ -90,4 +115,22 @@ def _content(part: EmailMessage) -> str:
         text = bytes(part.get_payload(decode=True) or b"").decode("utf-8", "replace")
     if part.get_content_subtype() != "html":
         return text
-    return html.unescape(re.sub("<[^>]*>", "", _BREAKS.sub("\n", _NOT_SHOWN.sub("", text))))
+    return html.unescape("".join(_text_of(text)))
+
+
+def _text_of(page: str) -> Iterator[str]:
+    """Without tags, and with a new line where a browser begins one."""
+    small, here, never_closed = page.lower(), 0, set[str]()
+    while (begin := page.find("<", here)) >= 0 and (end := page.find(">", begin)) >= 0:
+        yield page[here:begin]
+        here = end + 1
+        tag = _NAME_OF_A_TAG.match(small, begin + 1)
+        closes, name = (tag[1], tag[2]) if tag else ("", "")
+        if name in _BREAKS:
+            yield "\n"
+        elif name in _NOT_SHOWN and not closes and name not in never_closed:
+            close = small.find(f"</{name}", here)
+            if close < 0:
+                never_closed.add(name)
+            here = close if close >= 0 else here
+    yield page[here:]

@@ -11,6 +11,7 @@ import io
 import os
 import statistics
 import sys
+import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -19,6 +20,7 @@ from pathlib import Path
 from ddp_lessons.check import keeping
 from ddp_lessons.check.dashboard import LESSON_OF, LESSONS, Progress, progress
 from ddp_lessons.check.report import table
+from ddp_lessons.mails import without_controls
 
 _SHOWN_OF_A_NAME = 32
 _COLUMNS = ["learner", "lesson", "exercise", "state", "tries", "passed on", "file"]
@@ -93,7 +95,7 @@ def collect(folder: str, spreadsheet: str | None = None) -> int:
 def _read_all(folder: Path) -> tuple[list[_Learner], list[str]]:
     found, faults = [], []
     for path in sorted(folder.rglob("*")):
-        file = path.relative_to(folder).as_posix()
+        file = without_controls(path.relative_to(folder).as_posix())  # it is printed
         if not path.is_file() or any(part.startswith(".") for part in path.relative_to(folder).parts):
             continue  # what an editor or a notebook server keeps for itself
         try:
@@ -145,7 +147,7 @@ def _by_exercise(learners: Sequence[_Learner]) -> list[str]:
 def _write_spreadsheet(path: Path, learners: Sequence[_Learner]) -> list[str]:
     """One line for each learner and exercise; another file than an older one of these is left as it is."""
     text = io.StringIO()
-    writer = csv.writer(text)
+    writer = csv.writer(text, quoting=csv.QUOTE_ALL)
     writer.writerow(_COLUMNS)
     for learner in learners:
         entries = learner.progress.entries
@@ -156,7 +158,7 @@ def _write_spreadsheet(path: Path, learners: Sequence[_Learner]) -> list[str]:
             )
             writer.writerow(map(_harmless, (learner.name, lesson, exercise, state, tries, passed, learner.file)))
     try:
-        if path.exists() and not path.read_bytes().removeprefix(b"\xef\xbb\xbf").startswith(b"learner,lesson,"):
+        if path.exists() and not path.read_bytes().removeprefix(b"\xef\xbb\xbf").startswith(b'"learner","lesson",'):
             return [f"{path} is left as it is, since it is no table of learners. Give another name."]
         keeping.write_whole(path, "\ufeff" + text.getvalue().replace("\r\n", "\n"), mode=0o666)  # for Excel
     except OSError as error:
@@ -167,7 +169,8 @@ def _write_spreadsheet(path: Path, learners: Sequence[_Learner]) -> list[str]:
 def _harmless(value: object) -> str:
     """No spreadsheet takes it for a formula, whoever wrote it."""
     text = keeping.clean_name(str(value))
-    return f"'{text}" if text.startswith(("=", "+", "-", "@")) else text
+    first = unicodedata.normalize("NFKC", text[:1])  # some spreadsheets read the full-width signs, too
+    return f"'{text}" if first in ("=", "+", "-", "@") else text
 
 
 def _reason(error: Exception) -> str:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from ddp_lessons import __version__, doctor
 from ddp_lessons.doctor import Finding
+from ddp_lessons.memory import free_memory
 from ddp_lessons.remedies import version
 
 FIRST = "ddp-lessons-ticket"
@@ -26,6 +27,9 @@ NONE = "none"
 _LETTERS = "234567abcdefghijkmnpqrstuvwxyz"  # none that looks like another one
 _SUM_LETTERS = 5
 _LONGEST = 700
+_LONGEST_GAP = 60  # behind the first word, where a mail program has broken and quoted the line
+_BEGINS = re.compile(r";|.?course", re.IGNORECASE)
+_LONGEST_FACT = 200
 _FAILURE = re.compile(r"\w+(Error|Exception|Stuck|Failed|Expired)\b")
 
 
@@ -68,8 +72,10 @@ def ticket(findings: Mapping[str, Finding]) -> Ticket:
 
 def tickets_in(text: str) -> Iterator[tuple[int, int, Ticket]]:
     """Every ticket of a text, with its beginning and its end there; a sentence about tickets is none."""
-    for found in re.finditer(rf"{re.escape(FIRST)}(?=[\s>|]*(?:;|.?[\s>|]*course))", text, re.IGNORECASE):
+    for found in re.finditer(re.escape(FIRST), text, re.IGNORECASE):
         rest = text[found.end() : found.end() + _LONGEST]
+        if not _BEGINS.match(re.sub(r"[\s>|]", "", rest[:_LONGEST_GAP])):
+            continue
         end = re.search(rf"check\s*:[\s>|]*([0-9a-z](?:[\s>|]*[0-9a-z]){{{_SUM_LETTERS - 1}}})", rest, re.IGNORECASE)
         whole = rest[: end.end()] if end else rest.partition("\n\n")[0]
         if FIRST not in whole.lower():
@@ -82,7 +88,8 @@ def _read(line: str) -> Ticket:
     body = body.strip(";")
     given = dict(part.partition(":")[::2] for part in re.sub(r";check:.*", "", plain, flags=re.IGNORECASE).split(";"))
     known = {name.lower(): fact for name, fact in given.items()}
-    return Ticket({name: known.get(name) or "?" for name in FACTS}, sum_fits=total != "" and total == _sum_of(body))
+    facts = {name: _harmless(known.get(name) or "?")[:_LONGEST_FACT] for name in FACTS}
+    return Ticket(facts, sum_fits=total != "" and total == _sum_of(body))
 
 
 def _sum_of(body: str) -> str:
@@ -95,7 +102,8 @@ def _sum_of(body: str) -> str:
 
 
 def _harmless(fact: str) -> str:
-    return re.sub(r"[^\w.+,()-]", "-", fact, flags=re.ASCII)
+    """Whoever wrote it: no control character for a terminal, and no mark-up."""
+    return re.sub(r"[^\w.+,()?-]", "-", fact, flags=re.ASCII)
 
 
 def _system() -> str:
@@ -113,7 +121,7 @@ def _memory() -> str:
     try:
         import psutil
 
-        return f"{doctor.free_memory() / 1e9:.1f}of{psutil.virtual_memory().total / 1e9:.1f}GB"
+        return f"{free_memory() / 1e9:.1f}of{psutil.virtual_memory().total / 1e9:.1f}GB"
     except Exception:  # not installed, or broken: then the doctor's check says so
         return "?"
 

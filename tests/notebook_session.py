@@ -31,8 +31,13 @@ class Cell:
 
 
 class NotebookSession:
-    def __init__(self, environment: Mapping[str, str] | None = None, folder: str | None = None) -> None:
+    def __init__(
+        self, environment: Mapping[str, str] | None = None, folder: str | None = None, python: str | None = None
+    ) -> None:
         self._manager = KernelManager(kernel_name="python3")
+        if python is not None:
+            assert self._manager.kernel_spec is not None
+            self._manager.kernel_spec.argv = [python, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
         env = {**os.environ, "PYDEVD_DISABLE_FILE_VALIDATION": "1", **(environment or {})}
         self._manager.start_kernel(env=env, cwd=folder)
         self._client = self._manager.blocking_client()

@@ -176,9 +176,21 @@ class _Machine:
         forgotten = [
             f"rank {call.rank} never waits for {call.step}"
             for call in begun
-            if not call.waited and not (isinstance(call.step, Message) and call.step.is_send)
+            if not call.waited and not self.may_be_left(call, begun)
         ]
         return self.found + unfinished + alone + missing + forgotten
+
+    def may_be_left(self, call: _Call, begun: set[_Call]) -> bool:
+        """Nobody has to wait where nothing is written: for its own message, or a collective that only takes from it."""
+        step = call.step
+        if isinstance(step, Message):
+            return step.is_send
+        if not isinstance(step, Collective):
+            return False
+        if step.name == "barrier":
+            return any(other.waited or other not in begun for other in self.meeting_of[call].calls.values())
+        is_root = step.root == call.rank
+        return is_root if step.name == "broadcast" else step.name in ("reduce", "gather") and not is_root
 
 
 def _alike(one: Step, other: Step) -> bool:

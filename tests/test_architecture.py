@@ -34,7 +34,10 @@ IN_OTHER_PROCESSES = {
     "ddp_lessons.run.guard",
     "ddp_lessons.run.holding",
     "ddp_lessons.run.witness",
+    "ddp_lessons.run.callers",
     "ddp_lessons.run.interception",
+    "ddp_lessons.run.lent_tensors",
+    "ddp_lessons.run.private_store",
     "ddp_lessons.run.recorder",
 }
 SHARED = {

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from ddp_lessons import unseen_gpus
 from ddp_lessons.doctor import CHECKS
 
 PROJECT = Path(__file__).parent.parent
@@ -120,6 +121,25 @@ def test_a_driver_that_torch_cannot_use_is_a_note_and_the_lessons_run_without(tm
     assert "note     GPU: an NVIDIA driver is here" in answer.stdout
     assert "The lessons run on the CPU." in answer.stdout
     assert answer.returncode == 0
+
+
+def test_where_torch_sees_no_gpu_the_listed_ones_are_counted_and_one_may_have_dropped_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seven = "\n".join(f"echo 'GPU {number}: NVIDIA H200 (UUID: GPU-{number})'" for number in range(7))
+    (tmp_path / "nvidia-smi").write_text(f"#!/bin/sh\n{seven}\n")
+    (tmp_path / "nvidia-smi").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    monkeypatch.setattr("torch.version.cuda", "13.0")
+    found, remedy = unseen_gpus.why()
+    assert "lists 7 GPUs, but torch" in found
+    assert "it has dropped out, and restarting the machine may bring it back" in remedy
+
+
+def test_a_torch_without_cuda_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("torch.version.cuda", None)
+    assert "was built without CUDA" in unseen_gpus.why()[0]
 
 
 def test_a_home_that_cannot_be_written_to_is_a_problem_for_jupyter_and_for_nothing_else() -> None:

@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import ipywidgets
-from ipywidgets.widgets.widget_string import HTMLStyle
 
 from ddp_lessons.quiz.question import Question
 from ddp_lessons.quiz.wording import as_paragraph, marked_up, title
@@ -33,7 +32,7 @@ class Panel:
         # each made once: a saved notebook keeps every one that there is
         self._wide = ipywidgets.Layout(width="auto")
         self._narrow = ipywidgets.Layout(width="auto", align_self="flex-start")
-        self._text_style, self._button_style = HTMLStyle(), ipywidgets.ButtonStyle()
+        self._text_style, self._button_style = _style_of(ipywidgets.HTML), _style_of(ipywidgets.Button)
         how = "Choose by mouse, or by Tab and Space. What is not right can be tried again."
         head = self._html(f'{STYLE}<p role="heading" aria-level="4"><b>{title(lesson, questions)}</b></p><p>{how}</p>')
         self._score = self._html()
@@ -84,3 +83,8 @@ class Panel:
 
     def _html(self, text: str = "") -> Any:
         return ipywidgets.HTML(value=text, layout=self._wide, style=self._text_style)
+
+
+def _style_of(kind: Any) -> Any:
+    """A new style for widgets of this kind. For a text it is of another class in ipywidgets 7 than in 8."""
+    return kind.style.klass()

@@ -11,10 +11,10 @@ import os
 import shutil
 import socket
 import subprocess
-import tempfile
 from collections.abc import Mapping
 
-from ddp_lessons.run.nursery import _command, _environment_of_import, _quiet_environment
+from ddp_lessons.run.clean_python import PACKAGE, clean_python, environment_of_import, quiet_environment
+from ddp_lessons.run.folders import short_private_folder
 from ddp_lessons.run.sown import SEED, python_and_variables
 
 
@@ -25,22 +25,32 @@ class Seed:
     """
 
     def __enter__(self) -> Seed:
-        self.folder = tempfile.mkdtemp(prefix="ddp_lessons-seed-")  # mode 0700: for this user alone
+        self.folder = short_private_folder("ddp_lessons-seed-", len("/seed"))  # for this user alone
         path = os.path.join(self.folder, "seed")
-        self.variables: Mapping[str, str] = {**_environment_of_import(), SEED: path}
+        self.variables: Mapping[str, str] = {**environment_of_import(), SEED: path}
+        self.start()
+        return self
+
+    def start(self) -> None:
+        """Also again, in the same place, when it has ended."""
+        path = self.variables[SEED]
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listening:
             listening.bind(path)
             listening.listen(128)  # who asks before torch is imported waits for that
-            python = python_and_variables(_environment_of_import())
+            python = python_and_variables(environment_of_import())
             self.process = subprocess.Popen(
-                _command("template", f"template.sow({listening.fileno()}, {python!r})"),
+                clean_python("template", f"template.sow({listening.fileno()}, {python!r})"),
                 pass_fds=[listening.fileno()],
                 stdin=subprocess.DEVNULL,
                 start_new_session=True,
-                cwd=os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))),
-                env=_quiet_environment(),
+                cwd=PACKAGE,
+                env=quiet_environment(),
             )
-        return self
+
+    def has_ended(self) -> bool:
+        return self.process.poll() is not None
 
     def wait_until_ready(self, seconds: float) -> None:
         """Until torch is imported; or it has died, and notebooks help themselves."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shutil
 import signal
@@ -20,11 +21,13 @@ import psutil
 from ddp_lessons.room.handouts import address, link, new_token, strips
 from ddp_lessons.room.interruptions import undisturbed
 from ddp_lessons.room.seed import Seed
+from ddp_lessons.run.folders import short_private_folder
 from ddp_lessons.run.sown import SEED
 
 _SECONDS_TO_ANSWER = 300.0  # thirty start on few cores
 _SECONDS_TO_END = 15.0
 _SECONDS_BETWEEN_STARTS = 10.0  # of one that ends again and again
+_LETTERS_OF_A_SOCKET = len("/500/kernel-01234567-0123-0123-0123-012345678901-ipc-1")
 _FIRST = "00_start_four_ranks.ipynb"
 
 
@@ -35,6 +38,7 @@ class Learner:
     folder: Path
     port: int
     token: str
+    runtime: Path  # for the sockets of kernels, whose paths must be short
     server: subprocess.Popen[bytes] | None = None
     started: float = 0.0
 
@@ -43,14 +47,13 @@ class Learner:
         return self.folder / ".room"
 
     def environment(self) -> dict[str, str]:
-        """What else is kept per user is kept per learner. The token is no argument: those can be seen."""
+        """What else is kept per user is kept per learner. The token is not here: kernels inherit this, and show it."""
         place = str(self.hidden)
         return {
-            **os.environ,
-            "JUPYTER_TOKEN": self.token,
+            **{name: value for name, value in os.environ.items() if name != "JUPYTER_TOKEN"},
             "JUPYTER_CONFIG_DIR": f"{place}/config",
             "JUPYTER_DATA_DIR": f"{place}/data",
-            "JUPYTER_RUNTIME_DIR": f"{place}/runtime",
+            "JUPYTER_RUNTIME_DIR": str(self.runtime),
             "JUPYTERLAB_SETTINGS_DIR": f"{place}/settings",
             "JUPYTERLAB_WORKSPACES_DIR": f"{place}/workspaces",
             "IPYTHONDIR": f"{place}/ipython",
@@ -59,7 +62,11 @@ class Learner:
 
     def start(self, host: str) -> None:
         self.started = time.monotonic()
+        (self.hidden / "config").mkdir(mode=0o700, exist_ok=True)
+        settings = {"IdentityProvider": {"token": self.token}}  # in a file, since arguments can be seen by all
+        _write_secret(self.hidden / "config" / "jupyter_server_config.json", json.dumps(settings))
         options = {
+            "KernelManager.transport": "ipc",  # over TCP, other users of this machine could read what cells print
             "ServerApp.ip": host,
             "ServerApp.port": self.port,
             "ServerApp.port_retries": 0,
@@ -103,6 +110,7 @@ class Room:
         if taken:
             raise ValueError(_in_use(taken))
         self._seed = Seed() if sys.platform == "linux" else None
+        self._runtime = Path(short_private_folder("room-", _LETTERS_OF_A_SOCKET))
 
     @property
     def list_of_links(self) -> Path:
@@ -141,6 +149,7 @@ class Room:
         """Whoever loses patience meanwhile does not leave half of them behind."""
         with undisturbed():
             self._end_servers()
+            shutil.rmtree(self._runtime, ignore_errors=True)
             if self._seed is not None and SEED in os.environ:
                 del os.environ[SEED]
                 self._seed.__exit__()
@@ -174,6 +183,10 @@ class Room:
         """Until somebody interrupts: start again who has ended, with the same folder, port and token."""
         while True:
             time.sleep(1)
+            if self._seed is not None and self._seed.has_ended():
+                print("The process that imports torch for all notebooks has ended, and is started again.", flush=True)
+                with undisturbed():
+                    self._seed.start()
             for number, learner in enumerate(self.learners, 1):
                 has_ended = learner.server is not None and learner.server.poll() is not None
                 if has_ended and time.monotonic() > learner.started + _SECONDS_BETWEEN_STARTS:
@@ -193,7 +206,7 @@ class Room:
         if not kept.exists():
             kept.write_text(new_token())
             kept.chmod(0o600)
-        return Learner(folder, self.first_port + number - 1, kept.read_text().strip())
+        return Learner(folder, self.first_port + number - 1, kept.read_text().strip(), self._runtime / f"{number:02}")
 
 
 def _is_taken(host: str, port: int) -> bool:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from ddp_lessons.show.backends import what_works as what_works
     from ddp_lessons.show.before_after import collective as collective
     from ddp_lessons.show.bucket_sizes import explore_buckets as explore_buckets
+    from ddp_lessons.show.collectives_sheet import collectives as collectives
     from ddp_lessons.show.cost_explorer import explore_cost as explore_cost
     from ddp_lessons.show.curves import Line as Line, cost as cost, fit_line as fit_line, latency as latency
     from ddp_lessons.show.digit_sheets import digits as digits
@@ -41,6 +42,7 @@ __all__ = [
     "Line",
     "Picture",
     "collective",
+    "collectives",
     "cost",
     "digits",
     "distance",
@@ -74,6 +76,7 @@ _HOME = {
     "Line": "curves",
     "Picture": "picture",
     "collective": "before_after",
+    "collectives": "collectives_sheet",
     "cost": "curves",
     "digits": "digit_sheets",
     "distance": "distances",

@@ -22,6 +22,11 @@ def run_example(rank: int, world_size: int, name: str) -> Pair:
     return EXAMPLES[name](rank, world_size, getattr(dist, name))
 
 
+def run_examples(rank: int, world_size: int, names: list[str]) -> list[Pair]:
+    """The same for several, one after the other."""
+    return [run_example(rank, world_size, name) for name in names]
+
+
 def _tensors(rank: int, *lengths: int) -> list[Any]:
     """One tensor for each length; the numbers go on from 10 x rank, or from 100 x rank where there are many."""
     import torch

@@ -130,7 +130,7 @@ class Explorer:
                 options = {str(value): value}
             choices = list(options.values())
             if value is None and choices and None not in choices:
-                value = choices[0]
+                value = choices[control.first_choice]
             fitted[name], self.options[name] = nearest(value, choices), options
         self._values = fitted
 

@@ -28,7 +28,7 @@ from ddp_lessons.show.picture import (
     new_figure,
     text_size,
 )
-from ddp_lessons.show.steps import DDP, is_odd, name_call
+from ddp_lessons.show.steps import DDP, how_it_failed, is_odd, name_call
 
 WIDTH, LEFT, RIGHT, BOTTOM = 9.6, 0.78, 0.15, 0.72  # inches
 SMALL = 7.5  # points
@@ -94,7 +94,7 @@ def _warnings(events: Events) -> dict[int, str]:
 def _warning(event: Event, meeting: Meeting | None, is_for_ever: bool) -> str:
     partner = "" if event.peer is None else f" {'to' if event.operation == 'send' else 'from'} {event.peer}"
     if event.error:
-        return f"{name_call(event)}{partner} failed"
+        return f"{name_call(event)}{partner} {how_it_failed(event)}"
     if event.waited is None:
         return f"{name_call(event)}{partner}: no wait()"
     missing = ", ".join(map(str, meeting.missing)) if meeting else ""
@@ -110,7 +110,7 @@ def draw_key(figure: Figure, events: Events, lanes: Lanes, left_out: int) -> Non
     place = (LEFT / WIDTH - 0.006, 0.0)
     figure.legend(key.values(), key.keys(), loc="lower left", bbox_to_anchor=place, ncols=len(key), **style)
     notes = [f"{count(left_out, 'label')} left out"] * bool(left_out)
-    notes += [f"{count(sum(events.dropped), 'older call')} dropped"] * any(events.dropped)
+    notes += [f"{count(sum(events.dropped), 'older call')} left out"] * any(events.dropped)
     where = 1 - RIGHT / WIDTH, 0.08 / figure.get_figheight()
     figure.text(*where, "; ".join(notes), fontsize=8, color=FAINT, ha="right", gid="notes")
 

@@ -23,7 +23,7 @@ MOST_CALLS = 10  # of each rank; when there are more, labels stand only where th
 
 def label_timeline(labels: Labels, events: Events, lanes: Lanes) -> None:
     """Collectives first, for they are the largest; then calls, then what the messages held."""
-    calls = [lanes.bars[id(event)] for event in events if not event.is_collective]
+    calls = [lanes.bars[id(event)] for event in events if not event.is_collective or not event.took_part]
     is_crowded = len(calls) > MOST_CALLS * events.world_size
     arrived = [delivery for delivery in events.deliveries if delivery.arrived is not None]
     for delivery in arrived if not is_crowded else []:
@@ -113,8 +113,11 @@ def _are_neighbors(above: Bar, below: Bar) -> bool:
 def _label_call(labels: Labels, bar: Bar, is_crowded: bool) -> None:
     event = bar.event
     peer = "any" if event.peer is None else event.peer
-    partner = f"{'→' if event.operation == 'send' else '←'} {peer}"
-    labels.put([f"{name_call(event)} {partner}", partner], _places_of_call(labels, bar, is_crowded), SIZE, "call")
+    partner = f" {'→' if event.operation == 'send' else '←'} {peer}" * (not event.is_collective)
+    texts = [f"{name_call(event)}{partner}", partner.strip()]
+    if not event.took_part:
+        texts = [f"{texts[0]} refused"]
+    labels.put(texts, _places_of_call(labels, bar, is_crowded), SIZE, "call")
 
 
 def _places_of_call(labels: Labels, bar: Bar, is_crowded: bool) -> Iterator[Place]:

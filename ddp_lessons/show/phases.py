@@ -70,7 +70,12 @@ def _phases(rank: int, told: Sequence[Any]) -> list[Phase]:
     # numbers alone do not say where the rank is
     marks = [one for one in told if one.label or not one.numbers]
     ends = [*(one.seconds for one in marks), None][1:]
-    return [Phase(rank, one.label, one.seconds, end) for one, end in zip(marks, ends, strict=False) if one.label]
+    pairs = zip(marks, ends, strict=False)
+    return [Phase(rank, _printable(one.label), one.seconds, end) for one, end in pairs if one.label]
+
+
+def _printable(label: str) -> str:
+    return "".join(letter if letter.isprintable() else " " for letter in label)
 
 
 def draw_phases(axes: Axes, phases: Phases, lanes: Lanes) -> None:

@@ -126,6 +126,7 @@ def _palette() -> npt.NDArray[np.int32]:
 def house_style() -> Iterator[None]:
     """Our pictures look alike whatever style the notebook has chosen for its own."""
     house = {"font.size": 9, "svg.hashsalt": "ddp-lessons", "svg.fonttype": "none", "hatch.linewidth": 0.7}
+    house |= {"text.parse_math": False}  # a learner's label may hold dollar signs
     house |= {"text.color": INK, "axes.labelcolor": FAINT, "xtick.color": FAINT, "ytick.color": FAINT}
     house |= {
         "axes.edgecolor": LINE,

@@ -80,7 +80,10 @@ def ring(results: Any, before: Any = None) -> Picture:
 
 def _steps(events: Events) -> list[Row]:
     arrived = {id(delivery.send) for delivery in events.deliveries if delivery.arrived is not None}
-    sends = [[event for event in events.of(rank) if event.operation == "send"] for rank in range(events.world_size)]
+    sends = [
+        [event for event in events.of(rank) if event.operation == "send" and event.took_part]
+        for rank in range(events.world_size)
+    ]
     return [
         (f"step {k + 1}", [_box(mine[k], id(mine[k]) in arrived) if k < len(mine) else None for mine in sends])
         for k in range(max(map(len, sends)))

@@ -29,12 +29,13 @@ from ddp_lessons.show.picture import (
 
 WIDTH, LEFT, RIGHT = 9.6, 0.85, 1.2  # inches
 LANE, ROW, HEAD, AXIS = 0.24, 0.165, 0.32, 0.42
-MOST_ROWS, SIZE = 16, 7.5
+MOST_ROWS, SIZE = 20, 7.5
 # tracebacks, and what gloo notes down before it raises the error that says the same
 _WAY_THERE = re.compile(r"\s|Traceback|The above exception|During handling|[=\-~^]{4,}|\[\S*debug_logger\.cc:\d+\]|$")
+_RANK = re.compile(r"\[rank\d+\]: ")  # torch puts it before each line of a rank's traceback
 
-# of [/a/long/way/pair.cc:152] and /a/long/way/launch.py:207: the file and its line are enough
-_FOLDERS = re.compile(r"(?<![:\w./+-])[\w./+-]*/(?=[\w-]+\.[a-z]\w*:\d+)")
+# of [/a/long/way/pair.cc:152], /a/long/way/launch.py:207 and /a/long/way/python: what stands at its end is enough
+_FOLDERS = re.compile(r"(?<![:\w./+-])(?:[\w./+-]*/(?=[\w-]+\.[a-z]\w*:\d+)|/(?:[\w.+-]+/)+(?=\w))")
 
 
 @drawn_in_house_style
@@ -66,7 +67,7 @@ def machines(attempt: Attempt, title: str = "") -> Picture:
 
 def _rows(attempt: Attempt) -> list[Said | str]:
     """The lines to be shown, and in the middle a sentence for those that are not."""
-    told = [said for said in attempt.said if not _WAY_THERE.match(said.line)] + [*attempt.happened]
+    told = [said for said in attempt.said if not _WAY_THERE.match(_RANK.sub("", said.line))] + [*attempt.happened]
     told.sort(key=lambda said: said.seconds)
     if len(told) <= MOST_ROWS:
         return [*told]

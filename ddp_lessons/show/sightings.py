@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ddp_lessons.run.results import NO_ANSWER, NO_VALUE
 from ddp_lessons.show.picture import count
 
 MOST_OF_TEXT = 16  # indices in a line of the text
@@ -111,6 +112,8 @@ def _read(results: Any) -> tuple[list[list[Any]], bool]:
     has_epochs = any(_is_nested(one) for one in results)
     by_rank = []
     for rank, one in enumerate(results):
+        if one is NO_VALUE:
+            raise TypeError(f"{WANTED}, and rank {rank} {NO_ANSWER}")
         epochs = list(one) if _is_nested(one) or (has_epochs and _is_empty(one)) else [one]
         by_rank.append([_indices(rank, epoch) for epoch in epochs])
     return by_rank, has_epochs

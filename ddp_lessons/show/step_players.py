@@ -45,7 +45,7 @@ def step_through(functions: Functions, operation: str | None = None, world_size:
         "operation": Choice("collective", list(by_name), operation or next(iter(by_name))),
         "world_size": Choice("ranks", WORLD_SIZES, world_size),
         "root": Choice("root", lambda now: range(now["world_size"] if now["operation"] in HAVE_A_ROOT else 1), root),
-        "message": Steps("message", lambda now: range(len(played(**now).messages) + 1), 0),
+        "message": Steps("message", lambda now: range(len(played(**now).messages) + 1), from_the_end=True),
     }
     return Explorer(draw, title="A collective, message by message", controls=controls)
 
@@ -69,7 +69,7 @@ def play_messages(programs: Mapping[str, Callable[..., Any]], world_size: int = 
     controls = {
         "program": Choice("program", list(programs)),
         "world_size": Choice("ranks", WORLD_SIZES, world_size),
-        "message": Steps("message", lambda now: range(len(played(**now).messages) + 1), 0),
+        "message": Steps("message", lambda now: range(len(played(**now).messages) + 1), from_the_end=True),
     }
     return Explorer(draw, title="A program, message by message", controls=controls)
 

@@ -6,8 +6,9 @@ the last of its ranks has come. The order is the program's own, so the drawing i
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+import itertools
+from collections import defaultdict, deque
+from collections.abc import Mapping, Sequence
 
 from ddp_lessons.run.events import Event, Events, Meeting
 from ddp_lessons.run.wording import ranks_named
@@ -19,33 +20,58 @@ MOST_RANKS, MOST_LINES, WIDTH = 32, 48, 110
 
 def step_of_each(events: Events) -> dict[int, int]:
     """The step of every event, by the event's `id`. The first is 1."""
-    lanes = [deque(sorted(events.of(rank), key=_moment_in_program)) for rank in range(events.world_size)]
-    sends = {id(delivery.recv): id(delivery.send) for delivery in events.deliveries}
-    meetings = {id(event): meeting for meeting in events.meetings for event in meeting.events}
-    steps: dict[int, int] = {}
-    clock = [0] * events.world_size
+    order = _Order(events)
+    while (together := order.next()) is not None:
+        order.place(together)
+    return order.steps
 
-    def place(rank: int, ready: Iterable[Event]) -> None:
-        together = list(ready)
-        step = 1 + max(clock[event.rank] for event in together)
-        for event in together:
-            step = max(step, 1 + steps.get(sends.get(id(event), -1), 0))
-        for event in together:
-            steps[id(event)] = clock[event.rank] = step
-            lanes[event.rank].remove(event)
 
-    def ready(event: Event) -> Sequence[Event] | None:
+class _Order:
+    """Which events come next, while their steps are given out."""
+
+    def __init__(self, events: Events) -> None:
+        self.steps: dict[int, int] = {}
+        self._clock = [0] * events.world_size
+        self._sends = {id(delivery.recv): id(delivery.send) for delivery in events.deliveries}
+        self._members = {id(event): meeting.events for meeting in events.meetings for event in meeting.events}
+        by_rank = (sorted(events.of(rank), key=_moment_in_program) for rank in range(events.world_size))
+        self._lanes = [deque(lane) for lane in by_rank]
+        self._threads: dict[tuple[int, str], deque[Event]] = defaultdict(deque)
+        for event in itertools.chain.from_iterable(self._lanes):
+            self._threads[event.rank, event.thread].append(event)
+
+    def next(self) -> Sequence[Event] | None:
+        """The events of the next step, None at the end."""
+        lanes = [lane for lane in map(self._unplaced, self._lanes) if lane]
+        if not lanes:
+            return None
+        is_first = {id(lane[0]) for lane in lanes}
+        for lane in lanes:
+            if found := self._ready(lane[0], is_first):
+                return found
+        # each thread of a rank has an order of its own
+        heads = [thread[0] for thread in map(self._unplaced, self._threads.values()) if thread]
+        is_first = set(map(id, heads))
+        found = next((found for head in heads if (found := self._ready(head, is_first))), None)
+        return found or [lanes[0][0]]  # threads that share a group may have overtaken each other: one goes first
+
+    def place(self, together: Sequence[Event]) -> None:
+        step = max(self._clock[event.rank] for event in together)
+        step = 1 + max(step, *(self.steps.get(self._sends.get(id(event), -1), 0) for event in together))
+        for event in together:
+            self.steps[id(event)] = self._clock[event.rank] = step
+
+    def _unplaced(self, lane: deque[Event]) -> deque[Event]:
+        while lane and id(lane[0]) in self.steps:
+            lane.popleft()
+        return lane
+
+    def _ready(self, event: Event, is_first: set[int]) -> Sequence[Event] | None:
         if not event.is_collective:
-            return [event] if id(event) not in sends or sends[id(event)] in steps else None
-        members = meetings[id(event)].events
-        return members if all(lanes[member.rank][0] is member for member in members) else None
-
-    while any(lanes):
-        heads = [lane[0] for lane in lanes if lane]
-        fitting = next((found for head in heads if (found := ready(head))), None)
-        # threads of one rank may have overtaken each other: then somebody must go first
-        place(heads[0].rank, fitting or [heads[0]])
-    return steps
+            return [event] if id(event) not in self._sends or self._sends[id(event)] in self.steps else None
+        # torch refused a call that met no other
+        members = [one for one in self._members.get(id(event), [event]) if id(one) not in self.steps]
+        return members if all(id(member) in is_first for member in members) else None
 
 
 def draw_steps(events: Events) -> str:
@@ -74,6 +100,11 @@ def name_call(event: Event) -> str:
     return event.operation if event.call == "batch_isend_irecv" else event.call
 
 
+def how_it_failed(event: Event) -> str:
+    """ "refused" where torch raised before anything was sent, else "failed"."""
+    return "failed" if event.took_part else "refused"
+
+
 def _moment_in_program(event: Event) -> float:
     """A rank has a message when it has waited for it, not when it asked for it."""
     if event.operation == "recv" and event.waited is not None:
@@ -89,7 +120,7 @@ def _cells(events: Events, steps: Mapping[int, int]) -> dict[tuple[int, int], st
 def _cell(event: Event, is_odd: bool) -> str:
     peer = "?" if event.peer is None else event.peer
     arrow = {"send": f"->{peer}", "recv": f"<-{peer}"}.get(event.operation, "")
-    mark = " failed" if event.error else " ..." if event.end is None else ""
+    mark = f" {how_it_failed(event)}" if event.error else " ..." if event.end is None else ""
     return f"{name_call(event)}{arrow}{mark}{' !' if is_odd else ''}"
 
 
@@ -132,7 +163,7 @@ def _notes(events: Events, steps: Mapping[int, int]) -> list[str]:
         never = sorted({event.rank for event in events.never_ending})
         notes.append("... was not over when the launch ended")
         notes[-1] += f"; {ranks_named(never)} waited for ever." if never else "."
-    return notes + [f"Rank {rank} dropped {count(n, 'older call')}." for rank, n in enumerate(events.dropped) if n]
+    return notes + [f"{count(n, 'older call')} of rank {rank} left out." for rank, n in enumerate(events.dropped) if n]
 
 
 def _about(meeting: Meeting, step: int) -> str:

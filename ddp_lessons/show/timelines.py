@@ -35,6 +35,7 @@ from ddp_lessons.show.steps import DDP, draw_steps, is_odd, summary
 
 NOTHING = "Nothing was recorded: no rank called torch.distributed, or launch was given record=False."
 NO_CALLS = "No call of torch.distributed was recorded."
+MOST_CALLS = 3000  # of all ranks; more would take minutes to draw, and be too thin to see
 MANY = 300  # messages, from which on arrows are thin
 
 
@@ -43,9 +44,10 @@ def timeline(results: Any, title: str | None = None) -> Picture:
     """Draw a lane for each rank, with its calls of torch.distributed from beginning to end.
 
     Give it what `launch` returned, or the exception that it raised: then the picture shows what nobody saw complete.
-    What ranks told of where they were (`tell("forward")`) stands above their calls.
+    What ranks told of where they were (`tell("forward")`) stands above their calls. Of very many calls it draws the
+    newest.
     """
-    events, phases = events_of(results), phases_of(results)
+    events, phases = events_of(results).newest(MOST_CALLS), phases_of(results)
     if not len(events) and not phases:
         return write_picture(NOTHING)
     if events.world_size < len(phases.by_rank):
@@ -76,7 +78,7 @@ def _describe(events: Events) -> str:
     never = len(events.never_ending)
     facts += [f"{count(never, 'wait')} that can never end."] * bool(never)
     facts += [f"{count(failed, 'call')} failed."] * bool(failed)
-    facts += [f"{count(sum(events.dropped), 'older call')} dropped."] * any(events.dropped)
+    facts += [f"{count(sum(events.dropped), 'older call')} left out."] * any(events.dropped)
     return " ".join(facts)
 
 

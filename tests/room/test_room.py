@@ -190,6 +190,25 @@ def test_a_kernel_launches_ranks_within_the_limits(room: Room) -> None:
     assert "the instructor of this machine allows each learner at most 3 ranks in a launch; write 3 or fewer" in refusal
 
 
+WHO_READS = """
+import json, os, psutil, stat
+from ipykernel.kernelapp import IPKernelApp
+app = IPKernelApp.instance()
+ports = [c for c in psutil.Process().net_connections("inet") if c.status == "LISTEN"]
+sockets = [c.laddr for c in psutil.Process().net_connections("unix") if c.laddr.startswith(os.path.dirname(app.ip))]
+rights = {{oct(stat.S_IMODE(os.stat(os.path.dirname(os.path.dirname(path))).st_mode)) for path in sockets}}
+shown = [name for name, value in os.environ.items() if {token!r} in value]
+app.transport, len(sockets) >= 5, rights, len(ports) <= 1, shown
+"""
+
+
+def test_what_a_kernel_says_is_for_its_server_only(room: Room) -> None:
+    """Over sockets in a private folder; the one port that is left is its own children's, and says nothing. Nor can a
+    learner print the token by mistake."""
+    place, token = room.links[2]
+    assert result_of(place, token, WHO_READS.format(token=token)) == "('ipc', True, {'0o700'}, True, [])"
+
+
 def test_templates_of_all_learners_come_from_one_seed(room: Room) -> None:
     code = "import os; from ddp_lessons import launch; launch(lambda rank, world_size: os.getppid(), 2)[0]"
     templates = [int(result_of(place, token, code)) for place, token in room.links[:2]]
@@ -266,7 +285,7 @@ def test_what_interrupts_the_start_of_a_server_leaves_none_that_nobody_knows(
 
     begun: Any = object()
     monkeypatch.setattr(subprocess, "Popen", interrupted)
-    learner = servers.Learner(tmp_path, 9001, "a token")
+    learner = servers.Learner(tmp_path, 9001, "a token", tmp_path / "runtime")
     learner.hidden.mkdir()
     with pytest.raises(KeyboardInterrupt):
         learner.start("127.0.0.1")

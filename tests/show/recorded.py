@@ -28,14 +28,16 @@ def call(
     issued: float | None = None,
     waited: float | None = None,
     error: str = "",
+    group: str = "0",
+    thread: str = "MainThread",
 ) -> Call:
     """A call in milliseconds after the function began; one that does not say when it was issued is a blocking one."""
-    what = (name or operation, operation, "0", tuple(group_ranks), peer, None, None, 0, (4,), 1, "float32", bytes)
-    place = (values, None, "/tmp/ipykernel_1/1.py", 3, "f", "MainThread")
+    what = (name or operation, operation, group, tuple(group_ranks), peer, None, None, 0, (4,), 1, "float32", bytes)
+    place = (values, None, "/tmp/ipykernel_1/1.py", 3, "f", thread)
     if issued is None:
         issued = waited = begin
     times = (None if moment is None else BEGAN + moment / 1e3 for moment in (begin, issued, waited, end))
-    return (*what, *place, *times, error, "gloo", "")
+    return (*what, *place, *times, error, "gloo", "", None, ((), ()))
 
 
 def record(by_rank: Sequence[Sequence[Call]], dropped: Mapping[int, int] | None = None) -> Events:

@@ -83,6 +83,6 @@ def test_an_unknown_name_lists_those_that_there_are() -> None:
 
 
 def test_what_the_backend_cannot_do_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GLOO_SOCKET_IFNAME", "no-such-interface")
+    monkeypatch.setenv("GLOO_DEVICE_TRANSPORT", "TCP_TLS")  # which needs a key
     with pytest.raises(RuntimeError, match="all_reduce does not work"):
         show.collective("all_reduce", 2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from typing import Any
 
 import cloudpickle  # type: ignore[import-untyped]
@@ -93,6 +94,44 @@ def test_a_failed_launch_is_drawn_as_far_as_it_came() -> None:
     picture = show.timeline(failed.value)
     assert len(shapes(picture.axes, "collectives")) == 1
     assert "rank 1 | barrier" in picture.text.splitlines()
+
+
+def is_refused(rank: int, world_size: int) -> None:
+    dist.all_reduce(torch.ones(1))
+    try:
+        dist.all_gather([torch.empty(other + 1) for other in range(world_size)], torch.ones(rank + 1))
+    except RuntimeError:
+        dist.barrier()
+
+
+def test_a_collective_that_torch_refused_is_drawn_as_refused() -> None:
+    results = launch(is_refused, 2, quiet=True)
+    lanes = show.timeline(results).text.splitlines()[2:]
+    assert lanes == [f"rank {rank} | all_reduce | all_gather refused | barrier" for rank in range(2)]
+    assert [meeting.operation for meeting in results.events.meetings] == ["all_reduce", "barrier"]
+
+
+def in_threads(rank: int, world_size: int, share_a_group: bool) -> None:
+    groups = [None if share_a_group else dist.new_group() for _ in range(3)]
+
+    def reduce(group: dist.ProcessGroup | None) -> None:
+        for _ in range(10):
+            dist.all_reduce(torch.ones(1), group=group)
+
+    threads = [threading.Thread(target=reduce, args=(group,)) for group in groups]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+@pytest.mark.parametrize("share_a_group", [False, True])
+def test_collectives_of_threads_are_all_drawn(share_a_group: bool) -> None:
+    for _ in range(3):
+        results = launch(in_threads, 2, share_a_group, quiet=True)
+        picture = show.timeline(results)
+        assert len(shapes(picture.axes, "collectives")) == len(results.events) / 2
+        assert sum(picture.text.count(f"all_reduce{end}") for end in (" |", "\n")) >= 55
 
 
 def train(rank: int, world_size: int) -> None:

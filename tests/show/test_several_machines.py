@@ -87,7 +87,7 @@ def test_of_very_many_lines_the_first_and_the_last_are_shown() -> None:
     many = Attempt((0,), tuple(Said(0, number / 10, f"line {number}") for number in range(100)), 10.0)
     picture = show.machines(many)
     shown = words(picture, "line")
-    assert (shown[0], shown[-1], len(shown)) == ("line 0", "line 99", 15)
+    assert (shown[0], shown[-1], len(shown)) == ("line 0", "line 99", 19)
     check_that_texts_stand_apart(picture)
 
 
@@ -100,3 +100,15 @@ def test_something_else_is_refused() -> None:
     with pytest.raises(TypeError, match="draws what attempt\\(\\) returned, and this is of type list"):
         show.machines([])  # type: ignore[arg-type]
     assert callable(attempt)
+
+
+def test_of_a_rank_that_torchrun_started_the_error_is_shown_without_the_way_there() -> None:
+    lines = ["[rank0]: Traceback (most recent call last):", "[rank0]:   File x", "[rank0]: RuntimeError: reset by peer"]
+    said = tuple(Said(0, number, line) for number, line in enumerate(lines))
+    assert words(show.machines(Attempt((1,), said, 3.0)), "line") == ["[rank0]: RuntimeError: reset by peer"]
+
+
+def test_a_long_way_to_a_file_is_left_out() -> None:
+    said = (Said(0, 1.0, "failed: /a/long/way/bin/python, see http://a/b/c and 10.0.0.1/24"),)
+    (line,) = words(show.machines(Attempt((1,), said, 3.0)), "line")
+    assert line == "failed: python, see http://a/b/c and 10.0.0.1/24"

@@ -13,7 +13,7 @@ from looks import check_that_texts_stand_apart, words
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_hex
 from matplotlib.text import Annotation
-from recorded import call, collection, record, ring_steps, shapes, token_round
+from recorded import Call, call, collection, record, ring_steps, shapes, token_round
 
 from ddp_lessons import show
 from ddp_lessons.run.colors import rank_color
@@ -146,6 +146,34 @@ def test_a_failed_call_is_marked() -> None:
     assert "recv from 1 failed" in written(picture)
 
 
+def later(calls: Sequence[Call]) -> list[Call]:
+    return [(*one[:18], *(moment + 5e-3 for moment in one[18:22]), *one[22:]) for one in calls]
+
+
+def test_a_collective_that_torch_refused_is_marked_and_meets_no_other() -> None:
+    both = (0, 1)
+    refused = call("all_gather", 3, None, group_ranks=both, issued=3.1, error="RuntimeError: invalid tensor size")
+    others = call("barrier", 1, 2, group_ranks=both), call("all_reduce", 5, 6, group_ranks=both)
+    lanes = [[others[0], refused, others[1]] for _ in range(2)]
+    picture = show.timeline(record(lanes))
+    assert picture.text.splitlines()[2] == "rank 0 | barrier | all_gather refused | all_reduce"
+    assert written(picture).count("all_gather refused") == 4  # at each call, and at the end of each lane
+    (signs,) = (line for line in picture.axes.lines if line.get_gid() == "failed")
+    assert (len(signs.get_xdata()), len(shapes(picture.axes, "collectives"))) == (2, 2)
+
+
+def test_threads_of_a_rank_have_an_order_each() -> None:
+    """Two threads with a group each came in another order on the other rank."""
+    calls = {
+        name: [call(operation, moment, moment + 8, group=name, group_ranks=(0, 1), thread=name) for moment in (1, 2, 3)]
+        for name, operation in (("a", "barrier"), ("b", "all_reduce"))
+    }
+    lanes = [[*calls["a"], *later(calls["b"])], [*calls["b"], *later(calls["a"])]]
+    lines = show.timeline(record(lanes)).text.splitlines()[2:]
+    assert lines[0].removeprefix("rank 0") == lines[1].removeprefix("rank 1")
+    assert (lines[0].count("barrier"), lines[0].count("all_reduce")) == (3, 3)
+
+
 def test_all_reduces_of_ddp_are_seen_as_such() -> None:
     own = {"name": "DistributedDataParallel", "group_ranks": (0, 1), "issued": 1.1, "waited": 5.0}
     events = record([[call("all_reduce", 1, 4, **own), call("all_reduce", 6, 8, group_ranks=(0, 1))]] * 2)  # type: ignore[arg-type]
@@ -222,11 +250,18 @@ def test_two_thousand_events_are_drawn_fast_and_say_what_was_left_out() -> None:
     assert "further steps left out" in picture.text
 
 
+def test_of_very_many_calls_the_newest_are_drawn_and_the_others_counted() -> None:
+    """A hundred thousand would take minutes."""
+    picture = show.timeline(ring_steps(2, 5000))
+    assert "8,500 older calls of rank 0 left out." in picture.text
+    assert len(collection(picture.axes, "messages").get_segments()) == 1500
+
+
 def test_dropped_calls_are_counted() -> None:
     picture = show.timeline(record([[call("barrier", 1, 2)], [call("barrier", 1, 2)]], dropped={1: 1234}))
-    assert "1,234 older calls dropped" in picture.alt
-    assert "Rank 1 dropped 1,234 older calls" in picture.text
-    assert any("1,234 older calls dropped" in word for word in written(picture))
+    assert "1,234 older calls left out" in picture.alt
+    assert "1,234 older calls of rank 1 left out." in picture.text
+    assert any("1,234 older calls left out" in word for word in written(picture))
 
 
 def test_the_text_follows_order_and_not_times() -> None:
@@ -300,6 +335,14 @@ def test_phases_lie_above_the_calls_of_their_rank_and_a_label_has_one_colour() -
     first, second, third = (to_hex(color) for color in collection(axes, "phases 2").get_facecolor())
     assert first == third != second
     assert first == to_hex(collection(axes, "phases 0").get_facecolor()[0])
+
+
+def test_a_label_may_hold_dollar_signs_and_control_characters() -> None:
+    """matplotlib would take the former for a formula."""
+    calls = record([[call("barrier", 1, 9, group_ranks=(0,))]])
+    picture = show.timeline(telling(calls, [(1, "$\\frac $"), (5, "two\nlines")]))
+    assert picture._repr_mimebundle_()[0]["image/png"]
+    assert "two lines" in picture.alt
 
 
 def test_the_time_of_the_picture_holds_all_phases() -> None:

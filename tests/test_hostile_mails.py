@@ -1,0 +1,121 @@
+"""Mails and shared files that are meant to do harm: none costs the table of the others, time, memory or a terminal."""
+
+from __future__ import annotations
+
+import csv
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from test_ticket import a_ticket
+
+from ddp_lessons import progress
+from ddp_lessons.check import keeping
+from ddp_lessons.classroom import collect
+from ddp_lessons.ticket import FIRST
+
+NESTED = "From: mal@example.org\nContent-Type: message/rfc822\n\n" * 3_000 + f"From: mal@example.org\n\n{FIRST}"
+
+
+def a_mail(kind: str, body: str) -> str:
+    return f"From: Mal <mal@example.org>\nContent-Type: text/{kind}; charset=utf-8\n\n{body}\n"
+
+
+SLOW = {
+    "spaces.eml": a_mail("plain", FIRST + " " * 200_000 + "."),
+    "lines.txt": "\n" * 200_000 + FIRST + ";",
+    "marks.txt": f"{'=' * 200_000}x {FIRST}; course:1",
+    "sender.txt": f"From: {' ' * 200_000}x\n{FIRST}; course:1",
+    "brackets.eml": a_mail("html", "<" * 200_000),
+    "breaks.eml": a_mail("html", "<br " * 60_000),
+    "styles.eml": a_mail("html", "<style>" * 60_000),
+    "words.txt": f"{FIRST} " * 20_000,
+    "nested.eml": NESTED,
+}
+
+
+@pytest.fixture
+def mails(tmp_path: Path) -> Path:
+    """A folder in which one honest mail lies."""
+    folder = tmp_path / "mails"
+    folder.mkdir()
+    (folder / "ann.eml").write_text(a_mail("plain", str(a_ticket())).replace("Mal <mal", "Ann <ann"))
+    return folder
+
+
+@pytest.mark.parametrize("name", SLOW)
+def test_no_mail_takes_more_than_a_moment(name: str, mails: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (mails / name).write_text(SLOW[name])
+    begin = time.process_time()
+    collect(os.fspath(mails))
+    assert time.process_time() - begin < 3
+    assert "Ann " in capsys.readouterr().out
+
+
+def larger_than_memory(file: Path) -> None:
+    with open(file, "wb") as sparse:
+        sparse.truncate(3_000_000_000)
+
+
+def out_of_the_folder(file: Path) -> None:
+    secret = file.parent.parent / "secret"
+    secret.write_text(a_mail("plain", str(a_ticket())))
+    file.symlink_to(secret)
+
+
+def a_loop(file: Path) -> None:
+    file.symlink_to(file)
+
+
+@pytest.mark.parametrize("suffix", ["txt", "eml", "mbox"])
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [(larger_than_memory, "it is larger than"), (out_of_the_folder, "it is a link that leads out"), (a_loop, "")],
+)
+def test_a_file_that_is_not_one_is_left_out_and_named(
+    make: Callable[[Path], None], reason: str, suffix: str, mails: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make(mails / f"mal.{suffix}")
+    collect(os.fspath(mails))
+    said = capsys.readouterr()
+    assert "1 ticket: 1 ready" in said.out
+    assert f"mal.{suffix} could not be read: {reason}" in said.err if reason else not said.err
+
+
+def test_nothing_of_a_ticket_or_a_file_s_name_moves_a_terminal(mails: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    codes = "\x1b[2J\x1b]0;mine\x07\x9b31m\u202e"
+    hostile = str(a_ticket(system=f"Linux{codes}-x", torch="9" * 250, problems=f"gloo({codes})"))
+    (mails / f"mal{codes}.txt").write_text(f"{codes}Mal{codes} {hostile}\n")
+    (mails / f"bad{codes}.mbox").symlink_to("/etc/passwd")
+    collect(os.fspath(mails))
+    said = capsys.readouterr()
+    assert "mal" in said.out.casefold()
+    assert all(letter.isprintable() or letter == "\n" for letter in said.out + said.err)
+
+
+def test_every_cell_for_a_spreadsheet_is_quoted_and_none_begins_a_formula(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = [
+        "=1+1",
+        "+1",
+        "-1",
+        "@SUM(1)",
+        "\uff1d1",
+        "\uff0b1",
+        "\uff0d1",
+        "\uff201",
+        "\t=1",
+        "<script>alert(1)</script>",
+    ]
+    for number, name in enumerate(names):
+        text = keeping.as_text({"swap": keeping.Entry(2, 1)}, {"name": name})
+        (tmp_path / f"=\x1b[2J{number}.json").write_text(text, encoding="utf-8")
+    assert progress.collect(os.fspath(tmp_path), os.fspath(tmp_path / "table.csv")) == 0
+    text = (tmp_path / "table.csv").read_text(encoding="utf-8-sig")
+    cells = [cell for row in csv.reader(text.splitlines()) for cell in row]
+    assert {cell[:1] for cell in cells} <= {"'", "", "<", *"abcdefghijklmnopqrstuvwxyz0123456789"}
+    assert all(line.startswith('"') and line.endswith('"') for line in text.splitlines())
+    assert "\x1b" not in text + capsys.readouterr().out
