@@ -1,13 +1,31 @@
-"""Draw README's picture of a ring all-reduce from a real run: `.venv/bin/python docs/draw.py`."""
+"""Draw README's two pictures: `.venv/bin/python docs/draw.py`.
 
+The ring all-reduce comes from a real run. The first lesson's two cells come from the stored notebook, as Chromium shows
+them; it needs what `make test-browser` installs. The picture keeps their text in its metadata, so a test can tell when
+it is stale.
+"""
+
+from __future__ import annotations
+
+import io
 import pathlib
+import shutil
 import time
+from typing import Any
 
+import nbformat
 import torch
 import torch.distributed as dist
+from PIL import Image
+from PIL.PngImagePlugin import PngInfo
 
 from ddp_lessons import launch, show
 from ddp_lessons.train.ring import ring_all_reduce
+
+DOCS = pathlib.Path(__file__).parent
+LESSON = DOCS.parent / "notebooks" / "00_start_four_ranks.ipynb"
+SHOWN = ("def add_up(", "def add_up_unless_unlucky(", "except WorkerFailed")  # the cells that hold these
+SHELL = "--no-sandbox", "--disable-background-networking", "--no-first-run"
 
 
 def add_up(rank: int, world_size: int) -> None:
@@ -17,6 +35,40 @@ def add_up(rank: int, world_size: int) -> None:
     ring_all_reduce(tensor)
 
 
+def shown_cells() -> list[Any]:
+    """The cells of the first lesson that README shows."""
+    read: Any = nbformat.read
+    return [cell for cell in read(LESSON, as_version=4).cells if any(words in cell.source for words in SHOWN)]
+
+
+def text_of(cells: list[Any]) -> str:
+    """What a reader of the picture reads."""
+    outputs = [output for cell in cells for output in cell.get("outputs", [])]
+    said = [output.get("text") or output.get("data", {}).get("text/plain", "") for output in outputs]
+    return "\n".join([cell.source for cell in cells] + ["".join(one) for one in said])
+
+
+def picture_of(cells: list[Any]) -> Image.Image:
+    from nbconvert import HTMLExporter
+    from playwright.sync_api import sync_playwright
+
+    make: Any = nbformat.v4
+    export: Any = HTMLExporter
+    page_text, _ = export(theme="light").from_notebook_node(make.new_notebook(cells=cells))
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=[*SHELL])
+        page = browser.new_page(viewport={"width": 1000, "height": 400}, device_scale_factor=1.5)
+        page.set_content(page_text, wait_until="domcontentloaded")
+        return Image.open(io.BytesIO(page.locator("main").screenshot()))
+
+
+def draw_first_lesson() -> None:
+    cells = shown_cells()
+    about = PngInfo()
+    about.add_itxt("cells", text_of(cells))
+    picture_of(cells).save(DOCS / "first_lesson.png", pnginfo=about, optimize=True)
+
+
 if __name__ == "__main__":
-    results = launch(add_up, 4)
-    show.timeline(results).save(pathlib.Path(__file__).parent / "ring.png")
+    show.timeline(launch(add_up, 4)).save(DOCS / "ring.png")
+    draw_first_lesson()

@@ -8,6 +8,7 @@ import atexit
 import os
 import shutil
 import sys
+import tempfile
 from pathlib import Path
 
 from ddp_lessons.room.seed import Seed
@@ -46,8 +47,14 @@ c.Spawner.cmd = [sys.executable, "-m", "jupyterhub.singleuser"]
 c.Spawner.default_url = "/lab/tree/00_start_four_ranks.ipynb"
 c.Spawner.args = ["--allow-root"] if os.geteuid() == 0 else []  # who is root in a container of their own
 
+# Over TCP, other users of this machine could read what cells print. The path of a socket has to be short.
+c.Spawner.args.append("--KernelManager.transport=ipc")
+SOCKETS = tempfile.mkdtemp(prefix="hub-", dir="/tmp")  # mode 0700; with users of their own, take one for each
+atexit.register(shutil.rmtree, SOCKETS, ignore_errors=True)
+
 
 def give_notebooks(spawner):
+    spawner.environment["JUPYTER_RUNTIME_DIR"] = f"{SOCKETS}/{spawner.user.id}"
     folder = WORK / spawner.user.name
     folder.mkdir(parents=True, exist_ok=True)
     for notebook in NOTEBOOKS.iterdir():

@@ -25,6 +25,7 @@ nb_ipywidgets_js: dict[str, object] = {}  # else a page with a widget asks a ser
 nb_merge_streams = True
 nb_code_prompt_show = "What came out"
 nb_code_prompt_hide = "What came out"
+suppress_warnings = ["misc.highlighting_failure"]  # a job script in a cell is no Python
 myst_heading_anchors = 4
 myst_enable_extensions = ["attrs_inline"]
 

@@ -41,6 +41,7 @@ LATE: dict[str, tuple[Cut, ...]] = {
         Cut(2, "From anyone", "nothing"),
         Cut(0, "Ranks that stay", "nothing"),
         Cut(1, "Meet by a shared file", "nothing; lesson 10 says it again"),
+        Cut(1, "A second job on the same port", "say: `EADDRINUSE` means that the port is taken; take a free one"),
         Cut(2, "Exercise: pass the token", "say what a ring is: each passes on to the next, the last to rank 0"),
         Cut(5, "Turn it", "nothing; to play with in the break"),
         Cut(4, "Second way: a tree", "draw it at the board; run its cells, for *What it costs* compares it"),

@@ -123,7 +123,7 @@ PLANS: dict[str, tuple[Day, ...]] = {
                     "Exercise: average the gradients / The proof / Fingerprints / Unequal shares / "
                     "What you have now",
                 ),
-                in_hand(4),
+                in_hand(3),
                 LUNCH,
                 Take(
                     6,
@@ -169,7 +169,7 @@ PLANS: dict[str, tuple[Day, ...]] = {
                     "opening / One rank gives: scatter and broadcast / Exercise: broadcast by hand / "
                     "One rank receives: gather and reduce / Everybody receives: all_gather and all_reduce",
                 ),
-                in_hand(10),
+                in_hand(6),
                 LUNCH,
                 Take(
                     3,
@@ -188,7 +188,7 @@ PLANS: dict[str, tuple[Day, ...]] = {
                 ),
                 BREAK,
                 Take(5),
-                in_hand(10),
+                in_hand(9),
                 Say("What to try tonight: the *Try next* of each lesson", teach=5),
             ),
         ),
@@ -216,7 +216,7 @@ PLANS: dict[str, tuple[Day, ...]] = {
                     8,
                     "The digits / The whole program / Exercise: evaluate",
                 ),
-                in_hand(7),
+                in_hand(5),
                 LUNCH,
                 Take(
                     8,
@@ -243,7 +243,7 @@ PLANS: dict[str, tuple[Day, ...]] = {
                     "opening / Two machines out of one / Where do they meet? / The cable that gloo takes / "
                     "An address where nobody is / Somebody pulls the cable",
                 ),
-                in_hand(10),
+                in_hand(9),
                 GOODBYE,
             ),
         ),

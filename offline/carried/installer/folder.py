@@ -91,8 +91,7 @@ def check_copy(contents: Contents, chosen: str) -> None:
     """Raise Refused if a file that is needed here is not what it was; wheels for other machines are not looked at."""
     others = {wheel for name, wheels in contents.sets.items() if name != chosen for wheel in wheels}
     not_needed = {f"wheels/{wheel}" for wheel in others - set(contents.sets[chosen])}
-    lines = (HERE / SUMS).read_text(encoding="utf-8").splitlines() if (HERE / SUMS).is_file() else []
-    sums = {name: total for total, _, name in (line.partition("  ") for line in lines)}
+    sums = read_sums()
     expected = {f"wheels/{wheel}" for wheel in contents.sets[chosen]} | {"contents.json"}
     if not expected <= set(sums):
         raise Refused(f"The list of sums, {SUMS}, is missing or cut off: copy the whole folder again.")
@@ -100,6 +99,29 @@ def check_copy(contents: Contents, chosen: str) -> None:
     if faults:
         more = [f"  and {len(faults) - _SHOWN} more"] if len(faults) > _SHOWN else []
         raise Refused("\n".join(["This copy is not whole. Copy again:", *faults[:_SHOWN], *more]))
+    if strangers := sorted(_files() - set(sums)):
+        more = [f"  and {len(strangers) - _SHOWN} more"] if len(strangers) > _SHOWN else []
+        listed = [f"  {name!a}" for name in strangers[:_SHOWN]]
+        raise Refused(
+            "\n".join(["These files are not part of this folder. Remove them, or copy again:", *listed, *more])
+        )
+
+
+def read_sums() -> dict[str, str]:
+    """The SHA-256 of each file that was packed, by its name in this folder."""
+    lines = (HERE / SUMS).read_text(encoding="utf-8").splitlines() if (HERE / SUMS).is_file() else []
+    return {name: total for total, _, name in (line.partition("  ") for line in lines)}
+
+
+def _files() -> set[str]:
+    """What would be installed or copied from here; without what systems leave behind on a stick."""
+    found = [file for part in ("wheels", "project") for file in (HERE / part).rglob("*") if file.is_file()]
+    left_behind = {"Thumbs.db", "desktop.ini"}
+    return {
+        file.relative_to(HERE).as_posix()
+        for file in found
+        if file.name not in left_behind and not file.name.startswith((".DS_Store", "._"))
+    }
 
 
 def _fault(name: str, expected: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import errno
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -55,7 +56,7 @@ def _install(target: Path, only_look: bool) -> int:
         _look_for_room(target, contents.installed_bytes[chosen] + _DIGITS)
     _copy_lessons(target)
     if not _is(done, contents.pins[chosen]):
-        _install_wheels(target, contents.pins[chosen])
+        _install_wheels(target, contents.pins[chosen], contents.sets[chosen])
         done.write_text("\n".join(contents.pins[chosen]), encoding="utf-8")
     _settle(target)
     if contents.without:
@@ -126,7 +127,7 @@ def python_of(venv: Path) -> Path:
     return venv / "Scripts" / "python.exe" if os.name == "nt" else venv / "bin" / "python"
 
 
-def _install_wheels(target: Path, pins: list[str]) -> None:
+def _install_wheels(target: Path, pins: list[str], wheels: list[str]) -> None:
     venv = target / ".venv"
     installing = venv / ".installing"
     if not installing.is_file() or not _works(python_of(venv)):
@@ -139,14 +140,36 @@ def _install_wheels(target: Path, pins: list[str]) -> None:
     else:
         _run(target, "-m", "ddp_lessons.half_installed", refuse="What is half installed could not be removed.")
     wanted = target / MARK.replace("offline", "wheels")
-    wanted.write_text("\n".join(pins) + "\n", encoding="utf-8")
-    pip = next((HERE / "wheels").glob("pip-*.whl")) / "pip"  # a wheel is a zip, from which Python can run it
-    offline = ["--isolated", "--no-index", "--no-deps", "--no-cache-dir", "--disable-pip-version-check", "--quiet"]
-    words = [str(pip), "install", *offline, "--find-links", str(HERE / "wheels"), "-r", str(wanted)]
-    if _call(target, *words):
+    wanted.write_text("\n".join(_with_sums(pins, wheels)) + "\n", encoding="utf-8")
+    pip = (
+        HERE / "wheels" / next(name for name in wheels if name.startswith("pip-")) / "pip"
+    )  # a zip that Python can run
+    offline = [
+        "--isolated",
+        "--no-index",
+        "--require-hashes",
+        "--no-deps",
+        "--no-cache-dir",
+        "--disable-pip-version-check",
+        "--quiet",
+    ]
+    words = [str(pip), "install", *offline, "--require-hashes", "--find-links", str(HERE / "wheels")]
+    if _call(target, *words, "-r", str(wanted)):
         _refuse_if_full(target)
         raise Refused("pip could not install the wheels: see above. Show it to your instructor.")
     installing.unlink()
+
+
+def _with_sums(pins: list[str], wheels: list[str]) -> list[str]:
+    """Each line of requirements, with the sums of the wheels that were packed for it: pip takes no other."""
+    sums, of_package = folder.read_sums(), dict[str, list[str]]()
+    for wheel in wheels:
+        of_package.setdefault(_normal(wheel.partition("-")[0]), []).append(f"--hash=sha256:{sums[f'wheels/{wheel}']}")
+    return [" ".join([pin, *of_package.get(_normal(re.split(r"[^\w.-]", pin)[0]), [])]) for pin in pins]
+
+
+def _normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def _refuse_if_full(target: Path) -> None:
