@@ -35,13 +35,11 @@ def test_nor_while_all_cores_are_kept_busy_by_others() -> None:
         assert complaints_about(map(random_program, range(1000, 1000 + PROGRAMS_BESIDE_LOAD))) == []
 
 
-def test_programs_broken_in_one_place_are_caught_soon_and_the_place_is_named() -> None:
+def test_programs_broken_in_one_place_are_caught_and_the_place_is_named() -> None:
     verdicts = verdicts_on(range(PROGRAMS))
     print(f"\n{table_of(verdicts)}")
     print("seeds of the rest:", [verdict.seed for verdict in verdicts if not verdict.is_good])
-    assert sum(verdict.is_good for verdict in verdicts) >= 0.95 * PROGRAMS
-    seconds = sorted(verdict.seconds for verdict in verdicts if verdict.was_caught)
-    assert seconds[len(seconds) * 95 // 100] < 2
+    assert sum(verdict.is_good for verdict in verdicts) >= 0.95 * PROGRAMS  # how soon: test_standstill.py
 
 
 def test_every_kind_of_mistake_is_among_the_broken_programs() -> None:

@@ -17,6 +17,7 @@ import torch
 import torch.distributed as dist
 import torch.distributed.rpc as rpc
 from processes import others_computing
+from program_trials import verdicts_on
 
 from ddp_lessons import WorkerFailed, Workers, WorkersStuck, launch, show
 
@@ -46,6 +47,13 @@ def test_a_standstill_is_not_waited_out() -> None:
     message, seconds = stuck(one_never_came, 3)
     assert message.startswith("no rank can move any more\n")
     assert seconds < 5  # of the sixty that it was given; benchmarks/standstills.py measures
+
+
+def test_so_it_is_in_random_programs_broken_in_one_place() -> None:
+    verdicts = verdicts_on(range(30))
+    seconds = sorted(verdict.seconds for verdict in verdicts if verdict.was_caught)
+    assert len(seconds) >= 28
+    assert seconds[27] < 2
 
 
 def test_it_is_seen_among_kept_ranks_whose_calls_before_went_well() -> None:
