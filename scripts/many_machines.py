@@ -1,4 +1,4 @@
-"""Train a network for digits on several machines, any of which may be lost.
+"""Train a network for digits on several machines, any of which may be lost but the one where all meet.
 
 On each machine, where 10.0.0.1 is one of them:
 

@@ -26,5 +26,7 @@ job_script = """\
 #SBATCH --time=00:30:00
 #SBATCH --output=digits_%j.out
 first=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
-srun torchrun --nnodes=2 --nproc-per-node=4 --rdzv-backend=c10d --rdzv-endpoint="$first:29400" digits.py --epochs 10
+port=$((20000 + SLURM_JOB_ID % 10000))  # each job has its own
+meet="--rdzv-backend=c10d --rdzv-endpoint=$first:$port --rdzv-id=$SLURM_JOB_ID"
+srun --cpus-per-task="$SLURM_CPUS_PER_TASK" torchrun --nnodes=2 --nproc-per-node=4 $meet digits.py --epochs 10
 """

@@ -38,17 +38,17 @@ QUESTIONS = (
     ),
     Question(
         text="One GPU, two ranks, tensors on the GPU, backend NCCL. What happens?",
-        right="It joins, then the first collective is refused.",
+        right="It is refused: each rank needs a GPU of its own.",
         letter="b",
-        why="NCCL wants a GPU for every rank, and looks at that when it first has to move something. gloo lets "
-        "two ranks share.",
+        why="NCCL wants a GPU for every rank. It looks at that when you join or with the first collective, depending "
+        "on the release of torch. gloo lets two ranks share.",
         wrong={
             "It works, at half the speed for each of them.": "That is what gloo does. NCCL does not let two ranks "
             "share one GPU at all.",
             "The second rank is moved to the CPU in silence.": "No backend moves tensors elsewhere. Which device "
             "they are on is your program's affair.",
-            "It is refused when the second rank joins.": "So one would expect, and so it is without any GPU. With "
-            "one, joining goes well; the refusal comes later.",
+            "The second rank waits until the first is done with the GPU.": "Nobody hands GPUs out in turn. And a "
+            "collective needs both ranks at the same time.",
         },
         look_at="When NCCL is right",
     ),
