@@ -31,8 +31,8 @@ test: lint $(CI:%=.venv/.extra-mpi)  ## set up, then all that must be green: lin
 	$(py) -m pytest $(measure_time_or_memory)
 	@$(MAKE) --no-print-directory lessons
 
-test-all: export DDP_LESSONS_TESTS = all
-test-all: test test-browser test-offline  ## the same with every case and seed there is, and in a browser: twice as long
+test-all:  ## the same with every test, case and seed there is, and in a browser: an hour and more
+	$(MAKE) test test-browser test-offline DDP_LESSONS_TESTS=all
 
 # As copies in another folder: so they need nothing of their own. The later ones take longest, and so begin first; and
 # three at once, since many of their cells wait: for torchrun, for a time that runs out, for a cable that is pulled.

@@ -14,15 +14,6 @@ os.environ["DDP_LESSONS_PROGRESS"] = "off"
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a run in the background ignores it, and so would all it starts
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# Of a bank of answers to an exercise `make test` tries a few, evenly from first to last, and reports the others
-# as deselected. All of them are tried by `make test-all`, and where somebody asks for a test by its name.
-OF_A_BANK = (
-    "test_right_answers_pass",
-    "test_wrong_answers_are_refused_by_name",
-    "test_wrong_scripts_are_refused_by_name",
-)
-A_FEW = 12
-
 
 def pytest_configure(config: pytest.Config) -> None:
     """DDP_LESSONS_MINUTES names a file: there `python -m benchmarks.minutes` finds how long each lesson's cells ran."""
@@ -45,22 +36,9 @@ class LessonSeconds:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    from effort import EVERYTHING  # found by pytest only, and this file is also read without it
+    from sampling import left_out  # found by pytest only, and this file is also read without it
 
     asked_by_name = config.option.keyword or any("::" in argument for argument in config.args)
-    if EVERYTHING or asked_by_name:
-        return
-    banks: dict[str, list[pytest.Item]] = {}
-    for item in items:
-        test, _, _ = item.nodeid.partition("[")
-        if test.endswith(OF_A_BANK):
-            banks.setdefault(test, []).append(item)
-    left = {item for bank in banks.values() for item in set(bank) - set(a_few_of(bank))}
-    config.hook.pytest_deselected(items=[item for item in items if item in left])
-    items[:] = [item for item in items if item not in left]
-
-
-def a_few_of(bank: list[pytest.Item]) -> list[pytest.Item]:
-    if len(bank) <= A_FEW:
-        return bank
-    return [bank[number * len(bank) // A_FEW] for number in range(A_FEW)]
+    left = set() if asked_by_name else left_out(item.nodeid for item in items)
+    config.hook.pytest_deselected(items=[item for item in items if item.nodeid in left])
+    items[:] = [item for item in items if item.nodeid not in left]

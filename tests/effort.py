@@ -1,4 +1,4 @@
-"""How much is tried: by `make test` what every change has to pass, by `make test-all` each case and seed there is."""
+"""How much is tried: by `make test` a part of the longest tests (sampling.py), by `make test-all` every case."""
 
 import os
 

@@ -154,7 +154,7 @@ WorkersStuck: no rank can move any more
         wrong=(7, 8),
         why="It swallows what rank 0 raised, and rank 0 leaves. Else launch would have shown the line and the error.",
         hints={
-            2: 'A number there cures this run, until the next bad score. Which line took care that nobody was told of it?',
+            2: "A number there cures this run, until the next bad score. Which line hid it from everybody?",
             6: "Rank 0 raises TypeError here. What becomes of that?",
             9: "That is where rank 1 waits. Rank 0 returned before it: in which line?",
         },

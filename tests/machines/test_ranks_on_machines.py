@@ -69,7 +69,7 @@ def test_an_interface_that_there_is_not_is_named_at_once(two: Machines) -> None:
     complaint = attempt.complaint(0)
     assert complaint
     assert "eth7" in complaint.line
-    assert complaint.seconds < 2
+    assert complaint.seconds < 10  # of a minute
 
 
 def test_on_loopback_they_never_meet(two: Machines) -> None:

@@ -114,7 +114,9 @@ def test_a_rehearsal_sets_what_slurm_sets_and_starts_what_slurm_starts(slurm: Sl
     rehearsed = rehearsal.rehearse(REHEARSED)
     assert rehearsed.too_late == (6,)
     ours = [re.sub("name job", "name both.sbatch", line) for line in rehearsed.printed.splitlines()]
-    assert ours == real.lines()
+    # a task may have to wait a moment for one that has just ended: srun says so, and goes on
+    said = [line for line in real.lines() if not re.match(r"srun: (Job \d+ step creation|Step created)", line)]
+    assert ours == said
 
 
 def test_nothing_of_a_cluster_is_left() -> None:

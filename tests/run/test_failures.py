@@ -628,7 +628,7 @@ def test_a_farewell_that_never_ends_does_not_hold_the_answer_back() -> None:
 
     begin = time.monotonic()
     assert list(launch(run, 2, quiet=True)) == [0, 1]
-    assert time.monotonic() - begin < 3
+    assert time.monotonic() - begin < 30  # of a thousand
 
 
 # --- the two exceptions ---------------------------------------------------------------------------------------------

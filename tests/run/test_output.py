@@ -389,7 +389,7 @@ def test_a_rank_that_prints_on_while_the_others_wait_is_stopped_when_the_time_is
     begin = time.monotonic()
     with pytest.raises(Exception, match="did not return within 1 second"):
         launch(print_on, 2, timeout_seconds=1, quiet=True)
-    assert time.monotonic() - begin < 4
+    assert time.monotonic() - begin < 30
 
 
 # --- in the notebook ------------------------------------------------------------------------------------------------

@@ -17,7 +17,9 @@ OUTLIVE = "with Workers(2, outlive_failures=True) as workers: print(list(workers
 
 
 def test_no_temporary_folder_to_write_to_is_named() -> None:
-    read_only = " && ".join(f"mount -t tmpfs -o ro none {place}" for place in ("/tmp", "/var/tmp"))
+    read_only = " && ".join(
+        f"mount --bind {place} {place} && mount -o remount,bind,ro {place}" for place in ("/tmp", "/var/tmp")
+    )
     said = said_by(
         DEFINE + "os.chdir('/proc')\n" + "print(list(launch(add_up, 2)))",
         prefix=namespaces("-m", f"mkdir -p /usr/tmp; {read_only}; mount --bind /proc /usr/tmp"),

@@ -1,0 +1,51 @@
+"""`make test` runs a part of the longest tests, another one with every commit; `make test-all` runs all of them.
+
+A part is chosen by the commit and the test's name, so that a run can be repeated, and a few commits meet every test.
+Whoever asks for a test by its name gets it.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import subprocess
+import zlib
+from collections.abc import Iterable
+from pathlib import Path
+
+from effort import EVERYTHING
+
+ONE_IN = {
+    "tests/authoring/test_beginning.py::test_the_way_that_contributing_shows*": 4,
+    "tests/backends/*": 3,
+    "tests/browser/test_lessons_in_a_browser.py*": 4,
+    "tests/check/test_check_*": 6,
+    "tests/machines/test_slurm.py*": 3,
+    "tests/machines/test_torchrun.py*": 3,
+    "tests/offline/*": 4,
+    "tests/room/*": 3,
+    "tests/run/test_explain.py*": 3,
+    "tests/run/test_surroundings.py*": 3,
+    "tests/script/test_in_a_notebook.py*": 3,
+    "tests/scripts/*": 4,
+    "tests/test_doctor.py*": 3,
+    "tests/test_instructor_guide.py*": 3,
+    "tests/test_project.py*": 3,
+    "tests/train/test_mpi_group.py*": 3,
+}
+
+
+def left_out(tests: Iterable[str]) -> set[str]:
+    commit = _commit()
+    return set() if EVERYTHING else {test for test in tests if not _is_chosen(commit, test)}
+
+
+def _is_chosen(commit: str, test: str) -> bool:
+    parts = [number for pattern, number in ONE_IN.items() if fnmatch.fnmatchcase(test, pattern)]
+    return not parts or zlib.crc32(f"{commit} {test}".encode()) % max(parts) == 0
+
+
+def _commit() -> str:
+    done = subprocess.run(
+        ["git", "rev-parse", "HEAD"], cwd=Path(__file__).parent, capture_output=True, text=True, check=False
+    )
+    return done.stdout.strip()
