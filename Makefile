@@ -12,7 +12,7 @@ py = .venv/bin/python
 ready = .venv/.ready$(TORCH:%=-torch-%)
 
 .PHONY: help lab test test-all test-offline lessons test-browser lint notebooks offline doctor bench site slides links
-.PHONY: test-torch-range setup clean
+.PHONY: test-torch-range test-with setup clean
 .NOTPARALLEL:
 
 help:  ## show this list
@@ -84,9 +84,14 @@ links: setup .venv/.extra-site  ## try the links that lead outside; it needs the
 # two processes: more would wait for each other's cores
 sphinx = $(py) -m sphinx -c site -d build/doctrees -j 2 -q
 
-test-torch-range: setup  ## run the tests with the oldest and the newest torch that we support
+test-torch-range:  ## run the tests with the oldest and the newest torch that we support
 	@$(call test_with,torch==$(oldest_torch))
 	@$(call test_with,torch)
+
+# make test-with PYTHON=python3.13 WITH="torch==2.13.0 ipython<8.13"
+WITH =
+test-with:  ## run the tests in another Python, or with other packages, than those of .venv
+	@$(call test_with,$(WITH))
 
 # FOR and PYTHONS name other machines than this one; MNIST=no leaves the digits out, TAR=yes makes one file of the folder;
 # WITHOUT=torch leaves out torch and torchvision, which participants have already
@@ -162,9 +167,9 @@ else $(1)/bin/python -m pip install --disable-pip-version-check $(2); fi && rm $
 endef
 find_uv = { command -v uv || command -v $(1)/bin/uv; }
 
-# A throwaway environment with the torch that $(1) asks for, within the range; the tests; and away with it (6 GB).
+# A throwaway environment with the packages that $(1) asks for, within the range; the tests; and away with it (6 GB).
 define test_with
 trap 'rm -rf .venv-range .venv-range.unfinished' EXIT; trap 'exit 1' INT TERM; rm -rf .venv-range; \
-$(call make_venv,.venv-range) && $(call install,.venv-range,-r requirements.txt -e ".[dev]" "$(1)") && \
-.venv-range/bin/python -m ddp_lessons pair && .venv-range/bin/python -m pytest tests $(without_browser)
+$(call make_venv,.venv-range) && $(call install,.venv-range,-r requirements.txt -e ".[dev]" $(patsubst %,"%",$(1))) && \
+.venv-range/bin/python -m ddp_lessons pair && .venv-range/bin/python -m pytest -n 3 tests $(without_browser)
 endef
