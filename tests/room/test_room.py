@@ -252,6 +252,11 @@ def test_what_cannot_be_is_refused_in_a_sentence(tmp_path: Path) -> None:
     assert f"type: kill {os.getpid()})" in said
 
 
+def in_a_terminal_of_its_own() -> None:
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # whoever runs these tests under nohup ignores it
+
+
 def test_a_lost_ssh_session_ends_it_with_all_its_servers(tmp_path: Path) -> None:
     """The terminal goes away, as when the network does: the system sends SIGHUP, and printing fails."""
     terminal, its_end = os.openpty()
@@ -261,7 +266,7 @@ def test_a_lost_ssh_session_ends_it_with_all_its_servers(tmp_path: Path) -> None
         stdout=its_end,
         stderr=its_end,
         start_new_session=True,
-        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+        preexec_fn=in_a_terminal_of_its_own,
     )
     BEGUN.append(process)
     os.close(its_end)
