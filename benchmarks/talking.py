@@ -61,7 +61,7 @@ def measure_talking(rounds: int) -> Talking:
 
 def time_calls(rank: int, world_size: int, rounds: int) -> tuple[float, float]:
     """Recorded and not, in turns, in one process. Only while this thread computes: the rest is gloo's, and the same."""
-    from ddp_lessons.run.interception import install, uninstall
+    from ddp_lessons.run.recording.interception import install, uninstall
 
     tensor = torch.zeros(4)
     taken: dict[Callable[[], None], list[float]] = {install: [], uninstall: []}

@@ -8,22 +8,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ddp_lessons.run.failures import WorkerFailed as WorkerFailed, WorkersStuck as WorkersStuck
+    from ddp_lessons.record.results import Results as Results
+    from ddp_lessons.run.diagnosis.failures import WorkerFailed as WorkerFailed, WorkersStuck as WorkersStuck
     from ddp_lessons.run.launch import launch as launch
-    from ddp_lessons.run.results import Results as Results
-    from ddp_lessons.run.telling import tell as tell
+    from ddp_lessons.run.rank.tell import tell as tell
     from ddp_lessons.run.workers import Workers as Workers
 
 __version__ = "0.1.0"
 __all__ = ["Results", "WorkerFailed", "Workers", "WorkersStuck", "launch", "tell"]
 
 _HOME = {
-    "Results": "ddp_lessons.run.results",
-    "WorkerFailed": "ddp_lessons.run.failures",
+    "Results": "ddp_lessons.record.results",
+    "WorkerFailed": "ddp_lessons.run.diagnosis.failures",
     "Workers": "ddp_lessons.run.workers",
-    "WorkersStuck": "ddp_lessons.run.failures",
+    "WorkersStuck": "ddp_lessons.run.diagnosis.failures",
     "launch": "ddp_lessons.run.launch",
-    "tell": "ddp_lessons.run.telling",
+    "tell": "ddp_lessons.run.rank.tell",
 }
 
 
@@ -41,17 +41,17 @@ def __dir__() -> list[str]:
 
 def load_ipython_extension(ipython: object) -> None:
     """For `%load_ext ddp_lessons`."""
-    from ddp_lessons.run import magics
+    from ddp_lessons.run.persistent import ranks_magic
     from ddp_lessons.script import magics as of_scripts
 
-    magics.load(ipython)
+    ranks_magic.load(ipython)
     of_scripts.load(ipython)
 
 
 def unload_ipython_extension(ipython: object) -> None:
     """For `%unload_ext ddp_lessons` and `%reload_ext ddp_lessons`."""
-    from ddp_lessons.run import magics
+    from ddp_lessons.run.persistent import ranks_magic
     from ddp_lessons.script import magics as of_scripts
 
-    magics.unload(ipython)
+    ranks_magic.unload(ipython)
     of_scripts.unload(ipython)

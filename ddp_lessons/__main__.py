@@ -131,7 +131,7 @@ def _add_explain(commands: Commands) -> None:
 
 
 def _explain(chosen: argparse.Namespace) -> int:
-    from ddp_lessons.run.explain import explain
+    from ddp_lessons.run.scripts.explain import explain
 
     return explain([chosen.script, *chosen.arguments], chosen.nproc_per_node, chosen.timeout)
 

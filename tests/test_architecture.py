@@ -13,36 +13,26 @@ PACKAGE = pathlib.Path(__file__).parent.parent / "ddp_lessons"
 
 # a part may import itself and these
 MAY_IMPORT = {
-    "run": {"run"},
+    "record": {"record"},
+    "run": {"run", "record"},
     "train": {"train"},
-    "show": {"show", "run", "machines"},
-    "check": {"check", "run", "train"},
+    "show": {"show", "run", "record", "machines"},
+    "check": {"check", "run", "record", "train"},
     "machines": {"machines", "run"},
     "script": {"script"},
-    "backends": {"backends", "run", "train"},
+    "backends": {"backends", "run", "record", "train"},
     "quiz": {"quiz"},
     "room": {"room", "run"},
 }
-# these live in processes that are not the notebook's; they meet the launcher in the messages
-IN_OTHER_PROCESSES = {
-    "ddp_lessons.run.template",
-    "ddp_lessons.run.rank",
-    "ddp_lessons.run.own_process",
-    "ddp_lessons.run.freedom",
-    "ddp_lessons.run.functional",
-    "ddp_lessons.run.groups",
-    "ddp_lessons.run.guard",
-    "ddp_lessons.run.holding",
-    "ddp_lessons.run.witness",
-    "ddp_lessons.run.callers",
-    "ddp_lessons.run.interception",
-    "ddp_lessons.run.lent_tensors",
-    "ddp_lessons.run.private_store",
-    "ddp_lessons.run.recorder",
-}
-SHARED = {
-    f"ddp_lessons.run.{name}" for name in ("messages", "channel", "travel", "telling", "cells")
-}  # functions travel by name
+ALL_MAY_IMPORT = {"own_files"}
+MOST_MODULES = {"check": 54, "show": 48, "train": 32}  # these three are still to be put in order
+# these live in processes that are not the notebook's; they meet the launcher in what goes over the wire
+IN_OTHER_PROCESSES = ("ddp_lessons.run.rank.", "ddp_lessons.run.recording.")
+SHARED = (
+    "ddp_lessons.run.wire.",
+    "ddp_lessons.run.rank.tell",
+    "ddp_lessons.run.rank.run_cell",
+)  # functions travel by name
 
 
 def imported_modules(file: pathlib.Path) -> set[str]:
@@ -68,7 +58,7 @@ def module_name(file: pathlib.Path) -> str:
 def test_a_part_imports_only_what_the_picture_allows(part: str) -> None:
     for file in modules_of(part):
         ours = {name.split(".")[1] for name in imported_modules(file) if name.startswith("ddp_lessons.")}
-        assert ours <= MAY_IMPORT[part], f"{module_name(file)} imports {ours - MAY_IMPORT[part]}"
+        assert ours <= MAY_IMPORT[part] | ALL_MAY_IMPORT, f"{module_name(file)} imports {ours - MAY_IMPORT[part]}"
 
 
 def test_lesson_code_in_train_is_plain_pytorch() -> None:
@@ -83,7 +73,9 @@ def test_launcher_and_ranks_meet_only_in_the_messages() -> None:
     for file in modules_of("run"):
         name, ours = module_name(file), {n for n in imported_modules(file) if n.startswith("ddp_lessons.run.")}
         ours = {n for n in ours if (PACKAGE.parent / n.replace(".", "/")).with_suffix(".py").exists()}
-        forbidden = ours - SHARED - IN_OTHER_PROCESSES if name in IN_OTHER_PROCESSES else ours & IN_OTHER_PROCESSES
+        of_ranks = {n for n in ours if n.startswith(IN_OTHER_PROCESSES)}
+        shared = {n for n in ours if n.startswith(SHARED)}
+        forbidden = (ours - of_ranks if name.startswith(IN_OTHER_PROCESSES) else of_ranks) - shared
         assert not forbidden, f"{name} imports {forbidden}"
 
 
@@ -94,10 +86,19 @@ def test_the_front_door_is_light(heavy: str) -> None:
 
 
 def test_a_rank_imports_nothing_of_the_launcher() -> None:
-    code = "import sys, ddp_lessons.run.template; print([n for n in sys.modules if n.startswith('ddp_lessons.run.')])"
+    code = (
+        "import sys, ddp_lessons.run.rank.template; print([n for n in sys.modules if n.startswith('ddp_lessons.run.')])"
+    )
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    of_plain_scripts = {"ddp_lessons.run.witness"}
-    assert set(ast.literal_eval(loaded)) == (IN_OTHER_PROCESSES | SHARED) - of_plain_scripts
+    modules = {name for name in ast.literal_eval(loaded) if name.count(".") == 3}
+    assert "ddp_lessons.run.recording.recorder" in modules
+    assert all(name.startswith((*IN_OTHER_PROCESSES, *SHARED)) for name in modules), modules
+
+
+@pytest.mark.parametrize("folder", sorted({file.parent for file in modules_of("")}), ids=lambda folder: folder.name)
+def test_a_folder_can_be_taken_in_at_a_glance(folder: pathlib.Path) -> None:
+    modules = [file for file in folder.glob("*.py") if not file.name.startswith("__")]
+    assert len(modules) <= MOST_MODULES.get(folder.relative_to(PACKAGE).as_posix(), 16)
 
 
 def test_the_front_door_shows_few_names() -> None:

@@ -9,7 +9,7 @@ from ddp_lessons.check.begun import refusal
 from ddp_lessons.check.ranks import Thing
 from ddp_lessons.check.report import Report, not_right, table
 from ddp_lessons.check.separate_process import answers_of
-from ddp_lessons.run.output import without_middle
+from ddp_lessons.run.output.transcript import without_middle
 
 
 @dataclass(frozen=True)

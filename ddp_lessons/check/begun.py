@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from ddp_lessons.check.report import Report, not_right, not_started
 from ddp_lessons.check.stubs import is_untouched, why_not_callable
 from ddp_lessons.run.launch import launch
-from ddp_lessons.run.travel import pack_call
+from ddp_lessons.run.wire.travel import pack_call
 
 _SECONDS_WITH_IT_AT_HAND = 0.5
 

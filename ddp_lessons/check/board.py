@@ -24,7 +24,7 @@ from ddp_lessons.check.report import Report
 from ddp_lessons.check.shares import InTurns, examine_in_turns
 from ddp_lessons.check.stubs import mentions
 from ddp_lessons.check.trials import Trial, of_every_kind
-from ddp_lessons.run.wording import ranks_named
+from ddp_lessons.run.diagnosis.wording import ranks_named
 
 _INSTEAD_OF_WAITING = {"sleep", "check", "num_keys", "monotonic", "perf_counter"}
 _LARGEST_WORLD = 3  # in which a rank comes late: mistakes show with few, and many wait for each other for long

@@ -14,11 +14,11 @@ from ddp_lessons.check.stubs import is_untouched, why_not_callable
 from ddp_lessons.check.traffic import Traffic, cut_into_trials, group_between_trials
 from ddp_lessons.check.trials import Trial
 from ddp_lessons.check.troubles import Trouble, too_slow, was_not_begun, what_failed, what_is_stuck
-from ddp_lessons.run.failures import WorkerFailed, WorkersStuck
+from ddp_lessons.record.results import NO_VALUE, Results
+from ddp_lessons.run.diagnosis.failures import WorkerFailed, WorkersStuck
 from ddp_lessons.run.launch import launch
-from ddp_lessons.run.limits import limits
-from ddp_lessons.run.results import NO_VALUE, Results
-from ddp_lessons.run.travel import pack_call
+from ddp_lessons.run.launcher.limits import limits
+from ddp_lessons.run.wire.travel import pack_call
 
 PATIENCE_SECONDS = 6.0  # for work that takes milliseconds
 

@@ -13,7 +13,7 @@ from ddp_lessons.check.examination import examine
 from ddp_lessons.check.exercise import Case, Exercise, said_nothing
 from ddp_lessons.check.report import Report
 from ddp_lessons.check.trials import ScoredTrial, of_every_kind, with_lateness
-from ddp_lessons.run.wording import ranks_named
+from ddp_lessons.run.diagnosis.wording import ranks_named
 
 
 def share_best(function: Callable[[float, Tensor], object]) -> Report:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ddp_lessons.check.exercise import Case, Exercise, number
 from ddp_lessons.check.report import table
 from ddp_lessons.check.traffic import Traffic
-from ddp_lessons.run.wording import ranks_named
+from ddp_lessons.run.diagnosis.wording import ranks_named
 
 
 @dataclass(frozen=True)

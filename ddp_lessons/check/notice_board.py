@@ -10,7 +10,7 @@ import torch.distributed as dist
 from torch.distributed.distributed_c10d import PrefixStore, _get_default_store
 
 from ddp_lessons.check.latecomers import BETWEEN_LOOKS_SECONDS, Whereabouts
-from ddp_lessons.run.wording import ranks_named
+from ddp_lessons.run.diagnosis.wording import ranks_named
 
 NO_NAME = "the name of a note has to be a text"
 NO_NOTE = "a note has to be bytes"

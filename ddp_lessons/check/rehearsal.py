@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ddp_lessons.check import stand_ins
-from ddp_lessons.run.patience import slowness
+from ddp_lessons.run.launcher.patience import slowness
 
 PATIENCE_SECONDS = 20.0
 JOB = "4711"

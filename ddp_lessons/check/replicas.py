@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from ddp_lessons.check.report import Report, table
-from ddp_lessons.run.fingerprints import fingerprints_of
-from ddp_lessons.run.wording import ranks_named
+from ddp_lessons.record.fingerprints import fingerprints_of
+from ddp_lessons.run.diagnosis.wording import ranks_named
 
 Columns = Sequence[Sequence[str]]  # by step, then by rank
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ddp_lessons.run.output import without_middle
+from ddp_lessons.run.output.transcript import without_middle
 
 _LONGEST_MISTAKE, _LONGEST_LINE, _MOST_LINES = 600, 200, 40  # an error of the learner's may have a message of megabytes
 Rows = Sequence[Sequence[str]]

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from ddp_lessons.check.begun import compiler_at_hand, refusal
 from ddp_lessons.check.report import Report, not_right, table
 from ddp_lessons.check.restarting import EPOCHS, Start, Weights, agree, begin, every_weights_in_one_go
-from ddp_lessons.run.failures import WorkerFailed, WorkersStuck
+from ddp_lessons.run.diagnosis.failures import WorkerFailed, WorkersStuck
 from ddp_lessons.run.launch import launch
 
 NAME = "restartable"

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from ddp_lessons.check.ranks import Thing, without_output
-from ddp_lessons.run.failures import WorkerFailed, WorkersStuck
+from ddp_lessons.run.diagnosis.failures import WorkerFailed, WorkersStuck
 from ddp_lessons.run.launch import launch
-from ddp_lessons.run.output import without_middle
-from ddp_lessons.run.telling import tell
+from ddp_lessons.run.output.transcript import without_middle
+from ddp_lessons.run.rank.tell import tell
 
 PATIENCE_SECONDS = 2.0  # for calls that take microseconds
 _MORE_BYTES = 1 << 30
@@ -52,7 +52,7 @@ def answers_of(function: Callable[..., object], calls: Sequence[tuple[object, ..
 def _answer(
     rank: int, world_size: int, function: Callable[..., object], calls: Sequence[tuple[object, ...]]
 ) -> list[Answer]:
-    from ddp_lessons.run.own_process import take_no_more_than
+    from ddp_lessons.run.rank.own_process import take_no_more_than
 
     with contextlib.suppress(OSError, ValueError, StopIteration):
         take_no_more_than(_MORE_BYTES)

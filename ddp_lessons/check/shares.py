@@ -26,7 +26,7 @@ from ddp_lessons.check.examination import examine
 from ddp_lessons.check.exercise import Case, Difference, Exercise
 from ddp_lessons.check.report import Report, not_right
 from ddp_lessons.check.trials import Trial
-from ddp_lessons.run.travel import pack_call
+from ddp_lessons.run.wire.travel import pack_call
 
 MANY = 20  # with so many samples nothing is in order, or twice the same, by chance
 SHUFFLES_THE_DATA = "It shuffles the data itself: shuffle a list of indices, and leave the data as it is."

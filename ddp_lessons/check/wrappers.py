@@ -24,7 +24,7 @@ from ddp_lessons.check.report import Report, not_right, not_started
 from ddp_lessons.check.stubs import binds_late, is_untouched, mentions
 from ddp_lessons.check.traffic import Standstill
 from ddp_lessons.check.trials import with_lateness
-from ddp_lessons.run.failures import WorkerFailed, WorkersStuck
+from ddp_lessons.run.diagnosis.failures import WorkerFailed, WorkersStuck
 from ddp_lessons.run.launch import launch
 
 _TALKS = {

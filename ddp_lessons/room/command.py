@@ -42,7 +42,7 @@ def add_room(commands: Commands) -> None:
 def run(chosen: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
     from ddp_lessons.room.interruptions import all_as_ctrl_c
     from ddp_lessons.room.servers import Room
-    from ddp_lessons.run.limits import limits
+    from ddp_lessons.run.launcher.limits import limits
 
     os.environ.update(
         DDP_LESSONS_MOST_RANKS=chosen.ranks,

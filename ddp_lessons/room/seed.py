@@ -13,9 +13,10 @@ import socket
 import subprocess
 from collections.abc import Mapping
 
-from ddp_lessons.run.clean_python import PACKAGE, clean_python, environment_of_import, quiet_environment
-from ddp_lessons.run.folders import short_private_folder
-from ddp_lessons.run.sown import SEED, python_and_variables
+from ddp_lessons.own_files import IMPORTED_FROM
+from ddp_lessons.run.launcher.private_folders import short_private_folder
+from ddp_lessons.run.processes.clean_python import clean_python, environment_of_import, quiet_environment
+from ddp_lessons.run.processes.shared_template import SEED, python_and_variables
 
 
 class Seed:
@@ -45,7 +46,7 @@ class Seed:
                 pass_fds=[listening.fileno()],
                 stdin=subprocess.DEVNULL,
                 start_new_session=True,
-                cwd=PACKAGE,
+                cwd=IMPORTED_FROM,
                 env=quiet_environment(),
             )
 

@@ -21,8 +21,8 @@ import psutil
 from ddp_lessons.room.handouts import address, link, new_token, strips
 from ddp_lessons.room.interruptions import undisturbed
 from ddp_lessons.room.seed import Seed
-from ddp_lessons.run.folders import short_private_folder
-from ddp_lessons.run.sown import SEED
+from ddp_lessons.run.launcher.private_folders import short_private_folder
+from ddp_lessons.run.processes.shared_template import SEED
 
 _SECONDS_TO_ANSWER = 300.0  # thirty start on few cores
 _SECONDS_TO_END = 15.0

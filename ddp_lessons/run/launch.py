@@ -6,19 +6,19 @@ import contextlib
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from ddp_lessons.run.calls import (
+from ddp_lessons.record.results import Results
+from ddp_lessons.run.launcher.imports_ahead import heavy_imports_of, heavy_imports_of_this_notebook
+from ddp_lessons.run.launcher.interrupts import HeldInterrupts
+from ddp_lessons.run.launcher.launch_arguments import (
     check_function,
     check_not_inside_a_rank,
     checked_world_size,
     is_inside_a_rank,
     refused_plainly,
 )
-from ddp_lessons.run.foreseen import heavy_imports_of, heavy_imports_of_this_notebook
-from ddp_lessons.run.interrupts import HeldInterrupts
-from ddp_lessons.run.limits import limits
-from ddp_lessons.run.nursery import start_method as default_start_method
-from ddp_lessons.run.pool import AHEAD_AT_FIRST, pool
-from ddp_lessons.run.results import Results
+from ddp_lessons.run.launcher.limits import limits
+from ddp_lessons.run.processes.process_pool import AHEAD_AT_FIRST, pool
+from ddp_lessons.run.processes.process_sources import start_method as default_start_method
 from ddp_lessons.run.workers import Workers
 
 T = TypeVar("T")

@@ -10,23 +10,23 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, TypeVar
 
-from ddp_lessons.run import calls, shortages
-from ddp_lessons.run.account import Account
-from ddp_lessons.run.agreement import first_fault, may_disagree
-from ddp_lessons.run.crew import Crew
-from ddp_lessons.run.events import Events
-from ddp_lessons.run.failures import not_to_be_trusted, where_each_is, worker_failed, workers_stuck
-from ddp_lessons.run.folders import session_folder
-from ddp_lessons.run.interrupts import HeldInterrupts
-from ddp_lessons.run.limits import limits
-from ddp_lessons.run.messages import Buffer, Recorded, Task
-from ddp_lessons.run.nursery import start_method as checked_start_method
-from ddp_lessons.run.output import Transcript
-from ddp_lessons.run.results import NO_VALUE, Results, told_by_rank
-from ddp_lessons.run.screen import Live, screen_for_here
-from ddp_lessons.run.travel import pack_call
-from ddp_lessons.run.watch import Ending, Watch
-from ddp_lessons.run.wording import ranks_named
+from ddp_lessons.record.events import Events
+from ddp_lessons.record.results import NO_VALUE, Results, told_by_rank
+from ddp_lessons.run.diagnosis.call_fit import first_fault, may_disagree
+from ddp_lessons.run.diagnosis.failures import not_to_be_trusted, where_each_is, worker_failed, workers_stuck
+from ddp_lessons.run.diagnosis.wording import ranks_named
+from ddp_lessons.run.launcher import launch_arguments, shortages
+from ddp_lessons.run.launcher.follow import Ending, Watch
+from ddp_lessons.run.launcher.interrupts import HeldInterrupts
+from ddp_lessons.run.launcher.limits import limits
+from ddp_lessons.run.launcher.private_folders import session_folder
+from ddp_lessons.run.launcher.rank_states import Account
+from ddp_lessons.run.launcher.world_processes import Crew
+from ddp_lessons.run.output.screen import Live, screen_for_here
+from ddp_lessons.run.output.transcript import Transcript
+from ddp_lessons.run.processes.process_sources import start_method as checked_start_method
+from ddp_lessons.run.wire.messages import Buffer, Recorded, Task
+from ddp_lessons.run.wire.travel import pack_call
 
 T = TypeVar("T")
 
@@ -76,23 +76,23 @@ class Workers:
         live: Callable[[Results[Any]], object] | None = None,
         outlive_failures: bool = False,
     ) -> None:
-        with calls.refused_plainly():
-            calls.check_not_inside_a_rank()
-            calls.check_torch_is_pytorch()
-            self.world_size = calls.checked_world_size(world_size)
+        with launch_arguments.refused_plainly():
+            launch_arguments.check_not_inside_a_rank()
+            launch_arguments.check_torch_is_pytorch()
+            self.world_size = launch_arguments.checked_world_size(world_size)
             self._limits = limits()
-            self._timeout_seconds = self._limits.allowed_seconds(calls.checked_timeout(timeout_seconds))
-            backend = calls.checked_backend(backend, self.world_size)
+            self._timeout_seconds = self._limits.allowed_seconds(launch_arguments.checked_timeout(timeout_seconds))
+            backend = launch_arguments.checked_backend(backend, self.world_size)
             start_method = checked_start_method(start_method)
-            self._record = calls.checked_record(record)
-            join = calls.checked_switch("join", join)
-            self._quiet = calls.checked_switch("quiet", quiet)
-            self._outlive_failures = calls.checked_switch("outlive_failures", outlive_failures)
-            self._live = calls.checked_live(live)
+            self._record = launch_arguments.checked_record(record)
+            join = launch_arguments.checked_switch("join", join)
+            self._quiet = launch_arguments.checked_switch("quiet", quiet)
+            self._outlive_failures = launch_arguments.checked_switch("outlive_failures", outlive_failures)
+            self._live = launch_arguments.checked_live(live)
         self._one_run = threading.Lock()
         self._heavy_imports: set[str] = set()
         self._crew: Crew | None = None
-        with HeldInterrupts(), calls.refused_plainly(), shortages.named():
+        with HeldInterrupts(), launch_arguments.refused_plainly(), shortages.named():
             self._crew = Crew(
                 self.world_size,
                 start_method=start_method,
@@ -124,14 +124,14 @@ class Workers:
         """
         __tracebackhide__ = True
         begin = time.monotonic()
-        with calls.refused_plainly():
-            calls.check_function(function, self.world_size, args)
+        with launch_arguments.refused_plainly():
+            launch_arguments.check_function(function, self.world_size, args)
             run = _Run(
-                not_asked=calls.not_asked(only, self.world_size),
-                timeout_seconds=self._limits.allowed_seconds(calls.checked_timeout(timeout_seconds))
+                not_asked=launch_arguments.not_asked(only, self.world_size),
+                timeout_seconds=self._limits.allowed_seconds(launch_arguments.checked_timeout(timeout_seconds))
                 if timeout_seconds is not None
                 else self._timeout_seconds,
-                quiet=self._quiet if quiet is None else calls.checked_switch("quiet", quiet),
+                quiet=self._quiet if quiet is None else launch_arguments.checked_switch("quiet", quiet),
                 begin=begin,
                 stop=stop or threading.Event(),
             )

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
-from ddp_lessons.run.colors import RANK_COLORS
+from ddp_lessons.record.colors import RANK_COLORS
 from ddp_lessons.show.picture import (
     ALARM,
     BAND,

@@ -9,8 +9,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from ddp_lessons.run.colors import rank_color
-from ddp_lessons.run.failures import WorkerFailed, WorkersStuck
+from ddp_lessons.record.colors import rank_color
+from ddp_lessons.run.diagnosis.failures import WorkerFailed, WorkersStuck
 from ddp_lessons.run.launch import launch
 from ddp_lessons.show.boxes import draw_arrow, name_column, name_row, tint
 from ddp_lessons.show.examples import EXAMPLES, HAVE_A_ROOT, ROOT, Held, run_example

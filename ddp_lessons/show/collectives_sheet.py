@@ -8,7 +8,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from ddp_lessons.run.colors import rank_color
+from ddp_lessons.record.colors import rank_color
 from ddp_lessons.run.launch import launch
 from ddp_lessons.show.boxes import draw_arrow, draw_box, draw_lines
 from ddp_lessons.show.examples import Pair, run_examples

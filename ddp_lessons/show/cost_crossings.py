@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-from ddp_lessons.run.colors import RANK_COLORS
+from ddp_lessons.record.colors import RANK_COLORS
 from ddp_lessons.show.curves import MARKERS, Points
 from ddp_lessons.show.picture import FAINT, INK, LINE, PAPER, Picture, drawn_in_house_style, new_figure, show_bytes
 from ddp_lessons.show.scales import show_seconds

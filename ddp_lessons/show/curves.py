@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
-from ddp_lessons.run.colors import RANK_COLORS
+from ddp_lessons.record.colors import RANK_COLORS
 from ddp_lessons.show.picture import INK, LINE, PAPER, Picture, count, drawn_in_house_style, new_figure, show_bytes
 
 Points = Sequence[tuple[float, float]]

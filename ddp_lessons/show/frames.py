@@ -10,8 +10,8 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
-from ddp_lessons.run.colors import rank_color
-from ddp_lessons.run.events import Event, Events, Meeting
+from ddp_lessons.record.colors import rank_color
+from ddp_lessons.record.events import Event, Events, Meeting
 from ddp_lessons.show.lanes import Lanes
 from ddp_lessons.show.picture import (
     ALARM,

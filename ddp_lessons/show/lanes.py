@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from ddp_lessons.run.events import Delivery, Event, Events, Meeting
+from ddp_lessons.record.events import Delivery, Event, Events, Meeting
 
 Point = tuple[float, float]
 MOST_ROWS = 4  # so many calls of one rank that go on at once are drawn below each other

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 
-from ddp_lessons.run.colors import rank_color
+from ddp_lessons.record.colors import rank_color
 from ddp_lessons.show.picture import INK, text_size
 
 KEY_SIZE, KEY_ROW, HANDLE = 8.5, 14.0, 35.0  # points: the letters, a row, and a sign with the gaps around it

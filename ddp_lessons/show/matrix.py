@@ -12,8 +12,8 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from ddp_lessons.run.colors import rank_color
-from ddp_lessons.run.events import Events
+from ddp_lessons.record.colors import rank_color
+from ddp_lessons.record.events import Events
 from ddp_lessons.show.picture import (
     ALARM,
     FAINT,

@@ -10,7 +10,7 @@ from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from ddp_lessons.run.colors import rank_color
+from ddp_lessons.record.colors import rank_color
 from ddp_lessons.show.picture import (
     FAINT,
     HATCH,

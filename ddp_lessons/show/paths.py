@@ -12,7 +12,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from ddp_lessons.run.colors import rank_color
+from ddp_lessons.record.colors import rank_color
 from ddp_lessons.show.curves import MARKERS
 from ddp_lessons.show.lines import draw_key_above
 from ddp_lessons.show.picture import FAINT, INK, LINE, PAPER, Picture, count, drawn_in_house_style, new_figure

@@ -14,9 +14,9 @@ from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from ddp_lessons.run.colors import RANK_COLORS
-from ddp_lessons.run.fingerprints import fingerprints_of
-from ddp_lessons.run.wording import ranks_named
+from ddp_lessons.record.colors import RANK_COLORS
+from ddp_lessons.record.fingerprints import fingerprints_of
+from ddp_lessons.run.diagnosis.wording import ranks_named
 from ddp_lessons.show.picture import (
     FAINT,
     INK,

@@ -8,8 +8,8 @@ from typing import Any
 
 from matplotlib.axes import Axes
 
-from ddp_lessons.run.colors import rank_color
-from ddp_lessons.run.events import Event, Events
+from ddp_lessons.record.colors import rank_color
+from ddp_lessons.record.events import Event, Events
 from ddp_lessons.show.boxes import (
     LINE_HEIGHT,
     draw_arrow,

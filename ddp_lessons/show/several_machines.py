@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from ddp_lessons.machines.attempts import Attempt, Said
-from ddp_lessons.run.colors import rank_color
+from ddp_lessons.record.colors import rank_color
 from ddp_lessons.show.picture import (
     ALARM,
     BAND,

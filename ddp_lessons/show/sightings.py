@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ddp_lessons.run.results import NO_ANSWER, NO_VALUE
+from ddp_lessons.record.results import NO_ANSWER, NO_VALUE
 from ddp_lessons.show.picture import count
 
 MOST_OF_TEXT = 16  # indices in a line of the text

@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
-from ddp_lessons.run.colors import RANK_COLORS
+from ddp_lessons.record.colors import RANK_COLORS
 from ddp_lessons.show.labels import Labels, Place
 from ddp_lessons.show.lines import draw_key_above
 from ddp_lessons.show.picture import (

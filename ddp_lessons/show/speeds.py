@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
-from ddp_lessons.run.colors import RANK_COLORS
+from ddp_lessons.record.colors import RANK_COLORS
 from ddp_lessons.show.labels import Labels, Place
 from ddp_lessons.show.lines import draw_key_above, key_height
 from ddp_lessons.show.picture import BAND, FAINT, INK, LINE, PAPER, Picture, drawn_in_house_style, new_figure

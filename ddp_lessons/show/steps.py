@@ -10,8 +10,8 @@ import itertools
 from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
 
-from ddp_lessons.run.events import Event, Events, Meeting
-from ddp_lessons.run.wording import ranks_named
+from ddp_lessons.record.events import Event, Events, Meeting
+from ddp_lessons.run.diagnosis.wording import ranks_named
 from ddp_lessons.show.picture import count
 
 DDP = "DistributedDataParallel"

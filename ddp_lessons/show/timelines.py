@@ -11,8 +11,8 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection, PolyCollection
 
-from ddp_lessons.run.colors import rank_color
-from ddp_lessons.run.events import Event, Events, Meeting
+from ddp_lessons.record.colors import rank_color
+from ddp_lessons.record.events import Event, Events, Meeting
 from ddp_lessons.show.frames import KEY_OF_PHASES, LEFT, WIDTH, draw_frame, draw_key
 from ddp_lessons.show.labels import Labels
 from ddp_lessons.show.lanes import Bar, Lanes, Point, arrow, lay_out

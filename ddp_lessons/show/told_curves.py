@@ -15,8 +15,8 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
-from ddp_lessons.run.colors import rank_color
-from ddp_lessons.run.wording import ranks_named
+from ddp_lessons.record.colors import rank_color
+from ddp_lessons.run.diagnosis.wording import ranks_named
 from ddp_lessons.show.lines import thinned
 from ddp_lessons.show.picture import (
     ALARM,

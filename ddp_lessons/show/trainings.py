@@ -15,9 +15,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ddp_lessons.run.calls import check_function, check_not_inside_a_rank, checked_timeout, checked_world_size
-from ddp_lessons.run.failures import WorkerFailed, WorkersStuck
-from ddp_lessons.run.results import NO_VALUE, Results
+from ddp_lessons.record.results import NO_VALUE, Results
+from ddp_lessons.run.diagnosis.failures import WorkerFailed, WorkersStuck
+from ddp_lessons.run.launcher.launch_arguments import (
+    check_function,
+    check_not_inside_a_rank,
+    checked_timeout,
+    checked_world_size,
+)
 from ddp_lessons.run.workers import Interrupted, Workers
 from ddp_lessons.show.controls import Choice
 from ddp_lessons.show.explorer import Explorer

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from ddp_lessons.run.colors import rank_color
+from ddp_lessons.record.colors import rank_color
 from ddp_lessons.show.boxes import draw_arrow, name_column, name_row, tint
 from ddp_lessons.show.controls import Choice, Steps
 from ddp_lessons.show.explorer import Explorer

@@ -17,7 +17,7 @@ from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from ddp_lessons.run.colors import rank_color
+from ddp_lessons.record.colors import rank_color
 from ddp_lessons.show.picture import (
     ALARM,
     BAND,

@@ -23,9 +23,9 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel as Wrapper
 
 from ddp_lessons import Results, WorkersStuck, launch
-from ddp_lessons.run.foreseen import heavy_imports_of
-from ddp_lessons.run.nursery import Forks
-from ddp_lessons.run.pool import _has_gpu as has_gpu
+from ddp_lessons.run.launcher.imports_ahead import heavy_imports_of
+from ddp_lessons.run.processes.process_pool import _has_gpu as has_gpu
+from ddp_lessons.run.processes.process_sources import Forks
 
 # torch's names of the operators that its CommDebugMode counts -> what they are
 OPERATIONS = {
@@ -168,7 +168,7 @@ def test_one_wait_may_be_for_several_calls() -> None:
 
 
 def test_a_tensor_without_memory_of_its_own_is_known_by_itself_and_other_faults_are_told() -> None:
-    from ddp_lessons.run.functional import _memory_of
+    from ddp_lessons.run.recording.functional_collectives import _memory_of
 
     sparse = torch.eye(2).to_sparse()
     assert _memory_of(sparse) == id(sparse)

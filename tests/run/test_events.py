@@ -13,7 +13,7 @@ import torch
 import torch.distributed as dist
 
 from ddp_lessons import WorkerFailed, launch
-from ddp_lessons.run.events import Events
+from ddp_lessons.record.events import Events
 
 
 def chatter(rank: int, world_size: int, seed: int) -> None:

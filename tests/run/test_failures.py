@@ -676,7 +676,7 @@ def test_a_traceback_of_a_rank_that_never_was_is_refused() -> None:
 @pytest.fixture
 def one_world_of_spawned_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
     """No further processes ahead of need: here they would only slow the machine down."""
-    from ddp_lessons.run.pool import pool
+    from ddp_lessons.run.processes.process_pool import pool
 
     monkeypatch.setattr(pool, "prepare", lambda count, method: None)
 

@@ -8,7 +8,7 @@ import weakref
 import torch
 from processes import Program
 
-from ddp_lessons.run.travel import from_notebook, pack_call, pack_value
+from ddp_lessons.run.wire.travel import from_notebook, pack_call, pack_value
 
 _FAILS_AND_COLLECTS = """
 import gc

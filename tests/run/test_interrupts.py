@@ -162,7 +162,9 @@ def test_spawned_ranks_stop_as_forked_ones_do(kernel: NotebookSession, bell: Doo
     cell, seconds = stopped(kernel, bell, "sum(range(10**12))", ranks=2, call="launch(run, 2, start_method='spawn')")
     assert "rank 1   is at cell line 3:   sum(range(10**12))" in cell.error
     assert seconds < 2
-    kernel.run("from ddp_lessons.run.pool import pool; pool.close()")  # those that were started for next time
+    kernel.run(
+        "from ddp_lessons.run.processes.process_pool import pool; pool.close()"
+    )  # those that were started for next time
     check_that_all_is_well(kernel)
 
 

@@ -23,8 +23,8 @@ from notebook_session import NotebookSession
 from processes import Program, alive, family, happens_within, template_of
 
 from ddp_lessons import WorkerFailed, Workers, launch
-from ddp_lessons.run.folders import session_folder
-from ddp_lessons.run.pool import pool
+from ddp_lessons.run.launcher.private_folders import session_folder
+from ddp_lessons.run.processes.process_pool import pool
 
 
 def add_up_here(world_size: int = 2, amount: float = 1.0, **options: object) -> list[float]:
@@ -537,13 +537,13 @@ def test_processes_that_wait_for_another_spawned_world_end_when_none_comes(monke
     def waiting() -> int:
         return sum("rank.main" in " ".join(process.cmdline()) for process in family(os.getpid()))
 
-    monkeypatch.setattr("ddp_lessons.run.pool.IDLE_SECONDS", 1.0)
+    monkeypatch.setattr("ddp_lessons.run.processes.process_pool.IDLE_SECONDS", 1.0)
     assert add_up_here(2, start_method="spawn") == sum_of_ranks(2)
     assert happens_within(30, lambda: waiting() == 0)
 
 
 def test_files_of_overlong_output_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ddp_lessons.run.output.FILES_KEPT", 3)
+    monkeypatch.setattr("ddp_lessons.run.output.transcript.FILES_KEPT", 3)
 
     def say_much(rank: int, world_size: int) -> None:
         print("line\n" * 5000)

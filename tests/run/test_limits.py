@@ -14,8 +14,8 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from ddp_lessons import WorkerFailed, Workers, WorkersStuck, launch
-from ddp_lessons.run import limits as module
-from ddp_lessons.run.limits import Limits, limits
+from ddp_lessons.run.launcher import limits as module
+from ddp_lessons.run.launcher.limits import Limits, limits
 
 NAMES = {"ranks": "DDP_LESSONS_MOST_RANKS", "seconds": "DDP_LESSONS_MOST_SECONDS", "memory": "DDP_LESSONS_MOST_MEMORY"}
 

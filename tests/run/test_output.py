@@ -33,8 +33,7 @@ from processes import PROJECT, Doorbell
 from torch._C._distributed_c10d import TCPStore
 
 from ddp_lessons import WorkerFailed, Workers, launch
-from ddp_lessons.run import output
-from ddp_lessons.run.output import Transcript
+from ddp_lessons.run.output.transcript import Transcript
 
 # as functions of a cell do, so that ranks need not import this module, and all that it imports
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
@@ -357,7 +356,7 @@ def test_a_cell_shows_head_and_tail_of_each_rank_and_says_what_it_left_out(kerne
 
 
 def test_a_disk_that_is_almost_full_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(output, "DISK_LEFT_ALONE", 10**18)
+    monkeypatch.setattr("ddp_lessons.run.output.transcript.DISK_LEFT_ALONE", 10**18)
     lines = lines_of(lambda: print("line\n" * 20_000, end=""))
     assert not _checked_file(lines, 20_000).read_bytes()
     assert "as many of them as the disk had room for" in "".join(lines)
@@ -365,7 +364,7 @@ def test_a_disk_that_is_almost_full_is_left_alone(monkeypatch: pytest.MonkeyPatc
 
 def test_a_disk_that_is_full_all_at_once_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """A quota, say: the system reports free space, and refuses to write all the same."""
-    monkeypatch.setattr(output, "DISK_LEFT_ALONE", 0)
+    monkeypatch.setattr("ddp_lessons.run.output.transcript.DISK_LEFT_ALONE", 0)
     transcript = Transcript("/dev/full")
     for _ in range(20_000):
         transcript.feed(b"line\n")

@@ -14,8 +14,8 @@ from collections.abc import Iterator
 import pytest
 
 from ddp_lessons import WorkersStuck, launch
-from ddp_lessons.run import patience
-from ddp_lessons.run.patience import OwnTime, slowness
+from ddp_lessons.run.launcher import patience
+from ddp_lessons.run.launcher.patience import OwnTime, slowness
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from torch.distributed import all_reduce as imported_by_name
 from torch.nn.parallel import DistributedDataParallel
 
 from ddp_lessons import WorkerFailed, Workers, WorkersStuck, launch
-from ddp_lessons.run.recorder import MOST_CALLS, Call, Recorder
+from ddp_lessons.run.recording.recorder import MOST_CALLS, Call, Recorder
 
 THREE = torch.zeros(3)
 

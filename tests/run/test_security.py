@@ -21,7 +21,7 @@ from processes import PROJECT, Program, family
 from torch._C._distributed_c10d import TCPStore
 
 from ddp_lessons import Workers, launch
-from ddp_lessons.run.folders import session_folder
+from ddp_lessons.run.launcher.private_folders import session_folder
 
 LOOPBACK = ("127.0.0.1", "::1", "::ffff:127.0.0.1")
 AS_STRANGER = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
@@ -31,7 +31,7 @@ AS_STRANGER = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
 def workers(request: pytest.FixtureRequest) -> Iterator[Workers]:
     """Four ranks that wait for their next task, in a group."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("ddp_lessons.run.pool.pool.prepare", lambda count, method: None)
+        patch.setattr("ddp_lessons.run.processes.process_pool.pool.prepare", lambda count, method: None)
         with Workers(4 if request.param == "fork" else 2, start_method=request.param, quiet=True) as group:
             add_up(group)
             yield group

@@ -13,7 +13,7 @@ from notebook_session import NotebookSession
 from processes import happens_within
 
 from ddp_lessons.room.seed import Seed
-from ddp_lessons.run.sown import SEED
+from ddp_lessons.run.processes.shared_template import SEED
 
 ADD_UP = """
 import os, torch.distributed as dist, torch

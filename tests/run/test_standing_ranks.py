@@ -23,8 +23,8 @@ from random_programs import random_program
 from torch.nn.parallel import DistributedDataParallel
 
 from ddp_lessons import WorkerFailed, Workers, WorkersStuck, launch
-from ddp_lessons.run.folders import session_folder
-from ddp_lessons.run.interrupts import HeldInterrupts
+from ddp_lessons.run.launcher.interrupts import HeldInterrupts
+from ddp_lessons.run.launcher.private_folders import session_folder
 
 WORLD = 3
 BROKEN, CORRECT = range(60 if EVERYTHING else 20), range(1000, 1040)  # seeds

@@ -24,7 +24,7 @@ from notebook_session import NotebookSession
 from processes import PROJECT, Program, happens_within, others_computing, template_of
 
 from ddp_lessons import WorkerFailed, launch
-from ddp_lessons.run.pool import pool
+from ddp_lessons.run.processes.process_pool import pool
 
 DEFINE = """
 import os, sys, time

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 
-from ddp_lessons.run.events import Events
-from ddp_lessons.run.messages import Recorded
+from ddp_lessons.record.events import Events
+from ddp_lessons.run.wire.messages import Recorded
 
 BEGAN = 10.0
 Call = tuple[Any, ...]

@@ -9,7 +9,7 @@ from matplotlib.colors import to_hex
 from recorded import gids
 
 from ddp_lessons import show
-from ddp_lessons.run.colors import rank_color
+from ddp_lessons.record.colors import rank_color
 from ddp_lessons.show.examples import EXAMPLES
 from ddp_lessons.show.picture import COLLECTIVE
 

@@ -10,7 +10,7 @@ import torch
 from looks import all_texts, check_that_texts_stand_apart, lines_of, words
 
 from ddp_lessons import show
-from ddp_lessons.run.colors import rank_color
+from ddp_lessons.record.colors import rank_color
 from ddp_lessons.show.lines import thinned
 
 

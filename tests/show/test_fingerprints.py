@@ -17,7 +17,7 @@ from PIL import Image
 from recorded import gids
 
 from ddp_lessons import Results, show
-from ddp_lessons.run.colors import RANK_COLORS
+from ddp_lessons.record.colors import RANK_COLORS
 from ddp_lessons.show.picture import INK, contrast, ink_on
 from ddp_lessons.show.replicas import COLORS
 

@@ -10,7 +10,7 @@ from matplotlib.colors import to_hex
 from matplotlib.patches import Rectangle
 
 from ddp_lessons import show
-from ddp_lessons.run.colors import rank_color
+from ddp_lessons.record.colors import rank_color
 
 HELD = {
     "DDP": [{"parameters": 800, "gradients": 800, "optimizer state": 1600}] * 2,

@@ -8,7 +8,7 @@ import pytest
 from recorded import call, gids, record, ring_steps
 
 from ddp_lessons import show
-from ddp_lessons.run.results import Results
+from ddp_lessons.record.results import Results
 
 
 def words(picture: show.Picture) -> dict[str, str]:

@@ -15,7 +15,7 @@ from recorded import gids, shapes
 from torch.utils.data import DistributedSampler
 
 from ddp_lessons import Results, show
-from ddp_lessons.run.colors import rank_color
+from ddp_lessons.record.colors import rank_color
 from ddp_lessons.show.picture import ALARM
 
 

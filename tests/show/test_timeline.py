@@ -16,10 +16,10 @@ from matplotlib.text import Annotation
 from recorded import Call, call, collection, record, ring_steps, shapes, token_round
 
 from ddp_lessons import show
-from ddp_lessons.run.colors import rank_color
-from ddp_lessons.run.events import Events
-from ddp_lessons.run.messages import Told
-from ddp_lessons.run.results import Results
+from ddp_lessons.record.colors import rank_color
+from ddp_lessons.record.events import Events
+from ddp_lessons.record.results import Results
+from ddp_lessons.run.wire.messages import Told
 from ddp_lessons.show.lanes import BAR
 
 MS = 1e-3

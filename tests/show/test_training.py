@@ -13,8 +13,8 @@ from looks import check_that_texts_stand_apart, lines_of, words
 from matplotlib.axes import Axes
 
 from ddp_lessons import Results, launch, show, tell
-from ddp_lessons.run.colors import rank_color
-from ddp_lessons.run.messages import Told
+from ddp_lessons.record.colors import rank_color
+from ddp_lessons.run.wire.messages import Told
 
 
 def results_of(*by_rank: list[dict[str, float]]) -> Results[None]:

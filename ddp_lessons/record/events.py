@@ -1,0 +1,323 @@
+"""What the ranks said to each other: every call of torch.distributed in a launch, as plain data.
+
+An `Event` is one call on one rank. `Events` holds those of all ranks in the order of their beginnings, and finds which
+belong together: a send and the recv that took it are a `Delivery`, the calls that make one collective a `Meeting`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, overload
+
+from ddp_lessons.record.trace import write_chrome_trace
+from ddp_lessons.record.worlds import Worlds
+from ddp_lessons.run.diagnosis.source_lines import name_place
+from ddp_lessons.run.wire.messages import NEW_GROUPS, MeetingPoint, Recorded, Standing, meeting_point
+
+POINT_TO_POINT = ("send", "recv")
+
+
+@dataclass(frozen=True)
+class Event:
+    """One call of torch.distributed on one rank. Times are seconds since the function began on the first rank."""
+
+    rank: int
+    call: str  # the name that was called: "isend", "all_gather_object", "DistributedDataParallel", ...
+    operation: str  # what that is: "send", "recv", "broadcast", "all_reduce", ..., "barrier", "new_group"
+    group: str  # the name of the group, as torch gave it
+    group_ranks: tuple[int, ...]
+    peer: int | None  # of a send, to whom; of a recv, from whom (None: from anyone, and nothing has come)
+    root: int | None  # of broadcast, reduce, scatter and gather
+    reduce_op: str | None  # "sum", "max", ...
+    tag: int  # of init_process_group: the rank that it was told
+    shape: tuple[int, ...]  # of the first tensor that this rank brought; of a recv, of the tensor to fill
+    tensors: int  # how many it brought
+    dtype: str  # "float32"
+    bytes: int  # of all that it brought
+    values: tuple[float, ...] | None  # what it brought, flat; only with record="values", and of small tensors
+    received: tuple[float, ...] | None  # what it had afterwards, flat; likewise
+    file: str
+    line: int
+    function: str
+    thread: str
+    begin: float
+    issued: float  # the call of a non-blocking one was back
+    waited: float | None  # when the rank began to wait for the end; None: it never did
+    end: float | None  # when it was complete; None: nobody saw it complete
+    error: str  # what it raised, or ""
+    backend: str = "gloo"
+    remark: str = ""  # of a non-blocking call: "not waited for", "let go" (before it was over), "changed" (its tensor)
+    untouched: float | None = None  # of a changed tensor: when another call ended by which it was not changed yet
+    parts: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())  # of an all_to_all: bytes to each of the group, from each
+
+    @property
+    def is_collective(self) -> bool:
+        return self.operation not in POINT_TO_POINT
+
+    @property
+    def place(self) -> str:
+        return name_place(self.file, self.line)
+
+    @property
+    def took_part(self) -> bool:
+        """Torch did not refuse it from the start."""
+        return not self.error or self.waited is not None
+
+    @property
+    def meeting_point(self) -> MeetingPoint:
+        return meeting_point(self.operation, self.group, self.group_ranks, self.peer, self.tag)
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """A send and the recv that took it."""
+
+    send: Event
+    recv: Event
+
+    @property
+    def arrived(self) -> float | None:
+        """When both sides were through."""
+        return self.recv.end
+
+
+@dataclass(frozen=True)
+class Meeting:
+    """What the ranks of a group called as one collective: one event of each rank that came."""
+
+    events: tuple[Event, ...]
+    expected: tuple[int, ...]  # the ranks that have to come
+
+    @property
+    def operation(self) -> str:
+        return self.events[0].operation
+
+    @property
+    def is_agreed(self) -> bool:
+        """Everyone came, to the same collective."""
+        return len(self.events) == len(self.expected) and len({event.operation for event in self.events}) == 1
+
+    @property
+    def missing(self) -> tuple[int, ...]:
+        return tuple(sorted(set(self.expected) - {event.rank for event in self.events}))
+
+
+class Events(Sequence[Event]):
+    """All events of a launch, by their beginnings. `dropped[rank]` is how many older ones a rank could not keep."""
+
+    def __init__(self, recorded: Sequence[Recorded | None] = ()) -> None:
+        self._recorded: tuple[Recorded, ...] = tuple(one or Recorded(0.0) for one in recorded)
+
+    @property
+    def world_size(self) -> int:
+        return len(self._recorded)
+
+    @property
+    def dropped(self) -> tuple[int, ...]:
+        return tuple(one.dropped for one in self._recorded)
+
+    @property
+    def is_out_of_sight(self) -> bool:
+        """A rank made calls that are not here (compiled ones), or talks to somebody of whom nothing is known."""
+        return any(one.is_out_of_sight for one in self._recorded) or self._worlds.have_strangers
+
+    @property
+    def until(self) -> float:
+        """When the last rank told what it had called: calls that were not over then had gone on until then."""
+        return max((one.until for one in self._recorded if one.until), default=self.origin) - self.origin
+
+    def of(self, rank: int) -> tuple[Event, ...]:
+        """What one rank did, in its order."""
+        if not 0 <= rank < self.world_size:
+            raise IndexError(f"there is no rank {rank} in a world of {self.world_size}")
+        return self._by_rank[rank]
+
+    @cached_property
+    def deliveries(self) -> tuple[Delivery, ...]:
+        """Every send with the recv that took it: messages between two ranks do not overtake each other."""
+        takers: dict[object, Event] = {
+            (event.peer, rank, event.group, event.tag, number): event
+            for rank in range(self.world_size)
+            for event, number in self.numbered(rank)
+            if event.operation == "recv" and event.peer is not None
+        }
+        sends = (
+            (event, takers.get((rank, event.peer, event.group, event.tag, number)))
+            for rank in range(self.world_size)
+            for event, number in self.numbered(rank)
+            if event.operation == "send"
+        )
+        pairs = [Delivery(send, recv) for send, recv in sends if recv is not None]
+        return tuple(sorted(pairs, key=lambda delivery: delivery.send.begin))
+
+    @cached_property
+    def meetings(self) -> tuple[Meeting, ...]:
+        """Every collective: the first call of each rank on a group belongs to the first of the others, and so on."""
+        met: dict[object, list[Event]] = defaultdict(list)
+        for rank in range(self.world_size):
+            for event, number in self.numbered(rank):
+                if event.is_collective:
+                    met[event.meeting_point, number].append(event)
+        meetings = itertools.chain.from_iterable(map(_meetings_of, met.values()))
+        return tuple(sorted(meetings, key=lambda meeting: _last_begin(meeting.events)))
+
+    def numbered(self, rank: int) -> Iterator[tuple[Event, int]]:
+        """What a rank did, each with how many calls it had made at the same meeting point before."""
+        count = self._before(rank)
+        for event in self.of(rank):
+            if event.took_part:
+                yield event, count[event.meeting_point]
+                count[event.meeting_point] += 1
+
+    def _before(self, rank: int) -> Counter[MeetingPoint]:
+        return Counter({self._worlds.point_at_home(point): n for point, n in self._recorded[rank].before})
+
+    @cached_property
+    def _worlds(self) -> Worlds:
+        return Worlds([one.worlds for one in self._recorded])
+
+    @property
+    def by_rank(self) -> Iterator[Event]:
+        """Rank by rank, each in its order: an order that is the same in every run of a program."""
+        return itertools.chain.from_iterable(self._by_rank)
+
+    @cached_property
+    def made(self) -> tuple[Counter[MeetingPoint], ...]:
+        """How many calls each rank has made at each meeting point."""
+        return tuple(
+            self._before(rank) + Counter(event.meeting_point for event in self.of(rank) if event.took_part)
+            for rank in range(self.world_size)
+        )
+
+    @cached_property
+    def never_ending(self) -> tuple[Event, ...]:
+        """The calls that ranks waited for and that could not have ended any more."""
+        from ddp_lessons.run.diagnosis.waits import never_ending
+
+        return never_ending(self)
+
+    def standing(self, rank: int) -> Standing:
+        """What held a rank when it told its calls."""
+        return self._recorded[rank].standing or Standing(is_free=True)
+
+    def held(self, rank: int) -> tuple[Event, ...]:
+        """The calls that a rank was waiting for when it told them."""
+        one = self._recorded[rank]
+        numbers = (number - one.dropped for number in self.standing(rank).held_in)
+        return tuple(self._as_told[rank][number] for number in numbers if 0 <= number < len(one.calls))
+
+    def newest(self, number: int) -> Events:
+        """Only the last calls, about so many; of those before them it is kept how many they were."""
+        if len(self) <= number:
+            return self
+        since = self[-number].begin
+        return Events([_since(since, *told) for told in zip(self._recorded, self._as_told, strict=True)])
+
+    def to_chrome_trace(self, path: str | os.PathLike[str]) -> None:
+        """Write a file that Perfetto (ui.perfetto.dev) and chrome://tracing open."""
+        write_chrome_trace(self, path)
+
+    def messages_sent(self, rank: int, to: int | None = None) -> int:
+        return len(self._between(rank, "send", to))
+
+    def messages_received(self, rank: int, sender: int | None = None) -> int:
+        return len(self._between(rank, "recv", sender))
+
+    def bytes_sent(self, rank: int, to: int | None = None) -> int:
+        """By send and its kin. What a collective moves is its own affair: it is not counted here."""
+        return sum(event.bytes for event in self._between(rank, "send", to))
+
+    def bytes_received(self, rank: int, sender: int | None = None) -> int:
+        return sum(event.bytes for event in self._between(rank, "recv", sender))
+
+    def _between(self, rank: int, operation: str, peer: int | None) -> list[Event]:
+        mine = (event for event in self.of(rank) if event.operation == operation)
+        whole = (event for event in mine if not event.error and (operation == "send" or event.end is not None))
+        return [event for event in whole if peer is None or event.peer == peer]
+
+    @cached_property
+    def _as_told(self) -> tuple[tuple[Event, ...], ...]:
+        return tuple(
+            tuple(self._worlds.at_home(_event(rank, call, self.origin)) for call in one.calls)
+            for rank, one in enumerate(self._recorded)
+        )
+
+    @cached_property
+    def _by_rank(self) -> tuple[tuple[Event, ...], ...]:
+        return tuple(tuple(sorted(events, key=_begin)) for events in self._as_told)
+
+    @cached_property
+    def origin(self) -> float:
+        """By `time.perf_counter()`, when the function began on the first rank."""
+        return min((one.began for one in self._recorded if one.began), default=0.0)
+
+    @cached_property
+    def _in_order(self) -> tuple[Event, ...]:
+        return tuple(sorted(itertools.chain.from_iterable(self._by_rank), key=_begin))
+
+    @overload
+    def __getitem__(self, index: int) -> Event: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Event]: ...
+    def __getitem__(self, index: int | slice) -> Event | Sequence[Event]:
+        return self._in_order[index]
+
+    def __len__(self) -> int:
+        return sum(len(one.calls) for one in self._recorded)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Events) and self._recorded == other._recorded
+
+    __hash__ = None  # type: ignore[assignment]  # equal by what they hold, as lists are
+
+    def __repr__(self) -> str:
+        dropped = f", {sum(self.dropped):,} older ones dropped" if any(self.dropped) else ""
+        return f"<{len(self):,} events of {self.world_size} ranks{dropped}>"
+
+
+def _event(rank: int, call: tuple[Any, ...], origin: float) -> Event:
+    *what, begin, issued, waited, end, error, backend, remark, untouched, parts = call
+    moments = (begin, issued, waited, end, untouched)
+    *times, untouched = (None if moment is None else moment - origin for moment in moments)
+    return Event(*(rank, *what, *times, error, backend, remark, untouched, parts))
+
+
+def _meetings_of(events: Sequence[Event]) -> Iterator[Meeting]:
+    """Of calls at one point. One by the name of a new group may be several groups that do not touch each other.
+
+    Only its members meet in it: whoever is outside is back at once, and a group of one meets nobody.
+    """
+    first = events[0]
+    if first.operation not in NEW_GROUPS:
+        yield Meeting(tuple(events), first.group_ranks)
+        return
+    makers = [event for event in events if event.rank in event.group_ranks]
+    if all(len(event.group_ranks) == 1 for event in makers):
+        makers = makers[:1]
+    members = {rank for event in makers for rank in event.group_ranks}
+    groups = {event.group_ranks for event in makers}
+    shared = tuple(event for event in events if event.rank in members or event.group_ranks in groups)
+    if shared:
+        yield Meeting(shared, tuple(sorted(members | {event.rank for event in shared})))
+    for event in (event for event in events if event not in shared):
+        yield Meeting((event,), (event.rank,))
+
+
+def _since(moment: float, one: Recorded, events: Sequence[Event]) -> Recorded:
+    older = tuple(itertools.takewhile(lambda event: event.begin < moment, events))
+    before = Counter(dict(one.before)) + Counter(event.meeting_point for event in older if event.took_part)
+    calls, dropped = one.calls[len(older) :], one.dropped + len(older)
+    return replace(one, calls=calls, dropped=dropped, before=tuple(before.items()))
+
+
+def _begin(event: Event) -> float:
+    return event.begin
+
+
+def _last_begin(events: Iterable[Event]) -> float:
+    return max(event.begin for event in events)

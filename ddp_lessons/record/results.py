@@ -1,0 +1,61 @@
+"""What comes back from a launch: plain data that needs no living process."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Generic, TypeVar, overload
+
+from ddp_lessons.record.events import Events
+from ddp_lessons.run.wire.messages import Told
+
+T = TypeVar("T")
+
+
+class _NoValue(enum.Enum):
+    NO_VALUE = "no value"
+
+    def __repr__(self) -> str:
+        return "<no value>"
+
+    def __bool__(self) -> bool:
+        return False
+
+
+NO_VALUE = _NoValue.NO_VALUE  # stands for the answer of a rank that never gave one
+NO_ANSWER = "returned nothing, because the launch ended before it could"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Results(Sequence[T], Generic[T]):
+    """The answers by rank: `results[2]` is what rank 2 returned.
+
+    `lines[rank]` is what it printed, `events` the calls of
+    torch.distributed, `told[rank]` what it told while it ran, `seconds` how long all of it took.
+    """
+
+    values: tuple[T, ...]
+    lines: tuple[list[str], ...]
+    seconds: float
+    events: Events = field(default_factory=Events)
+    told: tuple[tuple[Told, ...], ...] = ()
+
+    @overload
+    def __getitem__(self, rank: int) -> T: ...
+    @overload
+    def __getitem__(self, rank: slice) -> Sequence[T]: ...
+    def __getitem__(self, rank: int | slice) -> T | Sequence[T]:
+        return self.values[rank]
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __repr__(self) -> str:
+        return f"Results({list(self.values)})"
+
+
+def told_by_rank(told: Sequence[Sequence[Told]], origin: float | None) -> tuple[tuple[Told, ...], ...]:
+    """What each rank told, with the time since the function began (`origin`); if that is not known, since the first."""
+    begin = origin or min((one.seconds for by_rank in told for one in by_rank), default=0.0)
+    return tuple(tuple(replace(one, seconds=one.seconds - begin) for one in by_rank) for by_rank in told)

@@ -1,0 +1,1 @@
+"""What went wrong: who waits for whom, which rule was broken, and the sentences that say so."""

@@ -1,0 +1,235 @@
+"""Do the calls that met fit together? Where not, gloo may hang, abort, or give wrong answers that look right."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from ddp_lessons.record.events import Delivery, Event, Events, Meeting
+from ddp_lessons.run.diagnosis.misused_calls import first_misuse, places_of
+from ddp_lessons.run.diagnosis.parted_ranks import NEXT_SKIPPED, Parting, parting_at
+from ddp_lessons.run.diagnosis.wording import DDP, Reason, called, name_of, told_by_rank
+from ddp_lessons.run.wire.messages import NEW_GROUPS, MeetingPoint, Recorded, meeting_point
+
+# what the ranks of a collective bring has to be of one shape; all_to_all may bring what it likes
+_OF_ONE_SHAPE = ("all_reduce", "reduce", "broadcast", "all_gather", "gather", "scatter", "reduce_scatter")
+_WITHOUT_TENSORS = ("barrier", "monitored_barrier", *NEW_GROUPS, "init_process_group")
+_SAME_EVERYWHERE = "All ranks of a group have to call the same collectives in the same order."
+_DDP_TALKS = "A model inside DistributedDataParallel talks to all ranks in its forward and backward."
+_GROUPS = "Every rank of the world has to call new_group, in the same order, also for groups that it is not in."
+
+
+def first_fault(events: Events) -> Reason | None:
+    """Why the answers of these calls are not to be trusted."""
+    return first_disagreement(events) or first_misuse(events)
+
+
+def first_disagreement(events: Events) -> Reason | None:
+    """What did not fit together first, in the order of the program, whether it was noticed or not."""
+    if events.is_out_of_sight:
+        return None
+    place = places_of(events)
+    found = [(min(place[id(event)] for event in calls), reason) for calls, reason in _clashes(events)]
+    return min(found, key=lambda clash: clash[0])[1] if found else None
+
+
+def clash_of_meeting(meeting: Meeting) -> str:
+    """In what its ranks differ: one of the keys below; "" if in nothing."""
+    first, *others = meeting.events
+    what = next((what for what, of in _TOLD.items() if any(of(event) != of(first) for event in others)), "")
+    return what or ("parts" if _parts_that_differ(meeting) else "")
+
+
+def _parts_that_differ(meeting: Meeting) -> tuple[Event, Event] | None:
+    """Of an all_to_all: a rank that sends another more or less than that expects of it."""
+    told = [event for event in meeting.events if event.parts[0]]
+    place = {rank: number for number, rank in enumerate(meeting.expected)}
+    pairs = ((sender, receiver) for sender in told for receiver in told)
+    return next((pair for pair in pairs if len(set(_bytes_of_part(*pair, place))) > 1), None)
+
+
+def _bytes_of_part(sender: Event, receiver: Event, place: Mapping[int, int]) -> tuple[int, int]:
+    """As the one gives it, and as the other expects it."""
+    return sender.parts[0][place[receiver.rank]], receiver.parts[1][place[sender.rank]]
+
+
+def clash_of_delivery(delivery: Delivery) -> str:
+    """In what the two sides of a message differ: "dtype", "bytes"; "" if in nothing."""
+    send, recv = delivery.send, delivery.recv
+    return next((what for what in ("dtype", "bytes") if getattr(send, what) != getattr(recv, what)), "")
+
+
+def _elements(event: Event) -> int | tuple[int, int] | None:
+    if event.operation == "all_reduce" and event.tensors > 1:
+        return event.tensors, event.bytes
+    if event.operation not in _OF_ONE_SHAPE:
+        return None
+    elements = 1
+    for length in event.shape:
+        elements *= length
+    return elements
+
+
+_TOLD: dict[str, Callable[[Event], Any]] = {
+    "operation": lambda event: event.operation,
+    "group": lambda event: sorted(event.group_ranks),
+    "root": lambda event: event.root,
+    "elements": _elements,
+    "dtype": lambda event: None if event.operation in _WITHOUT_TENSORS else event.dtype,
+    "reduce_op": lambda event: event.reduce_op,
+}
+
+
+def _clashes(events: Events) -> Iterator[tuple[Sequence[Event], Reason]]:
+    for meeting in events.meetings:
+        is_real = meeting.events[0].backend != "fake"
+        if is_real and (what := clash_of_meeting(meeting)):
+            yield meeting.events, _of_meeting(meeting, what, parting_at(events, meeting))
+    for delivery in events.deliveries:
+        if clash_of_delivery(delivery) and delivery.send.backend.startswith("gloo"):
+            yield (delivery.send, delivery.recv), _of_delivery(delivery)
+
+
+def _of_meeting(meeting: Meeting, what: str, parting: Parting | None) -> Reason:
+    calls, operation = meeting.events, meeting.operation
+    is_of_ddp = [event.call == DDP for event in calls]
+    mixes_objects = len({event.call for event in calls}) > 1 and any("object" in event.call for event in calls)
+    if what == "operation" or mixes_objects or len(set(is_of_ddp)) > 1:
+        told = told_by_rank({event.rank: f"{name_of(event)} ({event.place})" for event in calls}, "; ")
+        if {*NEW_GROUPS, "init_process_group"} & {event.operation for event in calls}:
+            return Reason([f"The ranks have come to different calls: {told}.", _GROUPS], _NEXT_ORDER)
+        told = f"The ranks have come to different collectives: {told}."
+        if any(is_of_ddp):
+            is_step = parting is not None and parting.is_certain and parting.made[0].operation == "all_reduce"
+            return Reason([told, *_said(parting, _DDP_TALKS)], NEXT_SKIPPED if is_step else NEXT_ALONE)
+        return Reason(
+            [told, *_said(parting, _SAME_EVERYWHERE)], NEXT_SKIPPED if parting and parting.is_certain else _NEXT_ORDER
+        )
+    if parting is not None and what != "group":
+        told = told_by_rank({event.rank: f"{called(event)} ({event.place})" for event in calls}, "; ")
+        return Reason([f"The ranks have come to different calls: {told}.", parting.sentence], NEXT_SKIPPED)
+    if operation == "init_process_group":
+        told = told_by_rank({event.rank: str(len(event.group_ranks)) for event in calls})
+        return Reason([f"The ranks were told of different world sizes: {told}."], "give all the same world_size.")
+    if what == "group":
+        told = _told_with_places(calls, lambda event: str(sorted(event.group_ranks)))
+        told = f"The ranks make different groups at the same turn: {told}."
+        return Reason([told, *_said(parting, _GROUPS)], _NEXT_ORDER)
+    if what == "root":
+        name = {"broadcast": "src", "scatter": "src"}.get(operation, "dst")
+        told = _told_with_places(calls, lambda event: f"{name}={event.root}")
+        cure = f"give {name} a value that is the same on every rank, not one that each works out from its own data."
+        return Reason([f"The ranks name different roots in this {operation}: {told}."], cure)
+    if what == "reduce_op":
+        told = _told_with_places(calls, lambda event: str(event.reduce_op))
+        return Reason([f"The ranks ask for different reduce ops in this {operation}: {told}."], "name the same op.")
+    if what == "parts" and (pair := _parts_that_differ(meeting)) is not None:
+        sender, receiver = pair
+        sent, expected = _bytes_of_part(sender, receiver, {rank: n for n, rank in enumerate(meeting.expected)})
+        told = f"rank {sender.rank} sends {sent:,} bytes to rank {receiver.rank}, which expects {expected:,}"
+        told = f"The parts of this {operation} do not fit together: {told} ({sender.place})."
+        return Reason([told], _NEXT_PARTS, sender.rank)
+    told = _told_with_places(calls, _tensor)
+    return Reason([f"The tensors of this {operation} do not fit together: {told}."], _NEXT_TENSORS)
+
+
+def _said(parting: Parting | None, rule: str) -> list[str]:
+    """What was skipped, where that shows, and the rule that it broke."""
+    return [rule] if parting is None else [parting.sentence, rule]
+
+
+def _of_delivery(delivery: Delivery) -> Reason:
+    send, recv = delivery.send, delivery.recv
+    what = f"rank {send.rank} sends {_tensor(send)} ({send.place}), "
+    what += f"rank {recv.rank} receives into {_tensor(recv)} ({recv.place})"
+    return Reason([f"This message does not fit: {what}."], _NEXT_MESSAGE, recv.rank)
+
+
+def _told_with_places(calls: Sequence[Event], what: Callable[[Event], str]) -> str:
+    """What each rank said, and on which line: once, if that is the same for all."""
+    places = {event.place for event in calls}
+    if len(places) == 1:
+        return f"{told_by_rank({event.rank: what(event) for event in calls})} ({places.pop()})"
+    return told_by_rank({event.rank: f"{what(event)} ({event.place})" for event in calls})
+
+
+def _tensor(event: Event) -> str:
+    if event.operation == "all_reduce" and event.tensors > 1:
+        return f"{event.tensors} tensors of {event.bytes:,} bytes"
+    return f"{list(event.shape)} {event.dtype}"
+
+
+_NEXT_ORDER = "look at what each rank called before, and let all of them make the same calls in the same order."
+NEXT_ALONE = "what one rank does alone (validating, saving) it does with model.module; all else every rank does alike."
+_NEXT_TENSORS = "give the tensor the same shape and dtype on every rank; print both before the call."
+_NEXT_PARTS = (
+    "what a rank sends to another has to be as long as what that one expects of it: print the shapes, or the split "
+    "sizes, of input and output on both."
+)
+_NEXT_MESSAGE = "receive into a tensor of the shape and dtype that is sent."
+
+
+def may_disagree(recorded: Sequence[Recorded | None]) -> bool:
+    """A quick look at raw calls, since a launch may have made very many. False: everything met and fitted together."""
+    if None in recorded:
+        return True
+    met: dict[object, dict[object, _Told]] = defaultdict(lambda: defaultdict(_Told))
+    for rank, one in enumerate(filter(None, recorded)):
+        for point, count in one.before:
+            meeting, side = _side(rank, point)
+            met[meeting][side].before = count
+        for call in one.calls:
+            if call[_FIELD["error"]] and call[_FIELD["waited"]] is None:
+                continue  # torch refused it
+            if call[_FIELD["remark"]] or call[_FIELD["error"]]:
+                return True
+            meeting, side = _side(rank, meeting_point(*(call[number] for number in _POINT)))
+            told = met[meeting][side]
+            told.calls.append([call[number] for number in _brought(call[_FIELD["operation"]])])
+            told.needs = 2 if side in _SIDES else len(call[_FIELD["group_ranks"]])
+    return not all(map(_is_whole, met.values()))
+
+
+@dataclasses.dataclass
+class _Told:
+    """What one side has called at one meeting point."""
+
+    before: int = 0  # calls that are no longer known
+    calls: list[object] = dataclasses.field(default_factory=list)
+    needs: int = 0  # sides
+
+
+def _is_whole(sides: Mapping[object, _Told]) -> bool:
+    """All sides came equally often, and what is known of all of them is alike."""
+    if len({told.before + len(told.calls) for told in sides.values()}) > 1:
+        return False
+    known = min(len(told.calls) for told in sides.values())
+    first, *others = (told.calls[len(told.calls) - known :] for told in sides.values())
+    return len(sides) >= max(told.needs for told in sides.values()) and all(calls == first for calls in others)
+
+
+_FIELD = {field.name: number for number, field in enumerate(dataclasses.fields(Event), start=-1)}
+_POINT = [_FIELD[name] for name in ("operation", "group", "group_ranks", "peer", "tag")]
+_SIDES = ("send", "recv")
+
+
+@functools.cache
+def _brought(operation: str) -> list[int]:
+    """The fields in which the ranks have to agree."""
+    if operation in _SIDES:
+        return [_FIELD["dtype"], _FIELD["bytes"]]
+    shape = ["shape"] if operation in _OF_ONE_SHAPE else []
+    shape += {"all_to_all": ["parts"], "all_reduce": ["tensors", "bytes"]}.get(operation, [])
+    return [_FIELD[name] for name in ("operation", "group_ranks", "root", "reduce_op", "dtype", *shape)]
+
+
+def _side(rank: int, point: MeetingPoint) -> tuple[object, object]:
+    """A meeting point as both sides of a message know it, and which side this is."""
+    kind, *where = point
+    if kind not in _SIDES:
+        return point, rank
+    group, peer, tag = where
+    return (group, tag, *((rank, peer) if kind == "send" else (peer, rank))), kind

@@ -1,0 +1,84 @@
+"""Calls in the background that were not cared for: nobody waited, or their tensors were changed meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ddp_lessons.record.events import Event, Events
+from ddp_lessons.run.diagnosis.wording import Reason, ranks_named
+
+_NEXT_CHANGED = "wait() first, or change a clone(): until then the tensor belongs to torch."
+_NEXT_WAIT = "keep what the call gives, and call its wait() before the tensor is used or the function returns."
+
+
+def places_of(events: Events) -> dict[int, tuple[int, int]]:
+    """Which call of its rank each event was: an order that is the same in every run of a program."""
+    ranks = range(events.world_size)
+    return {id(event): (number, rank) for rank in ranks for number, event in enumerate(events.of(rank))}
+
+
+def first_misuse(events: Events) -> Reason | None:
+    """What was started in the background and not cared for. It counts only where it can have spoiled something."""
+    if events.is_out_of_sight:
+        return None
+    sides = _other_sides(events)
+    received = {id(delivery.send) for delivery in events.deliveries} | _received_long_ago(events)
+    misused = [event for event in events if _is_misused(event, sides.get(id(event), ()), id(event) in received)]
+    if not misused:
+        return None
+    places = places_of(events)
+    first = min(misused, key=lambda event: places[id(event)])
+    ranks = sorted({event.rank for event in misused if (event.call, event.place) == (first.call, first.place)})
+    what = f"{first.call} of {ranks_named(ranks)} ({first.place})"
+    could_be_left = first.operation == "send" or _gets_nothing(first)  # but not changed
+    if first.remark == "changed" and (first.waited is not None or could_be_left):
+        before = " before its wait()" if first.waited is not None else ", and nobody had waited for that call"
+        return Reason([f"The tensor of {what} was changed{before}."], _NEXT_CHANGED, first.rank)
+    if first.operation == "send":
+        return Reason([f"Nobody received {what}, and nobody waited for it."], _NEXT_WAIT, first.rank)
+    harm = "its tensor may hold anything" if first.bytes else "it held nobody back"
+    return Reason([f"Nobody waited for {what}: {harm}."], _NEXT_WAIT, first.rank)
+
+
+def _other_sides(events: Events) -> dict[int, Sequence[Event]]:
+    """By the id of a call, those of the other ranks that it met."""
+    sides: dict[int, Sequence[Event]] = {}
+    for met in (*(meeting.events for meeting in events.meetings), *((d.send, d.recv) for d in events.deliveries)):
+        for event in met:
+            sides[id(event)] = [other for other in met if other is not event]
+    return sides
+
+
+def _received_long_ago(events: Events) -> set[int]:
+    """Sends whose other side is no longer among the calls that were kept."""
+    sends = ((e, n) for rank in range(events.world_size) for e, n in events.numbered(rank) if e.operation == "send")
+    return {
+        id(send)
+        for send, number in sends
+        if send.peer is not None
+        and send.peer < events.world_size
+        and events.made[send.peer]["recv", send.group, send.rank, send.tag] > number
+    }
+
+
+def _is_misused(event: Event, others: Sequence[Event], was_received: bool) -> bool:
+    if not event.remark or event.error or not event.backend.startswith("gloo"):
+        return False
+    if event.remark == "changed":
+        return not (_was_over([event], event.untouched) or _was_over(others, event.untouched))
+    if event.operation == "send":
+        return not was_received
+    if event.operation == "barrier":  # one that has only come, so that another may wait for it, is right
+        return all(other.remark for other in others)
+    return not _gets_nothing(event)
+
+
+def _was_over(calls: Sequence[Event], moment: float | None) -> bool:
+    """By that moment all of these had ended: then whoever they met might change what it had lent."""
+    return moment is not None and bool(calls) and all(one.end is not None and one.end <= moment for one in calls)
+
+
+def _gets_nothing(event: Event) -> bool:
+    """The root of a broadcast only gives, and so do all but the root of a reduce or gather."""
+    is_root = event.root == event.rank
+    return is_root if event.operation == "broadcast" else event.operation in ("reduce", "gather") and not is_root

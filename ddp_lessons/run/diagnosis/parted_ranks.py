@@ -1,0 +1,139 @@
+"""Where ranks that run the same lines parted: one of them skipped a call, or another made one more.
+
+Each call is compared with what its own rank did before, when it had come from the same call. Where nothing was called
+twice yet, the order of the lines has to do.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import itertools
+import linecache
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ddp_lessons.record.events import Event, Events, Meeting
+from ddp_lessons.run.diagnosis.wording import ranks_named
+
+_MOST_LOOKED_AT = 100  # turns at which the ranks were on different lines
+NEXT_SKIPPED = (
+    "look for what leads a rank past that line: an exception that was swallowed, an `if`, a `continue` or `break`, "
+    "or fewer batches."
+)
+
+
+@dataclass(frozen=True)
+class Parting:
+    """At one turn some ranks made a call, and others had gone on from there."""
+
+    made: tuple[Event, ...]
+    gone_on: tuple[Event, ...]
+    times: int  # how often those who went on had made that call before
+
+    @property
+    def sentence(self) -> str:
+        """As in: Rank 1 skipped the call at x.py line 9, after 4 that all made, or rank 0 makes one too many."""
+        makers, others = ([event.rank for event in side] for side in (self.made, self.gone_on))
+        after = f", after {self.times:,} that all made" if self.times else ""
+        make = "makes" if len(makers) == 1 else "make"
+        skipped = f"{ranks_named(others).capitalize()} skipped the call at {self.made[0].place}{after}"
+        order = "" if self.is_certain else ", or their order differs"
+        return f"{skipped}, or {ranks_named(makers)} {make} one too many{order}."
+
+    @property
+    def is_certain(self) -> bool:
+        """They made that call before, and came to it from the same one."""
+        return self.times > 0
+
+
+def first_parting(events: Events, group: str) -> Parting | None:
+    """Of calls that fitted together all the same."""
+    of_group = (meeting for meeting in events.meetings if meeting.events[0].group == group)
+    apart = (meeting for meeting in of_group if len({event.line for event in meeting.events}) > 1)
+    partings = (parting_at(events, meeting) for meeting in itertools.islice(apart, _MOST_LOOKED_AT))
+    return next((found for found in partings if found is not None), None)
+
+
+def parting_at(events: Events, meeting: Meeting) -> Parting | None:
+    """None: this looks like one turn of all, or nobody can tell who skipped what."""
+    if any(events.dropped):
+        return None
+    sides: dict[tuple[str, int], list[Event]] = {}
+    for event in meeting.events:
+        sides.setdefault((event.file, event.line), []).append(event)
+    if len(sides) != 2:
+        return None
+    one, other = sides.values()
+    if _has_gone_on(events, one[0], other[0]):
+        one, other = other, one
+    elif not _has_gone_on(events, other[0], one[0]):
+        return None
+    return Parting(tuple(one), tuple(other), _times(events, other[0], at=one[0]))
+
+
+def _has_gone_on(events: Events, event: Event, other: Event) -> bool:
+    """Did this rank leave the way of the other?"""
+    if (event.file, event.function) != (other.file, other.function) or _are_alternatives(event.file, event, other):
+        return False
+    mine, its = _departs(events, event), _departs(events, other)
+    if mine is not None and its is not None and mine != its:
+        return mine
+    if mine is not None or its is not None:
+        return False
+    was_here, was_there = _times(events, event, event) > 0, _times(events, other, other) > 0
+    return was_here if was_here != was_there else not was_here and event.line > other.line
+
+
+def _departs(events: Events, event: Event) -> bool | None:
+    """Did other calls follow whenever this rank had made its call before this one? None: it made that only once."""
+    before = [_signature(one) for one in _before(events, event)]
+    followers = {second for first, second in itertools.pairwise(before) if first == before[-1]}
+    return _signature(event) not in followers if followers else None
+
+
+def _times(events: Events, event: Event, at: Event) -> int:
+    """How many such calls this rank had made before this one."""
+    return sum(_signature(one) == _signature(at) for one in _before(events, event))
+
+
+def _before(events: Events, event: Event) -> list[Event]:
+    point = event.meeting_point
+    mine = [one for one in events.of(event.rank) if one.took_part and one.meeting_point == point]
+    return mine[: next(number for number, one in enumerate(mine) if one is event)]
+
+
+def _signature(event: Event) -> tuple[object, ...]:
+    return event.file, event.line, event.call, event.operation
+
+
+def _are_alternatives(file: str, one: Event, other: Event) -> bool:
+    """Are these lines the two branches of one `if`? Then the calls on them are meant to meet."""
+    return any(
+        (one.line in first and other.line in second) or (one.line in second and other.line in first)
+        for first, second in _branches(file)
+    )
+
+
+def _branches(file: str) -> list[tuple[range, range]]:
+    return _branches_in("".join(linecache.getlines(file)))
+
+
+@functools.lru_cache(maxsize=32)
+def _branches_in(source: str) -> list[tuple[range, range]]:
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError):
+        return []
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and node.orelse:
+            found.append((_lines(node.body), _lines(node.orelse)))
+        elif isinstance(node, ast.Match):
+            cases = [_lines(case.body) for case in node.cases]
+            found += [(cases[i], cases[j]) for i in range(len(cases)) for j in range(i)]
+    return found
+
+
+def _lines(statements: Sequence[ast.stmt]) -> range:
+    return range(statements[0].lineno, (statements[-1].end_lineno or statements[-1].lineno) + 1)

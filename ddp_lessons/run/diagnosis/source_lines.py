@@ -1,0 +1,42 @@
+"""Where something happened, in the learner's words: the line of a cell, or of a file of theirs."""
+
+from __future__ import annotations
+
+import os
+import site
+import sys
+import sysconfig
+from collections.abc import Sequence
+
+from ddp_lessons.own_files import PACKAGE
+from ddp_lessons.run.output.transcript import without_middle
+from ddp_lessons.run.wire.messages import Frame
+
+# torch may be one of the user's own packages, or lent by another Python: then only the path knows its folder
+_OF_PACKAGES = [path for path in sys.path if os.path.basename(path) in ("site-packages", "dist-packages")]
+_NOT_LEARNERS = tuple(
+    os.path.abspath(folder) + os.sep
+    for folder in {
+        *(PACKAGE, sysconfig.get_path("stdlib"), sysconfig.get_path("purelib")),
+        *(*site.getsitepackages(), *_OF_PACKAGES),
+    }
+)
+
+
+def learners_frame(frames: Sequence[Frame]) -> Frame | None:
+    """The deepest line that the learner wrote."""
+    own = [frame for frame in frames if not frame.file.startswith((*_NOT_LEARNERS, "<frozen"))]
+    written = [frame for frame in own if not frame.file.startswith("<") or _is_cell(frame.file)]  # not made by exec
+    return written[-1] if written else own[-1] if own else None
+
+
+def name_line(frame: Frame) -> str:
+    return f"{name_place(frame.file, frame.line)}:   {without_middle(frame.text.strip(), 200)}".rstrip(": ")
+
+
+def name_place(file: str, line: int) -> str:
+    return f"cell line {line}" if _is_cell(file) else f"{os.path.basename(file)} line {line}"
+
+
+def _is_cell(file: str) -> bool:
+    return file.startswith(("<ipython-input", "<stdin>")) or "ipykernel_" in file

@@ -1,0 +1,157 @@
+"""Who can still move: the wait-for reasoning over what every rank has called and what holds it.
+
+A rank that is not held can move. A rank that is held can move when what it waits for can end: a collective that all
+ranks have come to, a message whose other side was called; or one for which the missing ranks can still move and come.
+Whoever is left waits for ever. Where the calls do not tell for sure, a rank counts as one that can move.
+"""
+
+from __future__ import annotations
+
+import itertools
+from functools import cached_property
+
+from ddp_lessons.record.events import Event, Events, Meeting
+from ddp_lessons.run.diagnosis.call_fit import clash_of_meeting
+from ddp_lessons.run.wire.messages import NEW_GROUPS, MeetingPoint
+
+_STILL_ENDS_WELL = "reduce_op"  # gloo goes on where only this differs
+
+
+def never_ending(events: Events) -> tuple[Event, ...]:
+    """The calls that ranks are held in and that cannot end any more."""
+    return Waits(events).never_ending
+
+
+def number_taken_twice(meeting: Meeting) -> int | None:
+    """Of ranks that join a group by themselves: the number that more than one gave as its own."""
+    numbers = [event.tag for event in meeting.events if event.operation == "init_process_group" and event.tag >= 0]
+    return next((number for number in sorted(set(numbers)) if numbers.count(number) > 1), None)
+
+
+class Waits:
+    """The reasoning over one moment."""
+
+    def __init__(self, events: Events) -> None:
+        self.events = events
+        self.meetings: dict[int, Meeting] = {id(event): m for m in events.meetings for event in m.events}
+        self.numbers = {
+            id(event): number for rank in range(events.world_size) for event, number in events.numbered(rank)
+        }
+        self._partners = {id(a): b for d in events.deliveries for a, b in ((d.send, d.recv), (d.recv, d.send))}
+        self.movable = self._who_can_move()
+
+    @property
+    def never_ending(self) -> tuple[Event, ...]:
+        ranks = range(self.events.world_size)
+        return tuple(event for rank in ranks for event in self.events.held(rank) if not self.can_end(event))
+
+    def can_end(self, event: Event) -> bool:
+        missing = self.waited_for(event)
+        return missing is not None and (not missing or bool(self._enough(event, missing)))
+
+    def waited_for(self, event: Event) -> tuple[int, ...] | None:
+        """The ranks that have not come yet. None: whoever comes, this cannot end."""
+        if event.is_collective:
+            return self._missing_from(self.meetings[id(event)])
+        if event.group in self._spoilt_groups:
+            return None
+        if not event.backend.startswith("gloo") or self._has_partner(event):
+            return ()
+        if event.peer is not None:
+            return (event.peer,)
+        return tuple(rank for rank in event.group_ranks if rank != event.rank)
+
+    def _who_can_move(self) -> set[int]:
+        """The ranks that move now, and, again and again, those whose wait these can end."""
+        ranks = range(self.events.world_size)
+        held = {rank: self.events.held(rank) for rank in ranks}
+        self.movable = {rank for rank in ranks if self.events.standing(rank).is_free or self._is_unknown(rank, held)}
+        while more := {rank for rank in held if rank not in self.movable and any(map(self.can_end, held[rank]))}:
+            self.movable |= more
+        return self.movable
+
+    def _is_unknown(self, rank: int, held: dict[int, tuple[Event, ...]]) -> bool:
+        """It is held in a call that is not among those it told."""
+        return len(held[rank]) < len(self.events.standing(rank).held_in)
+
+    def _enough(self, event: Event, missing: tuple[int, ...]) -> bool:
+        if event.operation == "init_process_group":  # a rank may still come by any number
+            came = self.meetings[id(event)].events
+            return sum(rank in self.movable for rank in missing) >= len(event.group_ranks) - len(came)
+        takes_anyone = event.operation == "recv" and event.peer is None
+        return (any if takes_anyone else all)(rank in self.movable for rank in missing)
+
+    def _missing_from(self, meeting: Meeting) -> tuple[int, ...] | None:
+        first = meeting.events[0]
+        if first.group in self._spoilt_groups:
+            return None
+        number, point = self.numbers[id(first)], first.meeting_point
+        if number >= self._clashed.get(point, number + 1):  # gloo does not find back to order after a clash
+            return None
+        if number_taken_twice(meeting) is not None or any(r >= self.events.world_size for r in meeting.expected):
+            return None
+        if first.operation == "init_process_group" and any(
+            event.tag not in (-1, event.rank) for event in meeting.events
+        ):
+            return self._who_may_join(meeting)
+        return tuple(rank for rank in meeting.expected if self.events.made[rank][point] <= number)
+
+    def _who_may_join(self, meeting: Meeting) -> tuple[int, ...] | None:
+        """A world in which ranks have other numbers than the launch gave them."""
+        came = {event.rank for event in meeting.events}
+        places = len(meeting.expected) - len(came)
+        others = tuple(rank for rank in range(self.events.world_size) if rank not in came)
+        return () if places <= 0 else others if places <= len(others) else None
+
+    @cached_property
+    def _clashed(self) -> dict[MeetingPoint, int]:
+        """The number of the first call at each meeting point that cannot end well."""
+        clashes = [m.events[0] for m in self.events.meetings if clash_of_meeting(m) not in ("", _STILL_ENDS_WELL)]
+        first: dict[MeetingPoint, int] = {}
+        for event in clashes:
+            number = self.numbers[id(event)]
+            first[event.meeting_point] = min(first.get(event.meeting_point, number), number)
+        return first
+
+    @cached_property
+    def _spoilt_groups(self) -> set[str]:
+        """Where ranks made different groups by one name, torch mixes these up."""
+        return {point[1] for point in self._clashed if point[0] in NEW_GROUPS}
+
+    def _has_partner(self, event: Event) -> bool:
+        """Was the other side of this message called?"""
+        partner = self._partners.get(id(event))
+        if partner is not None:
+            return partner.remark != "let go"
+        if event.operation == "recv" and event.peer is None:
+            return self._messages_on_their_way(event) > self._receives_from_anyone(event.rank, event, before=event)
+        if event.peer is None:
+            return False
+        other = "recv" if event.operation == "send" else "send"
+        if self.events.made[event.peer][other, event.group, event.rank, event.tag] > self.numbers[id(event)]:
+            return True
+        if event.operation == "recv":
+            return False
+        return self._receives_from_anyone(event.peer, event) > self._sent_and_over(event)
+
+    def _messages_on_their_way(self, recv: Event) -> int:
+        """To this rank, and not taken by one of its calls that is known to have taken them."""
+        made, others = self.events.made, [rank for rank in recv.group_ranks if rank != recv.rank]
+        sent = {rank: made[rank]["send", recv.group, recv.rank, recv.tag] for rank in others}
+        return sum(max(0, sent[rank] - made[recv.rank]["recv", recv.group, rank, recv.tag]) for rank in others)
+
+    def _receives_from_anyone(self, rank: int, like: Event, before: Event | None = None) -> int:
+        """How many of these a rank has called of which nobody knows the sender yet; those called earlier come first."""
+        mine = itertools.takewhile(lambda event: event is not before, self.events.of(rank))
+        fitting = [e for e in mine if e.operation == "recv" and e.peer is None and e.took_part and e.remark != "let go"]
+        return sum((e.group, e.tag) == (like.group, like.tag) for e in fitting)
+
+    def _sent_and_over(self, send: Event) -> int:
+        """Messages to the same rank that are through, and that no call of it is known to have taken."""
+        assert send.peer is not None
+        over, made = 0, self.events.made[send.peer]
+        for rank in (rank for rank in send.group_ranks if rank != send.peer):
+            point = ("send", send.group, send.peer, send.tag)
+            open_ = sum(e.meeting_point == point and e.end is None for e in self.events.of(rank))
+            over += max(0, self.events.made[rank][point] - open_ - made["recv", send.group, rank, send.tag])
+        return over

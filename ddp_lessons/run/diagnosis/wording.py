@@ -1,0 +1,68 @@
+"""How messages name ranks, calls, and the reason why something went wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ddp_lessons.record.events import Event
+from ddp_lessons.run.wire.messages import NEW_GROUPS
+
+DDP = "DistributedDataParallel"
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Which rule was broken, and what to do about it."""
+
+    sentences: Sequence[str]
+    advice: str
+    rank: int = 0  # one that had a part in it
+
+    @property
+    def lines(self) -> list[str]:
+        return [*(f"  {sentence}" for sentence in self.sentences), f"  Next: {self.advice}"]
+
+
+def listed(ranks: Sequence[int]) -> str:
+    """As in: 1; 0 and 2; 0, 1 and 3; 0 and 2 to 7."""
+    runs: list[list[int]] = []
+    for rank in ranks:
+        if runs and rank == runs[-1][-1] + 1:
+            runs[-1].append(rank)
+        else:
+            runs.append([rank])
+    parts = [part for run in runs for part in ([f"{run[0]} to {run[-1]}"] if len(run) > 3 else map(str, run))]
+    *front, last = parts
+    return f"{', '.join(front)} and {last}" if front else last
+
+
+def ranks_named(ranks: Sequence[int]) -> str:
+    """As in: rank 1; ranks 0 and 2."""
+    return f"{'rank' if len(ranks) == 1 else 'ranks'} {listed(ranks)}"
+
+
+def told_by_rank(told: Mapping[int, str], between: str = ", ") -> str:
+    """As in: rank 0 sum, ranks 1 and 2 max."""
+    alike: dict[str, list[int]] = {}
+    for rank, what in sorted(told.items()):
+        alike.setdefault(what, []).append(rank)
+    return between.join(f"{ranks_named(ranks)} {what}" for what, ranks in alike.items())
+
+
+def name_of(event: Event) -> str:
+    """What a learner calls it."""
+    return f"DDP's {event.operation}" if event.call == DDP else event.call
+
+
+def called(event: Event) -> str:
+    """As in: all_reduce of float32 [2]; send to rank 1; recv from anyone with tag 3."""
+    tag = f" with tag {event.tag}" if event.tag else ""
+    if event.operation in ("send", "recv"):
+        name = f"the {event.operation} of a batch" if event.call == "batch_isend_irecv" else event.call
+        other = "anyone" if event.peer is None else f"rank {event.peer}"
+        return f"{name} {'to' if event.operation == 'send' else 'from'} {other}{tag}"
+    brought = f" of {event.dtype} {list(event.shape)}" if event.dtype and "object" not in event.call else ""
+    of_all = event.group.partition(",")[0] in ("", "0")  # torch calls the group of all ranks "0"
+    is_part = not of_all and event.operation not in (*NEW_GROUPS, "init_process_group") and len(event.group_ranks) > 0
+    return f"{name_of(event)}{brought}" + f" in the group of {ranks_named(event.group_ranks)}" * is_part

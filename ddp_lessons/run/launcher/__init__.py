@@ -1,0 +1,1 @@
+"""In the notebook: follow one call on all ranks, from its arguments to its end."""

@@ -1,0 +1,353 @@
+"""Follow one call on all ranks until each has returned, one failed, the time is up, or the learner stops it."""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import os
+import selectors
+import signal
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ddp_lessons.record.results import NO_VALUE
+from ddp_lessons.run.launcher.crash_reports import frames_of_crash, has_aborted
+from ddp_lessons.run.launcher.hang_watch import Lookout
+from ddp_lessons.run.launcher.limits import Limits
+from ddp_lessons.run.launcher.patience import OwnTime, slowness
+from ddp_lessons.run.launcher.rank_states import Account, Died
+from ddp_lessons.run.output.screen import Live, Screen
+from ddp_lessons.run.output.transcript import Transcript
+from ddp_lessons.run.processes.process_sources import Process
+from ddp_lessons.run.wire.messages import (
+    Buffer,
+    Free,
+    Freed,
+    Joined,
+    Look,
+    Position,
+    Raised,
+    Recorded,
+    Rejoin,
+    Returned,
+    Standing,
+    Task,
+    Told,
+    Where,
+)
+from ddp_lessons.run.wire.travel import unpack_value
+
+_FITS_INTO_SOCKET = 64_000
+_TICK_SECONDS = 0.05
+_SECONDS_FOR_OTHER_FAILURES = 0.1  # after the first: several ranks often fail over the same thing
+_SECONDS_TO_STAND_STILL = 0.25
+_SECONDS_TO_ANSWER = 0.1
+_SECONDS_FOR_LAST_WORDS = 0.3
+_SECONDS_TO_START = 120.0
+_SECONDS_BETWEEN_CALLS = 0.2  # of one that does not come
+_MOST_TOLD = 100_000  # of each rank; the newest are kept
+
+
+class Ending(enum.Enum):
+    RETURNED = "every rank returned"
+    FAILED = "a rank raised or died"
+    STUCK = "no rank can move any more"
+    OUT_OF_TIME = "the time is up"
+    INTERRUPTED = "the learner stopped it"
+
+
+@dataclass
+class Rank:
+    """A process as the launcher sees it."""
+
+    process: Process
+    crash_file: str
+    transcript: Transcript
+    has_joined: bool = False
+    died: Died | None = None
+
+
+@dataclass
+class Watch:
+    """What is known of one call."""
+
+    ranks: Sequence[Rank]
+    timeout_seconds: float | None
+    task: tuple[Task, Sequence[Buffer]] | None = None
+    not_asked: frozenset[int] = frozenset()  # these are to run nothing
+    limits: Limits = field(default_factory=Limits)
+    returned: dict[int, Any] = field(default_factory=dict)
+    ended: dict[int, Raised | Died] = field(default_factory=dict)
+    positions: dict[int, Position] = field(default_factory=dict)
+    recorded: dict[int, Recorded] = field(default_factory=dict)
+    told: dict[int, deque[Told]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.transcripts = [rank.transcript for rank in self.ranks]
+        self._begin, self._own_time = time.monotonic(), OwnTime(len(self.ranks))
+        self._selector = selectors.DefaultSelector()
+        self._open: set[int] = set()
+        self._gone: list[int] = []
+        self._mute: set[int] = set()  # hold Python's lock, or stand still
+        self._leaving = False
+        self._freed: set[int] = set()
+        self.returned.update(dict.fromkeys(self.not_asked, NO_VALUE))
+        self._lookout = Lookout(len(self.ranks), self._ask)
+        for number, rank in enumerate(self.ranks):
+            if rank.died:
+                self.ended[number] = rank.died
+                continue
+            self._open.add(number)
+            self._selector.register(rank.process.channel, selectors.EVENT_READ, number)
+            self._selector.register(rank.process.output, selectors.EVENT_READ, number)
+
+    def until_the_end(self, screen: Screen, live: Live, is_told_to_stop: Callable[[], bool]) -> Ending:
+        ending = None
+        while ending is None:
+            self._begin_when_all_have_joined()
+            self._look(_TICK_SECONDS)
+            self._note_aborts()
+            self._note_deaths()
+            screen.show(self.transcripts, self._doing())
+            live.show(self.told)
+            ending = self._ending(is_told_to_stop)
+        if ending is Ending.RETURNED:
+            return ending
+        self._ask_where()
+        self._ask_what_they_called(_SECONDS_FOR_LAST_WORDS if ending is Ending.OUT_OF_TIME else 0.0)
+        self._note_deaths()
+        if len(self.returned) == len(self.ranks):
+            return Ending.RETURNED  # in the very last moment
+        return Ending.FAILED if len(self.returned) + len(self.ended) == len(self.ranks) else ending
+
+    def free(self, rejoin: Rejoin, patience_seconds: float) -> list[int]:
+        """After a failure: call all ranks out of what they do, into a fresh group. Returns those that came."""
+        self._leaving = True  # whatever they still have to say of that call
+        for rank in self.ranks:
+            rank.has_joined = False
+        self._say(sorted(self._open), rejoin)
+        end = time.monotonic() + patience_seconds * slowness(len(self.ranks))
+        while self._open - self._freed and time.monotonic() < end:
+            self._say(sorted(self._open - self._freed), Free())
+            self._wait_for(lambda: self._open <= self._freed, _SECONDS_BETWEEN_CALLS)
+        return sorted(self._open & self._freed)
+
+    def until_all_left(self, patience_seconds: float) -> None:
+        """Between calls: wait until each process has closed its channel."""
+        self._leaving = True
+        end = time.monotonic() + patience_seconds
+        while self._open and time.monotonic() < end:
+            self._look(_TICK_SECONDS)
+
+    def drain(self, patience_seconds: float = 0.5) -> None:
+        """Read what the ranks printed before they were stopped."""
+        self._leaving = True
+        end = time.monotonic() + patience_seconds
+        while self._look(0) and time.monotonic() < end:
+            pass
+
+    def account(self) -> Account:
+        ranks = range(len(self.ranks))
+        at_line = {rank: self._lookout.seconds_at_one_line(rank) for rank in ranks}
+        patience, seconds = self.timeout_seconds, time.monotonic() - self._begin
+        returned = frozenset(self.returned)
+        return Account(
+            len(ranks), self.ended, self.positions, returned, patience, seconds, at_line, self.not_asked, self.limits
+        )
+
+    def close(self) -> None:
+        self._selector.close()
+
+    def _begin_when_all_have_joined(self) -> None:
+        """Not before: else one that fails at once would keep the others from joining, and they complain of that."""
+        if self.task is not None and all(rank.has_joined for rank in self.ranks):
+            task, buffers = self.task
+            is_large = sum(memoryview(buffer).nbytes for buffer in buffers) > _FITS_INTO_SOCKET
+            for rank in (rank for number, rank in enumerate(self.ranks) if number not in self.not_asked):
+                if is_large:  # a rank that does not take it must not hold the notebook
+                    threading.Thread(target=_send, args=(rank, task, buffers), daemon=True).start()
+                else:
+                    _send(rank, task, buffers)
+            self.task = None
+            self._begin, self._own_time = time.monotonic(), OwnTime(len(self.ranks))
+
+    def _ending(self, is_told_to_stop: Callable[[], bool]) -> Ending | None:
+        now, seconds = time.monotonic(), self._own_time.seconds()
+        if len(self.returned) == len(self.ranks):
+            return Ending.RETURNED
+        if self.ended and now > min(how.moment for how in self.ended.values()) + _SECONDS_FOR_OTHER_FAILURES:
+            return Ending.FAILED
+        if is_told_to_stop():
+            return Ending.INTERRUPTED
+        if self.task is not None:
+            return Ending.OUT_OF_TIME if seconds > _SECONDS_TO_START else None
+        if self._lookout.sees_a_standstill():
+            return Ending.STUCK
+        if self.timeout_seconds is not None and seconds > self.timeout_seconds:
+            return Ending.OUT_OF_TIME
+        return None
+
+    def _look(self, seconds: float) -> bool:
+        """Take in what the ranks say. False: they said nothing in that time."""
+        ready = self._selector.select(seconds)
+        for key, _ in ready:
+            rank = self.ranks[key.data]
+            if key.fileobj is rank.process.output:
+                self._read(rank)
+            elif key.data in self._open:
+                self._hear(key.data, rank)
+        return bool(ready)
+
+    def _read(self, rank: Rank) -> None:
+        if data := rank.process.output.read(65536):
+            rank.transcript.feed(data)
+        else:
+            self._selector.unregister(rank.process.output)
+
+    def _hear(self, number: int, rank: Rank) -> None:
+        try:
+            whole = rank.process.channel.receive_some()
+        except EOFError:
+            self._open.discard(number)
+            self._selector.unregister(rank.process.channel)
+            if not self._leaving and number not in self.ended and number not in self.returned:
+                self._gone.append(number)
+            return
+        if whole is not None and isinstance(whole[0], Freed):
+            self._freed.add(number)
+        if whole is not None and isinstance(whole[0], Joined):  # it may come while another one is still called out
+            rank.has_joined = True
+        if whole is None or self._leaving:  # what comes after the end is of ranks that are being stopped
+            return
+        message, buffers = whole
+        if isinstance(message, Standing | Recorded):
+            self._lookout.heard(number, message)
+        if isinstance(message, Told):
+            self.told.setdefault(number, deque(maxlen=_MOST_TOLD)).append(message)
+        if isinstance(message, Returned | Raised | Position) and message.recorded is not None:
+            self.recorded[number] = message.recorded
+        if isinstance(message, Returned):
+            self._note_value(number, message, buffers)
+        elif isinstance(message, Raised):
+            self.ended[number] = message
+        elif isinstance(message, Position) and number not in self.returned:
+            self.positions[number] = message
+
+    def _note_value(self, number: int, message: Returned, buffers: list[bytearray]) -> None:
+        try:
+            self.returned[number] = unpack_value(buffers)
+        except Exception as error:
+            words = f"returned a {message.kind}, which the notebook cannot read ({type(error).__name__}: {error})"
+            self.ended[number] = Raised("CannotTravel", words, (), f"rank {number} {words}\n", time.monotonic())
+
+    def _note_aborts(self) -> None:
+        """A rank that aborts lingers for a moment, in which it can still say what it had called."""
+        for number in self._still_at_it():
+            if number not in self._gone and has_aborted(self.ranks[number].crash_file):
+                self._ask(number, Where(with_calls=True))
+                self._wait_until_told([number], _SECONDS_FOR_LAST_WORDS)
+                self.positions.pop(number, None)
+                if number not in self._gone:
+                    self._gone.append(number)
+
+    def _note_deaths(self) -> None:
+        while self._gone:
+            self._note_death(self._gone.pop())
+
+    def _note_death(self, number: int) -> None:
+        rank, moment = self.ranks[number], time.monotonic()
+        (exit_code,) = rank.process.nursery.stop([rank.process])
+        while self._look(0) and time.monotonic() < moment + _SECONDS_TO_ANSWER:
+            pass  # its last words
+        if has_aborted(rank.crash_file):
+            exit_code = -signal.SIGABRT
+        frames = frames_of_crash(rank.crash_file)
+        last_words = rank.transcript.lines()[-3:] or rank.process.nursery.last_words()
+        rank.died = self.ended[number] = Died(exit_code, frames, last_words, moment)
+
+    def _ask_where(self) -> None:
+        """Ask the ranks that are still at it for their line, until they stand still; shake those that do not answer."""
+        end = time.monotonic() + _SECONDS_TO_STAND_STILL
+        while self._still_at_it():
+            before, self.positions = self.positions, {}
+            for number in self._still_at_it():
+                self._ask(number, Where())
+            self._wait_for(lambda: all(number in self.positions for number in self._still_at_it()))
+            silent = [number for number in self._still_at_it() if number not in self.positions]
+            if silent:
+                self._shake(silent)
+            if silent or before == self.positions or time.monotonic() > end:
+                return
+            self._look(0.03)
+
+    def _ask_what_they_called(self, seconds_for_the_mute: float) -> None:
+        """Whoever has no time for an answer may only be slow, on a busy machine; and time is no matter any more."""
+        asked = [number for number in sorted(self._open) if number not in self.ended]
+        for number in asked:
+            self._ask(number, Where(with_calls=True))
+        self._wait_until_told([number for number in asked if number not in self._mute], 1.0)
+        self._wait_until_told(asked, seconds_for_the_mute)
+        for number, recorded in self._lookout.calls.items():
+            if not self._has_told(number):
+                self.recorded[number] = recorded  # the newest calls, from a moment ago
+
+    def _wait_until_told(self, asked: Sequence[int], patience_seconds: float) -> None:
+        self._wait_for(lambda: all(self._has_told(n) or n not in self._open for n in asked), patience_seconds)
+
+    def _has_told(self, number: int) -> bool:
+        return number in self.recorded and self.recorded[number].standing is not None
+
+    def _ask(self, number: int, question: Look | Where) -> None:
+        self._say([number], question)
+
+    def _say(self, numbers: Sequence[int], words: Look | Where | Free | Rejoin) -> None:
+        for number in numbers:
+            with contextlib.suppress(OSError):
+                self.ranks[number].process.channel.send(words, patience_seconds=0.01)
+
+    def _wait_for(self, claim: Callable[[], bool], patience_seconds: float = _SECONDS_TO_ANSWER) -> None:
+        end = time.monotonic() + patience_seconds * slowness(len(self.ranks))
+        while not claim() and time.monotonic() < end:
+            self._look(0.01)
+
+    def _still_at_it(self) -> list[int]:
+        return [number for number in sorted(self._open) if number not in self.returned and number not in self.ended]
+
+    def _shake(self, silent: Sequence[int]) -> None:
+        """A rank busy in compiled code that holds Python's lock hears only a signal: then it writes where it is."""
+        if not silent or not hasattr(signal, "SIGUSR1"):
+            return
+        self._mute.update(silent)
+        written = {number: _size(self.ranks[number].crash_file) for number in silent}
+        for number in silent:
+            with contextlib.suppress(OSError):
+                self.ranks[number].process.nursery.signal(self.ranks[number].process, signal.SIGUSR1)
+        self._wait_for(lambda: all(_size(self.ranks[number].crash_file) > size for number, size in written.items()))
+        for number in silent:
+            file = self.ranks[number].crash_file
+            still_silent = self.ranks[number].has_joined and _size(file) <= written[number]
+            self.positions.setdefault(number, Position(frames_of_crash(file), is_silent=still_silent))
+
+    def _doing(self) -> str:
+        if self.task is not None:
+            awaited = next((rank for rank in self.ranks if not rank.has_joined), None)
+            imports = awaited.process.nursery.busy_with() if awaited is not None else ""
+            return f"the ranks are starting: {imports} is being imported" if imports else "the ranks are starting"
+        running = [number for number in range(len(self.ranks)) if number not in self.returned]
+        return f"{len(running)} of {len(self.ranks)} ranks are running"
+
+
+def _size(file: str) -> int:
+    try:
+        return os.path.getsize(file)
+    except OSError:
+        return 0
+
+
+def _send(rank: Rank, task: Task, buffers: Sequence[Buffer]) -> None:
+    with contextlib.suppress(OSError):  # it died; its channel will say so
+        rank.process.channel.send(task, buffers)

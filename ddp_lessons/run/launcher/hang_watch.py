@@ -1,0 +1,97 @@
+"""Look at the ranks from time to time, and notice when no rank can ever move again.
+
+Looking is light: each rank says what holds it. When nobody is free, and nobody has moved between two looks, the newest
+calls of all ranks are fetched and thought through. That moment is one and the same for all: each of them was where it
+is from before the first look had been answered by all until after the second was asked. What is found is certain only
+when it is found again: a rank may go on between saying what holds it and listing its calls.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Collection
+
+from ddp_lessons.record.events import Events
+from ddp_lessons.run.diagnosis.waits import Waits
+from ddp_lessons.run.wire.messages import Look, Recorded, Standing
+
+_SECONDS_BETWEEN_LOOKS = 0.15
+_SECONDS_FOR_AN_ANSWER = 5.0  # a rank that computes in compiled code may hold Python's lock
+_NEWEST_CALLS = 200  # of older ones their number is enough
+_numbers = itertools.count(1)
+
+
+class Lookout:
+    """Give it what the ranks say, and ask it from time to time whether all of them stand still."""
+
+    def __init__(self, world_size: int, ask: Callable[[int, Look], None]) -> None:
+        self._ranks = range(world_size)
+        self._ask = ask
+        self._question = Look(0)
+        self._begin = self._asked = time.monotonic()
+        self._is_waiting = False
+        self._answers: dict[int, Standing] = {}
+        self.calls: dict[int, Recorded] = {}
+        self._before: dict[int, Standing] = {}
+        self._thought_of: dict[int, Standing] = {}
+        self._found: dict[int, Standing] = {}  # a standstill, the first time
+        self._since: dict[int, tuple[object, float]] = {}
+
+    def heard(self, rank: int, answer: Standing | Recorded) -> None:
+        """Take an answer in. What belongs to an older question tells of an earlier moment, and changes nothing."""
+        told = answer if isinstance(answer, Standing) else answer.standing
+        if told is None or told.answers != self._question.number:
+            return
+        self._answers[rank] = told
+        if isinstance(answer, Recorded):
+            self.calls[rank] = answer
+        if rank not in self._since:
+            self._since[rank] = told.at, self._begin
+        elif told.at != self._since[rank][0]:
+            self._since[rank] = told.at, time.monotonic()
+
+    def sees_a_standstill(self) -> bool:
+        """Go on looking; True once it is certain that no rank can move."""
+        now = time.monotonic()
+        if self._is_waiting and len(self._answers) == len(self._ranks):
+            self._is_waiting = False
+            if self._question.calls:
+                return self._think()
+            self._compare()
+        elif now >= self._asked + (_SECONDS_FOR_AN_ANSWER if self._is_waiting else _SECONDS_BETWEEN_LOOKS):
+            self._put()
+        return False
+
+    def seconds_at_one_line(self, rank: int) -> float:
+        """Or since it was first asked, if it never answered: then it was too busy for that."""
+        return time.monotonic() - self._since.get(rank, (None, self._begin))[1]
+
+    def _put(self, calls: int = 0) -> None:
+        self._question, self._asked, self._is_waiting = Look(next(_numbers), calls), time.monotonic(), True
+        self._answers, self.calls = {}, {}
+        for rank in self._ranks:
+            self._ask(rank, self._question)
+
+    def _compare(self) -> None:
+        before, self._before = self._before, self._answers
+        nobody_moved = before == self._answers and not _any_can_speak_for_itself(self._answers.values())
+        if nobody_moved and self._answers != self._thought_of:
+            self._put(_NEWEST_CALLS)
+
+    def _think(self) -> bool:
+        if self._answers != self._before:
+            return False
+        events = Events([self.calls[rank] for rank in self._ranks])
+        waits = Waits(events)
+        if waits.movable or events.is_out_of_sight or self._found == self._answers:
+            self._thought_of = self._before
+            return not waits.movable and not events.is_out_of_sight
+        self._found = self._answers
+        self._put(_NEWEST_CALLS)
+        return False
+
+
+def _any_can_speak_for_itself(standings: Collection[Standing]) -> bool:
+    """Somebody is free, or nobody waits for anything."""
+    return any(one.is_free for one in standings) or not any(one.held_in for one in standings)

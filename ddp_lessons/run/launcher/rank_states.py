@@ -1,0 +1,46 @@
+"""How each rank stood when a launch was given up: plain data, of which the messages are made."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ddp_lessons.run.launcher.limits import Limits
+from ddp_lessons.run.wire.messages import Frame, Position, Raised
+
+
+@dataclass(frozen=True)
+class Died:
+    """A rank's process ended without a word."""
+
+    exit_code: int | None  # minus the signal that killed it
+    frames: tuple[Frame, ...]
+    last_words: tuple[str, ...]
+    moment: float
+    is_seen: bool = True  # False: how it ended is not known
+
+    @property
+    def signal_name(self) -> str:
+        """The signal that killed it, "" if none did."""
+        if self.exit_code is None or self.exit_code >= 0:
+            return ""
+        try:
+            return signal.Signals(-self.exit_code).name
+        except ValueError:
+            return f"signal {-self.exit_code}"
+
+
+@dataclass(frozen=True)
+class Account:
+    """How each rank stood."""
+
+    world_size: int
+    ended: Mapping[int, Raised | Died]
+    positions: Mapping[int, Position]
+    returned: frozenset[int]
+    patience_seconds: float | None = None
+    seconds: float = 0.0
+    seconds_at_line: Mapping[int, float] = field(default_factory=dict)
+    not_asked: frozenset[int] = frozenset()  # ranks that had no part in this
+    limits: Limits = field(default_factory=Limits)

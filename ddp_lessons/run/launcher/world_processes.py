@@ -1,0 +1,192 @@
+"""The processes of one world: how they begin, who replaces whom after a failure, and how they end."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import socket
+import sys
+import tempfile
+from collections.abc import Sequence, Set
+from typing import BinaryIO
+
+from ddp_lessons.run.launcher.follow import Rank, Watch
+from ddp_lessons.run.launcher.private_folders import current_folder, module_path, session_folder
+from ddp_lessons.run.output.transcript import Transcript
+from ddp_lessons.run.processes.process_pool import pool
+from ddp_lessons.run.processes.process_sources import Process
+from ddp_lessons.run.wire.messages import MARK, Leave, Rejoin, Start, size_of_guard
+
+_SECONDS_TO_LEAVE = 1.0
+_SECONDS_TO_COME_BACK = 2.0
+_LONGEST_PATIENCE_SECONDS = 600.0  # where a function may take as long as it likes
+
+
+class Crew:
+    """All ranks of one world. Those that are to outlive failures compare their calls before they make them."""
+
+    def __init__(
+        self,
+        world_size: int,
+        *,
+        start_method: str,
+        backend: str | None,
+        record: bool | str,
+        timeout_seconds: float | None,
+        memory_bytes: int | None,
+        outlives_failures: bool,
+    ) -> None:
+        self.ranks: list[Rank] = []
+        self.why_gone = ""
+        self._world_size = world_size
+        self._start_method = start_method
+        self._backend = backend
+        self._record = record
+        self._patience_seconds = min(timeout_seconds or _LONGEST_PATIENCE_SECONDS, _LONGEST_PATIENCE_SECONDS)
+        self._memory_bytes = memory_bytes
+        self._outlives_failures = outlives_failures
+        self._folder = tempfile.mkdtemp(dir=session_folder())
+        self._port = _reserved_port()
+        self._threads = _asked_threads() or max(1, _cores() // world_size)
+        self._meeting = self._new_meeting()
+        self._called_off = ""
+        for number, process in enumerate(pool.take(world_size, start_method)):
+            self.ranks.append(self._begun(number, process))
+
+    def begin_anew(self, watch: Watch) -> list[int]:
+        """After a failure: a fresh group for all who can be called back. Returns who is replaced, having lost all."""
+        self._call_off_meeting()
+        self._meeting = self._new_meeting()
+        came = watch.free(self._meeting, _SECONDS_TO_COME_BACK)
+        shutil.rmtree(f"{self._called_off}-called-off", ignore_errors=True)
+        lost = [number for number in range(self._world_size) if number not in came]
+        if lost:
+            _end([self.ranks[number] for number in lost])
+            for number, process in zip(lost, pool.take(len(lost), self._start_method), strict=True):
+                self.ranks[number].process.close()
+                with contextlib.suppress(OSError):
+                    os.unlink(self.ranks[number].crash_file)
+                self.ranks[number] = self._begun(number, process)
+        return lost
+
+    def let_go(self, import_ahead: Set[str]) -> None:
+        """All is well: let them tidy up."""
+        for rank in self.ranks:
+            with contextlib.suppress(OSError):
+                rank.process.channel.send(Leave())
+        watch = Watch(self.ranks, None)
+        watch.until_all_left(_SECONDS_TO_LEAVE)
+        watch.close()
+        self.stop("they were closed")
+        self.release(import_ahead)
+
+    def stop(self, why: str) -> None:
+        """End all processes that are still there."""
+        self.why_gone = why
+        _end([rank for rank in self.ranks if rank.died is None])
+
+    def release(self, import_ahead: Set[str]) -> None:
+        """Give back all that they had, and see to it that others wait for the next one."""
+        for rank in self.ranks:
+            rank.process.close()
+        self._port.close()
+        shutil.rmtree(self._folder, ignore_errors=True)
+        pool.import_ahead(import_ahead, self._start_method)
+        pool.prepare(self._world_size, self._start_method)
+
+    def _call_off_meeting(self) -> None:
+        """Who waits there, in new_group, gets an error: torch gives up on a path that leads through a file."""
+        with contextlib.suppress(OSError):  # who waited at the meeting before that one is long gone
+            os.unlink(self._called_off)
+        folder = self._called_off = os.path.dirname(self._meeting.meeting_file)
+        with contextlib.suppress(OSError):  # where it cannot be renamed while it is open, such a rank is replaced
+            os.rename(folder, folder + "-called-off")
+            open(folder, "wb").close()
+
+    def _new_meeting(self) -> Rejoin:
+        folder = tempfile.mkdtemp(dir=self._folder)
+        guard_file = os.path.join(folder, "guard") if self._outlives_failures else ""
+        if guard_file:
+            with open(guard_file, "wb") as file:
+                _fill(file, size_of_guard(self._world_size))
+        return Rejoin(os.path.join(folder, "meeting"), guard_file)
+
+    def _begun(self, number: int, process: Process) -> Rank:
+        """Tell a fresh process that it is this rank."""
+        crash_file = os.path.join(self._folder, f"crash-{number}-{process.number}")
+        own = {"RANK": str(number), "LOCAL_RANK": str(number), MARK: str(process.number)}
+        start = Start(
+            rank=number,
+            world_size=self._world_size,
+            environment={**self._environment(), **own},
+            current_folder=current_folder(),
+            module_path=module_path(),
+            meeting_file=self._meeting.meeting_file,
+            guard_file=self._meeting.guard_file,
+            crash_file=crash_file,
+            backend=self._backend,
+            threads=self._threads,
+            patience_seconds=self._patience_seconds,
+            record=self._record,
+            memory_bytes=self._memory_bytes,
+        )
+        with contextlib.suppress(OSError):
+            process.channel.send(start)
+        return Rank(process, crash_file, Transcript(""))
+
+    def _environment(self) -> dict[str, str]:
+        """What torchrun would set, and what keeps gloo on this machine, whatever a cluster's profile has exported."""
+        loopback = {"linux": "lo", "darwin": "lo0"}.get(sys.platform)
+        address, port = self._port.getsockname()[:2]
+        return {
+            "OMP_NUM_THREADS": str(self._threads),
+            **os.environ,
+            **({"GLOO_SOCKET_IFNAME": loopback} if loopback else {}),
+            "WORLD_SIZE": str(self._world_size),
+            "LOCAL_WORLD_SIZE": str(self._world_size),
+            "MASTER_ADDR": address,
+            "MASTER_PORT": str(port),
+        }
+
+
+def _end(ranks: Sequence[Rank]) -> None:
+    if ranks:
+        ranks[0].process.nursery.stop([rank.process for rank in ranks])
+
+
+def _reserved_port() -> socket.socket:
+    """A free port on loopback for a function that joins by itself: bound, but not listened on.
+
+    Sockets of the same user may share it (SO_REUSEPORT), which a rank's store does; those of other users may not.
+    """
+    sharing = getattr(socket, "SO_REUSEPORT", socket.SO_REUSEADDR)  # Windows has only the second
+    for family, address in ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")):
+        with contextlib.suppress(OSError), contextlib.ExitStack() as closing:
+            port = closing.enter_context(socket.socket(family))
+            port.setsockopt(socket.SOL_SOCKET, sharing, 1)
+            port.bind((address, 0))
+            closing.pop_all()
+            return port
+    raise RuntimeError(
+        "ranks talk to each other over the loopback interface, which has no address on this machine: neither "
+        "127.0.0.1 nor ::1. Next: let the administrator of this machine or container bring it up (ip link set lo up)"
+    )
+
+
+def _fill(file: BinaryIO, size: int) -> None:
+    """With zeros that are on the disk now: a rank that maps the file, and finds the disk full later, is killed."""
+    if hasattr(os, "posix_fallocate"):
+        os.posix_fallocate(file.fileno(), 0, size)
+    else:
+        file.write(bytes(size))
+
+
+def _asked_threads() -> int:
+    """What the learner set, if it is a number of threads; else 0. OpenMP, too, passes over what it cannot read."""
+    first = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
+    return int(first) if first.isdecimal() else 0
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

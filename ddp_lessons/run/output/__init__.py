@@ -1,0 +1,1 @@
+"""What ranks print and show, and where the learner sees it."""

@@ -1,0 +1,1 @@
+"""Ranks that stay between cells, and `%%ranks`."""

@@ -1,0 +1,164 @@
+"""Ranks that stay between cells: `ranks["x"]` fetches what they hold, `ranks["x"] = 3` gives all of them something."""
+
+from __future__ import annotations
+
+import itertools
+import keyword
+import re
+from collections.abc import Callable, Collection
+from typing import Any, TypeVar
+
+from ddp_lessons.record.results import NO_VALUE, Results
+from ddp_lessons.run.diagnosis.failures import WorkerFailed, WorkersStuck
+from ddp_lessons.run.diagnosis.source_lines import name_place
+from ddp_lessons.run.diagnosis.wording import told_by_rank
+from ddp_lessons.run.rank import run_cell
+from ddp_lessons.run.wire.messages import CELL_OF_RANKS
+from ddp_lessons.run.workers import Workers
+
+T = TypeVar("T")
+_PATIENCE_SECONDS = 60.0
+_numbers = itertools.count(1)
+_UNKNOWN_NAME = re.compile(r"raised NameError: name '(\w+)' is not defined")
+_OF_CELLS = {  # what a failure says to those who launch functions
+    "launch(..., timeout_seconds=...)": "%%ranks --timeout SECONDS",
+    "pass what it needs as an argument of launch": 'give it what it needs by ranks["name"] = value',
+    "let the function return instead; a rank's process is ended for it": "let the cell come to its end instead",
+}
+
+
+class NoRanks(LookupError):
+    """No ranks are there."""
+
+    def _render_traceback_(self) -> list[str]:
+        return [f"NoRanks: {self}"]
+
+
+class NotThere(LookupError):
+    """Ranks have no value for an expression."""
+
+    def _render_traceback_(self) -> list[str]:
+        return [f"NotThere: {self}"]
+
+
+class NotPython(ValueError):
+    """A cell that Python cannot read. (IPython shows a SyntaxError in a way of its own, with the path to us.)"""
+
+    def _render_traceback_(self) -> list[str]:
+        return [str(self)]
+
+
+class StandingRanks:
+    """A world of ranks that begins when it is first needed."""
+
+    def __init__(self) -> None:
+        self._workers: Workers | None = None
+        self.results: Results[Any] | None = None  # of the last cell: for `show`, and for `results.lines`
+
+    @property
+    def world_size(self) -> int:
+        """How many there are: 0 before the first cell and after `%ranks stop`."""
+        return self._workers.world_size if self._workers is not None else 0
+
+    def start(self, world_size: int) -> None:
+        """Begin with so many fresh ranks; whoever was there goes, with all variables."""
+        self.stop()
+        self._workers = Workers(world_size, timeout_seconds=_PATIENCE_SECONDS, outlive_failures=True)
+
+    def stop(self) -> None:
+        workers, self._workers, self.results = self._workers, None, None
+        if workers is not None:
+            workers.close()
+
+    def run(
+        self,
+        source: str,
+        only: Collection[int] | None = None,
+        *,
+        timeout_seconds: float | None = None,
+        quiet: bool = False,
+    ) -> list[list[run_cell.Shown]]:
+        """Run the text of a cell on all ranks, or on some. Returns what each of them shows."""
+        file = f"{CELL_OF_RANKS}{next(_numbers)}>"
+        _check_grammar(source, file)
+        self.results = None
+        try:
+            results = self.results = self._there().run(
+                run_cell.run_cell, source, file, only=only, timeout_seconds=timeout_seconds, quiet=quiet
+            )
+        except (WorkerFailed, WorkersStuck) as failure:
+            self.results = failure.results
+            failure.args = (_for_cells(str(failure)),)
+            raise
+        return [shown if shown is not NO_VALUE else [] for shown in results]
+
+    def names(self) -> list[dict[str, str]]:
+        """The variables of each rank, with their types."""
+        return list(self._ask(run_cell.names_held))
+
+    def completions(self, text: str) -> list[str]:
+        """What could follow this text, by what rank 0 knows; nothing while the ranks are at work."""
+        try:
+            return list(self._ask(run_cell.completions, text, only=[0])[0])
+        except Exception:
+            return []
+
+    def __getitem__(self, expression: str) -> list[Any]:
+        """The value on each rank, by rank."""
+        if not isinstance(expression, str):
+            raise TypeError(f'write ranks["x"][{expression!r}] for one rank\'s x; ranks["x"] is a list by rank')
+        _check_grammar(expression.strip(), "<expression>", "eval")
+        found = self._ask(run_cell.get, expression)
+        faults = {rank: value.words for rank, value in enumerate(found) if isinstance(value, run_cell.Fault)}
+        if faults:
+            raise NotThere(f"{told_by_rank(faults, '; ')}. %ranks status lists what they hold")
+        return list(found)
+
+    def __setitem__(self, name: str, value: object) -> None:
+        """Give every rank the same value or function under this name."""
+        if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name):
+            raise ValueError(f"{name!r} is no name that a variable can have")
+        try:
+            self._ask(run_cell.put, name, value)
+        except TypeError as refusal:
+            raise TypeError(str(refusal).replace("argument 2 after the world size", f'ranks["{name}"]')) from None
+
+    def __len__(self) -> int:
+        return self.world_size
+
+    def __repr__(self) -> str:
+        return f"<{self.world_size} ranks that stay>" if self.world_size else "<no ranks yet>"
+
+    def _ask(self, function: Callable[..., T], *args: object, only: Collection[int] | None = None) -> Results[T]:
+        return self._there().run(function, *args, only=only, quiet=True)
+
+    def _there(self) -> Workers:
+        if self._workers is None:
+            raise NoRanks("there are no ranks yet: run a cell that begins with %%ranks 4")
+        return self._workers
+
+
+def _for_cells(text: str) -> str:
+    """A failure in the words of `%%ranks`."""
+    for of_launch, of_cells in _OF_CELLS.items():
+        text = text.replace(of_launch, of_cells)
+    if unknown := _UNKNOWN_NAME.search(text):
+        name = unknown[1]
+        text = text.replace(
+            "Next: ", f'Next: if it is in the notebook, ranks["{name}"] = {name} gives it to them; else ', 1
+        )
+    return text
+
+
+def _check_grammar(source: str, file: str, mode: str = "exec") -> None:
+    """A slip of the pen need not bother the ranks."""
+    try:
+        compile(source, file, mode)
+    except SyntaxError as error:
+        number = error.lineno or 0
+        line = source.splitlines()[number - 1] if 0 < number <= len(source.splitlines()) else ""
+        place = f"{name_place(file, number)}:   " if mode == "exec" else ""
+        column = len(place) + (error.offset or 1) - 1 - (len(line) - len(line.lstrip()))
+        raise NotPython(
+            f"{type(error).__name__}: {error.msg}\n    {place}{line.strip()}\n    {' ' * column}^"
+        ) from None

@@ -1,0 +1,183 @@
+"""`%%ranks` runs a cell on ranks that stay, `%ranks` looks after them: a thin face over `StandingRanks`.
+
+It is loaded by `%load_ext ddp_lessons`, which also gives the notebook the name `ranks`.
+"""
+
+# mypy: allow-untyped-decorators
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from IPython.core.error import UsageError
+from IPython.core.magic import Magics, cell_magic, line_magic, magics_class
+from IPython.core.magic_arguments import argument, magic_arguments, parse_argstring
+from IPython.display import display
+
+from ddp_lessons.run.diagnosis.wording import ranks_named
+from ddp_lessons.run.launcher.launch_arguments import checked_timeout, checked_world_size
+from ddp_lessons.run.launcher.limits import limits
+from ddp_lessons.run.output.shown_values import bundle_of
+from ddp_lessons.run.persistent.persistent_ranks import StandingRanks
+from ddp_lessons.run.processes.process_pool import pool
+from ddp_lessons.run.processes.process_sources import start_method
+
+if TYPE_CHECKING:
+    from IPython.core.completer import CompletionContext
+
+_WORLD_AT_FIRST = 4
+_SOME = re.compile(r"\d+(-\d+)?(,\d+(-\d+)?)*,?")
+_AROUND_COMMAS = re.compile(r"\s*,\s*")
+_LAST_WORD = re.compile(r"[\w.]*$")
+_ACTIONS = ("status", "stop", "restart")
+
+
+@magics_class
+class RanksMagics(Magics):
+    def __init__(self, shell: Any, ranks: StandingRanks) -> None:
+        super().__init__(shell)
+        self._ranks = ranks
+
+        self.matchers = _matchers(self._completions)
+
+    @magic_arguments()
+    @argument("who", nargs="*", help="4: on four ranks, which begin if none are there; 0,2 or 1-3: on some of them")
+    @argument("--timeout", type=float, metavar="SECONDS", help="how long the cell may take (60)")
+    @argument("--quiet", action="store_true", help="show neither what they print nor their values")
+    @cell_magic
+    def ranks(self, line: str, cell: str) -> None:
+        """Run the cell on ranks that keep their variables."""
+        __tracebackhide__ = True
+        asked = parse_argstring(self.ranks, line)
+        with _refused_in_a_sentence():
+            checked_timeout(asked.timeout)
+            only = self._begin(" ".join(asked.who))
+        shown = self._ranks.run(
+            "\n" * self._lines_before(cell) + cell, only, timeout_seconds=asked.timeout, quiet=asked.quiet
+        )
+        if not asked.quiet and (bundle := bundle_of(shown)):
+            display(bundle, raw=True)
+
+    @line_magic("ranks")  # type: ignore[arg-type]
+    def look_after(self, line: str) -> None:
+        """%ranks status, %ranks stop, %ranks restart 2"""
+        __tracebackhide__ = True
+        action, *rest = line.split() or ["status"]
+        if action not in _ACTIONS or len(rest) > (action == "restart"):
+            raise UsageError("write %ranks status, %ranks stop, %ranks restart or %ranks restart 2")
+        with _refused_in_a_sentence():
+            if action == "restart":
+                self._ranks.start(_number(rest[0]) if rest else self._ranks.world_size or _world_at_first())
+            elif action == "stop":
+                self._ranks.stop()
+        print(self._status())
+
+    def stop(self) -> None:
+        self._ranks.stop()
+
+    def _completions(self, context: CompletionContext) -> list[str]:
+        word = _LAST_WORD.search(context.line_with_cursor[: context.cursor_position])
+        if not self._ranks.world_size or "%%ranks" not in context.full_text or word is None or not word[0]:
+            return []
+        return self._ranks.completions(word[0])
+
+    def _begin(self, who: str) -> Sequence[int] | None:
+        """See to it that ranks are there. Returns which of them are asked; None: all."""
+        there = self._ranks.world_size
+        if who.isdecimal() and int(who) > 0:
+            if there and int(who) != there:
+                are = "is 1 rank" if there == 1 else f"are {there} ranks"
+                alone = f"; `%%ranks {who},` is rank {who} alone" if int(who) < there else ""
+                raise ValueError(f"there {are} already, and not {who}: `%ranks restart {who}` begins anew{alone}")
+            if not there:
+                self._ranks.start(checked_world_size(int(who)))
+            return None
+        if not there:
+            if who:
+                raise ValueError(f"there are no ranks yet, so none can be chosen: begin with %%ranks {_WORLD_AT_FIRST}")
+            self._ranks.start(_world_at_first())
+        return _some(_AROUND_COMMAS.sub(",", who), self._ranks.world_size) if who else None
+
+    def _lines_before(self, body: str) -> int:
+        """How many lines of the whole cell stand before its body: %%time and the like may come first."""
+        history: Any = getattr(self.shell, "history_manager", None)
+        whole = history.input_hist_raw[-1] if history is not None else ""
+        begin = whole.rfind(body.rstrip("\n"))
+        return whole[:begin].count("\n") if begin > 0 else 1
+
+    def _status(self) -> str:
+        if not self._ranks.world_size:
+            return "no ranks are there now; a cell that begins with %%ranks 4 starts four"
+        lines = []
+        for rank, names in enumerate(self._ranks.names()):
+            held = ", ".join(f"{name} ({kind})" for name, kind in names.items()) or "no variables yet"
+            lines.append(f"rank {rank} | {held}")
+        return "\n".join(lines)
+
+
+def _matchers(names_for: Callable[[CompletionContext], list[str]]) -> list[Any]:
+    """For Tab in a cell. None before IPython 8.6: it does not tell a matcher what else is in the cell."""
+    try:
+        from IPython.core.completer import SimpleCompletion, context_matcher
+    except ImportError:
+        return []
+
+    @context_matcher(identifier="ddp_lessons.ranks")
+    def names_on_the_ranks(context: CompletionContext) -> dict[str, Any]:
+        return {"completions": [SimpleCompletion(text) for text in names_for(context)], "suppress": False}
+
+    return [names_on_the_ranks]
+
+
+def load(shell: Any) -> None:
+    with contextlib.suppress(ValueError):  # what is set wrongly is said when ranks are to begin
+        pool.prepare(_world_at_first(), start_method(None))
+    ranks = StandingRanks()
+    magics = RanksMagics(shell, ranks)
+    shell.register_magics(magics)
+    shell.push({"ranks": ranks}, interactive=False)
+    shell.Completer.custom_matchers.extend(magics.matchers)
+
+
+def unload(shell: Any) -> None:
+    """`%unload_ext` and `%reload_ext`: the ranks go."""
+    magics = shell.magics_manager.registry.pop(RanksMagics.__name__, None)
+    if magics is not None:
+        for matcher in magics.matchers:
+            shell.Completer.custom_matchers.remove(matcher)
+        magics.stop()
+
+
+def _world_at_first() -> int:
+    return min(_WORLD_AT_FIRST, limits().ranks)
+
+
+def _number(text: str) -> int:
+    if not text.isdecimal():
+        raise ValueError(f"{text!r} is no number of ranks")
+    return checked_world_size(int(text))
+
+
+def _some(who: str, world_size: int) -> list[int]:
+    """The ranks that are meant by 0,2 or 1-3."""
+    if not _SOME.fullmatch(who):
+        raise ValueError(f"{who!r} names no ranks; write %%ranks 4 for four of them, 0,2 or 1-3 for some")
+    parts = [part.split("-") for part in who.strip(",").split(",")]
+    asked = sorted({rank for first, *last in parts for rank in range(int(first), int(last[0] if last else first) + 1)})
+    unknown = [rank for rank in asked if rank >= world_size]
+    if unknown:
+        raise ValueError(f"there is no {ranks_named(unknown)} in a world of {world_size}")
+    if not asked:
+        raise ValueError(f"{who} names no ranks: the smaller one comes first")
+    return asked
+
+
+@contextlib.contextmanager
+def _refused_in_a_sentence() -> Iterator[None]:
+    try:
+        yield
+    except (TypeError, ValueError) as refusal:
+        raise UsageError(str(refusal)) from None

@@ -1,0 +1,1 @@
+"""Where fresh processes come from."""

@@ -1,0 +1,138 @@
+"""A few processes of this notebook that wait for work, so that a launch need not wait for them."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import threading
+import weakref
+from collections.abc import Sequence, Set
+from dataclasses import replace
+
+from ddp_lessons.run.processes.process_sources import Forks, Nursery, Process, Spawns, start_method
+
+AHEAD_AT_FIRST = 4
+_AHEAD_AT_MOST = 8
+IDLE_SECONDS = 60.0  # after which nobody waits any more for a launch by a method that is not this machine's own
+
+
+class Pool:
+    def __init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        """Begin anew, as in a child that was forked from the notebook: what is there is not its own."""
+        self._lock = threading.RLock()
+        self._is_closed = False
+        self._nurseries: dict[str, Nursery] = {}
+        self._waiting: dict[str, list[Process]] = {"fork": [], "spawn": []}
+        self._idle = threading.Timer(IDLE_SECONDS, self._release)
+        self._imported: weakref.WeakKeyDictionary[Nursery, frozenset[str]] = weakref.WeakKeyDictionary()
+        self._outdated: list[Process] = []  # forked before something was imported; they end as soon as that is over
+
+    def take(self, count: int, method: str) -> list[Process]:
+        with self._lock:
+            nursery = self._nursery(method)
+            waiting = self._waiting[method]
+            taken, self._waiting[method] = waiting[:count], waiting[count:]
+            dead = [process for process in taken if not process.is_there()]
+            if dead:
+                _end(nursery, dead)
+            alive = [process for process in taken if process not in dead]
+            return alive + self._born(nursery, count - len(alive))
+
+    def prepare(self, count: int, method: str) -> None:
+        """Have so many processes wait for the next launch. Does not wait for them."""
+        with self._lock, contextlib.suppress(OSError):
+            if self._is_closed:
+                return
+            nursery = self._nursery(method)
+            if self._outdated and nursery.is_ready_within(0):
+                _end(nursery, self._outdated_of(nursery))
+            missing = min(count, _AHEAD_AT_MOST) - len(self._waiting[method])
+            if missing > 0:
+                self._waiting[method] += self._born(nursery, missing)
+            if method != _own_method():  # spawned ones hold 300 to 500 MB each, and share none of it
+                self._idle.cancel()
+                self._idle = threading.Timer(IDLE_SECONDS, self._release, (method,))
+                self._idle.daemon = True
+                self._idle.start()
+
+    def import_ahead(self, modules: Set[str], method: str, *, at_once: bool = True) -> None:
+        """Let the processes to come have these imported. Does not wait for that.
+
+        `at_once`: also those of the next launch; else the processes that wait already may be used without them.
+        Not where there is a GPU: what touched it could not be forked.
+        """
+        if not modules or method != "fork" or _has_gpu():  # spawned ones import for themselves
+            return
+        with self._lock, contextlib.suppress(OSError):
+            nursery = self._nurseries.get(method)
+            if nursery is None:
+                return
+            before = self._imported.get(nursery, frozenset())
+            for module in sorted(modules - before):
+                nursery.import_ahead(module)
+            self._imported[nursery] = before | modules
+            if at_once:
+                waiting = self._waiting[method]
+                self._waiting[method] = [process for process in waiting if modules <= process.imported]
+                self._outdated += [process for process in waiting if not modules <= process.imported]
+
+    def _release(self, method: str) -> None:
+        with self._lock, contextlib.suppress(OSError):
+            idle, self._waiting[method] = self._waiting[method], []
+            if idle:
+                _end(self._nurseries[method], idle)
+
+    def close(self) -> None:
+        with self._lock:
+            self._is_closed = True
+            self._idle.cancel()
+            for method, nursery in self._nurseries.items():
+                if nursery.is_ready_within(0.3):  # else they end with it
+                    _end(nursery, self._waiting[method] + self._outdated_of(nursery))
+            self._nurseries, self._waiting = {}, {"fork": [], "spawn": []}
+
+    def _born(self, nursery: Nursery, count: int) -> list[Process]:
+        imported = self._imported.get(nursery, frozenset())
+        return [replace(process, imported=imported) for process in nursery.bear(count)]
+
+    def _outdated_of(self, nursery: Nursery) -> list[Process]:
+        """Those of this nursery, for the caller to end."""
+        mine = [process for process in self._outdated if process.nursery is nursery]
+        self._outdated = [process for process in self._outdated if process.nursery is not nursery]
+        return mine
+
+    def _nursery(self, method: str) -> Nursery:
+        nursery = self._nurseries.get(method)
+        if nursery is None or not nursery.is_usable():
+            if nursery is not None:
+                _end(nursery, self._waiting[method] + self._outdated_of(nursery))
+                self._waiting[method] = []
+            nursery = self._nurseries[method] = Forks() if method == "fork" else Spawns()
+        return nursery
+
+
+def _own_method() -> str:
+    try:
+        return start_method(None)
+    except ValueError:  # set wrongly, which is said when something is launched
+        return "fork"
+
+
+def _has_gpu() -> bool:
+    return os.path.exists("/dev/nvidiactl") or os.path.exists("/dev/kfd")
+
+
+def _end(nursery: Nursery, processes: Sequence[Process]) -> None:
+    nursery.stop(processes)
+    for process in processes:
+        process.close()
+
+
+pool = Pool()
+atexit.register(pool.close)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=pool.forget)

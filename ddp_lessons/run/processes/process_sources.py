@@ -1,0 +1,309 @@
+"""Where fresh processes come from: forked from a clean template, or started one by one.
+
+A nursery hands out processes that wait to be told which rank they are, and takes them back to end them.
+"""
+
+from __future__ import annotations
+
+import array
+import contextlib
+import io
+import itertools
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import weakref
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import IO, Protocol
+
+from ddp_lessons.own_files import IMPORTED_FROM
+from ddp_lessons.run.launcher.private_folders import open_standard_descriptors, session_folder
+from ddp_lessons.run.processes.clean_python import clean_python, environment_of_import, quiet_environment
+from ddp_lessons.run.processes.shared_template import Sown, ask_seed
+from ddp_lessons.run.wire.channel import Channel
+from ddp_lessons.run.wire.messages import Ended, Fork, Import, Leave, Ready, Signal, Stop
+
+_SECONDS_FOR_AN_IMPORT = 60.0
+_open_channels: weakref.WeakSet[Channel] = weakref.WeakSet()
+
+
+@dataclass(eq=False)
+class Process:
+    """One process that is, or will be, a rank: talk to it through `channel`, read what it prints from `output`."""
+
+    number: int
+    channel: Channel
+    output: io.RawIOBase | IO[bytes]
+    nursery: Nursery = field(repr=False)
+    imported: frozenset[str] = frozenset()  # what it finds imported, beside torch
+
+    def is_there(self) -> bool:
+        """Whether it still waits for its start. One that died while it waited has closed its channel."""
+        try:
+            self.channel.socket.setblocking(False)
+            return len(self.channel.socket.recv(1, socket.MSG_PEEK)) > 0
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        finally:
+            with contextlib.suppress(OSError):
+                self.channel.socket.setblocking(True)
+
+    def close(self) -> None:
+        self.channel.close()
+        self.output.close()
+
+
+class Nursery(Protocol):
+    def bear(self, count: int) -> list[Process]:
+        """Begin new processes. They may not be ready yet, but can be spoken to."""
+
+    def stop(self, processes: Sequence[Process]) -> list[int | None]:
+        """End processes, with all that they started. How each ended: its exit code, minus its signal, or not known."""
+
+    def signal(self, process: Process, number: int) -> None: ...
+
+    def is_ready_within(self, seconds: float) -> bool:
+        """Whether it can do by now what it is asked, or could after waiting so long."""
+
+    def import_ahead(self, module: str) -> None:
+        """Import this for all processes to come, if it can be done once for all of them."""
+
+    def busy_with(self) -> str:
+        """What it is importing at this moment, for those who wait for it; "" if nothing."""
+
+    def is_usable(self) -> bool: ...
+
+    def last_words(self) -> tuple[str, ...]:
+        """What it complained of, if it ended itself."""
+
+
+class Forks:
+    """Processes forked from a template that imported torch once, in the background."""
+
+    def __init__(self) -> None:
+        open_standard_descriptors()
+        ours, theirs = socket.socketpair()
+        self._environment = environment_of_import()
+        self._numbers = itertools.count()
+        self._one_request = threading.Lock()
+        self._importing = 1  # how often it has still to say that it is ready: torch first
+        self._has_torch = False
+        self._channel = _opened(ours)
+        self._complaints = tempfile.TemporaryFile(dir=session_folder())  # noqa: SIM115
+        with theirs:
+            descriptors = theirs.fileno(), self._complaints.fileno()
+            arguments = f"{theirs.fileno()}, {os.getpid()}, {session_folder()!a}"
+            self._template = ask_seed(session_folder(), self._environment, descriptors) or subprocess.Popen(
+                clean_python("template", f"template.serve({arguments})"),
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=self._complaints,
+                stderr=self._complaints,
+                start_new_session=True,  # an interrupt of the notebook is not for the template
+                cwd=IMPORTED_FROM,  # the current folder may be gone; ranks go there by themselves
+                env=quiet_environment(),
+            )
+        weakref.finalize(self, _end_template, self._channel, self._template, self._complaints)
+
+    def bear(self, count: int) -> list[Process]:
+        numbers = tuple(itertools.islice(self._numbers, count))
+        with contextlib.ExitStack() as theirs, contextlib.ExitStack() as ours:
+            born, descriptors = [], []
+            for number in numbers:  # all before anything is asked for: one more may be one too many
+                channel, their_channel = socket.socketpair()
+                ours.callback(channel.close)
+                theirs.callback(their_channel.close)
+                their_channel.settimeout(None)
+                output, their_output = (io.FileIO(end, mode) for end, mode in zip(os.pipe(), "rw", strict=True))
+                ours.callback(output.close)
+                theirs.callback(their_output.close)
+                born.append(Process(number, _opened(channel), output, self))
+                descriptors.append(array.array("i", [their_channel.fileno(), their_output.fileno()]))
+            with self._one_request:
+                self._channel.send(Fork(numbers))
+                for pair in descriptors:
+                    self._channel.socket.sendmsg([b"+"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, pair)])
+            ours.pop_all()  # they stay open
+        return born
+
+    def stop(self, processes: Sequence[Process]) -> list[int | None]:
+        try:
+            with self._one_request:
+                # nobody must wait for the import of torch to stop something; later ones are worth it
+                self._wait_until_ready(_SECONDS_FOR_AN_IMPORT if self._has_torch else 0.3)
+                self._channel.socket.settimeout(10)
+                self._channel.send(Stop(tuple(process.number for process in processes)))
+                ended, _ = self._channel.receive()
+            assert isinstance(ended, Ended)
+            return list(ended.exit_codes)
+        except (OSError, EOFError):
+            self._template.kill()  # its ranks end with it
+            self._template.wait()
+            return [None for _ in processes]
+
+    def signal(self, process: Process, number: int) -> None:
+        with self._one_request:
+            self._channel.send(Signal(process.number, number))
+
+    def is_ready_within(self, seconds: float) -> bool:
+        with self._one_request, contextlib.suppress(OSError, EOFError):
+            self._wait_until_ready(seconds)
+        return not self._importing
+
+    def import_ahead(self, module: str) -> None:
+        with self._one_request:
+            self._channel.send(Import(module))
+            self._importing += 1
+
+    def busy_with(self) -> str:
+        if self.is_ready_within(0):
+            return ""
+        return "more of torch" if self._has_torch else "torch"
+
+    def is_usable(self) -> bool:
+        return self._template.poll() is None and self._environment == environment_of_import()
+
+    def last_words(self) -> tuple[str, ...]:
+        if self._template.poll() is None:
+            return ()
+        self._complaints.seek(0)
+        return tuple(self._complaints.read().decode(errors="replace").strip().splitlines()[-1:])
+
+    def _wait_until_ready(self, seconds: float) -> None:
+        end = time.monotonic() + seconds
+        while self._importing:
+            self._channel.socket.settimeout(max(0.0, end - time.monotonic()))
+            greeting, _ = self._channel.receive()
+            assert isinstance(greeting, Ready)
+            self._importing -= 1
+            self._has_torch = True
+
+
+class Spawns:
+    """Processes started one by one, each importing torch for itself: slower, but possible on every system."""
+
+    def __init__(self) -> None:
+        open_standard_descriptors()
+        self._environment = environment_of_import()
+        self._numbers = itertools.count()
+        self._started: dict[int, subprocess.Popen[bytes]] = {}
+
+    def bear(self, count: int) -> list[Process]:
+        return [self._bear_one(number) for number in itertools.islice(self._numbers, count)]
+
+    def stop(self, processes: Sequence[Process]) -> list[int | None]:
+        started = [self._started.pop(process.number) for process in processes]
+        for process in started:
+            _kill_group(process)
+        return [process.wait() for process in started]
+
+    def signal(self, process: Process, number: int) -> None:
+        self._started[process.number].send_signal(number)
+
+    def is_ready_within(self, seconds: float) -> bool:
+        return True
+
+    def import_ahead(self, module: str) -> None:
+        pass
+
+    def busy_with(self) -> str:
+        return "torch"  # each rank, before it joins
+
+    def is_usable(self) -> bool:
+        return self._environment == environment_of_import()
+
+    def last_words(self) -> tuple[str, ...]:
+        return ()
+
+    def _bear_one(self, number: int) -> Process:
+        ours, theirs = socket.socketpair()
+        windows = os.name == "nt"
+        with theirs:
+            descriptor = None if windows else theirs.fileno()
+            started = subprocess.Popen(
+                clean_python("rank_main", f"rank_main.main({descriptor}, {os.getpid()}, {session_folder()!a})"),
+                pass_fds=[] if descriptor is None else [descriptor],
+                stdin=subprocess.PIPE if windows else subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                cwd=IMPORTED_FROM,
+                bufsize=0,
+                env=quiet_environment(),
+            )
+            if windows and started.stdin is not None:
+                started.stdin.write(theirs.share(started.pid))  # type: ignore[attr-defined,unused-ignore]
+                started.stdin.close()
+        self._started[number] = started
+        assert started.stdout is not None
+        output = _through_socket(started.stdout) if windows else started.stdout
+        return Process(number, _opened(ours), output, self)
+
+
+def start_method(asked: str | None) -> str:
+    """The way in which processes are begun: forked where that is safe, unless asked otherwise."""
+    if asked not in (None, "fork", "spawn"):
+        raise ValueError(f'start_method must be "fork", "spawn" or None, not {asked!r}')
+    if asked == "fork" and sys.platform != "linux":
+        raise ValueError('start_method="fork" needs Linux; leave it out, and processes are started ahead of need')
+    set_outside = os.environ.get("DDP_LESSONS_START_METHOD")
+    if set_outside not in (None, "", "fork", "spawn"):
+        raise ValueError(f'the variable DDP_LESSONS_START_METHOD must be "fork" or "spawn", not {set_outside!r}')
+    return asked or set_outside or ("fork" if sys.platform == "linux" else "spawn")
+
+
+def _opened(stream: socket.socket) -> Channel:
+    channel = Channel(stream)
+    _open_channels.add(channel)
+    return channel
+
+
+def _close_in_forked_child() -> None:
+    """A child that the notebook forks must not keep ranks alive when the notebook is gone."""
+    for channel in list(_open_channels):
+        channel.close()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_close_in_forked_child)
+
+
+def _end_template(channel: Channel, template: subprocess.Popen[bytes] | Sown, complaints: IO[bytes]) -> None:
+    with contextlib.suppress(OSError):
+        channel.send(Leave())
+    channel.close()
+    complaints.close()
+    try:
+        template.wait(timeout=2)
+    except subprocess.TimeoutExpired:
+        template.kill()
+        template.wait()
+
+
+def _kill_group(process: subprocess.Popen[bytes]) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        if os.name == "posix":
+            os.killpg(process.pid, signal.SIGKILL)
+        else:
+            process.kill()
+
+
+def _through_socket(pipe: IO[bytes]) -> io.RawIOBase:
+    """On Windows one cannot wait for a pipe and a socket at once, so a thread copies the pipe into a socket."""
+    ours, theirs = socket.socketpair()
+
+    def copy() -> None:
+        with theirs, contextlib.suppress(OSError):
+            while data := pipe.read(65536):
+                theirs.sendall(data)
+
+    threading.Thread(target=copy, daemon=True).start()
+    return ours.makefile("rb", buffering=0)

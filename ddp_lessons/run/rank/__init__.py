@@ -1,0 +1,1 @@
+"""Inside a rank: become one, run functions, say what came of it. Nothing of the launcher is imported here."""

@@ -1,0 +1,268 @@
+"""Inside a rank: become who the notebook says, join the group, run functions, tell how it went.
+
+The main thread runs the learner's functions. A second thread listens: it answers "where are you?" from the main
+thread's stack, also while that waits inside a collective, and ends the process as soon as the notebook is gone.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import datetime
+import faulthandler
+import os
+import queue
+import shutil
+import signal
+import socket
+import sys
+import threading
+import time
+import traceback
+import types
+from collections.abc import Callable
+from typing import NoReturn, TypeAlias
+
+from ddp_lessons.own_files import RUN
+from ddp_lessons.run.rank.call_out import Freedom, cut_connections
+from ddp_lessons.run.rank.own_process import (
+    buffer_c_output_by_line,
+    end_group,
+    flush,
+    keep_freed_memory,
+    leave_when_orphaned,
+    linger_before_an_abort,
+    print_to,
+    stay_when_orphaned,
+    take_no_more_than,
+)
+from ddp_lessons.run.rank.private_store import keep_stores_on_loopback
+from ddp_lessons.run.rank.tell import listen as listen_to_what_is_told
+from ddp_lessons.run.rank.what_blocks import Surroundings, nothing_collected, standing
+from ddp_lessons.run.recording.compare_before import Guard
+from ddp_lessons.run.recording.interception import forget_groups, install, recorder, uninstall
+from ddp_lessons.run.wire.channel import Channel
+from ddp_lessons.run.wire.messages import (
+    Buffer,
+    Frame,
+    Free,
+    Freed,
+    Joined,
+    Leave,
+    Look,
+    Position,
+    Raised,
+    Rejoin,
+    Returned,
+    Start,
+    Task,
+    Where,
+)
+from ddp_lessons.run.wire.travel import CannotTravel, from_notebook, pack_value, unpack_call
+
+# longer than any launch waits, so that the launcher speaks before gloo does
+_GROUP_PATIENCE = datetime.timedelta(days=1)
+_Tasks: TypeAlias = "queue.SimpleQueue[tuple[Task | Rejoin, list[bytearray]] | None]"
+
+
+def serve(channel: Channel, output: int, orphaned: Callable[[], NoReturn]) -> NoReturn:
+    """Live as one rank. `output` takes what it prints; `orphaned` ends it when the notebook is gone."""
+    tasks: _Tasks = queue.SimpleQueue()
+    freedom = Freedom()
+    try:
+        start, _ = channel.receive()
+    except EOFError:
+        orphaned()
+    assert isinstance(start, Start)
+    _stay_out_of_children(channel)
+    here = Surroundings(threading.main_thread().ident, serve.__name__, start.patience_seconds)
+    threading.Thread(target=listen, args=(channel, tasks, here, freedom, orphaned), daemon=True).start()
+    print_to(output)
+    buffer_c_output_by_line()
+    keep_freed_memory()
+    listen_to_what_is_told(channel.send)
+    if _failure(channel, lambda: _become(start)) is not None:
+        threading.Event().wait()  # others may still wait for this rank
+    channel.send(Joined())
+    failure = None  # kept, with all that it holds, until the next task: others may still wait for a message from there
+    while (received := tasks.get()) is not None:
+        task, buffers = received
+        if isinstance(task, Rejoin):
+            failure = _failure(channel, lambda: _rejoin(channel, start, task))  # noqa: B023  called at once
+            continue
+        print_to(output)  # the function before may have closed or replaced them
+        failure = _failure(channel, lambda: _run(channel, start, task, buffers, freedom))  # noqa: B023  at once
+    del failure
+    _leave()
+
+
+def listen(
+    channel: Channel,
+    tasks: _Tasks,
+    here: Surroundings,
+    freedom: Freedom,
+    orphaned: Callable[[], NoReturn],
+) -> None:
+    try:
+        while True:
+            message, buffers = channel.receive()
+            if isinstance(message, Task | Rejoin):
+                tasks.put((message, buffers))
+            elif isinstance(message, Free):
+                freedom.call_out()
+            elif isinstance(message, Look):
+                with nothing_collected():
+                    held = standing(recorder, here, message.number)
+                channel.send(recorder.recorded(message.calls, held) if message.calls else held)
+            elif isinstance(message, Where):
+                with nothing_collected():
+                    position = _frames(sys._current_frames().get(here.main_thread or 0))
+                    held = standing(recorder, here)
+                channel.send(Position(position, recorder.recorded(standing=held) if message.with_calls else None))
+            elif isinstance(message, Leave):
+                tasks.put(None)
+    except (EOFError, OSError):
+        orphaned()
+
+
+def _become(start: Start) -> None:
+    """Take over the notebook's surroundings and join the group."""
+    os.environ.clear()
+    os.environ.update(start.environment)
+    sys.path[:] = start.module_path
+    sys.modules["__main__"] = types.ModuleType("__main__")
+    with contextlib.suppress(OSError):  # deleted meanwhile; the notebook itself is no better off
+        os.chdir(start.current_folder)
+    crash_file = open(start.crash_file, "wb")  # noqa: SIM115  written when nothing can be opened any more
+    linger_before_an_abort()
+    faulthandler.enable(crash_file)
+    if hasattr(signal, "SIGUSR1"):
+        faulthandler.register(signal.SIGUSR1, crash_file, all_threads=False)
+
+    import torch
+    import torch.distributed as dist
+
+    if not start.record:
+        uninstall()
+    torch.set_num_threads(start.threads)
+    dist.set_debug_level_from_env()  # type: ignore[attr-defined]
+    keep_stores_on_loopback(int(start.environment["MASTER_PORT"]), os.path.dirname(start.crash_file))
+    _join(start, start.meeting_file, start.guard_file)
+    if start.memory_bytes is not None:
+        take_no_more_than(start.memory_bytes)
+
+
+def _join(start: Start, meeting_file: str, guard_file: str) -> None:
+    import torch.distributed as dist
+    from torch._C._distributed_c10d import FileStore
+
+    recorder.guard = Guard(guard_file, recorder, start.rank, start.world_size) if guard_file else None
+    if start.backend is not None:
+        # as bytes, since a locale may not know all letters of the path
+        recorder.home = os.path.realpath(meeting_file)
+        store = FileStore(os.fsencode(meeting_file), start.world_size)  # type: ignore[arg-type]
+        dist.init_process_group(
+            start.backend, store=store, rank=start.rank, world_size=start.world_size, timeout=_GROUP_PATIENCE
+        )
+
+
+def _rejoin(channel: Channel, start: Start, rejoin: Rejoin) -> None:
+    """Nothing that was begun in the old group may meet a call of the new one: its connections are gone for good."""
+    import torch.distributed as dist
+
+    channel.send(Freed())
+    cut_connections()
+    if dist.is_initialized():
+        with contextlib.suppress(Exception):
+            dist.destroy_process_group()
+    forget_groups()
+    _join(start, rejoin.meeting_file, rejoin.guard_file)
+    channel.send(Joined())
+
+
+def _run(channel: Channel, start: Start, task: Task, buffers: list[bytearray], freedom: Freedom) -> None:
+    try:
+        function, args = unpack_call(buffers, task.sources)
+    except Exception as error:
+        raise CannotTravel(f"could not load the function ({type(error).__name__}: {error})") from error
+    arrived = from_notebook()
+    recorder.begin(keeps_values=start.record == "values")
+    with freedom if start.guard_file else contextlib.nullcontext():
+        value = function(start.rank, start.world_size, *args)
+        flush()
+        answer: list[Buffer] = pack_value(value, arrived)
+    channel.send(Returned(type(value).__name__, recorder.finish()), answer)
+
+
+def _failure(channel: Channel, step: Callable[[], None]) -> BaseException | None:
+    """Take a step of a rank's life. If it fails, tell the notebook."""
+    try:
+        step()
+    except BaseException as error:
+        moment = time.monotonic()
+        flush()
+        channel.send(raised(error, moment))
+        return error
+    return None
+
+
+def raised(error: BaseException, moment: float) -> Raised:
+    kind = type(error).__name__
+    try:
+        message = str(error).strip()
+        told = traceback.TracebackException.from_exception(error)
+    except BaseException as worse:  # the exception cannot even be told; what it is and where it came from can
+        message = f"(its message cannot be made: {type(worse).__name__})"
+        told = traceback.TracebackException(RuntimeError, RuntimeError(f"{kind} {message}"), error.__traceback__)
+    _forget_our_frames(told)
+    frames = tuple(Frame(f.filename, f.lineno or 0, f.name, f.line or "") for f in told.stack)
+    return Raised(kind, message, frames, "".join(told.format()), moment, recorder.recorded())
+
+
+def _forget_our_frames(told: traceback.TracebackException) -> None:
+    seen: traceback.TracebackException | None = told
+    while seen is not None:
+        while seen.stack and seen.stack[0].filename.startswith((RUN, "<frozen runpy")):
+            seen.stack.pop(0)
+        seen = seen.__cause__ or seen.__context__
+
+
+def _frames(frame: types.FrameType | None) -> tuple[Frame, ...]:
+    stack = traceback.extract_stack(frame) if frame is not None else []
+    outside = [f for f in stack if not f.filename.startswith(RUN)]
+    return tuple(Frame(f.filename, f.lineno or 0, f.name, f.line or "") for f in outside)
+
+
+def _stay_out_of_children(channel: Channel) -> None:
+    """A child that the function forks must not keep the channel open: its end is how a dead rank is noticed."""
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=channel.close)
+
+
+def _leave() -> NoReturn:
+    atexit._run_exitfuncs()
+    flush()
+    os._exit(0)
+
+
+def main(channel_number: int | None, notebook: int, folder: str) -> NoReturn:
+    """A rank's whole life in a process that was started for it (where processes are not forked)."""
+
+    def orphaned() -> NoReturn:
+        end = time.monotonic() + 1
+        while os.getppid() == notebook and time.monotonic() < end:
+            time.sleep(0.01)  # its channels close a moment before it is gone
+        if os.getppid() != notebook:  # its private folder; no template is there to remove it
+            shutil.rmtree(folder, ignore_errors=True)
+        end_group()
+
+    leave_when_orphaned(notebook, folder)
+    if channel_number is None:  # Windows: a socket cannot be inherited, but handed over
+        stream = socket.fromshare(sys.stdin.buffer.read())  # type: ignore[attr-defined,unused-ignore]
+    else:
+        stream = socket.socket(fileno=channel_number)
+    import torch.distributed  # noqa: F401  the slow part, done ahead of need
+
+    install()
+    stay_when_orphaned()
+    serve(Channel(stream), os.dup(1), orphaned)

@@ -1,0 +1,164 @@
+"""Inside a rank of a plain script: run the script as Python would, and tell who explains it what is called.
+
+A rank that is done does not end at once: torch would tell the others of a lost connection, and nothing of the reason.
+It stays until all are done, or until somebody is found at fault.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import multiprocessing.process
+import os
+import queue
+import runpy
+import socket
+import sys
+import threading
+import time
+import urllib.parse
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from ddp_lessons.run.rank.call_out import Freedom
+from ddp_lessons.run.rank.rank_main import listen, raised
+from ddp_lessons.run.rank.what_blocks import Surroundings
+from ddp_lessons.run.recording.interception import install, recorder
+from ddp_lessons.run.wire.channel import Channel
+from ddp_lessons.run.wire.messages import WITNESSED, Present, Raised, Returned
+
+_LONG_SECONDS = 600.0  # a wait that torch itself ends sooner is left to torch
+_told: list[Channel] = []  # the channel of this process, once it is known as a rank
+_may_go: queue.SimpleQueue[Any] = queue.SimpleQueue()
+
+
+def main() -> None:
+    """Run the script that the command line names."""
+    script = sys.argv[1]
+    _look_out_for_ranks()
+    if "RANK" in os.environ and "WORLD_SIZE" in os.environ:
+        _become_known(int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]), os.environ.get("MASTER_PORT", ""))
+    else:
+        _look_after_children()
+    del sys.argv[0]
+    sys.path[0] = os.path.dirname(os.path.abspath(script))
+    telling(runpy.run_path, script, run_name="__main__")
+
+
+def telling(function: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
+    """Call a function; tell how it ended; and stay until everybody may go."""
+    try:
+        function(*args, **kwargs)
+    except BaseException as error:
+        if isinstance(error, SystemExit) and error.code in (None, 0):
+            _stay(Returned("NoneType", recorder.recorded()))
+        else:  # torch's spawn ends a child by an exit, whose reason came before it
+            reason = error.__context__ if isinstance(error, SystemExit) and error.__context__ else error
+            _stay(raised(reason, time.monotonic()))
+        raise
+    _stay(Returned("NoneType", recorder.recorded()))
+
+
+def _stay(last_word: Returned | Raised) -> None:
+    if _told:
+        with contextlib.suppress(OSError):
+            _told[0].send(last_word)
+            linger()
+
+
+def linger() -> None:
+    """Done, and here for the others."""
+    _may_go.get()
+
+
+class Witnessed:
+    """What a child process is to run: the same, seen. It is pickled where children are spawned."""
+
+    def __init__(self, target: Callable[..., Any]) -> None:
+        self.target = target
+
+    def __call__(self, *args: Any, **kwargs: Any) -> None:
+        _look_out_for_ranks()
+        telling(self.target, *args, **kwargs)
+
+
+def _look_after_children() -> None:
+    """Scripts that start their ranks by themselves do it with multiprocessing, which torch's own spawn uses, too."""
+    process: Any = multiprocessing.process.BaseProcess
+    start = process.start
+
+    def start_seen(child: Any) -> None:
+        if child._target is not None and not _told:
+            child._target = Witnessed(child._target)
+        start(child)
+
+    process.start = start_seen
+
+
+def _look_out_for_ranks() -> None:
+    """Record calls, and note when this process joins a group: then it is a rank. A forked child does so already."""
+    import torch.distributed as dist
+
+    first: Any = dist.init_process_group
+    if hasattr(first, "is_witnessed"):
+        return
+    install()
+    first = dist.init_process_group
+
+    @functools.wraps(first)
+    def init_process_group(*args: Any, **kwargs: Any) -> Any:
+        _become_known(*_rank_and_world_size(args, kwargs), _meeting_place(args, kwargs))
+        return first(*args, **kwargs)
+
+    init_process_group.is_witnessed = True  # type: ignore[attr-defined]
+    for module in (dist, dist.distributed_c10d):
+        module.init_process_group = init_process_group  # type: ignore[attr-defined]
+
+
+def _become_known(rank: int, world_size: int, meets_at: str) -> None:
+    """Once: from now on this process answers for a rank."""
+    if _told or rank < 0 or WITNESSED not in os.environ:
+        return
+    stream = socket.socket(socket.AF_UNIX)
+    try:
+        stream.connect(os.environ[WITNESSED])
+    except OSError:  # who explains is gone
+        return
+    channel = Channel(stream)
+    _told.append(channel)
+    os.register_at_fork(after_in_child=channel.close)
+    channel.send(Present(rank, world_size, meets_at, os.getpid(), os.getppid()))
+    recorder.begin(keeps_values=False)
+    here = Surroundings(threading.main_thread().ident, linger.__name__, _LONG_SECONDS)
+    threading.Thread(target=listen, args=(channel, _may_go, here, Freedom(), _nobody_listens), daemon=True).start()
+
+
+def _nobody_listens() -> NoReturn:
+    """Who explains is gone: the script goes on without."""
+    _may_go.put(None)
+    sys.exit()
+
+
+def _rank_and_world_size(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[int, int]:
+    names = ("backend", "init_method", "timeout", "world_size", "rank")
+    given = {**dict(zip(names, args, strict=False)), **kwargs}
+    found = []
+    for name in ("rank", "world_size"):
+        value = given.get(name, -1)
+        found.append(value if isinstance(value, int) and value >= 0 else int(os.environ.get(name.upper(), -1)))
+    return found[0], found[1]
+
+
+def _meeting_place(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    """The same for all ranks of a world: the port, whatever name each has for the host, or the file."""
+    given = {**dict(zip(("backend", "init_method"), args, strict=False)), **kwargs}
+    if given.get("store") is not None:
+        return str(getattr(given["store"], "port", ""))
+    where = urllib.parse.urlparse(str(given.get("init_method") or "env://"))
+    return os.environ.get("MASTER_PORT", "") if where.scheme == "env" else str(where.port or where.path)
+
+
+if __name__ == "__main__":  # what is pickled for spawned children must be found under its own name
+    from ddp_lessons.run.rank import script_rank
+
+    script_rank.main()

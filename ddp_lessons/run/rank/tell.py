@@ -1,0 +1,47 @@
+"""What a rank tells the notebook while its function runs: numbers for a live picture, and where it is.
+
+Outside of a launch nobody listens, and nothing happens: a function that tells runs under torchrun as it is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Callable
+from time import perf_counter
+from typing import SupportsFloat
+
+from ddp_lessons.run.wire.messages import Told
+
+_listeners: list[Callable[[Told], None]] = []
+
+
+def tell(label: str = "", /, **numbers: SupportsFloat) -> None:
+    """In a rank: tell the notebook these numbers now, as in `tell(step=3, loss=0.5)`.
+
+    A label says what begins here, as in `tell("forward")`; it lasts until the next one. What was told is in
+    `results.told[rank]`, and `launch(..., live=show.training)` draws it while the ranks run.
+
+    Raises:
+        TypeError: something is not a number, or the label is not a text.
+    """
+    if not isinstance(label, str):
+        raise TypeError(f"a label is a text, not {label!r}; a number has a name, as in tell(loss={label!r})")
+    told = Told(perf_counter(), label, {name: _number(name, value) for name, value in numbers.items()})
+    for listen in _listeners:
+        with contextlib.suppress(OSError):  # in a child of the rank, or the notebook is gone
+            listen(told)
+
+
+def listen(listener: Callable[[Told], None]) -> None:
+    """From now on hand on what this process tells."""
+    _listeners[:] = [listener]
+
+
+def _number(name: str, value: object) -> float:
+    try:
+        return float(value)  # type: ignore[arg-type]  # a tensor of one element, too
+    except (TypeError, ValueError, RuntimeError, OverflowError):
+        if isinstance(value, int):
+            return math.inf if value > 0 else -math.inf
+        raise TypeError(f"tell() takes numbers, but {name} is a {type(value).__name__}") from None

@@ -1,0 +1,213 @@
+"""A clean process with torch imported, from which ranks are forked.
+
+Importing torch takes seconds, forking milliseconds. The notebook's own process must not be forked: it has threads,
+maybe a GPU, and a fork of it can hang in its first large operation. This one has neither, and does nothing but fork.
+It lives as long as the notebook's process holds the other end of its channel, and takes its ranks along when it goes.
+
+The standard library's forkserver would do for the forking alone; but it is one for the whole process, shared with the
+learner's own use of it, it forgets its children when the notebook dies, and it meets them at a path in the file system.
+"""
+
+from __future__ import annotations
+
+import array
+import contextlib
+import ctypes
+import functools
+import gc
+import importlib
+import importlib.metadata
+import json
+import os
+import shutil
+import signal
+import socket
+import struct
+import sys
+from typing import NoReturn
+
+from ddp_lessons.run.rank import own_process, rank_main  # what runs cells is imported ahead, too
+from ddp_lessons.run.recording.interception import install
+from ddp_lessons.run.wire.channel import Channel
+from ddp_lessons.run.wire.messages import HEAVY_IMPORTS, MARK, Ended, Fork, Import, Leave, Ready, Signal, Stop
+
+_DIE_WITH_PARENT, _ADOPT_ORPHANS = 1, 36  # prctl's PR_SET_PDEATHSIG and PR_SET_CHILD_SUBREAPER
+
+
+def serve(channel_number: int, notebook: int, folder: str) -> NoReturn:
+    """Import torch, then fork, stop and signal ranks as the notebook asks. At the end, remove the notebook's folder."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # a server may have been started without it; then nobody can wait
+    own_process.leave_when_orphaned(notebook, folder)
+    _import_ahead()
+    own_process.stay_when_orphaned()
+    _tend(channel_number, folder)
+
+
+def sow(listening: int, python: list[object]) -> NoReturn:
+    """Be the seed: import all that is slow, then fork a template for each notebook of this user that asks for one."""
+    signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # who ends needs nobody to wait for it
+    _import_ahead()
+    for module in HEAVY_IMPORTS:
+        importlib.import_module(module)
+    gc.freeze()
+    seed = socket.socket(fileno=listening)
+    while True:
+        asking, _ = seed.accept()
+        with asking, contextlib.suppress(Exception):  # whatever one asks, the others still need the seed
+            _answer(asking, seed, python)
+
+
+def _answer(asking: socket.socket, seed: socket.socket, python: list[object]) -> None:
+    asking.settimeout(5)
+    told, descriptors, _, _ = socket.recv_fds(asking, 1_000_000, 2)
+    try:
+        _, owner, _ = struct.unpack("3i", asking.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+        question = json.loads(told)
+        if owner == os.getuid() and question["python"] == python and len(descriptors) == 2:
+            folder = str(question["folder"])
+            if (template := os.fork()) == 0:
+                seed.close()
+                asking.close()
+                _become_template(descriptors, folder)
+            asking.send(str(template).encode())
+    finally:
+        for descriptor in descriptors:
+            os.close(descriptor)
+
+
+def _become_template(descriptors: list[int], folder: str) -> NoReturn:
+    try:
+        os.setsid()
+        channel, complaints = descriptors
+        for output in (1, 2):
+            os.dup2(complaints, output)
+        os.close(complaints)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        _tend(channel, folder)
+    finally:
+        os._exit(1)
+
+
+def _tend(channel_number: int, folder: str) -> NoReturn:
+    """Fork, stop and signal ranks as the notebook asks, until it is gone."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_ADOPT_ORPHANS, 1)
+    stream = socket.socket(fileno=channel_number)
+    channel = Channel(stream)
+    children: dict[int, int] = {}  # number -> process id, as long as it was not reaped
+    endings: dict[int, int] = {}
+    with contextlib.suppress(EOFError, OSError):
+        channel.send(Ready())
+        while True:
+            request, _ = channel.receive()
+            if isinstance(request, Fork):
+                for number in request.numbers:
+                    rank_channel, output = _receive_descriptors(stream, 2)
+                    children[number] = _fork(rank_channel, output, [channel_number])
+            elif isinstance(request, Import):
+                importlib.import_module(request.module)
+                gc.freeze()
+                channel.send(Ready())
+            elif isinstance(request, Stop):
+                _stop(children, endings, request.numbers)
+                channel.send(Ended(tuple(endings.pop(number, 0) for number in request.numbers)))
+            elif isinstance(request, Signal) and request.number in children:
+                os.kill(children[request.number], request.signal)
+            elif isinstance(request, Leave):
+                folder = ""  # the notebook lives on, and goes on using it
+    _stop(children, endings, tuple(children))
+    if folder:
+        shutil.rmtree(folder, ignore_errors=True)
+    os._exit(0)
+
+
+def _import_ahead() -> None:
+    gc.disable()  # collecting while modules load takes a tenth of the time, and finds next to nothing
+    import torch.distributed
+    import torch.nn.parallel
+    import torch.utils.data  # noqa: F401
+
+    # torch looks through all installed packages whenever a group is made: 12 ms that each rank can save
+    importlib.metadata.entry_points = functools.cache(importlib.metadata.entry_points)  # type: ignore[assignment]
+    importlib.metadata.entry_points(group="torch.distributed.backends")
+    install()
+    gc.freeze()  # what is there now is shared by all ranks: keep the collector from touching, and so copying, it
+
+
+def _receive_descriptors(stream: socket.socket, count: int) -> list[int]:
+    """Take the descriptors that come with one byte of the stream."""
+    received = array.array("i")
+    _, ancillary, _, _ = stream.recvmsg(1, socket.CMSG_SPACE(count * received.itemsize))
+    for _, _, data in ancillary:
+        received.frombytes(data)
+    if len(received) != count:
+        raise EOFError("the notebook is gone")
+    return list(received)
+
+
+def _fork(rank_channel: int, output: int, not_for_ranks: list[int]) -> int:
+    process = os.fork()
+    if process == 0:
+        _live_as_rank(rank_channel, output, not_for_ranks, os.getppid())
+    os.close(rank_channel)
+    os.close(output)
+    return process
+
+
+def _live_as_rank(rank_channel: int, output: int, not_for_ranks: list[int], template: int) -> NoReturn:
+    try:
+        os.setsid()  # a group of its own: what the rank starts ends with it
+        if sys.platform == "linux":
+            ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
+        if os.getppid() != template:
+            os._exit(1)
+        for descriptor in not_for_ranks:
+            os.close(descriptor)
+        gc.enable()
+        own_process.forget_inherited_state()
+        rank_main.serve(Channel(socket.socket(fileno=rank_channel)), output, own_process.end_group)
+    finally:
+        os._exit(1)
+
+
+def _stop(children: dict[int, int], endings: dict[int, int], numbers: tuple[int, ...]) -> None:
+    """Kill these ranks with all that they started, and note how each ended."""
+    doomed = [number for number in numbers if number in children]
+    for number in doomed:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(children[number], signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(children[number], signal.SIGKILL)  # it may not yet have a group of its own
+    for number in doomed:
+        group = children.pop(number)
+        _, status = os.waitpid(group, 0)
+        endings[number] = os.waitstatus_to_exitcode(status)
+        with contextlib.suppress(ChildProcessError):
+            while True:  # what the rank had started is ours since the rank is gone
+                os.waitpid(-group, 0)
+    marks = {f"{MARK}={number}".encode() for number in doomed}
+    while orphans := [process for process in _adopted(children) if marks & _environment_of(process)]:
+        for process in orphans:  # they had left the rank's group
+            os.kill(process, signal.SIGKILL)
+            os.waitpid(process, 0)
+    for process in _adopted(children):
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(process, os.WNOHANG)  # those that ended by themselves
+
+
+def _adopted(children: dict[int, int]) -> list[int]:
+    """Processes that became ours when the rank that had started them ended."""
+    try:
+        with open(f"/proc/self/task/{os.getpid()}/children") as listed:
+            return [int(process) for process in listed.read().split() if int(process) not in children.values()]
+    except OSError:
+        return []
+
+
+def _environment_of(process: int) -> set[bytes]:
+    try:
+        with open(f"/proc/{process}/environ", "rb") as variables:
+            return set(variables.read().split(b"\0"))
+    except OSError:
+        return set()

@@ -1,0 +1,198 @@
+"""Inside a rank: what holds it, read from the stacks of its threads.
+
+A thread is held when it waits for the end of a recorded call. Nothing is noted for that ahead of time: the stack of a
+waiting thread shows our wrapper round torch's wait, and the wrapper knows the call.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from types import FrameType
+
+from ddp_lessons.own_files import RECORDING, RUN
+from ddp_lessons.run.recording.callers import is_torchs
+from ddp_lessons.run.recording.joined_groups import shortest_limit
+from ddp_lessons.run.recording.recorder import Call, Recorder
+from ddp_lessons.run.wire.messages import Standing
+
+_OURS = tuple(RECORDING + name for name in ("interception.py", "functional_collectives.py", "joined_groups.py"))
+# where torch itself waits for what it started in the background
+_TORCH_WAITS = tuple(
+    name.replace("/", os.sep) for name in ("autograd/graph.py", "parallel/distributed.py", "futures/__init__.py")
+)
+_WAITS_FOR_WORK = ("thread.py", "_worker")  # of concurrent.futures, between two pieces of work
+_HELPERS = {("queues.py", "_feed"), ("_monitor.py", "run")}  # of a multiprocessing queue, of tqdm
+# gloo's and the store's wake from time to time, and do only what a call wants that was begun; TensorPipe's never sleeps
+_MOVE_BYTES = ("gloo_tcp_loop", "pt_tcpstore", "pt_tcpstore_uv", "TP_SHM_reactor")
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What tells a wait from a pause."""
+
+    main_thread: int | None
+    idle_in: str  # the function in which the main thread has nothing to do
+    patience_seconds: float  # a wait that torch itself ends within this time is no wait for ever
+
+
+@contextlib.contextmanager
+def nothing_collected() -> Iterator[None]:
+    """For the time of a look at another thread's frames.
+
+    Python makes the objects for these frames at this moment, and that may set off the collection of garbage. What is
+    freed then may let the other threads go on: they leave frames that are half looked at, or wait for ever for Python's
+    lock (CPython's issue 106883). And what a learner left behind is not freed by our thread while theirs computes.
+    """
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+def standing(recorder: Recorder, here: Surroundings, question: int = 0) -> Standing:
+    """What holds this rank now. What cannot be made out counts as free: the thread that asks must not die of it."""
+    try:
+        return _standing(recorder, here, question)
+    except Exception:
+        return Standing(is_free=True, answers=question)
+
+
+def _standing(recorder: Recorder, here: Surroundings, question: int) -> Standing:
+    mine, frames = threading.get_ident(), sys._current_frames()
+    at = _line_outside_torch(frames.get(here.main_thread or 0))
+    if recorder.is_out_of_sight:
+        return Standing(is_free=True, at=at, answers=question)
+    calls: list[Call] = []
+    may_compute = False  # a thread of Python's is in compiled code that waits, or computes: its stack does not say
+    for thread, frame in frames.items():
+        if thread == mine or _is_idle(thread, frame, here) or _joins_one_of(frames, frame):
+            continue
+        held_in = _waits_for(frame, here.patience_seconds)
+        if not held_in:
+            held_in, may_compute = _torch_waits_for(frame, recorder, here.patience_seconds), True
+        if not held_in or (held_in[0].operation == "init_process_group" and _has_children()):
+            return Standing(is_free=True, at=at, answers=question)
+        calls += held_in
+    if (moved := _switches_if_asleep(may_compute)) is None:
+        return Standing(is_free=True, at=at, answers=question)
+    moved += [moment for call in calls for moment in (call.begin, call.waited or 0.0)]
+    return Standing(False, _numbers(recorder, calls), tuple(moved), at, question)
+
+
+def _is_idle(thread: int, frame: FrameType, here: Surroundings) -> bool:
+    """Nothing will come of it by itself. Of a thread that is not known as such, anything may come."""
+    if thread == here.main_thread:
+        return frame.f_code.co_name == here.idle_in and frame.f_code.co_filename.startswith(RUN)
+    if (os.path.basename(_file(frame)), frame.f_code.co_name) == _WAITS_FOR_WORK:
+        return True
+    return any((os.path.basename(_file(one)), one.f_code.co_name) in _HELPERS for one in _outwards(frame))
+
+
+def _joins_one_of(threads: Mapping[int, FrameType], frame: FrameType) -> bool:
+    """It waits, without a limit, for the end of another thread that is there: what holds that one holds both."""
+    for one in _outwards(frame):
+        if os.path.basename(_file(one)) != "threading.py":
+            return False
+        if one.f_code.co_name == "join":
+            return one.f_locals.get("timeout") is None and one.f_locals["self"].ident in threads
+    return False
+
+
+def _has_children() -> bool:
+    """Processes that this rank started may join the group as well."""
+    if getattr(sys.modules.get("multiprocessing.process"), "_children", ()):
+        return True
+    try:
+        with open(f"/proc/self/task/{os.getpid()}/children", encoding="ascii") as children:
+            return bool(children.read().strip())
+    except OSError:
+        return False
+
+
+def _waits_for(frame: FrameType, patience_seconds: float) -> list[Call]:
+    for one in _outwards(frame):
+        if _file(one) in _OURS:
+            call = one.f_locals.get("call")
+            if isinstance(call, Call) and call.waited is not None and call.end is None and not call.error:
+                return [call] if _seconds_until_it_gives_up(one, call) > patience_seconds else []
+        elif not is_torchs(_file(one)):
+            return []
+    return []
+
+
+def _seconds_until_it_gives_up(frame: FrameType, call: Call) -> float:
+    """What the call itself was given as its limit, or what its group was."""
+    given = (*frame.f_locals.get("args", ()), *frame.f_locals.get("kwargs", {}).values())
+    return min(shortest_limit(given), call.patience_seconds, call.home.patience_seconds)
+
+
+def _torch_waits_for(frame: FrameType, recorder: Recorder, patience_seconds: float) -> list[Call]:
+    """DistributedDataParallel waits in C++, in a backward or forward, for its calls that are not over."""
+    is_stand_in = _file(frame) in _OURS and frame.f_code.co_name == "call"
+    if not is_stand_in and not _file(frame).endswith(_TORCH_WAITS):
+        return []
+    waiting = [call for call in list(recorder.seen_from_afar.values()) if call.end is None]
+    return waiting if all(call.home.patience_seconds > patience_seconds for call in waiting) else []
+
+
+def _switches_if_asleep(with_pythons: bool) -> list[float] | None:
+    """How often each thread was given a processor, if all of them sleep. None: no, or nobody knows.
+
+    Threads that torch started in C++ (for RPC, a backward, a forked task) have no stack in Python, and what they do
+    can set things moving. Python's own threads count only if asked for: their stacks say more.
+    """
+    left_out = {threading.get_native_id()}
+    if not with_pythons:
+        left_out.add(os.getpid())  # of the main thread Python does not know it after a fork
+        left_out.update(thread.native_id for thread in threading.enumerate() if thread.native_id is not None)
+    switches = []
+    try:
+        for thread in sorted(os.listdir("/proc/self/task")):
+            with open(f"/proc/self/task/{thread}/status", encoding="utf-8") as told:
+                facts = dict(line.split(":", 1) for line in told if ":" in line)
+            if int(thread) in left_out or facts["Name"].strip() in _MOVE_BYTES:
+                continue
+            if facts["State"].split()[0] != "S":
+                return None
+            kinds = ("voluntary_ctxt_switches", "nonvoluntary_ctxt_switches")
+            switches.append(float(sum(int(facts[kind]) for kind in kinds)))
+    except (OSError, KeyError, ValueError):  # a thread has just ended; or this system does not tell of its threads
+        return None if with_pythons or os.path.isdir("/proc/self/task") or _uses_rpc() else []
+    return switches
+
+
+def _uses_rpc() -> bool:
+    agent = getattr(sys.modules.get("torch.distributed.rpc.api"), "_is_current_rpc_agent_set", None)
+    return agent is not None and bool(agent())
+
+
+def _numbers(recorder: Recorder, calls: list[Call]) -> tuple[int, ...]:
+    count, kept = recorder.count, list(recorder.calls)
+    numbers = {id(call): count - back for back, call in enumerate(reversed(kept), start=1)} if calls else {}
+    return tuple(numbers.get(id(call), -1) for call in calls)
+
+
+def _line_outside_torch(frame: FrameType | None) -> tuple[str, int]:
+    for one in _outwards(frame):
+        if not is_torchs(_file(one)):
+            return _file(one), one.f_lineno
+    return "", 0
+
+
+def _file(frame: FrameType) -> str:
+    return frame.f_code.co_filename
+
+
+def _outwards(frame: FrameType | None) -> Iterator[FrameType]:
+    while frame is not None:
+        yield frame
+        frame = frame.f_back

@@ -1,0 +1,1 @@
+"""Inside a rank: see every call of torch.distributed, and note it."""

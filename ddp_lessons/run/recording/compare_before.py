@@ -1,0 +1,128 @@
+"""Inside a rank that is to outlive mistakes: compare each call with those of the others before it is made.
+
+gloo may abort the whole process when two calls do not fit, and with it go the learner's variables. So each rank writes
+down what it is about to call in a file that all of them map into memory, and reads what those wrote who came to the
+same meeting before it. Of two calls that do not fit, at least the later one is never made.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import mmap
+import pickle
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+from ddp_lessons.run.recording.recorder import Call, Recorder, name_of_operator
+from ddp_lessons.run.wire.messages import BYTES_OF_A_TURN, GUARDED_TURNS, MeetingPoint, size_of_guard
+
+_KEY = 16  # bytes of a digest that tells one meeting from another
+_OF_ANY_SHAPE = ("all_to_all", "barrier", "monitored_barrier")
+
+
+Parts: TypeAlias = "tuple[tuple[int, ...], tuple[int, ...]]"
+
+
+class Mismatch(RuntimeError):
+    """Two ranks have come to the same turn with calls that do not fit together."""
+
+
+class Guard:
+    """The pages of all ranks. Each rank writes only into its own."""
+
+    def __init__(self, file: str, recorder: Recorder, rank: int, world_size: int) -> None:
+        self._recorder = recorder
+        self._rank = rank
+        self._turns: Counter[MeetingPoint] = Counter()
+        with open(file, "r+b") as pages:
+            self._pages = mmap.mmap(pages.fileno(), size_of_guard(world_size))
+
+    def compare(self, call: Call) -> None:
+        """Raises Mismatch where another rank has already come to this turn with a call that does not fit."""
+        point, others = self._meeting(call)
+        self._turns[point] += 1
+        turn = hashlib.blake2b(repr((point, self._turns[point])).encode(), digest_size=_KEY).digest()
+        mine, place = _brought(call), call.home.ranks.index
+        self._write(turn, pickle.dumps(tuple(mine)))
+        for other in others:
+            theirs = self._read(other, turn)
+            if theirs is not None and not _fit(mine, theirs, place(self._rank), place(other)):
+                raise Mismatch(f"this {mine.words} meets {theirs.words} of rank {other}, which does not fit")
+
+    def take_back(self, call: Call) -> None:
+        """torch refused the call before anything was sent: it was no turn."""
+        self._turns[self._meeting(call)[0]] -= 1
+
+    def _meeting(self, call: Call) -> tuple[MeetingPoint, Sequence[int]]:
+        """The meeting point, as all who come there know it, and who else may come."""
+        point = self._recorder.meeting_point(call)
+        if call.operation not in ("send", "recv"):
+            return point, [rank for rank in call.home.ranks if rank != self._rank]
+        kind, group, peer, tag = point
+        if peer is None:  # from anyone: who that is nobody knows yet
+            return point, []
+        sender, receiver = (self._rank, peer) if kind == "send" else (peer, self._rank)
+        return ("message", group, sender, receiver, tag), [peer]
+
+    def _write(self, turn: bytes, brought: bytes) -> None:
+        begin, size = self._place(self._rank, turn), len(brought)
+        if size <= BYTES_OF_A_TURN - _KEY - 2:
+            self._pages[begin : begin + _KEY] = bytes(_KEY)  # nobody shall read half of it
+            self._pages[begin + _KEY : begin + _KEY + 2 + size] = size.to_bytes(2, "little") + brought
+            self._pages[begin : begin + _KEY] = turn
+
+    def _read(self, rank: int, turn: bytes) -> Brought | None:
+        begin = self._place(rank, turn)
+        place = self._pages[begin : begin + BYTES_OF_A_TURN]
+        if place[:_KEY] != turn or self._pages[begin : begin + _KEY] != turn:
+            return None
+        size = int.from_bytes(place[_KEY : _KEY + 2], "little")
+        return Brought(*pickle.loads(place[_KEY + 2 : _KEY + 2 + size]))
+
+    def _place(self, rank: int, turn: bytes) -> int:
+        return (rank * GUARDED_TURNS + int.from_bytes(turn[:4], "little") % GUARDED_TURNS) * BYTES_OF_A_TURN
+
+
+class Brought(NamedTuple):
+    """What a rank brings to a meeting."""
+
+    fits: tuple[object, ...]  # in this all have to agree
+    words: str
+    to: tuple[int, ...] = ()  # bytes for each rank, and from each, where they may differ from rank to rank
+    out_of: tuple[int, ...] = ()
+
+
+def _fit(mine: Brought, theirs: Brought, my_place: int, their_place: int) -> bool:
+    if mine.fits != theirs.fits:
+        return False
+    if not (mine.to and theirs.to):
+        return True
+    return mine.to[their_place] == theirs.out_of[my_place] and mine.out_of[their_place] == theirs.to[my_place]
+
+
+def parts_of(ranks: int, outputs: Any, inputs: Any, expected: Any = (), sent: Any = (), *rest: Any) -> Parts:
+    """How many bytes an all_to_all sends to each rank, and expects from each."""
+    if isinstance(inputs, list):
+        return tuple(one.nbytes for one in inputs), tuple(one.nbytes for one in outputs)
+    return _bytes_by_rank(ranks, inputs, sent), _bytes_by_rank(ranks, outputs, expected)
+
+
+def _bytes_by_rank(ranks: int, tensor: Any, rows: Sequence[int]) -> tuple[int, ...]:
+    if not rows:  # shared out evenly
+        return (tensor.nbytes // ranks,) * ranks
+    of_a_row = tensor.nbytes // max(1, tensor.shape[0])
+    return tuple(of_a_row * count for count in rows)
+
+
+def _brought(call: Call) -> Brought:
+    dtype = "" if call.dtype is None else str(call.dtype).removeprefix("torch.")
+    words = call.call + (f" of {dtype} {list(call.shape)}" if dtype else "")
+    if call.operation in ("send", "recv"):
+        return Brought((dtype, call.bytes), words)
+    words += "" if call.root is None else f" with root {call.root}"
+    operator = name_of_operator(call.operator)
+    words += f" with {operator}" if operator not in (None, "sum") else ""
+    elements = None if call.operation in _OF_ANY_SHAPE else math.prod(call.shape)
+    return Brought((call.operation, call.root, operator, dtype, elements), words, *call.parts)

@@ -1,0 +1,162 @@
+"""Inside a rank: see the functional collectives, which reach the group without the methods of ProcessGroup.
+
+DTensor and torch.compile's code call them, and whoever imports torch.distributed._functional_collectives.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import threading
+from collections.abc import Callable
+from sys import _getframe
+from time import perf_counter
+from typing import Any
+
+from ddp_lessons.run.recording.callers import who_called
+from ddp_lessons.run.recording.joined_groups import described
+from ddp_lessons.run.recording.recorder import Call, Group, Recorder
+
+OPERATIONS = {
+    "all_reduce": "all_reduce",
+    "all_reduce_": "all_reduce",
+    "all_reduce_coalesced": "all_reduce",
+    "all_gather_into_tensor": "all_gather",
+    "all_gather_into_tensor_coalesced": "all_gather",
+    "reduce_scatter_tensor": "reduce_scatter",
+    "reduce_scatter_tensor_coalesced": "reduce_scatter",
+    "all_to_all_single": "all_to_all",
+    "broadcast": "broadcast",
+    "broadcast_": "broadcast",
+}
+WAITS = ("wait_tensor", "wait_tensors")
+
+
+def unseen_by_modes() -> contextlib.AbstractContextManager[object]:
+    """A learner's TorchFunctionMode would be told of each attribute of a tensor that is read."""
+    modes, unseen = _of_modes()
+    return unseen() if modes() else _SEEN
+
+
+_SEEN = contextlib.nullcontext()
+
+
+@functools.cache
+def _of_modes() -> tuple[Callable[[], int], Callable[[], contextlib.AbstractContextManager[object]]]:
+    from torch._C import DisableTorchFunction, _len_torch_function_stack
+
+    return _len_torch_function_stack, DisableTorchFunction
+
+
+class _Here(threading.local):
+    is_noted = False  # a TorchFunctionMode is handed this operator once more, by its name
+
+
+_here = _Here()
+
+
+class Noting:
+    """Stands for an operator: calls of it are noted, everything else is the operator's own."""
+
+    def __init__(self, recorder: Recorder, name: str, original: Any) -> None:
+        from torch.compiler import is_compiling
+
+        self._recorder, self._name, self._original, self._is_compiling = recorder, name, original, is_compiling
+        self._arguments = [argument.name for argument in original.default._schema.arguments]
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._original, name)
+
+    def __eq__(self, other: object) -> bool:
+        """As the operator itself: torch keeps tables of operators, as for the counts of its CommDebugMode."""
+        return self._original is (other._original if isinstance(other, Noting) else other)
+
+    def __hash__(self) -> int:
+        return hash(self._original)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self._is_compiling() or _here.is_noted:  # what is traced is no call yet
+            return self._original(*args, **kwargs)
+        _, frame = who_called(_getframe(1))
+        call = Call(self._name, OPERATIONS[self._name], "", frame, perf_counter())
+        try:
+            with unseen_by_modes():
+                self._take_down(call, dict(zip(self._arguments, args, strict=False), **kwargs))
+        except Exception:  # whatever was given: torch itself shall say what is wrong with it
+            return self._original(*args, **kwargs)
+        self._recorder.note(call)
+        _here.is_noted = True
+        try:
+            answer = self._original(*args, **kwargs)
+        finally:
+            _here.is_noted = False
+        call.issued = perf_counter()
+        with unseen_by_modes():
+            self._note_memory(call, answer)
+        return answer
+
+    def _note_memory(self, call: Call, answer: Any) -> None:
+        works_in_place = self._name.endswith("_")  # else the memory is new, and calls noted for it are of older tensors
+        for memory in dict.fromkeys(map(_memory_of, _each(answer))):
+            earlier = self._recorder.by_memory.get(memory, []) if works_in_place else []
+            self._recorder.by_memory[memory] = [*earlier, call]
+
+    def _take_down(self, call: Call, given: dict[str, Any]) -> None:
+        group = given["group_name"]
+        name = group if isinstance(group, str) else group.group_name
+        call.group = self._recorder.unique(name)
+        if call.group not in self._recorder.groups:
+            self._recorder.groups[call.group] = _described(name)
+        call.home = self._recorder.groups[call.group]
+        call.measure(next(iter(given.values())), None)
+        call.root = given.get("src")
+        if "reduce_op" in given:
+            call.operator = _operator_number(given["reduce_op"])
+
+
+class NotingTheWait(Noting):
+    def __call__(self, tensor: Any) -> Any:
+        """Of one tensor or of several. Torch waits for all that was started on their memory, be it on other parts."""
+        if self._is_compiling():
+            return self._original(tensor)
+        with unseen_by_modes():
+            started = [call for one in _each(tensor) for call in self._recorder.by_memory.pop(_memory_of(one), ())]
+        calls = [call for call in started if call.end is None]  # what gave several tensors may be over with the first
+        call = calls[0] if calls else None  # by this name it is looked for in a thread that is held here
+        if call is not None:
+            waited = perf_counter()
+            for one in calls:
+                one.waited = waited
+        answer = self._original(tensor)
+        if call is not None:
+            end = perf_counter()
+            for one in calls:
+                one.end = end
+        for other in self._recorder.under_way.values():
+            other.work = None  # started without this operator, and perhaps waited for with it
+            self._recorder.lent.forget(other)
+        return answer
+
+
+def _each(tensors: Any) -> list[Any]:
+    return list(tensors) if isinstance(tensors, list | tuple) else [tensors]
+
+
+def _memory_of(tensor: Any) -> int:
+    """A number for what lies under a tensor: on the way through autograd torch gives it to other Python objects."""
+    try:
+        return int(tensor.untyped_storage()._cdata)
+    except (AttributeError, NotImplementedError):  # no tensor, or one of some other kind, without memory of its own
+        return id(tensor)
+
+
+def _described(name: str) -> Group:
+    from torch._C._distributed_c10d import _resolve_process_group
+
+    return described(_resolve_process_group(name))  # type: ignore[arg-type]
+
+
+def _operator_number(operator: Any) -> int:
+    import torch.distributed as dist
+
+    return int(getattr(dist.ReduceOp, operator.upper())) if isinstance(operator, str) else hash(operator)

@@ -1,0 +1,265 @@
+"""Inside a rank: what is noted of each call of torch.distributed, from its beginning to its end.
+
+Noting must cost next to nothing, so that it can always be on: a call takes down plain attributes of its tensors, and
+what takes longer (names of operators, ranks of the world) is worked out when the notes leave the rank.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import CodeType, FrameType
+from typing import TYPE_CHECKING, Any
+
+from ddp_lessons.run.recording.lent_tensors import MOST_VALUES, LentTensors
+from ddp_lessons.run.wire.messages import HEAVY_IMPORTS, MeetingPoint, Recorded, Standing, meeting_point
+
+if TYPE_CHECKING:
+    from ddp_lessons.run.recording.compare_before import Guard
+
+MOST_CALLS = 100_000
+_DROPPED_AT_ONCE = 1000
+
+_TIMES = ("begin", "issued", "waited", "end")
+
+
+@dataclass(frozen=True)
+class Group:
+    """What is taken down of a group when it is first used."""
+
+    ranks: tuple[int, ...]  # of the world
+    backend: str  # for tensors on the CPU, and for those on a GPU
+    backend_on_gpu: str
+    patience_seconds: float
+
+    @property
+    def is_mixed(self) -> bool:
+        return self.backend != self.backend_on_gpu
+
+
+NO_GROUP = Group((), "", "", float("inf"))
+
+
+class Call:
+    """One call while it goes on. What most calls leave as it is stays in the class, which is quicker."""
+
+    code: CodeType | None = None
+    instruction: int = 0
+    peer: int | None = None  # in the numbers of the group, as are roots
+    root: int | None = None
+    operator: int | None = None  # as torch numbers SUM, MAX and so on: what their hash gives, at a tenth of the cost
+    new_ranks: tuple[int, ...] = ()  # those of a group that is made
+    tag: int = 0
+    shape: tuple[int, ...] = ()
+    tensors: int = 0
+    dtype: Any = None
+    bytes: int = 0
+    values: tuple[float, ...] | None = None
+    received: tuple[float, ...] | None = None
+    outputs: Any = None
+    waited: float | None = None
+    end: float | None = None
+    error: str = ""
+    is_on_gpu: bool = False
+    home: Group = NO_GROUP
+    patience_seconds: float = float("inf")  # after which torch itself gives this call up
+    work: Any = None  # a weak reference to what a non-blocking call gave, for as long as nobody asked for its end
+    lent: tuple[tuple[Any, int, Any], ...] = ()  # what a non-blocking call works with, where a change can be seen
+    untouched: float | None = None  # at this moment it was still as it had been given
+    remark: str = ""
+    parts: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())  # bytes to and from each rank, where these may differ
+
+    def __init__(self, call: str, operation: str, group: str, frame: FrameType | None, begin: float) -> None:
+        self.call = call
+        self.operation = operation
+        self.group = group
+        if frame is not None:
+            self.code, self.instruction = frame.f_code, frame.f_lasti
+        self.thread = threading.current_thread()
+        self.begin = self.issued = begin
+
+    def measure(self, brought: Any, outputs: Any) -> None:
+        """Take down the tensors that this rank brings; of nothing, the shape of what it is to get."""
+        tensors = flat(brought)
+        count = self.tensors = len(tensors)
+        if not count:
+            tensors = flat(outputs)
+            if not tensors:
+                return
+        first = tensors[0]
+        self.shape, self.dtype = first.shape, first.dtype
+        if count:
+            self.bytes = first.nbytes if count == 1 else sum(tensor.nbytes for tensor in tensors)
+
+
+class Recorder:
+    """The newest calls of this rank since the function began."""
+
+    def __init__(self) -> None:
+        self.keeps_values = False
+        self.began = 0.0
+        self.calls: deque[Call] = deque()
+        self.count = 0
+        self.under_way: dict[int, Call] = {}  # by the id of the Work that torch gave for it
+        self.lent = LentTensors()
+        self.by_memory: dict[int, list[Call]] = {}  # of functional collectives, which give tensors and no Work
+        self.seen_from_afar: dict[int, Call] = {}  # of these another thread tells the end
+        self.groups: dict[str, Group] = {}  # by name
+        self.unnamed: Call | None = None  # the newest group that is being made
+        self.home = ""  # the world that the launch itself has joined
+        self.worlds: dict[str, tuple[int, int]] = {}  # all that were joined, in order: this rank's number, and the size
+        self.before: Counter[MeetingPoint] = Counter()  # calls that are no longer kept
+        self.guard: Guard | None = None  # compares calls before they are made, where the ranks are to outlive mistakes
+
+    def forget(self) -> None:
+        """All groups are gone, and with them what was called there."""
+        self.calls.clear()
+        self.under_way.clear()
+        self.lent.forget_all()
+        self.by_memory.clear()
+        self.seen_from_afar.clear()
+        self.groups.clear()
+        self.before.clear()
+        self.worlds.clear()
+        self.count = 0
+
+    def begin(self, keeps_values: bool) -> None:
+        self.keeps_values = keeps_values
+        self.before.update(self._meeting_points(self.calls))
+        self.calls.clear()
+        self.count = 0
+        self.under_way.clear()
+        self.lent.forget_all()
+        self.by_memory.clear()
+        self.seen_from_afar.clear()
+        self.began = time.perf_counter()
+
+    def note(self, call: Call) -> None:
+        """Keep a call. Of those that there is no room for, only how many they were."""
+        self.calls.append(call)
+        self.count += 1
+        if len(self.calls) > MOST_CALLS + _DROPPED_AT_ONCE:
+            self.before.update(self._meeting_points([self.calls.popleft() for _ in range(_DROPPED_AT_ONCE)]))
+
+    def finish(self) -> Recorded:
+        """All calls, the function being over. What is complete may be told a moment later by another thread."""
+        patience_ends = time.perf_counter() + 0.05
+        while self.seen_from_afar and time.perf_counter() < patience_ends:
+            time.sleep(0.001)
+        self.lent.settle_all()
+        return self.recorded()
+
+    def recorded(self, newest: int = MOST_CALLS, standing: Standing | None = None) -> Recorded:
+        """What was noted so far, as plain data. Any thread may ask."""
+        kept, count, before = list(self.calls), self.count, Counter(self.before)
+        older, calls = kept[: max(0, len(kept) - newest)], kept[-newest:]
+        before.update(self._meeting_points(older))
+        plain = tuple(self._plain(call) for call in calls)
+        dropped = max(0, count - len(calls))
+        before_these = tuple(before.items())
+        heavy = tuple(name for name in HEAVY_IMPORTS if name in sys.modules)
+        is_hidden = self.is_out_of_sight
+        worlds = tuple((world, *place) for world, place in list(self.worlds.items()))
+        until = time.perf_counter()
+        return Recorded(self.began, plain, dropped, until, before_these, standing, is_hidden, heavy, worlds)
+
+    @property
+    def is_out_of_sight(self) -> bool:
+        """It makes calls that are not noted: then nothing is concluded."""
+        compiled = getattr(sys.modules.get("torch._dynamo.utils"), "counters", {})  # it may be half imported
+        return bool(compiled.get("frames"))
+
+    def name_of_world(self, place: str) -> str:
+        """Of one that is joined at this place; ranks may meet there again after they have left it."""
+        again = sum(world.partition(" again")[0] == place for world in self.worlds)
+        return place if not again else f"{place} again {again}"
+
+    def unique(self, group_name: str) -> str:
+        """Torch gives names of groups anew in each world."""
+        world = next(reversed(self.worlds), self.home)
+        return group_name if world == self.home else f"{group_name}, world {world}"
+
+    def _meeting_points(self, calls: Sequence[Call] | deque[Call]) -> list[MeetingPoint]:
+        return [self.meeting_point(call) for call in calls if call.waited is not None or not call.error]
+
+    def meeting_point(self, call: Call) -> MeetingPoint:
+        peer = call.peer if call.peer is None else _global_rank(self._ranks(call), call.peer)
+        return meeting_point(call.operation, call.group, self._ranks(call), peer, call.tag)
+
+    def _ranks(self, call: Call) -> tuple[int, ...]:
+        return call.new_ranks or call.home.ranks
+
+    def _plain(self, call: Call) -> tuple[Any, ...]:
+        ranks = self._ranks(call)
+        return (
+            *(call.call, call.operation, call.group, ranks, _global_rank(ranks, call.peer)),
+            *(
+                _global_rank(ranks, call.root),
+                name_of_operator(call.operator),
+                call.tag,
+                tuple(call.shape),
+                call.tensors,
+            ),
+            *(_name_of_dtype(call.dtype), call.bytes, call.values, call.received),
+            *_place(call.code, call.instruction),
+            call.thread.name,
+            *(getattr(call, moment) for moment in _TIMES),
+            call.error,
+            call.home.backend_on_gpu if call.is_on_gpu else call.home.backend,
+            _remark(call),
+            call.untouched if call.remark == "changed" else None,
+            call.parts,
+        )
+
+
+def _remark(call: Call) -> str:
+    """What is wrong with a non-blocking call, as far as it shows on its own rank."""
+    if call.remark or call.work is None or call.error:
+        return call.remark
+    return "let go" if call.work() is None else "not waited for"
+
+
+def values_of(some: Any) -> tuple[float, ...] | None:
+    """The numbers of small tensors, one after the other."""
+    tensors = flat(some)
+    if not tensors or sum(tensor.numel() for tensor in tensors) > MOST_VALUES:
+        return None
+    return tuple(number for tensor in tensors for number in tensor.detach().flatten().tolist())
+
+
+@functools.cache
+def _place(code: CodeType | None, instruction: int) -> tuple[str, int, str]:
+    """File, line and function."""
+    if code is None:
+        return "", 0, ""
+    lines = (line for begin, end, line in code.co_lines() if begin <= instruction < end)
+    return code.co_filename, next(lines, None) or 0, code.co_name
+
+
+@functools.cache
+def _name_of_dtype(dtype: object) -> str:
+    return "" if dtype is None else str(dtype).removeprefix("torch.")
+
+
+def flat(some: Any) -> list[Any]:
+    """Torch takes a tensor, a list of tensors, or a list of lists."""
+    if type(some) is not list:
+        return list(some) if isinstance(some, tuple) else [some] if hasattr(some, "nbytes") else []
+    if some and isinstance(some[0], (list, tuple)):
+        return [tensor for inner in some for tensor in inner]
+    return some
+
+
+def _global_rank(ranks: tuple[int, ...], number: int | None) -> int | None:
+    return ranks[number] if number is not None and 0 <= number < len(ranks) else number
+
+
+@functools.cache
+def name_of_operator(number: int | None) -> str | None:
+    operators: Any = sys.modules["torch.distributed"].ReduceOp.RedOpType
+    return None if number is None else str(operators(number).name).lower()

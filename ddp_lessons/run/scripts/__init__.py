@@ -1,0 +1,1 @@
+"""Explain a plain script that launch() did not start."""

@@ -1,0 +1,209 @@
+"""Run a plain script and explain how its ranks stood, as `launch` does it for a cell: `python -m ddp_lessons explain`.
+
+The script runs under torchrun (or alone, where it starts its ranks by itself). Each rank reports over a socket in a
+private folder; what it prints goes where it always went.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import selectors
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import psutil
+
+from ddp_lessons.run.launcher.private_folders import short_private_folder
+from ddp_lessons.run.scripts.script_worlds import World
+from ddp_lessons.run.wire.channel import Channel
+from ddp_lessons.run.wire.messages import WITNESSED, Present
+
+_SIGNALLED = 128  # to which shells add the number of the signal, for an exit status
+_TICK_SECONDS = 0.05
+_SECONDS_TO_ANSWER = 1.0
+
+
+def explain(script: Sequence[str], ranks: int | None, timeout_seconds: float | None) -> int:
+    """Run `script` (its path and arguments) and return its exit status; 1 if its ranks could not go on."""
+    if not os.path.isfile(script[0]):
+        print(f"there is no script {script[0]}", file=sys.stderr)
+        return 2
+    if not hasattr(socket, "AF_UNIX"):
+        print("explain needs Unix sockets, which this system has not; use launch() instead", file=sys.stderr)
+        return 2
+    witness = ["-m", "ddp_lessons.run.rank.script_rank", *script]
+    with contextlib.ExitStack() as stack:
+        try:
+            folder = short_private_folder("ddp-lessons-", len("/ranks"))
+        except (OSError, ValueError) as refusal:
+            print(f"explain cannot begin: {refusal}", file=sys.stderr)
+            return 2
+        stack.callback(shutil.rmtree, folder, ignore_errors=True)
+        door = stack.enter_context(socket.socket(socket.AF_UNIX))
+        address = os.path.join(folder, "ranks")
+        door.bind(address)
+        door.listen(64)
+        torchrun = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"]
+        torchrun += [f"--log-dir={folder}"]  # otherwise it leaves a folder of its own behind, each time
+        command = [sys.executable, *(torchrun if ranks else []), *witness]
+        # torchrun would choose one thread, too, and say so at length
+        environment = {"OMP_NUM_THREADS": "1", **os.environ} if ranks else dict(os.environ)
+        process = subprocess.Popen(command, env={**environment, WITNESSED: address})
+        vigil = _Vigil(door, process, timeout_seconds)
+        signal.signal(signal.SIGTERM, _end_by_signal)
+        try:
+            return vigil.keep()
+        except KeyboardInterrupt:
+            return vigil.give_up()
+        except SystemExit:
+            vigil.end()
+            raise
+
+
+def _end_by_signal(number: int, _: object) -> None:
+    sys.exit(_SIGNALLED + number)
+
+
+@dataclass
+class _Vigil:
+    """One run of a script, and the worlds that its ranks make."""
+
+    door: socket.socket
+    process: subprocess.Popen[bytes]
+    timeout_seconds: float | None
+    worlds: list[World] = field(default_factory=list)  # those that are not over
+    lost: list[World] = field(default_factory=list)  # those that are, but some rank said nothing at its end
+    number_of_worlds: int = 0
+
+    def keep(self) -> int:
+        self.begin = time.monotonic()
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(self.door, selectors.EVENT_READ)
+        faults = 0
+        while self.process.poll() is None:
+            self._look()
+            if told := self._what_went_wrong():
+                _say(told)
+                return self.end()
+            faults += self._let_go_who_is_done()
+        while self._look():  # what ranks said at the end
+            pass
+        faults += self._let_go_who_is_done()
+        status = self.process.returncode
+        if status and (failed := next((one for one in [*self.lost, *self.worlds] if one.ended or one.gone), None)):
+            _say(failed.tell_failure())
+        if status and not self.number_of_worlds:
+            print("\nno rank was seen; if torchrun is to start them: --nproc-per-node N", file=sys.stderr, flush=True)
+        return _SIGNALLED - status if status < 0 else status or min(faults, 1)
+
+    def give_up(self) -> int:
+        """The person at the keyboard wants it to end."""
+        told = []
+        for world in self.worlds:
+            self._ask_all(world)
+            told += world.tell_where_each_is()
+        print("\n".join(["\nthe ranks were stopped by you", *told]), file=sys.stderr, flush=True)
+        self.end()
+        return _SIGNALLED + signal.SIGINT
+
+    def end(self) -> int:
+        """First who starts ranks, and would say at length that they are gone; then all others, known or not."""
+        with contextlib.suppress(psutil.NoSuchProcess):
+            begun = psutil.Process(self.process.pid).children(recursive=True)
+            self.process.kill()
+            for process in begun:
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    process.kill()
+        self.process.wait()
+        return 1
+
+    def _what_went_wrong(self) -> str:
+        for world in self.worlds:
+            if world.has_failed:
+                self._ask_all(world)
+                return world.tell_failure()
+            if world.is_stuck:
+                self._ask_all(world)
+                return world.tell_where_it_is_stuck(is_for_ever=True)
+        is_late = self.timeout_seconds is not None and time.monotonic() > self.begin + self.timeout_seconds
+        return self._who_is_late() if is_late else ""
+
+    def _who_is_late(self) -> str:
+        within = f"within {self.timeout_seconds:g} seconds"
+        world = next((world for world in self.worlds if world.lookout is not None), None)
+        if world is not None:
+            self._ask_all(world)
+            return world.tell_where_it_is_stuck(is_for_ever=False)
+        if self.number_of_worlds and not self.worlds:
+            return f"WorkersStuck: all ranks returned, but the script did not end {within}"
+        came, expected = (len(self.worlds[0].channels), self.worlds[0].world_size) if self.worlds else (0, 0)
+        joined = f"{came} of {expected or 'all'} ranks joined a group"
+        return f"WorkersStuck: {joined} {within}; importing torch takes some of these"
+
+    def _let_go_who_is_done(self) -> int:
+        """Let worlds end whose ranks have all returned, and return in how many of them calls did not fit together."""
+        faults = 0
+        for world in [world for world in self.worlds if world.is_over and not world.ended]:
+            world.let_go()
+            self.worlds.remove(world)
+            if world.gone:
+                self.lost.append(world)
+            elif told := world.tell_what_did_not_fit():
+                _say(told)
+                faults += 1
+        return faults
+
+    def _look(self) -> bool:
+        """Listen for a moment. True if there was anything to hear."""
+        ready = self._selector.select(_TICK_SECONDS)
+        for key, _ in ready:
+            if key.fileobj is self.door:
+                channel = Channel(self.door.accept()[0])
+                self._selector.register(channel, selectors.EVENT_READ, None)
+            else:
+                self._hear(key.fileobj, key.data)  # type: ignore[arg-type]
+        return bool(ready)
+
+    def _hear(self, channel: Channel, whose: tuple[World, int] | None) -> None:
+        try:
+            whole = channel.receive_some()
+        except EOFError:
+            self._selector.unregister(channel)
+            channel.close()
+            if whose is not None:
+                whose[0].note_end(whose[1])
+            return
+        if whole is None:
+            return
+        if isinstance(whole[0], Present):
+            self._welcome(channel, whole[0])
+        elif whose is not None:
+            whose[0].note(whose[1], whole[0])
+
+    def _welcome(self, channel: Channel, present: Present) -> None:
+        """A rank that is there already belongs to another world, also where that meets at the same place."""
+        fitting = (one for one in self.worlds if one.meets_at == present.meets_at and present.rank not in one.channels)
+        world = next(fitting, None)
+        if world is None:
+            world = World(present.meets_at, self.timeout_seconds, self.begin)
+            self.worlds.append(world)
+            self.number_of_worlds += 1
+        self._selector.modify(channel, selectors.EVENT_READ, (world, present.rank))
+        world.welcome(channel, present)
+
+    def _ask_all(self, world: World) -> None:
+        asked = world.ask_all()
+        end = time.monotonic() + _SECONDS_TO_ANSWER
+        while any(rank not in world.recorded for rank in asked) and time.monotonic() < end:
+            self._look()
+
+
+def _say(told: str) -> None:
+    print(f"\n{told}\n", file=sys.stderr, flush=True)
