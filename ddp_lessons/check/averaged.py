@@ -10,7 +10,7 @@ import torch
 from ddp_lessons.check.exercise import Case
 from ddp_lessons.check.models import is_close
 from ddp_lessons.check.replicated import Training, TrainingTrial, mean_training, own_gradients
-from ddp_lessons.record.events import Event
+from ddp_lessons.record.event import Event
 
 _BACKWARD_ALONE = "backward() alone has to average, by hooks that the wrapper puts on the parameters"
 

@@ -13,7 +13,7 @@ from ddp_lessons.check.exercise import Case, Difference, Exercise, number, said_
 from ddp_lessons.check.report import Report
 from ddp_lessons.check.shards import length_difference, part_of, why_other_part
 from ddp_lessons.check.trials import Trial, with_lateness
-from ddp_lessons.record.events import Event
+from ddp_lessons.record.event import Event
 
 
 def sharded_mean(function: Callable[[Tensor], object]) -> Report:

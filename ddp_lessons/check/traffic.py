@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from ddp_lessons.check.trials import Trial
-from ddp_lessons.record.events import Event, Events
+from ddp_lessons.record.event import Event
+from ddp_lessons.record.events import Events
 from ddp_lessons.run.diagnosis.wording import DDP
 
 _CARRIES_NOTHING = ("barrier", "new_group")

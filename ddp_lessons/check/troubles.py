@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from ddp_lessons.check.exercise import Exercise
 from ddp_lessons.check.traffic import Standstill, group_between_trials, hangs, is_between
 from ddp_lessons.check.trials import Trial
-from ddp_lessons.record.events import Event, Events
+from ddp_lessons.record.event import Event
+from ddp_lessons.record.events import Events
 from ddp_lessons.run.diagnosis.failures import WorkerFailed, WorkersStuck
 
 Trouble = WorkerFailed | WorkersStuck

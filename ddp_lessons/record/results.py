@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar, overload
 
 from ddp_lessons.record.events import Events
-from ddp_lessons.run.wire.messages import Told
+from ddp_lessons.record.recorded import Told
 
 T = TypeVar("T")
 

@@ -4,24 +4,25 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from typing import Any
 
-if TYPE_CHECKING:
-    from ddp_lessons.record.events import Event, Events
+from ddp_lessons.record.event import Delivery, Event
 
 _Entry = dict[str, Any]
 
 
-def write_chrome_trace(events: Events, path: str | os.PathLike[str]) -> None:
+def write_chrome_trace(
+    path: str | os.PathLike[str], world_size: int, events: Sequence[Event], deliveries: Sequence[Delivery]
+) -> None:
     """One process per rank; what its threads were held by, what went on beside that, and an arrow per message."""
     threads = {place: number for number, place in enumerate(sorted({(e.rank, e.thread) for e in events}), start=1)}
     last = max((event.end or event.issued for event in events), default=0.0)
-    entries = [*_names(events.world_size, threads)]
+    entries = [*_names(world_size, threads)]
     for number, event in enumerate(events):
         about = {"pid": event.rank, "tid": threads[event.rank, event.thread], "cat": event.operation}
         entries += [{**about, **slice_} for slice_ in _slices(event, number, last)]
-    for number, delivery in enumerate(events.deliveries):
+    for number, delivery in enumerate(deliveries):
         send, recv = delivery.send, delivery.recv
         taken = max(send.begin, recv.begin if recv.waited is None else recv.waited)
         for event, phase, moment in ((send, "s", send.begin), (recv, "f", taken)):

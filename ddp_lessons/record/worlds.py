@@ -9,12 +9,9 @@ from __future__ import annotations
 import dataclasses
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-from ddp_lessons.run.wire.messages import NEW_GROUPS, MeetingPoint
-
-if TYPE_CHECKING:
-    from ddp_lessons.record.events import Event
+from ddp_lessons.record.event import Event
+from ddp_lessons.record.recorded import NEW_GROUPS, MeetingPoint
 
 
 class Worlds:

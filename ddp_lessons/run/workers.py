@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from ddp_lessons.record.events import Events
+from ddp_lessons.record.recorded import Recorded
 from ddp_lessons.record.results import NO_VALUE, Results, told_by_rank
 from ddp_lessons.run.diagnosis.call_fit import first_fault, may_disagree
 from ddp_lessons.run.diagnosis.failures import not_to_be_trusted, where_each_is, worker_failed, workers_stuck
@@ -25,7 +26,7 @@ from ddp_lessons.run.launcher.world_processes import Crew
 from ddp_lessons.run.output.screen import Live, screen_for_here
 from ddp_lessons.run.output.transcript import Transcript
 from ddp_lessons.run.processes.process_sources import start_method as checked_start_method
-from ddp_lessons.run.wire.messages import Buffer, Recorded, Task
+from ddp_lessons.run.wire.messages import Buffer, Task
 from ddp_lessons.run.wire.travel import pack_call
 
 T = TypeVar("T")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ddp_lessons.record.events import Event
+from ddp_lessons.record.event import Event
 from ddp_lessons.run.launch import launch
 from ddp_lessons.show.controls import Choice, Slider
 from ddp_lessons.show.explorer import Explorer

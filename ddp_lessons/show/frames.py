@@ -11,7 +11,9 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
 from ddp_lessons.record.colors import rank_color
-from ddp_lessons.record.events import Event, Events, Meeting
+from ddp_lessons.record.event import Event, Meeting
+from ddp_lessons.record.events import Events
+from ddp_lessons.run.diagnosis.waits import never_ending
 from ddp_lessons.show.lanes import Lanes
 from ddp_lessons.show.picture import (
     ALARM,
@@ -80,7 +82,7 @@ def _name_times(axes: Axes, lanes: Lanes) -> None:
 def _warnings(events: Events) -> dict[int, str]:
     """What to say at the end of a lane: how the first call of the rank that went wrong stood."""
     odd = {id(event): meeting for meeting in events.meetings if is_odd(meeting) for event in meeting.events}
-    never, said = {id(event) for event in events.never_ending}, {}
+    never, said = {id(event) for event in never_ending(events)}, {}
     for rank in range(events.world_size):
         wrong = [event for event in events.of(rank) if event.error or event.end is None]
         if wrong:

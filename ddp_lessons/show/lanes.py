@@ -13,7 +13,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from ddp_lessons.record.events import Delivery, Event, Events, Meeting
+from ddp_lessons.record.event import Delivery, Event, Meeting
+from ddp_lessons.record.events import Events
+from ddp_lessons.run.diagnosis.waits import never_ending
 
 Point = tuple[float, float]
 MOST_ROWS = 4  # so many calls of one rank that go on at once are drawn below each other
@@ -93,7 +95,7 @@ def lay_out(events: Events, moments: Sequence[float] = ()) -> Lanes:
     edge = (last - lead) * 0.04 or 1e-6
     start, stop = lead - (edge / 2 if lead else 0.0), last + edge
     moves_from = _beginnings_of_moving(events)
-    never = {id(event) for event in events.never_ending}
+    never = {id(event) for event in never_ending(events)}
     bars: dict[int, Bar] = {}
     for rank in range(events.world_size):
         ends = {id(e): _end(e, stop) for e in events.of(rank)}
@@ -108,7 +110,7 @@ def lay_out(events: Events, moments: Sequence[float] = ()) -> Lanes:
 
 def _end_of_waits(events: Events, first: float, last: float) -> float:
     """What waits for ever goes on a little after the standstill; all else that was not over, until it was asked."""
-    never = {id(event) for event in events.never_ending}
+    never = {id(event) for event in never_ending(events)}
     waited_for = [event for event in events if event.end is None and not event.error]
     if waited_for and all(id(event) in never or event.waited is None for event in waited_for):
         return last + 0.35 * (last - first) if last > first else events.until

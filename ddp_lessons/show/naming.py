@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ddp_lessons.record.colors import rank_color
-from ddp_lessons.record.events import Delivery, Event, Events, Meeting
+from ddp_lessons.record.event import Delivery, Event, Meeting
+from ddp_lessons.record.events import Events
 from ddp_lessons.show.frames import SMALL as SIZE
 from ddp_lessons.show.labels import Labels, Place
 from ddp_lessons.show.lanes import Bar, Lanes, arrow

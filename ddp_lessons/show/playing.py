@@ -12,7 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ddp_lessons.record.events import Delivery, Event, Events
+from ddp_lessons.record.event import Delivery, Event
+from ddp_lessons.record.events import Events
 from ddp_lessons.run.launch import launch
 from ddp_lessons.show.looking import Held, Look, Part, Prepare, run_and_look
 

@@ -9,7 +9,8 @@ from typing import Any
 from matplotlib.axes import Axes
 
 from ddp_lessons.record.colors import rank_color
-from ddp_lessons.record.events import Event, Events
+from ddp_lessons.record.event import Event
+from ddp_lessons.record.events import Events
 from ddp_lessons.show.boxes import (
     LINE_HEIGHT,
     draw_arrow,

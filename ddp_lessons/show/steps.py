@@ -10,7 +10,9 @@ import itertools
 from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
 
-from ddp_lessons.record.events import Event, Events, Meeting
+from ddp_lessons.record.event import Event, Meeting
+from ddp_lessons.record.events import Events
+from ddp_lessons.run.diagnosis.waits import never_ending
 from ddp_lessons.run.diagnosis.wording import ranks_named
 from ddp_lessons.show.picture import count
 
@@ -160,7 +162,7 @@ def summary(events: Events) -> str:
 def _notes(events: Events, steps: Mapping[int, int]) -> list[str]:
     notes = [_about(meeting, steps[id(meeting.events[0])]) for meeting in events.meetings if is_odd(meeting)]
     if any(event.end is None and not event.error for event in events):
-        never = sorted({event.rank for event in events.never_ending})
+        never = sorted({event.rank for event in never_ending(events)})
         notes.append("... was not over when the launch ended")
         notes[-1] += f"; {ranks_named(never)} waited for ever." if never else "."
     return notes + [f"{count(n, 'older call')} of rank {rank} left out." for rank, n in enumerate(events.dropped) if n]

@@ -12,7 +12,9 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection, PolyCollection
 
 from ddp_lessons.record.colors import rank_color
-from ddp_lessons.record.events import Event, Events, Meeting
+from ddp_lessons.record.event import Event, Meeting
+from ddp_lessons.record.events import Events
+from ddp_lessons.run.diagnosis.waits import never_ending
 from ddp_lessons.show.frames import KEY_OF_PHASES, LEFT, WIDTH, draw_frame, draw_key
 from ddp_lessons.show.labels import Labels
 from ddp_lessons.show.lanes import Bar, Lanes, Point, arrow, lay_out
@@ -75,7 +77,7 @@ def _describe(events: Events) -> str:
     failed = sum(bool(event.error) for event in events)
     facts = [f"Timeline of {summary(events)}."]
     facts += [f"{count(pending, 'call')} not over at the end."] * bool(pending)
-    never = len(events.never_ending)
+    never = len(never_ending(events))
     facts += [f"{count(never, 'wait')} that can never end."] * bool(never)
     facts += [f"{count(failed, 'call')} failed."] * bool(failed)
     facts += [f"{count(sum(events.dropped), 'older call')} left out."] * any(events.dropped)

@@ -20,6 +20,7 @@ from processes import others_computing
 from program_trials import verdicts_on
 
 from ddp_lessons import WorkerFailed, Workers, WorkersStuck, launch, show
+from ddp_lessons.run.diagnosis.waits import never_ending
 
 ONE = torch.ones(1)
 Function = Callable[[int, int], Any]
@@ -330,7 +331,7 @@ def test_whoever_asks_for_the_end_in_another_way_does_not_have_to_wait() -> None
 def test_the_waits_without_end_are_known_and_drawn_to_the_end() -> None:
     with pytest.raises(WorkersStuck) as error:
         launch(both_send)
-    never = error.value.results.events.never_ending
+    never = never_ending(error.value.results.events)
     assert [(event.rank, event.call) for event in never] == [(0, "send"), (1, "send")]
     picture = show.timeline(error.value)
     assert "ranks 0 and 1 waited for ever" in picture.text

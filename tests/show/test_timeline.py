@@ -18,8 +18,8 @@ from recorded import Call, call, collection, record, ring_steps, shapes, token_r
 from ddp_lessons import show
 from ddp_lessons.record.colors import rank_color
 from ddp_lessons.record.events import Events
+from ddp_lessons.record.recorded import Told
 from ddp_lessons.record.results import Results
-from ddp_lessons.run.wire.messages import Told
 from ddp_lessons.show.lanes import BAR
 
 MS = 1e-3

@@ -8,11 +8,12 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ddp_lessons.record.events import Delivery, Event, Events, Meeting
+from ddp_lessons.record.event import Delivery, Event, Meeting
+from ddp_lessons.record.events import Events
+from ddp_lessons.record.recorded import NEW_GROUPS, MeetingPoint, Recorded, meeting_point
 from ddp_lessons.run.diagnosis.misused_calls import first_misuse, places_of
 from ddp_lessons.run.diagnosis.parted_ranks import NEXT_SKIPPED, Parting, parting_at
 from ddp_lessons.run.diagnosis.wording import DDP, Reason, called, name_of, told_by_rank
-from ddp_lessons.run.wire.messages import NEW_GROUPS, MeetingPoint, Recorded, meeting_point
 
 # what the ranks of a collective bring has to be of one shape; all_to_all may bring what it likes
 _OF_ONE_SHAPE = ("all_reduce", "reduce", "broadcast", "all_gather", "gather", "scatter", "reduce_scatter")

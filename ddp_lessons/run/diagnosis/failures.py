@@ -8,12 +8,14 @@ import re
 from collections.abc import Mapping, Sequence
 
 from ddp_lessons.own_files import RUN
-from ddp_lessons.record.events import Event, Events
+from ddp_lessons.record.event import Event
+from ddp_lessons.record.events import Events
+from ddp_lessons.record.line_names import name_place
 from ddp_lessons.record.results import Results
 from ddp_lessons.run.diagnosis.advice import what_next
 from ddp_lessons.run.diagnosis.call_fit import first_disagreement
 from ddp_lessons.run.diagnosis.hang_reasons import why_connection_was_lost, why_nobody_moves, why_without_calls
-from ddp_lessons.run.diagnosis.source_lines import learners_frame, name_line, name_place
+from ddp_lessons.run.diagnosis.source_lines import learners_frame, name_line
 from ddp_lessons.run.diagnosis.timeouts import why_connections_are_closed, why_it_timed_out
 from ddp_lessons.run.diagnosis.wording import Reason, called, listed, ranks_named
 from ddp_lessons.run.launcher.rank_states import Account, Died

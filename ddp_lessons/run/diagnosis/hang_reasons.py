@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from ddp_lessons.record.events import POINT_TO_POINT, Event, Events
+from ddp_lessons.record.event import POINT_TO_POINT, Event
+from ddp_lessons.record.events import Events
+from ddp_lessons.record.recorded import NEW_GROUPS
 from ddp_lessons.run.diagnosis.call_fit import NEXT_ALONE, first_disagreement
 from ddp_lessons.run.diagnosis.parted_ranks import NEXT_SKIPPED, first_parting
 from ddp_lessons.run.diagnosis.waits import Waits, number_taken_twice
 from ddp_lessons.run.diagnosis.wording import DDP, Reason, called, listed, name_of, ranks_named, told_by_rank
-from ddp_lessons.run.wire.messages import NEW_GROUPS
 
 _NEW_GROUP = (
     "new_group ends only when every rank of the group has called it, each after the same number of other groups"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ddp_lessons.record.events import Event, Events
+from ddp_lessons.record.event import Event
+from ddp_lessons.record.events import Events
 from ddp_lessons.run.diagnosis.wording import Reason, ranks_named
 
 _NEXT_CHANGED = "wait() first, or change a clone(): until then the tensor belongs to torch."

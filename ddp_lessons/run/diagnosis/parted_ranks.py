@@ -13,7 +13,8 @@ import linecache
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ddp_lessons.record.events import Event, Events, Meeting
+from ddp_lessons.record.event import Event, Meeting
+from ddp_lessons.record.events import Events
 from ddp_lessons.run.diagnosis.wording import ranks_named
 
 _MOST_LOOKED_AT = 100  # turns at which the ranks were on different lines

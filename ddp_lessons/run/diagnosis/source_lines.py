@@ -9,6 +9,7 @@ import sysconfig
 from collections.abc import Sequence
 
 from ddp_lessons.own_files import PACKAGE
+from ddp_lessons.record.line_names import is_cell, name_place
 from ddp_lessons.run.output.transcript import without_middle
 from ddp_lessons.run.wire.messages import Frame
 
@@ -26,17 +27,9 @@ _NOT_LEARNERS = tuple(
 def learners_frame(frames: Sequence[Frame]) -> Frame | None:
     """The deepest line that the learner wrote."""
     own = [frame for frame in frames if not frame.file.startswith((*_NOT_LEARNERS, "<frozen"))]
-    written = [frame for frame in own if not frame.file.startswith("<") or _is_cell(frame.file)]  # not made by exec
+    written = [frame for frame in own if not frame.file.startswith("<") or is_cell(frame.file)]  # not made by exec
     return written[-1] if written else own[-1] if own else None
 
 
 def name_line(frame: Frame) -> str:
     return f"{name_place(frame.file, frame.line)}:   {without_middle(frame.text.strip(), 200)}".rstrip(": ")
-
-
-def name_place(file: str, line: int) -> str:
-    return f"cell line {line}" if _is_cell(file) else f"{os.path.basename(file)} line {line}"
-
-
-def _is_cell(file: str) -> bool:
-    return file.startswith(("<ipython-input", "<stdin>")) or "ipykernel_" in file

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 
-from ddp_lessons.record.events import Event, Events
+from ddp_lessons.record.event import Event
+from ddp_lessons.record.events import Events
 from ddp_lessons.run.diagnosis.hang_reasons import why_a_message_is_not_taken
 from ddp_lessons.run.diagnosis.waits import Waits
 from ddp_lessons.run.diagnosis.wording import Reason, called, ranks_named

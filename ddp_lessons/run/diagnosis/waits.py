@@ -10,9 +10,10 @@ from __future__ import annotations
 import itertools
 from functools import cached_property
 
-from ddp_lessons.record.events import Event, Events, Meeting
+from ddp_lessons.record.event import Event, Meeting
+from ddp_lessons.record.events import Events
+from ddp_lessons.record.recorded import NEW_GROUPS, MeetingPoint
 from ddp_lessons.run.diagnosis.call_fit import clash_of_meeting
-from ddp_lessons.run.wire.messages import NEW_GROUPS, MeetingPoint
 
 _STILL_ENDS_WELL = "reduce_op"  # gloo goes on where only this differs
 

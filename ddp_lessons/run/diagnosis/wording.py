@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ddp_lessons.record.events import Event
-from ddp_lessons.run.wire.messages import NEW_GROUPS
+from ddp_lessons.record.event import Event
+from ddp_lessons.record.recorded import NEW_GROUPS
 
 DDP = "DistributedDataParallel"
 

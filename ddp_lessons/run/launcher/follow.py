@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ddp_lessons.record.recorded import Recorded, Standing, Told
 from ddp_lessons.record.results import NO_VALUE
 from ddp_lessons.run.launcher.crash_reports import frames_of_crash, has_aborted
 from ddp_lessons.run.launcher.hang_watch import Lookout
@@ -31,12 +32,9 @@ from ddp_lessons.run.wire.messages import (
     Look,
     Position,
     Raised,
-    Recorded,
     Rejoin,
     Returned,
-    Standing,
     Task,
-    Told,
     Where,
 )
 from ddp_lessons.run.wire.travel import unpack_value

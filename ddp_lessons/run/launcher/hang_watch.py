@@ -13,8 +13,9 @@ import time
 from collections.abc import Callable, Collection
 
 from ddp_lessons.record.events import Events
+from ddp_lessons.record.recorded import Recorded, Standing
 from ddp_lessons.run.diagnosis.waits import Waits
-from ddp_lessons.run.wire.messages import Look, Recorded, Standing
+from ddp_lessons.run.wire.messages import Look
 
 _SECONDS_BETWEEN_LOOKS = 0.15
 _SECONDS_FOR_AN_ANSWER = 5.0  # a rank that computes in compiled code may hold Python's lock

@@ -15,9 +15,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from ddp_lessons.record.colors import rank_color
+from ddp_lessons.record.recorded import Told
 from ddp_lessons.record.results import NO_VALUE, Results, told_by_rank
 from ddp_lessons.run.output.transcript import Transcript, without_middle, without_terminal_codes
-from ddp_lessons.run.wire.messages import Told
 
 _ERASE_LINE = "\r\x1b[K"
 _LIVE_LINES = 12  # of each rank, while it runs

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from types import FrameType
 
 from ddp_lessons.own_files import RECORDING, RUN
+from ddp_lessons.record.recorded import Standing
 from ddp_lessons.run.recording.callers import is_torchs
 from ddp_lessons.run.recording.joined_groups import shortest_limit
 from ddp_lessons.run.recording.recorder import Call, Recorder
-from ddp_lessons.run.wire.messages import Standing
 
 _OURS = tuple(RECORDING + name for name in ("interception.py", "functional_collectives.py", "joined_groups.py"))
 # where torch itself waits for what it started in the background

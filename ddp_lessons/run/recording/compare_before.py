@@ -15,8 +15,9 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeAlias
 
+from ddp_lessons.record.recorded import MeetingPoint
 from ddp_lessons.run.recording.recorder import Call, Recorder, name_of_operator
-from ddp_lessons.run.wire.messages import BYTES_OF_A_TURN, GUARDED_TURNS, MeetingPoint, size_of_guard
+from ddp_lessons.run.wire.messages import BYTES_OF_A_TURN, GUARDED_TURNS, size_of_guard
 
 _KEY = 16  # bytes of a digest that tells one meeting from another
 _OF_ANY_SHAPE = ("all_to_all", "barrier", "monitored_barrier")

@@ -16,8 +16,9 @@ from dataclasses import dataclass
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any
 
+from ddp_lessons.record.recorded import MeetingPoint, Recorded, Standing, meeting_point
 from ddp_lessons.run.recording.lent_tensors import MOST_VALUES, LentTensors
-from ddp_lessons.run.wire.messages import HEAVY_IMPORTS, MeetingPoint, Recorded, Standing, meeting_point
+from ddp_lessons.run.wire.messages import HEAVY_IMPORTS
 
 if TYPE_CHECKING:
     from ddp_lessons.run.recording.compare_before import Guard

@@ -7,6 +7,7 @@ import time
 from dataclasses import dataclass, field
 
 from ddp_lessons.record.events import Events
+from ddp_lessons.record.recorded import Recorded, Standing
 from ddp_lessons.record.results import NO_VALUE, Results
 from ddp_lessons.run.diagnosis.call_fit import first_fault
 from ddp_lessons.run.diagnosis.failures import (
@@ -19,17 +20,7 @@ from ddp_lessons.run.diagnosis.failures import (
 from ddp_lessons.run.launcher.hang_watch import Lookout
 from ddp_lessons.run.launcher.rank_states import Account, Died
 from ddp_lessons.run.wire.channel import Channel
-from ddp_lessons.run.wire.messages import (
-    Leave,
-    Look,
-    Position,
-    Present,
-    Raised,
-    Recorded,
-    Returned,
-    Standing,
-    Where,
-)
+from ddp_lessons.run.wire.messages import Leave, Look, Position, Present, Raised, Returned, Where
 
 _SECONDS_FOR_OTHER_FAILURES = 0.3
 
