@@ -160,7 +160,7 @@ endef
 
 # Installs $(2) into $(1): with uv if it is there, else with pip. Only uv can choose a kind of torch: then pip fetches uv.
 define install
-[ ! -e $(1)/.installing ] || $(1)/bin/python -m ddp_lessons.half_installed; touch $(1)/.installing; \
+[ ! -e $(1)/.installing ] || $(1)/bin/python -m ddp_lessons.workshop.half_installed; touch $(1)/.installing; \
 if [ -n "$(TORCH)" ] && ! $(call find_uv,$(1)) >/dev/null; then $(1)/bin/python -m pip install uv || exit 1; fi; \
 if uv=$$($(call find_uv,$(1))); then "$$uv" pip install --python $(1)/bin/python --compile-bytecode $(2); \
 else $(1)/bin/python -m pip install --disable-pip-version-check $(2); fi && rm $(1)/.installing

@@ -8,9 +8,10 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ddp_lessons import __version__, doctor
-from ddp_lessons.room.command import add_room
+from ddp_lessons import __version__
 from ddp_lessons.script.command import add_command
+from ddp_lessons.workshop import doctor
+from ddp_lessons.workshop.room.room_command import add_room
 
 if TYPE_CHECKING:
     from ddp_lessons.script.command import Commands
@@ -52,7 +53,7 @@ def _add_doctor(commands: Commands) -> None:
 
 def _doctor(chosen: argparse.Namespace) -> int:
     if chosen.collect is not None:
-        from ddp_lessons.classroom import collect
+        from ddp_lessons.workshop.ticket_table import collect
 
         return collect(chosen.collect)
     return doctor.report(doctor.CHECKS, as_json=chosen.json, with_ticket=chosen.ticket)
@@ -102,17 +103,17 @@ def _add_progress(commands: Commands) -> None:
 
 
 def _progress(chosen: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
-    from ddp_lessons import progress
+    from ddp_lessons.workshop import progress_table
 
     if (chosen.share is None) != (chosen.name is None):
         parser.error('say both, --share FILE and --name "the name that your instructor knows"')
     if chosen.csv is not None and chosen.collect is None:
         parser.error("--csv FILE goes with --collect FOLDER")
     if chosen.share is not None:
-        return progress.share(chosen.share, chosen.name)
+        return progress_table.share(chosen.share, chosen.name)
     if chosen.collect is not None:
-        return progress.collect(chosen.collect, chosen.csv)
-    return progress.show()
+        return progress_table.collect(chosen.collect, chosen.csv)
+    return progress_table.show()
 
 
 def _add_explain(commands: Commands) -> None:

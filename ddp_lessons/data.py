@@ -8,7 +8,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from ddp_lessons.remedies import python_as_typed
+from ddp_lessons.workshop.remedies import python_as_typed
 
 
 def prepare(folder: str | None = None, only_made: bool = False) -> int:

@@ -11,7 +11,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from ddp_lessons.room.seed import Seed
+from ddp_lessons.workshop.room.seed import Seed
 
 NOTEBOOKS = Path(__file__).parent.parent / "notebooks"
 WORK = Path(os.environ.get("WORKSHOP_FOLDER", "workshop")).absolute()

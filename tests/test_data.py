@@ -11,8 +11,8 @@ import pytest
 from mirror import collection_of, keep_to_few_digits_and_no_mirror, mirror, small_set, write_folder
 
 from ddp_lessons.__main__ import main
-from ddp_lessons.remedies import python_as_typed
 from ddp_lessons.train import digits, mnist
+from ddp_lessons.workshop.remedies import python_as_typed
 
 FILES = small_set()
 

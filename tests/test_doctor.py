@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from ddp_lessons import unseen_gpus
-from ddp_lessons.doctor import CHECKS
+from ddp_lessons.workshop import unseen_gpus
+from ddp_lessons.workshop.doctor import CHECKS
 
 PROJECT = Path(__file__).parent.parent
 
@@ -27,7 +27,7 @@ def ask(*arguments: str, python: Path | str = sys.executable, **changes: str) ->
 
 def ask_about(*checks: str, **changes: str) -> subprocess.CompletedProcess[str]:
     """Ask for some checks only, because all of them take ten seconds."""
-    code = f"from ddp_lessons.doctor import *; sys.exit(report({{name: CHECKS[name] for name in {checks}}}))"
+    code = f"from ddp_lessons.workshop.doctor import *; sys.exit(report({{name: CHECKS[name] for name in {checks}}}))"
     return ask("-c", code, **changes)
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from ddp_lessons import doctor
-from ddp_lessons.memory import free_memory
+from ddp_lessons.workshop import doctor
+from ddp_lessons.workshop.free_memory import free_memory
 
 GB = 10**9
 

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from test_ticket import a_ticket
 
-from ddp_lessons import progress
 from ddp_lessons.check import keeping
-from ddp_lessons.classroom import collect
-from ddp_lessons.ticket import FIRST
+from ddp_lessons.workshop import progress_table
+from ddp_lessons.workshop.ticket import FIRST
+from ddp_lessons.workshop.ticket_table import collect
 
 NESTED = "From: mal@example.org\nContent-Type: message/rfc822\n\n" * 3_000 + f"From: mal@example.org\n\n{FIRST}"
 
@@ -113,7 +113,7 @@ def test_every_cell_for_a_spreadsheet_is_quoted_and_none_begins_a_formula(
     for number, name in enumerate(names):
         text = keeping.as_text({"swap": keeping.Entry(2, 1)}, {"name": name})
         (tmp_path / f"=\x1b[2J{number}.json").write_text(text, encoding="utf-8")
-    assert progress.collect(os.fspath(tmp_path), os.fspath(tmp_path / "table.csv")) == 0
+    assert progress_table.collect(os.fspath(tmp_path), os.fspath(tmp_path / "table.csv")) == 0
     text = (tmp_path / "table.csv").read_text(encoding="utf-8-sig")
     cells = [cell for row in csv.reader(text.splitlines()) for cell in row]
     assert {cell[:1] for cell in cells} <= {"'", "", "<", *"abcdefghijklmnopqrstuvwxyz0123456789"}

@@ -19,7 +19,7 @@ import pytest
 import yaml
 from packaging.requirements import Requirement
 
-from ddp_lessons.doctor import TORCHVISION_FOR
+from ddp_lessons.workshop.doctor import TORCHVISION_FOR
 
 PROJECT = Path(__file__).parent.parent
 CONDA_NAMES = {"pytorch": "torch"}

@@ -11,9 +11,9 @@ import pytest
 
 from ddp_lessons import __version__
 from ddp_lessons.__main__ import main
-from ddp_lessons.classroom import collect
-from ddp_lessons.doctor import CHECKS, Finding, check_python
-from ddp_lessons.ticket import FACTS, Ticket, ticket, tickets_in
+from ddp_lessons.workshop.doctor import CHECKS, Finding, check_python
+from ddp_lessons.workshop.ticket import FACTS, Ticket, ticket, tickets_in
+from ddp_lessons.workshop.ticket_table import collect
 
 WELL = {name: Finding("ok", "well") for name in CHECKS} | {
     "cores": Finding("ok", "8 cores, which the ranks share"),
@@ -135,7 +135,7 @@ def test_where_there_is_no_ticket_it_says_what_one_looks_like(
 
 
 def test_the_doctor_ends_with_it_also_where_nothing_is_installed(capsys: pytest.CaptureFixture[str]) -> None:
-    from ddp_lessons import doctor
+    from ddp_lessons.workshop import doctor
 
     assert doctor.report({"gloo": lambda: Finding("PROBLEM", "torch is not installed")}, with_ticket=True) == 1
     assert read(capsys.readouterr().out).problems == ("gloo(missing)",)

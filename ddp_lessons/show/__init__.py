@@ -9,33 +9,33 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ddp_lessons.show.averaging_explorer import explore_averaging as explore_averaging
-    from ddp_lessons.show.backends import what_works as what_works
-    from ddp_lessons.show.before_after import collective as collective
-    from ddp_lessons.show.bucket_sizes import explore_buckets as explore_buckets
-    from ddp_lessons.show.collectives_sheet import collectives as collectives
-    from ddp_lessons.show.cost_explorer import explore_cost as explore_cost
-    from ddp_lessons.show.curves import Line as Line, cost as cost, fit_line as fit_line, latency as latency
-    from ddp_lessons.show.digit_sheets import digits as digits
-    from ddp_lessons.show.distances import distance as distance
-    from ddp_lessons.show.explorer import Explorer as Explorer
-    from ddp_lessons.show.matrix import traffic as traffic
-    from ddp_lessons.show.memory_bars import memory as memory
-    from ddp_lessons.show.mpi_runs import mpi_run as mpi_run
-    from ddp_lessons.show.picture import Picture as Picture
-    from ddp_lessons.show.replicas import fingerprints as fingerprints
-    from ddp_lessons.show.rings import ring as ring
-    from ddp_lessons.show.samples_explorer import explore_samples as explore_samples
-    from ddp_lessons.show.scaling_explorer import explore_scaling as explore_scaling
-    from ddp_lessons.show.several_machines import machines as machines
-    from ddp_lessons.show.speeds import scaling as scaling
-    from ddp_lessons.show.step_players import play_messages as play_messages, step_through as step_through
-    from ddp_lessons.show.terminals import terminal as terminal
-    from ddp_lessons.show.timelines import timeline as timeline
-    from ddp_lessons.show.told_curves import training as training
-    from ddp_lessons.show.trainings import live_training as live_training
-    from ddp_lessons.show.turning import turn_the_ring as turn_the_ring
-    from ddp_lessons.show.who_saw import samples as samples
+    from ddp_lessons.show.controls.explorer import Explorer as Explorer
+    from ddp_lessons.show.costs.cost_curves import Line as Line, cost as cost, fit_line as fit_line, latency as latency
+    from ddp_lessons.show.costs.cost_explorer import explore_cost as explore_cost
+    from ddp_lessons.show.costs.measured_speeds import scaling as scaling
+    from ddp_lessons.show.costs.scaling_explorer import explore_scaling as explore_scaling
+    from ddp_lessons.show.messages.before_after import collective as collective
+    from ddp_lessons.show.messages.collectives_sheet import collectives as collectives
+    from ddp_lessons.show.messages.rings import ring as ring
+    from ddp_lessons.show.messages.step_players import play_messages as play_messages, step_through as step_through
+    from ddp_lessons.show.messages.traffic_matrix import traffic as traffic
+    from ddp_lessons.show.messages.turning_ring import turn_the_ring as turn_the_ring
+    from ddp_lessons.show.page.picture import Picture as Picture
+    from ddp_lessons.show.programs.backend_table import what_works as what_works
+    from ddp_lessons.show.programs.mpi_runs import mpi_run as mpi_run
+    from ddp_lessons.show.programs.several_machines import machines as machines
+    from ddp_lessons.show.programs.terminals import terminal as terminal
+    from ddp_lessons.show.timelines.timeline_picture import timeline as timeline
+    from ddp_lessons.show.trainings.averaging_explorer import explore_averaging as explore_averaging
+    from ddp_lessons.show.trainings.bucket_sizes import explore_buckets as explore_buckets
+    from ddp_lessons.show.trainings.digit_sheets import digits as digits
+    from ddp_lessons.show.trainings.distances import distance as distance
+    from ddp_lessons.show.trainings.fingerprint_rows import fingerprints as fingerprints
+    from ddp_lessons.show.trainings.live_trainings import live_training as live_training
+    from ddp_lessons.show.trainings.memory_bars import memory as memory
+    from ddp_lessons.show.trainings.samples_explorer import explore_samples as explore_samples
+    from ddp_lessons.show.trainings.seen_samples import samples as samples
+    from ddp_lessons.show.trainings.training_curves import training as training
 
 __all__ = [
     "Explorer",
@@ -72,37 +72,37 @@ __all__ = [
 ]
 
 _HOME = {
-    "Explorer": "explorer",
-    "Line": "curves",
-    "Picture": "picture",
-    "collective": "before_after",
-    "collectives": "collectives_sheet",
-    "cost": "curves",
-    "digits": "digit_sheets",
-    "distance": "distances",
-    "explore_averaging": "averaging_explorer",
-    "explore_buckets": "bucket_sizes",
-    "explore_cost": "cost_explorer",
-    "explore_samples": "samples_explorer",
-    "explore_scaling": "scaling_explorer",
-    "fingerprints": "replicas",
-    "fit_line": "curves",
-    "latency": "curves",
-    "live_training": "trainings",
-    "machines": "several_machines",
-    "memory": "memory_bars",
-    "mpi_run": "mpi_runs",
-    "play_messages": "step_players",
-    "ring": "rings",
-    "samples": "who_saw",
-    "scaling": "speeds",
-    "step_through": "step_players",
-    "terminal": "terminals",
-    "timeline": "timelines",
-    "traffic": "matrix",
-    "training": "told_curves",
-    "turn_the_ring": "turning",
-    "what_works": "backends",
+    "Explorer": "controls.explorer",
+    "Line": "costs.cost_curves",
+    "Picture": "page.picture",
+    "collective": "messages.before_after",
+    "collectives": "messages.collectives_sheet",
+    "cost": "costs.cost_curves",
+    "digits": "trainings.digit_sheets",
+    "distance": "trainings.distances",
+    "explore_averaging": "trainings.averaging_explorer",
+    "explore_buckets": "trainings.bucket_sizes",
+    "explore_cost": "costs.cost_explorer",
+    "explore_samples": "trainings.samples_explorer",
+    "explore_scaling": "costs.scaling_explorer",
+    "fingerprints": "trainings.fingerprint_rows",
+    "fit_line": "costs.cost_curves",
+    "latency": "costs.cost_curves",
+    "live_training": "trainings.live_trainings",
+    "machines": "programs.several_machines",
+    "memory": "trainings.memory_bars",
+    "mpi_run": "programs.mpi_runs",
+    "play_messages": "messages.step_players",
+    "ring": "messages.rings",
+    "samples": "trainings.seen_samples",
+    "scaling": "costs.measured_speeds",
+    "step_through": "messages.step_players",
+    "terminal": "programs.terminals",
+    "timeline": "timelines.timeline_picture",
+    "traffic": "messages.traffic_matrix",
+    "training": "trainings.training_curves",
+    "turn_the_ring": "messages.turning_ring",
+    "what_works": "programs.backend_table",
 }
 
 

@@ -14,8 +14,8 @@ from screen import Screen
 COUNT = """
 from ddp_lessons import launch
 from ddp_lessons.show import Explorer
-from ddp_lessons.show.controls import Slider
-from ddp_lessons.show.picture import write_picture
+from ddp_lessons.show.controls.explorer_controls import Slider
+from ddp_lessons.show.page.picture import write_picture
 
 def draw(ranks):
     return write_picture(f"{len(launch(lambda rank, world_size: rank, ranks))} ranks came back")

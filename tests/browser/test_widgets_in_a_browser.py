@@ -12,8 +12,8 @@ from screen import Screen
 WORDS = """
 from ddp_lessons import launch
 from ddp_lessons.show import Explorer
-from ddp_lessons.show.controls import Choice, Slider, Steps, Tick
-from ddp_lessons.show.picture import write_picture
+from ddp_lessons.show.controls.explorer_controls import Choice, Slider, Steps, Tick
+from ddp_lessons.show.page.picture import write_picture
 
 def draw(ranks, word, loud, step):
     if word == "fail":

@@ -20,11 +20,12 @@ import torch
 from exchange_answers import rank_0_sends_first
 from notebook_session import NotebookSession
 
-from ddp_lessons import check, progress as command
+from ddp_lessons import check
 from ddp_lessons.__main__ import main
 from ddp_lessons.check import keeping
 from ddp_lessons.check.dashboard import GIVEN, LESSON_OF, LESSONS, fingerprint
 from ddp_lessons.train import point_to_point
+from ddp_lessons.workshop import progress_table as command
 
 NOTEBOOKS = sorted((Path(__file__).parent.parent.parent / "notebooks").glob("[0-9][0-9]_*.ipynb"))
 VARIABLE = "DDP_LESSONS_PROGRESS"

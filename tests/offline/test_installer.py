@@ -77,10 +77,10 @@ def test_started_twice_it_goes_on_and_leaves_a_lesson_that_was_worked_in(given: 
 def test_a_copy_that_was_cut_off_is_refused_and_the_file_named(copy: Path, home: Path) -> None:
     (wheel,) = copy.glob("wheels/matplotlib*")
     wheel.write_bytes(wheel.read_bytes()[:-10])
-    (copy / "project" / "ddp_lessons" / "doctor.py").unlink()
+    (copy / "project" / "ddp_lessons" / "workshop/doctor.py").unlink()
     refused = install(copy, home)
     assert f"wheels/{wheel.name} is damaged, or was cut off" in refused.stdout
-    assert "project/ddp_lessons/doctor.py is missing" in refused.stdout
+    assert "project/ddp_lessons/workshop/doctor.py is missing" in refused.stdout
     assert "Traceback" not in refused.stdout
     assert refused.returncode == 1
     assert not (home / "ddp-lessons").exists()

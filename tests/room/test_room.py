@@ -28,8 +28,8 @@ import pytest
 import websocket
 from processes import happens_within
 
-from ddp_lessons.room import handouts, servers
-from ddp_lessons.room.command import _names, add_room
+from ddp_lessons.workshop.room import handouts, servers
+from ddp_lessons.workshop.room.room_command import _names, add_room
 
 ROOT = Path(__file__).parents[2]
 LINK = re.compile(r"^learner \d\d   (http://127\.0\.0\.1:\d+)/\?token=([2-9a-hjkmnp-z]{12})$", re.M)

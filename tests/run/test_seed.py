@@ -12,8 +12,8 @@ import pytest
 from notebook_session import NotebookSession
 from processes import happens_within
 
-from ddp_lessons.room.seed import Seed
 from ddp_lessons.run.processes.shared_template import SEED
+from ddp_lessons.workshop.room.seed import Seed
 
 ADD_UP = """
 import os, torch.distributed as dist, torch

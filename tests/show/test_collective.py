@@ -10,8 +10,8 @@ from recorded import gids
 
 from ddp_lessons import show
 from ddp_lessons.record.colors import rank_color
-from ddp_lessons.show.examples import EXAMPLES
-from ddp_lessons.show.picture import COLLECTIVE
+from ddp_lessons.show.messages.collective_examples import EXAMPLES
+from ddp_lessons.show.page.picture import COLLECTIVE
 
 GATHERED = "[0] [10] [20]"
 BROUGHT = ["[0] [1] [2]", "[10] [11] [12]", "[20] [21] [22]"]

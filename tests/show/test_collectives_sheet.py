@@ -6,7 +6,7 @@ import pytest
 from looks import check_that_texts_stand_apart, words
 
 from ddp_lessons import show
-from ddp_lessons.show.collectives_sheet import SHEET, moves
+from ddp_lessons.show.messages.collectives_sheet import SHEET, moves
 
 ALL = [(sender, receiver) for sender in range(3) for receiver in range(3)]
 ARROWS = {

@@ -7,7 +7,7 @@ import torch
 from recorded import gids
 
 from ddp_lessons import show
-from ddp_lessons.show.picture import INK, PAPER
+from ddp_lessons.show.page.picture import INK, PAPER
 from ddp_lessons.train.digits import Digits
 
 

@@ -11,7 +11,7 @@ from looks import all_texts, check_that_texts_stand_apart, lines_of, words
 
 from ddp_lessons import show
 from ddp_lessons.record.colors import rank_color
-from ddp_lessons.show.lines import thinned
+from ddp_lessons.show.page.lines import thinned
 
 
 def test_numbers_are_drawn_by_their_powers_of_ten_and_the_limit_across() -> None:

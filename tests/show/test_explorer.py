@@ -12,13 +12,13 @@ from front_end import FrontEnd
 from notebook_session import NotebookSession
 
 from ddp_lessons.show import Explorer, Picture
-from ddp_lessons.show.controls import Choice, Slider, Tick
-from ddp_lessons.show.picture import write_picture
+from ddp_lessons.show.controls.explorer_controls import Choice, Slider, Tick
+from ddp_lessons.show.page.picture import write_picture
 
 A_CELL = """
 from ddp_lessons.show import Explorer
-from ddp_lessons.show.controls import Choice, Slider, Steps, Tick
-from ddp_lessons.show.picture import write_picture
+from ddp_lessons.show.controls.explorer_controls import Choice, Slider, Steps, Tick
+from ddp_lessons.show.page.picture import write_picture
 
 def draw(ranks, root, step):
     if ranks == 7:

@@ -18,8 +18,8 @@ from recorded import gids
 
 from ddp_lessons import Results, show
 from ddp_lessons.record.colors import RANK_COLORS
-from ddp_lessons.show.picture import INK, contrast, ink_on
-from ddp_lessons.show.replicas import COLORS
+from ddp_lessons.show.page.picture import INK, contrast, ink_on
+from ddp_lessons.show.trainings.fingerprint_rows import COLORS
 
 
 def print_of(*state: object) -> str:

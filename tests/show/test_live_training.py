@@ -15,7 +15,7 @@ from notebook_session import NotebookSession
 from processes import Doorbell, Program, alive, happens_within
 
 from ddp_lessons import launch, show, tell
-from ddp_lessons.show.trainings import LiveTraining
+from ddp_lessons.show.trainings.live_trainings import LiveTraining
 
 
 @pytest.fixture

@@ -23,7 +23,18 @@ from recorded import ring_steps, token_round
 from ddp_lessons import Results, show
 from ddp_lessons.record.colors import RANK_COLORS
 from ddp_lessons.record.recorded import Told
-from ddp_lessons.show.picture import ALARM, BAND, COLLECTIVE, DDPS_OWN, FAINT, INK, PAPER, contrast, house_style, ink_on
+from ddp_lessons.show.page.picture import (
+    ALARM,
+    BAND,
+    COLLECTIVE,
+    DDPS_OWN,
+    FAINT,
+    INK,
+    PAPER,
+    contrast,
+    house_style,
+    ink_on,
+)
 
 MEASURED = [(8, 60e-6), (4096, 62e-6), (1_000_000, 400e-6), (16_000_000, 5e-3)]
 TOLD: Results[None] = Results(

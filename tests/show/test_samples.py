@@ -16,7 +16,7 @@ from torch.utils.data import DistributedSampler
 
 from ddp_lessons import Results, show
 from ddp_lessons.record.colors import rank_color
-from ddp_lessons.show.picture import ALARM
+from ddp_lessons.show.page.picture import ALARM
 
 
 def shuffled(samples: int, ranks: int, seeds: list[int]) -> list[list[int]]:

@@ -11,10 +11,10 @@ from looks import check_that_texts_stand_apart, words
 from torch import Tensor
 
 from ddp_lessons import launch, show
-from ddp_lessons.show.examples import run_example
-from ddp_lessons.show.looking import Held, prepare_collective
-from ddp_lessons.show.playing import Played, play
-from ddp_lessons.show.step_players import HAVE_A_ROOT, OPERATIONS
+from ddp_lessons.show.messages.collective_examples import run_example
+from ddp_lessons.show.messages.recorded_messages import Played, play
+from ddp_lessons.show.messages.step_players import HAVE_A_ROOT, OPERATIONS
+from ddp_lessons.show.messages.watched_tensors import Held, prepare_collective
 from ddp_lessons.train import collectives_by_hand, point_to_point
 from ddp_lessons.train.collectives_by_hand import reduce_by_hand
 

@@ -20,7 +20,7 @@ from ddp_lessons.record.colors import rank_color
 from ddp_lessons.record.events import Events
 from ddp_lessons.record.recorded import Told
 from ddp_lessons.record.results import Results
-from ddp_lessons.show.lanes import BAR
+from ddp_lessons.show.timelines.lanes import BAR
 
 MS = 1e-3
 

@@ -12,8 +12,8 @@ from looks import check_that_texts_stand_apart, words
 from torch import Tensor
 
 from ddp_lessons import show
-from ddp_lessons.show.boxes import show_numbers
-from ddp_lessons.show.picture import show_bytes
+from ddp_lessons.show.page.boxes import show_numbers
+from ddp_lessons.show.page.picture import show_bytes
 from ddp_lessons.train.point_to_point import send_and_receive
 from ddp_lessons.train.ring import ring_all_reduce
 

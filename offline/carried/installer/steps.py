@@ -138,7 +138,7 @@ def _install_wheels(target: Path, pins: list[str], wheels: list[str]) -> None:
             raise Refused("This Python cannot make a virtual environment: see above. On Debian: install python3-venv.")
         installing.touch()
     else:
-        _run(target, "-m", "ddp_lessons.half_installed", refuse="What is half installed could not be removed.")
+        _run(target, "-m", "ddp_lessons.workshop.half_installed", refuse="What is half installed could not be removed.")
     wanted = target / MARK.replace("offline", "wheels")
     wanted.write_text("\n".join(_with_sums(pins, wheels)) + "\n", encoding="utf-8")
     pip = (

@@ -1,0 +1,1 @@
+"""Explorers: a picture with controls, as plain data and as ipywidgets."""

@@ -1,0 +1,1 @@
+"""What communication costs, by a model and as measured."""

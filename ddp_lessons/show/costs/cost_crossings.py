@@ -1,0 +1,222 @@
+"""What a model of costs says, by size and by ranks, around one choice of both; and what was measured, as points.
+
+The axes do not hang on the choice: when it changes, only the lines move.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+from ddp_lessons.record.colors import RANK_COLORS
+from ddp_lessons.show.controls.slider_scales import show_seconds
+from ddp_lessons.show.costs.cost_curves import MARKERS, Points
+from ddp_lessons.show.page.picture import FAINT, INK, LINE, PAPER, Picture, drawn_in_house_style, new_figure, show_bytes
+
+Formula = Callable[[int, float, float, float], float]  # ranks, bytes, latency and bytes per second to seconds
+SIZES, RANKS = (1e3, 1e8), (2, 1024)  # from, to
+WIDTH, HEIGHT, LEFT, GAP, RIGHT, HEAD, FOOT = 9.2, 3.5, 0.72, 0.5, 0.25, 0.62, 0.3  # inches
+MOST_STRETCHES = 4
+
+
+@dataclass(frozen=True)
+class Setting:
+    """For how many ranks, how many bytes and which cables."""
+
+    ranks: int
+    size: float
+    latency: float
+    bandwidth: float
+
+    def seconds(self, formula: Formula) -> float:
+        return float(formula(self.ranks, self.size, self.latency, self.bandwidth))
+
+    def __str__(self) -> str:
+        cable = f"a latency of {show_seconds(self.latency)}, {show_bytes(self.bandwidth)} per second"
+        return f"{self.ranks} ranks, {show_bytes(self.size)}, {cable}"
+
+
+def at_size(setting: Setting, size: float) -> Setting:
+    return replace(setting, size=size)
+
+
+def at_ranks(setting: Setting, ranks: float) -> Setting:
+    return replace(setting, ranks=int(ranks))
+
+
+@dataclass(frozen=True)
+class Study:
+    """The formulas by name; points by the same names, with the setting in which they were measured."""
+
+    formulas: Mapping[str, Formula]
+    by_bytes: Mapping[str, Points]  # (bytes, seconds), all with the setting's ranks
+    by_ranks: Mapping[str, Points]  # (ranks, seconds), all with the setting's size
+    setting: Setting
+
+    @property
+    def names(self) -> list[str]:
+        return list(dict.fromkeys([*self.formulas, *self.by_bytes, *self.by_ranks]))
+
+    def fastest(self, now: Setting) -> str:
+        """One name, or several that are as fast as each other."""
+        seconds = {name: now.seconds(formula) for name, formula in self.formulas.items()}
+        limit = min(seconds.values()) * (1 + 1e-9)
+        return " and ".join(name for name, time in seconds.items() if time <= limit)
+
+    def limits(self) -> tuple[float, float]:
+        """Of the seconds, in every picture: room for the points, for the first lines, and for faster ones."""
+        first = [at_size(self.setting, size).seconds(formula) for formula in self.formulas.values() for size in SIZES]
+        points = itertools.chain(*self.by_bytes.values(), *self.by_ranks.values())
+        times = [time for time in (*first, *(time for _, time in points)) if time > 0]
+        return 10.0 ** math.floor(math.log10(min(times) / 30)), 10.0 ** math.ceil(math.log10(max(times)))
+
+
+@drawn_in_house_style
+def cost_crossings(study: Study, now: Setting, tells_measured: bool = True) -> Picture:
+    """Draw what the formulas say by size, for so many ranks, and by ranks, for so many bytes.
+
+    With `tells_measured` the words say how far the points are from the lines. That differs from run to run.
+    """
+    figure = _draw(study, now)
+    fastest = [*_fastest_by_size(study, now), *_fastest_by_ranks(study, now)]
+    compared = _compare(study, now) if tells_measured else []
+    each = {name: show_seconds(now.seconds(formula)) for name, formula in study.formulas.items()}
+    width = max(map(len, each))
+    text = "\n".join([f"{now}; by the model:", *(f"  {name:{width}}  {time}" for name, time in each.items())])
+    times = ", ".join(f"{name} {time}" for name, time in each.items())
+    return Picture(
+        figure,
+        np.array(figure.axes, dtype=object),
+        "\n".join([text, *fastest, *compared]),
+        " ".join([f"{now}: by the model {times}.", *fastest, *compared]),
+    )
+
+
+def _fastest_by_size(study: Study, now: Setting) -> list[str]:
+    """Where another way begins to be the fastest, found by halving."""
+    told, before = list[str](), study.fastest(at_size(now, SIZES[0]))
+    for low, high in itertools.pairwise(np.geomspace(*SIZES, 61).tolist()):
+        after = study.fastest(at_size(now, high))
+        if after != before:
+            for _ in range(12):
+                middle = math.sqrt(low * high)
+                low, high = (low, middle) if study.fastest(at_size(now, middle)) == after else (middle, high)
+            told.append(f"{before} up to {show_bytes(float(f'{high:.2g}'))}")
+            before = after
+    told.append(f"{before} beyond" if told else f"{before} for every size")
+    return [f"Fastest with {now.ranks} ranks: {', '.join(told)}."]
+
+
+def _fastest_by_ranks(study: Study, now: Setting) -> list[str]:
+    every = range(RANKS[0], RANKS[1] + 1)
+    stretches = [
+        (name, list(ranks)) for name, ranks in itertools.groupby(every, lambda n: study.fastest(at_ranks(now, n)))
+    ]
+    told = [f"{name} for {_span(ranks)}" for name, ranks in stretches[:MOST_STRETCHES]]
+    return [f"Fastest with {show_bytes(now.size)}: {', '.join(told)} ranks{', ...' * (len(stretches) > len(told))}."]
+
+
+def _span(numbers: Sequence[int]) -> str:
+    return str(numbers[0]) if len(numbers) == 1 else f"{numbers[0]} to {numbers[-1]}"
+
+
+def _compare(study: Study, now: Setting) -> list[str]:
+    """How far the points are from these lines; only where they are of as many ranks, or bytes."""
+    told = []
+    for what, points, at, is_of_these in (
+        (f"{now.ranks} ranks", study.by_bytes, at_size, now.ranks == study.setting.ranks),
+        (show_bytes(now.size), study.by_ranks, at_ranks, now.size == study.setting.size),
+    ):
+        if is_of_these and (parts := _parts(study, points, now, at)):
+            told.append(f"Measured with {what}, as a multiple of the model (the middle one): {parts}.")
+    return told
+
+
+def _parts(study: Study, points: Mapping[str, Points], now: Setting, at: Callable[[Setting, float], Setting]) -> str:
+    both = {name: study.formulas[name] for name in study.formulas if points.get(name)}
+    middle = {
+        name: statistics.median(time / at(now, x).seconds(formula) for x, time in points[name])
+        for name, formula in both.items()
+    }
+    return ", ".join(f"{name} {part:.2g}" for name, part in middle.items())
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of the two axes: what grows along it, and the points in it."""
+
+    name: str
+    title: str
+    across: Any
+    at: Callable[[Setting, float], Setting]
+    here: float
+    points: Mapping[str, Points]
+    measured_with: str  # "" if it is what the lines are for
+
+
+def _draw(study: Study, now: Setting) -> Figure:
+    figure, first = new_figure(WIDTH, HEIGHT), study.setting
+    each, height = (WIDTH - LEFT - GAP - RIGHT) / 2, HEIGHT - HEAD - FOOT
+    lefts = (LEFT, LEFT + each + GAP)
+    by_bytes, by_ranks = (figure.add_axes((x / WIDTH, FOOT / HEIGHT, each / WIDTH, height / HEIGHT)) for x in lefts)
+    for axes, (begin, end) in ((by_bytes, SIZES), (by_ranks, RANKS)):
+        axes.set(xscale="log", yscale="log", xlim=(begin / 1.15, end * 1.15), ylim=study.limits())
+        axes.grid(color=LINE, lw=0.6)
+        axes.set_axisbelow(True)
+        axes.xaxis.set_minor_locator(NullLocator())
+        axes.yaxis.set_minor_locator(NullLocator())
+        axes.yaxis.set_major_locator(LogLocator(numticks=12))
+    by_bytes.xaxis.set_major_formatter(FuncFormatter(lambda number, _: show_bytes(number)))
+    by_bytes.yaxis.set_major_formatter(FuncFormatter(lambda number, _: show_seconds(number)))
+    by_ranks.set_xticks([2**power for power in range(1, 11)], [str(2**power) for power in range(1, 11)])
+    by_ranks.tick_params(axis="y", labelleft=False)
+    size, title = show_bytes(now.size), f"{now.ranks} ranks, by bytes"
+    others = f"{first.ranks} ranks" * (now.ranks != first.ranks)
+    sizes, ranks = np.geomspace(*SIZES, 80), np.unique(np.geomspace(*RANKS, 200).round())
+    _draw_side(by_bytes, study, now, Side("bytes", title, sizes, at_size, now.size, study.by_bytes, others))
+    others, title = show_bytes(first.size) * (now.size != first.size), f"{size}, by ranks"
+    _draw_side(by_ranks, study, now, Side("ranks", title, ranks, at_ranks, now.ranks, study.by_ranks, others))
+    _draw_key(figure, study, now)
+    return figure
+
+
+def _draw_side(axes: Axes, study: Study, now: Setting, side: Side) -> None:
+    """Points that are of another setting are hollow."""
+    axes.axvline(side.here, color=FAINT, lw=1.0, ls=(0, (3, 2)), zorder=1, gid=f"chosen {side.name}")
+    for index, name in enumerate(study.names):
+        color = RANK_COLORS[index % len(RANK_COLORS)]
+        if name in study.formulas:
+            line = [side.at(now, float(x)).seconds(study.formulas[name]) for x in side.across]
+            axes.plot(side.across, line, color=color, lw=1.6, gid=f"model {side.name} {name}", zorder=2)
+        if side.points.get(name):
+            inside, rim, width = (PAPER, color, 1.1) if side.measured_with else (color, PAPER, 0.6)
+            style: dict[str, Any] = {"mfc": inside, "mec": rim, "mew": width, "ms": max(4.0, 8.0 - 1.5 * index)}
+            style |= {"marker": MARKERS[index % len(MARKERS)], "lw": 0, "zorder": 3}
+            axes.plot(*zip(*side.points[name], strict=True), gid=f"measured {side.name} {name}", **style)
+    title = side.title + f" (points: measured with {side.measured_with})" * bool(side.points and side.measured_with)
+    place: dict[str, Any] = {"transform": axes.transAxes, "fontsize": 8.5, "color": INK, "va": "bottom"}
+    axes.text(0, 1.03, title, gid=f"title {side.name}", **place)
+
+
+def _draw_key(figure: Figure, study: Study, now: Setting) -> None:
+    """Each name at a place of its own, with its seconds here; the fastest in bold."""
+    fastest = study.fastest(now).split(" and ")
+    pitch = min(2.2, (WIDTH - LEFT) / max(len(study.names), 1))
+    for index, name in enumerate(study.names):
+        sign = Line2D([], [], color=RANK_COLORS[index % len(RANK_COLORS)], marker=MARKERS[index % len(MARKERS)], ms=6)
+        told = name
+        if name in study.formulas:
+            told = f"{name}: {show_seconds(now.seconds(study.formulas[name]))}"
+        place: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": ((LEFT + index * pitch) / WIDTH, 1.0)}
+        key = figure.legend([sign], [told], frameon=False, fontsize=9, labelcolor=INK, borderaxespad=0.3, **place)
+        key.get_texts()[0].set(weight="bold" if name in fastest else "normal", gid=f"key {name}")

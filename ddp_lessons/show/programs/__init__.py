@@ -1,0 +1,1 @@
+"""What programs and machines outside of a launch said."""

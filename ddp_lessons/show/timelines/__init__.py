@@ -1,0 +1,1 @@
+"""Who called what when: a lane for each rank."""

@@ -1,0 +1,1 @@
+"""What became of the models and the data: losses, weights, fingerprints, samples, memory."""

@@ -1,0 +1,178 @@
+"""How far apart the weights are, step by step: on an axis that grows by factors, with a line at what is allowed.
+
+Zero has no place on such an axis: it is drawn on a line of its own at the bottom; what is no number, at the top.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from ddp_lessons.show.costs.cost_curves import MARKERS
+from ddp_lessons.show.page.lines import color_of, draw_key_above, key_height, thinned
+from ddp_lessons.show.page.picture import (
+    ALARM,
+    BAND,
+    FAINT,
+    INK,
+    LINE,
+    PAPER,
+    Picture,
+    count,
+    drawn_in_house_style,
+    new_figure,
+)
+
+WIDTH, LEFT, RIGHT, HIGH, FOOT = 7.2, 0.72, 0.98, 2.5, 0.48  # inches
+MOST_MARKERS = 60  # of one line; with more steps there are none
+WANTED = "distance() takes a dict of names to lists of numbers, one for each step, as in {'by hand': [0.0, 1e-9]}"
+
+
+@drawn_in_house_style
+def distance(
+    by_name: Mapping[str, Sequence[float]], limit: float = 1e-6, title: str | None = None, what: str = "weights"
+) -> Picture:
+    """Draw the largest difference of the weights (or `what` it is) at every step, from 0, and a line at the limit.
+
+    Raises:
+        TypeError: this is no dict of names to lists of numbers.
+        ValueError: there is nothing in it, a number is below 0, or the limit is not above 0.
+    """
+    curves = _checked(by_name, limit)
+    figure, axes = _draw(curves, limit, title)
+    axes.set_ylabel(f"largest difference of the {what}", labelpad=3)
+    return Picture(figure, axes, _text(curves, limit, what), _describe(curves, limit, what))
+
+
+def _checked(by_name: Any, limit: float) -> dict[str, Any]:
+    if not isinstance(by_name, Mapping):
+        raise TypeError(f"{WANTED}, and this is of type {type(by_name).__name__}")
+    if not by_name:
+        raise ValueError("there is nothing to draw: give at least one list, as in {'by hand': [0.0, 1e-9]}")
+    if not 0 < limit < math.inf:
+        raise ValueError(f"the limit is a number above 0, not {limit!r}")
+    curves = {}
+    for name, numbers in by_name.items():
+        try:
+            curve = np.array([float(number) for number in numbers])
+        except (TypeError, ValueError, RuntimeError):
+            raise TypeError(f"{WANTED}, and {str(name)!r} holds something of type {type(numbers).__name__}") from None
+        if (curve < 0).any():
+            raise ValueError(f"a difference is at least 0, and {str(name)!r} has {curve.min():g}: take the abs() of it")
+        curves[str(name)] = curve
+    return curves
+
+
+def _draw(curves: Mapping[str, Any], limit: float, title: str | None) -> tuple[Figure, Axes]:
+    """The y axis counts in powers of ten."""
+    room = (WIDTH - LEFT - 0.1) * 72
+    above = (key_height(list(curves), room) + 8 + (18 if title else 0)) / 72
+    height = above + HIGH + FOOT
+    figure = new_figure(WIDTH, height)
+    axes = figure.add_axes((LEFT / WIDTH, FOOT / height, (WIDTH - LEFT - RIGHT) / WIDTH, HIGH / height))
+    longest = max(map(len, curves.values()))
+    # the places of zero and of what is no number
+    bottom, top = _prepare(axes, curves, limit)
+    for index, (name, curve) in enumerate(curves.items()):
+        _draw_curve(axes, index, name, curve, (bottom, top))
+    margin = max(0.5, 0.02 * longest)
+    axes.set_xlim(-margin, max(longest - 1, 1) + margin)
+    axes.xaxis.set_major_locator(MaxNLocator(9, steps=[1, 2, 5, 10], integer=True))
+    axes.xaxis.set_major_formatter(lambda number, _: f"{number:,.0f}")
+    axes.set_xlabel("step", labelpad=2)
+    draw_key_above(axes, room)
+    if title:
+        style: dict[str, Any] = {"fontsize": 10, "weight": "bold", "va": "center", "parse_math": False}
+        figure.text(8 / 72 / WIDTH, 1 - 11 / 72 / height, title, gid="title", **style)
+    return figure, axes
+
+
+def _prepare(axes: Axes, curves: Mapping[str, Any], limit: float) -> tuple[float, float]:
+    """Set the limits and name the powers; return the places of zero and of what is no number."""
+    numbers = np.concatenate(list(curves.values()))
+    finite = numbers[np.isfinite(numbers)]
+    powers = np.log10([limit, *finite[finite > 0]])
+    low, high = math.floor(powers.min()) - 1, math.ceil(powers.max() + 0.3)
+    band = max(1.0, 0.1 * (high - low))
+    bottom, top = low - band / 2, high + band / 2
+    has_zero, has_odd = bool((numbers == 0).any()), len(finite) < len(numbers)
+    axes.set_ylim(low - band * has_zero, high + band * has_odd)
+    every = -(-(high - low) // 8)
+    ticks = {float(power): _power(power) for power in range(high, low - 1, -1) if power % every == 0}
+    if has_zero:
+        ticks = {at: name for at, name in ticks.items() if at - low >= 0.25 * every} | {bottom: "0"}
+        axes.axhspan(low - band, low, color=BAND, lw=0, zorder=0)
+    if has_odd:
+        ticks = {at: name for at, name in ticks.items() if high - at >= 0.25 * every}
+        ticks |= {top: "/".join(["nan"] * bool(np.isnan(numbers).any()) + ["inf"] * bool(np.isinf(numbers).any()))}
+        axes.axhspan(high, high + band, color=BAND, lw=0, zorder=0)
+    axes.set_yticks(list(ticks), list(ticks.values()), color=INK)
+    axes.grid(axis="y", color=LINE, lw=0.6)
+    axes.set_axisbelow(True)
+    axes.axhline(math.log10(limit), color=ALARM, lw=1.4, ls=(0, (5, 2.5)), zorder=2, gid="limit")
+    beside: dict[str, Any] = {"transform": axes.get_yaxis_transform(), "fontsize": 8.5, "va": "center"}
+    axes.text(1.01, math.log10(limit), f"limit {short(limit)}", color=ALARM, gid="name of the limit", **beside)
+    if has_zero:
+        axes.text(1.01, bottom, "exactly equal", color=FAINT, gid="name of zero", **beside)
+    return bottom, top
+
+
+def _draw_curve(axes: Axes, index: int, name: str, curve: Any, places: tuple[float, float]) -> None:
+    color = color_of(name, index)
+    heights = np.full(len(curve), places[0])
+    heights[curve > 0] = np.log10(curve[curve > 0])
+    is_odd = ~np.isfinite(curve)
+    style: dict[str, Any] = {"color": color, "zorder": 3 + 0.1 * index, "clip_on": False, "solid_joinstyle": "round"}
+    style |= {"lw": max(1.2, 2.2 - 0.5 * index)}  # the one on top leaves a rim of the one below
+    if len(curve) <= MOST_MARKERS:
+        size = max(3.5, 8.5 - 1.7 * index)
+        style |= {"marker": MARKERS[index % len(MARKERS)], "ms": size, "mec": PAPER, "mew": 0.6}
+    steps = np.arange(len(curve))
+    first = True
+    for stretch in np.split(steps, np.flatnonzero(np.diff(is_odd)) + 1):
+        if len(stretch) and not is_odd[stretch[0]]:
+            label = name if first else None
+            axes.plot(*thinned(stretch, heights[stretch]), label=label, gid=f"curve {name}", **style)
+            first = False
+    if first:  # its name stands in the key all the same
+        axes.plot([], [], label=name, gid=f"curve {name}", **style)
+    if is_odd.any():
+        odd = steps[is_odd][:: -(-int(is_odd.sum()) // MOST_MARKERS)]
+        signs: dict[str, Any] = {"color": color, "ms": 5.5, "mec": ALARM, "mew": 0.8, "clip_on": False, "zorder": 5}
+        axes.plot(odd, [places[1]] * len(odd), "X", lw=0, gid=f"no number {name}", **signs)
+
+
+def short(number: float) -> str:
+    """As the axis counts: 1e-6, not 1e-06, and 1e-4, not 0.0001."""
+    base, _, exponent = (f"{number:.5e}" if number < 0.01 else f"{number:g}").partition("e")
+    return f"{float(base):g}e{int(exponent)}" if exponent else base
+
+
+def _power(power: int) -> str:
+    return "1" if power == 0 else f"1e{power}"
+
+
+def _verdict(curve: Any, limit: float) -> str:
+    if not len(curve):
+        return "no step"
+    if not np.isfinite(curve).all():
+        verdict = "not all of them are numbers"
+    else:
+        verdict = "below the limit at every step" if (curve < limit).all() else "not below the limit at every step"
+    return f"{count(len(curve), 'step')}, {verdict}"
+
+
+def _text(curves: Mapping[str, Any], limit: float, what: str) -> str:
+    lines = [f"  {name}: {_verdict(curve, limit)}" for name, curve in curves.items()]
+    return "\n".join([f"Largest difference of the {what}, step by step; the limit is {short(limit)}:", *lines])
+
+
+def _describe(curves: Mapping[str, Any], limit: float, what: str) -> str:
+    told = "; ".join(f"{name}, {_verdict(curve, limit)}" for name, curve in curves.items())
+    return f"Largest difference of the {what}, step by step, and a line at {short(limit)}: {told}."

@@ -1,0 +1,258 @@
+"""A training as it goes: a panel for each number that ranks tell, a line for each rank.
+
+It is drawn several times a second while ranks run, so few things are drawn. Words are the same at the beginning, at the
+end and in every run: a notebook keeps those that it was given first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
+
+from ddp_lessons.record.colors import rank_color
+from ddp_lessons.run.diagnosis.wording import ranks_named
+from ddp_lessons.show.page.lines import thinned
+from ddp_lessons.show.page.picture import (
+    ALARM,
+    FAINT,
+    INK,
+    LINE,
+    PAPER,
+    SHADES,
+    Picture,
+    count,
+    drawn_in_house_style,
+    new_figure,
+    text_size,
+)
+
+TEXT = "Training curves."
+ALT = "Training curves: a panel for each number that was told, a line for each rank."
+WAITING = "Nothing was told so far. A rank tells its numbers while it runs: tell(step=3, loss=0.25)"
+PLACES = ("step", "epoch")  # numbers by these names say where on the x axis the others stand
+WIDTH, LEFT, GAP, RIGHT = 9.6, 0.62, 0.62, 0.25  # inches
+HEAD, PANEL, FOOT = 0.26, 1.95, 0.42  # of each row: its names, the panels, their x axis
+MOST_PANELS, MOST_IN_A_ROW, MOST_POINTS, FEW_POINTS = 9, 3, 300, 40
+SMOOTHED_FROM = 100  # points of one rank; then its own line is light, and the mean of its neighbours is dark
+HUGE = 1e300  # beyond this, axes have no room
+
+Curve = tuple[str, Any, Any]  # the name of x (none: the points are counted), x and y
+
+
+@drawn_in_house_style
+def training(results: Any, title: str | None = None) -> Picture:
+    """Draw every number that ranks told (`tell(step=3, loss=0.25)`), rank by rank.
+
+    Also while they run: `launch(..., live=show.training)`.
+
+    Raises:
+        TypeError: these are not results.
+    """
+    curves = _curves(_told(results))
+    figure, axes = _draw(curves, title)
+    return Picture(figure, axes, TEXT, ALT)
+
+
+def _told(results: Any) -> Sequence[Sequence[Any]]:
+    results = getattr(results, "results", results)
+    told: Sequence[Sequence[Any]] | None = getattr(results, "told", None)
+    if told is None:
+        raise TypeError(f"training curves are drawn from what launch() returned, not from a {type(results).__name__}")
+    return told
+
+
+def _curves(told: Sequence[Sequence[Any]]) -> dict[str, dict[int, Curve]]:
+    """By the name of a number and by rank: the name of x, and the points."""
+    points: dict[str, dict[int, list[tuple[str, float, float]]]] = {}
+    for rank, by_rank in enumerate(told):
+        for one in by_rank:
+            numbers = one.numbers
+            place = next((name for name in PLACES if name in numbers), "")
+            for name, number in numbers.items():
+                if name not in PLACES:
+                    mine = points.setdefault(name, {}).setdefault(rank, [])
+                    mine.append((place, numbers.get(place, 0.0), number))
+    return {name: {rank: _curve(mine) for rank, mine in sorted(ranks.items())} for name, ranks in points.items()}
+
+
+def _curve(points: list[tuple[str, float, float]]) -> Curve:
+    """Where x has no name, or another one, or goes back, the points are counted."""
+    places, x, y = zip(*points, strict=True)
+    across, up = np.array(x, dtype=float), np.array(y, dtype=float)
+    up[np.abs(up) > HUGE] = np.inf
+    if len(set(places)) == 1 and places[0] and np.isfinite(across).all() and (np.diff(across) >= 0).all():
+        return places[0], across, up
+    return "", np.arange(1.0, len(up) + 1), up
+
+
+def _draw(curves: Mapping[str, Mapping[int, Curve]], title: str | None) -> tuple[Figure, list[Axes]]:
+    names = list(curves)[:MOST_PANELS]
+    left_out = len(curves) - len(names)
+    across = 2 if len(names) == 4 else min(max(len(names), 1), MOST_IN_A_ROW)
+    rows = max(-(-len(names) // across), 1)
+    told = sorted({rank for by_rank in curves.values() for rank in by_rank})
+    above = 0.08 + 0.25 * bool(title) + 0.24
+    height = above + rows * (HEAD + PANEL + FOOT)
+    figure = new_figure(WIDTH, height)
+    if title:
+        style: dict[str, Any] = {"fontsize": 10, "weight": "bold", "va": "center", "parse_math": False}
+        figure.text(0.1 / WIDTH, 1 - 0.17 / height, title, gid="title", **style)
+    is_smoothed = any(len(y) > SMOOTHED_FROM for by_rank in curves.values() for _, _, y in by_rank.values())
+    _draw_key(figure, told, height - above + 0.12, is_smoothed, left_out)
+    wide = (WIDTH - LEFT - RIGHT - (across - 1) * GAP) / across
+    all_axes = []
+    for index, name in enumerate(names):
+        row, column = divmod(index, across)
+        corner = LEFT + column * (wide + GAP), height - above - row * (HEAD + PANEL + FOOT) - HEAD - PANEL
+        axes = figure.add_axes((corner[0] / WIDTH, corner[1] / height, wide / WIDTH, PANEL / height))
+        _draw_panel(axes, name, curves[name], wide * 72)
+        all_axes.append(axes)
+    if not names:
+        axes = figure.add_axes((0, 0, 1, 1))
+        axes.set_axis_off()
+        axes.text(0.5, 0.5, WAITING, ha="center", va="center", color=FAINT, gid="waiting", parse_math=False)
+        all_axes.append(axes)
+    return figure, all_axes
+
+
+def _draw_key(figure: Figure, ranks: Sequence[int], y: float, is_smoothed: bool, left_out: int) -> None:
+    """One for all panels: the colours of the ranks, each with its name."""
+    height = figure.get_figheight()
+    widths = [0.36 + text_size(f"rank {rank}", 8.5)[0] / 72 for rank in ranks]
+    notes = ["dark: mean of the neighbours"] * is_smoothed
+    notes += [f"{count(left_out, 'further number')} left out"] * bool(left_out)
+    room = WIDTH - LEFT - RIGHT - text_size("; ".join(notes), 8)[0] / 72
+    shown = len(ranks) if sum(widths) <= room else sum(1 for end in np.cumsum(widths) if end <= room - 1.2)
+    x = LEFT
+    for rank, width in list(zip(ranks, widths, strict=True))[:shown]:
+        style: dict[str, Any] = {"va": "center_baseline", "gid": f"name {rank}"}
+        figure.text(
+            x / WIDTH, y / height, "━", color=rank_color(rank), va="center_baseline", fontsize=11, weight="bold"
+        )
+        figure.text((x + 0.2) / WIDTH, y / height, f"rank {rank}", fontsize=8.5, **style)
+        x += width
+    notes = [f"and {count(len(ranks) - shown, 'rank')} more"] * (len(ranks) > shown) + notes
+    style = {"fontsize": 8, "color": FAINT, "ha": "right", "va": "center_baseline", "gid": "notes"}
+    figure.text(1 - RIGHT / WIDTH, y / height, "; ".join(notes), **style)
+
+
+def _draw_panel(axes: Axes, name: str, by_rank: Mapping[int, Curve], room: float) -> None:
+    shown = {rank: (x, y) for rank, (_, x, y) in by_rank.items()}
+    places = {place for place, _, _ in by_rank.values()}
+    if len(places) > 1:  # some ranks counted, others said their steps: then all are counted
+        shown = {rank: (np.arange(1.0, len(y) + 1), y) for rank, (_, y) in shown.items()}
+    finite = np.concatenate([y[np.isfinite(y)] for _, y in shown.values()])
+    _prepare(axes, finite, [x for x, _ in shown.values()], places.pop() if len(places) == 1 else "")
+    for turn, (rank, (x, y)) in enumerate(reversed(shown.items())):  # rank 0 on top
+        above = sum(other < rank and _is_equal(y, shown[other][1]) for other in shown)
+        _draw_curve(axes, rank, x, y, 2 + 0.1 * turn, above)
+    title: dict[str, Any] = {"transform": axes.transAxes, "va": "bottom", "parse_math": False}
+    head = name if text_size(name, 9)[0] * 1.15 < 0.7 * room else name[:20] + "…"
+    axes.text(0, 1.03, head, fontsize=9, weight="bold", gid=f"panel {name}", **title)
+    note, color = _note(shown)
+    left = room - text_size(head, 9)[0] * 1.15 - 8
+    if note and text_size(note, 8)[0] > left:
+        note = "nan or inf" if color == ALARM else ""
+    if note and text_size(note, 8)[0] <= left:
+        axes.text(1, 1.03, note, fontsize=8, color=color, ha="right", gid=f"note {name}", **title)
+
+
+def _prepare(axes: Axes, finite: Any, across: Sequence[Any], place: str) -> None:
+    low, high = (float(finite.min()), float(finite.max())) if len(finite) else (0.0, 1.0)
+    if low > 0 and high > 1000 * low:
+        axes.set_yscale("log")
+        axes.set_ylim(low / 1.5, high * (high / low) ** 0.06)
+        axes.yaxis.set_major_locator(LogLocator(numticks=7))
+        axes.yaxis.set_minor_locator(NullLocator())
+    else:
+        margin = 0.06 * (high - low) or 0.06 * abs(high) or 1.0
+        axes.set_ylim(low - margin if low < 0 or low > margin else 0, high + margin)
+        axes.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]))
+        axes.yaxis.set_major_formatter(FuncFormatter(_short))
+    first, last = min(float(x[0]) for x in across), max(float(x[-1]) for x in across)
+    margin = 0.03 * (last - first) or 0.5
+    axes.set_xlim(first - margin, last + margin)
+    axes.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10], integer=True))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda number, _: f"{number:,.0f}"))
+    axes.set_xlabel(place or "times told", labelpad=1, fontsize=8)
+    axes.tick_params(labelsize=8, length=3)
+    axes.grid(axis="y", color=LINE, lw=0.6)
+    axes.set_axisbelow(True)
+
+
+def _short(number: float, _: object = None) -> str:
+    """In as little room as beside an axis: 0.25, 12,500, 1.02e6."""
+    plain = f"{number:,.6g}"
+    if len(plain) <= 7:
+        return plain
+    base, _, exponent = f"{number:.2e}".partition("e")
+    return f"{float(base):g}e{int(exponent)}"
+
+
+def _draw_curve(axes: Axes, rank: int, x: Any, y: Any, zorder: float, equal_above: int) -> None:
+    is_good = np.isfinite(y)
+    style: dict[str, Any] = {"color": rank_color(rank), "ls": "-" if rank < 8 else (0, (4, 1.5)), "zorder": zorder}
+    gid = f"curve {rank}"
+    # opaque, for a picture with few colours is drawn sooner; the more points, the lighter
+    light: dict[str, Any] = {
+        "lw": 0.8,
+        "color": _lighter(rank_color(rank), 8 if len(y) <= MOST_POINTS * 2 else 10),
+        "zorder": zorder - 1,
+    }
+    rim = min(1.4 * equal_above, 6.0)  # equal curves are seen below each other
+    for stretch in np.split(np.arange(len(y)), np.flatnonzero(np.diff(is_good)) + 1):
+        if not is_good[stretch[0]]:
+            continue
+        mine = x[stretch], y[stretch]
+        if len(stretch) > SMOOTHED_FROM:
+            axes.plot(*thinned(*mine, MOST_POINTS), **style | light, gid=gid)
+            axes.plot(*_smoothed(*mine), lw=1.6 + rim, **style, gid=f"mean {rank}")
+        else:
+            dots: dict[str, Any] = {"marker": "o", "ms": 3.5, "mec": PAPER, "mew": 0.4} if len(y) <= FEW_POINTS else {}
+            axes.plot(*mine, lw=1.4 + rim, **dots, **style, gid=gid)
+    odd = x[~is_good]
+    if len(odd):
+        odd = odd[:: -(-len(odd) // 30)]
+        signs: dict[str, Any] = {"ms": 5, "mec": ALARM, "mew": 0.8, "clip_on": False, "zorder": 6, "lw": 0}
+        height = 0.97 - 0.05 * (rank % 8)
+        signs |= {"color": rank_color(rank), "transform": axes.get_xaxis_transform()}
+        axes.plot(odd, [height] * len(odd), "X", gid=f"no number {rank}", **signs)
+
+
+def _is_equal(one: Any, other: Any) -> bool:
+    """As far as both have come."""
+    length = min(len(one), len(other))
+    return bool(np.array_equal(one[:length], other[:length], equal_nan=True))
+
+
+def _lighter(color: str, steps: int) -> tuple[float, ...]:
+    """So many of the steps down to the paper that every saved picture has."""
+    return tuple(part + (1 - part) * steps / SHADES for part in to_rgb(color))
+
+
+def _smoothed(x: Any, y: Any) -> tuple[Any, Any]:
+    """The mean of about a twentieth of all points, around so many of them."""
+    half = max(len(y) // 40, 2)
+    middles = np.unique(np.linspace(0, len(y) - 1, min(MOST_POINTS // 2, len(y))).astype(int))
+    begin, end = np.maximum(middles - half, 0), np.minimum(middles + half + 1, len(y))
+    sums = np.concatenate([[0.0], np.cumsum(y / (end - begin).max())]) * (end - begin).max()  # so that none overflows
+    return x[middles], (sums[end] - sums[begin]) / (end - begin)
+
+
+def _note(shown: Mapping[int, tuple[Any, Any]]) -> tuple[str, str]:
+    """What is no number, and since when; or the last number, if only one rank told any."""
+    odd = {rank: float(x[~np.isfinite(y)][0]) for rank, (x, y) in shown.items() if not np.isfinite(y).all()}
+    if odd:
+        (rank, first), many = min(odd.items(), key=lambda one: one[1]), ranks_named(list(odd))
+        what = "nan" if np.isnan(shown[rank][1]).any() else "inf"
+        return f"{many}: {what} from {first:,.6g}", ALARM
+    if len(shown) == 1:
+        ((_, y),) = shown.values()
+        return f"last {y[-1]:,.4g}", INK
+    return "", FAINT

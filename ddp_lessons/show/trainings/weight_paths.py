@@ -1,0 +1,141 @@
+"""The path of a weight, step by step, on every rank and on one process that has all samples.
+
+The model is one number whose loss is its mean squared distance from the samples, so that a head can follow it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from ddp_lessons.record.colors import rank_color
+from ddp_lessons.show.costs.cost_curves import MARKERS
+from ddp_lessons.show.page.lines import draw_key_above
+from ddp_lessons.show.page.picture import FAINT, INK, LINE, PAPER, Picture, count, drawn_in_house_style, new_figure
+
+Shares = Sequence[Sequence[float]]
+Combine = Callable[[Sequence[float], Sequence[int]], list[float]]  # gradients and numbers of samples, by rank
+STEPS = 8
+EQUAL = 1e-9
+WIDTH, HEIGHT, LEFT, RIGHT, HEAD, FOOT = 7.2, 3.6, 0.5, 0.9, 0.32, 0.44  # inches
+
+
+def mean(gradients: Sequence[float], samples: Sequence[int]) -> list[float]:
+    return [sum(gradients) / len(gradients)] * len(gradients)
+
+
+def add_up(gradients: Sequence[float], samples: Sequence[int]) -> list[float]:
+    return [sum(gradients)] * len(gradients)
+
+
+def weighted_mean(gradients: Sequence[float], samples: Sequence[int]) -> list[float]:
+    parts = [gradient * number for gradient, number in zip(gradients, samples, strict=True)]
+    return [sum(parts) / sum(samples)] * len(gradients)
+
+
+def nothing(gradients: Sequence[float], samples: Sequence[int]) -> list[float]:
+    return list(gradients)
+
+
+WAYS: Mapping[str, Combine] = {"mean": mean, "sum": add_up, "weighted mean": weighted_mean, "nothing": nothing}
+
+
+@dataclass(frozen=True)
+class Training:
+    """Of one weight, from 0 on."""
+
+    shares: Shares
+    way: str
+    learning_rate: float
+
+    def paths(self) -> list[list[float]]:
+        """Where each rank is before the first step and after every step."""
+        weights, numbers = [0.0] * len(self.shares), [len(share) for share in self.shares]
+        after = [weights]
+        for _ in range(STEPS):
+            gradients = [2 * (w - sum(share) / len(share)) for w, share in zip(weights, self.shares, strict=True)]
+            combined = WAYS[self.way](gradients, numbers)
+            weights = [w - self.learning_rate * gradient for w, gradient in zip(weights, combined, strict=True)]
+            after.append(weights)
+        return [list(path) for path in zip(*after, strict=True)]
+
+    def alone(self) -> list[float]:
+        """The path of one process that has all samples."""
+        everything = [sample for share in self.shares for sample in share]
+        return Training([everything], "mean", self.learning_rate).paths()[0]
+
+
+@drawn_in_house_style
+def paths(training: Training) -> Picture:
+    """Draw the ranks' weights over those of one process; the axes hang on the samples alone."""
+    alone, by_rank = training.alone(), training.paths()
+    figure, axes = _draw(training, alone, by_rank)
+    numbers = " + ".join(str(len(share)) for share in training.shares)
+    head = f"{count(len(by_rank), 'rank')}, {numbers} samples, combined by {training.way}, "
+    head += f"learning rate {training.learning_rate:g}."
+    names = {"one process": alone} | {f"rank {rank}": path for rank, path in enumerate(by_rank)}
+    table = [f"{name:11} | {'  '.join(f'{weight:8.4g}' for weight in path)}" for name, path in names.items()]
+    said = _say(training, alone, by_rank)
+    text = "\n".join([head, f"{'after step':11} | {'  '.join(f'{step:8}' for step in range(STEPS + 1))}", *table, said])
+    return Picture(figure, axes, text, f"{head} {said}")
+
+
+def _say(training: Training, alone: Sequence[float], by_rank: Sequence[Sequence[float]]) -> str:
+    first, last = (max(abs(path[step] - alone[step]) for path in by_rank) for step in (1, STEPS))
+    furthest = max(abs(weight - other) for path in by_rank for weight, other in zip(path, alone, strict=True))
+    if furthest <= EQUAL:
+        said = "Every rank is where one process is, at every step"
+    else:
+        said = f"The furthest rank is {first:.4g} away from one process after step 1, {last:.4g} after step {STEPS}"
+    apart = max(path[-1] for path in by_rank) - min(path[-1] for path in by_rank)
+    said += f"; the ranks are up to {apart:.4g} apart from each other." if apart > EQUAL else "."
+    if training.way == "sum" and len(by_rank) > 1:
+        rate = training.learning_rate * len(by_rank)
+        said += f" A sum is the mean with a learning rate of {rate:g}."
+    return said
+
+
+def _draw(training: Training, alone: Sequence[float], by_rank: Sequence[Sequence[float]]) -> tuple[Figure, Axes]:
+    figure = new_figure(WIDTH, HEIGHT)
+    box = (LEFT / WIDTH, FOOT / HEIGHT, (WIDTH - LEFT - RIGHT) / WIDTH, (HEIGHT - HEAD - FOOT) / HEIGHT)
+    axes = figure.add_axes(box)
+    everything = sorted(sample for share in training.shares for sample in share)
+    low, high = min(0.0, everything[0]), max(0.0, everything[-1])
+    room = 0.3 * (high - low or 1.0)
+    axes.set(xlim=(-0.3, STEPS + 0.3), ylim=(low - room, high + room))
+    axes.set_xlabel("after step", labelpad=2)
+    axes.set_ylabel("weight", labelpad=2)
+    axes.grid(axis="y", color=LINE, lw=0.6)
+    axes.set_axisbelow(True)
+    best = sum(everything) / len(everything)
+    axes.axhline(best, color=FAINT, lw=1.0, ls=(0, (4, 3)), zorder=1, gid="best")
+    steps = range(STEPS + 1)
+    style: dict[str, Any] = {"color": INK, "lw": 5.0, "alpha": 0.25, "solid_capstyle": "round", "zorder": 2}
+    axes.plot(steps, alone, label="one process", gid="one process", **style)
+    for rank, path in enumerate(by_rank):
+        style = {
+            "color": rank_color(rank),
+            "lw": max(1.0, 3.0 - 0.7 * rank),
+            "mec": PAPER,
+            "mew": 0.5,
+            "zorder": 3 + rank,
+        }
+        style |= {"marker": MARKERS[rank % len(MARKERS)], "ms": max(3.5, 9.5 - 2.0 * rank)}
+        axes.plot(steps, path, label=f"rank {rank}", gid=f"path {rank}", **style)
+    _draw_samples(axes, training.shares, best)
+    draw_key_above(axes, (WIDTH - LEFT - RIGHT) * 72)
+    return figure, axes
+
+
+def _draw_samples(axes: Axes, shares: Shares, best: float) -> None:
+    """At the right edge: every sample at its height, with the rank that has it."""
+    side: dict[str, Any] = {"transform": axes.get_yaxis_transform(), "clip_on": False}
+    for rank, share in enumerate(shares):
+        for sample in share:
+            axes.plot([1.03], [sample], "s", color=rank_color(rank), ms=6.5, gid=f"sample {rank}", **side)
+            axes.text(1.06, sample, f"{sample:g}: rank {rank}", fontsize=8, va="center", color=INK, **side)
+    axes.text(1.01, best, "best", fontsize=8, va="center", color=FAINT, gid="name of the best", **side)

@@ -1,0 +1,291 @@
+"""Look at this machine before the workshop: what is well, what is not, and what to type then.
+
+Each check is one function that returns a Finding. torch is imported only inside the checks that need it, so that the
+doctor has an answer where torch is missing or broken, too.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from ddp_lessons.workshop import unseen_gpus
+from ddp_lessons.workshop.free_memory import free_memory
+from ddp_lessons.workshop.remedies import (
+    PROJECT,
+    how_to_take_both_from_one_place,
+    install,
+    python_as_typed,
+    two_numbers,
+    version,
+)
+
+if TYPE_CHECKING:
+    from ddp_lessons import Results
+
+OLDEST_PYTHON, NEWEST_PYTHON = (3, 10), (3, 13)
+RANKS = 4
+
+# torchvision holds compiled code that fits one release of torch (0.29 fits two).
+TORCHVISION_FOR = {
+    "2.12": "0.27",
+    "2.13": "0.28",
+    "2.14": "0.29",
+    "2.15": "0.29",
+}
+_USE_THE_PAIR = "import torch, torchvision; torchvision.ops.nms(torch.ones(1, 4), torch.ones(1), 0.5)"
+
+# Measured on Linux, as proportional set sizes: a kernel and its template have torch imported (0.65 GB together); a rank
+# is forked from the template and shares nearly all of that.
+KERNEL_MEGABYTES = 650
+RANK_MEGABYTES = 15
+LEARNER_MEGABYTES = KERNEL_MEGABYTES + RANKS * RANK_MEGABYTES
+
+# A later launch takes a tenth of a second, or a few seconds where ranks cannot be forked.
+SLOW_LAUNCH_SECONDS = 5.0
+# A rank that prints much has the whole of it written to a file there.
+TEMPORARY_MEGABYTES = 200
+
+OUT_OF_MEMORY = "the system killed the process (SIGKILL), as it does when memory runs out,"
+_MAKE_ROOM = (
+    f"Close other programs, or give this container more memory: a learner needs {LEARNER_MEGABYTES / 1e3:.1f} GB."
+)
+_SHOW_IT = "If this line does not tell you why, show it to your instructor."
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What one check found, and what to do about it where it is not well."""
+
+    verdict: Literal["ok", "note", "PROBLEM"]
+    found: str
+    remedy: str = ""
+
+
+def check_python() -> Finding:
+    found = f"{sys.version.split()[0]} in {sys.prefix}"
+    if sys.version_info < OLDEST_PYTHON:
+        return Finding("PROBLEM", found, "The lessons need Python 3.10 or newer: install it from python.org.")
+    if sys.version_info[:2] > NEWEST_PYTHON:
+        tried = "The lessons are tried with 3.10 to 3.13. Should something fail, install one of these from python.org."
+        return Finding("note", found, tried)
+    return Finding("ok", found)
+
+
+def check_pair() -> Finding:
+    torch, torchvision = version("torch"), version("torchvision")
+    remedy = how_to_take_both_from_one_place(torch, torchvision)
+    if torch is None or torchvision is None:
+        return Finding("PROBLEM", f"{'torch' if torch is None else 'torchvision'} is not installed", remedy)
+
+    release, _, place = torch.partition("+")
+    vision_release, _, vision_place = torchvision.partition("+")
+    needed = TORCHVISION_FOR.get(two_numbers(release))
+    if needed is not None and needed != two_numbers(vision_release):
+        return Finding("PROBLEM", f"torch {torch} needs torchvision {needed}, but {torchvision} is installed", remedy)
+    trial = subprocess.run([sys.executable, "-c", _USE_THE_PAIR], capture_output=True, text=True, timeout=300)
+    if trial.returncode == 0:
+        return Finding("ok", f"torch {torch} and torchvision {torchvision} belong together")
+    if place != vision_place:
+        return Finding("PROBLEM", f"torch {torch} and torchvision {torchvision} come from two places", remedy)
+    if trial.returncode == -signal.SIGKILL:
+        return Finding("PROBLEM", f"{OUT_OF_MEMORY} while torch was imported", _MAKE_ROOM)
+    last_words = (trial.stderr.strip().splitlines() or [f"exit status {trial.returncode}"])[-1]
+    return Finding("PROBLEM", f"torchvision {torchvision} fails beside torch {torch}: {last_words}", remedy)
+
+
+def check_gloo() -> Finding:
+    launch = _launch()
+    sums = list(launch(_sum_of_ranks, RANKS, backend="gloo", quiet=True))
+    expected = sum(range(RANKS))
+    if sums != [expected] * RANKS:
+        return Finding("PROBLEM", f"{RANKS} ranks added up to {sums}, and not to {expected} each", _SHOW_IT)
+    return Finding("ok", f"{RANKS} ranks met over loopback and added up to {expected}")
+
+
+def check_launch_time() -> Finding:
+    launch = _launch()
+    launch(_sum_of_ranks, RANKS, backend="gloo", quiet=True)  # the first one waits for torch's import
+    seconds = launch(_sum_of_ranks, RANKS, backend="gloo", quiet=True).seconds
+    if seconds > SLOW_LAUNCH_SECONDS:
+        return Finding("note", f"{seconds:.1f} s for {RANKS} ranks", "Slow: is this machine busy with something else?")
+    return Finding("ok", f"{seconds:.2f} s for {RANKS} ranks, from the second one on")
+
+
+def check_cores() -> Finding:
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if cores == 1:
+        return Finding("note", "1 core", "All lessons work, but the ranks take turns and are not faster together.")
+    return Finding("ok", f"{cores} cores, which the ranks share")
+
+
+def check_memory() -> Finding:
+    free = free_memory()
+    learners = int(free / 1e6 // LEARNER_MEGABYTES)
+    found = f"{free / 1e9:.1f} GB free: enough for {learners} learner{'s' * (learners != 1)} with {RANKS} ranks each"
+    if learners == 0:
+        return Finding("PROBLEM", found, f"Close other programs: a learner needs {LEARNER_MEGABYTES / 1e3:.1f} GB.")
+    return Finding("ok", found)
+
+
+def check_mnist() -> Finding:
+    from ddp_lessons.train import digits, mnist
+
+    asked = os.environ.get("DDP_LESSONS_MNIST")
+    if asked == "made":
+        return Finding("ok", "not used: the variable DDP_LESSONS_MNIST asks for digits made on the spot")
+    if asked:
+        try:
+            mnist.verify(raw := mnist.raw_folder(Path(asked).expanduser().absolute(), mnist.MNIST), mnist.MNIST)
+        except mnist.NotMnist as error:
+            remedy = "Let the variable DDP_LESSONS_MNIST name the folder with MNIST's files, or unset it."
+            return Finding("PROBLEM", " ".join(str(error).split()), remedy)
+        return Finding("ok", f"complete in {raw}")
+    if digits.has_mnist():
+        return Finding("ok", "complete in the cache")
+    fetch = f"{python_as_typed()} -m ddp_lessons data"
+    remedy = f"Lessons 6 and 8 fetch it (12 MB), or make digits on the spot. Now? Type: {fetch}"
+    return Finding("note", "not in the cache", remedy)
+
+
+def check_jupyter() -> Finding:
+    from jupyter_core.paths import jupyter_runtime_dir
+
+    versions = []
+    for name in ("jupyterlab", "ipywidgets", "nbval"):
+        importlib.import_module(name)
+        versions.append(f"{name} {version(name)}")
+    folder = jupyter_runtime_dir()
+    if not _can_write(folder):
+        remedy = "Set the variable JUPYTER_RUNTIME_DIR to the path of a folder of your own."
+        return Finding("PROBLEM", f"Jupyter cannot write to {folder}", remedy)
+    return Finding("ok", ", ".join(versions))
+
+
+def check_kernel() -> Finding:
+    from jupyter_client.kernelspec import KernelSpecManager
+
+    program = Path(KernelSpecManager().get_kernel_spec("python3").argv[0])
+    # A bare "python" means the one that runs Jupyter. Do not follow links: those of all environments end at one Python.
+    if program.is_absolute() and program.parent != Path(sys.executable).parent:
+        remedy = f"Type: {python_as_typed()} -m ipykernel install --sys-prefix"
+        return Finding("PROBLEM", f'the kernel "python3" is another Python: {program}', remedy)
+    return Finding("ok", 'the kernel "python3" is this Python')
+
+
+def check_gpu() -> Finding:
+    import torch
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # an old driver: said below
+        available = torch.cuda.is_available()
+    if available:
+        names = ", ".join(torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count()))
+        nccl = torch.distributed.is_nccl_available()
+        return Finding("ok", f"{names}, {'with' if nccl else 'without'} NCCL")
+    if shutil.which("nvidia-smi"):
+        return Finding("note", *unseen_gpus.why())
+    return Finding("ok", "none, and none is needed: the lessons run on the CPU with gloo")
+
+
+def check_temporary_folder() -> Finding:
+    folder = tempfile.gettempdir()
+    free = shutil.disk_usage(folder).free / 1e6
+    found = f"{free / 1e3:.1f} GB free in {folder}"
+    if free < TEMPORARY_MEGABYTES:
+        remedy = f"Make room, or set the variable TMPDIR to a folder with {TEMPORARY_MEGABYTES} MB."
+        return Finding("PROBLEM", found, remedy)
+    return Finding("ok", found)
+
+
+def check_notebooks() -> Finding:
+    folder = PROJECT / "notebooks"
+    if not folder.is_dir():
+        return Finding("note", f"there is no folder {folder}", "Open the lessons from the project's own folder.")
+    if not _can_write(folder):
+        return Finding("PROBLEM", f"{folder} cannot be written to", "Copy the project to a folder of your own.")
+    return Finding("ok", f"{folder} can be written to")
+
+
+CHECKS: Mapping[str, Callable[[], Finding]] = {
+    "Python": check_python,
+    "torch and torchvision": check_pair,
+    "gloo": check_gloo,
+    "launch": check_launch_time,
+    "cores": check_cores,
+    "memory": check_memory,
+    "MNIST": check_mnist,
+    "Jupyter": check_jupyter,
+    "kernel": check_kernel,
+    "GPU": check_gpu,
+    "temporary folder": check_temporary_folder,
+    "notebooks": check_notebooks,
+}
+
+
+def report(checks: Mapping[str, Callable[[], Finding]], as_json: bool = False, with_ticket: bool = False) -> int:
+    """Make the checks, print each finding as soon as it is there, and return the exit status: 1 for any PROBLEM."""
+    findings = {}
+    for name, check in checks.items():
+        findings[name] = finding = _make(check)
+        if not as_json:
+            print(f"{finding.verdict:<8} {name}: {finding.found}", flush=True)
+            for line in finding.remedy.splitlines():
+                print(f"{'':<8} {line}", flush=True)
+    if as_json:
+        print(json.dumps([{"check": name, **asdict(finding)} for name, finding in findings.items()], indent=2))
+    if with_ticket:
+        from ddp_lessons.workshop.ticket import ticket
+
+        print(f"\nYour ticket, for a mail to the instructor (copy the whole line):\n{ticket(findings)}")
+    return int(any(finding.verdict == "PROBLEM" for finding in findings.values()))
+
+
+def _make(check: Callable[[], Finding]) -> Finding:
+    try:
+        return check()
+    except ModuleNotFoundError as error:
+        return Finding("PROBLEM", f"{error.name} is not installed", f"Type: {install()}")
+    except Exception as error:  # one broken thing must not hide the others
+        first_line = next(iter(str(error).splitlines()), "")
+        remedy = _MAKE_ROOM if "SIGKILL" in first_line or isinstance(error, MemoryError) else _SHOW_IT
+        return Finding("PROBLEM", f"{type(error).__name__}: {first_line}", remedy)
+
+
+def _launch() -> Callable[..., Results[int]]:
+    importlib.metadata.version("torch")  # says so at once where it is missing
+    from ddp_lessons import launch
+
+    return launch
+
+
+def _sum_of_ranks(rank: int, world_size: int) -> int:
+    import torch
+    import torch.distributed as dist
+
+    tensor = torch.tensor(rank)
+    dist.all_reduce(tensor)
+    return int(tensor)
+
+
+def _can_write(folder: Path | str) -> bool:
+    # Trying it is the only answer that holds: permission bits say nothing of a full or read-only disk, or of root.
+    try:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder) as file:
+            file.write(b"written by the doctor")
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,182 @@
+"""Look at the exercises that have passed, share that, and make one table of what many learners shared.
+
+A shared file holds the name that the learner gives, and of each exercise the number of tries and the day when it
+passed. Nothing else, and nothing is sent anywhere: the learner hands it over.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import statistics
+import sys
+import unicodedata
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ddp_lessons.check import keeping
+from ddp_lessons.check.dashboard import LESSON_OF, LESSONS, Progress, progress
+from ddp_lessons.check.report import table
+from ddp_lessons.workshop.mails import without_controls
+
+_SHOWN_OF_A_NAME = 32
+_COLUMNS = ["learner", "lesson", "exercise", "state", "tries", "passed on", "file"]
+
+
+@dataclass(frozen=True)
+class _Learner:
+    name: str
+    file: str
+    progress: Progress
+
+
+def show() -> int:
+    """Print the learner's own."""
+    print(progress().text)
+    path = keeping.place()
+    if path is None:
+        print("\nDDP_LESSONS_PROGRESS is off: nothing is kept.")
+    elif path.exists():
+        print(f"\nKept in {path}, and sent nowhere.")
+        print('To share it: python -m ddp_lessons progress --share FILE --name "the name that your instructor knows"')
+    return 0
+
+
+def share(file: str, name: str) -> int:
+    """Write a copy with this name, for the learner to hand over."""
+    shown, path = keeping.clean_name(name), Path(file).expanduser()
+    if keeping.place() is None:
+        return _refuse("DDP_LESSONS_PROGRESS is off: nothing is kept that could be shared.")
+    if not shown:
+        return _refuse("A shared file needs a name that can be read: --name NAME.")
+    if path.is_dir():
+        return _refuse(f"{file} is a folder: give the name of a file, like {path / 'progress.json'}.")
+    try:
+        before = keeping.read(path)
+    except (OSError, keeping.NotProgress) as error:
+        return _refuse(f"{file} is left as it is, since {_reason(error)}. Give another name.")
+    if path.exists() and before.name != shown:
+        whose = f"the progress of {before.name}" if before.name else "no shared progress, maybe your own"
+        return _refuse(f"{file} is left as it is, since it holds {whose}. Give another name.")
+    entries, notes = keeping.recall()
+    known = {name: replace(entry, passed=entry.passed[:10]) for name, entry in entries.items()}
+    try:
+        keeping.write_whole(path, keeping.as_text(known, {"name": shown}), mode=0o666)
+    except OSError as error:
+        return _refuse(f"{file} could not be written: {_reason(error)}.")
+    print(
+        f"{Progress(entries).headline}. Written to {file}, with the name {shown}, the tries and the days, and no more."
+    )
+    for note in notes:
+        print(note, file=sys.stderr)
+    return 0
+
+
+def collect(folder: str, spreadsheet: str | None = None) -> int:
+    """Make one table of all files in the folder and below; return 1 if one of them could not be read."""
+    if not Path(folder).is_dir():
+        return _refuse(f"There is no folder {folder}.")
+    learners, faults = _read_all(Path(folder))
+    if learners:
+        print("\n".join(_by_lesson(learners)))
+        print("\n".join(["", *_by_exercise(learners)]))
+    else:
+        faults.append(f"No progress was found in {folder}: learners write it with progress --share FILE.")
+    if spreadsheet is not None:
+        faults += _write_spreadsheet(Path(spreadsheet), learners)
+    for fault in faults:
+        print(fault, file=sys.stderr)
+    return int(bool(faults))
+
+
+def _read_all(folder: Path) -> tuple[list[_Learner], list[str]]:
+    found, faults = [], []
+    for path in sorted(folder.rglob("*")):
+        file = without_controls(path.relative_to(folder).as_posix())  # it is printed
+        if not path.is_file() or any(part.startswith(".") for part in path.relative_to(folder).parts):
+            continue  # what an editor or a notebook server keeps for itself
+        try:
+            kept = keeping.read(path)
+            if not kept.data:
+                raise keeping.NotProgress("it is empty")
+        except (OSError, keeping.NotProgress) as error:
+            if path.suffix == ".json" or isinstance(error, OSError):  # other files may lie there, too
+                faults.append(f"{file} is left out: {_reason(error)}")
+            continue
+        faults += [f"{file}: what it says of {keeping.clean_name(name)} cannot be read" for name in kept.lost]
+        found.append(_Learner(kept.name, file, Progress(kept.entries)))
+    times = Counter(learner.name.casefold() for learner in found)
+    named = [
+        learner if learner.name and times[learner.name.casefold()] == 1 else replace(learner, name=_with_file(learner))
+        for learner in found
+    ]
+    return sorted(named, key=lambda learner: (learner.name.casefold(), learner.file)), faults
+
+
+def _with_file(learner: _Learner) -> str:
+    """Who gave no name, or that of somebody else, too, is told apart by the file."""
+    return f"{learner.name} ({keeping.clean_name(learner.file)})".strip()
+
+
+def _by_lesson(learners: Sequence[_Learner]) -> list[str]:
+    rows = [("passed in lesson", *(str(lesson.number) for lesson in LESSONS), "all", "tried")]
+    rows.append(("of", *(str(len(lesson.exercises)) for lesson in LESSONS), str(len(LESSON_OF)), ""))
+    for learner in learners:
+        name, own = learner.name, learner.progress
+        short = name if len(name) <= _SHOWN_OF_A_NAME else f"{name[: _SHOWN_OF_A_NAME - 3]}..."
+        counts = [own.count("passed", lesson) for lesson in LESSONS] + [own.count("passed"), own.count("tried")]
+        rows.append((short, *map(str, counts)))
+    return [f"{len(learners)} {'learner' if len(learners) == 1 else 'learners'}", *table(rows)]
+
+
+def _by_exercise(learners: Sequence[_Learner]) -> list[str]:
+    """Where do learners get stuck?"""
+    rows = [("exercise", "lesson", "passed", "tried", "open", "tries until passed, median")]
+    for exercise, lesson in LESSON_OF.items():
+        states = Counter(learner.progress.state(exercise) for learner in learners)
+        entries = [entry for learner in learners if (entry := learner.progress.entries.get(exercise))]
+        tries = [entry.tries for entry in entries if entry.passed]
+        median = f"{statistics.median(tries):g}" if tries else "-"
+        rows.append((exercise, str(lesson), str(states["passed"]), str(states["tried"]), str(states["open"]), median))
+    return table(rows)
+
+
+def _write_spreadsheet(path: Path, learners: Sequence[_Learner]) -> list[str]:
+    """One line for each learner and exercise; another file than an older one of these is left as it is."""
+    text = io.StringIO()
+    writer = csv.writer(text, quoting=csv.QUOTE_ALL)
+    writer.writerow(_COLUMNS)
+    for learner in learners:
+        entries = learner.progress.entries
+        for exercise in [*LESSON_OF, *sorted(entries.keys() - LESSON_OF.keys())]:  # of another version of the course
+            entry, state = entries.get(exercise), learner.progress.state(exercise)
+            lesson, tries, passed = (
+                (entry.lesson, entry.tries, entry.passed[:10]) if entry else (LESSON_OF[exercise], 0, "")
+            )
+            writer.writerow(map(_harmless, (learner.name, lesson, exercise, state, tries, passed, learner.file)))
+    try:
+        if path.exists() and not path.read_bytes().removeprefix(b"\xef\xbb\xbf").startswith(b'"learner","lesson",'):
+            return [f"{path} is left as it is, since it is no table of learners. Give another name."]
+        keeping.write_whole(path, "\ufeff" + text.getvalue().replace("\r\n", "\n"), mode=0o666)  # for Excel
+    except OSError as error:
+        return [f"{path} could not be written: {_reason(error)}."]
+    return []
+
+
+def _harmless(value: object) -> str:
+    """No spreadsheet takes it for a formula, whoever wrote it."""
+    text = keeping.clean_name(str(value))
+    first = unicodedata.normalize("NFKC", text[:1])  # some spreadsheets read the full-width signs, too
+    return f"'{text}" if first in ("=", "+", "-", "@") else text
+
+
+def _reason(error: Exception) -> str:
+    return os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)
+
+
+def _refuse(sentence: str) -> int:
+    print(sentence, file=sys.stderr)
+    return 1
