@@ -62,7 +62,7 @@ def lesson(project: Path, title: str, exercise: str = "") -> list[str]:
     questions = "".join(filled(lesson_stubs.QUESTION, {"LETTER": letter}) for letter in "cabc")
     new = {
         project / "notebooks" / f"{stem}.ipynb": from_template(words, bool(exercise)),
-        project / "ddp_lessons" / "quiz" / "bank" / f"{slug}.py": filled(
+        project / "ddp_lessons" / "quiz" / "bank" / f"{slug}_questions.py": filled(
             lesson_stubs.QUIZ, {**words, "MORE": questions}
         ),
         project / "docs" / "instructor" / "lessons" / f"{stem}.md": filled(lesson_stubs.PAGE, words),

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ddp_lessons.machines import Attempt, Machines
-from ddp_lessons.machines.recorded import TROUBLES
+from ddp_lessons.machines.live_or_recorded import TROUBLES
 
 LIMIT_SECONDS = 150.0
 SCRIPT = """\

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ddp_lessons.backends.trials import Trials as Trials, try_backends as try_backends
+    from ddp_lessons.backends.backend_trials import Trials as Trials, try_backends as try_backends
     from ddp_lessons.backends.under_mpirun import Ended as Ended, NoMPI as NoMPI, mpirun as mpirun
 
 __all__ = ["Ended", "NoMPI", "Trials", "mpirun", "try_backends"]
@@ -16,9 +16,9 @@ __all__ = ["Ended", "NoMPI", "Trials", "mpirun", "try_backends"]
 _HOME = {
     "Ended": "under_mpirun",
     "NoMPI": "under_mpirun",
-    "Trials": "trials",
+    "Trials": "backend_trials",
     "mpirun": "under_mpirun",
-    "try_backends": "trials",
+    "try_backends": "backend_trials",
 }
 
 

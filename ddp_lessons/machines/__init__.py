@@ -6,9 +6,9 @@ Where this machine cannot make them, `attempt` shows what was recorded on one th
 from __future__ import annotations
 
 from ddp_lessons.machines.attempts import Attempt, Said
+from ddp_lessons.machines.live_or_recorded import attempt, troubles
 from ddp_lessons.machines.namespaces import Machines
 from ddp_lessons.machines.places import NotHere
-from ddp_lessons.machines.recorded import attempt, troubles
 from ddp_lessons.machines.slurm import Slurm
 
 __all__ = ["Attempt", "Machines", "NotHere", "Said", "Slurm", "attempt", "troubles"]

@@ -21,7 +21,7 @@ from ddp_lessons.machines.anchors import ANCHOR, anchor, end_anchor, enter, in_n
 from ddp_lessons.machines.attempts import Attempt, Said
 from ddp_lessons.machines.jobs import Job
 from ddp_lessons.machines.places import NotHere, environment_of_jobs, missing_commands, said_by
-from ddp_lessons.machines.ranks import launch_on
+from ddp_lessons.machines.ranks_on_machines import launch_on
 
 _NEEDED = {"ip": "iproute2", "unshare": "util-linux", "nsenter": "util-linux", "mount": "mount"}
 _ALL_BUT_USER = ("--net", "--uts", "--mount", "--pid")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ddp_lessons.quiz.bank import questions_of
-from ddp_lessons.quiz.wording import as_page, as_text
+from ddp_lessons.quiz.question_text import as_page, as_text
 
 if TYPE_CHECKING:
     from ddp_lessons.quiz.panel import Panel

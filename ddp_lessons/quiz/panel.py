@@ -12,7 +12,7 @@ from typing import Any
 import ipywidgets
 
 from ddp_lessons.quiz.question import Question
-from ddp_lessons.quiz.wording import as_paragraph, marked_up, title
+from ddp_lessons.quiz.question_text import as_paragraph, marked_up, title
 
 # a button of ipywidgets is one line high and cuts off what is longer; a choice may be a sentence
 STYLE = """<style>

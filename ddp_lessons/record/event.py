@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ddp_lessons.record.line_names import name_place
-from ddp_lessons.record.recorded import MeetingPoint, meeting_point
+from ddp_lessons.record.rank_record import MeetingPoint, meeting_point
 
 POINT_TO_POINT = ("send", "recv")
 

@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import Any, overload
 
 from ddp_lessons.record.event import Delivery, Event, Meeting
-from ddp_lessons.record.recorded import NEW_GROUPS, MeetingPoint, Recorded, Standing
+from ddp_lessons.record.rank_record import NEW_GROUPS, MeetingPoint, Recorded, Standing
 from ddp_lessons.record.trace import write_chrome_trace
 from ddp_lessons.record.worlds import Worlds
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar, overload
 
 from ddp_lessons.record.events import Events
-from ddp_lessons.record.recorded import Told
+from ddp_lessons.record.rank_record import Told
 
 T = TypeVar("T")
 

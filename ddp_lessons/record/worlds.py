@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from ddp_lessons.record.event import Event
-from ddp_lessons.record.recorded import NEW_GROUPS, MeetingPoint
+from ddp_lessons.record.rank_record import NEW_GROUPS, MeetingPoint
 
 
 class Worlds:

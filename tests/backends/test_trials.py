@@ -11,9 +11,9 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from ddp_lessons.backends import trials, try_backends
+from ddp_lessons.backends import backend_trials, try_backends
+from ddp_lessons.backends.backend_trials import GLOO, JOIN, MPI, MPI4PY, NCCL, NCCL_SHARED, Trials
 from ddp_lessons.backends.calls import CALLS
-from ddp_lessons.backends.trials import GLOO, JOIN, MPI, MPI4PY, NCCL, NCCL_SHARED, Trials
 from ddp_lessons.backends.under_mpirun import why_no_mpi
 
 BY_MPI4PY = {
@@ -42,7 +42,7 @@ class Told:
 @pytest.fixture(scope="module")
 def tried() -> Trials:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(trials, "Progress", Told)
+        patch.setattr(backend_trials, "Progress", Told)
         return try_backends()
 
 
@@ -126,6 +126,6 @@ def refuses(device: torch.device) -> bool:
 def test_whatever_a_call_does_is_told_in_a_word(
     call: Callable[[torch.device], bool], outcome: str, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trials, "PATIENCE_SECONDS", 0.8)
-    trial = trials.try_one(GLOO, "a call of the test", call)
+    monkeypatch.setattr(backend_trials, "PATIENCE_SECONDS", 0.8)
+    trial = backend_trials.try_one(GLOO, "a call of the test", call)
     assert (trial.outcome, words in trial.words) == (outcome, True), trial

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from ddp_lessons.machines import Attempt, Machines, NotHere, Said, Slurm, attempt, recorded, troubles
+from ddp_lessons.machines import Attempt, Machines, NotHere, Said, Slurm, attempt, live_or_recorded, troubles
 from ddp_lessons.machines.sources import digest_of
 
 PROJECT = Path(__file__).parents[2]
@@ -48,13 +48,13 @@ DONE = Attempt((0, 1), (Said(0, 0.25, "hello from /somewhere/else"), Said(1, 0.5
 
 @pytest.fixture
 def recordings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(recorded, "RECORDINGS", tmp_path)
-    monkeypatch.delenv(recorded.VARIABLE, raising=False)
+    monkeypatch.setattr(live_or_recorded, "RECORDINGS", tmp_path)
+    monkeypatch.delenv(live_or_recorded.VARIABLE, raising=False)
     return tmp_path
 
 
 def test_where_it_cannot_be_made_the_recording_is_shown_and_says_so(recordings: Path) -> None:
-    recorded.keep("greet", DONE, digest_of(greet, Nowhere()))
+    live_or_recorded.keep("greet", DONE, digest_of(greet, Nowhere()))
     shown = attempt(greet, Nowhere())
     assert shown.said == DONE.said
     assert shown.statuses == DONE.statuses
@@ -73,8 +73,8 @@ def test_what_is_done_here_is_not_called_recorded() -> None:
 
 
 def test_a_recording_can_be_asked_for(recordings: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    recorded.keep("greet", DONE, digest_of(greet, Machines(2)))
-    monkeypatch.setenv(recorded.VARIABLE, "recorded")
+    live_or_recorded.keep("greet", DONE, digest_of(greet, Machines(2)))
+    monkeypatch.setenv(live_or_recorded.VARIABLE, "recorded")
     assert attempt(greet, Machines(2)).recorded
 
 
@@ -113,13 +113,13 @@ def defined(tmp_path: Path, source: str) -> Callable[..., Any]:
 
 @pytest.mark.parametrize(("what", "old", "new"), SAME, ids=[what for what, _, _ in SAME])
 def test_a_recording_is_of_the_text_without_its_comments(recordings: Path, what: str, old: str, new: str) -> None:
-    recorded.keep("meet", DONE, digest_of(defined(recordings, CELL), Nowhere()))
+    live_or_recorded.keep("meet", DONE, digest_of(defined(recordings, CELL), Nowhere()))
     assert attempt(defined(recordings, CELL.replace(old, new)), Nowhere()).recorded
 
 
 @pytest.mark.parametrize(("what", "old", "new"), CHANGED, ids=[what for what, _, _ in CHANGED])
 def test_whoever_changes_it_is_not_answered_with_the_recording(recordings: Path, what: str, old: str, new: str) -> None:
-    recorded.keep("meet", DONE, digest_of(defined(recordings, CELL), Nowhere()))
+    live_or_recorded.keep("meet", DONE, digest_of(defined(recordings, CELL), Nowhere()))
     with pytest.raises(NotHere, match="you changed it, or something that it uses: only the lesson's own text was rec"):
         attempt(defined(recordings, CELL.replace(old, new)), Nowhere())
 
@@ -131,7 +131,7 @@ def test_a_recording_is_of_so_many_machines_and_of_the_files_that_are_named(
     Path("hello.py").write_text("import names.py\n")
     Path("names.py").write_text("a = 1\n")
     meet = defined(recordings, CELL)
-    recorded.keep("meet", DONE, digest_of(meet, Nowhere(2)))
+    live_or_recorded.keep("meet", DONE, digest_of(meet, Nowhere(2)))
     assert attempt(meet, Nowhere(2)).recorded
     with pytest.raises(NotHere, match="you changed it"):
         attempt(meet, Nowhere(3))
@@ -172,7 +172,7 @@ def test_nothing_of_the_machine_it_was_made_on_is_kept(recordings: Path) -> None
     import sys
 
     line = f"{os.getcwd()}/a.py and {sys.prefix}/lib/python3.11/site-packages/torch/b.py"
-    recorded.keep("greet", Attempt((0,), (Said(0, 0.0, line),), 0.1))
+    live_or_recorded.keep("greet", Attempt((0,), (Said(0, 0.0, line),), 0.1))
     assert os.getcwd() not in (recordings / "greet.json").read_text()
     assert sys.prefix not in (recordings / "greet.json").read_text()
 
@@ -193,13 +193,13 @@ def test_an_attempt_survives_its_file() -> None:
 
 
 def test_the_lesson_s_recordings_are_those_it_asks_for_and_hold_no_folder_of_ours() -> None:
-    kept = {file.stem for file in recorded.RECORDINGS.glob("*.json")}
+    kept = {file.stem for file in live_or_recorded.RECORDINGS.glob("*.json")}
     text = "".join("".join(cell["source"]) for cell in notebook()["cells"] if cell["cell_type"] == "code")
     functions = {name.split("(")[0] for name in text.split("attempt(")[1:]}
     asked = {name.partition(",")[0].strip() for name in functions}
     assert all(any(name.startswith(function) for function in asked) for name in kept)
     assert all(any(name.startswith(function) for name in kept) for function in asked)
-    for file in recorded.RECORDINGS.glob("*"):
+    for file in live_or_recorded.RECORDINGS.glob("*"):
         content = file.read_text(encoding="utf-8")
         assert not any(mark in content for mark in ("/home/", "/root/", "/tmp/", 'File \\"/'))
 
@@ -232,13 +232,13 @@ def test_the_recordings_are_of_the_lesson_s_present_text(tmp_path: Path, monkeyp
         for call in ast.walk(node)
         if isinstance(call, ast.Call) and ast.unparse(call.func) == "attempt"
     ]
-    assert len(calls) == len([*recorded.RECORDINGS.glob("*.json")])
+    assert len(calls) == len([*live_or_recorded.RECORDINGS.glob("*.json")])
     for call in calls:
         function, place, *args = call.args
         arguments = tuple(map(ast.literal_eval, args)), {str(k.arg): ast.literal_eval(k.value) for k in call.keywords}
         made = eval(ast.unparse(place), {"Machines": Machines, "Slurm": Slurm})
         asked = namespace[ast.unparse(function)]
-        recorded.recall(recorded.name_of(asked, *arguments), "", digest_of(asked, made))
+        live_or_recorded.recall(live_or_recorded.name_of(asked, *arguments), "", digest_of(asked, made))
 
 
 def test_the_table_of_troubles_has_the_notes_own_mistake() -> None:
@@ -252,7 +252,7 @@ def test_long_words_go_on_below_in_their_column_and_none_is_lost() -> None:
     lines = troubles().splitlines()
     widths = [len(dashes) for dashes in lines[1].split()]
     shown = " ".join(line[widths[0] + widths[1] + 4 :].strip() for line in lines[2:])
-    kept = recorded.TROUBLES.read_text(encoding="utf-8").splitlines()
+    kept = live_or_recorded.TROUBLES.read_text(encoding="utf-8").splitlines()
     begin = kept[1].rindex("  ") + 2
     assert re.sub(r"\s", "", shown) == re.sub(r"\s", "", "".join(line[begin:] for line in kept[2:]))
 

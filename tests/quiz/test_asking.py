@@ -14,7 +14,7 @@ from ipywidgets.widgets.widget import _instances
 from ddp_lessons import quiz
 from ddp_lessons.quiz.bank import MODULES, questions_of
 from ddp_lessons.quiz.panel import Panel
-from ddp_lessons.quiz.wording import as_page, marked_up
+from ddp_lessons.quiz.question_text import as_page, marked_up
 
 ASKED = questions_of(0)
 RIGHT, WRONG = "cbadc", "abbaa"  # of lesson 0

@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from ddp_lessons.record.events import Events
-from ddp_lessons.record.recorded import Recorded
+from ddp_lessons.record.rank_record import Recorded
 
 BEGAN = 10.0
 Call = tuple[Any, ...]

@@ -6,8 +6,8 @@ import pytest
 from looks import all_texts, check_that_texts_stand_apart, words
 
 from ddp_lessons import show
+from ddp_lessons.backends.backend_trials import JOIN, OUTCOMES, PLACES, Trial, Trials
 from ddp_lessons.backends.calls import CALLS
-from ddp_lessons.backends.trials import JOIN, OUTCOMES, PLACES, Trial, Trials
 from ddp_lessons.backends.under_mpirun import HOW_TO_GET_IT, Ended
 
 LONG = (

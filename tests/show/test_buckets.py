@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from ddp_lessons import Results, show, tell
-from ddp_lessons.record.recorded import Told
+from ddp_lessons.record.rank_record import Told
 from ddp_lessons.show.trainings.bucket_sizes import last_backward
 from ddp_lessons.train.gradients import in_buckets
 from ddp_lessons.train.small_ddp import SmallDDP

@@ -22,7 +22,7 @@ from recorded import ring_steps, token_round
 
 from ddp_lessons import Results, show
 from ddp_lessons.record.colors import RANK_COLORS
-from ddp_lessons.record.recorded import Told
+from ddp_lessons.record.rank_record import Told
 from ddp_lessons.show.page.picture import (
     ALARM,
     BAND,

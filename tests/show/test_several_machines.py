@@ -6,7 +6,7 @@ import pytest
 from looks import check_that_texts_stand_apart, lines_of, words
 
 from ddp_lessons import show
-from ddp_lessons.machines import Attempt, Said, attempt, recorded
+from ddp_lessons.machines import Attempt, Said, attempt, live_or_recorded
 
 TWO = Attempt(
     (0, 1),
@@ -91,9 +91,9 @@ def test_of_very_many_lines_the_first_and_the_last_are_shown() -> None:
     check_that_texts_stand_apart(picture)
 
 
-@pytest.mark.parametrize("name", sorted(file.stem for file in recorded.RECORDINGS.glob("*.json")))
+@pytest.mark.parametrize("name", sorted(file.stem for file in live_or_recorded.RECORDINGS.glob("*.json")))
 def test_every_recording_makes_a_picture_in_which_nothing_covers_anything(name: str) -> None:
-    check_that_texts_stand_apart(show.machines(recorded.recall(name, ""), name))
+    check_that_texts_stand_apart(show.machines(live_or_recorded.recall(name, ""), name))
 
 
 def test_something_else_is_refused() -> None:

@@ -18,7 +18,7 @@ from recorded import Call, call, collection, record, ring_steps, shapes, token_r
 from ddp_lessons import show
 from ddp_lessons.record.colors import rank_color
 from ddp_lessons.record.events import Events
-from ddp_lessons.record.recorded import Told
+from ddp_lessons.record.rank_record import Told
 from ddp_lessons.record.results import Results
 from ddp_lessons.show.timelines.lanes import BAR
 

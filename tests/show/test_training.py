@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 
 from ddp_lessons import Results, launch, show, tell
 from ddp_lessons.record.colors import rank_color
-from ddp_lessons.record.recorded import Told
+from ddp_lessons.record.rank_record import Told
 
 
 def results_of(*by_rank: list[dict[str, float]]) -> Results[None]:

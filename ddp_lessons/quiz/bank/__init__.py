@@ -28,6 +28,6 @@ def questions_of(lesson: int) -> tuple[Question, ...]:
     """Raises ValueError where there is no such lesson."""
     if type(lesson) is not int or not 0 <= lesson < len(MODULES):
         raise ValueError(f"there is no lesson {lesson!r}: give its number, 0 to {len(MODULES) - 1}")
-    module = import_module(f"ddp_lessons.quiz.bank.{MODULES[lesson]}")
+    module = import_module(f"ddp_lessons.quiz.bank.{MODULES[lesson]}_questions")
     questions: tuple[Question, ...] = module.QUESTIONS
     return questions

@@ -10,7 +10,7 @@ from typing import Any
 
 from ddp_lessons.record.event import Delivery, Event, Meeting
 from ddp_lessons.record.events import Events
-from ddp_lessons.record.recorded import NEW_GROUPS, MeetingPoint, Recorded, meeting_point
+from ddp_lessons.record.rank_record import NEW_GROUPS, MeetingPoint, Recorded, meeting_point
 from ddp_lessons.run.diagnosis.misused_calls import first_misuse, places_of
 from ddp_lessons.run.diagnosis.parted_ranks import NEXT_SKIPPED, Parting, parting_at
 from ddp_lessons.run.diagnosis.wording import DDP, Reason, called, name_of, told_by_rank

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from ddp_lessons.record.event import POINT_TO_POINT, Event
 from ddp_lessons.record.events import Events
-from ddp_lessons.record.recorded import NEW_GROUPS
+from ddp_lessons.record.rank_record import NEW_GROUPS
 from ddp_lessons.run.diagnosis.call_fit import NEXT_ALONE, first_disagreement
 from ddp_lessons.run.diagnosis.parted_ranks import NEXT_SKIPPED, first_parting
 from ddp_lessons.run.diagnosis.waits import Waits, number_taken_twice

@@ -12,7 +12,7 @@ from functools import cached_property
 
 from ddp_lessons.record.event import Event, Meeting
 from ddp_lessons.record.events import Events
-from ddp_lessons.record.recorded import NEW_GROUPS, MeetingPoint
+from ddp_lessons.record.rank_record import NEW_GROUPS, MeetingPoint
 from ddp_lessons.run.diagnosis.call_fit import clash_of_meeting
 
 _STILL_ENDS_WELL = "reduce_op"  # gloo goes on where only this differs

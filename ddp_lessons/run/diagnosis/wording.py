@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ddp_lessons.record.event import Event
-from ddp_lessons.record.recorded import NEW_GROUPS
+from ddp_lessons.record.rank_record import NEW_GROUPS
 
 DDP = "DistributedDataParallel"
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ddp_lessons.record.recorded import Recorded, Standing, Told
+from ddp_lessons.record.rank_record import Recorded, Standing, Told
 from ddp_lessons.record.results import NO_VALUE
 from ddp_lessons.run.launcher.crash_reports import frames_of_crash, has_aborted
 from ddp_lessons.run.launcher.hang_watch import Lookout

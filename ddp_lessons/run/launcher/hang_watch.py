@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Collection
 
 from ddp_lessons.record.events import Events
-from ddp_lessons.record.recorded import Recorded, Standing
+from ddp_lessons.record.rank_record import Recorded, Standing
 from ddp_lessons.run.diagnosis.waits import Waits
 from ddp_lessons.run.wire.messages import Look
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from ddp_lessons.record.colors import rank_color
-from ddp_lessons.record.recorded import Told
+from ddp_lessons.record.rank_record import Told
 from ddp_lessons.record.results import NO_VALUE, Results, told_by_rank
 from ddp_lessons.run.output.transcript import Transcript, without_middle, without_terminal_codes
 

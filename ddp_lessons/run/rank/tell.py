@@ -11,7 +11,7 @@ from collections.abc import Callable
 from time import perf_counter
 from typing import SupportsFloat
 
-from ddp_lessons.record.recorded import Told
+from ddp_lessons.record.rank_record import Told
 
 _listeners: list[Callable[[Told], None]] = []
 

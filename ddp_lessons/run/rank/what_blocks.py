@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from types import FrameType
 
 from ddp_lessons.own_files import RECORDING, RUN
-from ddp_lessons.record.recorded import Standing
+from ddp_lessons.record.rank_record import Standing
 from ddp_lessons.run.recording.callers import is_torchs
 from ddp_lessons.run.recording.joined_groups import shortest_limit
 from ddp_lessons.run.recording.recorder import Call, Recorder

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-from ddp_lessons.record.recorded import MeetingPoint
+from ddp_lessons.record.rank_record import MeetingPoint
 from ddp_lessons.run.recording.recorder import Call, Recorder, name_of_operator
 from ddp_lessons.run.wire.messages import BYTES_OF_A_TURN, GUARDED_TURNS, size_of_guard
 

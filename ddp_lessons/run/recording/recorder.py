@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any
 
-from ddp_lessons.record.recorded import MeetingPoint, Recorded, Standing, meeting_point
+from ddp_lessons.record.rank_record import MeetingPoint, Recorded, Standing, meeting_point
 from ddp_lessons.run.recording.lent_tensors import MOST_VALUES, LentTensors
 from ddp_lessons.run.wire.messages import HEAVY_IMPORTS
 

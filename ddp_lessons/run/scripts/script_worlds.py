@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass, field
 
 from ddp_lessons.record.events import Events
-from ddp_lessons.record.recorded import Recorded, Standing
+from ddp_lessons.record.rank_record import Recorded, Standing
 from ddp_lessons.record.results import NO_VALUE, Results
 from ddp_lessons.run.diagnosis.call_fit import first_fault
 from ddp_lessons.run.diagnosis.failures import (

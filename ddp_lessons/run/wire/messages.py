@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ddp_lessons.record.recorded import Recorded, Standing, Told
+from ddp_lessons.record.rank_record import Recorded, Standing, Told
 
 
 @dataclass(frozen=True)
