@@ -50,6 +50,13 @@ def not_waited_for(traffic: Traffic) -> Finding | None:
     if event is None:
         return None
     what = "sent" if event.operation == "send" else "in the buffer"
+    batch = [one for one in traffic.by_rank[event.rank] if (one.call, one.place) == (event.call, event.place)]
+    waited = sum(one.waited is not None for one in batch)
+    if event.call == "batch_isend_irecv" and waited:
+        return Finding(
+            f"It waits for only {waited} of the {len(batch)} handles of {event.call}: call wait() on each of them.",
+            [f"    rank {event.rank} calls {event.call} ({event.place})"],
+        )
     return Finding(
         f"It never waits for its {event.call}: before wait(), nothing is sure to be {what}.",
         [f"    rank {event.rank} calls {event.call} ({event.place}), and nobody waits for it"],
@@ -129,11 +136,14 @@ def _no_answer(exercise: Exercise, case: Case, wrong: Sequence[int]) -> str:
     if nothing != wrong:
         return ""
     right = [rank for rank in range(case.world_size) if rank not in wrong and not case.has_only_none(rank)]
+    if any(case.outcomes[rank].answer is None for rank in right):
+        return ""  # they have it in place, and so these ranks were meant to
     if right:
         return f"Only {ranks_named(right)} has the answer, and every rank has to return it: rank {wrong[0]} has None."
     if exercise.keeps_input:
         return f"It returns None: return the answer, and leave the given {exercise.thing} as it is."
-    return "It returns None and does not change its tensor: change the tensor itself, no copy, or return the answer."
+    what = exercise.result
+    return f"It returns None and does not change its tensor: change the tensor itself, no copy, or return {what}."
 
 
 def _said_nothing(exercise: Exercise, case: Case) -> str:

@@ -127,6 +127,7 @@ class _PassTheToken(Exercise):
 
 class _Exchange(Exercise):
     name = "exchange"
+    result, cure_of_itself = "what was received", "the other rank is 1 - rank."
     world_sizes: tuple[int, ...] = (2,)
     trials = of_every_kind()
 
@@ -172,6 +173,7 @@ class _Exchange(Exercise):
 
 class _Swap(_Exchange):
     name = "swap"
+    cure_of_itself = "its partner is another rank, and a rank without one keeps its own tensor."
     world_sizes = (2, 3, 4, 5, 8, 1)
 
     def other(self, case: Case, rank: int) -> int:
