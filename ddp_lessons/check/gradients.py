@@ -75,9 +75,9 @@ class AverageGradients(Exercise):
         zero = standstill.trial.without_effect
         if zero is None or list(standstill.returned) != [zero]:
             return ""
-        waiting = standstill.calls[0]
+        waiting, does = standstill.calls[0], "makes too few calls of" if standstill.made.get(zero) else "never calls"
         return (
-            f"The gradients of rank {zero} are all zero, and it never calls {waiting.call}, where rank {waiting.rank} "
+            f"The gradients of rank {zero} are all zero, and it {does} {waiting.call}, where rank {waiting.rank} "
             "waits for it: zeros count in the mean as well."
         )
 

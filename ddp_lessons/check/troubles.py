@@ -101,7 +101,8 @@ def what_is_stuck(error: WorkersStuck, exercise: Exercise, trial: Trial) -> tupl
         what += ")" * (what.count("(") - what.count(")"))
         return f"It does not come to an end: rank {busy[0]} {what}.", lines
     calls = [event for event in waiting.values() if event is not None and not is_between(event, between)]
-    standstill = Standstill(tuple(calls), tuple(through), trial)
+    made = {rank: _count_since_the_meeting(events.of(rank), between, calls[0].call) for rank in through}
+    standstill = Standstill(tuple(calls), tuple(through), trial, made)
     mistake = exercise.why_stuck(standstill) or _wrong_partner(calls, events, exercise)
     return mistake or _left_early(calls, through, events, between) or _not_met(calls, through), lines
 
