@@ -426,7 +426,7 @@ HANGING = [
 ]
 
 
-def one_name_for_all(board: Any, tensor: Tensor, rank: int, world_size: int) -> None:
+def one_note_for_all(board: Any, tensor: Tensor, rank: int, world_size: int) -> None:
     board.set("tensor", to_bytes(tensor))
     tensor.copy_(torch.stack([from_bytes(board.get("tensor"), tensor) for _ in range(world_size)]).sum(0))
 
@@ -455,7 +455,7 @@ def through_float32(board: Any, tensor: Tensor, rank: int, world_size: int) -> N
 
 
 WRONG += [
-    (one_name_for_all, "Rank 0 adds up its own tensor 2 times: each rank needs a note with its rank in the name"),
+    (one_note_for_all, "Rank 0 adds up its own tensor 2 times: each rank needs a note with its rank in the name"),
     (adds_whole_numbers, "board.add() counts in whole numbers, so fractions are lost"),
     (writes_whole_numbers, "The fractions are lost on the way"),
     (through_float32, "but not for whole numbers (int64): the last digits are lost, as in a float32"),

@@ -540,19 +540,19 @@ HANGING += [
 ]
 
 
-def only_to_rank_1_in_place(tensor: Tensor) -> None:
+def only_to_rank_1_in_place(tensor: Tensor) -> Any:
     if dist.get_rank() == 0:
         dist.send(tensor, 1)
     elif dist.get_rank() == 1:
         dist.recv(tensor, 0)
 
 
-def waits_for_the_rank_before(tensor: Tensor) -> None:
+def waits_for_the_rank_before(tensor: Tensor) -> Any:
     if dist.get_rank():
         dist.recv(tensor, dist.get_rank() - 1)
-        return
-    for other in range(1, dist.get_world_size()):
-        dist.send(tensor, other)
+    else:
+        for other in range(1, dist.get_world_size()):
+            dist.send(tensor, other)
 
 
 WRONG += [(only_to_rank_1_in_place, "not with 3: rank 2 receives nothing and still has its own tensor")]

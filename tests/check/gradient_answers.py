@@ -497,7 +497,7 @@ def divides_another_tensor(model: nn.Module) -> None:
         gradient = gradient / dist.get_world_size()
 
 
-def the_largest(model: nn.Module) -> None:
+def the_largest_of_all(model: nn.Module) -> None:
     for parameter in with_gradients(model):
         dist.all_reduce(parameter.grad, dist.ReduceOp.MAX)
 
@@ -509,6 +509,6 @@ def the_smallest(model: nn.Module) -> None:
 
 WRONG += [
     (divides_another_tensor, "divide param.grad itself by the number of ranks, in place"),
-    (the_largest, "That is the largest over the ranks (ReduceOp.MAX)"),
+    (the_largest_of_all, "That is the largest over the ranks (ReduceOp.MAX)"),
     (the_smallest, "That is the smallest over the ranks (ReduceOp.MIN)"),
 ]
