@@ -62,6 +62,8 @@ def why_wrong_accuracy(case: Case, rank: int, answer: float) -> str:
         return "That is a percentage: return a fraction between 0 and 1."
     if everyone_tests_all and is_equal(answer, world_size * right):
         return "Every rank tests all samples, and then they are added up: give each rank a share."
+    if answer == 0 and right and (why_zero := _why_zero(case, counts)):
+        return why_zero
     others = [other for other in range(world_size) if _has(case, other, right)]
     if others:
         return f"Rank {others[0]} has the accuracy, and rank {rank} does not: every rank needs it."
@@ -112,6 +114,12 @@ def _quotients(counts: _Counts, rank: int, world_size: int) -> list[tuple[float,
     own = max(1, counts.sizes[rank])
     return [
         (sum(counts.means), "That is the sum of the ranks' accuracies: add up counts instead, and divide once."),
+        (
+            _in_a_byte(recognised) / max(1, _in_a_byte(counts.samples)),
+            f"With {counts.samples} samples the counts no longer fit into their dtype: count in int64."
+            if counts.samples > _in_a_byte(counts.samples)
+            else "",
+        ),
         (recognised, "That is how many samples are recognised: divide by how many there are."),
         (counts.rights[rank], f"That is how many samples rank {rank} recognises: add up, and divide."),
         (
@@ -135,6 +143,20 @@ def _quotients(counts: _Counts, rank: int, world_size: int) -> list[tuple[float,
             "The accuracy was cut down to a whole number: divide with /, not with //.",
         ),
     ]
+
+
+def _in_a_byte(count: int) -> int:
+    return count % 256
+
+
+def _why_zero(case: Case, counts: _Counts) -> str:
+    """A sentence unless a rank is seen to bring the number of its samples that were recognised."""
+    brought = [(event.rank, event.values or ()) for event in case.traffic.events]
+    if any(counts.rights[rank] in values for rank, values in brought):
+        return ""
+    if any(counts.sizes[rank] in values for rank, values in brought):
+        return "Not one sample counts as recognised: look whether argmax goes over the classes, with dim=1."
+    return "The accuracy is 0: take argmax over the classes, with dim=1, and divide with /, for // cuts down to 0."
 
 
 def _about_the_shares(counts: _Counts) -> str:

@@ -147,11 +147,34 @@ def _likely_mistake(case: Case, rank: int, answer: float) -> str:
         (sum(means), "That is the sum of the ranks' means: add up sums and counts instead, and divide once."),
         (float(round(total / count)), "The mean was rounded to a whole number."),
         (float(int(total / count)), "The mean was cut down to a whole number."),
+        *_of_wrong_parts(inputs),
     ]
     if answer != answer:
         return f"Rank {rank} returns nan, which is not a number: somewhere nothing is divided by nothing."
+    if not inputs[rank].numel() and answer == 0:
+        return (
+            f"Rank {rank} has no elements and returns 0: every rank has to return the mean over all ranks, one without "
+            "elements too."
+        )
     close = 1e-4 * max(1.0, abs(answer))
     return next(
         (sentence for value, sentence in known if abs(value - answer) <= close),
         f"Rank {rank} has another mean than that of all elements.",
     )
+
+
+def _of_wrong_parts(inputs: Sequence[Tensor]) -> list[tuple[float, str]]:
+    """Means that come of it if ranks bring something else than their sum and their count."""
+    sums, counts = [float(one.sum()) for one in inputs], [one.numel() for one in inputs]
+    empty = [rank for rank, count in enumerate(counts) if not count]
+    given = [one for one in inputs if one.numel()]
+    one_of_each = "Only one of each rank's elements is in that mean: bring the sum and the count of all of them."
+    counted = f"Rank {empty[0]} has no elements, but is counted as if it had one of 0." if empty else ""
+    whole = "Each rank's sum was cut down to a whole number: keep it a float."
+    largest = "The sum was divided by the largest count times the ranks: add up the counts (ReduceOp.SUM, not MAX)."
+    return [
+        *([(sum(sums) / (sum(counts) + len(empty)), counted)] if empty else []),
+        (sum(sums) / (max(counts) * len(inputs)), largest),
+        (sum(map(int, sums)) / sum(counts), whole),
+        *((float(sum(one[place] for one in given)) / len(given), one_of_each) for place in (0, -1)),
+    ]

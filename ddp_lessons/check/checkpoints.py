@@ -159,6 +159,11 @@ def _torn(case: Case) -> Difference | None:
         return None
     yours = "a part of the new one" if torn[0] else "none"
     mistake = f"While it writes, no whole one is there, and a run that ends then has lost it: {_BESIDE_IT}"
+    if not any(torn):
+        mistake = (
+            "The old checkpoint is gone before the new one is in its place, and a run that ends then has lost both: "
+            "leave the old one, os.replace(other, path) puts the new one in its place."
+        )
     return Difference("file while it writes", yours, "the old or the new one", mistake)
 
 

@@ -57,6 +57,8 @@ class _Broadcast(Exercise):
             if root and all(isinstance(one, Tensor) and torch.equal(one, answer) for one in all_answers):
                 return f"Every rank ends with rank {root}'s tensor: the root is rank 0."
             return "Rank 0 does not keep its own tensor: it only sends."
+        if torch.equal(answer, case.inputs[rank]) and not case.traffic.received[rank]:
+            return f"Rank {rank} receives nothing and still has its own tensor: rank 0's has to come to every rank."
         if torch.equal(answer, case.inputs[rank]):
             return f"Rank {rank} ends with its own tensor: it never receives, or does not return what it received."
         if (other := whose(answer, case)) is not None:
@@ -114,10 +116,11 @@ class _AllGather(Exercise):
             mistake = f"It returns {named(answer)}, not a list of tensors by rank{why}."
             return Difference("", named(answer), wanted, mistake)
         if len(answer) != case.world_size:
+            has_own = any(torch.equal(one, case.inputs[rank]) for one in answer)
             mistake = (
-                f"It returns a list of {len(answer)} for {case.world_size} ranks: each rank's tensor belongs into it"
+                f"{self._who_returns(case, rank)} a list of {len(answer)} for {case.world_size} ranks: each rank's "
+                f"tensor belongs into it, {'once' if has_own else 'its own too'}."
             )
-            mistake += ", its own too." if len(answer) == case.world_size - 1 else ", once."
             return Difference("", f"{len(answer)} tensors", f"{case.world_size} tensors", mistake)
         for source, (one, expected) in enumerate(zip(answer, right, strict=True)):
             if found := tensor_difference(one, expected):
@@ -125,11 +128,19 @@ class _AllGather(Exercise):
                 return Difference(f"[{source}]{found.place}", found.yours, found.expected, mistake)
         return None
 
+    def _who_returns(self, case: Case, rank: int) -> str:
+        """Every rank returns as many tensors as this one, or this one does."""
+        answers = [self.answer(case, other) for other in range(case.world_size)]
+        lengths = {len(one) if isinstance(one, list | Tensor) else None for one in answers}
+        return "It returns" if len(lengths) == 1 else f"Rank {rank} returns"
+
     def _likely_mistake(self, case: Case, rank: int, source: int, answer: list[Tensor]) -> str:
         owners = [whose(one, case) for one in answer]
         if case.world_size > 1 and all(torch.equal(one, answer[0]) for one in answer):
             if owners[0] == rank and not case.traffic.received[rank]:
                 return f"Rank {rank}'s list holds its own tensor again and again: it never receives the others."
+            if owners[0] == rank and all(one is not answer[0] for one in answer[1:]):
+                return f"Rank {rank}'s list holds its own tensor again and again: it never gets those of the others."
             return "All entries of the list are equal: make a buffer of its own for each rank."
         same = [str(entry) for entry, one in enumerate(answer) if one is answer[source]]
         if len(same) > 1:

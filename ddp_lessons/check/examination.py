@@ -190,7 +190,7 @@ def _contrast(before: Sequence[int], world_size: int, trials: Sequence[Trial], c
         return f"It works with {max(before)} ranks, but not with {world_size}"
     trait = trials[culprit].trait
     if culprit and trait == trials[1].trait:
-        return "It was right once, by luck, but not the next time"
+        return "It was right once, but not the next time"
     return f"It works for {trials[0].named(0)}, but not for {trait}" if trait else ""
 
 

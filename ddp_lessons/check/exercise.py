@@ -63,6 +63,8 @@ class Exercise:
     name = ""
     parameters: tuple[str, ...] = ("tensor",)
     thing, copy = "tensor", "tensor.clone()"  # what is given, and how it is copied
+    result = "the answer"  # what is to be returned, in words
+    cure_of_itself = "leave its own rank out, and copy what is its own."  # if a rank sends to itself
     cure_of_roots = ""  # how the ranks can come to name the same one
     cure_of_sizes = "every rank has to bring as many elements."  # if they call a collective with different ones
     world_sizes: tuple[int, ...] = (2, 3, 4, 5, 8, 1)  # most mistakes show with two; alone, what works with several

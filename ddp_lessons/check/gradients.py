@@ -26,6 +26,9 @@ def average_gradients(function: Callable[[nn.Module], object]) -> Report:
     return examine(AverageGradients(), function)
 
 
+_SUM_AND_DIVIDE = "add up, and divide by the number of ranks."
+
+
 class AverageGradients(Exercise):
     """Also for averages in which ranks count differently: the trial says how much."""
 
@@ -72,9 +75,9 @@ class AverageGradients(Exercise):
         zero = standstill.trial.without_effect
         if zero is None or list(standstill.returned) != [zero]:
             return ""
-        waiting = standstill.calls[0]
+        waiting, does = standstill.calls[0], "makes too few calls of" if standstill.made.get(zero) else "never calls"
         return (
-            f"The gradients of rank {zero} are all zero, and it never calls {waiting.call}, where rank {waiting.rank} "
+            f"The gradients of rank {zero} are all zero, and it {does} {waiting.call}, where rank {waiting.rank} "
             "waits for it: zeros count in the mean as well."
         )
 
@@ -219,13 +222,19 @@ def _wrong_numbers(case: Case, rank: int, name: str) -> str:
     total = reduce(torch.add, gradients)
     weight = before_of(case, rank).weights[name]
     known = [
-        (total, "That is the sum over the ranks: divide it by the number of ranks."),
+        (
+            total,
+            "That is the sum over the ranks: divide param.grad itself by the number of ranks, in place, as in "
+            "param.grad /= world_size.",
+        ),
         (gradients[rank] / world_size, f"Rank {rank} divides its own gradient, but nothing was added to it."),
         (total / world_size**2, "The sum was divided by the number of ranks twice."),
         (total - gradients[rank], f"Rank {rank}'s own gradient is missing in the sum, and the sum is to be divided."),
         (torch.zeros_like(total), f"The gradient of {name} is zero: nothing was put into it."),
         (weight, f"The gradient of {name} holds the weight itself."),
         *((one, f"Rank {rank} has the gradient of rank {other} alone.") for other, one in enumerate(gradients)),
+        (torch.stack(gradients).amax(0), f"That is the largest over the ranks (ReduceOp.MAX): {_SUM_AND_DIVIDE}"),
+        (torch.stack(gradients).amin(0), f"That is the smallest over the ranks (ReduceOp.MIN): {_SUM_AND_DIVIDE}"),
     ]
     for value, sentence in known:
         if is_close(yours, value):

@@ -13,6 +13,7 @@ from ddp_lessons.check.examination import examine
 from ddp_lessons.check.exercise import Case, Exercise, said_nothing
 from ddp_lessons.check.report import Report
 from ddp_lessons.check.trials import ScoredTrial, of_every_kind, with_lateness
+from ddp_lessons.record.event import Event
 from ddp_lessons.run.diagnosis.wording import ranks_named
 
 
@@ -66,6 +67,11 @@ class _ShareBest(Exercise):
             return f"Rank {rank} ends with its own tensor: no rank says anything to another."
         whose_tensor = "its own tensor" if owner == rank else f"the tensor of rank {owner}"
         ends = f"Rank {rank} ends with {whose_tensor}, whose score is {trial.score(owner):.10g}"
+        if owner == rank and any(_brings_it_from(best, event, case) for event in case.traffic.by_rank[rank]):
+            return (
+                f"The broadcast comes from rank {best}, the best, but rank {rank} returns its own tensor: broadcast "
+                "into the tensor itself, not into a copy, or return that copy."
+            )
         if trial.score(owner) == trial.score(best):
             return f"{ends}, but rank {best} has the same score: of several, the lowest rank counts."
         return f"{ends}: rank {best} has {trial.score(best):.10g}.{_rounded_to_the_same(case, owner)}"
@@ -78,6 +84,10 @@ class _ShareBest(Exercise):
 
     def textbook(self, case: Case) -> int:
         return case.tensor_bytes + 8  # the best rank's tensor, and its score
+
+
+def _brings_it_from(root: int, event: Event, case: Case) -> bool:
+    return (event.operation, event.root, event.shape) == ("broadcast", root, tuple(case.inputs[0].shape))
 
 
 def _rounded_to_the_same(case: Case, owner: int) -> str:

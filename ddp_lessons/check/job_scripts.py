@@ -26,6 +26,7 @@ TO_BE_REPAIRED = """\
 #SBATCH --cpus-per-task=16
 torchrun --nnodes=2 --nproc-per-node=1 digits.py --epochs 10
 """
+_OPTION = re.compile(r"--(nnodes|nproc[-_]per[-_]node|node[-_]rank|rdzv[-_]\w+|master[-_]\w+)\b")
 _MEETS_ANYWHERE = ("c10d", "etcd", "etcd-v2")
 
 
@@ -111,8 +112,13 @@ def _too_many(rehearsal: Rehearsal, torchruns: Torchruns) -> str:
 
 def _no_meeting(rehearsal: Rehearsal, torchruns: Torchruns) -> str:
     for _, arguments in torchruns:
-        if arguments.standalone or str(arguments.nnodes) in ("1", "1:1"):
-            return "This torchrun is content with one machine: --nnodes says how many there are."
+        if arguments.standalone:
+            return "--standalone keeps each torchrun to its own machine: in its place, --nnodes and a rendezvous."
+        if str(arguments.nnodes) in ("1", "1:1"):
+            return (
+                _behind_the_script(torchruns)
+                or "This torchrun is content with one machine: --nnodes says how many there are."
+            )
         if ":" not in str(arguments.nnodes) and str(arguments.nnodes) != str(rehearsal.machines):
             return f"torchrun waits for {arguments.nnodes} machines (--nnodes), and the job has {rehearsal.machines}."
     backends = {arguments.rdzv_backend for _, arguments in torchruns}
@@ -127,10 +133,26 @@ def _no_meeting(rehearsal: Rehearsal, torchruns: Torchruns) -> str:
     places = {arguments.rdzv_endpoint or arguments.master_addr for _, arguments in torchruns}
     numbers = sorted(arguments.node_rank for _, arguments in torchruns)
     if places == {"127.0.0.1"}:
-        return "There is no rendezvous: the torchruns do not know where to find each other, and each waits alone."
+        return (
+            _behind_the_script(torchruns)
+            or "There is no rendezvous: the torchruns do not know where to find each other, and each waits alone."
+        )
     if numbers != list(range(rehearsal.machines)):
         return f"Without c10d each machine needs a number of its own, --node-rank, and these have {numbers}."
     return _wrong_place(places, "--master-addr")
+
+
+def _behind_the_script(torchruns: Torchruns) -> str:
+    """A sentence if options of torchrun go to the script."""
+    for _, arguments in torchruns:
+        stray = [word.partition("=")[0] for word in map(str, arguments.training_script_args) if _OPTION.match(word)]
+        if stray:
+            script = _program_of(arguments)
+            stands, them = ("stands", "it") if len(stray) == 1 else ("stand", "them")
+            return (
+                f"{' and '.join(stray)} {stands} behind {script}, which alone sees {them}: put {them} before its name."
+            )
+    return ""
 
 
 def _wrong_place(places: set[str], option: str) -> str:
@@ -157,7 +179,9 @@ def _wrong_ranks(rehearsal: Rehearsal, torchruns: Torchruns) -> str:
         ranks = _ranks(arguments)
         if ranks != GPUS:
             which = "GPUs have no rank" if ranks < GPUS else "ranks have no GPU"
-            return f"{abs(GPUS - ranks)} {which} on each machine: torchrun starts {ranks} ranks there."
+            started = "1 rank" if ranks == 1 else f"{ranks} ranks"
+            idle = f"{abs(GPUS - ranks)} {which} on each machine: torchrun starts {started} there."
+            return _behind_the_script(torchruns) or idle
     return ""
 
 

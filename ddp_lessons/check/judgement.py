@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from ddp_lessons.check.exercise import Case, Exercise, number
 from ddp_lessons.check.report import table
 from ddp_lessons.check.traffic import Traffic
+from ddp_lessons.record.event import Event
 from ddp_lessons.run.diagnosis.wording import ranks_named
 
 
@@ -50,6 +51,13 @@ def not_waited_for(traffic: Traffic) -> Finding | None:
     if event is None:
         return None
     what = "sent" if event.operation == "send" else "in the buffer"
+    batch = [one for one in traffic.by_rank[event.rank] if (one.call, one.place) == (event.call, event.place)]
+    waited = sum(one.waited is not None for one in batch)
+    if event.call == "batch_isend_irecv" and waited:
+        return Finding(
+            f"It waits for only {waited} of the {len(batch)} handles of {event.call}: call wait() on each of them.",
+            [f"    rank {event.rank} calls {event.call} ({event.place})"],
+        )
     return Finding(
         f"It never waits for its {event.call}: before wait(), nothing is sure to be {what}.",
         [f"    rank {event.rank} calls {event.call} ({event.place}), and nobody waits for it"],
@@ -66,6 +74,8 @@ def not_agreed(exercise: Exercise, traffic: Traffic) -> Finding | None:
             stops_by_chance=True,
         )
     if pair := traffic.different_roots():
+        if early := traffic.never_waited_for_before(pair):
+            return Finding(_too_early(early), [f"    rank {early.rank} calls {early.call} ({early.place})"])
         return Finding(
             f"The ranks name different roots in {pair[0].call}: all have to name the same one.{exercise.cure_of_roots}",
             [f"    rank {one.rank} calls {one.call} with root {one.root} ({one.place})" for one in pair],
@@ -129,11 +139,15 @@ def _no_answer(exercise: Exercise, case: Case, wrong: Sequence[int]) -> str:
     if nothing != wrong:
         return ""
     right = [rank for rank in range(case.world_size) if rank not in wrong and not case.has_only_none(rank)]
+    if any(case.outcomes[rank].answer is None for rank in right):
+        return ""  # they have it in place, and so these ranks were meant to
     if right:
-        return f"Only {ranks_named(right)} has the answer, and every rank has to return it: rank {wrong[0]} has None."
+        has = "has" if len(right) == 1 else "have"
+        return f"Only {ranks_named(right)} {has} the answer, and every rank has to return it: rank {wrong[0]} has None."
     if exercise.keeps_input:
         return f"It returns None: return the answer, and leave the given {exercise.thing} as it is."
-    return "It returns None and does not change its tensor: change the tensor itself, no copy, or return the answer."
+    what = exercise.result
+    return f"It returns None and does not change its tensor: change the tensor itself, no copy, or return {what}."
 
 
 def _said_nothing(exercise: Exercise, case: Case) -> str:
@@ -149,6 +163,10 @@ def _read_too_early(case: Case) -> str:
     event = case.traffic.collective_never_waited_for()
     if event is None:
         return ""
+    return _too_early(event)
+
+
+def _too_early(event: Event) -> str:
     return f"It reads the result of {event.call} too early: with async_op=True, call wait() on what it returns."
 
 
@@ -162,6 +180,8 @@ def _changed_input(exercise: Exercise, case: Case) -> Finding | None:
     if before.shape == after.shape:
         index = tuple((before != after).nonzero()[0].tolist())
         rows.append((str(list(index)), number(after[index].item()), number(before[index].item())))
+    else:
+        rows.append(("shape", str(list(after.shape)), str(list(before.shape))))
     thing, copy = exercise.thing, exercise.copy
     mistake = f"The answer is right, but the given {thing} was changed on the way: work on a copy, {copy}."
     return Finding(mistake, [_where(case, rank), f"    the given {thing} afterwards", *table(rows)])

@@ -98,6 +98,9 @@ class _DataPartitioner(Exercise):
         ]
     )
 
+    def __init__(self) -> None:
+        self._first: dict[int, Shares] = {}  # that were seen, by world size
+
     def difference(self, case: Case, rank: int) -> Difference | None:
         trial = _trial(case)
         if not trial.is_valid:
@@ -108,6 +111,13 @@ class _DataPartitioner(Exercise):
         if changed := changed_data(case, rank):
             return changed
         shares = shares_of(case, 0, 1)
+        first = self._first.setdefault(case.world_size, shares)
+        if shares.by_rank == first.by_rank and shares.samples != first.samples:
+            mistake = (
+                "A second DataPartitioner still hands out the samples of the first: make what belongs to one of them "
+                "in __init__, as in self.parts = [], and not in the class."
+            )
+            return Difference("samples", shares.told(), f"{shares.samples}, once each", mistake)
         if mistake := _why_not_once(shares, trial, self.seeding):
             return Difference("samples", shares.told(), f"{shares.samples}, once each", mistake)
         if not _are_equal([shares.by_rank[rank]], [shares_of(case, -1, -1).by_rank[rank]]):
@@ -219,11 +229,6 @@ def _why_not_once(shares: Shares, trial: CutTrial, seeding: Seeding) -> str:
             return (
                 "Without a seed each rank shuffles in its own way, so some samples are on several ranks, and others on "
                 "none: let the seed be a number from the start, such as seed=1234."
-            )
-        if shares.come_again and any(len(set(share)) < len(share) for share in shares.by_rank):
-            return (
-                f"{shares.first_twice().capitalize()}, and {shares.lost()}: the order that is cut holds some samples "
-                "twice, so shuffle all indices instead of drawing each of them."
             )
         return why_overlapping(shares)
     if shares.missing:

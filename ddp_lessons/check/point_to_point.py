@@ -82,6 +82,10 @@ class _PassTheToken(Exercise):
             after, added = (event.rank + 1) % case.world_size, int((event.values or (start,))[0]) - start
             if event.peer != after:
                 return f"Rank {event.rank} sends the token to rank {event.peer}: it goes to the next rank, {after}."
+            if (messages := case.traffic.messages_of(event.rank)) > 1:
+                return (
+                    f"Rank {event.rank} sends {messages} messages: the token goes round once, so each rank sends one."
+                )
             if event.rank == 0 and added == 0:
                 return "Rank 0 does not add 1 before it sends the token."
             if added == event.rank:
@@ -95,6 +99,11 @@ class _PassTheToken(Exercise):
             )
         if yours in (own, own + 1) and case.world_size > 1:
             return f"Rank {rank} returns the number that it was given, not the token that came back or went on."
+        if rank and yours == start + rank and case.outcomes[rank].answer is None:
+            return (
+                f"Rank {rank} returns None, and its tensor holds {yours}, as it was received: return the token as it "
+                f"was sent on, {yours + 1}."
+            )
         if rank and yours == start + rank:
             return f"Rank {rank} sends {yours + 1} on, but returns {yours}: return the token as it was sent on."
         if abs(yours - int(self.expected(case, rank).item())) <= case.world_size:
@@ -127,6 +136,7 @@ class _PassTheToken(Exercise):
 
 class _Exchange(Exercise):
     name = "exchange"
+    result, cure_of_itself = "what was received", "the other rank is 1 - rank."
     world_sizes: tuple[int, ...] = (2,)
     trials = of_every_kind()
 
@@ -172,6 +182,7 @@ class _Exchange(Exercise):
 
 class _Swap(_Exchange):
     name = "swap"
+    cure_of_itself = "its partner is another rank, and a rank without one keeps its own tensor."
     world_sizes = (2, 3, 4, 5, 8, 1)
 
     def other(self, case: Case, rank: int) -> int:

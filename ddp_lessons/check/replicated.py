@@ -117,6 +117,7 @@ class Session:
 
 
 _GIVES_NONE = "gives None"
+BEFORE_BACKWARD = "(while the wrapper is made)"
 TORCHS_OWN = "It uses torch's own DistributedDataParallel: build yours from broadcast, hooks and all_reduce."
 
 
@@ -125,7 +126,7 @@ def train(cls: Callable[[nn.Module], Any], session: Session) -> None:
     trial, training = session.trial, session.training
     module = trial.model(session.rank)
     with mock.patch.object(nn.parallel.DistributedDataParallel, "__init__", _refuse):
-        wrapped = cls(module)
+        wrapped = _made(cls, module)
     if not callable(wrapped):
         training.trouble = f"is {_article(wrapped)}, which cannot be called"
         return
@@ -147,6 +148,16 @@ def train(cls: Callable[[nn.Module], Any], session: Session) -> None:
         _step(names.values())
     training.end = _copied(names)
     training.is_elsewhere = _has_gradients_elsewhere(wrapped, list(names.values()))
+
+
+def _made(cls: Callable[[nn.Module], Any], module: nn.Module) -> Any:
+    """What fails in here fails before any backward(), and says so."""
+    try:
+        return cls(module)
+    except (TypeError, AttributeError) as error:
+        if error.args and TORCHS_OWN not in str(error):
+            error.args = (f"{error} {BEFORE_BACKWARD}",)
+        raise
 
 
 def _refuse(*_: object, **__: object) -> None:

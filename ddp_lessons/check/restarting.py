@@ -42,7 +42,11 @@ class Start:
     @property
     def saved_before_it_trained(self) -> bool:
         """A checkpoint was there when the first epoch began, though nothing was when it was started."""
-        return any(line.split()[1] == "saved" for line in self._lines(0)[:1])
+        return self.saw_file(0)[:1] == [True]
+
+    def saw_file(self, rank: int) -> list[bool]:
+        """Was there a file at the path when this rank began an epoch?"""
+        return [line.split()[1] == "saved" for line in self._lines(rank)]
 
     def _lines(self, rank: int) -> list[str]:
         file = self.notes(rank)

@@ -113,7 +113,7 @@ def _play(function: Callable[..., object], scenario: Scenario, starts: _FirstSta
     again = replace(first, name="again", killed_in=None, cut_off_after=None)
     had_file = again.path.is_file()
     ended = _run(function, again, scenario.ranks_then, scenario.begins, scenario)
-    _judge_epochs(again, scenario, had_file, first.saved_before_it_trained)
+    _judge_epochs(again, scenario, had_file, first)
     right = _right_weights()
     _judge_weights(ended, right[None], right[scenario.goes_on_with], scenario.begins)
 
@@ -182,21 +182,32 @@ def _judge_agreement(start: Start, ranks: int, begins: str) -> None:
     trained = [start.epochs(rank) for rank in range(ranks)]
     if len({tuple(epochs[:1]) for epochs in trained}) > 1:
         mistake = "the ranks go on with different epochs: each of them has to load the checkpoint."
+        without = [rank for rank, epochs in enumerate(trained) if epochs[:1] == [0] and not start.saw_file(rank)[0]]
+        if without:
+            mistake = (
+                f"the ranks go on with different epochs: rank {without[0]} finds no checkpoint, since no file is at "
+                "the given path. All ranks use that one file, which rank 0 writes."
+            )
         raise _Wrong(f"{begins}: {mistake}", _epochs_table(trained))
 
 
-def _judge_epochs(start: Start, scenario: Scenario, had_file: bool, saved_before: bool) -> None:
+def _judge_epochs(start: Start, scenario: Scenario, had_file: bool, before: Start) -> None:
     """Which epochs did each rank train after it was started again?"""
     ranks = scenario.ranks_then
     _judge_agreement(start, ranks, scenario.begins)
     trained = [start.epochs(rank) for rank in range(ranks)]
     if any(epochs != list(range(scenario.goes_on_with, EPOCHS)) for epochs in trained):
-        mistake = _small(_which_epochs(trained[0], scenario, had_file, saved_before))
+        mistake = _small(_which_epochs(trained[0], scenario, had_file, before))
         raise _Wrong(f"{scenario.begins}: {mistake}", _epochs_table(trained, scenario.goes_on_with))
 
 
-def _which_epochs(epochs: Sequence[int], scenario: Scenario, had_file: bool, saved_before: bool) -> str:
+def _which_epochs(epochs: Sequence[int], scenario: Scenario, had_file: bool, before: Start) -> str:
     first, expected = (epochs or [EPOCHS])[0], scenario.goes_on_with
+    if first == 0 < expected and not had_file and any(before.saw_file(0)):
+        return (
+            "It begins anew, since the file that was there has been removed: leave it at the path, because nothing "
+            "else says which epochs are done."
+        )
     if first == 0 < expected and not had_file:
         return "It begins anew, since there is no file at the path: save a checkpoint after each epoch."
     if first == 0 < expected and scenario.cut_off_after is not None:
@@ -208,7 +219,7 @@ def _which_epochs(epochs: Sequence[int], scenario: Scenario, had_file: bool, sav
             f"Epoch {first} was done, and is trained once more: save a checkpoint after each epoch, with the number of "
             "those that are done, epoch + 1."
         )
-    if first > expected and saved_before:
+    if first > expected and before.saved_before_it_trained:
         return f"Epoch {expected} was not done, and is left out: save after train_epoch(epoch), and not before it."
     if first > expected:
         return (

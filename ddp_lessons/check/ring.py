@@ -116,6 +116,8 @@ def _mistake_of_a_half(exercise: _Ring, case: Case) -> str:
     traffic, world_size = case.traffic, case.world_size
     if sum(traffic.sent) <= (world_size - 1) * case.tensor_bytes:
         return "Only one of the two halves sends anything: a ring needs the reduce-scatter and the all-gather."
+    if sentence := _sends_on_another(case):
+        return sentence
     answers = [exercise.answer(case, rank) for rank in range(world_size)]
     finished = [torch.eq(one, exercise.expected(case, 0)) for one in answers if isinstance(one, Tensor)]
     begin = "in the all-gather, each rank begins with the chunk that it has just finished."
@@ -131,6 +133,23 @@ def _mistake_of_a_half(exercise: _Ring, case: Case) -> str:
                 "Rank 0 sends on what it received: in the first half, each chunk that comes has to be added to its own."
             )
     return ""
+
+
+def _sends_on_another(case: Case) -> str:
+    """A sentence if rank 0 adds to one chunk in its first step, and in the next sends another, as it was given."""
+    world_size, events = case.world_size, case.traffic.by_rank[0]
+    chunks = [[tuple(chunk.tolist()) for chunk in one.flatten().tensor_split(world_size)] for one in case.inputs]
+    sent = [event.values for event in events if event.operation == "send"]
+    received = [event.received for event in events if event.operation == "recv"]
+    if world_size == 2 or len(sent) < 2 or not received or sent[1] not in chunks[0]:
+        return ""
+    sends, came = chunks[0].index(sent[1]), received[0]
+    adds = next((one.index(came) for one in chunks[1:] if came in one), sends)
+    if adds == sends:
+        return ""
+    return (
+        f"In step 1 rank 0 sends chunk {sends}, but has just added to chunk {adds}: send next what was just added to."
+    )
 
 
 def _too_much(case: Case, busiest: int) -> str:

@@ -27,6 +27,7 @@ def sharded_mean(function: Callable[[Tensor], object]) -> Report:
 
 # how torch refuses sizes, with the numbers of elements in all shards and in the whole; and pieces that differ
 _SIZES = re.compile(r"outputShape\[0\] \* worldSize == inputShape\[0\] \((\d+) vs\. (\d+)\)")
+_RANKS = re.compile(r"^\s*rank \d+ of (\d+) raised")
 _OTHER_PIECES = re.compile(r"sizes\(\)\.vec\(\) == inputs\[0\]\[i\]\.sizes\(\)")
 
 
@@ -72,6 +73,11 @@ class _ShardedMean(Exercise):
             shards, whole = map(int, found.groups())
             if shards >= 4 * whole:  # the whole for each rank, instead of a shard for each
                 return "The arguments of reduce_scatter_tensor are swapped: first the shard, then the whole."
+            if (said := _RANKS.search(message)) and whole % (ranks := int(said[1])) == 0:
+                return (
+                    f"The shard has {shards // ranks} elements, and {ranks} times as many are {shards}, not {whole}: "
+                    "divide the length of the whole by the number of ranks, dist.get_world_size()."
+                )
         elif not _OTHER_PIECES.search(message):
             return ""
         return (
@@ -126,6 +132,9 @@ def _why_other_numbers(answer: Tensor, case: Case, rank: int) -> str:
         return "It returns the sum: divide by the number of ranks."
     if torch.allclose(answer, part_of(case.inputs[rank], case, rank), rtol=1e-5):
         return f"Rank {rank} returns its own numbers: those of the others are not in it."
+    for extreme, what in ((torch.amax, "largest"), (torch.amin, "smallest")):
+        if torch.equal(answer, part_of(extreme(torch.stack(case.inputs), 0), case, rank)):
+            return f"Rank {rank} has the {what} of the ranks' elements, not their mean: add them up (ReduceOp.SUM)."
     if len(answer) > 1 and torch.equal(answer, answer[:1].expand_as(answer)):
         return "Its shard is one number everywhere: take the mean over the ranks, not over the elements."
     if sentence := why_other_part(answer, mean, case.world_size, rank):

@@ -134,7 +134,7 @@ def length_difference(answers: Sequence[object], case: Case, rank: int) -> Diffe
 def _why_not_of_one_length(lengths: list[int], case: Case) -> str:
     whole, length = len(case.inputs[0]), _length(case)
     if set(lengths) == {whole}:
-        return "Every rank keeps the whole tensor: return only the part of this rank."
+        return "Every rank returns a tensor as long as the whole: return only the part of this rank."
     if set(lengths) == {whole // case.world_size} and length > whole // case.world_size:
         lost = whole - case.world_size * (whole // case.world_size)
         elements = "1 element is" if lost == 1 else f"{lost} elements are"

@@ -210,6 +210,11 @@ def why_overlapping(shares: Shares) -> str:
             "Each rank shuffles in its own way, so some samples are on several ranks, and others on none: shuffle with "
             "a generator that has the same seed on all ranks."
         )
+    if any(len(set(share)) < len(share) for share in shares.by_rank):
+        return (
+            f"{shares.first_twice().capitalize()}, and {shares.lost()}: the order that is cut holds some samples "
+            "twice, so shuffle all indices, as torch.randperm does, instead of drawing each of them."
+        )
     if not shares.are_of_one_order:
         return (
             f"Each rank shuffles in its own way, the same each time, and {shares.lost()}: perhaps its rank is in the "

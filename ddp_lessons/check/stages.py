@@ -15,6 +15,7 @@ from ddp_lessons.check.examination import examine
 from ddp_lessons.check.exercise import Case, Difference, Exercise, named
 from ddp_lessons.check.report import Report
 from ddp_lessons.check.shares import InTurns, examine_in_turns
+from ddp_lessons.check.stubs import mentions
 from ddp_lessons.check.trials import Trial, with_lateness
 
 
@@ -25,6 +26,7 @@ def stage_of(function: Callable[[int, int, int], int]) -> Report:
     two more than another. There are at least as many layers as stages; how many ranks ask does not matter.
     """
     exercise = _StageOf()
+    exercise.asks_for_world_size = mentions(function, {"get_world_size"})
     return examine_in_turns(exercise, function, _AllLayers) if callable(function) else examine(exercise, function)
 
 
@@ -71,6 +73,7 @@ class _StageOf(Exercise):
     messages_only = False
     keeps_input = True
     returns_answer = False
+    asks_for_world_size = False
     measured = "bytes given by the busiest rank"
     yardstick = "enough"
     trials = with_lateness(
@@ -98,7 +101,8 @@ class _StageOf(Exercise):
         if found := _unlike(case):
             return found
         if mistake := _why_not_fair([int(answer) for answer in answers], stages):
-            if stages != case.world_size and set(answers) == set(range(case.world_size)):
+            as_ranks = stages != case.world_size and set(answers) == set(range(case.world_size))
+            if as_ranks and self.asks_for_world_size:
                 mistake = "It deals the layers to as many stages as there are ranks: `stages` says how many there are."
             owned = ", ".join(str(answers.count(stage)) for stage in range(stages))
             return Difference("layers by stage", owned, _fair(len(answers), stages), mistake)
@@ -163,13 +167,18 @@ def _why_not_fair(owners: list[int], stages: int) -> str:
             f"Layer {layer - 1} is on stage {owners[layer - 1]} and layer {layer} is back on stage {owners[layer]}: a "
             "stage owns neighbours, so that an activation crosses each border once."
         )
+    used = owners[-1] + 1
+    if 1 < used < stages and 0 not in sizes[:used]:
+        empty = f"stages {used} to {stages - 1} have" if used < stages - 1 else f"stage {used} has"
+        return f"It deals the layers to {used} stages, and there are {stages}: {empty} no layer."
     if 0 in sizes:
         return f"Stage {sizes.index(0)} has no layer: its rank would only look on."
     largest, smallest = sizes.index(max(sizes)), sizes.index(min(sizes))
     if sizes[largest] - sizes[smallest] > 1:
+        share = "share out the remainder, and sizes differ by one at most"
         return (
             f"Stage {largest} has {sizes[largest]} layers and stage {smallest} has {sizes[smallest]}: all wait for the "
-            "slowest, so share out the remainder, and sizes differ by one at most."
+            f"slowest, so {share if len(owners) % stages else 'make them equal'}."
         )
     return ""
 

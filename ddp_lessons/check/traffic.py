@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
+import operator
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from ddp_lessons.check.trials import Trial
@@ -79,6 +82,14 @@ class Traffic:
         learners = (event for event in self.collectives if event.call != DDP)
         return next((event for event in learners if event.waited is None and not event.error), None)
 
+    def never_waited_for_before(self, later: Sequence[Event]) -> Event | None:
+        """A collective that a rank began before one of these calls, and that nobody waits for."""
+        for call in later:
+            for event in itertools.takewhile(functools.partial(operator.is_not, call), self.by_rank[call.rank]):
+                if event.is_collective and event.call != DDP and event.waited is None and not event.error:
+                    return event
+        return None
+
     def makes_different_groups(self) -> bool:
         """torch counts the groups and trusts that all ranks count alike: if not, some stand still, by chance."""
         made = [event for event in self.events if event.operation == "new_group"]
@@ -128,6 +139,7 @@ class Standstill:
     calls: tuple[Event, ...]
     returned: tuple[int, ...]
     trial: Trial
+    made: Mapping[int, int] = field(default_factory=dict)  # how often who has returned made the first of these calls
 
 
 def cut_into_trials(events: Events, group_between: str, most: int) -> list[Traffic]:

@@ -67,7 +67,7 @@ def what_failed(error: WorkerFailed, exercise: Exercise) -> tuple[str, list[str]
     elif any(sign in own[0] for sign in _TO_ITSELF):
         alone = own[0].startswith("rank 0 of 1 ")
         mistake = "A rank sends to itself or receives from itself, and torch refuses that: " + (
-            "alone, it has nobody to talk to." if alone else "leave its own rank out, and copy what is its own."
+            "alone, it has nobody to talk to." if alone else exercise.cure_of_itself
         )
     elif events.world_size:
         mistake = _no_such_rank(events) or exercise.why_failed(" ".join(own)) or mistake + _gave_none(own[0], events)
@@ -102,7 +102,8 @@ def what_is_stuck(error: WorkersStuck, exercise: Exercise, trial: Trial) -> tupl
         what += ")" * (what.count("(") - what.count(")"))
         return f"It does not come to an end: rank {busy[0]} {what}.", lines
     calls = [event for event in waiting.values() if event is not None and not is_between(event, between)]
-    standstill = Standstill(tuple(calls), tuple(through), trial)
+    made = {rank: _count_since_the_meeting(events.of(rank), between, calls[0].call) for rank in through}
+    standstill = Standstill(tuple(calls), tuple(through), trial, made)
     mistake = exercise.why_stuck(standstill) or _wrong_partner(calls, events, exercise)
     return mistake or _left_early(calls, through, events, between) or _not_met(calls, through), lines
 
@@ -212,6 +213,8 @@ def _not_met(calls: Sequence[Event], returned: Sequence[int]) -> str:
             f"Rank {collective.rank} waits in {collective.call} and rank {other.rank} in {other.call}: every rank has "
             f"to call {collective.call}."
         )
+    if mistake := _of_one_that_has_returned(calls, returned):
+        return mistake
     if returned and operations == {"recv"}:
         source = "another rank" if first.peer is None else f"rank {first.peer}"
         return f"Rank {first.rank} waits in {first.call} for a message from {source} that is never sent."
@@ -227,6 +230,18 @@ def _not_met(calls: Sequence[Event], returned: Sequence[int]) -> str:
     if operations == {"recv"}:
         return "Every rank waits to receive first, so nobody is left to send: one rank has to begin."
     return "The ranks wait for each other in a circle: each send needs a rank that receives it at that time."
+
+
+def _of_one_that_has_returned(calls: Sequence[Event], returned: Sequence[int]) -> str:
+    """A sentence if a rank waits for a message from the wrong rank, while another one sends to it."""
+    for recv in calls:
+        sends = [call for call in calls if call.operation == "send" and call.peer == recv.rank]
+        if recv.operation == "recv" and recv.peer in returned and sends:
+            return (
+                f"Rank {recv.rank} waits for a message from rank {recv.peer}, which has returned: receive from rank "
+                f"{sends[0].rank}, which sends to it."
+            )
+    return ""
 
 
 def _waiting(events: Sequence[Event]) -> Event | None:

@@ -94,9 +94,12 @@ class _WeightedAverage(AverageGradients):
         if without != list(standstill.returned) or not without:
             return ""
         waiting = standstill.calls[0]
+        does, what = "never calls", "has to come too, with a count of 0"
+        if standstill.made.get(without[0]):
+            does, what = "makes too few calls of", "has to make every call too, with gradients of 0"
         return (
-            f"Rank {without[0]} has no samples and never calls {waiting.call}, where rank {waiting.rank} waits for it: "
-            "a rank with nothing to give has to come too, with a count of 0."
+            f"Rank {without[0]} has no samples and {does} {waiting.call}, where rank {waiting.rank} waits for it: "
+            f"a rank with nothing to give {what}."
         )
 
     def why_failed(self, message: str) -> str:
@@ -122,7 +125,7 @@ def _wrong_numbers(case: Case, rank: int, name: str) -> str:
         )
     if sentence := _grows(case, rank, name, yours, right):
         return sentence
-    for value, sentence in _known(case, rank, name):
+    for value, sentence in _known(case, rank, name, yours):
         if is_close(yours, value):
             return sentence
     if sentence := only_some(case, rank, name):
@@ -134,7 +137,7 @@ def _wrong_numbers(case: Case, rank: int, name: str) -> str:
     return f"The gradient of {name} on rank {rank} is not the mean over the samples of all ranks."
 
 
-def _known(case: Case, rank: int, name: str) -> Sequence[tuple[Tensor, str]]:
+def _known(case: Case, rank: int, name: str, yours: Tensor) -> Sequence[tuple[Tensor, str]]:
     """What the numbers can be instead, with its sentence."""
     gradients, counts, ranks = gradients_of(case, name), counts_of(case), case.world_size
     total, mine, own = sum(counts), counts[rank], gradients[rank]
@@ -145,6 +148,10 @@ def _known(case: Case, rank: int, name: str) -> Sequence[tuple[Tensor, str]]:
     unweighted = "The ranks' gradients are means: each has to be multiplied by its count before they are added up."
     nothing_added = f"Rank {rank} weighs its own gradient, but nothing was added to it."
     by_its_own = "The sum was divided by the count of this rank alone: the counts have to be added up as well."
+    by_as_many = (
+        f"The sum was divided by {max(1, mine) * ranks}, the count of rank {rank} times the number of ranks: add the "
+        f"counts up, {' + '.join(map(str, counts))}."
+    )
     upside_down = "Each gradient was divided by its count: that makes it smaller still. Multiply by the count."
     afterwards = f"Rank {rank} multiplies what was added up by its own count: multiply first, then add up."
     return [
@@ -157,13 +164,11 @@ def _known(case: Case, rank: int, name: str) -> Sequence[tuple[Tensor, str]]:
         (samples, "That is the sum over all samples: divide it by the number of samples of all ranks."),
         (samples / ranks, "The sum was divided by the number of ranks, not by the number of samples of all ranks."),
         (samples / max(1, mine), by_its_own),
-        (samples / max(1, mine) / ranks, by_its_own),
+        (samples / max(1, mine) / ranks, by_as_many),
         (samples / total / ranks, "The mean was divided by the number of ranks once more."),
         (samples / total * ranks, f"That is {ranks} times the mean: perhaps the count is averaged, and not added up."),
         (samples / max(counts), "The sum was divided by the largest count, not by the number of samples of all ranks."),
-        (turned, upside_down),
-        (turned / ranks, upside_down),
-        (turned / total, upside_down),
+        (turned * ((yours * turned).sum() / (turned * turned).sum()).clamp(min=0), upside_down),
         (means * mine, afterwards),
         (means * mine / total, afterwards),
         (means * mine / ranks, afterwards),

@@ -19,7 +19,7 @@ from ddp_lessons.check.examination import PATIENCE_SECONDS, examine
 from ddp_lessons.check.exercise import Case, Difference, Exercise
 from ddp_lessons.check.gradients import AverageGradients, first_difference
 from ddp_lessons.check.models import is_close
-from ddp_lessons.check.replicated import TORCHS_OWN, TrainingTrial, mean_training, train
+from ddp_lessons.check.replicated import BEFORE_BACKWARD, TORCHS_OWN, TrainingTrial, mean_training, train
 from ddp_lessons.check.report import Report, not_right, not_started
 from ddp_lessons.check.stubs import binds_late, is_untouched, mentions
 from ddp_lessons.check.traffic import Standstill
@@ -30,16 +30,8 @@ from ddp_lessons.run.launch import launch
 _TALKS = {
     *("all_reduce", "broadcast", "reduce", "all_gather", "all_gather_into_tensor", "all_gather_single"),
     *("all_gather_object", "broadcast_object_list", "reduce_scatter", "reduce_scatter_tensor", "gather", "scatter"),
-    *(
-        "reduce_scatter_single",
-        "all_to_all",
-        "all_to_all_single",
-        "send",
-        "recv",
-        "isend",
-        "irecv",
-        "all_reduce_coalesced",
-    ),
+    *("reduce_scatter_single", "all_to_all", "all_to_all_single", "all_reduce_coalesced"),
+    *("send", "recv", "isend", "irecv"),
 }
 
 
@@ -126,17 +118,14 @@ class _MyDDP(Exercise):
 
     def why_failed(self, message: str) -> str:
         self.lacks_its_module |= "has no attribute 'module'" in message
+        no_gradient = _BINDS_LATE if self.binds_late else _NO_GRADIENT
+        if BEFORE_BACKWARD in message and ".grad" in message:
+            no_gradient = _NO_GRADIENT_YET
         known = [
             (TORCHS_OWN, TORCHS_OWN),
-            (
-                "register a hook on a tensor that doesn't",
-                "A frozen parameter takes no hook: leave out those with requires_grad False.",
-            ),
-            (
-                "only be registered on tensors that require",
-                "A frozen parameter takes no hook: leave out those with requires_grad False.",
-            ),
-            ("NoneType", _BINDS_LATE if self.binds_late else _NO_GRADIENT),
+            ("register a hook on a tensor that doesn't", _TAKES_NO_HOOK),
+            ("only be registered on tensors that require", _TAKES_NO_HOOK),
+            ("NoneType", no_gradient),
             (
                 "does not require grad and does not have a grad_fn",
                 "There is no way back from what m(inputs) gives: return what the module gives, without no_grad.",
@@ -168,6 +157,11 @@ _NO_GRADIENT = (
     "Somewhere param.grad is still None: a frozen parameter never has one, and register_hook comes before it is there; "
     "register_post_accumulate_grad_hook comes after."
 )
+_NO_GRADIENT_YET = (
+    "It reads a gradient in __init__, where none is there yet: give the hook the function itself, self.average and not "
+    "self.average(param)."
+)
+_TAKES_NO_HOOK = "A frozen parameter takes no hook: leave out those with requires_grad False."
 _BINDS_LATE = "Somewhere param.grad is still None: a lambda in a loop sees what the loop ended with."
 
 

@@ -548,3 +548,36 @@ HANGING = [
     (everyone_receives_first, "Every rank waits to receive first"),
     (with_rank_minus_one, "a rank that does not exist: rank -1 of 3"),
 ]
+
+
+def sends_back_only_what_it_got(tensor: Tensor) -> list[Tensor]:
+    rank, world_size, others = places()
+    gathered = [tensor.clone() for _ in range(world_size)]
+    if rank == 0:
+        for other in others:
+            dist.recv(gathered[other], other)
+            dist.send(gathered[other], other)
+    else:
+        dist.send(tensor, 0)
+        dist.recv(gathered[rank], 0)
+    return gathered
+
+
+def only_rank_0_has_the_list(tensor: Tensor) -> list[Tensor]:
+    rank, world_size, others = places()
+    if rank:
+        dist.send(tensor, 0)
+        return [tensor.clone()]
+    gathered = [tensor.clone() for _ in range(world_size)]
+    for other in others:
+        dist.recv(gathered[other], other)
+    return gathered
+
+
+WRONG += [
+    (
+        sends_back_only_what_it_got,
+        "Rank 1's list holds its own tensor again and again: it never gets those of the others",
+    ),
+    (only_rank_0_has_the_list, "Rank 1 returns a list of 1 for 2 ranks"),
+]

@@ -352,7 +352,7 @@ WRONG += [
     (reduces_to_rank_0, "rank 1 ends with a tensor that no rank has brought"),
     (only_its_neighbour, "It works with 2 ranks, but not with 3"),
     (the_place_after_sorting, "ends with"),
-    (broadcasts_a_copy, "Rank 0 ends with its own tensor, whose score is 1.5: rank 1 has 4"),
+    (broadcasts_a_copy, "The broadcast comes from rank 1, the best, but rank 0 returns its own tensor"),
     (returns_what_broadcast_returns, "It returns None and does not change its tensor"),
     (does_not_wait, "It reads the result of broadcast too early"),
 ]
@@ -391,7 +391,16 @@ def the_best_does_not_come(score: float, tensor: Tensor) -> Tensor:
     return tensor
 
 
+def does_not_wait_for_the_scores(score: float, tensor: Tensor) -> Tensor:
+    scores = torch.zeros(dist.get_world_size(), dtype=torch.float64)
+    scores[dist.get_rank()] = score
+    dist.all_reduce(scores, async_op=True)
+    dist.broadcast(tensor, src=int(scores.argmax()))
+    return tensor
+
+
 HANGING = [
+    (does_not_wait_for_the_scores, "It reads the result of all_reduce too early"),
     (everyone_is_the_best, "The ranks name different roots in broadcast: all have to name the same one. A rank that"),
     (a_row_with_its_own_score_alone, "The ranks name different roots in broadcast"),
     (only_the_best_knows, "The ranks name different roots in broadcast"),

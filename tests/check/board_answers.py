@@ -424,3 +424,39 @@ HANGING = [
     (waits_for_a_word_of_the_last, "It waits for the note 'all done', which no rank writes"),
     (the_sum_is_never_written, "It waits for the note 'sum', which no rank writes"),
 ]
+
+
+def one_note_for_all(board: Any, tensor: Tensor, rank: int, world_size: int) -> None:
+    board.set("tensor", to_bytes(tensor))
+    tensor.copy_(torch.stack([from_bytes(board.get("tensor"), tensor) for _ in range(world_size)]).sum(0))
+
+
+def adds_whole_numbers(board: Any, tensor: Tensor, rank: int, world_size: int) -> None:
+    flat = tensor.view(-1)
+    for place, value in enumerate(flat.tolist()):
+        board.add(f"sum {place}", int(value))
+    board.add("arrived", 1)
+    while board.add("arrived", 0) < world_size:
+        time.sleep(0.01)
+    for place in range(len(flat)):
+        flat[place] = board.add(f"sum {place}", 0)
+
+
+def writes_whole_numbers(board: Any, tensor: Tensor, rank: int, world_size: int) -> None:
+    board.set(str(rank), json.dumps([int(value) for value in tensor.flatten()]))
+    notes = [torch.tensor(json.loads(board.get(str(other)))) for other in range(world_size)]
+    tensor.copy_(torch.stack(notes).sum(0).view(tensor.shape))
+
+
+def through_float32(board: Any, tensor: Tensor, rank: int, world_size: int) -> None:
+    board.set(str(rank), to_bytes(tensor.float()))
+    notes = [from_bytes(board.get(str(other)), tensor.float()) for other in range(world_size)]
+    tensor.copy_(torch.stack(notes).sum(0))
+
+
+WRONG += [
+    (one_note_for_all, "Rank 0 adds up its own tensor 2 times: each rank needs a note with its rank in the name"),
+    (adds_whole_numbers, "board.add() counts in whole numbers, so fractions are lost"),
+    (writes_whole_numbers, "The fractions are lost on the way"),
+    (through_float32, "but not for whole numbers (int64): the last digits are lost, as in a float32"),
+]

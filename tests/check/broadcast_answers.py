@@ -538,3 +538,24 @@ HANGING += [
     (everybody_receives, "leave its own rank out"),
     (sends_to_itself_too, "leave its own rank out"),
 ]
+
+
+def only_to_rank_1_in_place(tensor: Tensor) -> Any:
+    if dist.get_rank() == 0:
+        dist.send(tensor, 1)
+    elif dist.get_rank() == 1:
+        dist.recv(tensor, 0)
+
+
+def waits_for_the_rank_before(tensor: Tensor) -> Any:
+    if dist.get_rank():
+        dist.recv(tensor, dist.get_rank() - 1)
+    else:
+        for other in range(1, dist.get_world_size()):
+            dist.send(tensor, other)
+
+
+WRONG += [(only_to_rank_1_in_place, "not with 3: rank 2 receives nothing and still has its own tensor")]
+HANGING += [
+    (waits_for_the_rank_before, "Rank 2 waits for a message from rank 1, which has returned: receive from rank 0"),
+]

@@ -596,7 +596,7 @@ WRONG = [
     (without_names, "The model's weights are not in the file by their names"),
     (straight_to_the_path, "It works for a first checkpoint, but not for one that replaces another: while it writes"),
     (straight_to_an_open_file, "While it writes, no whole one is there, and a run that ends then has lost it"),
-    (removes_the_old_one_first, "While it writes, no whole one is there, and a run that ends then has lost it"),
+    (removes_the_old_one_first, "The old checkpoint is gone before the new one is in its place"),
     (copies_it_there, "While it writes, no whole one is there, and a run that ends then has lost it"),
     (keeps_a_copy_and_writes_into_it, "While it writes, no whole one is there"),
     (renames_in_any_case, "A write that is cut off half-way takes the last good checkpoint along"),

@@ -704,9 +704,18 @@ class AveragesInForward(Wrapper):
 
 
 TORCHS_OWN = "It uses torch's own DistributedDataParallel: build yours from broadcast, hooks and all_reduce"
+
+
+class CallsItsHookAtOnce(Wrapper):
+    def put_hooks(self) -> None:
+        for parameter in self.trained():
+            parameter.register_post_accumulate_grad_hook(self.hook(parameter))  # type: ignore[func-returns-value]
+
+
 TWICE = "averages a gradient that is the mean already"
 
 WRONG += [
+    (CallsItsHookAtOnce, "It reads a gradient in __init__, where none is there yet: give the hook the function itself"),
     (DistributedDataParallel, TORCHS_OWN),
     (torchs_own, TORCHS_OWN),
     (Subclass, TORCHS_OWN),

@@ -611,3 +611,41 @@ HANGING = [
     (asks_the_others_in_every_batch, "all_reduce"),
     (asks_in_every_large_batch, "all_reduce"),
 ]
+
+
+@torch.no_grad()
+def counted(model: nn.Module, data: Any, dim: int, dtype: torch.dtype) -> Tensor:
+    """How many are recognised, and how many are tested."""
+    rank, world_size, was_training = dist.get_rank(), dist.get_world_size(), model.training
+    labels = data.labels[rank::world_size]
+    read = model.eval()(data.images[rank::world_size]).argmax(dim)
+    model.train(was_training)
+    right = sum(int(one == other) for one, other in zip(read, labels, strict=False))
+    counts = torch.tensor([right, len(labels)]).to(dtype)
+    dist.all_reduce(counts)
+    return counts
+
+
+def largest_over_the_samples(model: nn.Module, data: Any) -> float:
+    right, tested = counted(model, data, 0, torch.int64).tolist()
+    return right / tested
+
+
+def in_bytes(model: nn.Module, data: Any) -> float:
+    right, tested = counted(model, data, 1, torch.uint8).tolist()
+    return right / tested
+
+
+def cuts_each_accuracy_down(model: nn.Module, data: Any) -> float:
+    right, tested = recognised_and_tested(model, DataLoader(Subset(data, my_share(data)), 16)).tolist()
+    accuracy = torch.tensor(right // max(tested, 1))
+    dist.all_reduce(accuracy)
+    return accuracy.item() / dist.get_world_size()
+
+
+WRONG += [
+    (largest_over_the_samples, "Not one sample counts as recognised: look whether argmax goes over the classes"),
+    (in_bytes, "with 257 samples the counts no longer fit into their dtype: count in int64"),
+    (cuts_each_accuracy_down, "The accuracy is 0: take argmax over the classes, with dim=1, and divide with /"),
+    (always_back_to_training, "It was right once, but not the next time: a model that came in eval mode"),
+]

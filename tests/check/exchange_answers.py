@@ -372,7 +372,7 @@ WRONG = [
     (raises, "Rank 1 of 2 raised ValueError: no idea"),
     (dies, "ends its process instead of returning"),
     (sends_to_itself, "sends to itself"),
-    (RightTheFirstTime(), "It was right once, by luck, but not the next time"),
+    (RightTheFirstTime(), "It was right once, but not the next time"),
     (in_the_same_buffer_at_the_same_time, "gets its own back"),
     (changes_it_before_it_has_left, "It changes the tensor of its isend before wait()"),
     (now_and_then_zeros, "zeros"),
@@ -572,3 +572,22 @@ def rank_0_receives_twice(tensor: Tensor) -> Tensor:
 
 
 HANGING += [(rank_0_receives_twice, "Rank 1 waits in recv for a message from rank 0 that is never sent")]
+
+
+def waits_for_half_of_the_batch(tensor: Tensor) -> Tensor:
+    received = torch.empty_like(tensor)
+    batch = [dist.P2POp(dist.isend, tensor, the_other()), dist.P2POp(dist.irecv, received, the_other())]
+    dist.batch_isend_irecv(batch)[0].wait()
+    return received
+
+
+def forgets_to_return(tensor: Tensor) -> None:
+    sending = dist.isend(tensor, the_other())
+    dist.recv(torch.empty_like(tensor), the_other())
+    sending.wait()
+
+
+WRONG += [
+    (waits_for_half_of_the_batch, "It waits for only 1 of the 2 handles of batch_isend_irecv: call wait() on each"),
+    (forgets_to_return, "change the tensor itself, no copy, or return what was received"),
+]

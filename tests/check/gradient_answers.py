@@ -488,3 +488,27 @@ HANGING += [
     (each_rank_in_an_order_of_its_own, "different size: a rank leaves out a parameter, or takes them in another order"),
     (rank_1_has_a_parameter_less, "different size: a rank leaves out a parameter, or takes them in another order"),
 ]
+
+
+def divides_another_tensor(model: nn.Module) -> None:
+    for parameter in with_gradients(model):
+        gradient = parameter.grad
+        dist.all_reduce(gradient)
+        gradient = gradient / dist.get_world_size()
+
+
+def the_largest_of_all(model: nn.Module) -> None:
+    for parameter in with_gradients(model):
+        dist.all_reduce(parameter.grad, dist.ReduceOp.MAX)
+
+
+def the_smallest(model: nn.Module) -> None:
+    for parameter in with_gradients(model):
+        dist.all_reduce(parameter.grad, dist.ReduceOp.MIN)
+
+
+WRONG += [
+    (divides_another_tensor, "divide param.grad itself by the number of ranks, in place"),
+    (the_largest_of_all, "That is the largest over the ranks (ReduceOp.MAX)"),
+    (the_smallest, "That is the smallest over the ranks (ReduceOp.MIN)"),
+]

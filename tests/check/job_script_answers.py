@@ -112,6 +112,14 @@ WRONG = {
         HEAD.replace("node=1", "node=4") + FIRST + RUN,
         "It starts 4 torchruns on one machine, each of which starts ranks: one task for a machine is enough",
     ),
+    "options behind the script": (
+        HEAD + FIRST + f"srun torchrun --nnodes=2 --nproc-per-node=4 digits.py --epochs 10 {MEET}\n",
+        "--rdzv-backend and --rdzv-endpoint stand behind digits.py, which alone sees them",
+    ),
+    "all options behind the script": (
+        HEAD + FIRST + f"srun torchrun digits.py --epochs 10 --nnodes=2 --nproc_per_node=4 {MEET}\n",
+        "--nnodes and --nproc_per_node and --rdzv-backend and --rdzv-endpoint stand behind digits.py",
+    ),
     "no rendezvous": (HEAD + RUN.replace(MEET, ""), "There is no rendezvous: the torchruns do not know where"),
     "one rank": (
         HEAD + FIRST + RUN.replace("node=4", "node=1"),
@@ -145,7 +153,10 @@ WRONG = {
     ),
     "content with one": (HEAD + FIRST + RUN.replace("--nnodes=2 ", ""), "This torchrun is content with one machine"),
     "waits for three": (HEAD + FIRST + RUN.replace("nnodes=2", "nnodes=3"), "torchrun waits for 3 machines"),
-    "alone": (HEAD + "srun torchrun --standalone --nproc-per-node=4 digits.py\n", "is content with one machine"),
+    "alone": (
+        HEAD + "srun torchrun --standalone --nproc-per-node=4 digits.py\n",
+        "--standalone keeps each torchrun to its own machine",
+    ),
     "one machine": (HEAD.replace("nodes=2", "nodes=1") + FIRST + RUN, "It asks for 1 of the 2 machines: --nodes"),
     "no GPUs": (
         HEAD.replace("#SBATCH --gpus-per-node=4\n", "") + FIRST + RUN,

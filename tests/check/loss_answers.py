@@ -284,3 +284,30 @@ HANGING = [
     (one_all_reduce_per_loss, "Rank 1 has returned after 1 call of all_reduce, and rank 0 waits in the next one"),
     (only_rank_0_asks, "Not every rank calls all_reduce"),
 ]
+
+
+def comes_but_returns_0(losses: Losses) -> float:
+    mean = sum_and_count(losses).item()
+    return mean if losses else 0.0
+
+
+def counts_a_zero_for_nothing(losses: Losses) -> Tensor:
+    return sum_and_count(losses or [0.0])
+
+
+def sums_without_fractions(losses: Losses) -> Tensor:
+    both = torch.tensor([int(sum(losses)), len(losses)])
+    dist.all_reduce(both)
+    return both[0] / both[1]
+
+
+def only_the_last_loss(losses: Losses) -> Tensor:
+    return sum_and_count(losses[-1:])
+
+
+WRONG += [
+    (comes_but_returns_0, "Rank 1 has no losses and returns 0: every rank has to return the mean over all ranks"),
+    (counts_a_zero_for_nothing, "Rank 1 has no losses, but is counted as if it had one of 0"),
+    (sums_without_fractions, "Each rank's sum was cut down to a whole number"),
+    (only_the_last_loss, "Only one of each rank's losses is in that mean"),
+]

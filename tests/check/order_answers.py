@@ -683,3 +683,12 @@ def not_implemented(data: Any, epoch: int) -> list[int]:
 
 
 STUBS: list[Any] = [only_dots, prepared, not_implemented]
+
+
+def drawn_with_repetition(data: Any, epoch: int) -> list[int]:
+    rank, world_size = who()
+    generator = torch.Generator().manual_seed(epoch)
+    return list(torch.randint(len(data), (len(data),), generator=generator)[rank::world_size])
+
+
+WRONG += [(drawn_with_repetition, "the order that is cut holds some samples twice, so shuffle all indices")]

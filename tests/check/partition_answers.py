@@ -951,3 +951,22 @@ class Empty:
 
 STUBS: list[Any] = [Dots, Empty]
 HALF: list[tuple[Any, str]] = [(DotsInOne, "use"), (DotsInTheOther, "__init__"), (NotImplementedYet, "use")]
+
+
+class PartsOfTheClass:
+    parts: list = []  # noqa: RUF012
+
+    def __init__(self, data, sizes, seed=1234):
+        self.data = data
+        check_sizes(data, sizes)
+        order = list(range(len(data)))
+        random.Random(seed).shuffle(order)
+        ends = [round(end * len(data)) for end in itertools.accumulate(sizes)]
+        for start, end in zip([0, *ends], [*ends[:-1], len(data)], strict=False):
+            self.parts.append(order[start:end])
+
+    def use(self, rank):
+        return Part(self.data, self.parts[rank])
+
+
+WRONG += [(PartsOfTheClass, "A second DataPartitioner still hands out the samples of the first")]

@@ -369,6 +369,18 @@ def removes_the_old_one_first(model: Any, optimizer: Any, train_epoch: Any, epoc
         save_checkpoint(path, model, optimizer, epoch + 1)
 
 
+def tidies_up(model: Any, optimizer: Any, train_epoch: Any, epochs: int, path: str) -> None:
+    by_trying(model, optimizer, train_epoch, epochs, path)
+    dist.barrier()
+    if dist.get_rank() == 0:
+        os.remove(path)
+
+
+def a_file_for_each_rank(model: Any, optimizer: Any, train_epoch: Any, epochs: int, path: str) -> None:
+    """Rank 0 alone writes one."""
+    by_trying(model, optimizer, train_epoch, epochs, f"{path}.{dist.get_rank()}")
+
+
 LEFT_OUT = "Epoch 2 was not done, and is left out: the file says which epoch is next, or which was the last"
 IN_ONE_GO = "it does not call train_epoch for the epochs 0, 1, 2, ... up to `epochs`"
 WRONG = [
@@ -383,7 +395,9 @@ WRONG = [
     (loads_only_the_optimizer, "put back the model and the optimizer"),
     (saves_elsewhere, "there is no file at the path"),
     (counts_from_the_number_of_epochs, "It begins anew, although a checkpoint is there"),
-    (removes_the_old_one_first, "It begins anew"),
+    (removes_the_old_one_first, "It begins anew, since the file that was there has been removed"),
+    (tidies_up, "When all was done, and it is started again: it begins anew, since the file that was there has been"),
+    (a_file_for_each_rank, "rank 1 finds no checkpoint, since no file is at the given path"),
     (as_given, "there is no file at the path: save a checkpoint after each epoch"),
     (never_loads, "It begins anew, although a checkpoint is there"),
     (loads_what_is_not_there, "No checkpoint is there yet: ask whether there is one"),

@@ -634,6 +634,13 @@ def sends_the_same_chunk_at_each_step(step: int, rank: int, chunks: list[Tensor]
     mine += arrived
 
 
+def sends_the_next_chunk(step: int, rank: int, chunks: list[Tensor], after: int, before: int) -> None:
+    mine = chunks[(before + step) % len(chunks)]
+    arrived = torch.empty_like(mine)
+    swap(chunks[(rank + step) % len(chunks)], after, arrived, before)
+    mine += arrived
+
+
 def receives_into_the_chunk(step: int, rank: int, chunks: list[Tensor], after: int, before: int) -> None:
     """It is overwritten, not added to."""
     swap(chunks[(rank - step) % len(chunks)], after, chunks[(rank - step - 1) % len(chunks)], before)
@@ -655,6 +662,10 @@ def overwrites(tensor: Tensor) -> None:
     by_halves(receives_into_the_chunk, gathers, tensor)
 
 
+def the_next_instead_of_the_last(tensor: Tensor) -> None:
+    by_halves(sends_the_next_chunk, gathers, tensor)
+
+
 def the_halves_change_places(tensor: Tensor) -> None:
     by_halves(gathers, adds, tensor)
 
@@ -663,6 +674,7 @@ WRONG += [
     (a_new_name_for_the_sum, "a chunk was not added to on every rank (first half)"),
     (into_what_was_sent, "rank 0"),
     (the_same_at_each_step, "It works with 2 ranks, but not with 3"),
+    (the_next_instead_of_the_last, "in step 1 rank 0 sends chunk 1, but has just added to chunk 2: send next"),
     (overwrites, "in the first half, each chunk that comes has to be added to its own"),
     (the_halves_change_places, "rank 0"),
 ]

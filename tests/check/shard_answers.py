@@ -189,7 +189,7 @@ def spoils_what_it_was_given(flat: Tensor) -> Tensor:
 
 
 WRONG = [
-    (the_whole, "Every rank keeps the whole tensor: return only the part of this rank"),
+    (the_whole, "Every rank returns a tensor as long as the whole: return only the part of this rank"),
     (without_the_rest, "The remainder is lost, 1 element is on no rank: round the length up"),
     (not_filled_up, "The shards have different lengths, 61 and 60, and all_gather wants equal ones"),
     (every_second, "It takes every second element: a shard is one piece"),

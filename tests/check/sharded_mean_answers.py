@@ -224,7 +224,7 @@ WRONG = [
     (the_sum, "It returns the sum: divide by the number of ranks"),
     (alone, "Rank 0 returns its own numbers: those of the others are not in it"),
     (the_next_ones, "Rank 0 has the shard of rank 1: shards follow each other in the order of the ranks"),
-    (the_whole_mean, "Every rank keeps the whole tensor: return only the part of this rank"),
+    (the_whole_mean, "Every rank returns a tensor as long as the whole: return only the part of this rank"),
     (without_the_rest, "The remainder is lost, 1 element is on no rank: round the length up"),
     (not_filled_up, "fill it up with zeros to a multiple of the ranks; what is given is first the shard"),
     (not_filled_up_as_a_list, "fill it up with zeros to a multiple of the ranks; what is given is first the shard"),
@@ -278,6 +278,13 @@ def the_largest(flat: Tensor) -> Tensor:
     mine = torch.empty(len(whole) // dist.get_world_size(), dtype=flat.dtype)
     dist.reduce_scatter_tensor(mine, whole, op=dist.ReduceOp.MAX)
     return mine
+
+
+def for_four_ranks(flat: Tensor) -> Tensor:
+    whole = torch.nn.functional.pad(flat, (0, -len(flat) % 4))
+    mine = torch.empty(len(whole) // 4, dtype=flat.dtype)
+    dist.reduce_scatter_tensor(mine, whole)
+    return mine / 4
 
 
 def in_single_precision(flat: Tensor) -> Tensor:
@@ -336,7 +343,8 @@ WRONG += [
     (reduce_to_rank_0, "A reduce gives the sum to one rank alone"),
     (reduced_and_scattered, "times as much travels as has to"),
     (only_rank_0_divides, "Only rank 0 is right. On rank 1, it returns the sum: divide by the number of ranks"),
-    (the_largest, "Rank 0 does not have its part of the mean"),
+    (the_largest, "Rank 0 has the largest of the ranks' elements, not their mean"),
+    (for_four_ranks, "The shard has 30 elements, and 2 times as many are 60, not 120: divide the length of the whole"),
     (in_single_precision, "It returns a tensor of another dtype: float32 instead of float64"),
     (filled_up_in_front, "The zeros stand before the elements: fill up at the end"),
     (the_mean_over_its_elements, "is one number everywhere"),

@@ -200,13 +200,18 @@ def fifty_layers(layer: int, layers: int, stages: int) -> int:
     return min(layer * stages // 120, stages - 1)
 
 
+def always_two(layer: int, layers: int, stages: int) -> int:
+    return 0 if layer < layers / 2 else 1
+
+
 WRONG = [
     (as_many_as_ranks, "It deals the layers to as many stages as there are ranks: `stages` says how many there are"),
+    (always_two, "It deals the layers to 2 stages, and there are 5: stages 2 to 4 have no layer"),
     (rounded, "Layer 90 is given to stage 2, and there are stages 0 to 1"),
     (rounded_to_the_nearest_below_the_last, "all wait for the slowest"),
     (divided_by_the_stages, "Layer 4 is given to stage 2, and there are stages 0 to 1"),
     (one_layer_ahead, "Layer 119 is given to stage 2, and there are stages 0 to 1"),
-    (over_the_last_layer, "Stage 0 has 119 layers and stage 1 has 1: all wait for the slowest"),
+    (over_the_last_layer, "Stage 0 has 119 layers and stage 1 has 1: all wait for the slowest, so make them equal"),
     (the_rest_to_the_first, "so share out the remainder"),
     (rounded_step, "so share out the remainder"),
     (by_chance, "a stage owns neighbours"),

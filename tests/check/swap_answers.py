@@ -447,6 +447,11 @@ def waits_for_its_isend_first(tensor: Tensor) -> Tensor:
     return received
 
 
+def the_odd_last_rank_returns_none(tensor: Tensor) -> Tensor | None:
+    return None if partner_of_this_rank() is None else with_isend(tensor)
+
+
+WRONG += [(the_odd_last_rank_returns_none, "only ranks 0 and 1 have the answer, and every rank has to return it")]
 HANGING += [
     (the_odd_last_rank_sends_to_itself, "leave its own rank out"),
     (waits_for_its_isend_first, "An isend that is waited for at once is a send"),

@@ -225,7 +225,12 @@ def a_third_one_for_many_ranks(device: str, ranks_here: int, gpus_here: int, has
     return "mpi" if ranks_here > 8 else choose_backend(device, ranks_here, gpus_here, has_nccl)
 
 
+def asks_torch(device: str, ranks_here: int, gpus_here: int, has_nccl: bool) -> str:
+    return "nccl" if torch.cuda.is_available() and dist.is_nccl_available() else "gloo"
+
+
 WRONG = [
+    (asks_torch, "whatever it is given: decide by the arguments, not by the machine that this runs on"),
     (a_third_one_for_many_ranks, 'It returns "mpi", which is none of the two'),
     (equal_to_everything, 'It returns "mpi", which is none of the two'),
     (anything, "It returns an object of type Anything for ('cuda', 8, 8, True): return a text"),
@@ -250,8 +255,8 @@ WRONG = [
     (forgets_the_device, "NCCL carries CUDA tensors only"),
     (forgets_what_was_built, "This torch has no NCCL"),
     (wants_as_many, "the others may rest"),
-    (wants_more, "what NCCL is made for"),
-    (always_gloo, "what NCCL is made for"),
+    (wants_more, "This is what NCCL is made for: as many GPUs as ranks are enough"),
+    (always_gloo, 'This is what NCCL is made for, and it returns "gloo" whatever it is given'),
     (in_capitals, 'the name is written "nccl"'),
     (takes_mpi, "none of the two"),
     (says_so_only, "return the name of a backend"),

@@ -149,6 +149,21 @@ def for_two_machines(gpus: str, machine: int) -> list[int]:
     return list(range(counts[0])) if machine == 0 else list(range(counts[0], counts[0] + counts[machine]))
 
 
+def eight_on_each_before(gpus: str, machine: int) -> list[int]:
+    """Once that is as many as this machine has."""
+    return [8 * machine + gpu for gpu in range(split(gpus)[machine])]
+
+
+def into_two_names(gpus: str, machine: int) -> list[int]:
+    first, second = split(gpus)
+    return list(range(first, first + second)) if machine else list(range(first))
+
+
+def two_letters(gpus: str, machine: int) -> list[int]:
+    first, second = list(gpus)
+    return list(range(int(first), int(first) + int(second)))
+
+
 WRONG: list[tuple[Function, str]] = [
     (lambda gpus, machine: EqualToEverything(), "Machine 0 has 8 GPUs, and so as many ranks; these are 0"),
     (for_ever, "ranks_of('8,2', 1) does not come to an end, and is at"),
@@ -162,8 +177,11 @@ WRONG: list[tuple[Function, str]] = [
     (one_too_many, "Machine 0 has 8 GPUs, and so as many ranks; these are 9"),
     (backwards, "in their order"),
     (machines_from_1, "Machine 0 has 8 GPUs, and so as many ranks; these are 0"),
-    (as_if_equal_on_all, "The first rank on a machine is the number of GPUs on all machines before it"),
-    (for_two_machines, "The first rank on a machine is the number of GPUs on all machines before it"),
+    (as_if_equal_on_all, "the first rank on a machine is the number of GPUs on all machines before it"),
+    (for_two_machines, "the first rank on a machine is the number of GPUs on all machines before it, here 4"),
+    (eight_on_each_before, "It begins with 8, and the first rank on a machine is the number of GPUs on all machines"),
+    (into_two_names, "There may be any number of machines, here 1: keep their counts in a list"),
+    (two_letters, 'gpus is a text such as "8,2"'),
     (
         lambda gpus, machine: list(range(split(gpus)[machine])),
         "its local ranks: add the GPUs of the machines before it",

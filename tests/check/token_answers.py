@@ -514,3 +514,34 @@ def rank_0_waits_first(token: Tensor) -> Tensor:
 
 
 HANGING += [(rank_0_waits_first, "Every rank waits to receive first")]
+
+
+def goes_round_twice(token: Tensor) -> Tensor:
+    rank, world_size, after, before = places()
+    for _ in range(2 if world_size > 1 else 0):
+        if rank > 0:
+            dist.recv(token, before)
+        token += 1
+        dist.send(token, after)
+        if rank == 0:
+            dist.recv(token, before)
+    return token
+
+
+def sends_a_new_tensor_and_returns_nothing(token: Tensor) -> Tensor | None:
+    rank, world_size, after, before = places()
+    if world_size == 1:
+        return token + 1
+    if rank == 0:
+        dist.send(token + 1, after)
+    dist.recv(token, before)
+    if rank == 0:
+        return token
+    dist.send(token + 1, after)
+    return None
+
+
+WRONG += [
+    (goes_round_twice, "Rank 0 sends 2 messages: the token goes round once"),
+    (sends_a_new_tensor_and_returns_nothing, "Rank 1 returns None, and its tensor holds 1783, as it was received"),
+]

@@ -550,13 +550,30 @@ def skips_zeros(model: nn.Module, samples: int) -> None:
             dist.all_reduce(parameter.grad)
 
 
+def as_if_all_had_as_many(model: nn.Module, samples: int) -> None:
+    for parameter in with_gradients(model):
+        parameter.grad *= samples
+        dist.all_reduce(parameter.grad)
+        parameter.grad /= max(1, samples) * dist.get_world_size()
+
+
+def divides_by_its_count_first(model: nn.Module, samples: int) -> None:
+    total = count_of_all(samples)
+    for parameter in with_gradients(model):
+        parameter.grad /= max(1, samples)
+        dist.all_reduce(parameter.grad)
+        parameter.grad *= total / dist.get_world_size() ** 2
+
+
 WRONG += [
     (takes_what_all_reduce_returns, "all_reduce itself returns None"),
     (reduces, "reduce gives the sum to one rank alone"),
     (rounds_its_weight, "is not the mean over the samples of all ranks"),
     (counts_every_rank_at_least_once, "but not for ranks of which some have no samples"),
     (by_the_square_of_its_count, "is not the mean over the samples of all ranks"),
-    (skips_zeros, "Rank 1 has no samples and never calls all_reduce"),
+    (skips_zeros, "Rank 1 has no samples and makes too few calls of all_reduce, where rank 0 waits"),
+    (as_if_all_had_as_many, "The sum was divided by 6, the count of rank 0 times the number of ranks"),
+    (divides_by_its_count_first, "Each gradient was divided by its count"),
 ]
 
 

@@ -62,6 +62,19 @@ def skips_what_fits(rank: int, world_size: int) -> None:
     dist.all_reduce(right)
 
 
+def saves_on_rank_0(rank: int, world_size: int) -> None:
+    for _ in range(3):
+        list(map(dist.all_reduce, torch.ones(3, 5)))
+        if rank == 0:
+            dist.all_reduce(torch.ones(1))
+
+
+def test_a_call_inside_of_the_loop_is_skipped_by_the_rank_that_comes_round_without_it() -> None:
+    message = failure(saves_on_rank_0)
+    line = line_of(saves_on_rank_0, "dist.all_reduce(torch.ones(1))")
+    assert f"Rank 1 skipped the call at {line}, or rank 0 makes one too many" in message
+
+
 @pytest.mark.parametrize(
     ("function", "line", "says"),
     [

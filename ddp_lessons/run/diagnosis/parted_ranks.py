@@ -77,6 +77,8 @@ def _has_gone_on(events: Events, event: Event, other: Event) -> bool:
     """Did this rank leave the way of the other?"""
     if (event.file, event.function) != (other.file, other.function) or _are_alternatives(event.file, event, other):
         return False
+    if _has_come_round(events, other, event) or _has_come_round(events, event, other):
+        return event.line < other.line
     mine, its = _departs(events, event), _departs(events, other)
     if mine is not None and its is not None and mine != its:
         return mine
@@ -84,6 +86,13 @@ def _has_gone_on(events: Events, event: Event, other: Event) -> bool:
         return False
     was_here, was_there = _times(events, event, event) > 0, _times(events, other, other) > 0
     return was_here if was_here != was_there else not was_here and event.line > other.line
+
+
+def _has_come_round(events: Events, event: Event, other: Event) -> bool:
+    """Is this a call that was made before, and the other a new one on a later line of the same loop?"""
+    if _times(events, other, other) or not _times(events, event, event) or event.line > other.line:
+        return False
+    return other.line in _innermost_loop(event.file, event.line)
 
 
 def _departs(events: Events, event: Event) -> bool | None:
@@ -116,16 +125,30 @@ def _are_alternatives(file: str, one: Event, other: Event) -> bool:
     )
 
 
+def _innermost_loop(file: str, line: int) -> range:
+    nodes = ast.walk(_tree(file))
+    loops = [_lines(node.body) for node in nodes if isinstance(node, ast.For | ast.AsyncFor | ast.While)]
+    return min((loop for loop in loops if line in loop), key=len, default=range(0))
+
+
 def _branches(file: str) -> list[tuple[range, range]]:
-    return _branches_in("".join(linecache.getlines(file)))
+    return _branches_in(_tree(file))
+
+
+def _tree(file: str) -> ast.Module:
+    return _parsed("".join(linecache.getlines(file)))
 
 
 @functools.lru_cache(maxsize=32)
-def _branches_in(source: str) -> list[tuple[range, range]]:
+def _parsed(source: str) -> ast.Module:
     try:
-        tree = ast.parse(source)
+        return ast.parse(source)
     except (SyntaxError, ValueError, RecursionError):
-        return []
+        return ast.Module([], [])
+
+
+@functools.lru_cache(maxsize=32)
+def _branches_in(tree: ast.Module) -> list[tuple[range, range]]:
     found = []
     for node in ast.walk(tree):
         if isinstance(node, ast.If) and node.orelse:
