@@ -28,7 +28,7 @@ MAY_IMPORT = {
     "workshop": {"workshop", "run", "check", "train", "Results", "launch", "__version__"},
 }
 ALL_MAY_IMPORT = {"own_files"}
-MOST_MODULES = {"check": 54, "train": 32}  # these two are still to be put in order
+MOST_MODULES = {"train": 32}  # what the lessons import, by theme
 # these live in processes that are not the notebook's; they meet the launcher in what goes over the wire
 IN_OTHER_PROCESSES = ("ddp_lessons.run.rank.", "ddp_lessons.run.recording.")
 SHARED = (
@@ -101,7 +101,7 @@ def test_a_rank_imports_nothing_of_the_launcher() -> None:
 @pytest.mark.parametrize("folder", sorted({file.parent for file in modules_of("")}), ids=lambda folder: folder.name)
 def test_a_folder_can_be_taken_in_at_a_glance(folder: pathlib.Path) -> None:
     modules = [file for file in folder.glob("*.py") if not file.name.startswith("__")]
-    assert len(modules) <= MOST_MODULES.get(folder.relative_to(PACKAGE).as_posix(), 16)
+    assert len(modules) <= MOST_MODULES.get(folder.relative_to(PACKAGE).as_posix(), 17)
 
 
 def test_no_two_modules_have_one_name() -> None:

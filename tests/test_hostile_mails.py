@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from test_ticket import a_ticket
 
-from ddp_lessons.check import keeping
+from ddp_lessons.check import progress_file
 from ddp_lessons.workshop import progress_table
 from ddp_lessons.workshop.ticket import FIRST
 from ddp_lessons.workshop.ticket_table import collect
@@ -111,7 +111,7 @@ def test_every_cell_for_a_spreadsheet_is_quoted_and_none_begins_a_formula(
         "<script>alert(1)</script>",
     ]
     for number, name in enumerate(names):
-        text = keeping.as_text({"swap": keeping.Entry(2, 1)}, {"name": name})
+        text = progress_file.as_text({"swap": progress_file.Entry(2, 1)}, {"name": name})
         (tmp_path / f"=\x1b[2J{number}.json").write_text(text, encoding="utf-8")
     assert progress_table.collect(os.fspath(tmp_path), os.fspath(tmp_path / "table.csv")) == 0
     text = (tmp_path / "table.csv").read_text(encoding="utf-8-sig")

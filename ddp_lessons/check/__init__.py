@@ -10,68 +10,68 @@ import functools
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ddp_lessons.check.averages import global_mean as global_mean, mean_loss as mean_loss
-    from ddp_lessons.check.backends import choose_backend as choose_backend
-    from ddp_lessons.check.board import all_reduce_on_board as all_reduce_on_board
-    from ddp_lessons.check.checkpoints import save_checkpoint as save_checkpoint
-    from ddp_lessons.check.collectives_by_hand import (
+    from ddp_lessons.check.clusters.backend_exercise import choose_backend as choose_backend
+    from ddp_lessons.check.clusters.job_script_exercise import job_script as job_script
+    from ddp_lessons.check.clusters.numbering_exercise import ranks_of as ranks_of
+    from ddp_lessons.check.dashboard import progress as progress
+    from ddp_lessons.check.equal_replicas import replicas_agree as replicas_agree
+    from ddp_lessons.check.judging.report import Report as Report
+    from ddp_lessons.check.messages.board_exercise import all_reduce_on_board as all_reduce_on_board
+    from ddp_lessons.check.messages.collective_exercises import (
         all_gather_by_hand as all_gather_by_hand,
         broadcast_by_hand as broadcast_by_hand,
     )
-    from ddp_lessons.check.dashboard import progress as progress
-    from ddp_lessons.check.evaluation import evaluate as evaluate
-    from ddp_lessons.check.gradients import average_gradients as average_gradients
-    from ddp_lessons.check.groups import share_best as share_best, sum_of_half as sum_of_half
-    from ddp_lessons.check.job_scripts import job_script as job_script
-    from ddp_lessons.check.numbering import ranks_of as ranks_of
-    from ddp_lessons.check.orders import epoch_order as epoch_order
-    from ddp_lessons.check.partitions import data_partitioner as data_partitioner
-    from ddp_lessons.check.point_to_point import (
+    from ddp_lessons.check.messages.group_exercises import share_best as share_best, sum_of_half as sum_of_half
+    from ddp_lessons.check.messages.mean_exercises import global_mean as global_mean, mean_loss as mean_loss
+    from ddp_lessons.check.messages.message_exercises import (
         exchange as exchange,
         pass_the_token as pass_the_token,
         swap as swap,
     )
+    from ddp_lessons.check.messages.ring_exercise import ring_all_reduce as ring_all_reduce
     from ddp_lessons.check.readings import reading as reading
-    from ddp_lessons.check.replicas import replicas_agree as replicas_agree
-    from ddp_lessons.check.report import Report as Report
-    from ddp_lessons.check.restarts import restartable as restartable
-    from ddp_lessons.check.ring import ring_all_reduce as ring_all_reduce
-    from ddp_lessons.check.sharded_means import sharded_mean as sharded_mean
-    from ddp_lessons.check.shards import shard as shard
-    from ddp_lessons.check.stages import stage_of as stage_of
-    from ddp_lessons.check.weighted import weighted_average as weighted_average
-    from ddp_lessons.check.wrappers import my_ddp as my_ddp
+    from ddp_lessons.check.trainings.checkpoint_exercise import save_checkpoint as save_checkpoint
+    from ddp_lessons.check.trainings.evaluation_exercise import evaluate as evaluate
+    from ddp_lessons.check.trainings.gradient_exercise import average_gradients as average_gradients
+    from ddp_lessons.check.trainings.order_exercise import epoch_order as epoch_order
+    from ddp_lessons.check.trainings.partition_exercise import data_partitioner as data_partitioner
+    from ddp_lessons.check.trainings.restart_exercise import restartable as restartable
+    from ddp_lessons.check.trainings.shard_exercise import shard as shard
+    from ddp_lessons.check.trainings.sharded_mean_exercise import sharded_mean as sharded_mean
+    from ddp_lessons.check.trainings.stage_exercise import stage_of as stage_of
+    from ddp_lessons.check.trainings.weighted_exercise import weighted_average as weighted_average
+    from ddp_lessons.check.trainings.wrapper_exercise import my_ddp as my_ddp
 
 _HOME = {
-    "Report": "report",
-    "all_gather_by_hand": "collectives_by_hand",
-    "all_reduce_on_board": "board",
-    "average_gradients": "gradients",
-    "broadcast_by_hand": "collectives_by_hand",
-    "choose_backend": "backends",
-    "data_partitioner": "partitions",
-    "epoch_order": "orders",
-    "evaluate": "evaluation",
-    "exchange": "point_to_point",
-    "global_mean": "averages",
-    "job_script": "job_scripts",
-    "mean_loss": "averages",
-    "my_ddp": "wrappers",
-    "pass_the_token": "point_to_point",
+    "Report": "judging.report",
+    "all_gather_by_hand": "messages.collective_exercises",
+    "all_reduce_on_board": "messages.board_exercise",
+    "average_gradients": "trainings.gradient_exercise",
+    "broadcast_by_hand": "messages.collective_exercises",
+    "choose_backend": "clusters.backend_exercise",
+    "data_partitioner": "trainings.partition_exercise",
+    "epoch_order": "trainings.order_exercise",
+    "evaluate": "trainings.evaluation_exercise",
+    "exchange": "messages.message_exercises",
+    "global_mean": "messages.mean_exercises",
+    "job_script": "clusters.job_script_exercise",
+    "mean_loss": "messages.mean_exercises",
+    "my_ddp": "trainings.wrapper_exercise",
+    "pass_the_token": "messages.message_exercises",
     "progress": "dashboard",
-    "ranks_of": "numbering",
+    "ranks_of": "clusters.numbering_exercise",
     "reading": "readings",
-    "replicas_agree": "replicas",
-    "restartable": "restarts",
-    "ring_all_reduce": "ring",
-    "save_checkpoint": "checkpoints",
-    "shard": "shards",
-    "sharded_mean": "sharded_means",
-    "share_best": "groups",
-    "stage_of": "stages",
-    "sum_of_half": "groups",
-    "swap": "point_to_point",
-    "weighted_average": "weighted",
+    "replicas_agree": "equal_replicas",
+    "restartable": "trainings.restart_exercise",
+    "ring_all_reduce": "messages.ring_exercise",
+    "save_checkpoint": "trainings.checkpoint_exercise",
+    "shard": "trainings.shard_exercise",
+    "sharded_mean": "trainings.sharded_mean_exercise",
+    "share_best": "messages.group_exercises",
+    "stage_of": "trainings.stage_exercise",
+    "sum_of_half": "messages.group_exercises",
+    "swap": "messages.message_exercises",
+    "weighted_average": "trainings.weighted_exercise",
 }
 _NOT_COUNTED = {"Report", "progress", "replicas_agree"}
 __all__ = [

@@ -14,9 +14,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal, ParamSpec
 
-from ddp_lessons.check import keeping
-from ddp_lessons.check.keeping import Entry
-from ddp_lessons.check.report import Report
+from ddp_lessons.check import progress_file
+from ddp_lessons.check.judging.report import Report
+from ddp_lessons.check.progress_file import Entry
 
 P = ParamSpec("P")
 State = Literal["passed", "tried", "open"]
@@ -65,7 +65,7 @@ def counting(check: Callable[P, Report]) -> Callable[P, Report]:
         report = check(*args, **kwargs)
         written = next(iter((*args, *kwargs.values())), None)
         if report.exercise in LESSON_OF and report.is_a_try and is_the_learners(written):
-            keeping.keep(report.exercise, LESSON_OF[report.exercise], report.passed)
+            progress_file.keep(report.exercise, LESSON_OF[report.exercise], report.passed)
         return report
 
     return checked
@@ -87,7 +87,7 @@ def fingerprint(lines: str) -> str:
 
 def progress() -> Progress:
     """Show which exercises have passed, by lesson. It is kept in a file on this machine, for nobody but you."""
-    entries, notes = keeping.recall()
+    entries, notes = progress_file.recall()
     return Progress(entries, tuple(notes))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ddp_lessons.check.report import Report
+from ddp_lessons.check.judging.report import Report
 
 BEGIN = "Begin with the message: who waits, in which line and for whom, and what did that rank do instead?"
 

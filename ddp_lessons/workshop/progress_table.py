@@ -17,9 +17,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ddp_lessons.check import keeping
+from ddp_lessons.check import progress_file
 from ddp_lessons.check.dashboard import LESSON_OF, LESSONS, Progress, progress
-from ddp_lessons.check.report import table
+from ddp_lessons.check.judging.report import table
 from ddp_lessons.workshop.mails import without_controls
 
 _SHOWN_OF_A_NAME = 32
@@ -36,7 +36,7 @@ class _Learner:
 def show() -> int:
     """Print the learner's own."""
     print(progress().text)
-    path = keeping.place()
+    path = progress_file.place()
     if path is None:
         print("\nDDP_LESSONS_PROGRESS is off: nothing is kept.")
     elif path.exists():
@@ -47,24 +47,24 @@ def show() -> int:
 
 def share(file: str, name: str) -> int:
     """Write a copy with this name, for the learner to hand over."""
-    shown, path = keeping.clean_name(name), Path(file).expanduser()
-    if keeping.place() is None:
+    shown, path = progress_file.clean_name(name), Path(file).expanduser()
+    if progress_file.place() is None:
         return _refuse("DDP_LESSONS_PROGRESS is off: nothing is kept that could be shared.")
     if not shown:
         return _refuse("A shared file needs a name that can be read: --name NAME.")
     if path.is_dir():
         return _refuse(f"{file} is a folder: give the name of a file, like {path / 'progress.json'}.")
     try:
-        before = keeping.read(path)
-    except (OSError, keeping.NotProgress) as error:
+        before = progress_file.read(path)
+    except (OSError, progress_file.NotProgress) as error:
         return _refuse(f"{file} is left as it is, since {_reason(error)}. Give another name.")
     if path.exists() and before.name != shown:
         whose = f"the progress of {before.name}" if before.name else "no shared progress, maybe your own"
         return _refuse(f"{file} is left as it is, since it holds {whose}. Give another name.")
-    entries, notes = keeping.recall()
+    entries, notes = progress_file.recall()
     known = {name: replace(entry, passed=entry.passed[:10]) for name, entry in entries.items()}
     try:
-        keeping.write_whole(path, keeping.as_text(known, {"name": shown}), mode=0o666)
+        progress_file.write_whole(path, progress_file.as_text(known, {"name": shown}), mode=0o666)
     except OSError as error:
         return _refuse(f"{file} could not be written: {_reason(error)}.")
     print(
@@ -99,14 +99,14 @@ def _read_all(folder: Path) -> tuple[list[_Learner], list[str]]:
         if not path.is_file() or any(part.startswith(".") for part in path.relative_to(folder).parts):
             continue  # what an editor or a notebook server keeps for itself
         try:
-            kept = keeping.read(path)
+            kept = progress_file.read(path)
             if not kept.data:
-                raise keeping.NotProgress("it is empty")
-        except (OSError, keeping.NotProgress) as error:
+                raise progress_file.NotProgress("it is empty")
+        except (OSError, progress_file.NotProgress) as error:
             if path.suffix == ".json" or isinstance(error, OSError):  # other files may lie there, too
                 faults.append(f"{file} is left out: {_reason(error)}")
             continue
-        faults += [f"{file}: what it says of {keeping.clean_name(name)} cannot be read" for name in kept.lost]
+        faults += [f"{file}: what it says of {progress_file.clean_name(name)} cannot be read" for name in kept.lost]
         found.append(_Learner(kept.name, file, Progress(kept.entries)))
     times = Counter(learner.name.casefold() for learner in found)
     named = [
@@ -118,7 +118,7 @@ def _read_all(folder: Path) -> tuple[list[_Learner], list[str]]:
 
 def _with_file(learner: _Learner) -> str:
     """Who gave no name, or that of somebody else, too, is told apart by the file."""
-    return f"{learner.name} ({keeping.clean_name(learner.file)})".strip()
+    return f"{learner.name} ({progress_file.clean_name(learner.file)})".strip()
 
 
 def _by_lesson(learners: Sequence[_Learner]) -> list[str]:
@@ -160,7 +160,7 @@ def _write_spreadsheet(path: Path, learners: Sequence[_Learner]) -> list[str]:
     try:
         if path.exists() and not path.read_bytes().removeprefix(b"\xef\xbb\xbf").startswith(b'"learner","lesson",'):
             return [f"{path} is left as it is, since it is no table of learners. Give another name."]
-        keeping.write_whole(path, "\ufeff" + text.getvalue().replace("\r\n", "\n"), mode=0o666)  # for Excel
+        progress_file.write_whole(path, "\ufeff" + text.getvalue().replace("\r\n", "\n"), mode=0o666)  # for Excel
     except OSError as error:
         return [f"{path} could not be written: {_reason(error)}."]
     return []
@@ -168,7 +168,7 @@ def _write_spreadsheet(path: Path, learners: Sequence[_Learner]) -> list[str]:
 
 def _harmless(value: object) -> str:
     """No spreadsheet takes it for a formula, whoever wrote it."""
-    text = keeping.clean_name(str(value))
+    text = progress_file.clean_name(str(value))
     first = unicodedata.normalize("NFKC", text[:1])  # some spreadsheets read the full-width signs, too
     return f"'{text}" if first in ("=", "+", "-", "@") else text
 

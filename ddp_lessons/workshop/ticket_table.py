@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ddp_lessons import __version__
-from ddp_lessons.check.report import table
+from ddp_lessons.check.judging.report import table
 from ddp_lessons.workshop.mails import Letter, letters, quotes, sender, shown
 from ddp_lessons.workshop.ticket import FIRST, NONE, Ticket, tickets_in
 

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from effort import EVERYTHING
 
-from ddp_lessons.check import Report, examination
-from ddp_lessons.check.exercise import Exercise
+from ddp_lessons.check import Report
+from ddp_lessons.check.judging import examination
+from ddp_lessons.check.judging.exercise import Exercise
 
 Check = Callable[[Any], Report]
 

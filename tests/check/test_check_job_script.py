@@ -11,8 +11,8 @@ import pytest
 from job_script_answers import DIRECT, HEAD, RIGHT, RUN, WRONG
 
 from ddp_lessons import check
-from ddp_lessons.check import rehearsal
-from ddp_lessons.check.job_scripts import TO_BE_REPAIRED
+from ddp_lessons.check.clusters.job_script_exercise import TO_BE_REPAIRED
+from ddp_lessons.check.trials import rehearsal
 from ddp_lessons.train.machines import job_script
 
 SCRIPTS = Path(__file__).parents[2] / "scripts" / "slurm"

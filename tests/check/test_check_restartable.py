@@ -13,7 +13,7 @@ from effort import EVERYTHING
 from restart_answers import HANGING, RIGHT, WRONG, as_given
 
 from ddp_lessons import check
-from ddp_lessons.check import restarts
+from ddp_lessons.check.trainings import restart_exercise
 from ddp_lessons.train.restarts import train_restartably
 
 
@@ -32,7 +32,7 @@ def test_wrong_answers_are_refused_by_name(answer: Any, sentence: str) -> None:
 
 @pytest.mark.parametrize(("answer", "sentence"), HANGING, ids=name_of)
 def test_hanging_answers_are_refused(answer: Any, sentence: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(restarts, "PATIENCE_SECONDS", 2.0)
+    monkeypatch.setattr(restart_exercise, "PATIENCE_SECONDS", 2.0)
     assert_refuses(check.restartable, answer, sentence)
 
 

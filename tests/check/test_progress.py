@@ -22,7 +22,7 @@ from notebook_session import NotebookSession
 
 from ddp_lessons import check
 from ddp_lessons.__main__ import main
-from ddp_lessons.check import keeping
+from ddp_lessons.check import progress_file
 from ddp_lessons.check.dashboard import GIVEN, LESSON_OF, LESSONS, fingerprint
 from ddp_lessons.train import point_to_point
 from ddp_lessons.workshop import progress_table as command
@@ -60,7 +60,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def as_in_a_new_kernel(path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv(VARIABLE, os.fspath(path))
-    monkeypatch.setattr(keeping, "_not_yet_written", {})
+    monkeypatch.setattr(progress_file, "_not_yet_written", {})
     return path
 
 
@@ -103,7 +103,7 @@ def test_what_nobody_has_written_is_no_try(file: Path) -> None:
 
 
 def test_a_check_stays_the_function_that_it_was() -> None:
-    from ddp_lessons.check.point_to_point import exchange
+    from ddp_lessons.check.messages.message_exercises import exchange
 
     assert (check.exchange.__name__, check.exchange.__doc__) == (exchange.__name__, exchange.__doc__)
     assert check.exchange is check.exchange
@@ -159,10 +159,10 @@ def test_in_a_notebook_a_given_program_counts_once_it_is_changed(file: Path) -> 
 
 
 COUNT = """
-from ddp_lessons.check import keeping
+from ddp_lessons.check import progress_file
 for _ in range(10):
-    keeping.keep("exchange", 2, False)
-    keeping.keep("swap", 9, True)
+    progress_file.keep("exchange", 2, False)
+    progress_file.keep("swap", 9, True)
 """
 
 
@@ -201,7 +201,7 @@ def test_where_it_cannot_be_written_the_check_says_what_it_says_and_the_kernel_r
 
 def test_off_writes_nothing_and_shows_what_this_kernel_has_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, "off")
-    monkeypatch.setattr(keeping, "write_whole", None)  # nobody may call it
+    monkeypatch.setattr(progress_file, "write_whole", None)  # nobody may call it
     empty = check.progress()
     assert (empty.notes, empty.count("open")) == ((), len(LESSON_OF))
     check.reading(4, line=3)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from places import here, places_of
 
-from ddp_lessons.check import rehearsal
+from ddp_lessons.check.trials import rehearsal
 from ddp_lessons.machines import Slurm
 
 SCRIPTS = Path(__file__).parents[2] / "scripts" / "slurm"

@@ -1,0 +1,1 @@
+"""The exercises on backends, machines and job scripts."""

@@ -1,0 +1,112 @@
+"""The exercise on backends: which one to choose."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from ddp_lessons.check.judging.report import Report, not_right, table
+from ddp_lessons.check.judging.separate_process import Answer, answers_of
+from ddp_lessons.check.judging.trial_ranks import Thing
+from ddp_lessons.check.judging.wrapped_functions import refusal
+from ddp_lessons.run.output.transcript import without_middle
+
+
+@dataclass(frozen=True)
+class _Situation:
+    """A machine, and what is wanted of it; `reminder` says why, to who chose the other backend."""
+
+    where: str
+    device: str
+    ranks_here: int
+    gpus_here: int
+    has_nccl: bool
+    backend: str
+    reminder: str
+
+    @property
+    def call(self) -> str:
+        return f"({self.device!r}, {self.ranks_here}, {self.gpus_here}, {self.has_nccl})"
+
+
+_MADE_FOR, _MORE_GPUS = "This is what NCCL is made for.", "more GPUs than ranks"
+_SITUATIONS = (
+    _Situation("a GPU for each of 8 ranks", "cuda", 8, 8, True, "nccl", _MADE_FOR),
+    _Situation("a laptop", "cpu", 4, 0, False, "gloo", "Without a GPU there is nothing that NCCL could carry."),
+    _Situation(
+        "a laptop, torch with NCCL",
+        *("cuda", 2, 0, True, "gloo"),
+        "torch was built with NCCL, but there is no GPU: what was built in says nothing about the machine.",
+    ),
+    _Situation("2 ranks, one GPU", "cuda", 2, 1, True, "gloo", "NCCL refuses two ranks on one GPU."),
+    _Situation("4 ranks, 3 GPUs", "cuda", 4, 3, True, "gloo", "NCCL refuses two ranks on one GPU: 4 do not fit on 3."),
+    _Situation(_MORE_GPUS, "cuda", 2, 8, True, "nccl", "Each rank has a GPU; the others may rest."),
+    _Situation("CPU tensors beside GPUs", "cpu", 4, 8, True, "gloo", "NCCL carries CUDA tensors only."),
+    _Situation(
+        "GPUs, torch without NCCL", "cuda", 4, 4, False, "gloo", "This torch has no NCCL, as on Windows: gloo it is."
+    ),
+    _Situation("a large machine without a GPU", "cpu", 64, 0, True, "gloo", "There is no GPU, however many ranks."),
+    _Situation("a GPU for each of 16 ranks", "cuda", 16, 16, True, "nccl", "Each rank has a GPU, however many."),
+    _Situation("one rank, one GPU", "cuda", 1, 1, True, "nccl", "One rank with a GPU of its own is enough for NCCL."),
+)
+
+
+def choose_backend(function: Callable[[str, int, int, bool], str]) -> Report:
+    """Check `function(device, ranks_here, gpus_here, has_nccl)`: it returns "nccl" or "gloo".
+
+    `device` is where the tensors are, "cpu" or "cuda"; so many ranks and GPUs are on this machine, and `has_nccl` says
+    whether this torch was built with NCCL.
+    """
+    name = "choose_backend"
+    if report := refusal(name, function, ("device", "ranks_here", "gpus_here", "has_nccl")):
+        return report
+    calls = [(one.device, one.ranks_here, one.gpus_here, one.has_nccl) for one in _SITUATIONS]
+    answers = answers_of(function, calls)
+    for number, answer in enumerate(answers):
+        one = _SITUATIONS[number]
+        if answer.trouble:
+            return not_right(name, f"For {one.call} it {answer.trouble}.", _shown(number, "-"))
+        if answer.value != one.backend:
+            mistake = _why_not(one, answer.value)
+            if answer.value in ("gloo", "nccl"):
+                mistake = _of_all(mistake, answers)
+            return not_right(name, mistake, _shown(number, _quoted(answer.value)))
+    return Report(name, True, "passed", "", (f"    right for {len(_SITUATIONS)} machines",))
+
+
+def _why_not(one: _Situation, answer: object) -> str:
+    if answer is None:
+        return f"It returns None for {one.call}: return the name of a backend."
+    if not isinstance(answer, str):
+        return f'It returns {_quoted(answer)} for {one.call}: return a text, "gloo" or "nccl".'
+    if answer in ("gloo", "nccl"):
+        return one.reminder
+    if answer.strip().lower() == one.backend:
+        return f'It returns {_quoted(answer)}: the name is written "{one.backend}".'
+    return f'It returns {_quoted(answer)}, which is none of the two: "gloo" or "nccl".'
+
+
+def _of_all(reminder: str, answers: Sequence[Answer]) -> str:
+    """With what the answers for all machines have in common."""
+    by_place = {one.where: answer.value for one, answer in zip(_SITUATIONS, answers, strict=False)}
+    values = {*by_place.values()}
+    if len(by_place) == len(_SITUATIONS) and len(values) == 1:
+        return (
+            f"{reminder[:-1]}, and it returns {_quoted(*values)} whatever it is given: decide by the arguments, not by "
+            "the machine that this runs on."
+        )
+    if reminder == _MADE_FOR and by_place.get(_MORE_GPUS) == "nccl":
+        return f"{reminder[:-1]}: as many GPUs as ranks are enough."
+    return reminder
+
+
+def _quoted(answer: object) -> str:
+    if isinstance(answer, Thing):
+        return f"an object of type {answer.kind}"
+    return f'"{without_middle(answer, 60)}"' if isinstance(answer, str) else repr(answer)[:40]
+
+
+def _shown(number: int, answer: str) -> list[str]:
+    one = _SITUATIONS[number]
+    rows = [("", "yours", "expected"), (f"{one.where}: {one.call}", answer, f'"{one.backend}"')]
+    return table(rows)

@@ -1,0 +1,297 @@
+"""The exercise of a job script with four mistakes: what the script would start is judged, not how it is written."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import os
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+
+from ddp_lessons.check.judging.report import Report, not_right, not_started, table
+from ddp_lessons.check.trials import slurm_stand_ins
+from ddp_lessons.check.trials.direct_starts import mistakes_of, program_of
+from ddp_lessons.check.trials.rehearsal import NoRehearsal, Rehearsal, Start, rehearse
+
+NAME = "job_script"
+MACHINES, GPUS = 2, 4
+PROGRAM = "digits.py --epochs 10"
+TO_BE_REPAIRED = """\
+#!/bin/bash
+#SBATCH --nodes=2
+#SBATCH --ntasks-per-node=4
+#SBATCH --gpus-per-node=4
+#SBATCH --cpus-per-task=16
+torchrun --nnodes=2 --nproc-per-node=1 digits.py --epochs 10
+"""
+_OPTION = re.compile(r"--(nnodes|nproc[-_]per[-_]node|node[-_]rank|rdzv[-_]\w+|master[-_]\w+)\b")
+_MEETS_ANYWHERE = ("c10d", "etcd", "etcd-v2")
+
+
+def job_script(script: object, program: str = PROGRAM) -> Report:
+    """Check the text of a job script for Slurm: on two machines with four GPUs each it shall start eight ranks.
+
+    They shall run `program`, which is a file's name, and what it is given behind it.
+
+    The script is rehearsed: bash runs it, and in the place of sbatch, srun and torchrun there are stand-ins that note
+    what would be started where. So it may be written in many ways, also without torchrun, if it tells each rank its
+    RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT.
+    """
+    if not isinstance(script, str):
+        return not_right(NAME, f"It needs the text of the script, and this is of type {type(script).__name__}.")
+    if script.strip() in (TO_BE_REPAIRED.strip(), ""):
+        return not_started(NAME)
+    try:
+        rehearsal = rehearse(script)
+        torchruns = [(start, _arguments_of(start)) for start in rehearsal.starts if start.kind == "torchrun"]
+    except NoRehearsal as reason:
+        return not_right(NAME, str(reason))
+    name, *given = program.split()
+    pythons = [(start, *program_of(start)) for start in rehearsal.starts if start.kind == "python"]
+    ranks = [start for start, found, _ in pythons if found == name] if not torchruns else []
+    details = tuple(_what_starts_where(rehearsal, torchruns, ranks))
+    if ranks:
+        mistakes = [_wrong_machines(rehearsal, torchruns), *mistakes_of(rehearsal, ranks, GPUS)]
+        mistakes += [_left_alone(rehearsal), *(_lost(given, behind) for _, found, behind in pythons if found == name)]
+    else:
+        mistakes = [look(rehearsal, torchruns) for look in _LOOKS]
+        mistakes += [_wrong_program(torchruns, name), _left_alone(rehearsal)]
+        mistakes += [_lost(given, arguments.training_script_args) for _, arguments in torchruns]
+    if mistakes := list(dict.fromkeys(mistake for mistake in mistakes if mistake)):
+        rest = len(mistakes) - 1
+        more = [f"  {rest} more {'thing is' if rest == 1 else 'things are'} wrong with it."] if rest else []
+        return not_right(NAME, mistakes[0], (*more, *details))
+    return Report(NAME, True, "passed", "", details)
+
+
+Torchruns = Sequence[tuple[Start, argparse.Namespace]]
+
+
+def _wrong_machines(rehearsal: Rehearsal, torchruns: Torchruns) -> str:
+    if rehearsal.too_late:
+        line = rehearsal.too_late[0]
+        return f"#SBATCH in line {line} stands behind the first command, and sbatch has stopped reading there."
+    if rehearsal.machines != MACHINES:
+        return f"It asks for {rehearsal.machines} of the {MACHINES} machines: --nodes."
+    if rehearsal.gpus != GPUS:
+        return f"It asks for {rehearsal.gpus} of the {GPUS} GPUs of a machine: --gpus-per-node."
+    return ""
+
+
+def _nothing_started(rehearsal: Rehearsal, torchruns: Torchruns) -> str:
+    if torchruns:
+        return ""
+    if rehearsal.status:
+        last = rehearsal.words.splitlines()[-1] if rehearsal.words else f"status {rehearsal.status}"
+        return f"It fails before it starts anything: {last.removesuffix('.')[:150]}."
+    return "Nothing in it starts torchrun, which starts the ranks."
+
+
+def _not_everywhere(rehearsal: Rehearsal, torchruns: Torchruns) -> str:
+    idle = [place for place in range(rehearsal.machines) if place not in {start.machine for start, _ in torchruns}]
+    if not torchruns or not idle:
+        return ""
+    if not any(start.step for start, _ in torchruns):
+        return "No torchrun on the second machine: Slurm runs a job script on the first one only."
+    return f"srun starts no torchrun on {slurm_stand_ins.NAME.format(idle[0] + 1)}: it needs one task on each machine."
+
+
+def _too_many(rehearsal: Rehearsal, torchruns: Torchruns) -> str:
+    most = max(Counter(start.machine for start, _ in torchruns).values(), default=1)
+    asked = int(rehearsal.options.get("ntasks-per-node", "1"))
+    if most > 1:
+        return (
+            f"It starts {most} torchruns on one machine, each of which starts ranks: one task for a machine is enough."
+        )
+    if asked > 1 and not any(start.step for start, _ in torchruns):
+        return f"It asks for {asked} tasks on a machine: srun will start as many torchruns there, and one is enough."
+    return ""
+
+
+def _no_meeting(rehearsal: Rehearsal, torchruns: Torchruns) -> str:
+    for _, arguments in torchruns:
+        if arguments.standalone:
+            return "--standalone keeps each torchrun to its own machine: in its place, --nnodes and a rendezvous."
+        if str(arguments.nnodes) in ("1", "1:1"):
+            return (
+                _behind_the_script(torchruns)
+                or "This torchrun is content with one machine: --nnodes says how many there are."
+            )
+        if ":" not in str(arguments.nnodes) and str(arguments.nnodes) != str(rehearsal.machines):
+            return f"torchrun waits for {arguments.nnodes} machines (--nnodes), and the job has {rehearsal.machines}."
+    backends = {arguments.rdzv_backend for _, arguments in torchruns}
+    if not torchruns:
+        return ""
+    if backends <= set(_MEETS_ANYWHERE):
+        return _wrong_place({arguments.rdzv_endpoint for _, arguments in torchruns}, "--rdzv-endpoint") or (
+            "The torchruns have different --rdzv-id, and so wait for each other in different places."
+            if len({arguments.rdzv_id for _, arguments in torchruns}) > 1
+            else ""
+        )
+    places = {arguments.rdzv_endpoint or arguments.master_addr for _, arguments in torchruns}
+    numbers = sorted(arguments.node_rank for _, arguments in torchruns)
+    if places == {"127.0.0.1"}:
+        return (
+            _behind_the_script(torchruns)
+            or "There is no rendezvous: the torchruns do not know where to find each other, and each waits alone."
+        )
+    if numbers != list(range(rehearsal.machines)):
+        return f"Without c10d each machine needs a number of its own, --node-rank, and these have {numbers}."
+    return _wrong_place(places, "--master-addr")
+
+
+def _behind_the_script(torchruns: Torchruns) -> str:
+    """A sentence if options of torchrun go to the script."""
+    for _, arguments in torchruns:
+        stray = [word.partition("=")[0] for word in map(str, arguments.training_script_args) if _OPTION.match(word)]
+        if stray:
+            script = _program_of(arguments)
+            stands, them = ("stands", "it") if len(stray) == 1 else ("stand", "them")
+            return (
+                f"{' and '.join(stray)} {stands} behind {script}, which alone sees {them}: put {them} before its name."
+            )
+    return ""
+
+
+def _wrong_place(places: set[str], option: str) -> str:
+    if places <= {""}:
+        return "There is no rendezvous: --rdzv-endpoint has to say where the torchruns meet."
+    if len(places) > 1:
+        return f"The torchruns go to meet at different places ({', '.join(sorted(places))}): {option}."
+    (place,) = places
+    host = place.rpartition(":")[0] if ":" in place else place
+    known = {
+        pattern.format(number + 1)
+        for pattern in (slurm_stand_ins.NAME, slurm_stand_ins.ADDRESS)
+        for number in range(MACHINES)
+    }
+    if not host:
+        return f"{option}: there is no machine in front of the port, as if a variable were empty."
+    if host in ("localhost", "127.0.0.1"):
+        return f"On every machine {host} is the machine itself, so that they never meet there: {option}."
+    if host not in known:
+        return f"{option}: {host!r} is none of the job's machines. scontrol show hostnames tells their names."
+    return ""
+
+
+def _wrong_ranks(rehearsal: Rehearsal, torchruns: Torchruns) -> str:
+    for _, arguments in torchruns:
+        ranks = _ranks(arguments)
+        if ranks != GPUS:
+            which = "GPUs have no rank" if ranks < GPUS else "ranks have no GPU"
+            started = "1 rank" if ranks == 1 else f"{ranks} ranks"
+            idle = f"{abs(GPUS - ranks)} {which} on each machine: torchrun starts {started} there."
+            return _behind_the_script(torchruns) or idle
+    return ""
+
+
+def _wrong_program(torchruns: Torchruns, program: str) -> str:
+    for start, arguments in torchruns:
+        found = _program_of(arguments)
+        if found == program:
+            continue
+        sentence = f"torchrun takes {found[:40]!r} as its script, and not {program!r}."
+        behind = [str(word) for word in arguments.training_script_args]
+        if program in map(os.path.basename, behind):
+            sentence += _why_before(found, start.words)
+        return sentence
+    return ""
+
+
+def _left_alone(rehearsal: Rehearsal) -> str:
+    """What srun starts and the script do not go well together in time."""
+    if any(start.kind == "left behind" for start in rehearsal.starts):
+        return "The script ends while srun is still at work, and with it Slurm ends the job: after an &, wait."
+    steps = list(dict.fromkeys(start.step for start in rehearsal.starts if start.step))
+    waited_for = [start.step for start in rehearsal.starts if start.is_waited_for]
+    if any(step in waited_for for step in steps[:-1]):
+        return (
+            "The first srun waits for the ranks of the second, which the script starts only when the first is over: "
+            "one srun for all machines, or & behind each and a wait."
+        )
+    return ""
+
+
+def _lost(given: Sequence[str], behind: Sequence[object]) -> str:
+    """If the program is not given what it should be; written as `--name=value` as well."""
+    wanted, found = (" ".join(map(str, words)).replace("=", " ").split() for words in (given, behind))
+    places = range(len(found) - len(wanted) + 1)
+    if any(found[place : place + len(wanted)] == wanted for place in places):
+        return ""
+    got = f"and is given {' '.join(found)[:60]!r}" if found else "and is given nothing"
+    return f"The program should be given {' '.join(given)!r}, {got}: that stands behind its name."
+
+
+def _program_of(arguments: argparse.Namespace) -> str:
+    """The name of the file that every rank runs."""
+    script = str(arguments.training_script)
+    if arguments.module:
+        return f"{script.replace('.', '/').rpartition('/')[2]}.py"
+    if arguments.no_python and re.fullmatch(r"python[\d.]*", os.path.basename(script)):
+        script = next((word for word in map(str, arguments.training_script_args) if not word.startswith("-")), script)
+    return os.path.basename(script)
+
+
+def _why_before(found: str, words: Sequence[str]) -> str:
+    """What makes a word stand before the script that should not be there."""
+    before = words[list(words).index(found) - 1] if found in words[1:] else ""
+    host = found.partition(":")[0]
+    if host in (slurm_stand_ins.NAME.format(number + 1) for number in range(MACHINES)):
+        return f" The names of all machines are in {before!r} {found!r}: take the first only."
+    return f" It stands behind {before!r}: the first word that belongs to no option is the script." if before else ""
+
+
+_LOOKS: tuple[Callable[[Rehearsal, Torchruns], str], ...] = (
+    _wrong_machines,
+    _nothing_started,
+    _not_everywhere,
+    _too_many,
+    _no_meeting,
+    _wrong_ranks,
+)
+
+
+def _ranks(arguments: argparse.Namespace) -> int:
+    asked = str(arguments.nproc_per_node)
+    return int(asked) if asked.isdigit() else GPUS if asked in ("gpu", "auto") else 0
+
+
+def _arguments_of(start: Start) -> argparse.Namespace:
+    """As torchrun itself reads them, which takes some of them from variables.
+
+    Raises:
+        NoRehearsal: it does not understand them.
+    """
+    from torch.distributed.run import parse_args
+
+    words = io.StringIO()
+    try:
+        with _variables(dict(start.variables)), contextlib.redirect_stderr(words):
+            arguments: argparse.Namespace = parse_args(list(start.words))
+    except SystemExit:
+        reason = words.getvalue().strip().splitlines()
+        said = reason[-1].partition("error: ")[2] if reason else "no reason is given"
+        raise NoRehearsal(f"torchrun does not understand what it is given: {said}.") from None
+    return arguments
+
+
+@contextlib.contextmanager
+def _variables(variables: dict[str, str]) -> Iterator[None]:
+    before = dict(os.environ)
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+def _what_starts_where(rehearsal: Rehearsal, torchruns: Torchruns, ranks: Sequence[Start]) -> list[str]:
+    rows = [["machine", "torchruns", "ranks"]]
+    for machine in range(rehearsal.machines):
+        here = [arguments for start, arguments in torchruns if start.machine == machine]
+        count = sum(map(_ranks, here)) + sum(rank.machine == machine for rank in ranks)
+        rows.append([slurm_stand_ins.NAME.format(machine + 1), str(len(here)), str(count)])
+    return ["  What it starts in a rehearsal:", *table(rows)]

@@ -1,0 +1,102 @@
+"""The exercise of numbering ranks over machines that have unequally many GPUs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from ddp_lessons.check.judging.report import Report, not_right
+from ddp_lessons.check.judging.separate_process import answers_of
+from ddp_lessons.check.judging.trial_ranks import Thing
+from ddp_lessons.check.judging.wrapped_functions import refusal
+
+NAME = "ranks_of"
+CASES = (("8,2", 0), ("8,2", 1), ("2,8", 1), ("4", 0), ("1,3,2", 2), ("12,4", 1), ("2,0,2", 1), ("2,0,2", 2))
+_UNPACKED = re.compile(r"values to unpack \(expected (\d+)")
+
+
+def ranks_of(function: Callable[[str, int], list[int]]) -> Report:
+    """Check f(gpus, machine): the ranks on a machine in their order, where `gpus` is a text such as "8,2".
+
+    They may be a list, a tuple or a range.
+    """
+    if report := refusal(NAME, function, ("gpus", "machine")):
+        return report
+    for (gpus, machine), answer in zip(CASES, answers_of(function, CASES), strict=False):
+        expected, call = _right(gpus, machine), f"{NAME}({gpus!r}, {machine})"
+        if answer.trouble:
+            why = _why_raised(answer.trouble, len(gpus.split(",")))
+            return not_right(NAME, f"{call} {answer.trouble}. {why}".rstrip())
+        if answer.value != expected or _first_odd(answer.value) is not None:
+            details = (f"  {call}", f"    yours      {_short(answer.value)}", f"    expected   {_short(expected)}")
+            return not_right(NAME, _likely(answer.value, gpus, machine), details)
+    return Report(NAME, True, "passed", "", (f"  right for {len(CASES)} cases, of up to three machines",))
+
+
+def _right(gpus: str, machine: int) -> list[int]:
+    counts = list(map(int, gpus.split(",")))
+    first = sum(counts[:machine])
+    return list(range(first, first + counts[machine]))
+
+
+def _likely(found: object, gpus: str, machine: int) -> str:
+    """What the wrong ranks remind of."""
+    counts = list(map(int, gpus.split(",")))
+    mine, before = counts[machine], sum(counts[:machine])
+    if not isinstance(found, list):
+        return f"It returns {_short(found)}, and the answer is a list (or a range) of ranks."
+    if (odd := _first_odd(found)) is not None:
+        return f"Ranks are whole numbers (//, int), and {_short(odd)} is none."
+    if sorted(found) == _right(gpus, machine):
+        return "These are the right ranks, but not in their order: begin with the lowest."
+    known = {
+        "These are the ranks on this machine alone, its local ranks: add the GPUs of the machines before it.": range(
+            mine
+        ),
+        "It counts the GPUs of this machine as if they were on a machine before.": range(
+            before + mine, before + 2 * mine
+        ),
+        "Ranks begin with 0.": range(before + 1, before + mine + 1),
+        "These are the ranks of all machines together.": range(sum(counts)),
+        "These are the ranks of this machine and of all before it.": range(before + mine),
+    }
+    if _is_as_if_equal(gpus, machine):
+        as_if_equal = "It counts as if each machine before had as many GPUs as this one: add up what they have."
+        known = {as_if_equal: range(machine * mine, machine * mine + mine), **known}
+    for sentence, ranks in known.items():
+        if found == list(ranks):
+            return sentence
+    if machine == 0 and found == list(range(counts[-1], counts[-1] + mine)):
+        return (
+            "No machine stands before machine 0, so that its ranks begin with 0; counts[0 - 1] is the last machine's."
+        )
+    if len(found) != mine:
+        return f"Machine {machine} has {mine} GPUs, and so as many ranks; these are {len(found)}."
+    if machine == 0:
+        return "No machine stands before machine 0, so that its ranks begin with 0."
+    begins = f"It begins with {found[0]}, and the" if found else "The"
+    return f"{begins} first rank on a machine is the number of GPUs on all machines before it, here {before}."
+
+
+def _is_as_if_equal(gpus: str, machine: int) -> bool:
+    """Were the cases before this one right if each machine is taken to have as many GPUs as the one asked for?"""
+    earlier = ((text.split(","), number) for text, number in CASES[: CASES.index((gpus, machine))])
+    return all(_right(",".join(counts), number)[:1] == [number * int(counts[number])] for counts, number in earlier)
+
+
+def _first_odd(found: object) -> object:
+    """An item that is no whole number, though it may be equal to one: 8.0, True."""
+    return next((item for item in found if type(item) is not int), None) if isinstance(found, list) else None
+
+
+def _why_raised(trouble: str, machines: int) -> str:
+    if (found := _UNPACKED.search(trouble)) and int(found[1]) != machines:
+        return f"There may be any number of machines, here {machines}: keep their counts in a list."
+    if trouble.startswith(("raises TypeError", "raises ValueError")):
+        return 'gpus is a text such as "8,2", as it was typed: make numbers of its parts first.'
+    return ""
+
+
+def _short(value: object) -> str:
+    text = f"an object of type {value.kind}" if isinstance(value, Thing) else repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -1,0 +1,228 @@
+"""What is wrong with one trial that came to an end: the first thing, and the sentence that names it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ddp_lessons.check.judging.exercise import Case, Exercise, number
+from ddp_lessons.check.judging.report import table
+from ddp_lessons.check.judging.trial_traffic import Traffic
+from ddp_lessons.record.event import Event
+from ddp_lessons.run.diagnosis.wording import ranks_named
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something wrong."""
+
+    mistake: str
+    details: Sequence[str] = ()
+    stops_by_chance: bool = False  # then it says nothing where each rank has come to a stop
+    is_about_the_answer: bool = False  # then it matters what was right before: "for floats, but not for whole numbers"
+
+
+def judge(exercise: Exercise, case: Case) -> Finding | None:
+    """What is wrong with a case that came to an end."""
+    return (
+        forbidden(exercise, case.traffic)
+        or not_waited_for(case.traffic)
+        or not_agreed(exercise, case.traffic)
+        or _changed_too_early(case.traffic)
+        or _wrong_answer(exercise, case)
+        or _changed_input(exercise, case)
+        or _never_received(case.traffic)
+        or _wrong_traffic(exercise, case)
+    )
+
+
+def forbidden(exercise: Exercise, traffic: Traffic) -> Finding | None:
+    if not (exercise.messages_only and traffic.collectives):
+        return None
+    event = traffic.collectives[0]
+    return Finding(
+        f"It calls the collective {event.call}: build it from messages alone, with send, recv, isend and irecv.",
+        [f"    rank {event.rank} calls {event.call} ({event.place})"],
+    )
+
+
+def not_waited_for(traffic: Traffic) -> Finding | None:
+    event = traffic.never_waited_for() or traffic.given_up()
+    if event is None:
+        return None
+    what = "sent" if event.operation == "send" else "in the buffer"
+    batch = [one for one in traffic.by_rank[event.rank] if (one.call, one.place) == (event.call, event.place)]
+    waited = sum(one.waited is not None for one in batch)
+    if event.call == "batch_isend_irecv" and waited:
+        return Finding(
+            f"It waits for only {waited} of the {len(batch)} handles of {event.call}: call wait() on each of them.",
+            [f"    rank {event.rank} calls {event.call} ({event.place})"],
+        )
+    return Finding(
+        f"It never waits for its {event.call}: before wait(), nothing is sure to be {what}.",
+        [f"    rank {event.rank} calls {event.call} ({event.place}), and nobody waits for it"],
+    )
+
+
+def not_agreed(exercise: Exercise, traffic: Traffic) -> Finding | None:
+    """The ranks called the same, but each meant something else by it."""
+    if traffic.makes_different_groups():
+        return Finding(
+            "The ranks do not make the same groups in the same order: every rank has to call new_group for every "
+            "group, also for one that it is not in.",
+            [f"    rank {one.rank} calls {one.call} ({one.place})" for one in traffic.first_groups()],
+            stops_by_chance=True,
+        )
+    if pair := traffic.different_roots():
+        if early := traffic.never_waited_for_before(pair):
+            return Finding(_too_early(early), [f"    rank {early.rank} calls {early.call} ({early.place})"])
+        return Finding(
+            f"The ranks name different roots in {pair[0].call}: all have to name the same one.{exercise.cure_of_roots}",
+            [f"    rank {one.rank} calls {one.call} with root {one.root} ({one.place})" for one in pair],
+        )
+    return None
+
+
+def _changed_too_early(traffic: Traffic) -> Finding | None:
+    event = next((event for event in traffic.events if event.remark == "changed"), None)
+    if event is None:
+        return None
+    return Finding(
+        f"It changes the tensor of its {event.call} before wait(): until then it may still be on its way out.",
+        [f"    rank {event.rank} calls {event.call} ({event.place})"],
+    )
+
+
+def _wrong_answer(exercise: Exercise, case: Case) -> Finding | None:
+    differences = {rank: exercise.difference(case, rank) for rank in range(case.world_size)}
+    wrong = [rank for rank, difference in differences.items() if difference is not None]
+    if not wrong:
+        return None
+    rank = wrong[0]
+    first = differences[rank]
+    assert first is not None
+    mistake = _no_answer(exercise, case, wrong) or _said_nothing(exercise, case) or _read_too_early(case)
+    rows = [("", "yours", "expected"), (first.place or "answer", first.yours, first.expected)]
+    details = [_where(case, rank), *table(rows), *traffic_table(exercise, case)]
+    mistake = mistake or _only_some(case, wrong, first.mistake) or "The answer is wrong."
+    return Finding(mistake + _went_to_one_rank(case, wrong), details, is_about_the_answer=True)
+
+
+_OF_ALL = ("That is", "The sum was", "The mean was", "It returns the sum", "It divides")
+
+
+def _only_some(case: Case, wrong: Sequence[int], mistake: str) -> str:
+    """Say as well which ranks are right, unless the sentence is about one rank anyway."""
+    right = [rank for rank in range(case.world_size) if rank not in wrong]
+    if not right or not mistake.startswith(_OF_ALL):
+        return mistake
+    are = "is" if len(right) == 1 else "are"
+    return f"Only {ranks_named(right)} {are} right. On rank {wrong[0]}, {mistake[0].lower()}{mistake[1:]}"
+
+
+def _went_to_one_rank(case: Case, wrong: Sequence[int]) -> str:
+    """A further sentence if the ranks that are wrong are just those to which a reduce gives nothing."""
+    calls = [event for event in case.traffic.collectives if event.rank == wrong[0]]
+    # before it, counts may have been added up; a broadcast behind it would have brought the result
+    if not calls or calls[-1].operation != "reduce":
+        return ""
+    if {one.root for one in calls if one.operation == "reduce"} & {*wrong}:
+        return ""
+    return " A reduce gives the sum to one rank alone, and all_reduce gives it to every rank."
+
+
+def _no_answer(exercise: Exercise, case: Case, wrong: Sequence[int]) -> str:
+    """Some or all of the ranks that are wrong returned nothing."""
+    nothing = [rank for rank in wrong if case.outcomes[rank].answer is None and exercise.returns_answer]
+    if not exercise.keeps_input:
+        nothing = [rank for rank in nothing if case.is_unchanged(rank)]  # else the answer was meant to be in place
+    if nothing != wrong:
+        return ""
+    right = [rank for rank in range(case.world_size) if rank not in wrong and not case.has_only_none(rank)]
+    if any(case.outcomes[rank].answer is None for rank in right):
+        return ""  # they have it in place, and so these ranks were meant to
+    if right:
+        has = "has" if len(right) == 1 else "have"
+        return f"Only {ranks_named(right)} {has} the answer, and every rank has to return it: rank {wrong[0]} has None."
+    if exercise.keeps_input:
+        return f"It returns None: return the answer, and leave the given {exercise.thing} as it is."
+    what = exercise.result
+    return f"It returns None and does not change its tensor: change the tensor itself, no copy, or return {what}."
+
+
+def _said_nothing(exercise: Exercise, case: Case) -> str:
+    if case.traffic.events or case.world_size == 1 or not exercise.messages_only:
+        return ""
+    return (
+        "No rank sends or receives anything: without messages a rank knows only its own tensor. If there is a loop, "
+        "look at its range."
+    )
+
+
+def _read_too_early(case: Case) -> str:
+    event = case.traffic.collective_never_waited_for()
+    if event is None:
+        return ""
+    return _too_early(event)
+
+
+def _too_early(event: Event) -> str:
+    return f"It reads the result of {event.call} too early: with async_op=True, call wait() on what it returns."
+
+
+def _changed_input(exercise: Exercise, case: Case) -> Finding | None:
+    changed = [rank for rank in range(case.world_size) if not case.is_unchanged(rank)]
+    if not exercise.keeps_input or not changed:
+        return None
+    rank = changed[0]
+    before, after = case.inputs[rank], case.given(rank)
+    rows = [("", "yours", "expected")]
+    if before.shape == after.shape:
+        index = tuple((before != after).nonzero()[0].tolist())
+        rows.append((str(list(index)), number(after[index].item()), number(before[index].item())))
+    else:
+        rows.append(("shape", str(list(after.shape)), str(list(before.shape))))
+    thing, copy = exercise.thing, exercise.copy
+    mistake = f"The answer is right, but the given {thing} was changed on the way: work on a copy, {copy}."
+    return Finding(mistake, [_where(case, rank), f"    the given {thing} afterwards", *table(rows)])
+
+
+def _never_received(traffic: Traffic) -> Finding | None:
+    event = traffic.never_received()
+    if event is None:
+        return None
+    return Finding(
+        f"It leaves a message behind: what rank {event.rank} sends to rank {event.peer} is never received.",
+        [f"    rank {event.rank} calls {event.call} ({event.place})"],
+    )
+
+
+def _wrong_traffic(exercise: Exercise, case: Case) -> Finding | None:
+    mistake = exercise.too_little(case) or exercise.too_much(case)
+    if not mistake:
+        return None
+    return Finding(mistake, [f"    {_world(case.world_size)}; the answer is right", *traffic_table(exercise, case)])
+
+
+def _where(case: Case, rank: int) -> str:
+    return f"    {_world(case.world_size)}; rank {rank} was given {case.trial.named(rank)}"
+
+
+def _world(world_size: int) -> str:
+    return "1 rank" if world_size == 1 else f"{world_size} ranks"
+
+
+def traffic_table(exercise: Exercise, case: Case) -> list[str]:
+    if case.world_size == 1:
+        return []
+    whole = case.tensor_bytes
+    yours, textbook = exercise.carried(case), exercise.textbook(case)
+    if not yours and not textbook:
+        return []  # nothing travels, and nothing has to
+    rows = [
+        (f"traffic of {_world(case.world_size)}", "yours", exercise.yardstick),
+        (exercise.measured, f"{yours:,}", f"{textbook:,}"),
+    ]
+    if exercise.measured.startswith("bytes") and exercise.messages_only:
+        rows.append(("in tensors", f"{yours / whole:.2f}", f"{textbook / whole:.2f}"))
+    return table(rows)

@@ -1,0 +1,1 @@
+"""The exercises on messages and collectives."""

@@ -1,0 +1,149 @@
+"""The exercises in which ranks first have to agree: on who gives, and on who belongs together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import combinations
+
+import torch
+from torch import Tensor
+
+from ddp_lessons.check.judging.examination import examine
+from ddp_lessons.check.judging.exercise import Case, Exercise, said_nothing
+from ddp_lessons.check.judging.exercise_trials import ScoredTrial, of_every_kind, with_lateness
+from ddp_lessons.check.judging.report import Report
+from ddp_lessons.check.messages.collective_exercises import whose
+from ddp_lessons.record.event import Event
+from ddp_lessons.run.diagnosis.wording import ranks_named
+
+
+def share_best(function: Callable[[float, Tensor], object]) -> Report:
+    """Check `function(score, tensor)`: every rank ends with the tensor of the rank with the highest score.
+
+    If several have it, the lowest of these ranks counts. Scores are floats of Python, with the digits of float64; some
+    are negative. All tensors have the same shape and dtype. Every rank returns the tensor, or has it in place and
+    returns None. Collectives and messages are both allowed. One rank alone ends with its own.
+    """
+    return examine(_ShareBest(), function)
+
+
+def sum_of_half(function: Callable[[Tensor], object]) -> Report:
+    """Check `function(tensor)`: even ranks end with the sum over the even ranks, odd ranks with that over the odd.
+
+    All tensors have the same shape and dtype. Every rank returns the sum, or has it in place and returns None. Groups,
+    other collectives and messages are all allowed. At least two ranks, so that there are odd ones.
+    """
+    return examine(_SumOfHalf(), function)
+
+
+class _ShareBest(Exercise):
+    name = "share_best"
+    parameters = ("score", "tensor")
+    messages_only = False
+    cure_of_roots = " A rank that knows only its own score cannot tell who is best: first give all scores to all ranks."
+    trials = with_lateness(
+        [
+            ScoredTrial((120,), scores=(1.5, 4.0, 2.5, 3.0, 0.5)),
+            ScoredTrial((120,), trait="other scores", scores=(3.5, 1.0, 5.0, 9.0, 2.0, 7.0, 8.0, 6.0)),
+            ScoredTrial((4, 7), trait="negative scores", scores=(-3.0, -2.0, -0.5, -4.0, -0.25)),
+            ScoredTrial((120,), "int64", trait="scores that differ only behind the point", scores=(2.25, 2.75, 2.5)),
+            ScoredTrial((120,), trait="a score that several ranks have", scores=(1.0, 2.0, 2.0)),
+            ScoredTrial((1,), trait="the same score on all ranks", scores=(1.0,)),
+            ScoredTrial((120,), trait="scores that are near each other", scores=(0.9, 0.9 + 1e-9, 0.9 - 1e-9)),
+        ]
+    )
+    measured = "bytes given by the busiest rank"
+    yardstick = "enough"
+
+    def expected(self, case: Case, rank: int) -> Tensor:
+        return case.inputs[_trial(case).best(case.world_size)]
+
+    def likely_mistake(self, case: Case, rank: int, answer: Tensor) -> str:
+        trial, owner = _trial(case), whose(answer, case)
+        best = trial.best(case.world_size)
+        if owner is None:
+            return f"Rank {rank} ends with a tensor that no rank has brought."
+        if owner == rank and not any(case.traffic.brought):
+            return f"Rank {rank} ends with its own tensor: no rank says anything to another."
+        whose_tensor = "its own tensor" if owner == rank else f"the tensor of rank {owner}"
+        ends = f"Rank {rank} ends with {whose_tensor}, whose score is {trial.score(owner):.10g}"
+        if owner == rank and any(_brings_it_from(best, event, case) for event in case.traffic.by_rank[rank]):
+            return (
+                f"The broadcast comes from rank {best}, the best, but rank {rank} returns its own tensor: broadcast "
+                "into the tensor itself, not into a copy, or return that copy."
+            )
+        if trial.score(owner) == trial.score(best):
+            return f"{ends}, but rank {best} has the same score: of several, the lowest rank counts."
+        return f"{ends}: rank {best} has {trial.score(best):.10g}.{_rounded_to_the_same(case, owner)}"
+
+    def too_little(self, case: Case) -> str:
+        return said_nothing(case, range(case.world_size))
+
+    def carried(self, case: Case) -> int:
+        return max(case.traffic.brought)
+
+    def textbook(self, case: Case) -> int:
+        return case.tensor_bytes + 8  # the best rank's tensor, and its score
+
+
+def _brings_it_from(root: int, event: Event, case: Case) -> bool:
+    return (event.operation, event.root, event.shape) == ("broadcast", root, tuple(case.inputs[0].shape))
+
+
+def _rounded_to_the_same(case: Case, owner: int) -> str:
+    """A further sentence if the scores have travelled in a dtype in which this one equals the best."""
+    trial = _trial(case)
+    dtypes = {event.dtype for event in case.traffic.events if event.shape != case.inputs[0].shape}
+    scores = torch.tensor([trial.score(owner), trial.score(trial.best(case.world_size))], dtype=torch.float64)
+    for dtype in sorted(dtypes & {"float32", "float16", "bfloat16"}):
+        one, other = scores.to(getattr(torch, dtype)).tolist()
+        if one == other:
+            return f" In {dtype} both are the same number: send float64."
+    return ""
+
+
+class _SumOfHalf(Exercise):
+    name = "sum_of_half"
+    world_sizes = (4, 2, 3, 5, 8)  # with fewer than four, no half has two ranks of each kind
+    messages_only = False
+    trials = of_every_kind()
+    measured = "bytes given by the busiest rank"
+    yardstick = "enough"
+
+    def expected(self, case: Case, rank: int) -> Tensor:
+        return _sum_over(case, half_of(case, rank))
+
+    def likely_mistake(self, case: Case, rank: int, answer: Tensor) -> str:
+        half = f"rank {rank} belongs to {ranks_named(half_of(case, rank))}"
+        everyone = range(case.world_size)
+        subsets = (some for size in range(1, case.world_size + 1) for some in combinations(everyone, size))
+        for some in subsets:
+            if torch.equal(answer, _sum_over(case, some)):
+                if some == (rank,):
+                    return f"Rank {rank} ends with its own tensor: {half}."
+                return f"Rank {rank} ends with the sum over {ranks_named(some)}: {half}."
+        if torch.allclose(answer.double() * len(half_of(case, rank)), self.expected(case, rank).double(), rtol=1e-6):
+            return "It returns the mean: leave out the division."
+        return f"Rank {rank} does not end with the sum over its half: {half}."
+
+    def too_little(self, case: Case) -> str:
+        return said_nothing(case, [rank for rank in range(case.world_size) if len(half_of(case, rank)) > 1])
+
+    def carried(self, case: Case) -> int:
+        return max(case.traffic.brought)
+
+    def textbook(self, case: Case) -> int:
+        return case.tensor_bytes
+
+
+def half_of(case: Case, rank: int) -> list[int]:
+    return list(range(rank % 2, case.world_size, 2))
+
+
+def _sum_over(case: Case, ranks: Sequence[int]) -> Tensor:
+    return torch.stack([case.inputs[rank] for rank in ranks]).sum(0, dtype=case.inputs[0].dtype)
+
+
+def _trial(case: Case) -> ScoredTrial:
+    assert isinstance(case.trial, ScoredTrial)
+    return case.trial

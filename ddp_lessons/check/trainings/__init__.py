@@ -1,0 +1,1 @@
+"""The exercises on training with several ranks."""

@@ -1,0 +1,196 @@
+"""The exercise of cutting one long tensor into shards: one for each rank, of one length, and in memory of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ddp_lessons.check.judging.examination import examine
+from ddp_lessons.check.judging.exercise import Case, Difference, Exercise, tensor_difference
+from ddp_lessons.check.judging.exercise_trials import Trial, with_lateness
+from ddp_lessons.check.judging.report import Report
+from ddp_lessons.check.trials.sample_shares import InTurns, examine_in_turns
+
+
+def shard(function: Callable[[Tensor], object]) -> Report:
+    """Check `function(flat)`: every rank returns its part of a long tensor that all of them have.
+
+    The parts follow each other in the order of the ranks and are of one length, as short as can be; zeros fill up the
+    last ones. A part has memory of its own, so that the whole can go. Nothing has to travel for it.
+    """
+    return examine_in_turns(_Shard(), function, _Weighed) if callable(function) else examine(_Shard(), function)
+
+
+@dataclass(frozen=True)
+class FlatTrial(Trial):
+    """All ranks are given the same tensor, as parameters are when a training begins."""
+
+    def tensor(self, rank: int) -> Tensor:
+        return super().tensor(0)
+
+
+class _Weighed(InTurns):
+    """Take down as well how much memory the answer keeps alive, which a copy of it would not tell."""
+
+    def __call__(self, flat: Any) -> object:  # type: ignore[override]
+        answer = self.written(flat)
+        return [answer, answer.untyped_storage().nbytes()] if isinstance(answer, Tensor) else answer
+
+
+class _Shard(Exercise):
+    name = "shard"
+    parameters = ("flat",)
+    thing, copy = "tensor", "flat.clone()"
+    messages_only = False
+    keeps_input = True
+    trials = with_lateness(
+        [
+            FlatTrial((120,)),
+            FlatTrial((120,), trait="the next tensor"),
+            FlatTrial((121,), trait="a length that the number of ranks does not divide"),
+            FlatTrial((119,), trait="a length that the number of ranks does not divide"),
+            FlatTrial((120,), "int64", trait="whole numbers (int64)"),
+            FlatTrial((7,), "float64", trait="numbers of another dtype (float64)"),
+            FlatTrial((3,), trait="a tensor with fewer elements than ranks"),
+            FlatTrial((1,), trait="a tensor with one element"),
+        ]
+    )
+    measured = "bytes given by the busiest rank"
+    yardstick = "enough"
+
+    def expected(self, case: Case, rank: int) -> Tensor:
+        return part_of(case.inputs[rank], case, rank)
+
+    def answer(self, case: Case, rank: int) -> object:
+        answer = case.outcomes[rank].answer
+        return answer[0] if _is_weighed(answer) else answer  # type: ignore[index]
+
+    def difference(self, case: Case, rank: int) -> Difference | None:
+        answers = [self.answer(case, other) for other in range(case.world_size)]
+        answer, expected = answers[rank], self.expected(case, rank)
+        if not isinstance(answer, Tensor) or answer.dim() != 1 or answer.dtype != expected.dtype:
+            return super().difference(case, rank)
+        if wrong_length := length_difference(answers, case, rank):
+            return wrong_length
+        found = tensor_difference(answer, expected)
+        if found is None or found.mistake:
+            return found
+        return Difference(found.place, found.yours, found.expected, _why_other_numbers(answer, case, rank))
+
+    def too_much(self, case: Case) -> str:
+        if self.carried(case):
+            return "Every rank has the whole tensor already: nothing has to travel, only to be cut."
+        for rank in range(case.world_size):
+            answer = case.outcomes[rank].answer
+            if _is_weighed(answer) and answer[1] > _most_bytes(case):  # type: ignore[index]
+                return (
+                    "The answer is right, but it is a view of something longer, and as long as it lives, all of that "
+                    "stays in memory: return a copy of the part, with clone()."
+                )
+        return ""
+
+    def carried(self, case: Case) -> int:
+        return max(case.traffic.brought)
+
+    def textbook(self, case: Case) -> int:
+        return 0
+
+
+def part_of(flat: Tensor, case: Case, rank: int) -> Tensor:
+    """The shard of a rank, zeros and all."""
+    length = _length(case)
+    padded = torch.cat([flat, flat.new_zeros(length * case.world_size - len(flat))])
+    return padded[rank * length : (rank + 1) * length]
+
+
+def _length(case: Case) -> int:
+    """By itself, and not as `train` has it: what the package's own answer is held against must not come from there."""
+    return -(-len(case.inputs[0]) // case.world_size)
+
+
+def _most_bytes(case: Case) -> int:
+    return max(_length(case) * case.inputs[0].element_size(), 64)  # small memory comes in whole pieces
+
+
+def _is_weighed(answer: object) -> bool:
+    return (
+        isinstance(answer, list) and len(answer) == 2 and isinstance(answer[0], Tensor) and isinstance(answer[1], int)
+    )
+
+
+def length_difference(answers: Sequence[object], case: Case, rank: int) -> Difference | None:
+    """If the shard of this rank is not as long as it has to be, and all of them are shards by their kind."""
+    lengths = [len(one) if isinstance(one, Tensor) and one.dim() == 1 else -1 for one in answers]
+    if -1 in lengths or lengths[rank] == _length(case):
+        return None
+    mistake = _why_not_of_one_length(lengths, case)
+    return Difference(f"length on rank {rank}", str(lengths[rank]), str(_length(case)), mistake)
+
+
+def _why_not_of_one_length(lengths: list[int], case: Case) -> str:
+    whole, length = len(case.inputs[0]), _length(case)
+    if set(lengths) == {whole}:
+        return "Every rank returns a tensor as long as the whole: return only the part of this rank."
+    if set(lengths) == {whole // case.world_size} and length > whole // case.world_size:
+        lost = whole - case.world_size * (whole // case.world_size)
+        elements = "1 element is" if lost == 1 else f"{lost} elements are"
+        return f"The remainder is lost, {elements} on no rank: round the length up, and fill up with zeros."
+    if len(set(lengths)) > 1:
+        told = " and ".join(map(str, sorted(set(lengths), reverse=True)))
+        return (
+            f"The shards have different lengths, {told}, and all_gather wants equal ones: fill up the shorter ones "
+            "with zeros."
+        )
+    if lengths[0] < length:
+        return (
+            f"The shards are too short: {case.world_size} times {lengths[0]} elements are "
+            f"{case.world_size * lengths[0]} of {whole}, so some are on no rank."
+        )
+    return f"The shards are longer than they have to be: {length} elements for each rank are enough for {whole}."
+
+
+def _why_other_numbers(answer: Tensor, case: Case, rank: int) -> str:
+    found = why_other_part(answer, case.inputs[rank], case.world_size, rank)
+    return found or f"Rank {rank} does not have its part of the tensor: it begins at rank x length."
+
+
+def why_other_part(answer: Tensor, flat: Tensor, ranks: int, rank: int) -> str:
+    """A sentence if this answer, of the right length, is another part of `flat`; rounding may have changed it."""
+    length, zeros = len(answer), -len(flat) % ranks
+
+    def is_close(one: Tensor, other: Tensor) -> bool:
+        return one.shape == other.shape and torch.allclose(one.double(), other.double(), rtol=1e-5)
+
+    def filled_up(part: Tensor) -> Tensor:
+        return torch.cat([part, part.new_zeros(max(0, length - len(part)))])
+
+    if ranks > 1 and length > 1 and is_close(answer, filled_up(flat[rank::ranks])):
+        return (
+            f"It takes every {_ordinal(ranks)} element: a shard is one piece, so that all_gather puts the whole "
+            "together in order."
+        )
+    for other in range(ranks):
+        start = flat[other * length : (other + 1) * length]
+        if other != rank and len(start) == length and is_close(answer, start):
+            return f"Rank {rank} has the shard of rank {other}: shards follow each other in the order of the ranks."
+    if zeros and is_close(answer, torch.cat([flat.new_zeros(zeros), flat])[rank * length : (rank + 1) * length]):
+        return "The zeros stand before the elements: fill up at the end, so that they can be cut off again."
+    if zeros and is_close(answer, filled_up(flat.tensor_split(ranks)[rank])):
+        return (
+            "It cuts first and fills each part up afterwards, so zeros stand in the middle: fill up the whole, at its "
+            "end, and cut then."
+        )
+    mine = flat[rank * length : (rank + 1) * length]
+    if len(mine) < length and is_close(answer[: len(mine)], mine):
+        return "What fills up the last shards is not zero: the optimizer would go on with whatever stands there."
+    if len(mine) < length and is_close(answer[length - len(mine) :], mine):
+        return "The zeros stand before the elements: fill up at the end, so that they can be cut off again."
+    return ""
+
+
+def _ordinal(number: int) -> str:
+    return {2: "second", 3: "third"}.get(number, f"{number}th")

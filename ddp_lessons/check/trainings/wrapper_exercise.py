@@ -1,0 +1,293 @@
+"""The exercise of a DistributedDataParallel of one's own."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from functools import reduce
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ddp_lessons.check.judging.examination import PATIENCE_SECONDS, examine
+from ddp_lessons.check.judging.exercise import Case, Difference, Exercise
+from ddp_lessons.check.judging.exercise_trials import with_lateness
+from ddp_lessons.check.judging.report import Report, not_right, not_started
+from ddp_lessons.check.judging.trial_traffic import Standstill
+from ddp_lessons.check.judging.unwritten_functions import binds_late, is_untouched, mentions
+from ddp_lessons.check.judging.wrapped_functions import refusal
+from ddp_lessons.check.trainings.gradient_exercise import AverageGradients, first_difference
+from ddp_lessons.check.trials.gradient_mistakes import averages_again, training_of, trial_of, why_wrong_gradient
+from ddp_lessons.check.trials.model_trials import is_close
+from ddp_lessons.check.trials.replicated_training import (
+    BEFORE_BACKWARD,
+    TORCHS_OWN,
+    TrainingTrial,
+    mean_training,
+    train,
+)
+from ddp_lessons.run.diagnosis.failures import WorkerFailed, WorkersStuck
+from ddp_lessons.run.launch import launch
+
+_TALKS = {
+    *("all_reduce", "broadcast", "reduce", "all_gather", "all_gather_into_tensor", "all_gather_single"),
+    *("all_gather_object", "broadcast_object_list", "reduce_scatter", "reduce_scatter_tensor", "gather", "scatter"),
+    *("reduce_scatter_single", "all_to_all", "all_to_all_single", "all_reduce_coalesced"),
+    *("send", "recv", "isend", "irecv"),
+}
+
+
+def my_ddp(cls: Callable[[nn.Module], Any]) -> Report:
+    """Check `cls(module)`, which every rank makes: called as the module, and after backward() all gradients are means.
+
+    The ranks begin with different weights and buffers, and train with those of rank 0. What counts are the gradients of
+    the given module's parameters right after backward(), also if it is the second one before a step. Some parameters
+    are frozen, others belong to two layers; each that is not frozen gets a gradient on every rank. A function that
+    wraps is right as well. Buckets are not needed: the report tells how many calls a backward() makes, and when.
+    """
+    exercise = _MyDDP()
+    if report := _not_begun(exercise.name, cls):
+        return report
+    exercise.binds_late = any(map(binds_late, _functions_of(cls)))
+    exercise.is_silent_when_wrong = any(mentions(function, _TALKS) for function in _functions_of(cls))
+    report = examine(exercise, functools.partial(train, cls))
+    if exercise.lacks_its_module and not exercise.is_silent_when_wrong:
+        return not_started(exercise.name)
+    closing = _closing(cls) if report.passed else []
+    return replace(report, details=(*report.details, *closing))
+
+
+def _not_begun(name: str, cls: Any) -> Report | None:
+    if isinstance(cls, nn.Module):
+        kind = type(cls).__name__
+        return not_right(name, f"It got a model that is wrapped already: give the class, check.my_ddp({kind}).")
+    if isinstance(cls, type) and issubclass(cls, nn.parallel.DistributedDataParallel):
+        return not_right(name, TORCHS_OWN)
+    if isinstance(cls, type) and (not _functions_of(cls) or is_untouched(cls.__init__)):  # type: ignore[misc]
+        return not_started(name)
+    return refusal(name, cls, ("module",))
+
+
+def _functions_of(cls: Any) -> list[Any]:
+    if not isinstance(cls, type):
+        return [cls]
+    kinds = [kind for kind in cls.__mro__ if kind not in (object, nn.Module)]
+    return [function for kind in kinds for function in vars(kind).values() if inspect.isfunction(function)]
+
+
+class _MyDDP(Exercise):
+    name = "my_ddp"
+    parameters = ("session",)
+    thing = "model"
+    world_sizes = (2, 3, 4, 1)
+    messages_only = False
+    returns_answer = False
+    trials = with_lateness(
+        [
+            TrainingTrial((4, 3, 2)),
+            TrainingTrial((4, 3, 2), trait="the next model", zeroes=True, backwards=(1, 1, 1)),
+            TrainingTrial((3, 4, 4, 5), trait="two times backward() before a step", backwards=(2, 1, 2)),
+            TrainingTrial((4, 5, 3), "float64", trait="numbers of another dtype (float64)", largest_world=3),
+            TrainingTrial((3, 4, 4, 4), trait="frozen parameters, and some in two layers", has_more=True),
+        ]
+    )
+    measured = "bytes given by the busiest rank"
+    yardstick = "enough"
+    cure_of_sizes = AverageGradients.cure_of_sizes
+
+    def __init__(self) -> None:
+        self.lacks_its_module = self.binds_late = False
+
+    def difference(self, case: Case, rank: int) -> Difference | None:
+        training = training_of(case, rank)
+        if training.trouble:
+            mistake = f"What cls(module) makes {training.trouble}: called with inputs, it gives what the module gives."
+            return Difference("m(inputs)", training.trouble, "a tensor", mistake)
+        if training.is_elsewhere:
+            mistake = "It trains a copy of the model: wrap the given module itself, since others hold it, too."
+            return Difference("gradients", "in a copy", "in the model", mistake)
+        if _never_waits(case):
+            return Difference("wait()", "never called", "called", "")
+        return _first_difference(case).get(rank)
+
+    def why_stuck(self, standstill: Standstill) -> str:
+        operations = {call.operation for call in standstill.calls}
+        if len(operations) > 1 and operations <= {"broadcast", "all_reduce"}:
+            return (
+                "Some ranks wait in broadcast and others in all_reduce: the same calls in the same order on every rank."
+            )
+        return ""
+
+    def why_failed(self, message: str) -> str:
+        self.lacks_its_module |= "has no attribute 'module'" in message
+        no_gradient = _BINDS_LATE if self.binds_late else _NO_GRADIENT
+        if BEFORE_BACKWARD in message and ".grad" in message:
+            no_gradient = _NO_GRADIENT_YET
+        known = [
+            (TORCHS_OWN, TORCHS_OWN),
+            ("register a hook on a tensor that doesn't", _TAKES_NO_HOOK),
+            ("only be registered on tensors that require", _TAKES_NO_HOOK),
+            ("NoneType", no_gradient),
+            (
+                "does not require grad and does not have a grad_fn",
+                "There is no way back from what m(inputs) gives: return what the module gives, without no_grad.",
+            ),
+            (
+                "leaf Variable that requires grad",
+                "Weights are changed in place under autograd: use param.data, or no_grad.",
+            ),
+            ('missing the required "forward"', "It has no forward: m(inputs) is to give what the module gives."),
+            ("Module.__init__() call", "Call super().__init__() before anything is put into self."),
+        ]
+        return next((sentence for sign, sentence in known if sign in message), "")
+
+    def too_much(self, case: Case) -> str:
+        return averages_again(case)
+
+    def carried(self, case: Case) -> int:
+        return max(case.traffic.brought)
+
+    def textbook(self, case: Case) -> int:
+        """The start from rank 0, and one gradient for each backward()."""
+        trial = trial_of(case)
+        gradient = sum(g.nbytes for g in mean_training(trial, case.world_size).gradients[0].values() if g is not None)
+        start = sum(tensor.nbytes for tensor in mean_training(trial, case.world_size).start.values())
+        return start + sum(trial.backwards) * gradient
+
+
+_NO_GRADIENT = (
+    "Somewhere param.grad is still None: a frozen parameter never has one, and register_hook comes before it is there; "
+    "register_post_accumulate_grad_hook comes after."
+)
+_NO_GRADIENT_YET = (
+    "It reads a gradient in __init__, where none is there yet: give the hook the function itself, self.average and not "
+    "self.average(param)."
+)
+_TAKES_NO_HOOK = "A frozen parameter takes no hook: leave out those with requires_grad False."
+_BINDS_LATE = "Somewhere param.grad is still None: a lambda in a loop sees what the loop ended with."
+
+
+def _never_waits(case: Case) -> bool:
+    """Then what it reads may be right or not."""
+    calls = [event for event in case.traffic.collectives if event.call != "DistributedDataParallel"]
+    return any(event.waited is None and not event.error for event in calls)
+
+
+def _first_difference(case: Case) -> dict[int, Difference]:
+    """By rank, at the first moment at which any rank is wrong: what is wrong later may be another's fault."""
+    moments: list[Callable[[Case, int], Difference | None]] = [_wrong_start, _wrong_weights]
+    moments += [functools.partial(_wrong_gradient, place=place) for place in range(sum(trial_of(case).backwards))]
+    for wrong in [*moments, _wrong_end]:
+        found = {rank: wrong(case, rank) for rank in range(case.world_size)}
+        if any(found.values()):
+            return {rank: difference for rank, difference in found.items() if difference is not None}
+    return {}
+
+
+def _wrong_start(case: Case, rank: int) -> Difference | None:
+    right, yours = mean_training(trial_of(case), case.world_size).start, training_of(case, rank).start
+    for name, value in right.items():
+        if not is_close(yours[name].double(), value.double()):
+            return first_difference(name, yours[name], value, _why_wrong_start(case, rank, name))
+    return None
+
+
+def _why_wrong_start(case: Case, rank: int, name: str) -> str:
+    yours = training_of(case, rank).start[name].double()
+    starts = [trial_of(case).model(other).state_dict()[name].double() for other in range(case.world_size)]
+    right = [
+        other for other in mean_training(trial_of(case), case.world_size).start if _starts_right(case, rank, other)
+    ]
+    buffer = name in dict(trial_of(case).model(0).named_buffers())
+    what = "buffer" if buffer else "parameter"
+    if not any(case.traffic.brought):
+        return "No rank says anything to another: their weights differ from the start, and so do their gradients."
+    if rank > 0 and is_close(yours, starts[rank]):
+        if not right and any(event.operation == "broadcast" for event in case.traffic.events):
+            return (
+                f"Rank {rank} begins with its own weights: rank 0's are broadcast, but into copies: broadcast the "
+                "tensors themselves, with detach()."
+            )
+        if not right:
+            return f"Rank {rank} begins with its own weights: broadcast those of rank 0 when the wrapper is made."
+        too = "the buffers, too" if buffer else "every one, also of what is frozen"
+        return f"The {what} {name} of rank {rank} is its own at the start: broadcast {too}, from rank 0."
+    if is_close(yours, reduce(torch.add, starts) / case.world_size):
+        return f"The {what} {name} begins as the mean over the ranks: all begin with what rank 0 has."
+    for other, start in enumerate(starts):
+        if other and is_close(yours, start):
+            return f"Rank {rank} begins with the {what} {name} of rank {other}: all begin with those of rank 0."
+    return f"The {what} {name} of rank {rank} is not that of rank 0 in the first step."
+
+
+def _starts_right(case: Case, rank: int, name: str) -> bool:
+    right = mean_training(trial_of(case), case.world_size).start[name].double()
+    return is_close(training_of(case, rank).start[name].double(), right)
+
+
+def _wrong_weights(case: Case, rank: int) -> Difference | None:
+    if not training_of(case, rank).changes_weights:
+        return None
+    mistake = "Its backward() changes the weights: average the gradients, and leave the step to the optimizer."
+    return Difference("weights after backward()", "others", "as before", mistake)
+
+
+def _wrong_gradient(case: Case, rank: int, place: int) -> Difference | None:
+    right, yours = (
+        mean_training(trial_of(case), case.world_size).gradients[place],
+        training_of(case, rank).gradients[place],
+    )
+    for name, value in right.items():
+        mine = yours[name]
+        # what is frozen may have zeros: nobody steps by them
+        if value is None and (mine is None or not mine.any()):
+            continue
+        if not is_close(mine, value):
+            where = f"{name}.grad after backward() {place + 1}"
+            return first_difference(where, mine, value, why_wrong_gradient(case, rank, name, place))
+    return None
+
+
+def _wrong_end(case: Case, rank: int) -> Difference | None:
+    right, yours = mean_training(trial_of(case), case.world_size).end, training_of(case, rank).end
+    for name, value in right.items():
+        if not is_close(yours[name], value):
+            mistake = "The gradients are right, but the wrapper changes the weights: leave the step to the optimizer."
+            return first_difference(name, yours[name], value, mistake)
+    return None
+
+
+def _closing(cls: Callable[[nn.Module], Any]) -> list[str]:
+    """How it goes about it: calls in one backward(), and whether they begin before that is through."""
+    try:
+        results = launch(_one_backward, 2, cls, timeout_seconds=PATIENCE_SECONDS, quiet=True)
+    except (WorkerFailed, WorkersStuck):
+        return []
+    begin, last_gradient, end = results[0]
+    origin = results.events.origin
+    moments = [event.begin + origin for event in results.events.of(0) if event.operation != "barrier"]
+    calls = [moment for moment in moments if begin < moment < end]
+    early = sum(moment < last_gradient for moment in calls)
+    what = f"{len(calls)} {'call' if len(calls) == 1 else 'calls'} in one backward() of a model with 8 parameters"
+    return [f"    {what}, {early if early else 'none'} begun before the last gradient was there"]
+
+
+def _one_backward(rank: int, world_size: int, cls: Callable[[nn.Module], Any]) -> tuple[float, float, float]:
+    trial = TrainingTrial((4, 4, 4, 4, 4))
+    module, last = trial.model(rank), [0.0]
+
+    def there(parameter: Tensor) -> None:
+        last[0] = time.perf_counter()
+
+    for parameter in module.layers[0].parameters():
+        parameter.register_post_accumulate_grad_hook(there)
+    wrapped = cls(module)
+    for number_of_batch in range(2):  # the first one is often another
+        loss = wrapped(trial.inputs(rank, number_of_batch)).square().sum()
+        begin = time.perf_counter()
+        loss.backward()
+    return begin, last[0], time.perf_counter()

@@ -1,0 +1,186 @@
+"""Which mistake a wrong accuracy reminds of, from what each rank's model was shown."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Sequence
+
+from torch import Tensor
+
+from ddp_lessons.check.judging.exercise import Case
+from ddp_lessons.check.trials.recognition_trials import Tested, TestTrial
+
+
+def trial_of(case: Case) -> TestTrial:
+    assert isinstance(case.trial, TestTrial)
+    return case.trial
+
+
+def tested_by(case: Case, rank: int) -> Tested:
+    tested = case.outcomes[rank].given
+    assert isinstance(tested, Tested)
+    return tested
+
+
+class _Counts:
+    """What each rank tested, and how many of these the model recognised."""
+
+    def __init__(self, case: Case) -> None:
+        self._right = trial_of(case).recognised.tolist()
+        self.samples = len(self._right)
+        self.batches = [tested_by(case, rank).batches for rank in range(case.world_size)]
+        self.shares = [tested_by(case, rank).all for rank in range(case.world_size)]
+        self.sizes = [len(share) for share in self.shares]
+        self.rights = [self.recognised(share) for share in self.shares]
+        times = Counter(sample for share in self.shares for sample in share)
+        self.missing = self.samples - len(times)
+        self.repeated = sum(count - 1 for count in times.values())
+
+    def recognised(self, samples: Sequence[int]) -> int:
+        return sum(self._right[sample] for sample in samples)
+
+    def mean(self, samples: Sequence[int]) -> float:
+        return self.recognised(samples) / max(1, len(samples))
+
+    @property
+    def means(self) -> list[float]:
+        return [self.mean(share) for share in self.shares]
+
+    @property
+    def means_of_batches(self) -> list[float]:
+        """By rank, the mean of what its batches have."""
+        return [sum(map(self.mean, batches)) / max(1, len(batches)) for batches in self.batches]
+
+
+def why_wrong_accuracy(case: Case, rank: int, answer: float) -> str:
+    counts, world_size, right = _Counts(case), case.world_size, trial_of(case).accuracy
+    everyone_tests_all = all(len(set(share)) == counts.samples for share in counts.shares) and world_size > 1
+    if answer != answer:
+        return f"Rank {rank} returns nan, which is not a number: somewhere nothing is divided by nothing."
+    if is_equal(answer, 100 * right) and right:
+        return "That is a percentage: return a fraction between 0 and 1."
+    if everyone_tests_all and is_equal(answer, world_size * right):
+        return "Every rank tests all samples, and then they are added up: give each rank a share."
+    if answer == 0 and right and (why_zero := _why_zero(case, counts)):
+        return why_zero
+    others = [other for other in range(world_size) if _has(case, other, right)]
+    if others:
+        return f"Rank {others[0]} has the accuracy, and rank {rank} does not: every rank needs it."
+    for value, sentence in _means(counts, rank, world_size) + _quotients(counts, rank, world_size):
+        if sentence and is_equal(answer, value):
+            return sentence
+    recognised = sum(counts.rights)
+    with contextlib.suppress(ZeroDivisionError):
+        divisor = recognised / answer
+        if abs(divisor - round(divisor)) < 1e-3 and divisor >= 1:
+            return f"The {recognised} recognised samples are divided by {divisor:.0f}, and there are {counts.samples}."
+    return _about_the_shares(counts) or f"Rank {rank} has another accuracy than that over all samples."
+
+
+def _means(counts: _Counts, rank: int, world_size: int) -> list[tuple[float, str]]:
+    """Accuracies of parts, and means of them."""
+    equal = len(set(counts.sizes)) == 1
+    not_empty = max(1, sum(size > 0 for size in counts.sizes))
+    mean_of_means = (
+        "That is the mean of the ranks' accuracies: a rank with more samples has to count for more. Add up what is "
+        "recognised and what is tested, and divide once."
+    )
+    of_batches = (
+        "That is the mean of the batches' accuracies, and a short last batch counts like a full one: add up counts."
+        if any(len(batches) > 1 for batches in counts.batches)
+        else ""
+    )
+    batches = sum(map(len, counts.batches))
+    whole = sum(counts.rights) / max(1, sum(counts.sizes))
+    return [
+        (whole, _about_the_shares(counts)),
+        (sum(counts.rights) / counts.samples, _about_the_shares(counts) if counts.repeated else ""),
+        (
+            counts.means[rank],
+            f"Rank {rank} returns the accuracy of its own share: nothing of the other ranks is in it.",
+        ),
+        (sum(counts.means) / world_size, "" if equal else mean_of_means),
+        (sum(counts.means) / not_empty, "" if equal else mean_of_means),
+        (counts.means_of_batches[rank], of_batches),
+        (sum(counts.means_of_batches) / world_size, of_batches),
+        (sum(counts.mean(batch) for one in counts.batches for batch in one) / max(1, batches), of_batches),
+    ]
+
+
+def _quotients(counts: _Counts, rank: int, world_size: int) -> list[tuple[float, str]]:
+    """Counts that are divided, or not, by what they should not be divided by."""
+    recognised = sum(counts.rights)
+    own = max(1, counts.sizes[rank])
+    return [
+        (sum(counts.means), "That is the sum of the ranks' accuracies: add up counts instead, and divide once."),
+        (
+            _in_a_byte(recognised) / max(1, _in_a_byte(counts.samples)),
+            f"With {counts.samples} samples the counts no longer fit into their dtype: count in int64."
+            if counts.samples > _in_a_byte(counts.samples)
+            else "",
+        ),
+        (recognised, "That is how many samples are recognised: divide by how many there are."),
+        (counts.rights[rank], f"That is how many samples rank {rank} recognises: add up, and divide."),
+        (
+            counts.rights[rank] / counts.samples,
+            f"Rank {rank} divides what it recognises itself by the number of all samples: add up over the ranks first.",
+        ),
+        (recognised / own, "The sum was divided by the samples of this rank alone: these have to be added up as well."),
+        (recognised / counts.samples / world_size, "The accuracy was divided by the number of ranks once more."),
+        (
+            recognised / own / world_size,
+            "The sum was divided by this rank's samples times the ranks, but not all ranks have equally many.",
+        ),
+        (recognised / world_size, "The sum was divided by the number of ranks, not by the number of samples."),
+        (
+            world_size * recognised / counts.samples,
+            "The counts of recognised samples were added up over the ranks twice.",
+        ),
+        (1 - recognised / counts.samples, "That is the share of the samples that are not recognised."),
+        (
+            float(recognised // counts.samples),
+            "The accuracy was cut down to a whole number: divide with /, not with //.",
+        ),
+    ]
+
+
+def _in_a_byte(count: int) -> int:
+    return count % 256
+
+
+def _why_zero(case: Case, counts: _Counts) -> str:
+    """A sentence unless a rank is seen to bring the number of its samples that were recognised."""
+    brought = [(event.rank, event.values or ()) for event in case.traffic.events]
+    if any(counts.rights[rank] in values for rank, values in brought):
+        return ""
+    if any(counts.sizes[rank] in values for rank, values in brought):
+        return "Not one sample counts as recognised: look whether argmax goes over the classes, with dim=1."
+    return "The accuracy is 0: take argmax over the classes, with dim=1, and divide with /, for // cuts down to 0."
+
+
+def _about_the_shares(counts: _Counts) -> str:
+    if counts.repeated:
+        what = "sample is" if counts.repeated == 1 else "samples are"
+        return (
+            f"{counts.repeated} {what} counted twice: a DistributedSampler repeats samples until all ranks have "
+            "equally many."
+        )
+    if counts.missing:
+        is_or_are = "is" if counts.missing == 1 else "are"
+        return (
+            f"{counts.missing} of {counts.samples} samples {is_or_are} never tested: drop_last, or a division with //, "
+            "leaves out the remainder."
+        )
+    return ""
+
+
+def _has(case: Case, rank: int, accuracy: float) -> bool:
+    answer = case.outcomes[rank].answer
+    if isinstance(answer, Tensor) and answer.numel() == 1:
+        answer = answer.item()
+    return isinstance(answer, int | float) and is_equal(answer, accuracy)
+
+
+def is_equal(answer: float, value: float) -> bool:
+    return abs(answer - value) <= 1e-5 * max(1.0, abs(value))

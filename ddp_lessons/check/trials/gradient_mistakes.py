@@ -1,0 +1,152 @@
+"""What became of a gradient in somebody's own DistributedDataParallel, if it is not the mean: the likely mistake."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+
+import torch
+
+from ddp_lessons.check.judging.exercise import Case
+from ddp_lessons.check.trials.model_trials import is_close
+from ddp_lessons.check.trials.replicated_training import Training, TrainingTrial, mean_training, own_gradients
+from ddp_lessons.record.event import Event
+
+_BACKWARD_ALONE = "backward() alone has to average, by hooks that the wrapper puts on the parameters"
+
+
+def trial_of(case: Case) -> TrainingTrial:
+    assert isinstance(case.trial, TrainingTrial)
+    return case.trial
+
+
+def training_of(case: Case, rank: int) -> Training:
+    training = case.outcomes[rank].given
+    assert isinstance(training, Training)
+    return training
+
+
+def why_wrong_gradient(case: Case, rank: int, name: str, place: int) -> str:
+    yours, world_size = training_of(case, rank).gradients[place][name], case.world_size
+    if mean_training(trial_of(case), world_size).gradients[place][name] is None:
+        return f"{name} is frozen and has a gradient now: leave it without."
+    if yours is None:
+        return f"The gradient of {name} is gone after backward(): put the mean into param.grad."
+    known = _Known(case, name, place)
+    if yours.shape != known.right.shape:
+        return f"The gradient of {name} has another shape than the parameter."
+    if is_close(yours, known.accumulated[rank]):
+        return _why_own(case, rank, name, place)
+    gradients = [
+        (known.total, "That is the sum over the ranks: divide it by the number of ranks."),
+        (known.accumulated[rank] / world_size, f"Rank {rank} divides its own gradient, but nothing was added to it."),
+        (known.right / world_size, "The sum was divided by the number of ranks twice."),
+        (torch.zeros_like(yours), f"The gradient of {name} is zero: nothing was put into it."),
+        *((one, f"Rank {rank} has the gradient of rank {n} alone.") for n, one in enumerate(known.accumulated)),
+    ]
+    if not known.is_first:
+        new = reduce(torch.add, known.own) / world_size
+        gradients += [
+            (new, "The second backward() takes away what the first one left: gradients add up until they are cleared."),
+            (known.before, "The second backward() leaves no trace in the gradient: it has to be averaged as well."),
+            (
+                known.before / world_size + new,
+                "What the first backward() left is divided again in the second: average their sum, or what is new.",
+            ),
+            (
+                known.before * world_size + new,
+                "What the first backward() left is added up again in the second: average the sum of both, or the new "
+                "part alone.",
+            ),
+        ]
+    for value, sentence in gradients:
+        if is_close(yours, value):
+            return sentence
+    divisor = float((known.total * known.total).sum() / (known.total * yours).sum())
+    if is_close(yours * divisor, known.total):
+        return f"The sum was divided by {divisor:.4g}, and there are {world_size} ranks."
+    if not known.is_first:
+        return (
+            f"After the second backward() before a step, {name} does not hold the mean: a hook has to see the sum of "
+            "both, as register_post_accumulate_grad_hook does."
+        )
+    right = [other for other in range(world_size) if _is_right(case, other, name, place)]
+    if right:
+        return f"Rank {right[0]} has the mean, and rank {rank} something else: every rank needs the mean."
+    return f"The gradient of {name} on rank {rank} is not the mean over the ranks."
+
+
+def _why_own(case: Case, rank: int, name: str, place: int) -> str:
+    """After this backward(), the rank still has its own gradient."""
+    gradients = training_of(case, rank).gradients[place]
+    averaged = [other for other, one in gradients.items() if one is not None and _is_right(case, rank, other, place)]
+    if averaged and _all_of_one_shape(case, rank, averaged):
+        return (
+            f"Every hook averages {averaged[0]}: a lambda in a loop sees what the loop ended with, so take the "
+            "parameter that the hook is given."
+        )
+    if averaged:
+        return f"{averaged[0]} is averaged, and {name} is not: every parameter needs a hook, in every layer."
+    for other in range(case.world_size):
+        if other != rank and _is_right(case, other, name, place):
+            return f"Rank {other} has the mean, and rank {rank} still its own gradient: hooks on every rank."
+        if other != rank and is_close(training_of(case, other).gradients[place][name], gradients[name]):
+            return f"Rank {other} has the gradient of rank {rank} now: it was copied, not averaged."
+    if place:
+        return f"Backward() number {place + 1} averages no more, as the first one did: hooks have to stay in force."
+    if any(event.operation not in ("broadcast", "barrier") for event in case.traffic.events):
+        return (
+            f"The ranks talk, but after backward() rank {rank} still has its own gradient: put the mean into "
+            "param.grad, before backward() is through."
+        )
+    return f"After backward() rank {rank} still has its own gradient: {_BACKWARD_ALONE}."
+
+
+def _is_right(case: Case, rank: int, name: str, place: int) -> bool:
+    right = mean_training(trial_of(case), case.world_size).gradients[place][name]
+    return is_close(training_of(case, rank).gradients[place][name], right)
+
+
+def _all_of_one_shape(case: Case, rank: int, averaged: Sequence[str]) -> bool:
+    """One gradient alone is averaged, and that several times."""
+    shapes = [event.shape for event in _gradients_given(case, rank)]
+    size = training_of(case, rank).gradients[0][averaged[0]]
+    return len(averaged) == 1 and len(shapes) > 1 and size is not None and {*shapes} == {tuple(size.shape)}
+
+
+def _gradients_given(case: Case, rank: int) -> list[Event]:
+    """What a rank brings into collectives, but for broadcasts, by which training begins."""
+    return [event for event in case.traffic.collectives if event.rank == rank and event.operation != "broadcast"]
+
+
+def averages_again(case: Case) -> str:
+    """A sentence if all ranks bring the same gradient: then it is the mean, and was averaged before."""
+    calls = zip(*(_gradients_given(case, rank) for rank in range(case.world_size)), strict=False)
+    if case.world_size == 1 or not any(map(_are_equal, calls)):
+        return ""
+    return (
+        "The answer is right, but it averages a gradient that is the mean already, and so sends it twice: each "
+        "parameter needs one hook, which averages that parameter alone."
+    )
+
+
+def _are_equal(events: Sequence[Event]) -> bool:
+    values = [torch.tensor(event.values) for event in events if event.values is not None and len(set(event.values)) > 1]
+    return len(values) == len(events) and all(is_close(one, values[0]) for one in values)
+
+
+class _Known:
+    """All that may have become of one gradient in one backward()."""
+
+    def __init__(self, case: Case, name: str, place: int) -> None:
+        trial, world_size = trial_of(case), case.world_size
+        rights = mean_training(trial, world_size).gradients
+        first_of_its_step = place in [sum(trial.backwards[:step]) for step in range(len(trial.backwards))]
+        right = rights[place][name]
+        assert right is not None
+        self.own = [one[name] for one in own_gradients(trial, world_size, place)]
+        before = None if first_of_its_step else rights[place - 1][name]
+        self.before = torch.zeros_like(right) if before is None else before
+        self.is_first = before is None
+        self.accumulated = [self.before + own for own in self.own]
+        self.right, self.total = right, reduce(torch.add, self.accumulated)
