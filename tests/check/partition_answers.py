@@ -958,7 +958,7 @@ class PartsOfTheClass:
 
     def __init__(self, data, sizes, seed=1234):
         self.data = data
-        checked(data, sizes)
+        check_sizes(data, sizes)
         order = list(range(len(data)))
         random.Random(seed).shuffle(order)
         ends = [round(end * len(data)) for end in itertools.accumulate(sizes)]
