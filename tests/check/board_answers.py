@@ -352,9 +352,9 @@ WRONG = [
     (in_the_order_of_arrival, "adds up in another order than rank 0"),
     (all_in_the_order_of_arrival, "the last bits depend on which rank comes late"),
     (the_largest, "does not end with the sum"),
-    (in_float32, "does not end with the sum"),
+    (in_float32, "but not for whole numbers (int64): the last digits are lost, as in a float32"),
     (writes_what_it_has_added, "Rank 0 counts its own tensor twice"),
-    (reads_its_own_name_only, "does not end with the sum"),
+    (reads_its_own_name_only, "and every rank has to read all of them"),
     (only_the_first_element, "does not end with the sum"),
     (added_to_a_copy, "ends with its own tensor"),
     (own_only, "ends with its own tensor"),
@@ -363,7 +363,7 @@ WRONG = [
     (without_the_first, "What rank 0 brought is missing on every rank"),
     (its_own_twice, "counts its own tensor twice"),
     (the_mean, "leave out the division"),
-    (one_name_for_all, "does not end with the sum"),
+    (one_name_for_all, "Rank 0 adds up its own tensor 2 times: each rank needs a note with its rank in the name"),
     (over_the_group, "It calls torch.distributed beside the board"),
     (with_a_barrier, "It calls torch.distributed beside the board"),
     (only_two, "It works with 2 ranks, but not with 3: what rank 2 has brought is missing in the sum of rank 0"),
@@ -426,11 +426,6 @@ HANGING = [
 ]
 
 
-def one_note_for_all(board: Any, tensor: Tensor, rank: int, world_size: int) -> None:
-    board.set("tensor", to_bytes(tensor))
-    tensor.copy_(torch.stack([from_bytes(board.get("tensor"), tensor) for _ in range(world_size)]).sum(0))
-
-
 def adds_whole_numbers(board: Any, tensor: Tensor, rank: int, world_size: int) -> None:
     flat = tensor.view(-1)
     for place, value in enumerate(flat.tolist()):
@@ -448,15 +443,7 @@ def writes_whole_numbers(board: Any, tensor: Tensor, rank: int, world_size: int)
     tensor.copy_(torch.stack(notes).sum(0).view(tensor.shape))
 
 
-def through_float32(board: Any, tensor: Tensor, rank: int, world_size: int) -> None:
-    board.set(str(rank), to_bytes(tensor.float()))
-    notes = [from_bytes(board.get(str(other)), tensor.float()) for other in range(world_size)]
-    tensor.copy_(torch.stack(notes).sum(0))
-
-
 WRONG += [
-    (one_note_for_all, "Rank 0 adds up its own tensor 2 times: each rank needs a note with its rank in the name"),
     (adds_whole_numbers, "board.add() counts in whole numbers, so fractions are lost"),
     (writes_whole_numbers, "The fractions are lost on the way"),
-    (through_float32, "but not for whole numbers (int64): the last digits are lost, as in a float32"),
 ]

@@ -357,7 +357,7 @@ WRONG = [
     (calls_broadcast_of_objects, "calls the collective broadcast_object_list"),
     (adds_up_zeros, "calls the collective all_reduce"),
     (scatters, "calls the collective scatter"),
-    (only_to_rank_1, "It works with 2 ranks, but not with 3: rank 2 ends with its own tensor"),
+    (only_to_rank_1, "It works with 2 ranks, but not with 3: rank 2 receives nothing and still has"),
     (from_the_last_rank, "Every rank ends with rank 1's tensor: the root is rank 0"),
     (everyone_passes_on_its_own, "rank 2 ends with the tensor of rank 1, which passes on its own instead of rank 0's"),
     (round_the_whole_ring, "moves too much: rank 0 is sent the tensor that it has"),

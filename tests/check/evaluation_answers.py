@@ -532,7 +532,10 @@ WRONG = [
     (rank_0_alone_adds_nothing, ALONE),
     (the_last_rank_alone, "Rank 1 tests 2001 of 2001 samples and rank 0 none"),
     (leaves_it_in_eval_mode, "It leaves the model in eval mode"),
-    (always_back_to_training, "A model that came in eval mode is left in training mode"),
+    (
+        always_back_to_training,
+        "right once, but not the next time: a model that came in eval mode is left",
+    ),
     (with_gradients, "count under torch.no_grad()"),
     (no_grad_around_the_wrong_part, "It keeps what a backward() would need"),
     (detached, "It keeps what a backward() would need"),
@@ -637,7 +640,7 @@ def in_bytes(model: nn.Module, data: Any) -> float:
 
 
 def cuts_each_accuracy_down(model: nn.Module, data: Any) -> float:
-    right, tested = recognised_and_tested(model, DataLoader(Subset(data, my_share(data)), 16)).tolist()
+    right, tested = recognised_and_tested(model, loader_of_my_share(data)).tolist()
     accuracy = torch.tensor(right // max(tested, 1))
     dist.all_reduce(accuracy)
     return accuracy.item() / dist.get_world_size()
@@ -647,5 +650,4 @@ WRONG += [
     (largest_over_the_samples, "Not one sample counts as recognised: look whether argmax goes over the classes"),
     (in_bytes, "with 257 samples the counts no longer fit into their dtype: count in int64"),
     (cuts_each_accuracy_down, "The accuracy is 0: take argmax over the classes, with dim=1, and divide with /"),
-    (always_back_to_training, "It was right once, but not the next time: a model that came in eval mode"),
 ]

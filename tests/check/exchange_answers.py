@@ -398,7 +398,7 @@ def isends_to_itself(tensor: Tensor) -> Tensor:
 
 WRONG += [
     (one_way, "Rank 0 receives nothing"),
-    (isends_to_itself, "leave its own rank out"),
+    (isends_to_itself, "the other rank is 1 - rank"),
 ]
 
 

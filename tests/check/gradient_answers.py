@@ -291,7 +291,7 @@ WRONG = [
         "It never averages: no rank gives a gradient to another, and rank 0 still has",
     ),
     (only_divides, "Rank 0 divides its own gradient, but nothing was added to it"),
-    (only_sums, "That is the sum over the ranks: divide it by the number of ranks"),
+    (only_sums, "That is the sum over the ranks: divide param.grad itself by the number of ranks"),
     (divides_twice, "The sum was divided by the number of ranks twice"),
     (divides_by_two, "It works with 2 ranks, but not with 3: the sum was divided by 2, and there are 3 ranks"),
     (averages_the_weights, "It averages the weights, and these are equal anyway: the gradients are in param.grad"),
@@ -300,7 +300,7 @@ WRONG = [
     (forgets_the_bias, "layers.0.weight is averaged, and layers.0.bias is not: every parameter has to take part"),
     (only_the_first_layer, "a model of three layers: layers.0.weight is averaged, and layers.1.weight is not"),
     (only_on_rank_0, "Rank 0 has the mean, and rank 1 still its own: every rank needs the mean"),
-    (only_rank_0_divides, "Only rank 0 is right. On rank 1, that is the sum over the ranks: divide it by the number"),
+    (only_rank_0_divides, "Only rank 0 is right. On rank 1, that is the sum over the ranks: divide"),
     (averages_a_copy, "The ranks talk, but the gradients stay what they were: the mean has to be put into param.grad"),
     (returns_them, "The ranks talk, but the gradients stay what they were"),
     (copies_those_of_rank_0, "Rank 1 has the gradient of rank 0 now: it was copied, not averaged"),
@@ -308,7 +308,7 @@ WRONG = [
     (does_not_ask_whether_there_is_one, "A parameter without a gradient has None in param.grad: leave it out"),
     (divides_what_there_is_not, "A parameter without a gradient has None in param.grad: leave it out"),
     (takes_them_away, "The gradient of layers.0.weight is gone"),
-    (the_largest, "The gradient of layers.0.weight on rank 0 is not the mean over the ranks"),
+    (the_largest, "That is the largest over the ranks (ReduceOp.MAX): add up, and divide"),
     (does_not_wait, "It reads the result of all_reduce too early"),
     (takes_the_weights_for_gradients, "The gradient of layers.0.weight holds the weight itself"),
 ]
@@ -426,7 +426,7 @@ WRONG += [
     (skips_zeros, "The gradients of rank 1 are all zero, and it never calls all_reduce, where rank 0 waits"),
     (skips_what_is_small, "zeros count in the mean as well"),
     (counts_only_who_has_something, "A rank whose gradient is zero counts as well: divide by the number of all ranks"),
-    (only_other_ranks_divide, "Only rank 1 is right. On rank 0, that is the sum over the ranks: divide it"),
+    (only_other_ranks_divide, "Only rank 1 is right. On rank 0, that is the sum over the ranks: divide"),
     (reduces, "reduce gives the sum to one rank alone, and all_reduce gives it to every rank"),
     (reduces_to_the_last, "reduce gives the sum to one rank alone, and all_reduce gives it to every rank"),
     (takes_what_all_reduce_returns, "all_reduce returns None: what it brings is then in the tensor that it was given"),
@@ -497,11 +497,6 @@ def divides_another_tensor(model: nn.Module) -> None:
         gradient = gradient / dist.get_world_size()
 
 
-def the_largest_of_all(model: nn.Module) -> None:
-    for parameter in with_gradients(model):
-        dist.all_reduce(parameter.grad, dist.ReduceOp.MAX)
-
-
 def the_smallest(model: nn.Module) -> None:
     for parameter in with_gradients(model):
         dist.all_reduce(parameter.grad, dist.ReduceOp.MIN)
@@ -509,6 +504,5 @@ def the_smallest(model: nn.Module) -> None:
 
 WRONG += [
     (divides_another_tensor, "divide param.grad itself by the number of ranks, in place"),
-    (the_largest_of_all, "That is the largest over the ranks (ReduceOp.MAX)"),
     (the_smallest, "That is the smallest over the ranks (ReduceOp.MIN)"),
 ]

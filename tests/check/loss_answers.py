@@ -192,7 +192,10 @@ WRONG = [
     (an_empty_rank_returns_nothing, "but not for lists of which some are empty: only rank 0 has the answer"),
     (an_empty_rank_divides_by_its_count, "A rank without losses divides by its count, which is 0"),
     (an_empty_rank_has_no_mean, "but not for lists of which some are empty: rank 0 returns nan"),
-    (an_empty_rank_counts_as_one_loss, "but not for lists of which some are empty: rank 0 has another mean"),
+    (
+        an_empty_rank_counts_as_one_loss,
+        "some are empty: rank 1 has no losses, but is counted as if it had one of 0",
+    ),
     (the_sum_of_nothing_is_a_whole_number, "call all_reduce with tensors of different dtype, float32 and int64: name"),
     (its_own_mean, "Rank 0 returns the mean of its own losses: nothing of the other ranks is in it"),
     (the_sum, "That is the sum over all ranks: divide it by the number of losses of all ranks"),
@@ -291,10 +294,6 @@ def comes_but_returns_0(losses: Losses) -> float:
     return mean if losses else 0.0
 
 
-def counts_a_zero_for_nothing(losses: Losses) -> Tensor:
-    return sum_and_count(losses or [0.0])
-
-
 def sums_without_fractions(losses: Losses) -> Tensor:
     both = torch.tensor([int(sum(losses)), len(losses)])
     dist.all_reduce(both)
@@ -307,7 +306,6 @@ def only_the_last_loss(losses: Losses) -> Tensor:
 
 WRONG += [
     (comes_but_returns_0, "Rank 1 has no losses and returns 0: every rank has to return the mean over all ranks"),
-    (counts_a_zero_for_nothing, "Rank 1 has no losses, but is counted as if it had one of 0"),
     (sums_without_fractions, "Each rank's sum was cut down to a whole number"),
     (only_the_last_loss, "Only one of each rank's losses is in that mean"),
 ]
