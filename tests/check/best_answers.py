@@ -218,7 +218,7 @@ WRONG = [
     (begins_to_look_at_0, "but not for negative scores: rank 0 ends with its own tensor, whose score is -3"),
     (scores_without_their_digits, "but not for scores that differ only behind the point"),
     (its_own, "Rank 0 ends with its own tensor: no rank says anything to another"),
-    (talks_and_returns_its_own, "Rank 0 ends with its own tensor, whose score is 1.5: rank 1 has 4"),
+    (talks_and_returns_its_own, "The broadcast comes from rank 1, the best, but rank 0 returns its own tensor"),
     (returns_nothing, "It returns None and does not change its tensor"),
     (returns_the_score, "It returns the number 4.0, not a tensor"),
     (the_mean, "Rank 0 ends with a tensor that no rank has brought"),

@@ -706,16 +706,9 @@ class AveragesInForward(Wrapper):
 TORCHS_OWN = "It uses torch's own DistributedDataParallel: build yours from broadcast, hooks and all_reduce"
 
 
-class CallsItsHookAtOnce(Wrapper):
-    def put_hooks(self) -> None:
-        for parameter in self.trained():
-            parameter.register_post_accumulate_grad_hook(self.hook(parameter))  # type: ignore[func-returns-value]
-
-
 TWICE = "averages a gradient that is the mean already"
 
 WRONG += [
-    (CallsItsHookAtOnce, "It reads a gradient in __init__, where none is there yet: give the hook the function itself"),
     (DistributedDataParallel, TORCHS_OWN),
     (torchs_own, TORCHS_OWN),
     (Subclass, TORCHS_OWN),
@@ -734,7 +727,7 @@ WRONG += [
     (OnlyRank0Divides, "Only rank 0 is right. On rank 1, that is the sum over the ranks"),
     (DividesACopy, "That is the sum over the ranks: divide it by the number of ranks"),
     (TakesWhatAllReduceReturns, "all_reduce returns None"),
-    (HooksAreCalledAtOnce, "Somewhere param.grad is still None"),
+    (HooksAreCalledAtOnce, "It reads a gradient in __init__, where none is there yet: give the hook the function"),
     (BroadcastsGradientsToo, "Rank 0 divides its own gradient, but nothing was added to it"),
     (AveragesInForward, "The gradient of layers.0.weight on rank 0 is not the mean over the ranks"),
 ]

@@ -161,8 +161,8 @@ def _torn(case: Case) -> Difference | None:
     mistake = f"While it writes, no whole one is there, and a run that ends then has lost it: {_BESIDE_IT}"
     if not any(torn):
         mistake = (
-            "The old checkpoint is gone before the new one is in its place, and a run that ends then has lost both: "
-            "leave the old one, os.replace(other, path) puts the new one in its place."
+            "The old checkpoint is gone before the new one is in its place: leave it there until os.replace(other, "
+            "path) puts the new one in its place."
         )
     return Difference("file while it writes", yours, "the old or the new one", mistake)
 

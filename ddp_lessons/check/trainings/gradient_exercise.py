@@ -155,10 +155,6 @@ def wrong_kind(case: Case, rank: int, name: str) -> str:
         return f"The gradient of {name} is gone: put the mean into param.grad.{nothing}"
     if yours.shape != right.shape:
         return f"The gradient of {name} has another shape than the parameter."
-    if not yours.isfinite().all():
-        return (
-            f"The gradient of {name} on rank {rank} holds nan or inf: divide by the number of ranks, which is never 0."
-        )
     if is_close(yours, before_of(case, rank).gradients[name]):
         return _why_unchanged(case, rank, name)
     return ""
@@ -218,6 +214,10 @@ def _weights_travel(case: Case) -> bool:
 def _wrong_numbers(case: Case, rank: int, name: str) -> str:
     yours = after_of(case, rank).gradients[name]
     assert yours is not None
+    if not yours.isfinite().all():
+        return (
+            f"The gradient of {name} on rank {rank} holds nan or inf: divide by the number of ranks, which is never 0."
+        )
     gradients, world_size = gradients_of(case, name), case.world_size
     total = reduce(torch.add, gradients)
     weight = before_of(case, rank).weights[name]

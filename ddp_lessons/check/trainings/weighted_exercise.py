@@ -94,12 +94,14 @@ class _WeightedAverage(AverageGradients):
         if without != list(standstill.returned) or not without:
             return ""
         waiting = standstill.calls[0]
-        does, what = "never calls", "has to come too, with a count of 0"
         if standstill.made.get(without[0]):
-            does, what = "makes too few calls of", "has to make every call too, with gradients of 0"
+            return (
+                f"Rank {without[0]} has no samples and makes too few calls of {waiting.call}, where rank "
+                f"{waiting.rank} waits: it has to make every call, with gradients of 0."
+            )
         return (
-            f"Rank {without[0]} has no samples and {does} {waiting.call}, where rank {waiting.rank} waits for it: "
-            f"a rank with nothing to give {what}."
+            f"Rank {without[0]} has no samples and never calls {waiting.call}, where rank {waiting.rank} waits for it: "
+            "a rank with nothing to give has to come too, with a count of 0."
         )
 
     def why_failed(self, message: str) -> str:
