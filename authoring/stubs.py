@@ -25,8 +25,8 @@ from torch import Tensor
 
 from ddp_lessons.check.judging.examination import examine
 from ddp_lessons.check.judging.exercise import Case, Exercise, said_nothing
-from ddp_lessons.check.judging.report import Report
 from ddp_lessons.check.judging.exercise_trials import of_every_kind
+from ddp_lessons.check.judging.report import Report
 
 
 def __NAME__(function: Callable[[Tensor], object]) -> Report:
