@@ -235,8 +235,8 @@ def _why_not_once(shares: Shares, trial: CutTrial, seeding: Seeding) -> str:
         sizes = trial.sizes(len(lengths))
         if lengths == [int(size * trial.samples) for size in sizes]:
             return (
-                f"The remainder is lost, {shares.lost()}: each length is rounded for itself. Round where a partition "
-                "ends, not how long it is, and let the last one end with the data."
+                f"The remainder is lost, {shares.lost()}: each length is rounded for itself. Round where each ends, "
+                "and let the last one end with the data."
             )
         return (
             f"Not every sample is in a partition, {shares.lost()}: look where one ends and the next one begins, and "
