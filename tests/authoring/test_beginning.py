@@ -97,7 +97,7 @@ def test_what_is_begun_is_tidy_and_its_questions_can_be_read(project: Path, name
     beginning.exercise(project, name)
     beginning.lesson(project, "Begun only", name)
     assert_tidy(project)
-    bank = project / "ddp_lessons" / "quiz" / "bank" / "begun_only.py"
+    bank = project / "ddp_lessons" / "quiz" / "bank" / "begun_only_questions.py"
     assert len(runpy.run_path(str(bank))["QUESTIONS"]) == 5
 
 
