@@ -1,7 +1,7 @@
 """`make test` runs a part of the longest tests, another one with every commit; `make test-all` runs all of them.
 
 A part is chosen by the commit and the test's name, so that a run can be repeated, and a few commits meet every test.
-Whoever asks for a test by its name gets it.
+Whoever asks for a file or a test by its name gets all of it.
 """
 
 from __future__ import annotations
