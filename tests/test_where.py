@@ -108,7 +108,7 @@ def complaints(row: Row) -> list[str]:
                 code_of_test(target, shown)
                 if kind == "test"
                 else exercises_of(target)
-                if EXERCISE in cell
+                if kind == "lesson" and EXERCISE in cell
                 else code_of(target)
             )
             wrong += [f"no {word} in {shown} of {target.name}" for word in row.words(cell) if not has(code, word)]

@@ -453,6 +453,6 @@ def the_odd_last_rank_returns_none(tensor: Tensor) -> Tensor | None:
 
 WRONG += [(the_odd_last_rank_returns_none, "only ranks 0 and 1 have the answer, and every rank has to return it")]
 HANGING += [
-    (the_odd_last_rank_sends_to_itself, "leave its own rank out"),
+    (the_odd_last_rank_sends_to_itself, "its partner is another rank, and a rank without one keeps"),
     (waits_for_its_isend_first, "An isend that is waited for at once is a send"),
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -49,10 +50,13 @@ def the_other_way_round(rank: int, world_size: int, folder: str) -> float:
 
 def twice_at_one_port(rank: int, world_size: int, folder: str) -> float:
     found = 0.0
-    for _ in range(2):
+    for turn in range(1, 3):
         dist.init_process_group("gloo", rank=rank, world_size=world_size)
         found += total()
         dist.destroy_process_group()
+        Path(folder, f"rank {rank} has left {turn}").touch()
+        while len(list(Path(folder).iterdir())) < turn * world_size:  # else one may still find the old store
+            time.sleep(0.01)
     return found
 
 
