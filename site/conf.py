@@ -41,7 +41,8 @@ napoleon_numpy_docstring = False
 
 # what links to nowhere is an error; other projects' names would need their lists, which are outside
 nitpicky = True
-OURS_WITHOUT_A_PLACE = r".*\.([TP]|mpi_runs\.Ended|backend_table\.Trials)"  # type variables, and types by a borrowed name
+# type variables, and types by a borrowed name
+OURS_WITHOUT_A_PLACE = r".*\.([TP]|mpi_runs\.Ended|backend_table\.Trials)"
 nitpick_ignore_regex = [(r"py:.*", r"(?!ddp_lessons\.).*"), (r"py:class", OURS_WITHOUT_A_PLACE)]
 
 html_theme = "furo"
