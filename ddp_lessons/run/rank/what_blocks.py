@@ -67,14 +67,16 @@ def standing(recorder: Recorder, here: Surroundings, question: int = 0) -> Stand
 
 
 def _standing(recorder: Recorder, here: Surroundings, question: int) -> Standing:
-    mine, frames = threading.get_ident(), sys._current_frames()
+    frames = sys._current_frames()
+    # this frame would hold, in a circle, what all others hold: their store would outlive `destroy_process_group`
+    del frames[threading.get_ident()]
     at = _line_outside_torch(frames.get(here.main_thread or 0))
     if recorder.is_out_of_sight:
         return Standing(is_free=True, at=at, answers=question)
     calls: list[Call] = []
     may_compute = False  # a thread of Python's is in compiled code that waits, or computes: its stack does not say
     for thread, frame in frames.items():
-        if thread == mine or _is_idle(thread, frame, here) or _joins_one_of(frames, frame):
+        if _is_idle(thread, frame, here) or _joins_one_of(frames, frame):
             continue
         held_in = _waits_for(frame, here.patience_seconds)
         if not held_in:
