@@ -9,7 +9,7 @@ from __future__ import annotations
 import bisect
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -90,12 +90,12 @@ def lay_out(events: Events, moments: Sequence[float] = ()) -> Lanes:
     """Give every call its place, in a time that spans these moments too. There must be a call or a moment."""
     first = min([*moments, *(event.begin for event in events)])
     last = max([*moments, *(_last_known(event) for event in events)])
-    last = max(last, _end_of_waits(events, first, last))
+    never = {id(event) for event in never_ending(events)}
+    last = max(last, _end_of_waits(events, never, first, last))
     lead = 0.0 if first < 0.4 * last else first  # a long time before the first call would squeeze all others
     edge = (last - lead) * 0.04 or 1e-6
     start, stop = lead - (edge / 2 if lead else 0.0), last + edge
     moves_from = _beginnings_of_moving(events)
-    never = {id(event) for event in never_ending(events)}
     bars: dict[int, Bar] = {}
     for rank in range(events.world_size):
         ends = {id(e): _end(e, stop) for e in events.of(rank)}
@@ -108,9 +108,8 @@ def lay_out(events: Events, moments: Sequence[float] = ()) -> Lanes:
     return Lanes(bars, start, stop)
 
 
-def _end_of_waits(events: Events, first: float, last: float) -> float:
+def _end_of_waits(events: Events, never: Set[int], first: float, last: float) -> float:
     """What waits for ever goes on a little after the standstill; all else that was not over, until it was asked."""
-    never = {id(event) for event in never_ending(events)}
     waited_for = [event for event in events if event.end is None and not event.error]
     if waited_for and all(id(event) in never or event.waited is None for event in waited_for):
         return last + 0.35 * (last - first) if last > first else events.until

@@ -13,7 +13,6 @@ from matplotlib.ticker import MaxNLocator
 from ddp_lessons.record.colors import rank_color
 from ddp_lessons.record.event import Event, Meeting
 from ddp_lessons.record.events import Events
-from ddp_lessons.run.diagnosis.waits import never_ending
 from ddp_lessons.show.page.picture import (
     ALARM,
     BAND,
@@ -39,7 +38,7 @@ PHASES_NEED, KEY_OF_PHASES = 1.4, 0.2  # times the height of a lane; inches belo
 
 def draw_frame(events: Events, lanes: Lanes, title: str | None, has_phases: bool = False) -> tuple[Figure, Axes]:
     """Lanes that wait for their shapes; higher ones, with a second key, where phases are drawn above the calls."""
-    ranks, warnings = events.world_size, _warnings(events)
+    ranks, warnings = events.world_size, _warnings(events, lanes)
     pitch = min(0.66, max(0.37, 3.4 / ranks)) * (PHASES_NEED if has_phases else 1)
     below = BOTTOM + KEY_OF_PHASES * has_phases
     right = max((text_size(text, SMALL)[0] / 72 + 0.2 for text in warnings.values()), default=RIGHT)
@@ -79,17 +78,16 @@ def _name_times(axes: Axes, lanes: Lanes) -> None:
     axes.tick_params(axis="x", labelsize=8, length=3)
 
 
-def _warnings(events: Events) -> dict[int, str]:
+def _warnings(events: Events, lanes: Lanes) -> dict[int, str]:
     """What to say at the end of a lane: how the first call of the rank that went wrong stood."""
     odd = {id(event): meeting for meeting in events.meetings if is_odd(meeting) for event in meeting.events}
-    never, said = {id(event) for event in never_ending(events)}, {}
+    said = {}
     for rank in range(events.world_size):
         wrong = [event for event in events.of(rank) if event.error or event.end is None]
         if wrong:
-            first = next((event for event in wrong if id(event) in never), wrong[0])
-            said[rank] = _warning(first, odd.get(id(first)), id(first) in never) + f" (+{len(wrong) - 1})" * (
-                len(wrong) > 1
-            )
+            first = next((event for event in wrong if lanes.bars[id(event)].is_for_ever), wrong[0])
+            said[rank] = _warning(first, odd.get(id(first)), lanes.bars[id(first)].is_for_ever)
+            said[rank] += f" (+{len(wrong) - 1})" * (len(wrong) > 1)
     return said
 
 

@@ -14,7 +14,6 @@ from matplotlib.collections import LineCollection, PolyCollection
 from ddp_lessons.record.colors import rank_color
 from ddp_lessons.record.event import Event, Meeting
 from ddp_lessons.record.events import Events
-from ddp_lessons.run.diagnosis.waits import never_ending
 from ddp_lessons.show.page.labels import Labels
 from ddp_lessons.show.page.picture import (
     ALARM,
@@ -65,19 +64,19 @@ def timeline(results: Any, title: str | None = None) -> Picture:
     label_phases(labels, phases, lanes)
     label_timeline(labels, events, lanes)
     draw_key(figure, events, lanes, labels.left_out)
-    text, alt = draw_steps(events) if len(events) else NO_CALLS, _describe(events)
+    text, alt = draw_steps(events) if len(events) else NO_CALLS, _describe(events, lanes)
     if phases:
         draw_key_of_phases(figure, phases, LEFT / WIDTH - 0.006, KEY_OF_PHASES / figure.get_figheight())
         text, alt = f"{text}\n\n{tell_phases(phases)}", f"{alt} Phases above the lanes: {', '.join(phases.labels)}."
     return Picture(figure, axes, text, alt)
 
 
-def _describe(events: Events) -> str:
+def _describe(events: Events, lanes: Lanes) -> str:
     pending = sum(event.end is None and not event.error for event in events)
     failed = sum(bool(event.error) for event in events)
     facts = [f"Timeline of {summary(events)}."]
     facts += [f"{count(pending, 'call')} not over at the end."] * bool(pending)
-    never = len(never_ending(events))
+    never = sum(bar.is_for_ever for bar in lanes.bars.values())
     facts += [f"{count(never, 'wait')} that can never end."] * bool(never)
     facts += [f"{count(failed, 'call')} failed."] * bool(failed)
     facts += [f"{count(sum(events.dropped), 'older call')} left out."] * any(events.dropped)
