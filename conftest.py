@@ -38,7 +38,11 @@ class LessonSeconds:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     from sampling import left_out  # found by pytest only, and this file is also read without it
 
-    asked_by_name = config.option.keyword or any(".py" in argument for argument in config.args)
+    asked_by_name = config.option.keyword or any(_is_a_file_or_test(asked) for asked in config.args)
     left = set() if asked_by_name else left_out(item.nodeid for item in items)
     config.hook.pytest_deselected(items=[item for item in items if item.nodeid in left])
     items[:] = [item for item in items if item.nodeid not in left]
+
+
+def _is_a_file_or_test(asked: str) -> bool:
+    return asked.partition("::")[0].endswith(".py")
