@@ -93,16 +93,15 @@ WITH =
 test-with:  ## run the tests in another Python, or with other packages, than those of .venv
 	@$(call test_with,$(WITH))
 
-# FOR and PYTHONS name other machines than this one; MNIST=no leaves the digits out, TAR=yes makes one file of the folder;
+# FOR and PYTHONS name other machines than this one; TAR=yes makes one file of the folder;
 # WITHOUT=torch leaves out torch and torchvision, which participants have already
 # make offline FOR="linux macos windows" PYTHONS="3.11 3.12 3.13" TORCH=cpu
 FOR =
 PYTHONS =
-MNIST =
 TAR =
 WITHOUT =
 offline: setup  ## make a folder that installs the lessons on machines without a network; see docs/offline.md
-	@$(py) -m offline $(FOR:%=--for %) $(PYTHONS:%=--python %) $(TORCH:%=--torch %) $(MNIST:%=--mnist %) $(TAR:%=--tar %) \
+	@$(py) -m offline $(FOR:%=--for %) $(PYTHONS:%=--python %) $(TORCH:%=--torch %) $(TAR:%=--tar %) \
 	  $(WITHOUT:%=--without %)
 
 test-offline: setup .venv/.extra-dev  ## fetch all wheels and install them where there is no network: 3 GB to fetch, 10 GB of disk

@@ -217,7 +217,7 @@ def promises(learned: Sequence[Learned], taken: dict[str, list[float]]) -> list[
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.training", description=__doc__)
-    parser.add_argument("--folder", help="of the MNIST files (else as the lessons find them)")
+    parser.add_argument("--folder", help="of the MNIST files (else those of the course)")
     parser.add_argument("--seeds", type=int, default=3, help="how many trainings to the end (3; 0: only times)")
     parser.add_argument("--rounds", type=int, default=5, help="of the timed epochs (5)")
     parser.add_argument("--samples", type=int, help="so many training images (all)")
@@ -225,7 +225,7 @@ def main() -> int:
     parser.add_argument("--markdown", action="store_true", help="tables of Markdown")
     asked = parser.parse_args()
     training, test = digits(samples=asked.samples, folder=asked.folder), digits(train=False, folder=asked.folder)
-    print(f"{training.name}, {len(training):,} images to learn from, {len(test):,} to test with\n")
+    print(f"MNIST, {len(training):,} images to learn from, {len(test):,} to test with\n")
     taken = epochs(asked.rounds, training)
     learned = list(lessons_learned(asked.seeds, training, test))
     targets = promises(learned, taken)

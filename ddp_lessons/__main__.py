@@ -25,7 +25,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--version", action="version", version=f"ddp-lessons {__version__}")
     commands = parser.add_subparsers(title="commands", dest="command", metavar="")
-    for add in (_add_doctor, _add_pair, _add_data, _add_progress, _add_explain, add_command, add_room):
+    for add in (_add_doctor, _add_pair, _add_progress, _add_explain, add_command, add_room):
         add(commands)
     chosen = parser.parse_args(arguments)
 
@@ -66,25 +66,6 @@ def _add_pair(commands: Commands) -> None:
         description="Look whether torch and torchvision belong together. Exit status 0: yes; 1: no, and what to type.",
     )
     pair.set_defaults(run=lambda chosen: doctor.report({"torch and torchvision": doctor.check_pair}))
-
-
-def _add_data(commands: Commands) -> None:
-    fetch = commands.add_parser(
-        "data",
-        help="fetch the digits that the lessons train on, ahead of a workshop, and look whether they are whole",
-        description="Fetch MNIST, look whether it is whole, and say where it lies and what the lessons will use. "
-        "Without a network, make digits on the spot. Exit status 0: what you asked for is there; 1: it is not.",
-    )
-    which = fetch.add_mutually_exclusive_group()
-    which.add_argument("--folder", help="take MNIST from here, where torchvision has stored it (in MNIST/raw)")
-    which.add_argument("--made", action="store_true", help="only make the digits that need no network")
-    fetch.set_defaults(run=_data)
-
-
-def _data(chosen: argparse.Namespace) -> int:
-    from ddp_lessons.data import prepare
-
-    return prepare(chosen.folder, chosen.made)
 
 
 def _add_progress(commands: Commands) -> None:

@@ -15,8 +15,7 @@ from offline.torch_index import index_of
 from offline.wheels import PAIR, PROJECT, Wheel, choose, fetch, in_words, requirements
 
 FAT32 = 4_294_967_295
-_MNIST_BYTES = 55_000_000
-_LESSONS_BYTES = 10_000_000
+_LESSONS_BYTES = 25_000_000  # with MNIST, packed
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -27,7 +26,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--python", dest="pythons", action="append", metavar="3.N", help=pythons)
     parser.add_argument("--torch", metavar="KIND", help="cpu: the small one, from the PyTorch project's server")
     parser.add_argument("--without", choices=["torch"], help="torch: participants have torch and torchvision already")
-    parser.add_argument("--mnist", choices=["yes", "no"], default="yes", help="no: the lessons make digits")
     parser.add_argument("--tar", choices=["yes", "no"], default="no", help="yes: one file beside the folder")
     parser.add_argument("--folder", type=Path, default=PROJECT / "dist" / "ddp-lessons-offline", help="where to")
     chosen = parser.parse_args(arguments)
@@ -60,13 +58,9 @@ def _make(chosen: argparse.Namespace) -> None:
         fetch(system, python, sets[f"{system.name} {python}"], folder / "wheels", index)
     contents.remove_other_wheels(folder, [wheel for wheels in sets.values() for wheel in wheels])
     contents.write_lessons(folder)
-    no_mnist = "it was not asked for" if chosen.mnist == "no" else contents.write_mnist(folder)
-    if no_mnist:
-        shutil.rmtree(folder / "data", ignore_errors=True)
-        print(f"Without MNIST ({no_mnist}): the lessons make digits on the spot.")
     needed = {name: line for name, line in requirements().items() if name in without}
-    contents.write_contents(folder, sets, not no_mnist, needed)
-    _say_what_there_is(folder, machines, "" if no_mnist else " and MNIST")
+    contents.write_contents(folder, sets, needed)
+    _say_what_there_is(folder, machines)
     _say_what_to_do(folder, chosen.tar == "yes", needed.values())
 
 
@@ -84,13 +78,13 @@ def _say_sizes(folder: Path, sets: dict[str, list[Wheel]], tar: bool) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     free = shutil.disk_usage(folder).free
     # pip keeps a second copy of what it fetches in its cache
-    needed = 2 * missing + _MNIST_BYTES + _LESSONS_BYTES + (total if tar else 0)
+    needed = 2 * missing + _LESSONS_BYTES + (total if tar else 0)
     if free < needed:
         raise NotPacked(f"{in_words(needed)} are needed, with pip's cache, and {in_words(free)} are free.")
 
 
-def _say_what_there_is(folder: Path, machines: list[tuple[System, str]], and_mnist: str) -> None:
-    print(f"\n{_shown(folder)}: {in_words(contents.size_of(folder))}, with the lessons{and_mnist}, for")
+def _say_what_there_is(folder: Path, machines: list[tuple[System, str]]) -> None:
+    print(f"\n{_shown(folder)}: {in_words(contents.size_of(folder))}, with the lessons and MNIST, for")
     for system, python in machines:
         print(f"  {system.words}, Python {python}")
 

@@ -1,9 +1,8 @@
-"""What lies in the folder beside the wheels: the lessons and their package, MNIST, the installer, the list of sums."""
+"""What lies in the folder beside the wheels: the lessons, their package, MNIST, the installer, the list of sums."""
 
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 import zipfile
@@ -14,14 +13,16 @@ from offline.systems import SYSTEMS
 from offline.wheels import PROJECT, Wheel, sha256_of
 
 CARRIED = Path(__file__).parent / "carried"
-_FOLDERS = ("ddp_lessons", "notebooks", "scripts", "docs")
+_FOLDERS = ("ddp_lessons", "notebooks", "scripts", "docs", "data")
 _FILES = ("README.md", "CHANGELOG.md", "LICENSE", "requirements.txt", "pyproject.toml")
-_NOT_THESE = shutil.ignore_patterns("__pycache__", ".*", "Untitled*", "*.egg-info")
+_NOT_THESE = shutil.ignore_patterns(
+    "__pycache__", ".*", "Untitled*", "*.egg-info", "decoded", "*-ubyte", "*.lock", "*.part"
+)
 _BYTECODE = 1.05  # what pip compiles takes that much more than the wheels hold: measured, 6.03 GB for 5.79
 
 
 def write_lessons(folder: Path) -> None:
-    """The lessons and the installer, as they are now; what an earlier run left of them goes."""
+    """The lessons with MNIST, and the installer, as they are now; what an earlier run left of them goes."""
     for name in ("project", "installer"):
         shutil.rmtree(folder / name, ignore_errors=True)
     shutil.copytree(CARRIED, folder, dirs_exist_ok=True, ignore=_NOT_THESE)
@@ -41,53 +42,6 @@ def changed_lessons() -> list[str]:
     return [line[3:] for line in said.splitlines()]
 
 
-def write_mnist(folder: Path) -> str:
-    """MNIST's four files: from where DDP_LESSONS_MNIST says, the cache, or the network. Return why not, or nothing."""
-    from ddp_lessons.train import digits, mnist
-    from ddp_lessons.train.fetching import NotFetched
-
-    raw = folder / "data" / "MNIST" / "raw"
-    if not any(mnist.fault_of(raw / file.name, file) for file in mnist.MNIST.files):
-        return ""
-    raw.mkdir(parents=True, exist_ok=True)
-    asked = os.environ.get("DDP_LESSONS_MNIST", "")
-    try:
-        if asked and asked != "made":
-            with digits.named_by_the_variable():
-                given = mnist.raw_folder(Path(asked).expanduser().absolute(), mnist.MNIST)
-                mnist.verify(given, mnist.MNIST)
-            for file in mnist.MNIST.files:
-                shutil.copyfile(given / file.name, raw / file.name)
-        else:
-            digits.fetch_mnist()
-            for train in (True, False):
-                _unpack(digits.mnist_file(train), raw, train)
-        mnist.verify(raw, mnist.MNIST)
-    except (NotFetched, mnist.NotMnist, OSError) as error:
-        shutil.rmtree(folder / "data")
-        return str(error)
-    return ""
-
-
-def _unpack(kept: Path | None, raw: Path, train: bool) -> None:
-    """The cache keeps digits normalised. The way back gives MNIST's own bytes, which their sums then prove."""
-    from ddp_lessons.train import digits, mnist
-
-    if kept is None:
-        raise mnist.NotMnist("MNIST was in the cache and no longer is")
-    images_file, labels_file = mnist.MNIST.files[:2] if train else mnist.MNIST.files[2:]
-    both = digits._map(kept, None, "MNIST")
-    with (raw / images_file.name).open("wb") as file:
-        for size in (0x803, len(both), digits.SIDE, digits.SIDE):
-            file.write(size.to_bytes(4, "big"))
-        for some in both.images.split(1000):
-            pixels = some.double().mul(digits.STD).add(digits.MEAN).mul(255).round()
-            file.write(bytes(pixels.byte().flatten().tolist()))
-    with (raw / labels_file.name).open("wb") as file:
-        file.write(b"".join(size.to_bytes(4, "big") for size in (0x801, len(both))))
-        file.write(bytes(both.labels.tolist()))
-
-
 def remove_other_wheels(folder: Path, wheels: Iterable[Wheel]) -> None:
     """Those of an earlier run for other machines; pip may still have them in its cache."""
     wanted = {wheel.file for wheel in wheels}
@@ -96,16 +50,13 @@ def remove_other_wheels(folder: Path, wheels: Iterable[Wheel]) -> None:
             path.unlink()
 
 
-def write_contents(
-    folder: Path, sets: Mapping[str, Sequence[Wheel]], has_mnist: bool, without: Mapping[str, str]
-) -> None:
+def write_contents(folder: Path, sets: Mapping[str, Sequence[Wheel]], without: Mapping[str, str]) -> None:
     """contents.json, which the installer reads, and SHA256SUMS, which `sha256sum --check` reads, too."""
     contents = {
         "words": {name: system.words for name, system in SYSTEMS.items()},
         "sets": {name: [wheel.file for wheel in wheels] for name, wheels in sets.items()},
         "pins": {name: [wheel.pin for wheel in wheels] for name, wheels in sets.items()},
         "installed_bytes": {name: _installed_bytes(folder, wheels) for name, wheels in sets.items()},
-        "has_mnist": has_mnist,
         "without": dict(without),
     }
     (folder / "contents.json").write_text(json.dumps(contents, indent=1), encoding="utf-8")

@@ -41,7 +41,7 @@ def train(rank: int, world_size: int, asked: argparse.Namespace) -> float:
             print(f"epoch {epoch + 1} of {asked.epochs}: loss {mean:.4f}, {speed:.1f} steps per second", flush=True)
     accuracy = evaluate(model, test)
     if rank == 0:
-        print(f"recognises {accuracy:.2%} of {len(test):,} ({test.name})", flush=True)
+        print(f"recognises {accuracy:.2%} of {len(test):,} digits", flush=True)
         if asked.save:
             torch.save(model.module.state_dict(), asked.save)  # the names that a model without wrapper has
     return accuracy

@@ -97,20 +97,13 @@ def test_a_folder_that_does_not_hold_mnist_is_a_problem(tmp_path: Path) -> None:
     (raw / "train-images-idx3-ubyte").write_bytes(b"something else")
     answer = ask_about("MNIST", DDP_LESSONS_MNIST=str(raw.parent.parent))
     assert "PROBLEM  MNIST: these files" in answer.stdout
-    assert "train-images-idx3-ubyte has 14 bytes and should have 47,040,016" in answer.stdout
+    assert "train-images-idx3-ubyte is damaged, or of another data set" in answer.stdout
     assert "t10k-labels-idx1-ubyte is missing" in answer.stdout
     assert answer.returncode == 1
 
 
-def test_missing_mnist_is_a_note_and_no_problem(tmp_path: Path) -> None:
-    answer = ask_about("MNIST", DDP_LESSONS_CACHE=str(tmp_path), DDP_LESSONS_MNIST="")
-    assert "note     MNIST: not in the cache" in answer.stdout
-    assert "-m ddp_lessons data" in answer.stdout
-    assert answer.returncode == 0
-
-
-def test_digits_made_on_the_spot_are_well() -> None:
-    assert "ok       MNIST: not used" in ask_about("MNIST", DDP_LESSONS_MNIST="made").stdout
+def test_mnist_comes_with_the_course() -> None:
+    assert "ok       MNIST: complete in " in ask_about("MNIST", DDP_LESSONS_MNIST="").stdout
 
 
 def test_a_driver_that_torch_cannot_use_is_a_note_and_the_lessons_run_without(tmp_path: Path) -> None:
@@ -143,12 +136,10 @@ def test_a_torch_without_cuda_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_home_that_cannot_be_written_to_is_a_problem_for_jupyter_and_for_nothing_else() -> None:
-    answer = ask_about(
-        "Jupyter", "gloo", "MNIST", HOME="/dev/null", XDG_DATA_HOME="", DDP_LESSONS_CACHE="", DDP_LESSONS_MNIST=""
-    )
+    answer = ask_about("Jupyter", "gloo", "MNIST", HOME="/dev/null", XDG_DATA_HOME="", DDP_LESSONS_MNIST="")
     assert "PROBLEM  Jupyter: Jupyter cannot write to /dev/null" in answer.stdout
     assert "ok       gloo" in answer.stdout
-    assert "note     MNIST" in answer.stdout
+    assert "ok       MNIST" in answer.stdout
 
 
 def test_a_kernel_of_another_python_is_a_problem(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from ddp_lessons.workshop.ticket_table import collect
 WELL = {name: Finding("ok", "well") for name in CHECKS} | {
     "cores": Finding("ok", "8 cores, which the ranks share"),
     "launch": Finding("ok", "0.05 s for 4 ranks, from the second one on"),
-    "MNIST": Finding("ok", "complete in the cache"),
+    "MNIST": Finding("ok", "complete in /course/data"),
     "GPU": Finding("ok", "none, and none is needed"),
 }
 
@@ -44,10 +44,10 @@ def test_it_says_what_the_doctor_saw() -> None:
         "gloo": Finding("PROBLEM", f"WorkersStuck: nobody moves in {folder}"),
         "Jupyter": Finding("PROBLEM", "jupyterlab is not installed"),
         "temporary folder": Finding("PROBLEM", f"0.0 GB free in {folder}"),
-        "MNIST": Finding("note", "not in the cache"),
+        "MNIST": Finding("PROBLEM", "this copy of the course came without MNIST"),
     }
     said = ticket(WELL | ill)
-    assert said.problems == ("gloo(WorkersStuck)", "Jupyter(missing)", "temporary-folder")
+    assert said.problems == ("gloo(WorkersStuck)", "MNIST", "Jupyter(missing)", "temporary-folder")
     assert (said.facts["ranks"], said.facts["digits"]) == ("no", "none")
     assert not said.is_ready
 

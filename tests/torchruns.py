@@ -12,7 +12,7 @@ import psutil
 from processes import PROJECT, Program
 
 # One thread for each rank, as torchrun would choose, and no word about it.
-SURROUNDINGS = {"OMP_NUM_THREADS": "1", "DDP_LESSONS_MNIST": "made", "GLOO_SOCKET_IFNAME": "lo"}
+SURROUNDINGS = {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
 # Without it the store of torch 2.15's agent lives on with the addresses of dead ranks, which new ones may read and then
 # wait for ever; and rank 0 does not tell a machine that comes later where to meet, and both give up after a minute.
 ELASTIC = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}

@@ -10,7 +10,8 @@ import argparse
 import os
 from pathlib import Path
 
-from ddp_lessons.train.digits import MADE, Digits, NotMnist, digits
+from ddp_lessons.train.digits import COUNT, Digits, digits
+from ddp_lessons.train.mnist import NotMnist
 from ddp_lessons.train.networks import Net, QuickNet
 
 NETWORKS = {network.__name__: network for network in (QuickNet, Net)}
@@ -24,12 +25,12 @@ def training_arguments(description: str | None) -> argparse.ArgumentParser:
     )
     add = parser.add_argument
     add("--epochs", type=at_least_one, default=3, metavar="N", help="how often each sample is seen (3)")
-    add("--samples", type=samples, metavar="N", help=f"train on the first N digits (all {MADE[True]:,})")
+    add("--samples", type=samples, metavar="N", help=f"train on the first N digits (all {COUNT[True]:,})")
     add("--batch-size", type=at_least_one, default=64, metavar="N", help="of a step, of all ranks together (64)")
     add("--learning-rate", type=above_zero, default=0.1, metavar="X", help="how far a step goes (0.1)")
     add("--network", choices=NETWORKS, default="QuickNet", help="QuickNet has no dropout, and learns faster (QuickNet)")
     add("--seed", type=int, default=1, metavar="N", help="of the start weights (1)")
-    add("--folder", type=folder, metavar="FOLDER", help="where MNIST's files are (they are looked for, or made)")
+    add("--folder", type=folder, metavar="FOLDER", help="where MNIST's files are (those of the course)")
     add("--save", type=file_to_write, metavar="FILE", help="write the trained weights into this file")
     return parser
 
@@ -61,8 +62,8 @@ def at_least_one(text: str) -> int:
 
 def samples(text: str) -> int:
     number = at_least_one(text)
-    if number > MADE[True]:
-        raise argparse.ArgumentTypeError(f"there are only {MADE[True]:,} digits, not {number:,}")
+    if number > COUNT[True]:
+        raise argparse.ArgumentTypeError(f"there are only {COUNT[True]:,} digits, not {number:,}")
     return number
 
 

@@ -1,124 +1,142 @@
-"""MNIST's four files: what they must be, bit for bit, and where torchvision keeps them.
+"""Where MNIST lies, for `torchvision.datasets.MNIST(mnist_folder())`.
 
-Other data sets have files of the same names and sizes, and a download may break off or lose a byte. Each file is known
-by its sum, and none with another sum is read.
+The course brings the four files packed, in `data/`. They are unpacked once: beside the packed ones, or, where nothing
+can be written, in this user's cache. Other data sets have files of the same names and sizes, so each is known by its
+sum, and none with another sum is read.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import functools
+import gzip
+import hashlib
+import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import torch
-from torch import Tensor
+from ddp_lessons.own_files import DATA as DATA
 
-from ddp_lessons.train.storage import sum_of
-
-SIDE = 28
-_HEAD_OF_IMAGES, _HEAD_OF_LABELS = 16, 8
+RAW = Path("MNIST", "raw")  # as torchvision lays it out
+_VARIABLE = "DDP_LESSONS_MNIST"
+_SUMS = {  # md5, of the unpacked files
+    "train-images-idx3-ubyte": "6bbc9ace898e44ae57da46a324031adb",
+    "train-labels-idx1-ubyte": "a25bea736e30d166cdddb491f175f624",
+    "t10k-images-idx3-ubyte": "2646ac647ad5339dbf082846283269ea",
+    "t10k-labels-idx1-ubyte": "27ae3e4e09519cfbb04c329615203637",
+}
 
 
 class NotMnist(Exception):
-    """The files that were asked for are not there, or are not MNIST's; the message names each."""
+    """MNIST is not there, or not all of it, or something else is; the message says what to do."""
 
 
-@dataclass(frozen=True)
-class RawFile:
-    """A file, and the packed one that the mirrors have."""
+def mnist_folder(folder: str | os.PathLike[str] | None = None) -> str:
+    """Return the folder to give to `torchvision.datasets.MNIST`: `folder`, or the one that comes with the course.
 
-    name: str
-    size: int
-    sha256: str
-    packed_size: int
-    packed_md5: str
+    If the variable DDP_LESSONS_MNIST names a folder, that one comes before the course's.
 
-
-@dataclass(frozen=True)
-class Collection:
-    """Training images, training labels, test images, test labels; where they are to be had, and how long to wait."""
-
-    files: tuple[RawFile, RawFile, RawFile, RawFile]
-    mirrors: tuple[str, ...]
-    answer_seconds: float = 3.0  # until a mirror says a first word
-    silence_seconds: float = 12.0  # in a download
-
-
-# The mirrors and the sums of the packed files are torchvision's own.
-MNIST = Collection(
-    files=(
-        RawFile(
-            "train-images-idx3-ubyte",
-            47_040_016,
-            "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",
-            9_912_422,
-            "f68b3c2dcbeaaa9fbdd348bbdeb94873",
-        ),
-        RawFile(
-            "train-labels-idx1-ubyte",
-            60_008,
-            "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5",
-            28_881,
-            "d53e105ee54ea40749a09fcbcd1e9432",
-        ),
-        RawFile(
-            "t10k-images-idx3-ubyte",
-            7_840_016,
-            "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7",
-            1_648_877,
-            "9fb629c4189551a2d022fa330f9573f3",
-        ),
-        RawFile(
-            "t10k-labels-idx1-ubyte",
-            10_008,
-            "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
-            4_542,
-            "ec29112dd5afa0611ce80d1b7f02629c",
-        ),
-    ),
-    mirrors=("https://ossci-datasets.s3.amazonaws.com/mnist/", "http://yann.lecun.com/exdb/mnist/"),
-)
+    Raises:
+        NotMnist: it is not MNIST that lies there; or the course came without it.
+        OSError: there is no place to unpack it; the message says what to do.
+    """
+    if folder is not None:
+        return os.fspath(_checked(Path(folder).expanduser().absolute()))
+    if named := os.environ.get(_VARIABLE):
+        try:
+            return os.fspath(_checked(Path(named).expanduser().absolute()))
+        except NotMnist as error:
+            remedy = f"The variable {_VARIABLE} names this folder: correct it, or unset it to take the course's own."
+            raise NotMnist(f"{error}\n{remedy}") from None
+    return os.fspath(in_a_place(_unpacked))
 
 
-def raw_folder(folder: Path, collection: Collection) -> Path:
-    """The folder with the four files: `folder` may be torchvision's root, its MNIST, or that one's raw folder."""
-    for raw in (folder / "MNIST" / "raw", folder / "raw", folder):
-        if any((raw / file.name).is_file() for file in collection.files):
-            return raw
-    if not folder.is_dir():
-        raise NotMnist(f"there is no folder {folder}")
-    packed = next((path for path in folder.rglob("*-ubyte.gz")), None)
-    hint = f" Only packed files were found, in {packed.parent}: unpack them, with gunzip." if packed else ""
-    raise NotMnist(
-        f"no file of MNIST is in {folder}: it must hold MNIST/raw/{collection.files[0].name} and three more, "
-        f"as torchvision.datasets.MNIST stores them.{hint}"
-    )
+def in_a_place(make: Callable[[Path], Path]) -> Path:
+    """Call `make(place)` with the first folder that can be written to: the course's, or this user's cache."""
+    failures = []
+    for place in _places():
+        try:
+            return make(place)
+        except (OSError, NotImplementedError) as error:  # the latter: a file system without locks
+            failures.append(f"  {place}: {getattr(error, 'strerror', None) or error}")
+    remedy = f"Make room there, or let the variable {_VARIABLE} name a folder with MNIST/raw and its four files."
+    raise OSError("\n".join(["MNIST cannot be unpacked, since nothing can be written to", *failures, remedy]))
 
 
-def verify(raw: Path, collection: Collection) -> None:
-    """Raise NotMnist, which names every file that is not what it must be."""
-    found = [f"  {file.name} {fault}" for file in collection.files if (fault := fault_of(raw / file.name, file))]
-    if found:
-        raise NotMnist("\n".join([f"these files in {raw} are not MNIST's, and nothing is trained on them:", *found]))
+def made_once(file: Path, write: Callable[[Path], None]) -> Path:
+    """Let one of all processes write the file. It gets its name when it is whole."""
+    from filelock import FileLock
+
+    if not file.is_file():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(f"{file}.lock"):
+            if not file.is_file():
+                part = file.with_name(f"{file.name}.part")  # what a killed process left is written over
+                try:
+                    write(part)
+                    os.replace(part, file)
+                finally:
+                    part.unlink(missing_ok=True)
+    return file
 
 
-def fault_of(path: Path, file: RawFile) -> str:
+def _places() -> Iterator[Path]:
+    from platformdirs import user_cache_path
+
+    yield DATA
+    yield user_cache_path("ddp_lessons")
+
+
+def _unpacked(place: Path) -> Path:
+    for name in _SUMS:
+        if not (place / RAW / name).is_file() and not (DATA / RAW / f"{name}.gz").is_file():
+            fetch = f"python -c \"from torchvision.datasets import MNIST; MNIST('{DATA}', download=True)\""
+            raise NotMnist(
+                f"this copy of the course came without MNIST: there is no {DATA / RAW / name}.gz\nFetch it once, where "
+                f"there is a network: {fetch}\nOr let the variable {_VARIABLE} name a folder that has it, in MNIST/raw."
+            )
+        made_once(place / RAW / name, functools.partial(_unpack, name))
+    return place
+
+
+def _unpack(name: str, file: Path) -> None:
+    packed = DATA / RAW / f"{name}.gz"
+    try:
+        content = gzip.decompress(packed.read_bytes())
+    except (EOFError, gzip.BadGzipFile) as error:
+        raise NotMnist(f"{packed} is damaged ({error}): get it again, as with git checkout -- data") from None
+    file.write_bytes(content)
+    if fault := _fault_of(file, name):
+        raise NotMnist(f"{packed} {fault}: get it again, as with git checkout -- data")
+
+
+def _checked(folder: Path) -> Path:
+    """The folder that torchvision wants: this one, or, of MNIST or its raw files, the one above."""
+    roots = (folder, folder.parent, folder.parent.parent)
+    root = next((one for one in roots if any((one / RAW / name).is_file() for name in _SUMS)), None)
+    if root is None:
+        first = next(iter(_SUMS))
+        found = "no file of MNIST is in" if folder.is_dir() else "there is no folder"
+        raise NotMnist(f"{found} {folder}: it must have {RAW / first} and three more, as torchvision stores them")
+    faults = [f"  {name} {fault}" for name in _SUMS if (fault := _fault_of(root / RAW / name, name))]
+    if faults:
+        raise NotMnist("\n".join([f"these files in {root / RAW} are not MNIST's:", *faults]))
+    return root
+
+
+def _fault_of(file: Path, name: str) -> str:
     """What is wrong with a file, or nothing."""
     try:
-        size = path.stat().st_size
-        if size != file.size:
-            return f"has {size:,} bytes and should have {file.size:,}"
-        if sum_of(path) != file.sha256:
-            return "has the right size, but other content: it is damaged, or of another data set (as FashionMNIST)"
+        about = file.stat()
+        if _sum_of(file, about.st_size, about.st_mtime_ns) != _SUMS[name]:
+            return "is damaged, or of another data set (as FashionMNIST)"
     except FileNotFoundError:
         return "is missing"
     except OSError as error:
-        return f"cannot be read: {error.strerror or error}"
+        return f"cannot be read ({error.strerror or error})"
     return ""
 
 
-def read(raw: Path, collection: Collection, train: bool) -> tuple[Tensor, Tensor]:
-    """The images [n, 28, 28] and labels [n] of files that were verified, both uint8."""
-    images, labels = collection.files[:2] if train else collection.files[2:]
-    pixels = torch.frombuffer(bytearray((raw / images.name).read_bytes()), dtype=torch.uint8, offset=_HEAD_OF_IMAGES)
-    classes = torch.frombuffer(bytearray((raw / labels.name).read_bytes()), dtype=torch.uint8, offset=_HEAD_OF_LABELS)
-    return pixels.view(-1, SIDE, SIDE), classes
+@functools.cache
+def _sum_of(file: Path, size: int, changed: int) -> str:
+    """Size and time only tell one content from a later one: each is read once."""
+    return hashlib.md5(file.read_bytes(), usedforsecurity=False).hexdigest()

@@ -141,23 +141,13 @@ def check_memory() -> Finding:
 
 
 def check_mnist() -> Finding:
-    from ddp_lessons.train import digits, mnist
+    from ddp_lessons.train.mnist import NotMnist, mnist_folder
 
-    asked = os.environ.get("DDP_LESSONS_MNIST")
-    if asked == "made":
-        return Finding("ok", "not used: the variable DDP_LESSONS_MNIST asks for digits made on the spot")
-    if asked:
-        try:
-            mnist.verify(raw := mnist.raw_folder(Path(asked).expanduser().absolute(), mnist.MNIST), mnist.MNIST)
-        except mnist.NotMnist as error:
-            remedy = "Let the variable DDP_LESSONS_MNIST name the folder with MNIST's files, or unset it."
-            return Finding("PROBLEM", " ".join(str(error).split()), remedy)
-        return Finding("ok", f"complete in {raw}")
-    if digits.has_mnist():
-        return Finding("ok", "complete in the cache")
-    fetch = f"{python_as_typed()} -m ddp_lessons data"
-    remedy = f"Lessons 6 and 8 fetch it (12 MB), or make digits on the spot. Now? Type: {fetch}"
-    return Finding("note", "not in the cache", remedy)
+    try:
+        return Finding("ok", f"complete in {mnist_folder()}")
+    except (NotMnist, OSError) as error:
+        what, *remedy = str(error).splitlines()
+        return Finding("PROBLEM", what, " ".join(remedy) or "Get the folder data of the course again.")
 
 
 def check_jupyter() -> Finding:

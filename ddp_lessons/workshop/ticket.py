@@ -139,9 +139,7 @@ def _ranks(findings: Mapping[str, Finding]) -> str:
 
 
 def _digits(finding: Finding | None) -> str:
-    if finding is None or finding.verdict != "ok":
-        return NONE
-    return "made" if "made on the spot" in finding.found else "MNIST"
+    return "MNIST" if finding is not None and finding.verdict == "ok" else NONE
 
 
 def _problem(check: str, finding: Finding) -> str:

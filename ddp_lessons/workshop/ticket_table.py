@@ -148,7 +148,7 @@ def _why(one: Participant) -> str:
 def _what_to_bring(people: Sequence[Participant]) -> list[str]:
     counts = {
         "without torch": sum(one["torch"] == NONE for one in people),
-        "without MNIST or made digits": sum(one["digits"] == NONE for one in people),
+        "without MNIST": sum(one["digits"] == NONE for one in people),
         "with one core": sum(one["cores"] == "1" for one in people),
         "on Windows": sum(one.system.startswith("Windows") for one in people),
         "on Windows' Linux (WSL)": sum(one["system"].endswith("-WSL") for one in people),

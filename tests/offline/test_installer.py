@@ -21,7 +21,7 @@ from small_wheels import NO_NETWORK, PYTHON, install, needs_a_namespace, pack, w
 def given(tmp_path_factory: pytest.TempPathFactory) -> Path:
     needs_a_namespace()
     here = tmp_path_factory.mktemp("a stick")
-    packed = pack(write_index(here / "index"), here / "given here", "--for", "linux", "--mnist", "no")
+    packed = pack(write_index(here / "index"), here / "given here", "--for", "linux")
     assert packed.returncode == 0, packed.stderr
     return here / "given here"
 

@@ -7,11 +7,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from mirror import keep_to_few_digits_and_no_mirror, small_set, write_folder
 from small_wheels import PYTHON, pack, write_index
 
-from ddp_lessons.train import digits
-from offline.contents import write_mnist
+from ddp_lessons.train.mnist import _SUMS
 from offline.systems import PYTHONS, SYSTEMS
 
 LINUX = f"linux {PYTHON}"
@@ -28,23 +26,22 @@ def names(folder: Path, chosen: str) -> set[str]:
 
 
 def test_each_system_and_python_gets_what_it_asks_for_and_nothing_else(index: Path, tmp_path: Path) -> None:
-    options = ["--for", "linux", "--python", PYTHON, "--mnist", "no"]
+    options = ["--for", "linux", "--python", PYTHON]
     linux = pack(index, tmp_path / "given", *options, "--tar", "yes")
     assert linux.returncode == 0, linux.stderr
     assert "to be fetched: " in linux.stdout
     assert "Linux x86_64" in linux.stdout
-    assert "Without MNIST (it was not asked for): the lessons make digits on the spot." in linux.stdout
     assert (tmp_path / "given.tar").is_file()
     assert {"torch", "pip", "only_on_linux"} <= names(tmp_path / "given", LINUX)
     assert not {"only_on_windows", "backport"} & names(tmp_path / "given", LINUX)
-    windows = pack(index, tmp_path / "given", "--for", "windows", "--python", "3.10", "--mnist", "no")
+    windows = pack(index, tmp_path / "given", "--for", "windows", "--python", "3.10")
     assert windows.returncode == 0, windows.stderr
     assert {"only_on_windows", "backport"} <= names(tmp_path / "given", "windows 3.10")
     assert not list((tmp_path / "given").glob("wheels/*manylinux*"))
 
 
 def test_the_sums_are_those_that_sha256sum_makes(index: Path, tmp_path: Path) -> None:
-    assert pack(index, tmp_path / "given", "--for", "linux", "--mnist", "no").returncode == 0
+    assert pack(index, tmp_path / "given", "--for", "linux").returncode == 0
     subprocess.run(["sha256sum", "--check", "--quiet", "--strict", "SHA256SUMS"], cwd=tmp_path / "given", check=True)
     listed = {line.split("  ")[1] for line in (tmp_path / "given" / "SHA256SUMS").read_text().splitlines()}
     there = {
@@ -54,7 +51,7 @@ def test_the_sums_are_those_that_sha256sum_makes(index: Path, tmp_path: Path) ->
 
 
 def test_started_again_it_fetches_only_what_is_missing_or_damaged(index: Path, tmp_path: Path) -> None:
-    options = ["--for", "linux", "--mnist", "no"]
+    options = ["--for", "linux"]
     assert pack(index, tmp_path / "given", *options).returncode == 0
     (torch,) = (tmp_path / "given" / "wheels").glob("torch-*")
     torch.write_bytes(b"half of it")
@@ -90,47 +87,14 @@ def test_small_torch_comes_from_where_uv_says_and_is_refused_where_that_is_silen
     assert "comes from the PyTorch project's own server, which cannot be reached" in silent.stderr
     assert "Without TORCH=cpu you get the one of your package index." in silent.stderr
     uv.write_text("#!/bin/sh\necho 'torch==2.15.0+cpu'\necho '    # from https://nowhere.invalid/cpu'\n")
-    plain = pack(index, tmp_path / "given", "--for", "linux", "--mnist", "no", "--torch", "cpu", **path)
+    plain = pack(index, tmp_path / "given", "--for", "linux", "--torch", "cpu", **path)
     assert "that index has no torch==2.15.0 and no torchvision==0.29.2" in plain.stderr, plain.stderr
 
 
-@pytest.fixture
-def few_digits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
-    """MNIST's four files with a few digits, taken for the whole; an empty cache, and no mirror."""
-    files = small_set()
-    keep_to_few_digits_and_no_mirror(tmp_path / "cache", tmp_path / "temporary", files, monkeypatch)
-    monkeypatch.delenv("DDP_LESSONS_MNIST", raising=False)
-    return files
-
-
-def packed_digits(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in (folder / "data" / "MNIST" / "raw").iterdir()}
-
-
-def test_mnist_of_the_cache_goes_back_to_its_own_bytes(few_digits: dict[str, bytes], tmp_path: Path) -> None:
-    given = write_folder(few_digits, tmp_path / "given")
-    for train in (True, False):
-        assert digits.digits(train, folder=given).is_real  # and now they are in the cache, normalised
-    assert write_mnist(tmp_path / "packed") == ""
-    assert packed_digits(tmp_path / "packed") == few_digits
-
-
-def test_mnist_is_taken_from_the_folder_that_the_variable_names(
-    few_digits: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    given = write_folder(few_digits, tmp_path / "given")
-    monkeypatch.setenv("DDP_LESSONS_MNIST", str(given))
-    assert write_mnist(tmp_path / "packed") == ""
-    assert packed_digits(tmp_path / "packed") == few_digits
-    (given / "MNIST" / "raw" / "t10k-labels-idx1-ubyte").unlink()
-    assert "t10k-labels-idx1-ubyte is missing" in write_mnist(tmp_path / "again")
-    assert not (tmp_path / "again" / "data").exists()
-
-
-@pytest.mark.usefixtures("few_digits")
-def test_where_mnist_is_not_to_be_had_it_says_why_and_leaves_nothing(tmp_path: Path) -> None:
-    assert write_mnist(tmp_path / "packed")
-    assert not (tmp_path / "packed" / "data").exists()
+def test_mnist_goes_along_packed(index: Path, tmp_path: Path) -> None:
+    assert pack(index, tmp_path / "given", "--for", "linux").returncode == 0
+    raw = tmp_path / "given" / "project" / "data" / "MNIST" / "raw"
+    assert sorted(path.name for path in raw.iterdir()) == sorted(f"{name}.gz" for name in _SUMS)
 
 
 def test_it_packs_for_the_pythons_that_the_project_supports() -> None:

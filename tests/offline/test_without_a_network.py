@@ -40,7 +40,7 @@ PATH="$PWD/.venv/bin:$PATH" .venv/bin/python -m pytest -q --nbval notebooks/00_s
 def given(tmp_path_factory: pytest.TempPathFactory) -> Path:
     needs_a_namespace()
     here = tmp_path_factory.mktemp("a stick")
-    packed = pack(write_index(here / "index"), here / "given here", "--without", "torch", "--mnist", "no")
+    packed = pack(write_index(here / "index"), here / "given here", "--without", "torch")
     assert packed.returncode == 0, packed.stderr
     assert "\nwith a Python that has torch>=" in packed.stdout
     return here / "given here"

@@ -1,4 +1,4 @@
-"""The picture says which digits these are; its text does not, so that a lesson is the same with both kinds."""
+"""Digits are drawn with their labels, as many as were asked for."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from recorded import gids
 from ddp_lessons import show
 from ddp_lessons.show.page.picture import INK, PAPER
 from ddp_lessons.train.digits import Digits
+from ddp_lessons.train.mnist import mnist_folder
 
 
-def some(name: str, count: int = 30) -> Digits:
+def some(count: int = 30) -> Digits:
     images = torch.rand(count, 1, 28, 28, generator=torch.Generator().manual_seed(0)) * 3 - 0.4
-    return Digits(images, (torch.arange(count) * 3) % 10, name)
+    return Digits(images, (torch.arange(count) * 3) % 10)
 
 
 def words(picture: show.Picture) -> dict[str, str]:
@@ -21,7 +22,7 @@ def words(picture: show.Picture) -> dict[str, str]:
 
 
 def test_every_digit_is_there_with_its_label_under_it() -> None:
-    data = some("MNIST")
+    data = some()
     picture = show.digits(data)
     assert len(picture.axes.images) == 20
     for index, image in enumerate(picture.axes.images):
@@ -33,19 +34,16 @@ def test_every_digit_is_there_with_its_label_under_it() -> None:
         assert label.get_position()[1] > bottom
 
 
-def test_the_title_says_whether_it_is_mnist() -> None:
-    assert words(show.digits(some("MNIST")))["title"] == "MNIST"
-    assert words(show.digits(some("digits made on the spot")))["title"] == "digits made on the spot, not MNIST"
+def test_it_takes_what_torchvision_gives() -> None:
+    from torchvision import transforms
+    from torchvision.datasets import MNIST
 
-
-def test_its_words_are_the_same_whatever_the_digits() -> None:
-    one, other = show.digits(some("MNIST")), show.digits(some("digits made on the spot"))
-    assert one.text == other.text == "20 digits and their labels"
-    assert one.alt == other.alt
+    first = MNIST(mnist_folder(), train=False, transform=transforms.ToTensor())
+    assert [words(show.digits(first))[f"label {index}"] for index in range(5)] == ["7", "2", "1", "0", "4"]
 
 
 def test_digits_are_ink_on_paper_and_all_the_picture_is_seen() -> None:
-    picture = show.digits(some("MNIST"))
+    picture = show.digits(some())
     image = picture.axes.images[0]
     assert image.cmap(0.0) == pytest.approx([*(int(PAPER[at : at + 2], 16) / 255 for at in (1, 3, 5)), 1], abs=0.01)
     assert image.cmap(1.0) == pytest.approx([*(int(INK[at : at + 2], 16) / 255 for at in (1, 3, 5)), 1], abs=0.01)
@@ -58,16 +56,16 @@ def test_digits_are_ink_on_paper_and_all_the_picture_is_seen() -> None:
     ("count", "shown", "text"), [(1, 1, "1 digit and its label"), (500, 30, "30 digits and their labels")]
 )
 def test_as_many_as_there_are(count: int, shown: int, text: str) -> None:
-    picture = show.digits(some("MNIST"), count)
+    picture = show.digits(some(), count)
     assert len(gids(picture.axes, "label")) == shown
     assert picture.text == text
 
 
 def test_none_is_refused() -> None:
     with pytest.raises(ValueError, match="at least 1"):
-        show.digits(some("MNIST"), 0)
+        show.digits(some(), 0)
 
 
 def test_an_empty_image_is_paper() -> None:
-    blank = Digits(torch.zeros(1, 1, 28, 28), torch.zeros(1, dtype=torch.int64), "MNIST")
+    blank = Digits(torch.zeros(1, 1, 28, 28), torch.zeros(1, dtype=torch.int64))
     assert show.digits(blank)._repr_mimebundle_()[0]["image/png"]

@@ -1,15 +1,16 @@
-"""Digits are MNIST's bit for bit, or are made on the spot and say so; nothing half or foreign is ever trained on."""
+"""Digits are MNIST's bit for bit, from wherever they are unpacked; nothing half or foreign is ever trained on."""
 
 from __future__ import annotations
 
 import copy
+import gzip
+import hashlib
 import os
 import pickle
 import re
+import shutil
 import subprocess
 import sys
-import threading
-import time
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any, cast
@@ -17,20 +18,55 @@ from typing import Any, cast
 import pytest
 import torch
 import torch.distributed as dist
-from mirror import NAMES, Manner, collection_of, keep_to_few_digits_and_no_mirror, mirror, small_set, write_folder
+from torch import Tensor
 
 from ddp_lessons import launch
-from ddp_lessons.train import digits as module, mnist, progress, storage
-from ddp_lessons.train.digits import Digits, NotMnist, digits
+from ddp_lessons.own_files import DATA
+from ddp_lessons.train import mnist, progress
+from ddp_lessons.train.digits import COUNT, Digits, digits
+from ddp_lessons.train.mnist import NotMnist, mnist_folder
+
+NAMES = list(mnist._SUMS)
+
+
+def bytes_of(tensor: Tensor) -> bytes:
+    return bytes(tensor.flatten().tolist())
+
+
+def small_set(train: int = 60, test: int = 20) -> dict[str, bytes]:
+    """Files like MNIST's four, by their names. Their first labels are 0, 1, 2, ..., and the same again."""
+    generator = torch.Generator().manual_seed(5)
+    files = {}
+    for part, count in (("train", train), ("t10k", test)):
+        pixels = torch.randint(256, (count, 28, 28), generator=generator, dtype=torch.uint8)
+        head = b"".join(number.to_bytes(4, "big") for number in (0x803, count, 28, 28))
+        files[f"{part}-images-idx3-ubyte"] = head + bytes_of(pixels)
+        head = b"".join(number.to_bytes(4, "big") for number in (0x801, count))
+        files[f"{part}-labels-idx1-ubyte"] = head + bytes_of((torch.arange(count) % 10).to(torch.uint8))
+    return files
+
 
 FILES = small_set()
 
 
+def write_folder(files: dict[str, bytes], root: Path) -> Path:
+    (root / mnist.RAW).mkdir(parents=True)
+    for name, content in files.items():
+        (root / mnist.RAW / name).write_bytes(content)
+    return root
+
+
 @pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A cache of its own, few digits, and no mirror: no test reaches out."""
-    keep_to_few_digits_and_no_mirror(tmp_path / "cache", tmp_path / "temporary", FILES, monkeypatch)
-    return tmp_path / "cache"
+def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The course's folder, with few digits, packed; and a cache of this test's own."""
+    monkeypatch.delenv("DDP_LESSONS_MNIST", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", os.fspath(tmp_path / "cache"))
+    sums = {name: hashlib.md5(content).hexdigest() for name, content in FILES.items()}
+    packed = {f"{name}.gz": gzip.compress(content) for name, content in FILES.items()}
+    folder = write_folder(packed, tmp_path / "course" / "data")
+    monkeypatch.setattr(mnist, "_SUMS", sums)
+    monkeypatch.setattr(mnist, "DATA", folder)
+    return folder
 
 
 @pytest.fixture
@@ -38,61 +74,95 @@ def folder(tmp_path: Path) -> Path:
     return write_folder(FILES, tmp_path / "given")
 
 
+def unwritable(folder: Path) -> Path:
+    """Also for root: what is to be made in it has the name of a file."""
+    (folder / "decoded").write_text("")
+    return folder
+
+
+# --- where MNIST is -------------------------------------------------------------------------------------------------
+
+
 @pytest.mark.parametrize("train", [True, False])
-def test_they_are_what_torchvision_reads_and_normalises(train: bool, folder: Path) -> None:
-    from torchvision import transforms
+def test_the_course_brings_mnist_and_torchvision_reads_it(
+    train: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The real one, unpacked into a copy."""
     from torchvision.datasets import MNIST
 
-    steps = [transforms.ToTensor(), transforms.Normalize((0.1307,), (0.3081,))]
-    reference = MNIST(folder, train=train, transform=transforms.Compose(steps))
-    ours = digits(train, folder=folder)
-    assert (ours.name, ours.is_real, len(ours)) == ("MNIST", True, len(reference))
-    for index, (image, label) in enumerate(reference):
-        assert torch.equal(ours[index][0], image)
-        assert ours[index][1] == label == int(ours.labels[index])
+    monkeypatch.undo()
+    monkeypatch.delenv("DDP_LESSONS_MNIST", raising=False)
+    monkeypatch.setattr(mnist, "DATA", tmp_path)
+    (tmp_path / mnist.RAW).mkdir(parents=True)
+    for name in NAMES:
+        shutil.copyfile(DATA / mnist.RAW / f"{name}.gz", tmp_path / mnist.RAW / f"{name}.gz")
+    there = MNIST(mnist_folder(), train=train, download=False)
+    assert len(there) == COUNT[train]
+    assert there.targets.bincount().min() > 0.08 * len(there)
+    assert there.data.float().mean() / 255 == pytest.approx(0.1307, abs=0.002)
 
 
-def test_a_dataloader_takes_them(folder: Path) -> None:
-    data = digits(folder=folder)
-    images, labels = next(iter(torch.utils.data.DataLoader(data, batch_size=7)))
-    assert torch.equal(images, data.images[:7])
-    assert labels.tolist() == data.labels[:7].tolist()
+def test_it_is_unpacked_once(data: Path) -> None:
+    assert mnist_folder() == os.fspath(data)
+    before = {path: path.stat().st_mtime_ns for path in (data / mnist.RAW).iterdir()}
+    assert {name: (data / mnist.RAW / name).read_bytes() for name in NAMES} == FILES
+    assert mnist_folder() == os.fspath(data)
+    assert {path: path.stat().st_mtime_ns for path in (data / mnist.RAW).iterdir()} == before
+
+
+def in_ranks(data: Path, sums: dict[str, str]) -> None:
+    """They are processes of their own, where nothing has been patched."""
+    mnist.DATA, mnist._SUMS = data, sums
+
+
+def test_ranks_that_come_at_once_all_find_it_whole(data: Path) -> None:
+    def unpack(rank: int, world_size: int, sums: dict[str, str]) -> list[bytes]:
+        in_ranks(data, sums)
+        raw = Path(mnist_folder()) / mnist.RAW
+        return [(raw / name).read_bytes() for name in NAMES]
+
+    assert list(launch(unpack, 4, mnist._SUMS)) == [[FILES[name] for name in NAMES]] * 4
+
+
+def test_what_a_killed_process_left_is_written_over(data: Path) -> None:
+    (data / mnist.RAW / f"{NAMES[0]}.part").write_bytes(b"half")
+    raw = Path(mnist_folder()) / mnist.RAW
+    assert (raw / NAMES[0]).read_bytes() == FILES[NAMES[0]]
+    assert not list(raw.glob("*.part"))
 
 
 @pytest.mark.parametrize("inside", [".", "MNIST", "MNIST/raw"])
 def test_the_root_and_the_folders_in_it_are_accepted(inside: str, folder: Path) -> None:
-    assert len(digits(folder=folder / inside)) == 60
+    assert mnist_folder(folder / inside) == os.fspath(folder)
 
 
 def test_a_variable_names_the_folder_and_the_argument_comes_first(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DDP_LESSONS_MNIST", os.fspath(folder))
-    assert digits().name == "MNIST"
-    with pytest.raises(NotMnist, match="no folder"):
-        digits(folder=tmp_path / "elsewhere")
-    monkeypatch.setenv("DDP_LESSONS_MNIST", "made")
-    assert digits().name == "digits made on the spot"
-    assert digits(folder=folder).name == "MNIST"
+    assert mnist_folder() == os.fspath(folder)
+    with pytest.raises(NotMnist, match="there is no folder") as refused:
+        mnist_folder(tmp_path / "elsewhere")
+    assert "DDP_LESSONS_MNIST" not in str(refused.value)
+    monkeypatch.setenv("DDP_LESSONS_MNIST", os.fspath(tmp_path / "elsewhere"))
+    with pytest.raises(NotMnist, match=r"(?s)there is no folder.*The variable DDP_LESSONS_MNIST names this folder"):
+        mnist_folder()
+    assert mnist_folder(folder) == os.fspath(folder)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_changed_byte_a_cut_and_a_missing_file_are_named_even_if_mnist_is_in_the_cache(
-    name: str, folder: Path
-) -> None:
-    assert digits(folder=folder).is_real
-    file, good = folder / "MNIST" / "raw" / name, FILES[name]
-    file.write_bytes(good[:-1] + bytes([good[-1] ^ 1]))
-    with pytest.raises(NotMnist, match=f"{name} has the right size, but other content"):
-        digits(folder=folder)
-    file.write_bytes(good[:-5])
-    with pytest.raises(NotMnist, match=f"{name} has {len(good) - 5:,} bytes and should have {len(good):,}"):
-        digits(folder=folder)
+def test_a_changed_byte_a_cut_and_a_missing_file_are_named(name: str, folder: Path) -> None:
+    assert len(digits(folder=folder)) == 60
+    file, good = folder / mnist.RAW / name, FILES[name]
+    for damaged in (good[:-1] + bytes([good[-1] ^ 1]), good[:-5]):
+        file.write_bytes(damaged)
+        with pytest.raises(NotMnist, match=f"{name} is damaged, or of another data set"):
+            digits(folder=folder)
     file.unlink()
     with pytest.raises(NotMnist, match=f"{name} is missing"):
         digits(folder=folder)
     file.write_bytes(good)
-    assert digits(folder=folder).is_real
+    assert len(digits(folder=folder)) == 60
 
 
 def test_another_set_in_the_same_layout_is_refused(tmp_path: Path) -> None:
@@ -102,260 +172,184 @@ def test_another_set_in_the_same_layout_is_refused(tmp_path: Path) -> None:
     assert all(name in str(refused.value) for name in NAMES)
 
 
-def test_packed_files_only_are_told_apart_from_none(tmp_path: Path) -> None:
-    (tmp_path / "MNIST" / "raw").mkdir(parents=True)
-    (tmp_path / "MNIST" / "raw" / f"{NAMES[0]}.gz").write_bytes(b"")
-    with pytest.raises(NotMnist, match="gunzip"):
-        digits(folder=tmp_path)
+def test_a_copy_that_came_without_mnist_says_how_to_get_it(data: Path) -> None:
+    shutil.rmtree(data / "MNIST")
+    with pytest.raises(NotMnist, match="this copy of the course came without MNIST") as refused:
+        mnist_folder()
+    command = re.search(r'python -c "(.*)"', str(refused.value))
+    assert command is not None
+    assert command[1] == f"from torchvision.datasets import MNIST; MNIST('{data}', download=True)"
+    write_folder(FILES, data)  # as that leaves them
+    assert mnist_folder() == os.fspath(data)
 
 
-def test_files_are_summed_once_and_again_only_when_they_changed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    digits(folder=folder)
-    opened: list[str] = []
-    real_open = open
+@pytest.mark.parametrize(
+    "damage", [lambda good: good[:-9], lambda good: gzip.compress(b"else"), lambda good: b"<html>"]
+)
+def test_a_packed_file_that_is_damaged_is_named_and_leaves_nothing(data: Path, damage: Any) -> None:
+    packed = data / mnist.RAW / f"{NAMES[0]}.gz"
+    packed.write_bytes(damage(packed.read_bytes()))
+    with pytest.raises(NotMnist, match=rf"{re.escape(os.fspath(packed))}.* get it again, as with git checkout -- data"):
+        mnist_folder()
+    assert not [path for path in data.rglob("*-ubyte*") if path.suffix in ("", ".part") and path.is_file()]
 
-    def watched(file: Any, *args: Any, **kwargs: Any) -> Any:
-        opened.append(os.path.basename(os.fspath(file)))
-        return real_open(file, *args, **kwargs)
 
-    monkeypatch.setattr("builtins.open", watched)
-    digits(folder=folder)
-    assert not set(NAMES) & set(opened)
-    os.utime(folder / "MNIST" / "raw" / NAMES[0], (1, 1))
-    digits(folder=folder)
-    assert set(NAMES) & set(opened) == {NAMES[0]}
+def test_where_the_course_cannot_be_written_to_it_is_unpacked_into_the_users_cache(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = mnist.made_once
+    in_the_course = [os.fspath(data)]
+
+    def read_only(file: Path, write: Any) -> Path:
+        if os.fspath(file).startswith(in_the_course[0]):
+            raise OSError(30, "Read-only file system")
+        return real(file, write)
+
+    monkeypatch.setattr(mnist, "made_once", read_only)
+    assert mnist_folder() == os.fspath(tmp_path / "cache" / "ddp_lessons")
+    in_the_course[0] = os.fspath(tmp_path)
+    with pytest.raises(OSError, match=r"(?s)cannot be unpacked.*Read-only.*Read-only.*DDP_LESSONS_MNIST name a folder"):
+        mnist_folder()
+
+
+# --- decoded ahead --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("train", [True, False])
+def test_they_are_what_torchvision_decodes_and_normalises(train: bool) -> None:
+    from torchvision import transforms
+    from torchvision.datasets import MNIST
+
+    steps = [transforms.ToTensor(), transforms.Normalize((0.1307,), (0.3081,))]
+    reference = MNIST(mnist_folder(), train=train, transform=transforms.Compose(steps))
+    ours = digits(train)
+    assert len(ours) == len(reference) == (60 if train else 20)
+    for index, (image, label) in enumerate(reference):
+        assert torch.equal(ours[index][0], image)
+        assert ours[index][1] == label == int(ours.labels[index])
+
+
+def test_a_dataloader_takes_them() -> None:
+    data = digits()
+    images, labels = next(iter(torch.utils.data.DataLoader(data, batch_size=7)))
+    assert torch.equal(images, data.images[:7])
+    assert labels.tolist() == data.labels[:7].tolist()
 
 
 @pytest.mark.parametrize("samples", [1, 10, 60])
-def test_fewer_samples_are_the_first_ones(samples: int, folder: Path) -> None:
-    fewer, whole = digits(samples=samples, folder=folder), digits(folder=folder)
+def test_fewer_samples_are_the_first_ones(samples: int) -> None:
+    fewer, whole = digits(samples=samples), digits()
     assert len(fewer) == samples
     assert torch.equal(fewer.images, whole.images[:samples])
     assert torch.equal(fewer.labels, whole.first(samples).labels)
 
 
 @pytest.mark.parametrize("samples", [0, -3, 61, 60_001])
-def test_a_number_of_samples_that_cannot_be_is_a_value_error(samples: int, folder: Path) -> None:
+def test_a_number_of_samples_that_cannot_be_is_a_value_error(samples: int) -> None:
     with pytest.raises(ValueError, match=re.escape(f"{samples:,}")):
-        digits(samples=samples, folder=folder)
+        digits(samples=samples)
 
 
 @pytest.mark.parametrize("samples", [2.0, "3", True, [1]])
-def test_samples_that_are_no_whole_number_are_a_type_error(samples: Any, folder: Path) -> None:
+def test_samples_that_are_no_whole_number_are_a_type_error(samples: Any) -> None:
     with pytest.raises(TypeError, match="samples must be a whole number"):
-        digits(samples=samples, folder=folder)
+        digits(samples=samples)
 
 
-def test_without_a_network_they_are_made_at_once_and_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    with mirror(FILES, "silent") as (address, _):
-        monkeypatch.setattr(mnist, "MNIST", collection_of(FILES, address))
-        start = time.monotonic()
-        data, test = digits(), digits(train=False)
-    assert time.monotonic() - start < 8
-    assert (data.name, data.is_real, len(data), len(test)) == ("digits made on the spot", False, 1000, 500)
+def test_four_ranks_at_once_decode_the_same_digits(data: Path) -> None:
+    def total(rank: int, world_size: int, sums: dict[str, str]) -> float:
+        in_ranks(data, sums)
+        return float(digits().images.double().sum())
+
+    assert set(launch(total, 4, mnist._SUMS)) == {float(digits().images.double().sum())}
 
 
-def test_that_no_mirror_answered_is_remembered_for_a_while(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert not digits().is_real
-    module._choose.cache_clear()  # as in another process
-    with mirror(FILES) as (address, asked):
-        monkeypatch.setattr(mnist, "MNIST", collection_of(FILES, address))
-        assert not digits().is_real
-        assert not asked
-        module._choose.cache_clear()
-        long_ago = time.time() - module.SECONDS_WITHOUT_DOWNLOAD - 1
-        os.utime(cache / module.NO_DOWNLOAD, (long_ago, long_ago))
-        assert digits().is_real
+def test_four_ranks_hold_one_copy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The real ones: 188 MB, of which four ranks that read all of it have one copy."""
+
+    def touch(rank: int, world_size: int, data: Digits) -> tuple[float, float]:
+        total = float(data.images.sum())
+        dist.barrier()  # all have it now
+        lines = Path("/proc/self/smaps_rollup").read_text(encoding="ascii").splitlines()
+        kilobytes = {line.split(":")[0]: int(line.split()[1]) for line in lines[1:]}
+        dist.barrier()
+        return total, kilobytes["Private_Clean"] / 1e3 + kilobytes["Private_Dirty"] / 1e3
+
+    if not Path("/proc/self/smaps_rollup").exists():
+        pytest.skip("this system does not tell which memory is shared")
+    monkeypatch.undo()
+    data = digits()
+    answers = launch(touch, 4, data)
+    assert len({total for total, _ in answers}) == 1
+    assert data.images.nbytes > 180e6
+    assert max(own for _, own in answers) < 120
 
 
-def test_a_process_keeps_to_the_kind_that_it_has_got(folder: Path) -> None:
-    assert not digits().is_real
-    digits(folder=folder)  # now MNIST is in the cache
-    assert not digits(train=False).is_real
-
-
-@pytest.mark.parametrize(("manner", "times"), [("good", 1), ("cuts off the first", 2)])
-def test_a_download_is_mnist_also_where_it_was_cut_off(
-    manner: Manner, times: int, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    with mirror(FILES, manner) as (address, asked):
-        monkeypatch.setattr(mnist, "MNIST", collection_of(FILES, address))
-        data, test = digits(), digits(train=False)
-    assert (data.name, len(data), len(test)) == ("MNIST", 60, 20)
-    assert data.labels[:3].tolist() == [0, 1, 2]
-    assert set(asked.values()) == {times}
-    assert capfd.readouterr() == ("", "")  # what a cell prints is the same, wherever its digits come from
-
-
-@pytest.mark.parametrize("manner", ["a login page", "silent when it is to send"])
-def test_a_mirror_that_sends_something_else_or_nothing_ends_in_made_digits(
-    manner: Manner, cache: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    with mirror(FILES, manner) as (address, _):
-        monkeypatch.setattr(mnist, "MNIST", collection_of(FILES, address))
-        assert not digits().is_real
-    assert not list(cache.rglob("*-ubyte"))
-    assert capfd.readouterr() == ("", "")
-
-
-A_NOTEBOOK = """
-import sys
-from pathlib import Path
-from mirror import collection_of, small_set
-from ddp_lessons.train import digits, mnist
-mnist.MNIST = collection_of(small_set(), sys.argv[1])
-print(digits.digits().name, len(digits.digits(train=False)))
-"""
-
-
-def test_two_notebooks_at_once_download_once(cache: Path) -> None:
-    paths = [os.fspath(Path(__file__).parents[1]), os.fspath(Path(__file__).parents[2])]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
-    with mirror(FILES) as (address, asked):
-        command = [sys.executable, "-c", A_NOTEBOOK, address]
-        both = [subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) for _ in range(2)]
-        assert [process.communicate(timeout=120)[0] for process in both] == ["MNIST 20\n"] * 2
-    assert set(asked.values()) == {1}
-
-
-def test_an_own_cache_that_was_damaged_is_written_again(folder: Path, cache: Path) -> None:
-    whole = digits(folder=folder)
-    (file,) = cache.glob("mnist-train-*.digits")
-    content = file.read_bytes()
-    for damaged in (content[:-8], content[:1000] + b"?" + content[1001:]):
-        file.unlink()  # not over it: the file is mapped
-        file.write_bytes(damaged)
-        again = digits(folder=folder)
-        assert torch.equal(again.images, whole.images)
-        assert file.read_bytes() == content
-
-
-def test_a_write_that_was_cut_off_leaves_nothing_that_is_found(cache: Path) -> None:
-    def broken() -> Any:
-        yield b"a piece"
-        raise OSError(28, "No space left on device")
-
-    with pytest.raises(storage.NoPlace, match=r"(?s)No space left on device.*DDP_LESSONS_CACHE.*2 MB"):
-        storage.keep("digits", broken, 2_000_000)
-    assert storage.find("digits") is None
-    assert not [path for path in cache.rglob("*") if path.name != "lock" and path.is_file()]
-
-
-def test_where_the_disk_takes_no_more_the_error_says_what_to_do(cache: Path, folder: Path) -> None:
-    resource = pytest.importorskip("resource")
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, before[1]))
-    try:
-        with pytest.raises(storage.NoPlace, match="Set the variable DDP_LESSONS_CACHE"):
-            digits(folder=folder)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    assert not list(cache.glob("*.part"))
-    assert digits(folder=folder).is_real
-
-
-def test_a_cache_that_cannot_be_written_is_replaced_by_a_temporary_folder(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "a file").write_text("")
-    monkeypatch.setenv("DDP_LESSONS_CACHE", os.fspath(tmp_path / "a file" / "cache"))
-    assert digits(folder=folder).is_real
-    assert list((tmp_path / "temporary").glob("mnist-train-*.digits"))
-
-
-def test_what_a_killed_process_left_behind_is_cleared_away(cache: Path, folder: Path) -> None:
-    cache.mkdir()
-    old, new = cache / "old.part", cache / "new.part"
-    old.write_text("")
-    new.write_text("")
-    os.utime(old, (1, 1))
-    digits(folder=folder)
-    assert (old.exists(), new.exists()) == (False, True)
-
-
-def test_four_ranks_at_once_make_the_same_digits() -> None:
-    def sums(rank: int, world_size: int) -> float:
-        from ddp_lessons.train import digits
-
-        digits.MADE[True] = 1000
-        return float(digits.digits(download=False).images.double().sum())
-
-    (answer,) = set(launch(sums, 4))
-    assert answer == float(digits(download=False).images.double().sum())
-
-
-def test_digits_travel_as_a_name_and_stay_what_they_are(folder: Path) -> None:
-    for data in (digits(folder=folder), digits(folder=folder, samples=7)):
+def test_digits_travel_as_a_name_and_stay_what_they_are() -> None:
+    for data in (digits(), digits(samples=7)):
         message = pickle.dumps(data)
         assert len(message) < 1000
         for other in (pickle.loads(message), copy.deepcopy(data)):
-            assert (other.name, len(other)) == (data.name, len(data))
+            assert len(other) == len(data)
             assert torch.equal(other.images, data.images)
             assert torch.equal(other.labels, data.labels)
 
 
 def test_digits_of_ones_own_travel_by_value() -> None:
-    data = pickle.loads(pickle.dumps(Digits(torch.ones(3, 1, 28, 28), torch.arange(3), "three of mine").first(2)))
-    assert (data.name, data.is_real, data.labels.tolist()) == ("three of mine", False, [0, 1])
+    data = pickle.loads(pickle.dumps(Digits(torch.ones(3, 1, 28, 28), torch.arange(3)).first(2)))
+    assert data.labels.tolist() == [0, 1]
 
 
-def test_what_a_rank_writes_into_them_nobody_else_sees(folder: Path) -> None:
+def test_what_a_rank_writes_into_them_nobody_else_sees() -> None:
     def spoil(rank: int, world_size: int, data: Digits) -> float:
         data.images.fill_(rank)
         dist.barrier()
         return float(data.images.sum())
 
-    data = digits(folder=folder)
+    data = digits()
     before = data.images.clone()
     assert list(launch(spoil, 2, data)) == [0.0, 60 * 28 * 28]
     assert torch.equal(data.images, before)
-    assert torch.equal(digits(folder=folder).images, before)
+    assert torch.equal(digits().images, before)
 
 
-def test_a_file_that_is_gone_or_shorter_when_digits_arrive_is_named(folder: Path, cache: Path) -> None:
-    message = pickle.dumps(digits(folder=folder))
-    (file,) = cache.glob("mnist-train-*.digits")
+def test_a_file_that_is_gone_or_broken_when_digits_arrive_is_named(data: Path) -> None:
+    message, file = pickle.dumps(digits()), data / "decoded" / "train.pt"
     content = file.read_bytes()
     file.unlink()
     with pytest.raises(FileNotFoundError, match=rf"(?s){re.escape(os.fspath(file))}.*Call digits\(\) again"):
         pickle.loads(message)
     file.write_bytes(content[: len(content) // 2])
-    with pytest.raises(ValueError, match="has been changed"):
+    with pytest.raises(ValueError, match=rf"(?s){re.escape(os.fspath(file))}\nRemove it"):
         pickle.loads(message)
 
 
-def test_names_of_temporary_folders_are_not_taken_from_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.undo()
-    monkeypatch.setattr("tempfile.tempdir", os.fspath(tmp_path))
-    taken = storage._temporary_folder.__wrapped__()
-    assert storage._temporary_folder.__wrapped__() == taken
-    taken.chmod(0o777)
-    assert storage._temporary_folder.__wrapped__() != taken
+def test_where_they_cannot_be_kept_each_process_has_its_own(data: Path, tmp_path: Path) -> None:
+    (tmp_path / "cache" / "ddp_lessons").mkdir(parents=True)
+    unwritable(data)
+    unwritable(tmp_path / "cache" / "ddp_lessons")
+    assert len(digits()) == 60
+    assert len(pickle.dumps(digits())) > 60 * 28 * 28
 
 
-def test_who_waits_for_the_lock_goes_on_when_it_is_free(folder: Path) -> None:
-    got: list[str] = []
-    waiting = threading.Thread(target=lambda: got.append(digits(folder=folder).name))
-    with storage.one_at_a_time():
-        waiting.start()
-        waiting.join(0.5)
-        assert not got
-    waiting.join(20)
-    assert got == ["MNIST"]
+def test_on_a_full_disk_they_are_there_all_the_same_and_nothing_half_is_left(data: Path) -> None:
+    resource = pytest.importorskip("resource")
+    mnist_folder()
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, before[1]))
+    try:
+        assert len(digits()) == 60
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert not list((data / "decoded").glob("*.p*t"))
+    assert len(digits()) == 60
+    assert (data / "decoded" / "train.pt").is_file()
 
 
 def test_to_import_them_is_light() -> None:
-    heavy = {"torchvision", "PIL", "matplotlib", "filelock"}
+    heavy = {"torchvision", "PIL", "matplotlib", "filelock", "platformdirs"}
     code = f"import sys, ddp_lessons.train.digits; print({heavy!r} & set(sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "set()\n"
-
-
-def test_the_mirrors_and_sums_are_torchvisions_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    from torchvision.datasets import MNIST
-
-    monkeypatch.undo()
-    assert list(mnist.MNIST.mirrors) == MNIST.mirrors
-    assert [(f"{file.name}.gz", file.packed_md5) for file in mnist.MNIST.files] == MNIST.resources
 
 
 def test_a_notebook_shows_progress_as_a_picture_and_never_as_text(

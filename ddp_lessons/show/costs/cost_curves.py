@@ -100,7 +100,7 @@ def cost(
             if from_zero and index:  # the ones on top let the first one shine through
                 style |= {"ms": 8.5 + 2.5 * index, "mfc": "none", "mec": style["color"], "mew": 1.5}
             else:
-                style |= {"ms": max(4.0, 8.5 - 1.5 * index), "mec": PAPER, "mew": 0.6}  # the one on top leaves a rim
+                style |= {"ms": max(5.5, 8.5 - 1.5 * index), "mec": PAPER, "mew": 0.6}  # the one on top leaves a rim
             axes.plot(*points, marker, label=name, gid=f"measured {name}", **style)
     _finish(axes, x)
     lines = [_about(name, x, measured, predicted) for name in names]

@@ -30,7 +30,6 @@ class Contents:
     sets: dict[str, list[str]]  # "linux 3.11" and the wheels for it
     pins: dict[str, list[str]]
     installed_bytes: dict[str, int]
-    has_mnist: bool
     without: dict[str, str]  # "torch" and what the lessons require of it: this machine has to have it already
 
 

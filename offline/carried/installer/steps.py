@@ -63,8 +63,6 @@ def _install(target: Path, only_look: bool) -> int:
         already.lend_to(_packages(target))
     whose = f" of {sys.prefix}" if contents.without else ""
     _run(target, "-m", "ddp_lessons", "pair", refuse=f"torch and torchvision{whose} do not fit each other: see above.")
-    if contents.has_mnist:
-        _run(target, "-m", "ddp_lessons", "data", "--folder", str(HERE / "data"), refuse="The digits were not taken.")
     print("\nThe doctor looks at this machine:", flush=True)
     well = _call(target, "-m", "ddp_lessons", "doctor", "--ticket") == 0
     _say_how_to_begin(target, well)
