@@ -1,4 +1,4 @@
-# Set up, open and test the course. `make` alone shows what there is; Windows needs no make, see README.md.
+# Set up, open and test the course. `make` alone shows what there is.
 # All paths are relative, because make cannot handle a folder whose name has a space.
 
 # make lab TORCH=cpu       the small torch, for a laptop without an NVIDIA GPU (any kind that uv's --torch-backend knows)
@@ -95,7 +95,7 @@ test-with:  ## run the tests in another Python, or with other packages, than tho
 
 # FOR and PYTHONS name other machines than this one; TAR=yes makes one file of the folder;
 # WITHOUT=torch leaves out torch and torchvision, which participants have already
-# make offline FOR="linux macos windows" PYTHONS="3.11 3.12 3.13" TORCH=cpu
+# make offline FOR="linux macos" PYTHONS="3.11 3.12 3.13" TORCH=cpu
 FOR =
 PYTHONS =
 TAR =

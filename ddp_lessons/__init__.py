@@ -5,7 +5,11 @@ The names load when they are first used, so that a rank which imports a part of 
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
+
+if sys.platform == "win32":
+    raise ImportError("ddp_lessons needs Linux or macOS. Next: install WSL (wsl --install), and work in its Linux")
 
 if TYPE_CHECKING:
     from ddp_lessons.record.results import Results as Results

@@ -46,8 +46,8 @@ def _add_doctor(commands: Commands) -> None:
     )
     act = look.add_mutually_exclusive_group()
     act.add_argument("--json", action="store_true", help="print the findings as data, to collect them from a classroom")
-    act.add_argument("--ticket", action="store_true", help="end with one line to send to the instructor")
-    act.add_argument("--collect", metavar="PATH", help="make one table of the tickets in this file, or folder of mails")
+    act.add_argument("--ticket", action="store_true", help="write one line for the instructor into a file")
+    act.add_argument("--collect", metavar="PATH", help="make one table of the tickets in this file or folder")
     look.set_defaults(run=_doctor)
 
 

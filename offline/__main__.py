@@ -100,7 +100,7 @@ def _say_what_to_do(folder: Path, tar: bool, already: Collection[str]) -> None:
         print(f"{_shown(archive)} is of an earlier run, and not of this folder.")
     if changed := contents.changed_lessons():
         print("These lessons go along as you changed them, your answers included:", *changed, sep="\n  ")
-    print("Copy the folder to a stick. There, each participant types: python3 install.py (on Windows: py install.py)")
+    print("Copy the folder to a stick. There, each participant types: python3 install.py")
     if already:
         print(f"with a Python that has {' and '.join(already)}: they are not in this folder.")
 

@@ -53,7 +53,6 @@ SYSTEMS = {
         System("linux", "Linux x86_64", _manylinux("x86_64"), ("posix", "linux", "Linux", "x86_64")),
         System("linux-arm", "Linux aarch64", _manylinux("aarch64"), ("posix", "linux", "Linux", "aarch64")),
         System("macos", "macOS arm64", ("macosx_14_0_arm64",), ("posix", "darwin", "Darwin", "arm64")),
-        System("windows", "Windows x86_64", ("win_amd64",), ("nt", "win32", "Windows", "AMD64")),
     )
 }
 

@@ -65,8 +65,9 @@ def test_a_part_imports_only_what_the_picture_allows(part: str) -> None:
 
 
 def test_lesson_code_in_train_is_plain_pytorch() -> None:
-    # torchvision needs the first, torch the second; the group over MPI imports the third when it is made
-    come_with_these = {"PIL", "filelock", "mpi4py"}
+    # torchvision needs the first, torch the second; the group over MPI imports the third when it is made; the last
+    # says where this user's cache is, on each system
+    come_with_these = {"PIL", "filelock", "mpi4py", "platformdirs"}
     allowed = {"torch", "torchvision", "ddp_lessons", *come_with_these, *sys.stdlib_module_names}
     for file in modules_of("train"):
         assert {name.split(".")[0] for name in imported_modules(file)} <= allowed, module_name(file)

@@ -188,6 +188,14 @@ def test_a_moved_project_says_what_to_type(copy: Copy) -> None:
     assert refused.returncode != 0
 
 
+def test_windows_is_told_to_use_its_linux() -> None:
+    code = "import sys; sys.platform = 'win32'; import ddp_lessons"
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=PROJECT, check=False).stderr
+    assert said.splitlines()[-1] == (
+        "ImportError: ddp_lessons needs Linux or macOS. Next: install WSL (wsl --install), and work in its Linux"
+    )
+
+
 def test_a_too_old_python_gets_a_sentence(copy: Copy) -> None:
     old = copy.folder.parent / "tools" / "old python"
     old.write_text("#!/bin/sh\nexit 1\n")

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import sys
 import unicodedata
 import uuid
 from collections.abc import Iterator, Mapping
@@ -18,6 +17,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any
+
+from platformdirs import user_data_path
 
 COURSE, FORMAT = "ddp-lessons", 1
 VARIABLE, OFF = "DDP_LESSONS_PROGRESS", "off"
@@ -66,20 +67,14 @@ def place() -> Path | None:
     if chosen == OFF:
         return None
     try:
-        path = Path(chosen).expanduser() if chosen else _data_folder() / "ddp_lessons"
+        path = Path(chosen).expanduser() if chosen else user_data_path("ddp_lessons", roaming=True)
+        if not chosen and not path.is_absolute():
+            return None  # a user without a home
         if path.is_dir() or not chosen:
             path /= "progress.json"
         return path.resolve()  # behind a link, the file itself is replaced
-    except (RuntimeError, OSError):  # a user without a home
+    except (RuntimeError, OSError):  # the same, for a path that begins with ~
         return None
-
-
-def _data_folder() -> Path:
-    if sys.platform == "win32":
-        return Path(os.environ.get("APPDATA") or "~/AppData/Roaming").expanduser()
-    if sys.platform == "darwin":
-        return Path("~/Library/Application Support").expanduser()
-    return Path(os.environ.get("XDG_DATA_HOME") or "~/.local/share").expanduser()
 
 
 def keep(exercise: str, lesson: int, passed: bool) -> None:

@@ -83,7 +83,8 @@ def _places() -> Iterator[Path]:
     from platformdirs import user_cache_path
 
     yield DATA
-    yield user_cache_path("ddp_lessons")
+    if (cache := user_cache_path("ddp_lessons")).is_absolute():  # else this user has no home
+        yield cache
 
 
 def _unpacked(place: Path) -> Path:

@@ -237,9 +237,9 @@ def report(checks: Mapping[str, Callable[[], Finding]], as_json: bool = False, w
     if as_json:
         print(json.dumps([{"check": name, **asdict(finding)} for name, finding in findings.items()], indent=2))
     if with_ticket:
-        from ddp_lessons.workshop.ticket import ticket
+        from ddp_lessons.workshop.ticket import hand_out, ticket
 
-        print(f"\nYour ticket, for a mail to the instructor (copy the whole line):\n{ticket(findings)}")
+        print(f"\n{hand_out(ticket(findings))}")
     return int(any(finding.verdict == "PROBLEM" for finding in findings.values()))
 
 

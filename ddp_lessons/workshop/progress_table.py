@@ -20,7 +20,7 @@ from pathlib import Path
 from ddp_lessons.check import progress_file
 from ddp_lessons.check.dashboard import LESSON_OF, LESSONS, Progress, progress
 from ddp_lessons.check.judging.report import table
-from ddp_lessons.workshop.mails import without_controls
+from ddp_lessons.workshop.ticket_table import without_controls
 
 _SHOWN_OF_A_NAME = 32
 _COLUMNS = ["learner", "lesson", "exercise", "state", "tries", "passed on", "file"]

@@ -1,16 +1,16 @@
-"""One line about this machine, for a mail to the instructor: what the doctor saw, and nothing that tells who or where.
+"""What the doctor saw, as one line of JSON for the instructor, and nothing that tells who or where.
 
-No name of a person, machine or folder is in it. A short sum at its end notices a letter that was mistyped; where a mail
-program has broken or quoted the line, it is still read.
+No name of a person, machine or folder is in it. The line is printed, and lies in a file that can be sent along.
 """
 
 from __future__ import annotations
 
+import json
 import platform
 import re
-import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from ddp_lessons import __version__
 from ddp_lessons.workshop import doctor
@@ -18,28 +18,25 @@ from ddp_lessons.workshop.doctor import Finding
 from ddp_lessons.workshop.free_memory import free_memory
 from ddp_lessons.workshop.remedies import version
 
-FIRST = "ddp-lessons-ticket"
+FILE = "ddp-lessons-ticket.json"
 FACTS = (
     *("course", "system", "python", "torch", "torchvision", "jupyterlab"),
     *("cores", "memory", "ranks", "digits", "gpu", "problems"),
 )
 NONE = "none"
-
-_LETTERS = "234567abcdefghijkmnpqrstuvwxyz"  # none that looks like another one
-_SUM_LETTERS = 5
-_LONGEST = 700
-_LONGEST_GAP = 60  # behind the first word, where a mail program has broken and quoted the line
-_BEGINS = re.compile(r";|.?course", re.IGNORECASE)
-_LONGEST_FACT = 200
+BEGIN = '{"ddp-lessons-ticket": '
+_FORMAT = 1
+_LONGEST, _LONGEST_FACT = 4_000, 200
 _FAILURE = re.compile(r"\w+(Error|Exception|Stuck|Failed|Expired)\b")
+
+
+class NotWhole(ValueError):
+    """A line begins as a ticket, and is none: a mail program has broken it, or somebody has changed it."""
 
 
 @dataclass(frozen=True)
 class Ticket:
-    """What a line says; `sum_fits` is false where a letter of it was changed on the way."""
-
     facts: Mapping[str, str]
-    sum_fits: bool = True
 
     @property
     def is_ready(self) -> bool:
@@ -50,8 +47,7 @@ class Ticket:
         return tuple(name for name in self.facts["problems"].split(",") if name != NONE)
 
     def __str__(self) -> str:
-        body = "; ".join(f"{name}:{self.facts[name]}" for name in FACTS)
-        return f"{FIRST}; {body}; check:{_sum_of(body)}"
+        return f"{BEGIN}{_FORMAT}, {json.dumps({name: self.facts[name] for name in FACTS})[1:]}"
 
 
 def ticket(findings: Mapping[str, Finding]) -> Ticket:
@@ -71,35 +67,27 @@ def ticket(findings: Mapping[str, Finding]) -> Ticket:
     return Ticket({name: _harmless(fact or NONE) for name, fact in facts.items()})
 
 
-def tickets_in(text: str) -> Iterator[tuple[int, int, Ticket]]:
-    """Every ticket of a text, with its beginning and its end there; a sentence about tickets is none."""
-    for found in re.finditer(re.escape(FIRST), text, re.IGNORECASE):
-        rest = text[found.end() : found.end() + _LONGEST]
-        if not _BEGINS.match(re.sub(r"[\s>|]", "", rest[:_LONGEST_GAP])):
-            continue
-        end = re.search(rf"check\s*:[\s>|]*([0-9a-z](?:[\s>|]*[0-9a-z]){{{_SUM_LETTERS - 1}}})", rest, re.IGNORECASE)
-        whole = rest[: end.end()] if end else rest.partition("\n\n")[0]
-        if FIRST not in whole.lower():
-            yield found.start(), found.end() + len(whole), _read(whole)
+def hand_out(made: Ticket) -> str:
+    """Write the ticket into a file of the current folder, if that can be written to, and return what to say."""
+    try:
+        Path(FILE).write_text(f"{made}\n", encoding="utf-8")
+        how = f"it is in {FILE}: send that file to your instructor, or copy this whole line:"
+    except OSError:
+        how = "copy this whole line, and send it to your instructor:"
+    return f"Your ticket: {how}\n{made}"
 
 
-def _read(line: str) -> Ticket:
-    plain = re.sub(r"[\s>|]", "", line)
-    body, _, total = plain.lower().rpartition(";check:")
-    body = body.strip(";")
-    given = dict(part.partition(":")[::2] for part in re.sub(r";check:.*", "", plain, flags=re.IGNORECASE).split(";"))
-    known = {name.lower(): fact for name, fact in given.items()}
-    facts = {name: _harmless(known.get(name) or "?")[:_LONGEST_FACT] for name in FACTS}
-    return Ticket(facts, sum_fits=total != "" and total == _sum_of(body))
-
-
-def _sum_of(body: str) -> str:
-    """Neither spaces nor capitals count: they do not survive a mail."""
-    number, letters = zlib.crc32(re.sub(r"\s", "", body).lower().encode()), ""
-    for _ in range(_SUM_LETTERS):
-        number, letter = divmod(number, len(_LETTERS))
-        letters += _LETTERS[letter]
-    return letters
+def read_ticket(line: str) -> Ticket | None:
+    """The ticket of a line, None if there is none."""
+    if (begin := line.find(BEGIN)) < 0:
+        return None
+    try:
+        given, _ = json.JSONDecoder().raw_decode(line[begin : begin + _LONGEST])
+        if set(given) != {"ddp-lessons-ticket", *FACTS}:
+            raise NotWhole
+    except (ValueError, RecursionError):
+        raise NotWhole from None
+    return Ticket({name: _harmless(str(given[name]))[:_LONGEST_FACT] for name in FACTS})
 
 
 def _harmless(fact: str) -> str:
@@ -113,8 +101,6 @@ def _system() -> str:
         age = "".join(platform.libc_ver()) + ("-WSL" if "microsoft" in platform.release().lower() else "")
     elif system == "Darwin":
         system, age = "macOS", platform.mac_ver()[0]
-    elif system == "Windows":
-        age = platform.release()
     return "-".join(filter(None, (system, machine, age)))
 
 

@@ -1,4 +1,4 @@
-"""Collect the tickets that participants mailed, and make one table: who is ready, who is not and why, what to bring."""
+"""Collect the tickets that participants sent, and make one table: who is ready, who is not and why, what to bring."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from pathlib import Path
 
 from ddp_lessons import __version__
 from ddp_lessons.check.judging.report import table
-from ddp_lessons.workshop.mails import Letter, letters, quotes, sender, shown
-from ddp_lessons.workshop.ticket import FIRST, NONE, Ticket, tickets_in
+from ddp_lessons.workshop.ticket import BEGIN, FILE, NONE, NotWhole, Ticket, read_ticket
 
-_NAMED_AT_MOST = 30
+_NAMED_AT_MOST, _SHOWN_OF_A_NAME = 30, 28
+_MOST_BYTES = 5_000_000  # a ticket has half a kilobyte
+_ROUND_A_NAME = " \t>|:,;=*`\"'-"
 _PACKED_FOR = {
     "Linux-x86_64": "linux",
     "Linux-aarch64": "linux-arm",
     "macOS-arm64": "macos",
-    "Windows-AMD64": "windows",
 }
 _PACKED_PYTHONS = ("3.10", "3.11", "3.12", "3.13")
 
@@ -50,18 +50,12 @@ def collect(place: str) -> int:
     if not path.exists():
         print(f"There is no file or folder {place}.", file=sys.stderr)
         return 1
-    read = list(letters(path))
-    found, without = _sort([letter for letter in read if isinstance(letter, Letter)])
-    people, mistyped = [one for one in found if one.ticket.sum_fits], [one for one in found if not one.ticket.sum_fits]
-    faults = [str(error) for error in read if isinstance(error, OSError)]
-    faults += [
-        f"{one.name}: a letter of this ticket was changed, or its end is missing. Ask for it again." for one in mistyped
-    ]
+    people, without, faults = _read_all(path)
     if people:
-        print("\n".join(_who_is_ready(people, len(read))))
+        print("\n".join(_who_is_ready(people)))
         print("\n".join(["", *_what_to_bring(people)]))
     elif not faults:
-        faults.append(f"No ticket was found in {place}. A ticket is a line that begins with {FIRST}.")
+        faults.append(f"No ticket was found in {place}. A ticket is the file {FILE}, or the line in it.")
     if without:
         more = f" and {len(without) - _NAMED_AT_MOST} more" * (len(without) > _NAMED_AT_MOST)
         names = ", ".join(without[:_NAMED_AT_MOST])
@@ -71,59 +65,62 @@ def collect(place: str) -> int:
     return int(bool(faults))
 
 
-def _sort(read: Sequence[Letter]) -> tuple[list[Participant], list[str]]:
-    """The participants, and who wrote without a ticket.
-
-    Who wrote twice counts with the later ticket; one that fits, before one that does not.
-    """
+def _read_all(path: Path) -> tuple[list[Participant], list[str], list[str]]:
+    """The participants, the files without a ticket, and what could not be read. Of two tickets the later one counts."""
     last: dict[str, Participant] = {}
-    silent = []
-    for letter in read:
-        people = _participants(letter)
-        if not people:
-            silent.append(letter.who)
-        for one in people:
-            earlier = last.get(one.name.casefold())
-            if earlier is None or one.ticket.sum_fits or not earlier.ticket.sum_fits:
-                last[one.name.casefold()] = one
-    without = [who for who in dict.fromkeys(silent) if who.casefold() not in last]
-    return sorted(last.values(), key=lambda one: one.name.casefold()), without
-
-
-def _participants(letter: Letter) -> list[Participant]:
-    """A list has a name before each ticket; a mail has one ticket, and maybe the instructor's example, quoted."""
-    found = list(tickets_in(letter.text))
-    right = [place for place, _, ticket in found if ticket.sum_fits]
-    file, people, start = letter.place.rpartition(".")[0] or letter.place, [], 0
-    for number, (place, end, ticket) in enumerate(found, start=1):
-        wrote, before = sender(letter.text[start:], place - start), _before(letter.text, place)
-        is_the_only_one = len(found) == 1 or (ticket.sum_fits and len(right) == 1)
-        name = wrote if wrote and is_the_only_one else before or wrote
-        depth = min((quotes(letter.text, good) for good in right), default=0)
-        if ticket.sum_fits:
-            start = end
-        elif right and (not name or quotes(letter.text, place) > depth):
+    without, faults = list[str](), list[str]()
+    folder = path.resolve() if path.is_dir() else None
+    for file in sorted(path.rglob("*")) if folder else [path]:
+        place = file.relative_to(path) if folder else Path(file.name)
+        name = without_controls(place.as_posix())
+        try:
+            if any(part.startswith(".") for part in place.parts) or not file.is_file():
+                continue  # what an editor keeps for itself; a folder
+            found, broken = _read_one(file, folder)
+        except (OSError, ValueError) as error:
+            faults.append(f"{name} could not be read: {getattr(error, 'strerror', None) or error}")
             continue
-        otherwise = file if is_the_only_one else f"{file}, ticket {number}"
-        people.append(Participant(name or otherwise, ticket))
-    return people
+        last |= {one.name.casefold(): one for one in found}
+        faults += [f"{who}: this ticket is not whole. Ask for the file {FILE}." for who in broken]
+        without += [name] * (not found and not broken)
+    return sorted(last.values(), key=lambda one: one.name.casefold()), without, faults
 
 
-def _before(text: str, place: int) -> str:
-    """The name that stands before a ticket in its line."""
-    line = text[text.rfind("\n", 0, place) + 1 : place].lstrip(' \t\r>|*`"-').rstrip(' \t\r:,;=*`"-')
-    return shown(line) if re.search(r"\w", line) else ""
+def _read_one(file: Path, folder: Path | None) -> tuple[list[Participant], list[str]]:
+    """The participants, and who sent something that is not whole. Strangers wrote it: it is a text, and no more."""
+    if folder and not file.resolve().is_relative_to(folder):
+        raise ValueError("it is a link that leads out of this folder")
+    if file.stat().st_size > _MOST_BYTES:
+        raise ValueError(f"it is larger than {_MOST_BYTES // 1_000_000} MB")
+    people, broken = list[Participant](), list[str]()
+    for line in file.read_text(encoding="utf-8-sig", errors="replace").splitlines():
+        name = _shown(line.partition(BEGIN)[0].strip(_ROUND_A_NAME)) or _shown(file.stem)
+        try:
+            if read := read_ticket(line):
+                people.append(Participant(name, read))
+        except NotWhole:
+            broken.append(name)
+    return people, broken
 
 
-def _who_is_ready(people: Sequence[Participant], read: int) -> list[str]:
+def without_controls(text: str) -> str:
+    """What a terminal shows as it stands."""
+    return "".join(letter for letter in text if letter.isprintable())
+
+
+def _shown(name: str) -> str:
+    name = without_controls(name)
+    return name if len(name) <= _SHOWN_OF_A_NAME else f"{name[: _SHOWN_OF_A_NAME - 3]}..."
+
+
+def _who_is_ready(people: Sequence[Participant]) -> list[str]:
     ready = sum(one.ticket.is_ready for one in people)
     rows = [["participant", "ready", "system", "Python", "torch", "cores", "memory", "ranks", "digits"]]
     for one in people:
         shown = [one[fact] for fact in ("system", "python", "torch", "cores", "memory", "ranks", "digits")]
         rows.append([one.name, "yes" if one.ticket.is_ready else "NO", *shown])
-    tickets, place = f"{len(people)} ticket{'s' * (len(people) != 1)}", "one mail or file"
-    place = place if read == 1 else f"{read} mails or files"
-    lines = [f"{tickets}: {ready} ready, {len(people) - ready} not; in {place}", *table(rows)]
+    tickets = f"{len(people)} ticket{'s' * (len(people) != 1)}"
+    lines = [f"{tickets}: {ready} ready, {len(people) - ready} not", *table(rows)]
     if ready < len(people):
         lines += ["", "Not ready:", *(f"    {one.name}: {_why(one)}" for one in people if not one.ticket.is_ready)]
     return lines
@@ -150,7 +147,6 @@ def _what_to_bring(people: Sequence[Participant]) -> list[str]:
         "without torch": sum(one["torch"] == NONE for one in people),
         "without MNIST": sum(one["digits"] == NONE for one in people),
         "with one core": sum(one["cores"] == "1" for one in people),
-        "on Windows": sum(one.system.startswith("Windows") for one in people),
         "on Windows' Linux (WSL)": sum(one["system"].endswith("-WSL") for one in people),
         "with a GPU": sum(one["gpu"] == "yes" for one in people),
     }

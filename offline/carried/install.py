@@ -27,13 +27,12 @@ def main():
         sys.stderr.write("The file contents.json is missing or damaged: copy the whole folder again.\n")
         return 1
     if "%d.%d" % sys.version_info[:2] not in known:
-        first = "py -%s" % known[-1] if os.name == "nt" else "python%s" % known[-1]
         words = "This is Python %d.%d, and this folder has wheels for Python %s." % (
             sys.version_info[0],
             sys.version_info[1],
             ", ".join(known),
         )
-        sys.stderr.write("%s\nWith one of these type, for example: %s install.py\n" % (words, first))
+        sys.stderr.write("%s\nWith one of these type, for example: python%s install.py\n" % (words, known[-1]))
         return 1
     sys.dont_write_bytecode = True  # the folder stays as it was given
     steps = importlib.import_module("installer.steps")  # a syntax that old ones do not read

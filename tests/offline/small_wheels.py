@@ -24,7 +24,7 @@ TAG = f"cp{sys.version_info[0]}{sys.version_info[1]}"
 MAIN = "import sys; print('{name} runs', *sys.argv[1:])"
 CODE = {"torch": "def ones(*shape): pass", "torchvision": "class ops:\n    nms = print"}
 NEEDS = {
-    "torch": ["only-on-linux; sys_platform == 'linux'", "only-on-windows; sys_platform == 'win32'"],
+    "torch": ["only-on-linux; sys_platform == 'linux'", "only-on-macos; sys_platform == 'darwin'"],
     "torchvision": ["torch==2.15.0"],
     "jupyterlab": ["backport; python_version < '3.11'"],
 }
@@ -39,7 +39,7 @@ VERSIONS = {
     "nbval": "0.11.0",
     "pytest": "9.2.0",
     "only-on-linux": "1.0",
-    "only-on-windows": "1.0",
+    "only-on-macos": "1.0",
     "backport": "1.0",
 }
 NO_NETWORK = ["unshare", "--map-root-user", "--net"]

@@ -51,7 +51,7 @@ def test_it_installs_all_wheels_and_says_how_to_begin_and_the_folder_stays_as_it
     assert settings["@jupyter-widgets/jupyterlab-manager:plugin"] == {"saveState": True}
     installed = {path.name.partition("-")[0] for path in lessons.glob(".venv/lib/python3*/site-packages/*.dist-info")}
     assert {"torch", "torchvision", "jupyterlab", "pip", "only_on_linux"} <= installed
-    assert "only_on_windows" not in installed
+    assert "only_on_macos" not in installed
     opened = os.popen(f"cd / && {sys.executable} '{lessons}/lessons.py' --port 9").read()
     assert opened.startswith("jupyterlab runs notebooks/00_start_four_ranks.ipynb --port 9")
 

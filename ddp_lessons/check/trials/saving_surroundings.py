@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import resource
 from collections.abc import Iterator
 
 import torch.distributed as dist
@@ -44,8 +45,6 @@ def files_no_longer_than(most_bytes: int | None) -> Iterator[None]:
     if most_bytes is None:
         yield
         return
-    import resource  # not on Windows, where no trial is cut off
-
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, hard))
     try:

@@ -6,6 +6,7 @@ Notes are lines in a file, since a rank that is killed takes all else along.
 from __future__ import annotations
 
 import os
+import resource
 import signal
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -122,8 +123,6 @@ def take_step(model: nn.Module, optimizer: Any, epoch: int, step: int, rank: int
 
 def _die_in_the_next_write() -> None:
     """The system ends a process whose file grows beyond its limit, if it is let."""
-    import resource  # not on Windows, where no write is cut off
-
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_FSIZE, (_MOST_BYTES, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
     signal.signal(signal.SIGXFSZ, signal.SIG_DFL)

@@ -43,6 +43,6 @@ def _able_to_run() -> float:
     """Threads that run or wait for a core, on the whole machine."""
     with contextlib.suppress(OSError, ValueError, IndexError), open("/proc/loadavg") as now:
         return int(now.read().split()[3].partition("/")[0])
-    with contextlib.suppress(OSError, AttributeError):  # macOS; on Windows nothing tells
+    with contextlib.suppress(OSError):  # macOS
         return os.getloadavg()[0]
     return 0.0

@@ -160,11 +160,10 @@ def _reserved_port() -> socket.socket:
 
     Sockets of the same user may share it (SO_REUSEPORT), which a rank's store does; those of other users may not.
     """
-    sharing = getattr(socket, "SO_REUSEPORT", socket.SO_REUSEADDR)  # Windows has only the second
     for family, address in ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")):
         with contextlib.suppress(OSError), contextlib.ExitStack() as closing:
             port = closing.enter_context(socket.socket(family))
-            port.setsockopt(socket.SOL_SOCKET, sharing, 1)
+            port.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
             port.bind((address, 0))
             closing.pop_all()
             return port

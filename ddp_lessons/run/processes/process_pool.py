@@ -134,5 +134,4 @@ def _end(nursery: Nursery, processes: Sequence[Process]) -> None:
 
 pool = Pool()
 atexit.register(pool.close)
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=pool.forget)
+os.register_at_fork(after_in_child=pool.forget)

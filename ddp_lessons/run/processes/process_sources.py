@@ -225,13 +225,11 @@ class Spawns:
 
     def _bear_one(self, number: int) -> Process:
         ours, theirs = socket.socketpair()
-        windows = os.name == "nt"
         with theirs:
-            descriptor = None if windows else theirs.fileno()
             started = subprocess.Popen(
-                clean_python("rank_main", f"rank_main.main({descriptor}, {os.getpid()}, {session_folder()!a})"),
-                pass_fds=[] if descriptor is None else [descriptor],
-                stdin=subprocess.PIPE if windows else subprocess.DEVNULL,
+                clean_python("rank_main", f"rank_main.main({theirs.fileno()}, {os.getpid()}, {session_folder()!a})"),
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
@@ -239,13 +237,9 @@ class Spawns:
                 bufsize=0,
                 env=quiet_environment(),
             )
-            if windows and started.stdin is not None:
-                started.stdin.write(theirs.share(started.pid))  # type: ignore[attr-defined,unused-ignore]
-                started.stdin.close()
         self._started[number] = started
         assert started.stdout is not None
-        output = _through_socket(started.stdout) if windows else started.stdout
-        return Process(number, _opened(ours), output, self)
+        return Process(number, _opened(ours), started.stdout, self)
 
 
 def start_method(asked: str | None) -> str:
@@ -272,8 +266,7 @@ def _close_in_forked_child() -> None:
         channel.close()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_close_in_forked_child)
+os.register_at_fork(after_in_child=_close_in_forked_child)
 
 
 def _end_template(channel: Channel, template: subprocess.Popen[bytes] | Sown, complaints: IO[bytes]) -> None:
@@ -290,20 +283,4 @@ def _end_template(channel: Channel, template: subprocess.Popen[bytes] | Sown, co
 
 def _kill_group(process: subprocess.Popen[bytes]) -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):
-        if os.name == "posix":
-            os.killpg(process.pid, signal.SIGKILL)
-        else:
-            process.kill()
-
-
-def _through_socket(pipe: IO[bytes]) -> io.RawIOBase:
-    """On Windows one cannot wait for a pipe and a socket at once, so a thread copies the pipe into a socket."""
-    ours, theirs = socket.socketpair()
-
-    def copy() -> None:
-        with theirs, contextlib.suppress(OSError):
-            while data := pipe.read(65536):
-                theirs.sendall(data)
-
-    threading.Thread(target=copy, daemon=True).start()
-    return ours.makefile("rb", buffering=0)
+        os.killpg(process.pid, signal.SIGKILL)

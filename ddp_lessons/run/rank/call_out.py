@@ -41,8 +41,7 @@ class Freedom:
         """From another thread; again and again, since a function may hold on to a moment of its own."""
         with self._calling:
             if self._is_inside:
-                if hasattr(signal, "pthread_kill"):
-                    signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+                signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
                 cut_connections()
 
     def _leave(self, number: int, frame: FrameType | None) -> None:

@@ -25,11 +25,10 @@ def print_to(output: int) -> None:
 
 
 def buffer_c_output_by_line() -> None:
-    if os.name == "posix":
-        libc = ctypes.CDLL(None)
-        name = "__stdoutp" if sys.platform == "darwin" else "stdout"
-        by_line = 1  # stdio's _IOLBF
-        libc.setvbuf(ctypes.c_void_p.in_dll(libc, name), None, by_line, ctypes.c_size_t(0))
+    libc = ctypes.CDLL(None)
+    name = "__stdoutp" if sys.platform == "darwin" else "stdout"
+    by_line = 1  # stdio's _IOLBF
+    libc.setvbuf(ctypes.c_void_p.in_dll(libc, name), None, by_line, ctypes.c_size_t(0))
 
 
 def keep_freed_memory() -> None:
@@ -67,37 +66,33 @@ def flush() -> None:
     for stream in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__):
         with contextlib.suppress(OSError, ValueError, AttributeError):  # closed or replaced by the function
             stream.flush()  # type: ignore[union-attr]
-    if os.name == "posix":
-        ctypes.CDLL(None).fflush(None)
+    ctypes.CDLL(None).fflush(None)
 
 
 def end_group() -> NoReturn:
     """The notebook is gone: end this process with all that it started."""
-    if hasattr(os, "killpg") and os.getpgrp() == os.getpid():
+    if os.getpgrp() == os.getpid():
         os.killpg(0, signal.SIGKILL)
     os._exit(1)
 
 
 def leave_when_orphaned(notebook: int, folder: str) -> None:
     """While torch is imported nobody reads the channel, so look from time to time whether the notebook still lives."""
-    if hasattr(signal, "SIGUSR1"):
-        signal.signal(signal.SIGUSR1, signal.SIG_IGN)  # until there is a line to tell
+    signal.signal(signal.SIGUSR1, signal.SIG_IGN)  # until there is a line to tell
 
     def look(*_: object) -> None:
         if os.getppid() != notebook:
             shutil.rmtree(folder, ignore_errors=True)
             os._exit(0)
 
-    if hasattr(signal, "setitimer"):
-        signal.signal(signal.SIGALRM, look)
-        signal.setitimer(signal.ITIMER_REAL, 0.2, 0.2)
+    signal.signal(signal.SIGALRM, look)
+    signal.setitimer(signal.ITIMER_REAL, 0.2, 0.2)
 
 
 def stay_when_orphaned() -> None:
     """From now on the end of the channel says that the notebook is gone."""
-    if hasattr(signal, "setitimer"):
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
 
 
 def forget_inherited_state() -> None:

@@ -10,7 +10,6 @@ import functools
 import ipaddress
 import os
 import socket
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -19,8 +18,6 @@ _MOST_WAITING = 2048
 
 def keep_stores_on_loopback(kept_port: int, folder: str) -> None:
     """From now on, in this process. `kept_port` is the one that the launcher holds for these ranks (MASTER_PORT)."""
-    if sys.platform == "win32":  # there, two sockets cannot share a port safely
-        return
     from torch._C._distributed_c10d import TCPStore
 
     torchs_own = TCPStore.__init__

@@ -136,8 +136,7 @@ def _become(start: Start) -> None:
     crash_file = open(start.crash_file, "wb")  # noqa: SIM115  written when nothing can be opened any more
     linger_before_an_abort()
     faulthandler.enable(crash_file)
-    if hasattr(signal, "SIGUSR1"):
-        faulthandler.register(signal.SIGUSR1, crash_file, all_threads=False)
+    faulthandler.register(signal.SIGUSR1, crash_file, all_threads=False)
 
     import torch
     import torch.distributed as dist
@@ -235,8 +234,7 @@ def _frames(frame: types.FrameType | None) -> tuple[Frame, ...]:
 
 def _stay_out_of_children(channel: Channel) -> None:
     """A child that the function forks must not keep the channel open: its end is how a dead rank is noticed."""
-    if hasattr(os, "register_at_fork"):
-        os.register_at_fork(after_in_child=channel.close)
+    os.register_at_fork(after_in_child=channel.close)
 
 
 def _leave() -> NoReturn:
@@ -245,7 +243,7 @@ def _leave() -> NoReturn:
     os._exit(0)
 
 
-def main(channel_number: int | None, notebook: int, folder: str) -> NoReturn:
+def main(channel_number: int, notebook: int, folder: str) -> NoReturn:
     """A rank's whole life in a process that was started for it (where processes are not forked)."""
 
     def orphaned() -> NoReturn:
@@ -257,12 +255,8 @@ def main(channel_number: int | None, notebook: int, folder: str) -> NoReturn:
         end_group()
 
     leave_when_orphaned(notebook, folder)
-    if channel_number is None:  # Windows: a socket cannot be inherited, but handed over
-        stream = socket.fromshare(sys.stdin.buffer.read())  # type: ignore[attr-defined,unused-ignore]
-    else:
-        stream = socket.socket(fileno=channel_number)
     import torch.distributed  # noqa: F401  the slow part, done ahead of need
 
     install()
     stay_when_orphaned()
-    serve(Channel(stream), os.dup(1), orphaned)
+    serve(Channel(socket.socket(fileno=channel_number)), os.dup(1), orphaned)

@@ -35,9 +35,6 @@ def explain(script: Sequence[str], ranks: int | None, timeout_seconds: float | N
     if not os.path.isfile(script[0]):
         print(f"there is no script {script[0]}", file=sys.stderr)
         return 2
-    if not hasattr(socket, "AF_UNIX"):
-        print("explain needs Unix sockets, which this system has not; use launch() instead", file=sys.stderr)
-        return 2
     witness = ["-m", "ddp_lessons.run.rank.script_rank", *script]
     with contextlib.ExitStack() as stack:
         try:

@@ -49,7 +49,6 @@ def set_for_this_machine(contents: Contents) -> str:
         ("Linux", "x86_64"): "linux",
         ("Linux", "aarch64"): "linux-arm",
         ("Darwin", "aarch64"): "macos",
-        ("Windows", "x86_64"): "windows",
     }
     kind = kinds.get((system, machine), "")
     there = ", ".join(contents.words[name] for name in sorted({name.split()[0] for name in contents.sets}))

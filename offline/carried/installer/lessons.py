@@ -2,26 +2,23 @@
 
 # ruff: noqa: RUF005
 import os
-import subprocess
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-PROGRAMS = os.path.join(HERE, ".venv", "Scripts" if os.name == "nt" else "bin")
-PYTHON = os.path.join(PROGRAMS, "python.exe" if os.name == "nt" else "python")
+PROGRAMS = os.path.join(HERE, ".venv", "bin")
+PYTHON = os.path.join(PROGRAMS, "python")
 
 
 def main():
-    # type: () -> int
+    # type: () -> None
     lessons = sorted(name for name in os.listdir(os.path.join(HERE, "notebooks")) if name.endswith(".ipynb"))
     command = [PYTHON, "-m", "jupyterlab", os.path.join("notebooks", lessons[0])] + sys.argv[1:]
-    if hasattr(os, "getuid") and os.getuid() == 0:
+    if os.getuid() == 0:
         command.append("--allow-root")
     environment = dict(os.environ, PATH=PROGRAMS + os.pathsep + os.environ.get("PATH", ""))
-    if os.name != "nt":
-        os.chdir(HERE)
-        os.execve(PYTHON, command, environment)  # so that Ctrl-C meets only Jupyter
-    return subprocess.call(command, cwd=HERE, env=environment)
+    os.chdir(HERE)
+    os.execve(PYTHON, command, environment)  # so that Ctrl-C meets only Jupyter
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

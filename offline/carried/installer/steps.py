@@ -122,7 +122,7 @@ def _copy_whole(source: Path, place: Path) -> None:
 
 
 def python_of(venv: Path) -> Path:
-    return venv / "Scripts" / "python.exe" if os.name == "nt" else venv / "bin" / "python"
+    return venv / "bin" / "python"
 
 
 def _install_wheels(target: Path, pins: list[str], wheels: list[str]) -> None:
@@ -187,7 +187,6 @@ def _settle(target: Path) -> None:
     """As `make setup` does: the package is found from everywhere, and JupyterLab keeps widgets and asks nothing."""
     venv = target / ".venv"
     site = _packages(target)
-    # relative, because a path with an accent would be read differently by different Pythons on Windows
     (site / "ddp_lessons.pth").write_text(os.path.relpath(target, site) + "\n", encoding="ascii")
     settings = venv / "etc" / "jupyter" / "labconfig"
     settings.mkdir(parents=True, exist_ok=True)
@@ -196,8 +195,7 @@ def _settle(target: Path) -> None:
 
 
 def _packages(target: Path) -> Path:
-    where = "Lib/site-packages" if os.name == "nt" else "lib/python3*/site-packages"
-    return next((target / ".venv").glob(where))
+    return next((target / ".venv").glob("lib/python3*/site-packages"))
 
 
 def _run(target: Path, *words: str, refuse: str) -> None:
@@ -219,5 +217,4 @@ def _say_how_to_begin(target: Path, well: bool) -> None:
     typed = f'"{script}"' if " " in str(script) else str(script)
     if not well:
         print("\nNot all is well: see PROBLEM above, and show it to your instructor. The lessons would open with:")
-    python = "python" if os.name == "nt" else "python3"
-    print(f"\nReady. This opens the first lesson:\n\n    {python} {typed}\n" if well else f"\n    {python} {typed}\n")
+    print(f"\nReady. This opens the first lesson:\n\n    python3 {typed}\n" if well else f"\n    python3 {typed}\n")

@@ -1,4 +1,4 @@
-"""Mails and shared files that are meant to do harm: none costs the table of the others, time, memory or a terminal."""
+"""Tickets and shared files that are meant to do harm: none costs the others, time, memory or a terminal."""
 
 from __future__ import annotations
 
@@ -13,44 +13,33 @@ from test_ticket import a_ticket
 
 from ddp_lessons.check import progress_file
 from ddp_lessons.workshop import progress_table
-from ddp_lessons.workshop.ticket import FIRST
+from ddp_lessons.workshop.ticket import BEGIN
 from ddp_lessons.workshop.ticket_table import collect
 
-NESTED = "From: mal@example.org\nContent-Type: message/rfc822\n\n" * 3_000 + f"From: mal@example.org\n\n{FIRST}"
-
-
-def a_mail(kind: str, body: str) -> str:
-    return f"From: Mal <mal@example.org>\nContent-Type: text/{kind}; charset=utf-8\n\n{body}\n"
-
-
 SLOW = {
-    "spaces.eml": a_mail("plain", FIRST + " " * 200_000 + "."),
-    "lines.txt": "\n" * 200_000 + FIRST + ";",
-    "marks.txt": f"{'=' * 200_000}x {FIRST}; course:1",
-    "sender.txt": f"From: {' ' * 200_000}x\n{FIRST}; course:1",
-    "brackets.eml": a_mail("html", "<" * 200_000),
-    "breaks.eml": a_mail("html", "<br " * 60_000),
-    "styles.eml": a_mail("html", "<style>" * 60_000),
-    "words.txt": f"{FIRST} " * 20_000,
-    "nested.eml": NESTED,
+    "spaces.txt": BEGIN + " " * 4_000_000 + ".",
+    "lines.txt": f"{BEGIN}\n" * 200_000,
+    "names.txt": " :" * 1_000_000 + BEGIN,
+    "nested.json": BEGIN + "[" * 4_000_000,
+    "words.txt": BEGIN * 100_000,
 }
 
 
 @pytest.fixture
-def mails(tmp_path: Path) -> Path:
-    """A folder in which one honest mail lies."""
-    folder = tmp_path / "mails"
+def sent(tmp_path: Path) -> Path:
+    """A folder in which one honest ticket lies."""
+    folder = tmp_path / "sent"
     folder.mkdir()
-    (folder / "ann.eml").write_text(a_mail("plain", str(a_ticket())).replace("Mal <mal", "Ann <ann"))
+    (folder / "Ann.json").write_text(f"{a_ticket()}\n")
     return folder
 
 
 @pytest.mark.parametrize("name", SLOW)
-def test_no_mail_takes_more_than_a_moment(name: str, mails: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (mails / name).write_text(SLOW[name])
+def test_no_file_takes_more_than_a_moment(name: str, sent: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (sent / name).write_text(SLOW[name])
     begin = time.process_time()
-    collect(os.fspath(mails))
-    assert time.process_time() - begin < 3
+    collect(os.fspath(sent))
+    assert time.process_time() - begin < 10
     assert "Ann " in capsys.readouterr().out
 
 
@@ -61,7 +50,7 @@ def larger_than_memory(file: Path) -> None:
 
 def out_of_the_folder(file: Path) -> None:
     secret = file.parent.parent / "secret"
-    secret.write_text(a_mail("plain", str(a_ticket())))
+    secret.write_text(str(a_ticket()))
     file.symlink_to(secret)
 
 
@@ -69,27 +58,26 @@ def a_loop(file: Path) -> None:
     file.symlink_to(file)
 
 
-@pytest.mark.parametrize("suffix", ["txt", "eml", "mbox"])
 @pytest.mark.parametrize(
     ("make", "reason"),
     [(larger_than_memory, "it is larger than"), (out_of_the_folder, "it is a link that leads out"), (a_loop, "")],
 )
 def test_a_file_that_is_not_one_is_left_out_and_named(
-    make: Callable[[Path], None], reason: str, suffix: str, mails: Path, capsys: pytest.CaptureFixture[str]
+    make: Callable[[Path], None], reason: str, sent: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    make(mails / f"mal.{suffix}")
-    collect(os.fspath(mails))
+    make(sent / "mal.txt")
+    collect(os.fspath(sent))
     said = capsys.readouterr()
     assert "1 ticket: 1 ready" in said.out
-    assert f"mal.{suffix} could not be read: {reason}" in said.err if reason else not said.err
+    assert f"mal.txt could not be read: {reason}" in said.err if reason else not said.err
 
 
-def test_nothing_of_a_ticket_or_a_file_s_name_moves_a_terminal(mails: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_nothing_of_a_ticket_or_a_file_s_name_moves_a_terminal(sent: Path, capsys: pytest.CaptureFixture[str]) -> None:
     codes = "\x1b[2J\x1b]0;mine\x07\x9b31m\u202e"
     hostile = str(a_ticket(system=f"Linux{codes}-x", torch="9" * 250, problems=f"gloo({codes})"))
-    (mails / f"mal{codes}.txt").write_text(f"{codes}Mal{codes} {hostile}\n")
-    (mails / f"bad{codes}.mbox").symlink_to("/etc/passwd")
-    collect(os.fspath(mails))
+    (sent / f"mal{codes}.txt").write_text(f"{codes}Mal{codes} {hostile}\n")
+    (sent / f"bad{codes}.txt").symlink_to("/etc/passwd")
+    collect(os.fspath(sent))
     said = capsys.readouterr()
     assert "mal" in said.out.casefold()
     assert all(letter.isprintable() or letter == "\n" for letter in said.out + said.err)
