@@ -37,13 +37,15 @@ VERSIONS = {
     "cloudpickle": "3.1.2",
     "psutil": "7.2.2",
     "nbval": "0.11.0",
+    "platformdirs": "4.14.7",
+    "filelock": "4.2.11",
     "pytest": "9.2.0",
     "only-on-linux": "1.0",
     "only-on-macos": "1.0",
     "backport": "1.0",
 }
 NO_NETWORK = ["unshare", "--map-root-user", "--net"]
-TORCH_TAGS = (f"{TAG}-{TAG}-manylinux_2_28_x86_64", "cp310-cp310-win_amd64", f"{TAG}-{TAG}-macosx_11_0_arm64")
+TORCH_TAGS = (f"{TAG}-{TAG}-manylinux_2_28_x86_64", "cp310-cp310-macosx_11_0_arm64", f"{TAG}-{TAG}-macosx_11_0_arm64")
 
 
 def write_wheel(
