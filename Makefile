@@ -27,8 +27,8 @@ lab: setup  ## set up, then open the first lesson in JupyterLab
 
 test: lint $(CI:%=.venv/.extra-mpi)  ## set up, then all that must be green: lint, types, tests, lessons
 	$(py) -m compileall -q authoring ddp_lessons scripts tests benchmarks docs/instructor offline
-	$(py) -m pytest -n 3 tests $(measure_time_or_memory:%=--ignore=%) $(without_browser)
-	$(py) -m pytest $(measure_time_or_memory)
+	$(py) -m pytest -n 3 --durations=10 tests $(measure_time_or_memory:%=--ignore=%) $(without_browser)
+	$(py) -m pytest --durations=3 $(measure_time_or_memory)
 	@$(MAKE) --no-print-directory lessons
 
 test-all:  ## the same with every test, case and seed there is, and in a browser: an hour and more

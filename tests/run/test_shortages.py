@@ -72,7 +72,7 @@ def test_too_few_processes_or_threads_are_named_with_the_limit() -> None:
         "    for _ in range(100): threading.Thread(target=time.sleep, args=(5,)).start()\n"
         "launch(threads, 2)"
     )
-    nobody = as_nobody()
+    nobody = as_nobody(1235)  # whose processes nobody else starts: they are counted
     nobody["prefix"] += ["prlimit", "--nproc=60:60"]
     said = said_by(source, **nobody)
     assert "this user may have at most 60 processes and threads (ulimit -u" in said

@@ -73,12 +73,12 @@ def namespaces(kinds: str, before: str) -> list[str]:
     return ["unshare", *kinds.split(), *shell(before)]
 
 
-def as_nobody() -> dict[str, Any]:
+def as_nobody(number: int = 1234) -> dict[str, Any]:
     """Another user, who sees the project at a place that everybody can reach, and who may have to use another Python
     of the same version, because the one that runs the tests may be in somebody's home."""
     command = [
         *namespaces("-m", f"mount --bind '{PROJECT}' /mnt"),
-        *"setpriv --reuid=1234 --regid=1234 --clear-groups".split(),
+        *f"setpriv --reuid={number} --regid={number} --clear-groups".split(),
     ]
     packages = f"/mnt:{sysconfig.get_path('purelib')}".replace(os.fspath(PROJECT), "/mnt")
     for python in (sys.executable.replace(os.fspath(PROJECT), "/mnt"), f"/usr/bin/python3.{sys.version_info.minor}"):
