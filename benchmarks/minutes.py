@@ -68,8 +68,8 @@ def planned(seconds: Mapping[str, float], notebooks: Path = NOTEBOOKS) -> list[P
 
 
 def wanting_each_core() -> float:
-    """How many processes, over the last five minutes; 0 where the system does not tell."""
-    return os.getloadavg()[1] / (os.cpu_count() or 1) if hasattr(os, "getloadavg") else 0.0
+    """How many processes, over the last five minutes."""
+    return os.getloadavg()[1] / (os.cpu_count() or 1)
 
 
 def named_run() -> str:

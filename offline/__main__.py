@@ -57,6 +57,8 @@ def _make(chosen: argparse.Namespace) -> None:
     for system, python in machines:
         fetch(system, python, sets[f"{system.name} {python}"], folder / "wheels", index)
     contents.remove_other_wheels(folder, [wheel for wheels in sets.values() for wheel in wheels])
+    if missing := contents.missing_of_mnist():
+        raise NotPacked(f"This copy of the course lacks {', '.join(missing)} in data/MNIST/raw.")
     contents.write_lessons(folder)
     needed = {name: line for name, line in requirements().items() if name in without}
     contents.write_contents(folder, sets, needed)

@@ -16,20 +16,26 @@ CARRIED = Path(__file__).parent / "carried"
 _FOLDERS = ("ddp_lessons", "notebooks", "scripts", "docs", "data")
 _FILES = ("README.md", "CHANGELOG.md", "LICENSE", "requirements.txt", "pyproject.toml")
 _NOT_THESE = shutil.ignore_patterns(
-    "__pycache__", ".*", "Untitled*", "*.egg-info", "decoded", "*-ubyte", "*.lock", "*.part"
+    "__pycache__", ".*", "Untitled*", "*.egg-info", "preprocessed", "*-ubyte", "*.lock", "*.part"
 )
 _BYTECODE = 1.05  # what pip compiles takes that much more than the wheels hold: measured, 6.03 GB for 5.79
 
 
 def write_lessons(folder: Path) -> None:
     """The lessons with MNIST, and the installer, as they are now; what an earlier run left of them goes."""
-    for name in ("project", "installer"):
+    for name in ("project", "installer", "data"):
         shutil.rmtree(folder / name, ignore_errors=True)
     shutil.copytree(CARRIED, folder, dirs_exist_ok=True, ignore=_NOT_THESE)
     for name in _FOLDERS:
         shutil.copytree(PROJECT / name, folder / "project" / name, ignore=_NOT_THESE)
     for name in _FILES:
         shutil.copyfile(PROJECT / name, folder / "project" / name)
+
+
+def missing_of_mnist() -> list[str]:
+    raw = PROJECT / "data" / "MNIST" / "raw"
+    parts = [f"{part}-{kind}-ubyte.gz" for part in ("train", "t10k") for kind in ("images-idx3", "labels-idx1")]
+    return [name for name in parts if not (raw / name).is_file()]
 
 
 def changed_lessons() -> list[str]:

@@ -1,7 +1,7 @@
-"""Run pip as if on another system: python -m offline.pip_for '{"sys_platform": "win32", ...}' download ...
+"""Run pip as if on another system: python -m offline.pip_for '{"sys_platform": "darwin", ...}' download ...
 
-pip's --platform chooses wheels for another system, but of two requirements like `pywinpty; sys_platform == "win32"` and
-`pexpect; sys_platform != "win32"` it takes the one for the machine that it runs on. So its answers are replaced, too.
+pip's --platform chooses wheels for another system, but of two requirements like `appnope; sys_platform == "darwin"` and
+`pyinotify; sys_platform == "linux"` it takes the one for the machine that it runs on. So its answers are replaced, too.
 """
 
 from __future__ import annotations

@@ -103,7 +103,7 @@ def test_a_folder_that_does_not_hold_mnist_is_a_problem(tmp_path: Path) -> None:
 
 
 def test_mnist_comes_with_the_course() -> None:
-    assert "ok       MNIST: complete in " in ask_about("MNIST", DDP_LESSONS_MNIST="").stdout
+    assert "ok       MNIST: 70,000 samples in " in ask_about("MNIST", DDP_LESSONS_MNIST="").stdout
 
 
 def test_a_driver_that_torch_cannot_use_is_a_note_and_the_lessons_run_without(tmp_path: Path) -> None:

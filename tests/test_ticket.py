@@ -1,4 +1,4 @@
-"""A ticket survives a mail, notices a changed letter, gives nothing away, and many of them make one table."""
+"""A ticket says what the doctor saw and nothing private; many make one table, and what is broken is named."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from ddp_lessons import __version__
 from ddp_lessons.__main__ import main
 from ddp_lessons.workshop.doctor import CHECKS, Finding, check_python
-from ddp_lessons.workshop.ticket import BEGIN, FACTS, NotWhole, Ticket, read_ticket, ticket
+from ddp_lessons.workshop.ticket import FACTS, NotWhole, Ticket, read_ticket, ticket
 from ddp_lessons.workshop.ticket_table import collect
 
 WELL = {name: Finding("ok", "well") for name in CHECKS} | {
@@ -68,7 +68,7 @@ def test_it_is_one_line_and_read_again() -> None:
 
 def test_whatever_is_cut_off_it_is_not_taken_for_a_ticket() -> None:
     line = str(a_ticket())
-    for end in range(len(BEGIN), len(line) - 1):
+    for end in range(len('{"ddp-lessons-ticket'), len(line) - 1):
         with pytest.raises(NotWhole):
             read_ticket(line[:end])
 
@@ -107,11 +107,24 @@ def test_a_line_that_a_mail_program_broke_is_named_and_does_not_count(
 ) -> None:
     broken = str(a_ticket()).replace(", ", ",\n> ")
     (tmp_path / "anna.txt").write_text(broken)
+    (tmp_path / "cem.txt").write_text(str(a_ticket()).replace('"', "\u201d"))
+    (tmp_path / "dan.txt").write_text(str(a_ticket()).replace(": 1,", ": 7,"))
     (tmp_path / "list.txt").write_text(f"Ben: {a_ticket()}\n")
     assert collect(str(tmp_path)) == 1
     said = capsys.readouterr()
     assert "1 ticket: 1 ready" in said.out
-    assert "anna: this ticket is not whole. Ask for the file ddp-lessons-ticket.json." in said.err
+    for who in ("anna", "cem", "dan"):
+        assert f"{who}: this ticket is not whole. Ask for the file ddp-lessons-ticket.json.\n" in said.err
+
+
+def test_files_that_kept_their_name_are_told_apart_by_their_folders(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for who, name in (("Anna", "ddp-lessons-ticket.json"), ("Ben", "ddp-lessons-ticket (1).json")):
+        (tmp_path / who).mkdir()
+        (tmp_path / who / name).write_text(str(a_ticket()))
+    assert collect(str(tmp_path)) == 0
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()[2:4]] == ["Anna", "Ben"]
 
 
 def test_where_there_is_no_ticket_it_says_what_one_looks_like(

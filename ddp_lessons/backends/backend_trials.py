@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 from ddp_lessons.backends import calls
 from ddp_lessons.backends.calls import CALLS, attempt, first_sentence
+from ddp_lessons.backends.progress_bar import Progress
 from ddp_lessons.backends.under_mpirun import run_under_mpirun, why_no_mpi
 from ddp_lessons.run.diagnosis.failures import WorkerFailed, WorkersStuck
 from ddp_lessons.run.launch import launch
-from ddp_lessons.train.progress import Progress
 
 if TYPE_CHECKING:
     import torch

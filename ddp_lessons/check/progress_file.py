@@ -67,7 +67,7 @@ def place() -> Path | None:
     if chosen == OFF:
         return None
     try:
-        path = Path(chosen).expanduser() if chosen else user_data_path("ddp_lessons", roaming=True)
+        path = Path(chosen).expanduser() if chosen else user_data_path("ddp_lessons")
         if not chosen and not path.is_absolute():
             return None  # a user without a home
         if path.is_dir() or not chosen:

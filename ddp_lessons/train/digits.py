@@ -1,8 +1,8 @@
-"""MNIST decoded ahead: all images as one tensor, and one copy of it in memory for all ranks of a machine.
+"""MNIST preprocessed: all images as one tensor, and one copy of it in memory for all ranks of a machine.
 
-`torchvision.datasets.MNIST` decodes and normalises an image whenever one is asked for. Here that is done once, and the
-result kept in a file, which every process maps instead of reading it. When digits travel to a rank, only the file's
-name does.
+`torchvision.datasets.MNIST` converts and normalises an image whenever it is indexed. Here that is done once, and the
+result is kept in a file, which every process maps into its memory instead of reading it. When digits travel to a rank,
+only the file's name does.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from ddp_lessons.train.mnist import in_a_place, made_once, mnist_folder
+from ddp_lessons.train.mnist import VARIABLE, in_a_place, made_once, mnist_folder, mnist_sum
 
 MEAN, STD = 0.1307, 0.3081  # of MNIST's pixels, as every example has them
 SIDE = 28
@@ -60,30 +60,38 @@ def digits(train: bool = True, samples: int | None = None, folder: str | os.Path
     """
     if samples is not None and _whole_number(samples) > COUNT[train]:
         raise ValueError(f"samples={samples:,}, but there are only {COUNT[train]:,} digits")
-    whole = _decoded(train, mnist_folder(folder))
+    if folder is not None or os.environ.get(VARIABLE):
+        mnist_folder(folder)  # what was asked for has to be MNIST, also if the images are preprocessed already
+    whole = _preprocessed(train, folder)
     return whole if samples is None else whole.first(samples)
 
 
-def _decoded(train: bool, root: str) -> Digits:
+def _preprocessed(train: bool, folder: str | os.PathLike[str] | None) -> Digits:
     def write(file: Path) -> None:
-        images, labels = _decode(train, root)
+        images, labels = _preprocess(train, folder)
         try:
             torch.save((images, labels), file)
         except RuntimeError as error:  # torch's word for a full disk
             raise OSError(str(error)) from None
 
+    name = f"{'train' if train else 'test'}-{mnist_sum()}-{MEAN}-{STD}.pt"
     try:
-        file = in_a_place(lambda place: made_once(place / "decoded" / f"{'train' if train else 'test'}.pt", write))
+        file = in_a_place(lambda place: _readable(made_once(place / "preprocessed" / name, write)))
     except OSError:
-        return Digits(*_decode(train, root))  # nowhere to keep them: each process has its own
+        return Digits(*_preprocess(train, folder))  # nowhere to keep them: each process has its own
     return _of_file(file)
 
 
-def _decode(train: bool, root: str) -> tuple[Tensor, Tensor]:
+def _readable(file: Path) -> Path:
+    with file.open("rb"):
+        return file
+
+
+def _preprocess(train: bool, folder: str | os.PathLike[str] | None) -> tuple[Tensor, Tensor]:
     """The very numbers of `ToTensor` and `Normalize`, of all images at once."""
     from torchvision.datasets import MNIST
 
-    mnist = MNIST(root, train=train)
+    mnist = MNIST(mnist_folder(folder), train=train)
     return mnist.data.unsqueeze(1).float().div_(255).sub_(MEAN).div_(STD), mnist.targets
 
 
@@ -93,10 +101,12 @@ def _of_file(file: Path) -> Digits:
         # A page that this process writes to becomes its own, and the file stays as it is.
         images, labels = torch.load(file, mmap=True, weights_only=True)
     except FileNotFoundError:
-        raise FileNotFoundError(f"the file of decoded digits is gone: {file}\nCall digits() again.") from None
+        raise FileNotFoundError(f"the file of preprocessed digits is gone: {file}\nCall digits() again.") from None
+    except (OSError, MemoryError):
+        raise
     except Exception as error:  # whatever a broken file sets off in torch
         raise ValueError(
-            f"the file of decoded digits is broken: {file}\nRemove it, and call digits() again."
+            f"the file of preprocessed digits is broken: {file}\nRemove it, and call digits() again."
         ) from error
     return Digits(images, labels, file)
 

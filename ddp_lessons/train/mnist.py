@@ -1,8 +1,8 @@
 """Where MNIST lies, for `torchvision.datasets.MNIST(mnist_folder())`.
 
-The course brings the four files packed, in `data/`. They are unpacked once: beside the packed ones, or, where nothing
-can be written, in this user's cache. Other data sets have files of the same names and sizes, so each is known by its
-sum, and none with another sum is read.
+The course brings the four files packed, in `data/`. They are unpacked once: beside the packed ones or, if nothing
+can be written there, in the user's cache. Other data sets have files of the same names and sizes, so each file
+is compared with MNIST's checksum before it is used.
 """
 
 from __future__ import annotations
@@ -11,13 +11,17 @@ import functools
 import gzip
 import hashlib
 import os
+import shlex
+import sys
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from ddp_lessons.own_files import DATA as DATA
 
 RAW = Path("MNIST", "raw")  # as torchvision lays it out
-_VARIABLE = "DDP_LESSONS_MNIST"
+VARIABLE = "DDP_LESSONS_MNIST"
+_LONGEST_WAIT_SECONDS = 120.0  # for a process that writes the file, or was stopped meanwhile
 _SUMS = {  # md5, of the unpacked files
     "train-images-idx3-ubyte": "6bbc9ace898e44ae57da46a324031adb",
     "train-labels-idx1-ubyte": "a25bea736e30d166cdddb491f175f624",
@@ -41,13 +45,18 @@ def mnist_folder(folder: str | os.PathLike[str] | None = None) -> str:
     """
     if folder is not None:
         return os.fspath(_checked(Path(folder).expanduser().absolute()))
-    if named := os.environ.get(_VARIABLE):
+    if named := os.environ.get(VARIABLE):
         try:
             return os.fspath(_checked(Path(named).expanduser().absolute()))
         except NotMnist as error:
-            remedy = f"The variable {_VARIABLE} names this folder: correct it, or unset it to take the course's own."
+            remedy = f"The variable {VARIABLE} names this folder: correct it, or unset it to take the course's own."
             raise NotMnist(f"{error}\n{remedy}") from None
     return os.fspath(in_a_place(_unpacked))
+
+
+def mnist_sum() -> str:
+    """Of all four files, to name what is made of them."""
+    return hashlib.md5(" ".join(_SUMS.values()).encode(), usedforsecurity=False).hexdigest()[:8]
 
 
 def in_a_place(make: Callable[[Path], Path]) -> Path:
@@ -58,18 +67,18 @@ def in_a_place(make: Callable[[Path], Path]) -> Path:
             return make(place)
         except (OSError, NotImplementedError) as error:  # the latter: a file system without locks
             failures.append(f"  {place}: {getattr(error, 'strerror', None) or error}")
-    remedy = f"Make room there, or let the variable {_VARIABLE} name a folder with MNIST/raw and its four files."
+    remedy = f"Make room there, or let the variable {VARIABLE} name a folder with MNIST/raw and its four files."
     raise OSError("\n".join(["MNIST cannot be unpacked, since nothing can be written to", *failures, remedy]))
 
 
-def made_once(file: Path, write: Callable[[Path], None]) -> Path:
+def made_once(file: Path, write: Callable[[Path], None], is_good: Callable[[Path], bool] = Path.is_file) -> Path:
     """Let one of all processes write the file. It gets its name when it is whole."""
     from filelock import FileLock
 
-    if not file.is_file():
+    if not is_good(file):
         file.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(f"{file}.lock"):
-            if not file.is_file():
+        with FileLock(f"{file}.lock", timeout=_LONGEST_WAIT_SECONDS):
+            if not is_good(file):
                 part = file.with_name(f"{file.name}.part")  # what a killed process left is written over
                 try:
                     write(part)
@@ -90,20 +99,25 @@ def _places() -> Iterator[Path]:
 def _unpacked(place: Path) -> Path:
     for name in _SUMS:
         if not (place / RAW / name).is_file() and not (DATA / RAW / f"{name}.gz").is_file():
-            fetch = f"python -c \"from torchvision.datasets import MNIST; MNIST('{DATA}', download=True)\""
+            code = f"from torchvision.datasets import MNIST; MNIST({str(DATA)!r}, download=True)"
+            fetch = f"{shlex.quote(sys.executable)} -c {shlex.quote(code)}"
             raise NotMnist(
                 f"this copy of the course came without MNIST: there is no {DATA / RAW / name}.gz\nFetch it once, where "
-                f"there is a network: {fetch}\nOr let the variable {_VARIABLE} name a folder that has it, in MNIST/raw."
+                f"there is a network: {fetch}\nOr let the variable {VARIABLE} name a folder that has it, in MNIST/raw."
             )
-        made_once(place / RAW / name, functools.partial(_unpack, name))
+        made_once(place / RAW / name, functools.partial(_unpack, name), functools.partial(_is_good, name))
     return place
+
+
+def _is_good(name: str, file: Path) -> bool:
+    return not _fault_of(file, name)
 
 
 def _unpack(name: str, file: Path) -> None:
     packed = DATA / RAW / f"{name}.gz"
     try:
         content = gzip.decompress(packed.read_bytes())
-    except (EOFError, gzip.BadGzipFile) as error:
+    except (EOFError, OSError, zlib.error) as error:
         raise NotMnist(f"{packed} is damaged ({error}): get it again, as with git checkout -- data") from None
     file.write_bytes(content)
     if fault := _fault_of(file, name):
@@ -112,9 +126,11 @@ def _unpack(name: str, file: Path) -> None:
 
 def _checked(folder: Path) -> Path:
     """The folder that torchvision wants: this one, or, of MNIST or its raw files, the one above."""
-    roots = (folder, folder.parent, folder.parent.parent)
-    root = next((one for one in roots if any((one / RAW / name).is_file() for name in _SUMS)), None)
-    if root is None:
+    root = folder
+    for inside in (RAW, RAW.parent):
+        if folder.parts[-len(inside.parts) :] == inside.parts:
+            root = folder.parents[len(inside.parts) - 1]
+    if not any((root / RAW / name).is_file() for name in _SUMS):
         first = next(iter(_SUMS))
         found = "no file of MNIST is in" if folder.is_dir() else "there is no folder"
         raise NotMnist(f"{found} {folder}: it must have {RAW / first} and three more, as torchvision stores them")

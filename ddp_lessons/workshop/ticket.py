@@ -24,14 +24,15 @@ FACTS = (
     *("cores", "memory", "ranks", "digits", "gpu", "problems"),
 )
 NONE = "none"
-BEGIN = '{"ddp-lessons-ticket": '
+MARK = "ddp-lessons-ticket"
+BEGIN = re.compile(r"\{\s*\W?" + MARK)  # also where a mail program has changed the quotes
 _FORMAT = 1
 _LONGEST, _LONGEST_FACT = 4_000, 200
 _FAILURE = re.compile(r"\w+(Error|Exception|Stuck|Failed|Expired)\b")
 
 
 class NotWhole(ValueError):
-    """A line begins as a ticket, and is none: a mail program has broken it, or somebody has changed it."""
+    """A line begins as a ticket and is none: a mail program has broken it, say."""
 
 
 @dataclass(frozen=True)
@@ -44,10 +45,10 @@ class Ticket:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        return tuple(name for name in self.facts["problems"].split(",") if name != NONE)
+        return tuple(name for name in self.facts["problems"].split(",") if name not in ("", NONE))
 
     def __str__(self) -> str:
-        return f"{BEGIN}{_FORMAT}, {json.dumps({name: self.facts[name] for name in FACTS})[1:]}"
+        return json.dumps({MARK: _FORMAT, **{name: self.facts[name] for name in FACTS}})
 
 
 def ticket(findings: Mapping[str, Finding]) -> Ticket:
@@ -79,11 +80,11 @@ def hand_out(made: Ticket) -> str:
 
 def read_ticket(line: str) -> Ticket | None:
     """The ticket of a line, None if there is none."""
-    if (begin := line.find(BEGIN)) < 0:
+    if not (begin := BEGIN.search(line)):
         return None
     try:
-        given, _ = json.JSONDecoder().raw_decode(line[begin : begin + _LONGEST])
-        if set(given) != {"ddp-lessons-ticket", *FACTS}:
+        given, _ = json.JSONDecoder().raw_decode(line[begin.start() : begin.start() + _LONGEST])
+        if set(given) != {MARK, *FACTS} or given[MARK] != _FORMAT:
             raise NotWhole
     except (ValueError, RecursionError):
         raise NotWhole from None

@@ -81,7 +81,7 @@ def _read_all(path: Path) -> tuple[list[Participant], list[str], list[str]]:
             faults.append(f"{name} could not be read: {getattr(error, 'strerror', None) or error}")
             continue
         last |= {one.name.casefold(): one for one in found}
-        faults += [f"{who}: this ticket is not whole. Ask for the file {FILE}." for who in broken]
+        faults += [f"{who}: this ticket is not whole. Ask for the file {FILE}." for who in broken[:_NAMED_AT_MOST]]
         without += [name] * (not found and not broken)
     return sorted(last.values(), key=lambda one: one.name.casefold()), without, faults
 
@@ -94,13 +94,19 @@ def _read_one(file: Path, folder: Path | None) -> tuple[list[Participant], list[
         raise ValueError(f"it is larger than {_MOST_BYTES // 1_000_000} MB")
     people, broken = list[Participant](), list[str]()
     for line in file.read_text(encoding="utf-8-sig", errors="replace").splitlines():
-        name = _shown(line.partition(BEGIN)[0].strip(_ROUND_A_NAME)) or _shown(file.stem)
+        name = _shown(BEGIN.split(line, 1)[0].strip(_ROUND_A_NAME)) or _sender(file, folder)
         try:
             if read := read_ticket(line):
                 people.append(Participant(name, read))
         except NotWhole:
             broken.append(name)
-    return people, broken
+    return people, list(dict.fromkeys(broken))
+
+
+def _sender(file: Path, folder: Path | None) -> str:
+    """The file's name; or that of its folder, if the file has the name that the doctor gave it."""
+    is_as_given = re.fullmatch(rf"{re.escape(Path(FILE).stem)}( ?\(\d+\))?", file.stem)
+    return _shown(file.parent.name if is_as_given and folder and file.parent.resolve() != folder else file.stem)
 
 
 def without_controls(text: str) -> str:

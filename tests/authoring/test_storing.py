@@ -28,7 +28,7 @@ import base64, os
 display({"image/png": base64.b64encode(os.urandom(6)).decode(), "text/plain": "six circles", "%s": {}}, raw=True)
 """
 A_BAR = """\
-from ddp_lessons.train import progress
+from ddp_lessons.backends import progress_bar as progress
 progress._PATIENCE_SECONDS = 0.0
 with progress.Progress("Trying, calls") as bar:
     bar.at(1, 2)

@@ -35,7 +35,7 @@ def screen() -> Iterator[Screen]:
     found = next((path for path in map(shutil.which, NAMES) if path), None)
     if found is None:
         pytest.exit(NO_CHROMIUM, returncode=1)
-    sandbox = ["--no-sandbox"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []  # root has to do without
+    sandbox = ["--no-sandbox"] if os.geteuid() == 0 else []  # root has to do without
     quiet = ["--disable-background-networking", "--disable-component-update", "--no-first-run"]
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=found, args=[*sandbox, *quiet])

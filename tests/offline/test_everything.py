@@ -40,5 +40,5 @@ def test_the_folder_installs_and_the_first_lesson_runs_where_there_is_no_network
     print(ended.stdout)
     assert ended.returncode == 0, ended.stdout
     assert "4 ranks met over loopback and added up to 6" in ended.stdout
-    assert "problems:none" in ended.stdout
+    assert '"problems": "none"' in ended.stdout
     assert " passed" in ended.stdout

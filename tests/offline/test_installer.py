@@ -44,7 +44,7 @@ def test_it_installs_all_wheels_and_says_how_to_begin_and_the_folder_stays_as_it
     assert f'python3 "{lessons / "lessons.py"}"' in first.stdout, first.stdout
     assert "torch 2.15.0 and torchvision 0.29.2 belong together" in first.stdout
     assert "PROBLEM  gloo" in first.stdout  # of an empty torch
-    assert "ddp-lessons-ticket; course:" in first.stdout
+    assert '{"ddp-lessons-ticket": ' in first.stdout
     assert first.returncode == 1
     assert sorted(given.rglob("*")) == before
     settings = json.loads((lessons / ".venv/etc/jupyter/labconfig/default_setting_overrides.json").read_text())
@@ -169,7 +169,7 @@ def test_on_a_disk_that_is_really_full_it_says_so_and_goes_on_when_there_is_room
     assert len(re.findall(r"same: .*\.ipynb", lessons_do_not_fit)) in range(1, len(lessons))
     assert "other: " not in said, said  # no half of a lesson is left
     assert "Left as they are" not in said
-    assert "ddp-lessons-ticket; course:" in all_fits, said
+    assert '{"ddp-lessons-ticket": ' in all_fits, said
     assert len(re.findall(r"same: .*\.ipynb", all_fits)) == len(lessons)
 
 

@@ -8,12 +8,12 @@ import hashlib
 import os
 import pickle
 import re
+import shlex
 import shutil
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 import torch
@@ -22,7 +22,7 @@ from torch import Tensor
 
 from ddp_lessons import launch
 from ddp_lessons.own_files import DATA
-from ddp_lessons.train import mnist, progress
+from ddp_lessons.train import mnist
 from ddp_lessons.train.digits import COUNT, Digits, digits
 from ddp_lessons.train.mnist import NotMnist, mnist_folder
 
@@ -60,12 +60,12 @@ def write_folder(files: dict[str, bytes], root: Path) -> Path:
 def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The course's folder, with few digits, packed; and a cache of this test's own."""
     monkeypatch.delenv("DDP_LESSONS_MNIST", raising=False)
-    monkeypatch.setenv("XDG_CACHE_HOME", os.fspath(tmp_path / "cache"))
     sums = {name: hashlib.md5(content).hexdigest() for name, content in FILES.items()}
     packed = {f"{name}.gz": gzip.compress(content) for name, content in FILES.items()}
     folder = write_folder(packed, tmp_path / "course" / "data")
     monkeypatch.setattr(mnist, "_SUMS", sums)
     monkeypatch.setattr(mnist, "DATA", folder)
+    monkeypatch.setattr(mnist, "_places", lambda: iter([folder, tmp_path / "cache"]))
     return folder
 
 
@@ -76,7 +76,7 @@ def folder(tmp_path: Path) -> Path:
 
 def unwritable(folder: Path) -> Path:
     """Also for root: what is to be made in it has the name of a file."""
-    (folder / "decoded").write_text("")
+    (folder / "preprocessed").write_text("")
     return folder
 
 
@@ -113,6 +113,7 @@ def test_it_is_unpacked_once(data: Path) -> None:
 def in_ranks(data: Path, sums: dict[str, str]) -> None:
     """They are processes of their own, where nothing has been patched."""
     mnist.DATA, mnist._SUMS = data, sums
+    mnist._places = lambda: iter([data])
 
 
 def test_ranks_that_come_at_once_all_find_it_whole(data: Path) -> None:
@@ -131,9 +132,21 @@ def test_what_a_killed_process_left_is_written_over(data: Path) -> None:
     assert not list(raw.glob("*.part"))
 
 
+def test_an_unpacked_file_that_was_changed_is_unpacked_again(data: Path) -> None:
+    file = Path(mnist_folder()) / mnist.RAW / NAMES[3]
+    file.write_bytes(FILES[NAMES[3]][:-1] + b"?")
+    mnist_folder()
+    assert file.read_bytes() == FILES[NAMES[3]]
+
+
 @pytest.mark.parametrize("inside", [".", "MNIST", "MNIST/raw"])
 def test_the_root_and_the_folders_in_it_are_accepted(inside: str, folder: Path) -> None:
     assert mnist_folder(folder / inside) == os.fspath(folder)
+
+
+def test_a_folder_that_is_not_there_is_not_taken_for_the_one_above(folder: Path) -> None:
+    with pytest.raises(NotMnist, match="there is no folder"):
+        mnist_folder(folder / "typo")
 
 
 def test_a_variable_names_the_folder_and_the_argument_comes_first(
@@ -176,9 +189,12 @@ def test_a_copy_that_came_without_mnist_says_how_to_get_it(data: Path) -> None:
     shutil.rmtree(data / "MNIST")
     with pytest.raises(NotMnist, match="this copy of the course came without MNIST") as refused:
         mnist_folder()
-    command = re.search(r'python -c "(.*)"', str(refused.value))
-    assert command is not None
-    assert command[1] == f"from torchvision.datasets import MNIST; MNIST('{data}', download=True)"
+    line = next(line for line in str(refused.value).splitlines() if line.startswith("Fetch it once"))
+    assert shlex.split(line.partition("network: ")[2]) == [
+        sys.executable,
+        "-c",
+        f"from torchvision.datasets import MNIST; MNIST('{data}', download=True)",
+    ]
     write_folder(FILES, data)  # as that leaves them
     assert mnist_folder() == os.fspath(data)
 
@@ -200,23 +216,23 @@ def test_where_the_course_cannot_be_written_to_it_is_unpacked_into_the_users_cac
     real = mnist.made_once
     in_the_course = [os.fspath(data)]
 
-    def read_only(file: Path, write: Any) -> Path:
+    def read_only(file: Path, *how: Any) -> Path:
         if os.fspath(file).startswith(in_the_course[0]):
             raise OSError(30, "Read-only file system")
-        return real(file, write)
+        return real(file, *how)
 
     monkeypatch.setattr(mnist, "made_once", read_only)
-    assert mnist_folder() == os.fspath(tmp_path / "cache" / "ddp_lessons")
+    assert mnist_folder() == os.fspath(tmp_path / "cache")
     in_the_course[0] = os.fspath(tmp_path)
     with pytest.raises(OSError, match=r"(?s)cannot be unpacked.*Read-only.*Read-only.*DDP_LESSONS_MNIST name a folder"):
         mnist_folder()
 
 
-# --- decoded ahead --------------------------------------------------------------------------------------------------
+# --- preprocessed --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("train", [True, False])
-def test_they_are_what_torchvision_decodes_and_normalises(train: bool) -> None:
+def test_they_are_what_torchvision_converts_and_normalises(train: bool) -> None:
     from torchvision import transforms
     from torchvision.datasets import MNIST
 
@@ -256,7 +272,7 @@ def test_samples_that_are_no_whole_number_are_a_type_error(samples: Any) -> None
         digits(samples=samples)
 
 
-def test_four_ranks_at_once_decode_the_same_digits(data: Path) -> None:
+def test_four_ranks_at_once_preprocess_the_same_digits(data: Path) -> None:
     def total(rank: int, world_size: int, sums: dict[str, str]) -> float:
         in_ranks(data, sums)
         return float(digits().images.double().sum())
@@ -314,7 +330,8 @@ def test_what_a_rank_writes_into_them_nobody_else_sees() -> None:
 
 
 def test_a_file_that_is_gone_or_broken_when_digits_arrive_is_named(data: Path) -> None:
-    message, file = pickle.dumps(digits()), data / "decoded" / "train.pt"
+    message = pickle.dumps(digits())
+    file = next((data / "preprocessed").glob("train-*.pt"))
     content = file.read_bytes()
     file.unlink()
     with pytest.raises(FileNotFoundError, match=rf"(?s){re.escape(os.fspath(file))}.*Call digits\(\) again"):
@@ -325,15 +342,16 @@ def test_a_file_that_is_gone_or_broken_when_digits_arrive_is_named(data: Path) -
 
 
 def test_where_they_cannot_be_kept_each_process_has_its_own(data: Path, tmp_path: Path) -> None:
-    (tmp_path / "cache" / "ddp_lessons").mkdir(parents=True)
+    (tmp_path / "cache").mkdir(parents=True)
     unwritable(data)
-    unwritable(tmp_path / "cache" / "ddp_lessons")
+    unwritable(tmp_path / "cache")
     assert len(digits()) == 60
     assert len(pickle.dumps(digits())) > 60 * 28 * 28
 
 
 def test_on_a_full_disk_they_are_there_all_the_same_and_nothing_half_is_left(data: Path) -> None:
-    resource = pytest.importorskip("resource")
+    import resource
+
     mnist_folder()
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, before[1]))
@@ -341,30 +359,12 @@ def test_on_a_full_disk_they_are_there_all_the_same_and_nothing_half_is_left(dat
         assert len(digits()) == 60
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    assert not list((data / "decoded").glob("*.p*t"))
+    assert not list((data / "preprocessed").glob("*.p*t"))
     assert len(digits()) == 60
-    assert (data / "decoded" / "train.pt").is_file()
+    assert len(list((data / "preprocessed").glob("train-*.pt"))) == 1
 
 
 def test_to_import_them_is_light() -> None:
     heavy = {"torchvision", "PIL", "matplotlib", "filelock", "platformdirs"}
     code = f"import sys, ddp_lessons.train.digits; print({heavy!r} & set(sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "set()\n"
-
-
-def test_a_notebook_shows_progress_as_a_picture_and_never_as_text(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    published: list[tuple[set[str], bool]] = []
-
-    class Publisher:
-        def publish(self, data: dict[str, str], metadata: object, transient: object, update: bool) -> None:
-            published.append((set(data), update))
-
-    shell = SimpleNamespace(kernel=None, display_pub=Publisher())
-    monkeypatch.setitem(sys.modules, "IPython", cast(ModuleType, SimpleNamespace(get_ipython=lambda: shell)))
-    monkeypatch.setattr(progress, "_PATIENCE_SECONDS", 0)
-    with progress.Progress("Making") as shown:
-        shown.at(1, 2)
-    assert published == [({"image/png"}, False), ({"image/png"}, True)]
-    assert capfd.readouterr() == ("", "")

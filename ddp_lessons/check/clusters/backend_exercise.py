@@ -43,7 +43,7 @@ _SITUATIONS = (
     _Situation(_MORE_GPUS, "cuda", 2, 8, True, "nccl", "Each rank has a GPU; the others may rest."),
     _Situation("CPU tensors beside GPUs", "cpu", 4, 8, True, "gloo", "NCCL carries CUDA tensors only."),
     _Situation(
-        "GPUs, torch without NCCL", "cuda", 4, 4, False, "gloo", "This torch has no NCCL, as on Windows: gloo it is."
+        "GPUs, torch without NCCL", "cuda", 4, 4, False, "gloo", "This torch has no NCCL, as on macOS: gloo it is."
     ),
     _Situation("a large machine without a GPU", "cpu", 64, 0, True, "gloo", "There is no GPU, however many ranks."),
     _Situation("a GPU for each of 16 ranks", "cuda", 16, 16, True, "nccl", "Each rank has a GPU, however many."),

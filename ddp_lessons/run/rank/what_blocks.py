@@ -11,7 +11,7 @@ import gc
 import os
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Set
 from dataclasses import dataclass
 from types import FrameType
 
@@ -68,6 +68,7 @@ def standing(recorder: Recorder, here: Surroundings, question: int = 0) -> Stand
 
 def _standing(recorder: Recorder, here: Surroundings, question: int) -> Standing:
     frames = sys._current_frames()
+    threads = set(frames)
     # this frame would hold, in a circle, what all others hold: their store would outlive `destroy_process_group`
     del frames[threading.get_ident()]
     at = _line_outside_torch(frames.get(here.main_thread or 0))
@@ -76,7 +77,7 @@ def _standing(recorder: Recorder, here: Surroundings, question: int) -> Standing
     calls: list[Call] = []
     may_compute = False  # a thread of Python's is in compiled code that waits, or computes: its stack does not say
     for thread, frame in frames.items():
-        if _is_idle(thread, frame, here) or _joins_one_of(frames, frame):
+        if _is_idle(thread, frame, here) or _joins_one_of(threads, frame):
             continue
         held_in = _waits_for(frame, here.patience_seconds)
         if not held_in:
@@ -99,7 +100,7 @@ def _is_idle(thread: int, frame: FrameType, here: Surroundings) -> bool:
     return any((os.path.basename(_file(one)), one.f_code.co_name) in _HELPERS for one in _outwards(frame))
 
 
-def _joins_one_of(threads: Mapping[int, FrameType], frame: FrameType) -> bool:
+def _joins_one_of(threads: Set[int], frame: FrameType) -> bool:
     """It waits, without a limit, for the end of another thread that is there: what holds that one holds both."""
     for one in _outwards(frame):
         if os.path.basename(_file(one)) != "threading.py":

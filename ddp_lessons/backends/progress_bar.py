@@ -1,7 +1,7 @@
 """How far a long piece of work is: a line in a terminal, a small picture in a notebook.
 
-A picture, since what a cell prints is stored with the lesson and compared: a text that appears only where something had
-to be fetched would make the same lesson another one.
+A picture, since what a cell prints is stored with the lesson and compared: a text that appears only on a slow machine
+would change the lesson.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ _EVERY_SECONDS = 0.2
 class Progress:
     """Say `progress.at(done, total)` now and then, within a `with`."""
 
-    def __init__(self, words: str, unit: str = "", unit_size: float = 1.0) -> None:
-        self._words, self._unit, self._unit_size = words, unit, unit_size
+    def __init__(self, words: str) -> None:
+        self._words = words
         self._next = time.monotonic() + _PATIENCE_SECONDS
         self._shown = False
         self._name = uuid.uuid4().hex
@@ -33,8 +33,7 @@ class Progress:
         if time.monotonic() < self._next:
             return
         self._next = time.monotonic() + _EVERY_SECONDS
-        numbers = f"{done / self._unit_size:.0f} of {total / self._unit_size:.0f} {self._unit}".rstrip()
-        self._show(f"{self._words}: {numbers}", min(1.0, done / total))
+        self._show(f"{self._words}: {done:.0f} of {total:.0f}", min(1.0, done / total))
 
     def __enter__(self) -> Progress:
         return self
