@@ -33,9 +33,9 @@ def write_lessons(folder: Path) -> None:
 
 
 def missing_of_mnist() -> list[str]:
-    raw = PROJECT / "data" / "MNIST" / "raw"
-    parts = [f"{part}-{kind}-ubyte.gz" for part in ("train", "t10k") for kind in ("images-idx3", "labels-idx1")]
-    return [name for name in parts if not (raw / name).is_file()]
+    from ddp_lessons.train.mnist import RAW, SUMS
+
+    return [name for name in SUMS if not (PROJECT / "data" / RAW / f"{name}.gz").is_file()]
 
 
 def changed_lessons() -> list[str]:

@@ -22,7 +22,7 @@ from ddp_lessons.own_files import DATA as DATA
 RAW = Path("MNIST", "raw")  # as torchvision lays it out
 VARIABLE = "DDP_LESSONS_MNIST"
 _LONGEST_WAIT_SECONDS = 120.0  # for a process that writes the file, or was stopped meanwhile
-_SUMS = {  # md5, of the unpacked files
+SUMS = {  # md5, of the unpacked files
     "train-images-idx3-ubyte": "6bbc9ace898e44ae57da46a324031adb",
     "train-labels-idx1-ubyte": "a25bea736e30d166cdddb491f175f624",
     "t10k-images-idx3-ubyte": "2646ac647ad5339dbf082846283269ea",
@@ -56,7 +56,7 @@ def mnist_folder(folder: str | os.PathLike[str] | None = None) -> str:
 
 def mnist_sum() -> str:
     """Of all four files, to name what is made of them."""
-    return hashlib.md5(" ".join(_SUMS.values()).encode(), usedforsecurity=False).hexdigest()[:8]
+    return hashlib.md5(" ".join(SUMS.values()).encode(), usedforsecurity=False).hexdigest()[:8]
 
 
 def in_a_place(make: Callable[[Path], Path]) -> Path:
@@ -97,7 +97,7 @@ def _places() -> Iterator[Path]:
 
 
 def _unpacked(place: Path) -> Path:
-    for name in _SUMS:
+    for name in SUMS:
         if not (place / RAW / name).is_file() and not (DATA / RAW / f"{name}.gz").is_file():
             code = f"from torchvision.datasets import MNIST; MNIST({str(DATA)!r}, download=True)"
             fetch = f"{shlex.quote(sys.executable)} -c {shlex.quote(code)}"
@@ -130,11 +130,11 @@ def _checked(folder: Path) -> Path:
     for inside in (RAW, RAW.parent):
         if folder.parts[-len(inside.parts) :] == inside.parts:
             root = folder.parents[len(inside.parts) - 1]
-    if not any((root / RAW / name).is_file() for name in _SUMS):
-        first = next(iter(_SUMS))
+    if not any((root / RAW / name).is_file() for name in SUMS):
+        first = next(iter(SUMS))
         found = "no file of MNIST is in" if folder.is_dir() else "there is no folder"
         raise NotMnist(f"{found} {folder}: it must have {RAW / first} and three more, as torchvision stores them")
-    faults = [f"  {name} {fault}" for name in _SUMS if (fault := _fault_of(root / RAW / name, name))]
+    faults = [f"  {name} {fault}" for name in SUMS if (fault := _fault_of(root / RAW / name, name))]
     if faults:
         raise NotMnist("\n".join([f"these files in {root / RAW} are not MNIST's:", *faults]))
     return root
@@ -144,7 +144,7 @@ def _fault_of(file: Path, name: str) -> str:
     """What is wrong with a file, or nothing."""
     try:
         about = file.stat()
-        if _sum_of(file, about.st_size, about.st_mtime_ns) != _SUMS[name]:
+        if _sum_of(file, about.st_size, about.st_mtime_ns) != SUMS[name]:
             return "is damaged, or of another data set (as FashionMNIST)"
     except FileNotFoundError:
         return "is missing"

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from small_wheels import PYTHON, pack, write_index
 
-from ddp_lessons.train.mnist import _SUMS
+from ddp_lessons.train.mnist import SUMS
 from offline.systems import PYTHONS, SYSTEMS
 
 LINUX = f"linux {PYTHON}"
@@ -97,7 +97,7 @@ def test_mnist_goes_along_packed(index: Path, tmp_path: Path) -> None:
     assert pack(index, tmp_path / "given", "--for", "linux").returncode == 0
     raw = tmp_path / "given" / "project" / "data" / "MNIST" / "raw"
     found = {path.stem: hashlib.md5(gzip.decompress(path.read_bytes())).hexdigest() for path in raw.iterdir()}
-    assert found == _SUMS
+    assert found == SUMS
 
 
 def test_it_packs_for_the_pythons_that_the_project_supports() -> None:

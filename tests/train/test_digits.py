@@ -26,7 +26,7 @@ from ddp_lessons.train import mnist
 from ddp_lessons.train.digits import COUNT, Digits, digits
 from ddp_lessons.train.mnist import NotMnist, mnist_folder
 
-NAMES = list(mnist._SUMS)
+NAMES = list(mnist.SUMS)
 
 
 def bytes_of(tensor: Tensor) -> bytes:
@@ -63,7 +63,7 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     sums = {name: hashlib.md5(content).hexdigest() for name, content in FILES.items()}
     packed = {f"{name}.gz": gzip.compress(content) for name, content in FILES.items()}
     folder = write_folder(packed, tmp_path / "course" / "data")
-    monkeypatch.setattr(mnist, "_SUMS", sums)
+    monkeypatch.setattr(mnist, "SUMS", sums)
     monkeypatch.setattr(mnist, "DATA", folder)
     monkeypatch.setattr(mnist, "_places", lambda: iter([folder, tmp_path / "cache"]))
     return folder
@@ -112,7 +112,7 @@ def test_it_is_unpacked_once(data: Path) -> None:
 
 def in_ranks(data: Path, sums: dict[str, str]) -> None:
     """They are processes of their own, where nothing has been patched."""
-    mnist.DATA, mnist._SUMS = data, sums
+    mnist.DATA, mnist.SUMS = data, sums
     mnist._places = lambda: iter([data])
 
 
@@ -122,7 +122,7 @@ def test_ranks_that_come_at_once_all_find_it_whole(data: Path) -> None:
         raw = Path(mnist_folder()) / mnist.RAW
         return [(raw / name).read_bytes() for name in NAMES]
 
-    assert list(launch(unpack, 4, mnist._SUMS)) == [[FILES[name] for name in NAMES]] * 4
+    assert list(launch(unpack, 4, mnist.SUMS)) == [[FILES[name] for name in NAMES]] * 4
 
 
 def test_what_a_killed_process_left_is_written_over(data: Path) -> None:
@@ -277,7 +277,7 @@ def test_four_ranks_at_once_preprocess_the_same_digits(data: Path) -> None:
         in_ranks(data, sums)
         return float(digits().images.double().sum())
 
-    assert set(launch(total, 4, mnist._SUMS)) == {float(digits().images.double().sum())}
+    assert set(launch(total, 4, mnist.SUMS)) == {float(digits().images.double().sum())}
 
 
 def test_four_ranks_hold_one_copy(monkeypatch: pytest.MonkeyPatch) -> None:
