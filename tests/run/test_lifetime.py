@@ -140,6 +140,19 @@ def test_a_program_that_ends_leaves_nothing_and_says_nothing_of_us(leave: str, t
         assert happens_within(1, lambda: not folders_of(tmp_path))
 
 
+def test_a_program_that_ends_before_torch_is_imported_waits_for_nothing() -> None:
+    source = (
+        "import atexit, os, time\n"
+        "atexit.register(lambda: print('ended after', time.monotonic() - end))  # the last of all that is done\n"
+        "from ddp_lessons import launch\nfrom processes import template_of\n"
+        "template_of(os.getpid()).suspend()  # it imports for ever\n"
+        "end = time.monotonic()"
+    )
+    with Program(source, environment={"PYTHONPATH": os.path.dirname(__file__) + "/.."}) as program:
+        assert float(program.finish().split("ended after")[1]) < 1
+        assert happens_within(2, lambda: not program.marked())
+
+
 def test_a_notebook_that_is_killed_or_restarted_leaves_nothing_and_launches_again() -> None:
     begin = "import os, time\nfrom ddp_lessons import launch\ndef run(rank, size): return os.getpid()\nos.getpid()"
     with NotebookSession() as session:

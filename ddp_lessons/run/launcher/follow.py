@@ -270,17 +270,22 @@ class Watch:
     def _ask_where(self) -> None:
         """Ask the ranks that are still at it for their line, until they stand still; shake those that do not answer."""
         end = time.monotonic() + _SECONDS_TO_STAND_STILL
+        unborn = [n for n in self._still_at_it() if not self.ranks[n].process.nursery.has_begun_them()]
+        self._mute.update(unborn)
         while self._still_at_it():
-            before, self.positions = self.positions, {}
-            for number in self._still_at_it():
+            before, self.positions = self.positions, {number: Position(()) for number in unborn}
+            for number in self._not_known():
                 self._ask(number, Where())
-            self._wait_for(lambda: all(number in self.positions for number in self._still_at_it()))
-            silent = [number for number in self._still_at_it() if number not in self.positions]
+            self._wait_for(lambda: not self._not_known())
+            silent = self._not_known()
             if silent:
                 self._shake(silent)
             if silent or before == self.positions or time.monotonic() > end:
                 return
             self._look(0.03)
+
+    def _not_known(self) -> list[int]:
+        return [number for number in self._still_at_it() if number not in self.positions]
 
     def _ask_what_they_called(self, seconds_for_the_mute: float) -> None:
         """Whoever has no time for an answer may only be slow, on a busy machine; and time is no matter any more."""

@@ -91,7 +91,7 @@ class Pool:
             self._is_closed = True
             self._idle.cancel()
             for method, nursery in self._nurseries.items():
-                if nursery.is_ready_within(0.3):  # else they end with it
+                if nursery.is_ready_within(0):  # else they end with it
                     _end(nursery, self._waiting[method] + self._outdated_of(nursery))
             self._nurseries, self._waiting = {}, {"fork": [], "spawn": []}
 

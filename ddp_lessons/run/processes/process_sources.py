@@ -10,6 +10,7 @@ import contextlib
 import io
 import itertools
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -76,6 +77,9 @@ class Nursery(Protocol):
     def import_ahead(self, module: str) -> None:
         """Import this for all processes to come, if it can be done once for all of them."""
 
+    def has_begun_them(self) -> bool:
+        """Whether its processes exist by now, and can be asked something."""
+
     def busy_with(self) -> str:
         """What it is importing at this moment, for those who wait for it; "" if nothing."""
 
@@ -94,8 +98,9 @@ class Forks:
         self._environment = environment_of_import()
         self._numbers = itertools.count()
         self._one_request = threading.Lock()
+        self._is_killed = False
         self._importing = 1  # how often it has still to say that it is ready: torch first
-        self._has_torch = False
+        self._has_torch = threading.Event()  # as far as was heard; shared with what ends the template
         self._channel = _opened(ours)
         self._complaints = tempfile.TemporaryFile(dir=session_folder())  # noqa: SIM115
         with theirs:
@@ -111,7 +116,7 @@ class Forks:
                 cwd=IMPORTED_FROM,  # the current folder may be gone; ranks go there by themselves
                 env=quiet_environment(),
             )
-        weakref.finalize(self, _end_template, self._channel, self._template, self._complaints)
+        weakref.finalize(self, _end_template, self._channel, self._template, self._complaints, self._has_torch)
 
     def bear(self, count: int) -> list[Process]:
         numbers = tuple(itertools.islice(self._numbers, count))
@@ -138,7 +143,7 @@ class Forks:
         try:
             with self._one_request:
                 # nobody must wait for the import of torch to stop something; later ones are worth it
-                self._wait_until_ready(_SECONDS_FOR_AN_IMPORT if self._has_torch else 0.3)
+                self._wait_until_ready(_SECONDS_FOR_AN_IMPORT if self._has_torch.is_set() else 0)
                 self._channel.socket.settimeout(10)
                 self._channel.send(Stop(tuple(process.number for process in processes)))
                 ended, _ = self._channel.receive()
@@ -146,7 +151,9 @@ class Forks:
             return list(ended.exit_codes)
         except (OSError, EOFError):
             self._template.kill()  # its ranks end with it
-            self._template.wait()
+            self._is_killed = True
+            if self._has_torch.is_set():  # before, there were no ranks to wait for
+                self._template.wait()
             return [None for _ in processes]
 
     def signal(self, process: Process, number: int) -> None:
@@ -158,6 +165,9 @@ class Forks:
             self._wait_until_ready(seconds)
         return not self._importing
 
+    def has_begun_them(self) -> bool:
+        return self.is_ready_within(0) or self._has_torch.is_set()
+
     def import_ahead(self, module: str) -> None:
         with self._one_request:
             self._channel.send(Import(module))
@@ -166,10 +176,10 @@ class Forks:
     def busy_with(self) -> str:
         if self.is_ready_within(0):
             return ""
-        return "more of torch" if self._has_torch else "torch"
+        return "more of torch" if self._has_torch.is_set() else "torch"
 
     def is_usable(self) -> bool:
-        return self._template.poll() is None and self._environment == environment_of_import()
+        return not self._is_killed and self._template.poll() is None and self._environment == environment_of_import()
 
     def last_words(self) -> tuple[str, ...]:
         if self._template.poll() is None:
@@ -184,7 +194,7 @@ class Forks:
             greeting, _ = self._channel.receive()
             assert isinstance(greeting, Ready)
             self._importing -= 1
-            self._has_torch = True
+            self._has_torch.set()
 
 
 class Spawns:
@@ -209,6 +219,9 @@ class Spawns:
         self._started[process.number].send_signal(number)
 
     def is_ready_within(self, seconds: float) -> bool:
+        return True
+
+    def has_begun_them(self) -> bool:
         return True
 
     def import_ahead(self, module: str) -> None:
@@ -269,9 +282,14 @@ def _close_in_forked_child() -> None:
 os.register_at_fork(after_in_child=_close_in_forked_child)
 
 
-def _end_template(channel: Channel, template: subprocess.Popen[bytes] | Sown, complaints: IO[bytes]) -> None:
+def _end_template(
+    channel: Channel, template: subprocess.Popen[bytes] | Sown, complaints: IO[bytes], has_torch: threading.Event
+) -> None:
     with contextlib.suppress(OSError):
-        channel.send(Leave())
+        if has_torch.is_set() or select.select([channel], [], [], 0)[0]:
+            channel.send(Leave())
+        else:  # it hears nothing before it has imported torch, and has nothing to lose
+            template.kill()
     channel.close()
     complaints.close()
     try:
