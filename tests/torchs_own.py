@@ -65,7 +65,8 @@ def _ended(rank: int, suite: str, name: str) -> str:
     if suite == "c10d":
         importlib.import_module(_SUITES[suite][0][0]).Barrier.barrier_id = 0
     try:
-        with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings(action="ignore"):
+        with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
             getattr(case, name)()
     except unittest.SkipTest:
         return "skipped"

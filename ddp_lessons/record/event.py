@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ddp_lessons.record.line_names import name_place
 from ddp_lessons.record.rank_record import MeetingPoint, meeting_point
@@ -12,7 +12,10 @@ POINT_TO_POINT = ("send", "recv")
 
 @dataclass(frozen=True)
 class Event:
-    """One call of torch.distributed on one rank. Times are seconds since the function began on the first rank."""
+    """One call of torch.distributed on one rank. Times are seconds since the function began on the first rank.
+
+    As a rank tells it, they are those of `time.perf_counter()`, one clock for all processes of a machine.
+    """
 
     rank: int
     call: str  # the name that was called: "isend", "all_gather_object", "DistributedDataParallel", ...
@@ -59,6 +62,12 @@ class Event:
     @property
     def meeting_point(self) -> MeetingPoint:
         return meeting_point(self.operation, self.group, self.group_ranks, self.peer, self.tag)
+
+
+def of_rank(rank: int, event: Event, origin: float) -> Event:
+    """What a rank has told, with its number, and in seconds since the origin."""
+    times = {name: getattr(event, name) for name in ("begin", "issued", "waited", "end", "untouched")}
+    return replace(event, rank=rank, **{name: time - origin for name, time in times.items() if time is not None})
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, overload
+from typing import overload
 
-from ddp_lessons.record.event import Delivery, Event, Meeting
+from ddp_lessons.record.event import Delivery, Event, Meeting, of_rank
 from ddp_lessons.record.rank_record import NEW_GROUPS, MeetingPoint, Recorded, Standing
 from ddp_lessons.record.trace import write_chrome_trace
 from ddp_lessons.record.worlds import Worlds
@@ -149,7 +149,7 @@ class Events(Sequence[Event]):
     @cached_property
     def _as_told(self) -> tuple[tuple[Event, ...], ...]:
         return tuple(
-            tuple(self._worlds.at_home(_event(rank, call, self.origin)) for call in one.calls)
+            tuple(self._worlds.at_home(of_rank(rank, call, self.origin)) for call in one.calls)
             for rank, one in enumerate(self._recorded)
         )
 
@@ -184,13 +184,6 @@ class Events(Sequence[Event]):
     def __repr__(self) -> str:
         dropped = f", {sum(self.dropped):,} older ones dropped" if any(self.dropped) else ""
         return f"<{len(self):,} events of {self.world_size} ranks{dropped}>"
-
-
-def _event(rank: int, call: tuple[Any, ...], origin: float) -> Event:
-    *what, begin, issued, waited, end, error, backend, remark, untouched, parts = call
-    moments = (begin, issued, waited, end, untouched)
-    *times, untouched = (None if moment is None else moment - origin for moment in moments)
-    return Event(*(rank, *what, *times, error, backend, remark, untouched, parts))
 
 
 def _meetings_of(events: Sequence[Event]) -> Iterator[Meeting]:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ddp_lessons.record.event import Event
 
 NEW_GROUPS = ("new_group", "new_local_group")
 MeetingPoint = tuple[Any, ...]
@@ -19,10 +22,10 @@ def meeting_point(operation: str, group: str, ranks: tuple[int, ...], peer: int 
 
 @dataclass(frozen=True)
 class Recorded:
-    """From a rank, alone or with its answer: its calls of torch.distributed, each with the fields of an `Event`."""
+    """From a rank, alone or with its answer: its calls of torch.distributed."""
 
     began: float  # time.perf_counter(), one clock for all processes of a machine
-    calls: tuple[tuple[Any, ...], ...] = ()
+    calls: tuple[Event, ...] = ()  # whose times are by that clock
     dropped: int = 0  # how many older ones it could not keep
     until: float = 0.0  # when this was told
     before: tuple[tuple[MeetingPoint, int], ...] = ()  # how many calls at each meeting point came before these

@@ -437,7 +437,7 @@ def test_a_rank_keeps_the_newest_calls_and_says_how_many_it_dropped() -> None:
         recorder.calls.append(Call("barrier", "barrier", str(number), None, 0.0))
         recorder.count += 1
     recorded = recorder.recorded()
-    assert (len(recorded.calls), recorded.dropped, recorded.calls[0][2]) == (MOST_CALLS, 5, "5")
+    assert (len(recorded.calls), recorded.dropped, recorded.calls[0].group) == (MOST_CALLS, 5, "5")
 
 
 def test_a_function_that_joins_by_itself_is_recorded_too() -> None:

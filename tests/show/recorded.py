@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 
+from ddp_lessons.record.event import Event
 from ddp_lessons.record.events import Events
 from ddp_lessons.record.rank_record import Recorded
 
 BEGAN = 10.0
-Call = tuple[Any, ...]
 
 
 def call(
@@ -30,24 +31,54 @@ def call(
     error: str = "",
     group: str = "0",
     thread: str = "MainThread",
-) -> Call:
+) -> Event:
     """A call in milliseconds after the function began; one that does not say when it was issued is a blocking one."""
-    what = (name or operation, operation, group, tuple(group_ranks), peer, None, None, 0, (4,), 1, "float32", bytes)
-    place = (values, None, "/tmp/ipykernel_1/1.py", 3, "f", thread)
     if issued is None:
         issued = waited = begin
-    times = (None if moment is None else BEGAN + moment / 1e3 for moment in (begin, issued, waited, end))
-    return (*what, *place, *times, error, "gloo", "", None, ((), ()))
+    return Event(
+        rank=-1,
+        call=name or operation,
+        operation=operation,
+        group=group,
+        group_ranks=tuple(group_ranks),
+        peer=peer,
+        root=None,
+        reduce_op=None,
+        tag=0,
+        shape=(4,),
+        tensors=1,
+        dtype="float32",
+        bytes=bytes,
+        values=values,
+        received=None,
+        file="/tmp/ipykernel_1/1.py",
+        line=3,
+        function="f",
+        thread=thread,
+        begin=BEGAN + begin / 1e3,
+        issued=BEGAN + issued / 1e3,
+        waited=None if waited is None else BEGAN + waited / 1e3,
+        end=None if end is None else BEGAN + end / 1e3,
+        error=error,
+    )
 
 
-def record(by_rank: Sequence[Sequence[Call]], dropped: Mapping[int, int] | None = None) -> Events:
+def retimed(events: Sequence[Event], change: Callable[[float], float]) -> list[Event]:
+    def one(event: Event) -> Event:
+        times: dict[str, Any] = {name: getattr(event, name) for name in ("begin", "issued", "waited", "end")}
+        return replace(event, **{name: change(time) for name, time in times.items() if time is not None})
+
+    return [one(event) for event in events]
+
+
+def record(by_rank: Sequence[Sequence[Event]], dropped: Mapping[int, int] | None = None) -> Events:
     return Events([Recorded(BEGAN, tuple(calls), (dropped or {}).get(r, 0)) for r, calls in enumerate(by_rank)])
 
 
 def token_round(world_size: int) -> Events:
     """Every rank but the first waits for a token, and every rank but the last passes it on; then all meet."""
     everyone = range(world_size)
-    calls: list[list[Call]] = [[] for _ in everyone]
+    calls: list[list[Event]] = [[] for _ in everyone]
     for rank in range(world_size - 1):
         calls[rank].append(call("send", 2 * rank + 2, 2 * rank + 3, peer=rank + 1, values=(float(rank),)))
         calls[rank + 1].append(call("recv", 1, 2 * rank + 3.5, peer=rank))
@@ -59,7 +90,7 @@ def token_round(world_size: int) -> Events:
 
 def ring_steps(world_size: int, steps: int, bytes: int = 8) -> Events:
     """In each step every rank sends to its right neighbor."""
-    calls: list[list[Call]] = [[] for _ in range(world_size)]
+    calls: list[list[Event]] = [[] for _ in range(world_size)]
     for step in range(steps):
         for rank in range(world_size):
             begin = 2.0 * step + 0.5 * ((rank * 3 + step) % world_size) / world_size

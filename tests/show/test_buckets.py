@@ -9,11 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from recorded import Call, call, record
+from recorded import call, record
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from ddp_lessons import Results, show, tell
+from ddp_lessons.record.event import Event
 from ddp_lessons.record.rank_record import Told
 from ddp_lessons.show.trainings.bucket_sizes import last_backward
 from ddp_lessons.train.gradients import in_buckets
@@ -48,7 +49,7 @@ def with_small_ddp(rank: int, world_size: int, megabytes: float) -> None:
 
 def times(*calls: tuple[float, float], begin: float = 0.0, end: float = 100.0) -> Results[None]:
     """Two ranks with these calls, in milliseconds, in one backward()."""
-    own: list[Call] = [call("all_reduce", *both, group_ranks=(0, 1), issued=both[0]) for both in calls]
+    own: list[Event] = [call("all_reduce", *both, group_ranks=(0, 1), issued=both[0]) for both in calls]
     told = (Told(begin / 1e3, "backward", {}), Told(end / 1e3, "", {}))
     return Results((None, None), ([], []), 1.0, record([own, own]), (told, told))
 

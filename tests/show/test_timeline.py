@@ -13,10 +13,11 @@ from looks import check_that_texts_stand_apart, words
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_hex
 from matplotlib.text import Annotation
-from recorded import Call, call, collection, record, ring_steps, shapes, token_round
+from recorded import call, collection, record, retimed, ring_steps, shapes, token_round
 
 from ddp_lessons import show
 from ddp_lessons.record.colors import rank_color
+from ddp_lessons.record.event import Event
 from ddp_lessons.record.events import Events
 from ddp_lessons.record.rank_record import Told
 from ddp_lessons.record.results import Results
@@ -146,8 +147,8 @@ def test_a_failed_call_is_marked() -> None:
     assert "recv from 1 failed" in written(picture)
 
 
-def later(calls: Sequence[Call]) -> list[Call]:
-    return [(*one[:18], *(moment + 5e-3 for moment in one[18:22]), *one[22:]) for one in calls]
+def later(calls: Sequence[Event]) -> list[Event]:
+    return retimed(calls, lambda moment: moment + 5e-3)
 
 
 def test_a_collective_that_torch_refused_is_marked_and_meets_no_other() -> None:
@@ -267,7 +268,7 @@ def test_dropped_calls_are_counted() -> None:
 def test_the_text_follows_order_and_not_times() -> None:
     calls = [[call("send", 1, 2, peer=1), call("barrier", 3, 9, group_ranks=(0, 1))]]
     calls.append([call("recv", 0, 2, peer=0), call("barrier", 8, 9, group_ranks=(0, 1))])
-    stretched = [[(*c[:18], *(10 + 7 * (moment - 10) for moment in c[18:22]), *c[22:]) for c in mine] for mine in calls]
+    stretched = [retimed(mine, lambda moment: 10 + 7 * (moment - 10)) for mine in calls]
     one, other = show.timeline(record(calls)), show.timeline(record(stretched))
     assert one.text == other.text
     assert one.alt == other.alt

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
 
-from ddp_lessons.record.event import Delivery, Event, Meeting
+from ddp_lessons.record.event import POINT_TO_POINT, Delivery, Event, Meeting
 from ddp_lessons.record.events import Events
-from ddp_lessons.record.rank_record import NEW_GROUPS, MeetingPoint, Recorded, meeting_point
+from ddp_lessons.record.rank_record import NEW_GROUPS, MeetingPoint, Recorded
+from ddp_lessons.record.what_must_agree import what_must_agree
 from ddp_lessons.run.diagnosis.misused_calls import first_misuse, places_of
 from ddp_lessons.run.diagnosis.parted_ranks import NEXT_SKIPPED, Parting, parting_at
 from ddp_lessons.run.diagnosis.wording import DDP, Reason, called, name_of, told_by_rank
 
-# what the ranks of a collective bring has to be of one shape; all_to_all may bring what it likes
-_OF_ONE_SHAPE = ("all_reduce", "reduce", "broadcast", "all_gather", "gather", "scatter", "reduce_scatter")
-_WITHOUT_TENSORS = ("barrier", "monitored_barrier", *NEW_GROUPS, "init_process_group")
 _SAME_EVERYWHERE = "All ranks of a group have to call the same collectives in the same order."
 _DDP_TALKS = "A model inside DistributedDataParallel talks to all ranks in its forward and backward."
 _GROUPS = "Every rank of the world has to call new_group, in the same order, also for groups that it is not in."
@@ -38,9 +34,9 @@ def first_disagreement(events: Events) -> Reason | None:
 
 
 def clash_of_meeting(meeting: Meeting) -> str:
-    """In what its ranks differ: one of the keys below; "" if in nothing."""
-    first, *others = meeting.events
-    what = next((what for what, of in _TOLD.items() if any(of(event) != of(first) for event in others)), "")
+    """In what its ranks differ, or "parts"; "" if in nothing."""
+    first, *others = map(what_must_agree, meeting.events)
+    what = next((what for what in first if any(other[what] != first[what] for other in others)), "")
     return what or ("parts" if _parts_that_differ(meeting) else "")
 
 
@@ -59,29 +55,8 @@ def _bytes_of_part(sender: Event, receiver: Event, place: Mapping[int, int]) -> 
 
 def clash_of_delivery(delivery: Delivery) -> str:
     """In what the two sides of a message differ: "dtype", "bytes"; "" if in nothing."""
-    send, recv = delivery.send, delivery.recv
-    return next((what for what in ("dtype", "bytes") if getattr(send, what) != getattr(recv, what)), "")
-
-
-def _elements(event: Event) -> int | tuple[int, int] | None:
-    if event.operation == "all_reduce" and event.tensors > 1:
-        return event.tensors, event.bytes
-    if event.operation not in _OF_ONE_SHAPE:
-        return None
-    elements = 1
-    for length in event.shape:
-        elements *= length
-    return elements
-
-
-_TOLD: dict[str, Callable[[Event], Any]] = {
-    "operation": lambda event: event.operation,
-    "group": lambda event: sorted(event.group_ranks),
-    "root": lambda event: event.root,
-    "elements": _elements,
-    "dtype": lambda event: None if event.operation in _WITHOUT_TENSORS else event.dtype,
-    "reduce_op": lambda event: event.reduce_op,
-}
+    send, recv = what_must_agree(delivery.send), what_must_agree(delivery.recv)
+    return next((what for what in send if send[what] != recv[what]), "")
 
 
 def _clashes(events: Events) -> Iterator[tuple[Sequence[Event], Reason]]:
@@ -183,14 +158,14 @@ def may_disagree(recorded: Sequence[Recorded | None]) -> bool:
             meeting, side = _side(rank, point)
             met[meeting][side].before = count
         for call in one.calls:
-            if call[_FIELD["error"]] and call[_FIELD["waited"]] is None:
-                continue  # torch refused it
-            if call[_FIELD["remark"]] or call[_FIELD["error"]]:
+            if not call.took_part:
+                continue
+            if call.remark or call.error:
                 return True
-            meeting, side = _side(rank, meeting_point(*(call[number] for number in _POINT)))
+            meeting, side = _side(rank, call.meeting_point)
             told = met[meeting][side]
-            told.calls.append([call[number] for number in _brought(call[_FIELD["operation"]])])
-            told.needs = 2 if side in _SIDES else len(call[_FIELD["group_ranks"]])
+            told.calls.append((what_must_agree(call), call.parts))
+            told.needs = len(call.group_ranks) if call.is_collective else 2
     return not all(map(_is_whole, met.values()))
 
 
@@ -212,25 +187,10 @@ def _is_whole(sides: Mapping[object, _Told]) -> bool:
     return len(sides) >= max(told.needs for told in sides.values()) and all(calls == first for calls in others)
 
 
-_FIELD = {field.name: number for number, field in enumerate(dataclasses.fields(Event), start=-1)}
-_POINT = [_FIELD[name] for name in ("operation", "group", "group_ranks", "peer", "tag")]
-_SIDES = ("send", "recv")
-
-
-@functools.cache
-def _brought(operation: str) -> list[int]:
-    """The fields in which the ranks have to agree."""
-    if operation in _SIDES:
-        return [_FIELD["dtype"], _FIELD["bytes"]]
-    shape = ["shape"] if operation in _OF_ONE_SHAPE else []
-    shape += {"all_to_all": ["parts"], "all_reduce": ["tensors", "bytes"]}.get(operation, [])
-    return [_FIELD[name] for name in ("operation", "group_ranks", "root", "reduce_op", "dtype", *shape)]
-
-
 def _side(rank: int, point: MeetingPoint) -> tuple[object, object]:
     """A meeting point as both sides of a message know it, and which side this is."""
     kind, *where = point
-    if kind not in _SIDES:
+    if kind not in POINT_TO_POINT:
         return point, rank
     group, peer, tag = where
     return (group, tag, *((rank, peer) if kind == "send" else (peer, rank))), kind

@@ -8,19 +8,19 @@ same meeting before it. Of two calls that do not fit, at least the later one is 
 from __future__ import annotations
 
 import hashlib
-import math
 import mmap
 import pickle
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeAlias
 
+from ddp_lessons.record.event import Event
 from ddp_lessons.record.rank_record import MeetingPoint
-from ddp_lessons.run.recording.recorder import Call, Recorder, name_of_operator
+from ddp_lessons.record.what_must_agree import what_must_agree
+from ddp_lessons.run.recording.recorder import Call, Recorder
 from ddp_lessons.run.wire.messages import BYTES_OF_A_TURN, GUARDED_TURNS, size_of_guard
 
 _KEY = 16  # bytes of a digest that tells one meeting from another
-_OF_ANY_SHAPE = ("all_to_all", "barrier", "monitored_barrier")
 
 
 Parts: TypeAlias = "tuple[tuple[int, ...], tuple[int, ...]]"
@@ -45,7 +45,7 @@ class Guard:
         point, others = self._meeting(call)
         self._turns[point] += 1
         turn = hashlib.blake2b(repr((point, self._turns[point])).encode(), digest_size=_KEY).digest()
-        mine, place = _brought(call), call.home.ranks.index
+        mine, place = _brought(self._recorder.told(call)), call.home.ranks.index
         self._write(turn, pickle.dumps(tuple(mine)))
         for other in others:
             theirs = self._read(other, turn)
@@ -89,7 +89,7 @@ class Guard:
 class Brought(NamedTuple):
     """What a rank brings to a meeting."""
 
-    fits: tuple[object, ...]  # in this all have to agree
+    fits: tuple[object, ...]
     words: str
     to: tuple[int, ...] = ()  # bytes for each rank, and from each, where they may differ from rank to rank
     out_of: tuple[int, ...] = ()
@@ -117,13 +117,8 @@ def _bytes_by_rank(ranks: int, tensor: Any, rows: Sequence[int]) -> tuple[int, .
     return tuple(of_a_row * count for count in rows)
 
 
-def _brought(call: Call) -> Brought:
-    dtype = "" if call.dtype is None else str(call.dtype).removeprefix("torch.")
-    words = call.call + (f" of {dtype} {list(call.shape)}" if dtype else "")
-    if call.operation in ("send", "recv"):
-        return Brought((dtype, call.bytes), words)
-    words += "" if call.root is None else f" with root {call.root}"
-    operator = name_of_operator(call.operator)
-    words += f" with {operator}" if operator not in (None, "sum") else ""
-    elements = None if call.operation in _OF_ANY_SHAPE else math.prod(call.shape)
-    return Brought((call.operation, call.root, operator, dtype, elements), words, *call.parts)
+def _brought(event: Event) -> Brought:
+    words = event.call + (f" of {event.dtype} {list(event.shape)}" if event.dtype else "")
+    words += "" if event.root is None else f" with root {event.root}"
+    words += f" with {event.reduce_op}" if event.reduce_op not in (None, "sum") else ""
+    return Brought(tuple(what_must_agree(event).values()), words, *event.parts)

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any
 
+from ddp_lessons.record.event import Event
 from ddp_lessons.record.rank_record import MeetingPoint, Recorded, Standing, meeting_point
 from ddp_lessons.run.recording.lent_tensors import MOST_VALUES, LentTensors
 from ddp_lessons.run.wire.messages import HEAVY_IMPORTS
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
 
 MOST_CALLS = 100_000
 _DROPPED_AT_ONCE = 1000
-
-_TIMES = ("begin", "issued", "waited", "end")
 
 
 @dataclass(frozen=True)
@@ -160,14 +159,14 @@ class Recorder:
         kept, count, before = list(self.calls), self.count, Counter(self.before)
         older, calls = kept[: max(0, len(kept) - newest)], kept[-newest:]
         before.update(self._meeting_points(older))
-        plain = tuple(self._plain(call) for call in calls)
+        told = tuple(map(self.told, calls))
         dropped = max(0, count - len(calls))
         before_these = tuple(before.items())
         heavy = tuple(name for name in HEAVY_IMPORTS if name in sys.modules)
         is_hidden = self.is_out_of_sight
         worlds = tuple((world, *place) for world, place in list(self.worlds.items()))
         until = time.perf_counter()
-        return Recorded(self.began, plain, dropped, until, before_these, standing, is_hidden, heavy, worlds)
+        return Recorded(self.began, told, dropped, until, before_these, standing, is_hidden, heavy, worlds)
 
     @property
     def is_out_of_sight(self) -> bool:
@@ -195,26 +194,38 @@ class Recorder:
     def _ranks(self, call: Call) -> tuple[int, ...]:
         return call.new_ranks or call.home.ranks
 
-    def _plain(self, call: Call) -> tuple[Any, ...]:
-        ranks = self._ranks(call)
-        return (
-            *(call.call, call.operation, call.group, ranks, _global_rank(ranks, call.peer)),
-            *(
-                _global_rank(ranks, call.root),
-                name_of_operator(call.operator),
-                call.tag,
-                tuple(call.shape),
-                call.tensors,
-            ),
-            *(_name_of_dtype(call.dtype), call.bytes, call.values, call.received),
-            *_place(call.code, call.instruction),
-            call.thread.name,
-            *(getattr(call, moment) for moment in _TIMES),
-            call.error,
-            call.home.backend_on_gpu if call.is_on_gpu else call.home.backend,
-            _remark(call),
-            call.untouched if call.remark == "changed" else None,
-            call.parts,
+    def told(self, call: Call) -> Event:
+        """As plain data, which may leave this process."""
+        ranks, (file, line, function) = self._ranks(call), _place(call.code, call.instruction)
+        return Event(
+            rank=-1,  # which of them this is, the notebook knows
+            call=call.call,
+            operation=call.operation,
+            group=call.group,
+            group_ranks=ranks,
+            peer=_global_rank(ranks, call.peer),
+            root=_global_rank(ranks, call.root),
+            reduce_op=name_of_operator(call.operator),
+            tag=call.tag,
+            shape=tuple(call.shape),
+            tensors=call.tensors,
+            dtype=_name_of_dtype(call.dtype),
+            bytes=call.bytes,
+            values=call.values,
+            received=call.received,
+            file=file,
+            line=line,
+            function=function,
+            thread=call.thread.name,
+            begin=call.begin,
+            issued=call.issued,
+            waited=call.waited,
+            end=call.end,
+            error=call.error,
+            backend=call.home.backend_on_gpu if call.is_on_gpu else call.home.backend,
+            remark=_remark(call),
+            untouched=call.untouched if call.remark == "changed" else None,
+            parts=call.parts,
         )
 
 
