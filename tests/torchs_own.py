@@ -26,6 +26,7 @@ _SUITES: dict[str, tuple[tuple[str, str], ...]] = {
     "dist_autograd": ((_OF_RPC + "dist_autograd_test", "DistAutogradTest"), _FIXTURE),
     "dist_optimizer": ((_OF_RPC + "dist_optimizer_test", "DistOptimizerTest"), _FIXTURE),
 }
+SUITES_OF_RPC = tuple(suite for suite in _SUITES if suite != "c10d")
 # These break what they test, on purpose: a rank that times out, dies, or makes a call that the others do not make.
 _BROKEN = (
     *("timeout", "monitored_barrier", "exception", "detect", "failure", "desync", "crash", "abort", "finalized"),

@@ -65,8 +65,9 @@ def call(
 
 def retimed(events: Sequence[Event], change: Callable[[float], float]) -> list[Event]:
     def one(event: Event) -> Event:
-        times: dict[str, Any] = {name: getattr(event, name) for name in ("begin", "issued", "waited", "end")}
-        return replace(event, **{name: change(time) for name, time in times.items() if time is not None})
+        times = {name: getattr(event, name) for name in ("begin", "issued", "waited", "end")}
+        changed: dict[str, Any] = {name: change(time) for name, time in times.items() if time is not None}
+        return replace(event, **changed)
 
     return [one(event) for event in events]
 
