@@ -27,8 +27,8 @@ lab: setup  ## set up, then open the first lesson in JupyterLab
 
 test: lint $(CI:%=.venv/.extra-mpi)  ## set up, then all that must be green: lint, types, tests, lessons
 	$(py) -m compileall -q authoring ddp_lessons scripts tests benchmarks docs/instructor offline
-	$(py) -m pytest -n 3 --durations=10 tests $(measure_time_or_memory:%=--ignore=%) $(without_browser)
-	$(py) -m pytest --durations=3 $(measure_time_or_memory)
+	$(py) -m pytest -n 3 --durations=10 tests --ignore=tests/timing --ignore=tests/browser
+	$(py) -m pytest --durations=3 tests/timing  # nothing beside them
 	@$(MAKE) --no-print-directory lessons
 
 test-all:  ## the same with every test, case and seed there is, and in a browser: an hour and more
@@ -42,9 +42,6 @@ lessons: setup .venv/.extra-dev  ## run every lesson, and compare what comes out
 	  $(py) -m pytest -n 3 --dist loadfile --no-loadscope-reorder --nbval $$(ls -r .elsewhere/*.ipynb)
 	$(py) -m benchmarks.minutes .elsewhere/minutes.json
 	rm -rf .elsewhere
-
-measure_time_or_memory = $(patsubst %,tests/run/test_%.py,interrupts lifetime standstill)
-without_browser = --ignore=tests/browser
 
 test-browser: setup .venv/.extra-browser site slides  ## run the lessons and the site in a real browser; see .screenshots/
 	$(py) -m pytest -n 2 --dist loadgroup tests/browser

@@ -17,9 +17,12 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a run in the background
 
 def pytest_configure(config: pytest.Config) -> None:
     """DDP_LESSONS_MINUTES names a file: there `python -m benchmarks.minutes` finds how long each lesson's cells ran."""
-    file = os.environ.get("DDP_LESSONS_MINUTES")
-    if file and not hasattr(config, "workerinput"):  # with -n the reports of all workers come to one that is none
+    if hasattr(config, "workerinput"):  # with -n the reports of all workers come to one that is none
+        return
+    if file := os.environ.get("DDP_LESSONS_MINUTES"):
         config.pluginmanager.register(LessonSeconds(pathlib.Path(file)))
+    if os.environ.get("DDP_LESSONS_TESTS") == "all":
+        config.pluginmanager.register(WholeRuns(config))
 
 
 class LessonSeconds:
@@ -33,6 +36,34 @@ class LessonSeconds:
 
     def pytest_sessionfinish(self) -> None:
         self.file.write_text(json.dumps(self.seconds, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+
+
+class WholeRuns:
+    """Notes the rooms whose tests have all run, and passed: see tests/rooms.py."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.config, self.passed, self.others = config, set[str](), dict[str, str]()
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        from rooms import room_of
+
+        room = room_of(report.nodeid)
+        if not report.passed:
+            self.others.setdefault(room, report.nodeid)
+        self.passed.add(room)
+
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
+        from rooms import ROOMS, note_whole_runs
+
+        asked, left = self.config.args, [os.path.relpath(place) for place in self.config.option.ignore or ()]
+        is_whole = not self.config.option.keyword and not self.config.option.markexpr and exitstatus in (0, 1)
+        tried = {room for room in ROOMS if {room, "tests"} & set(asked) and room not in left}
+        if is_whole:
+            note_whole_runs(tried & self.passed - self.others.keys())
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        for room, test in self.others.items():
+            terminalreporter.write_line(f"{room or 'the others'}: not all have passed, the first of them {test}")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

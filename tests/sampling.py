@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from effort import EVERYTHING
+from rooms import is_as_it_passed, room_of
 
 ONE_IN = {
     "tests/authoring/test_beginning.py::test_the_way_that_contributing_shows*": 4,
@@ -32,17 +33,21 @@ ONE_IN = {
     "tests/test_project.py*": 3,
     "tests/train/test_mpi_group.py*": 3,
 }
+ONE_IN_A_ROOM_THAT_IS_THE_SAME = 5  # as when all its tests passed: rooms.py
 
 
 def left_out(tests: Iterable[str]) -> set[str]:
     if EVERYTHING:
         return set()
-    commit = _commit()
-    return {test for test in tests if not _is_chosen(commit, test)}
+    tests, commit = set(tests), _commit()
+    same = {room for room in set(map(room_of, tests)) if room and is_as_it_passed(room)}
+    return {test for test in tests if not _is_chosen(commit, test, room_of(test) in same)}
 
 
-def _is_chosen(commit: str, test: str) -> bool:
+def _is_chosen(commit: str, test: str, is_as_it_passed: bool) -> bool:
     parts = [number for pattern, number in ONE_IN.items() if fnmatch.fnmatchcase(test, pattern)]
+    if is_as_it_passed:
+        parts.append(ONE_IN_A_ROOM_THAT_IS_THE_SAME * max(parts, default=1))
     return not parts or zlib.crc32(f"{commit} {test}".encode()) % max(parts) == 0
 
 

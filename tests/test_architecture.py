@@ -4,29 +4,18 @@ from __future__ import annotations
 
 import ast
 import pathlib
+import re
 import subprocess
 import sys
 from types import ModuleType
 
 import pytest
+from rooms import MAY_IMPORT, ROOMS, parts_of
 
 from ddp_lessons import check, show
 
 PACKAGE = pathlib.Path(__file__).parent.parent / "ddp_lessons"
 
-# a part may import itself and these
-MAY_IMPORT = {
-    "record": {"record"},
-    "run": {"run", "record"},
-    "train": {"train"},
-    "show": {"show", "run", "record", "machines"},
-    "check": {"check", "run", "record", "train"},
-    "machines": {"machines", "run"},
-    "script": {"script"},
-    "backends": {"backends", "run", "record", "train"},
-    "quiz": {"quiz"},
-    "workshop": {"workshop", "run", "check", "train", "Results", "launch", "__version__"},
-}
 ALL_MAY_IMPORT = {"own_files"}
 MOST_MODULES = {"train": 32}  # what the lessons import, by theme
 # these live in processes that are not the notebook's; they meet the launcher in what goes over the wire
@@ -122,3 +111,18 @@ def test_the_front_door_shows_few_names() -> None:
 
     assert 5 <= len(ddp_lessons.__all__) <= 8
     assert all(hasattr(ddp_lessons, name) for name in ddp_lessons.__all__)
+
+
+@pytest.mark.parametrize("room", sorted(ROOMS))
+def test_the_tests_of_a_room_reach_only_what_is_said_of_them(room: str) -> None:
+    """Or they would be left out after a change that can break them."""
+    texts = {file: file.read_text(encoding="utf-8") for file in (PACKAGE.parent / room).rglob("*.py")}
+    beside = {"authoring", "benchmarks", "binder", "data", "docs", "notebooks", "offline", "scripts", "site"}
+    assert texts
+    for file, text in texts.items():
+        parts = {name for name in re.findall(r"ddp_lessons[./](\w+)|ddp_lessons import (\w+)", text) for name in name}
+        shown = set(re.findall(r"^from ddp_lessons import (.*)$", text, re.MULTILINE))
+        parts |= {name.strip() for names in shown for name in names.split(",")}
+        assert parts & MAY_IMPORT.keys() <= parts_of(room), file
+        folders = set(re.findall(r"(?:PROJECT / \"|^from |^import |\")(\w+)(?:/|\"| import|\.)", text, re.MULTILINE))
+        assert folders & beside <= ROOMS[room][1] | {"data"}, file

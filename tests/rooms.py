@@ -1,0 +1,99 @@
+"""A room of tests, and all that it can touch. What has not changed since all its tests passed need not be tried in full.
+
+`make test-all` notes for each room whose tests have all passed what they ran on, in whole_runs.json; commit that file.
+While a room and what it needs are the same, `make test` tries one in five of its tests. test_architecture.py holds the
+imports to what stands here.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+import torch
+
+PROJECT = Path(__file__).parent.parent
+WHOLE_RUNS = Path(__file__).with_name("whole_runs.json")
+
+# a part of the package may import itself and these
+MAY_IMPORT = {
+    "record": {"record"},
+    "run": {"run", "record"},
+    "train": {"train"},
+    "show": {"show", "run", "record", "machines"},
+    "check": {"check", "run", "record", "train"},
+    "machines": {"machines", "run"},
+    "script": {"script"},
+    "backends": {"backends", "run", "record", "train"},
+    "quiz": {"quiz"},
+    "workshop": {"workshop", "run", "check", "train", "Results", "launch", "__version__"},
+}
+# what the tests of a room use: parts of the package, and folders beside it. The others are always tried as ever
+ROOMS = {
+    "tests/backends": ({"backends", "run"}, {"notebooks"}),
+    "tests/check": ({"check", "run", "train", "workshop"}, {"notebooks", "scripts"}),
+    "tests/machines": ({"machines", "check", "run"}, {"notebooks", "scripts"}),
+    "tests/quiz": ({"quiz"}, {"notebooks"}),
+    "tests/room": ({"workshop", "run"}, {"notebooks"}),
+    "tests/run": ({"run", "quiz", "workshop"}, {"benchmarks"}),
+    "tests/script": ({"script", "train", "run"}, {"notebooks", "scripts"}),
+    "tests/scripts": ({"train", "run"}, {"scripts"}),
+    "tests/show": ({"show", "backends", "run", "train"}, set()),
+    "tests/timing": ({"run", "show"}, set()),
+    "tests/train": ({"train", "backends", "run"}, {"notebooks"}),
+}
+_ALL_NEED = ["conftest.py", "pyproject.toml", "requirements.txt", "data", ":(glob)ddp_lessons/*.py"]
+_ALL_NEED += [":(glob)tests/*.py", ":(exclude,glob)tests/test_*.py"]
+
+
+def room_of(test: str) -> str:
+    """Of a test's name, as pytest knows it; "" if it is in none of these."""
+    room = "/".join(test.split("/")[:2])
+    return room if room in ROOMS else ""
+
+
+def parts_of(room: str) -> set[str]:
+    """All parts of the package that its tests can reach."""
+    reached: set[str] = set()
+    following = set(ROOMS[room][0])
+    while following:
+        reached |= following
+        following = set().union(*(MAY_IMPORT.get(part, set()) for part in following)) - reached
+    return reached & MAY_IMPORT.keys()
+
+
+def is_as_it_passed(room: str) -> bool:
+    return bool(_digest(room)) and _known().get(room) == _digest(room)
+
+
+def note_whole_runs(rooms: Iterable[str]) -> None:
+    """All tests of these rooms have passed."""
+    known = _known() | {room: digest for room in rooms if (digest := _digest(room))}
+    WHOLE_RUNS.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+
+
+def _known() -> dict[str, str]:
+    return dict(json.loads(WHOLE_RUNS.read_text(encoding="utf-8"))) if WHOLE_RUNS.exists() else {}
+
+
+@functools.cache
+def _digest(room: str) -> str:
+    """Of all that its tests run on, from Python and torch on; "" where git cannot tell, or something is not committed."""
+    places = [room, *(f"ddp_lessons/{part}" for part in parts_of(room)), *ROOMS[room][1], *_ALL_NEED]
+    if _git("status", "--porcelain", "--", *places) != "":
+        return ""
+    content = f"Python {sys.version_info[:2]}, torch {torch.__version__}\n{_git('ls-files', '--stage', '--', *places)}"
+    return hashlib.sha256(content.encode()).hexdigest()
+
+
+def _git(*asked: str) -> str | None:
+    """What it says; None without git, or outside of a repository."""
+    try:
+        return subprocess.run(["git", *asked], cwd=PROJECT, capture_output=True, text=True, check=True).stdout
+    except (OSError, subprocess.CalledProcessError):
+        return None
