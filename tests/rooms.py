@@ -1,4 +1,4 @@
-"""A room of tests, and all that it can touch. What has not changed since all its tests passed need not be tried in full.
+"""A room of tests, and all that it can touch. What is as it was when all its tests passed need not be tried in full.
 
 `make test-all` notes for each room whose tests have all passed what they ran on, in whole_runs.json; commit that file.
 While a room and what it needs are the same, `make test` tries one in five of its tests. test_architecture.py holds the
@@ -83,7 +83,7 @@ def _known() -> dict[str, str]:
 
 @functools.cache
 def _digest(room: str) -> str:
-    """Of all that its tests run on, from Python and torch on; "" where git cannot tell, or something is not committed."""
+    """Of all that its tests run on, Python and torch too; "" if git cannot tell, or something is not committed."""
     places = [room, *(f"ddp_lessons/{part}" for part in parts_of(room)), *ROOMS[room][1], *_ALL_NEED]
     if _git("status", "--porcelain", "--", *places) != "":
         return ""
