@@ -5,7 +5,6 @@ A nursery hands out processes that wait to be told which rank they are, and take
 
 from __future__ import annotations
 
-import array
 import contextlib
 import io
 import itertools
@@ -131,11 +130,11 @@ class Forks:
                 ours.callback(output.close)
                 theirs.callback(their_output.close)
                 born.append(Process(number, _opened(channel), output, self))
-                descriptors.append(array.array("i", [their_channel.fileno(), their_output.fileno()]))
+                descriptors.append([their_channel.fileno(), their_output.fileno()])
             with self._one_request:
                 self._channel.send(Fork(numbers))
                 for pair in descriptors:
-                    self._channel.socket.sendmsg([b"+"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, pair)])
+                    socket.send_fds(self._channel.socket, [b"+"], pair)
             ours.pop_all()  # they stay open
         return born
 

@@ -10,7 +10,6 @@ learner's own use of it, it forgets its children when the notebook dies, and it 
 
 from __future__ import annotations
 
-import array
 import contextlib
 import ctypes
 import functools
@@ -137,13 +136,10 @@ def _import_ahead() -> None:
 
 def _receive_descriptors(stream: socket.socket, count: int) -> list[int]:
     """Take the descriptors that come with one byte of the stream."""
-    received = array.array("i")
-    _, ancillary, _, _ = stream.recvmsg(1, socket.CMSG_SPACE(count * received.itemsize))
-    for _, _, data in ancillary:
-        received.frombytes(data)
+    _, received, _, _ = socket.recv_fds(stream, 1, count)
     if len(received) != count:
         raise EOFError("the notebook is gone")
-    return list(received)
+    return received
 
 
 def _fork(rank_channel: int, output: int, not_for_ranks: list[int]) -> int:
