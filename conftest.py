@@ -55,9 +55,10 @@ class WholeRuns:
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         from rooms import ROOMS, note_whole_runs
 
-        asked, left = self.config.args, [os.path.relpath(place) for place in self.config.option.ignore or ()]
+        asked = {place.rstrip("/") for place in self.config.args}
+        left = [os.path.relpath(place) for place in self.config.option.ignore or ()]
         is_whole = not self.config.option.keyword and not self.config.option.markexpr and exitstatus in (0, 1)
-        tried = {room for room in ROOMS if {room, "tests"} & set(asked) and room not in left}
+        tried = {room for room in ROOMS if {room, "tests"} & asked and room not in left}
         if is_whole:
             note_whole_runs(tried & self.passed - self.others.keys())
 

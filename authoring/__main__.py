@@ -18,7 +18,7 @@ def main(arguments: list[str] | None = None) -> int:
     store.add_argument("--pictures", action="store_true", help="store also pictures that only look otherwise")
     exercise = commands.add_parser("new-exercise", help="begin an exercise: solution, check, and its bank of answers")
     exercise.add_argument("name", help="the name of the learner's function, such as spread")
-    exercise.add_argument("--room", choices=beginning.ROOMS_OF_EXERCISES, default="messages", help="where its check is")
+    exercise.add_argument("--folder", choices=beginning.FOLDERS, default="messages", help="where its check is")
     lesson = commands.add_parser("new-lesson", help="begin a lesson: notebook, questions, page for instructors")
     lesson.add_argument("title", help="it gets the next number: lessons have no gap")
     lesson.add_argument("--exercise", default="", metavar="NAME", help="that new-exercise began")
@@ -29,7 +29,7 @@ def main(arguments: list[str] | None = None) -> int:
 
             return notebooks.store_all(Path.cwd(), options.lessons, options.twice, options.pictures)
         if options.command == "new-exercise":
-            print("\n".join(beginning.exercise(Path.cwd(), options.name, options.room)))
+            print("\n".join(beginning.exercise(Path.cwd(), options.name, options.folder)))
         else:
             print("\n".join(beginning.lesson(Path.cwd(), options.title, options.exercise)))
     except ValueError as refusal:

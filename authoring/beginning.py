@@ -20,10 +20,10 @@ files: Any = nbformat
 TEMPLATE = Path(__file__).with_name("template.ipynb")
 
 
-ROOMS_OF_EXERCISES = ("messages", "trainings", "clusters")
+FOLDERS = ("messages", "trainings", "clusters")
 
 
-def exercise(project: Path, name: str, room: str = "messages") -> list[str]:
+def exercise(project: Path, name: str, folder: str = "messages") -> list[str]:
     """Write solution, check, bank and test, and enter the check into the front door. Return what to do now."""
     if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
         raise ValueError(f"an exercise is called as a function is, in small letters: {name!r} is not")
@@ -32,7 +32,7 @@ def exercise(project: Path, name: str, room: str = "messages") -> list[str]:
     words = {"NAME": name, "CLASS": class_name, "IMPORTS": "\n".join(sorted(imports))}
     new = {
         project / "ddp_lessons" / "train" / f"{name}.py": stubs.SOLUTION,
-        project / "ddp_lessons" / "check" / room / f"{name}_exercise.py": stubs.CHECK,
+        project / "ddp_lessons" / "check" / folder / f"{name}_exercise.py": stubs.CHECK,
         project / "tests" / "check" / f"{name}_answers.py": stubs.BANK,
         project / "tests" / "check" / f"test_check_{name}.py": stubs.TEST,
     }
@@ -41,8 +41,8 @@ def exercise(project: Path, name: str, room: str = "messages") -> list[str]:
         path.write_text(filled(text, words), encoding="utf-8")
     door = project / "ddp_lessons" / "check" / "__init__.py"
     home = "    from ddp_lessons.check."
-    insert(door, "if TYPE_CHECKING:", home, f"{home}{room}.{name}_exercise import {name} as {name}")
-    insert(door, "_HOME = {", '    "', f'    "{name}": "{room}.{name}_exercise",')
+    insert(door, "if TYPE_CHECKING:", home, f"{home}{folder}.{name}_exercise import {name} as {name}")
+    insert(door, "_HOME = {", '    "', f'    "{name}": "{folder}.{name}_exercise",')
     insert(door, "__all__ = [", '    "', f'    "{name}",')
     reports = project / "tests" / "check" / "test_check_reports.py"
     before = "    assert {one.__name__ for one in CHECKS}"

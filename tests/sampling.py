@@ -1,7 +1,7 @@
-"""`make test` runs a part of the longest tests, another one with every commit; `make test-all` runs all of them.
+"""`make test` runs a part of the longest tests, and of rooms that are as they passed; `make test-all` runs all of them.
 
-A part is chosen by the commit and the test's name, so that a run can be repeated, and a few commits meet every test.
-Whoever asks for a file or a test by its name gets all of it.
+A part is chosen by the commit and the test's name: a run can be repeated, and another commit tries others. Whoever asks
+for a file or a test by its name gets every test of it, each with as many cases as effort.py allows.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ import sys
 from types import ModuleType
 
 import pytest
-from rooms import MAY_IMPORT, ROOMS, parts_of
+from rooms import FRONT_DOOR, MAY_IMPORT, ROOMS, parts_of
 
 from ddp_lessons import check, show
 
@@ -116,13 +116,30 @@ def test_the_front_door_shows_few_names() -> None:
 @pytest.mark.parametrize("room", sorted(ROOMS))
 def test_the_tests_of_a_room_reach_only_what_is_said_of_them(room: str) -> None:
     """Or they would be left out after a change that can break them."""
-    texts = {file: file.read_text(encoding="utf-8") for file in (PACKAGE.parent / room).rglob("*.py")}
-    beside = {"authoring", "benchmarks", "binder", "data", "docs", "notebooks", "offline", "scripts", "site"}
-    assert texts
-    for file, text in texts.items():
-        parts = {name for name in re.findall(r"ddp_lessons[./](\w+)|ddp_lessons import (\w+)", text) for name in name}
-        shown = set(re.findall(r"^from ddp_lessons import (.*)$", text, re.MULTILINE))
-        parts |= {name.strip() for names in shown for name in names.split(",")}
+    files = with_helpers(sorted((PACKAGE.parent / room).rglob("*.py")))
+    beside = {"authoring", "benchmarks", "binder", "docs", "notebooks", "offline", "scripts", "site"}
+    allowed = {place.split("/")[0] for place in ROOMS[room][1]}
+    for file in files:
+        text = file.read_text(encoding="utf-8")
+        parts = set(re.findall(r"ddp_lessons[./](\w+)", text))
+        parts |= {name for names in re.findall(r"ddp_lessons import ([\w, ]+)", text) for name in names.split(", ")}
         assert parts & MAY_IMPORT.keys() <= parts_of(room), file
         folders = set(re.findall(r"(?:PROJECT / \"|^from |^import |\")(\w+)(?:/|\"| import|\.)", text, re.MULTILINE))
-        assert folders & beside <= ROOMS[room][1] | {"data"}, file
+        assert folders & beside <= allowed, file
+
+
+def with_helpers(files: list[pathlib.Path]) -> list[pathlib.Path]:
+    """And the modules beside the tests that they import, and those that these import."""
+    found: list[pathlib.Path] = []
+    while files:
+        found += files
+        names = {name.split(".")[0] for file in files for name in imported_modules(file)}
+        helpers = (PACKAGE.parent / "tests" / f"{name}.py" for name in names)
+        files = sorted({helper for helper in helpers if helper.exists()} - set(found))
+    return found
+
+
+def test_the_front_door_opens_only_to_what_every_test_may_reach() -> None:
+    for name in ("__init__", "__main__"):
+        ours = {one.split(".")[1] for one in imported_modules(PACKAGE / f"{name}.py") if one.startswith("ddp_lessons.")}
+        assert ours - {"__version__"} <= FRONT_DOOR

@@ -78,6 +78,8 @@ def test_a_deadlock_is_drawn_with_both_who_wait() -> None:
         "rank 0 | send->1 ...",
         "rank 1 | send->0 ...",
     ]
+    assert "ranks 0 and 1 waited for ever" in picture.text
+    assert sum("for ever" in text.get_text() for text in picture.axes.texts) == 2
     assert "2 calls not over" in picture.alt
 
 

@@ -19,7 +19,7 @@ import torch.distributed.rpc as rpc
 from processes import others_computing
 from program_trials import verdicts_on
 
-from ddp_lessons import WorkerFailed, Workers, WorkersStuck, launch, show
+from ddp_lessons import WorkerFailed, Workers, WorkersStuck, launch
 from ddp_lessons.run.diagnosis.waits import never_ending
 
 ONE = torch.ones(1)
@@ -325,14 +325,11 @@ def test_whoever_asks_for_the_end_in_another_way_does_not_have_to_wait() -> None
     assert launch(ask)[1] == [2.0, 2.0]
 
 
-# --- what is drawn ----------------------------------------------------------------------------------------------------
+# --- what is told of it -----------------------------------------------------------------------------------------------
 
 
-def test_the_waits_without_end_are_known_and_drawn_to_the_end() -> None:
+def test_the_waits_without_end_are_known() -> None:
     with pytest.raises(WorkersStuck) as error:
         launch(both_send)
     never = never_ending(error.value.results.events)
     assert [(event.rank, event.call) for event in never] == [(0, "send"), (1, "send")]
-    picture = show.timeline(error.value)
-    assert "ranks 0 and 1 waited for ever" in picture.text
-    assert sum("for ever" in text.get_text() for text in picture.axes.texts) == 2
