@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ddp_lessons.workshop import unseen_gpus
+from ddp_lessons.workshop import doctor, unseen_gpus
 from ddp_lessons.workshop.doctor import CHECKS
 
 PROJECT = Path(__file__).parent.parent
@@ -152,6 +152,13 @@ def test_a_kernel_of_another_python_is_a_problem(tmp_path: Path) -> None:
     (tmp_path / "kernels" / "python3" / "kernel.json").write_text(json.dumps(spec))
     answer = ask_about("kernel", JUPYTER_PATH=str(tmp_path))
     assert 'PROBLEM  kernel: the kernel "python3" is another Python: /somewhere/else/python' in answer.stdout
+
+
+@pytest.mark.parametrize(("version", "is_told"), [("6.31.0", False), ("7.3.0", True), ("7.4.0", False), ("8.0", False)])
+def test_an_ipykernel_that_loses_cells_is_told(version: str, is_told: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "version", lambda name: version)
+    finding = doctor.check_kernel()
+    assert (finding.verdict == "note", "now and then loses a cell" in finding.found) == (is_told, is_told)
 
 
 @pytest.mark.parametrize("arguments", [[], ["--help"]])

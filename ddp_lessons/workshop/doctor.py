@@ -10,6 +10,7 @@ import importlib
 import importlib.metadata
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -174,6 +175,10 @@ def check_kernel() -> Finding:
     if program.is_absolute() and program.parent != Path(sys.executable).parent:
         remedy = f"Type: {python_as_typed()} -m ipykernel install --sys-prefix"
         return Finding("PROBLEM", f'the kernel "python3" is another Python: {program}', remedy)
+    if re.match(r"7\.[0-3](\.|$)", found := version("ipykernel") or ""):
+        what = f"ipykernel {found} now and then loses a cell: it never ends, and the kernel does nothing"
+        remedy = f'Type: {python_as_typed()} -m pip install "ipykernel!=7.0.*,!=7.1.*,!=7.2.*,!=7.3.*"'
+        return Finding("note", what, f"{remedy}. Until then restart the kernel where a cell hangs so.")
     return Finding("ok", 'the kernel "python3" is this Python')
 
 

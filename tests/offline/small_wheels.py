@@ -32,6 +32,7 @@ VERSIONS = {
     "torch": "2.15.0",
     "torchvision": "0.29.2",
     "jupyterlab": "4.6.0",
+    "ipykernel": "7.4.0",
     "ipywidgets": "8.1.9",
     "matplotlib": "3.11.2",
     "cloudpickle": "3.1.2",

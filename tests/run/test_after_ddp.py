@@ -142,6 +142,7 @@ def test_calls_on_parts_of_one_tensor_end_together() -> None:
         assert late.begin <= second.end <= results[rank]
 
 
+@pytest.mark.skipif(not hasattr(torch.ops._c10d_functional, "wait_tensors"), reason="new in torch 2.15")
 def test_one_wait_may_be_for_several_calls() -> None:
     def call(rank: int, world_size: int) -> bool:
         import torch.distributed._functional_collectives
