@@ -34,6 +34,7 @@ VERSIONS = {
     "jupyterlab": "4.6.0",
     "ipykernel": "7.4.0",
     "ipywidgets": "8.1.9",
+    "anywidget": "0.11.0",
     "matplotlib": "3.11.2",
     "cloudpickle": "3.1.2",
     "psutil": "7.2.2",
