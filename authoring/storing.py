@@ -19,11 +19,13 @@ from typing import Any
 from nbval.plugin import coalesce_streams
 
 VIEW = "application/vnd.jupyter.widget-view+json"  # without its kernel, an error in the place of the picture beside it
-PICTURES = {"image/png", "image/jpeg"}
+STILL = "image/svg+xml"
+PICTURES = {"image/png", "image/jpeg", STILL}
 METADATA = {
     "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
     "language_info": {"name": "python"},
 }
+NUMBER = re.compile(r"\d[\d.,]*")
 OF_THE_MOMENT = {"execution", "ExecuteTime", "collapsed", "scrolled", "trusted"}  # what front ends write into cells
 
 
@@ -111,12 +113,14 @@ def by_kind(outputs: Sequence[Any]) -> dict[str, list[str]]:
 
 def alternative_texts(outputs: Sequence[Any]) -> list[str]:
     """Without their numbers, of which some were measured."""
-    texts = [output.metadata.get("image/png", {}).get("alt", "") for output in outputs if pictures_of([output])]
-    return [re.sub(r"\d[\d.,]*", "#", text) for text in texts]
+    about = [one for output in outputs if pictures_of([output]) for one in output.metadata.values() if "alt" in one]
+    texts = [one["alt"] for one in about]
+    return [NUMBER.sub("#", text) for text in texts]
 
 
 def pictures_of(outputs: Sequence[Any]) -> list[str]:
-    return [output.data["image/png"] for output in outputs if "image/png" in output.get("data", {})]
+    kinds = ("image/png", STILL)
+    return [output.data[kind] for output in outputs for kind in kinds if kind in output.get("data", {})]
 
 
 def look_different(fresh: Sequence[Any], old: Sequence[Any]) -> bool:
@@ -129,6 +133,8 @@ def is_seen(one: str, other: str) -> bool:
     import numpy
     from matplotlib.image import imread
 
+    if one.startswith("<svg") or other.startswith("<svg"):  # what is drawn, wherever it is
+        return NUMBER.sub("#", one) != NUMBER.sub("#", other)
     try:
         new, old = (imread(io.BytesIO(base64.b64decode(png)), format="png") for png in (one, other))
     except (binascii.Error, SyntaxError, OSError, ValueError):  # no picture at all

@@ -14,18 +14,21 @@ if TYPE_CHECKING:
     from ddp_lessons.show.costs.cost_explorer import explore_cost as explore_cost
     from ddp_lessons.show.costs.measured_speeds import scaling as scaling
     from ddp_lessons.show.costs.scaling_explorer import explore_scaling as explore_scaling
-    from ddp_lessons.show.messages.before_after import collective as collective
-    from ddp_lessons.show.messages.collectives_sheet import collectives as collectives
+    from ddp_lessons.show.figures.figure import Figure as Figure
+    from ddp_lessons.show.messages.collective_films import collective as collective, collectives as collectives
     from ddp_lessons.show.messages.rings import ring as ring
-    from ddp_lessons.show.messages.step_players import play_messages as play_messages, step_through as step_through
+    from ddp_lessons.show.messages.step_players import (
+        play_messages as play_messages,
+        step_through as step_through,
+        turn_the_ring as turn_the_ring,
+    )
     from ddp_lessons.show.messages.traffic_matrix import traffic as traffic
-    from ddp_lessons.show.messages.turning_ring import turn_the_ring as turn_the_ring
     from ddp_lessons.show.page.picture import Picture as Picture
     from ddp_lessons.show.programs.backend_table import what_works as what_works
     from ddp_lessons.show.programs.mpi_runs import mpi_run as mpi_run
     from ddp_lessons.show.programs.several_machines import machines as machines
     from ddp_lessons.show.programs.terminals import terminal as terminal
-    from ddp_lessons.show.timelines.timeline_picture import timeline as timeline
+    from ddp_lessons.show.timelines.timeline_figure import timeline as timeline
     from ddp_lessons.show.trainings.averaging_explorer import explore_averaging as explore_averaging
     from ddp_lessons.show.trainings.bucket_sizes import explore_buckets as explore_buckets
     from ddp_lessons.show.trainings.digit_sheets import digits as digits
@@ -39,6 +42,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Explorer",
+    "Figure",
     "Line",
     "Picture",
     "collective",
@@ -73,10 +77,11 @@ __all__ = [
 
 _HOME = {
     "Explorer": "controls.explorer",
+    "Figure": "figures.figure",
     "Line": "costs.cost_curves",
     "Picture": "page.picture",
-    "collective": "messages.before_after",
-    "collectives": "messages.collectives_sheet",
+    "collective": "messages.collective_films",
+    "collectives": "messages.collective_films",
     "cost": "costs.cost_curves",
     "digits": "trainings.digit_sheets",
     "distance": "trainings.distances",
@@ -98,10 +103,10 @@ _HOME = {
     "scaling": "costs.measured_speeds",
     "step_through": "messages.step_players",
     "terminal": "programs.terminals",
-    "timeline": "timelines.timeline_picture",
+    "timeline": "timelines.timeline_figure",
     "traffic": "messages.traffic_matrix",
     "training": "trainings.training_curves",
-    "turn_the_ring": "messages.turning_ring",
+    "turn_the_ring": "messages.step_players",
     "what_works": "programs.backend_table",
 }
 

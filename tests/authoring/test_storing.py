@@ -131,7 +131,7 @@ def printed(text: str, name: str = "stdout") -> Any:
 
 
 def nbval_takes_them_for_the_same(fresh: list[Any], old: list[Any]) -> bool:
-    skipped = ("metadata", "traceback", "output_type", "name", "execution_count", VIEW, "image/png")
+    skipped = ("metadata", "traceback", "output_type", "name", "execution_count", VIEW, "image/png", "image/svg+xml")
     colors: Any = SimpleNamespace(FAIL="", ENDC="", OKBLUE="")
     cell: Any = SimpleNamespace(colors=colors, sanitize=str, format_output_compare=lambda *words: None)
     same: bool = IPyNbCell.compare_outputs(cell, fresh, old, skipped)
@@ -148,6 +148,7 @@ def nbval_takes_them_for_the_same(fresh: list[Any], old: list[Any]) -> bool:
         ([shown("a")], [shown("a"), shown("a")]),
         ([shown("a", **{"text/html": "<b>"})], [shown("a")]),
         ([shown("a", **{"image/png": "1"})], [shown("a", **{"image/png": "2"})]),
+        ([shown("a", **{"image/svg+xml": "<svg>1</svg>"})], [shown("a", **{"image/svg+xml": "<svg>2</svg>"})]),
         ([printed("x"), printed("y")], [printed("x"), printed("y", "stderr")]),
     ],
 )
@@ -167,6 +168,16 @@ def test_a_picture_looks_otherwise_when_somebody_would_see_it() -> None:
     assert look_different(drawing(2), drawing(3))
     assert look_different(drawing(2), drawing(2, dots_per_inch=60))
     assert agree(drawing(2), drawing(3))
+
+
+def test_a_still_looks_otherwise_where_it_has_other_shapes_or_words() -> None:
+    def still(content: str) -> Any:
+        return [shown("lanes", **{"image/svg+xml": f"<svg>{content}</svg>"})]
+
+    assert not look_different(still('<rect x="1.5"/>'), still('<rect x="20"/>'))  # a time that was measured
+    assert look_different(still('<rect x="1"/>'), still('<rect x="1"/><rect x="2"/>'))
+    assert look_different(still("<text>send</text>"), still("<text>recv</text>"))
+    assert agree(still("<text>send</text>"), still("<text>recv</text>"))
 
 
 def test_tidying_changes_nothing_that_was_tidied() -> None:

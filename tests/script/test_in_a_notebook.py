@@ -91,13 +91,14 @@ def lesson(number: str, *cells: str) -> list[str]:
 
 def under_torchrun(script: Path, *arguments: str) -> list[str]:
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--local-addr=127.0.0.1"]
-    command += ["--nproc-per-node=2", script.name, *arguments]
+    logs = script.parent / f"logs of {script.stem}"  # a file for each rank: in one pipe, lines can tear each other
+    command += ["--nproc-per-node=2", "--redirects=1", f"--log-dir={logs}", script.name, *arguments]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(PROJECT), "GLOO_SOCKET_IFNAME": "lo"}
     ended = subprocess.run(
         command, capture_output=True, text=True, cwd=script.parent, env=environment, timeout=SECONDS, check=False
     )
     assert ended.returncode == 0, ended.stderr
-    return sorted(ended.stdout.splitlines())
+    return sorted(line for log in logs.rglob("stdout.log") for line in log.read_text().splitlines())
 
 
 @pytest.fixture(scope="module")

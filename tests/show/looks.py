@@ -11,6 +11,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.text import Text
 
 from ddp_lessons import show
+from ddp_lessons.show.figures.drawing import Drawing, Words, width_of
 
 
 def all_texts(picture: show.Picture) -> list[Text]:
@@ -53,3 +54,24 @@ def _drawn(picture: show.Picture) -> list[Text]:
             hidden |= {id(label) for tick in outside for label in (tick.label1, tick.label2)}
             hidden |= {id(axis.get_offset_text())} if not axes.axison else set()
     return [text for text in all_texts(picture) if id(text) not in hidden]
+
+
+def check_that_words_stand_apart(still: Drawing) -> None:
+    """Of a still: none covers another, all are inside, and none is smaller than 12 pixels."""
+    boxes = [(one.text, *_box_of(one)) for one in still.shapes if isinstance(one, Words) and one.text]
+    outside = [
+        text
+        for text, x, y, right, bottom in boxes
+        if x < -1 or y < -1 or right > still.width + 1 or bottom > still.height + 1
+    ]
+    assert not outside
+    assert min(one.size for one in still.shapes if isinstance(one, Words)) >= 12
+    pairs = itertools.combinations(boxes, 2)
+    assert not [(a[0], b[0]) for a, b in pairs if a[1] < b[3] and b[1] < a[3] and a[2] < b[4] and b[2] < a[4]]
+
+
+def _box_of(words: Words) -> tuple[float, float, float, float]:
+    """Of its letters; a letter's own margin may touch."""
+    width = width_of(words.text, words.size)
+    left = words.x - {"start": 0.0, "middle": 0.5, "end": 1.0}[words.anchor] * width
+    return left + 1, words.y - 0.38 * words.size, left + width - 1, words.y + 0.38 * words.size

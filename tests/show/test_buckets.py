@@ -99,7 +99,7 @@ def test_small_ddp_counts_as_its_buckets_do_and_says_so_in_the_same_words_each_t
         explorer.run()
         buckets = len(list(in_buckets(model().parameters(), int(size * 2**20))))
         calls = f"{buckets} call{'s' * (buckets > 1)}"
-        assert f": {calls}, the last backward() took" in explorer.picture.axes.get_title(loc="left")
+        assert f": {calls}, the last backward() took" in explorer.picture.document["title"]
         assert f"The last backward(), buckets of {size} MB: {calls} of all_reduce, 1.05 MB." in explorer.picture.text
         assert explorer.picture.alt.startswith(f"Buckets of {size} MB: in the last backward(), ")
         assert ("Nothing is hidden" in explorer.picture.alt) == (buckets == 1)

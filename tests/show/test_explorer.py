@@ -51,7 +51,7 @@ def wait_for_step(step: int) -> str:
     return f"import asyncio\nfor _ in range(1000): {is_there} or await asyncio.sleep(0.005)"
 
 
-def new_explorer(**more: Any) -> Explorer:
+def new_explorer(**more: Any) -> Explorer[Picture]:
     controls = {
         "ranks": Choice("ranks", range(2, 9), 4),
         "root": Slider("root", lambda values: range(values["ranks"]), 1),

@@ -1,7 +1,7 @@
-"""A picture with controls above it: turn one, and the picture is drawn anew.
+"""A picture with controls above it: turn one, and the picture is drawn again.
 
-An explorer draws nothing of its own: it maps the values of its controls to a function that returns a `Picture`. Where
-there is no notebook, or no ipywidgets, it is that picture.
+An explorer draws nothing of its own: it maps the values of its controls to a function that returns a `Picture` or a
+`Figure`. Where there is no notebook, or no ipywidgets, it is that picture.
 """
 
 from __future__ import annotations
@@ -9,16 +9,20 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from ddp_lessons.show.controls.explorer_controls import Choice, Values, nearest
+from ddp_lessons.show.figures.figure import Figure
 from ddp_lessons.show.page.picture import Picture, write_picture
 
 if TYPE_CHECKING:
     from ddp_lessons.show.controls.explorer_panel import Panel
 
 
-class Explorer:
+Shown = TypeVar("Shown", bound="Picture | Figure")
+
+
+class Explorer(Generic[Shown]):
     """`draw(**values)` gives the picture for the controls' values: at each change or, with `run`, when asked to.
 
     Args:
@@ -31,7 +35,7 @@ class Explorer:
 
     def __init__(
         self,
-        draw: Callable[..., Picture],
+        draw: Callable[..., Shown],
         *,
         title: str,
         controls: Mapping[str, Choice],
@@ -40,9 +44,9 @@ class Explorer:
     ) -> None:
         self.title, self.controls, self.run_label, self.buttons = title, dict(controls), run, dict(buttons or {})
         self.options: dict[str, dict[str, Any]] = {}  # of each control, by the names under which they are shown
-        self._draw = draw
+        self._draw: Callable[..., Shown] = draw
         self._values: dict[str, Any] = {name: control.value for name, control in self.controls.items()}
-        self._picture: Picture | None = None
+        self._picture: Shown | None = None
         self._failure = ""
         self._panel: Panel | None = None
         self._fit()
@@ -52,7 +56,7 @@ class Explorer:
         return dict(self._values)
 
     @property
-    def picture(self) -> Picture:
+    def picture(self) -> Shown:
         """As it is now; drawn when somebody first looks."""
         if self._picture is None:
             self.run()
@@ -99,10 +103,10 @@ class Explorer:
             picture, self._failure = self._draw(**self._values), ""
         except Exception as error:
             self._failure = f"{type(error).__name__}: {error}"
-            picture = _instead_of_a_picture(self._failure)
+            picture = cast(Shown, _instead_of_a_picture(self._failure))
         self.show(picture)
 
-    def show(self, picture: Picture) -> None:
+    def show(self, picture: Shown) -> None:
         """Put this picture in the place of the one that is there."""
         self._picture = picture
         if self._panel:
@@ -111,7 +115,7 @@ class Explorer:
     def fail(self, why: str) -> None:
         """Put these words in the place of the picture."""
         self._failure = why
-        self.show(_instead_of_a_picture(why))
+        self.show(cast(Shown, _instead_of_a_picture(why)))
 
     def close(self) -> None:
         """Take the controls away; the picture remains."""

@@ -13,6 +13,8 @@ import ipywidgets
 
 from ddp_lessons.show.controls.control_fields import Field, Looks, Player
 from ddp_lessons.show.controls.explorer_controls import Choice, Steps
+from ddp_lessons.show.figures.figure import Figure
+from ddp_lessons.show.figures.living import living
 from ddp_lessons.show.page.picture import Picture
 
 if TYPE_CHECKING:
@@ -22,9 +24,10 @@ if TYPE_CHECKING:
 class Panel:
     """One explorer's widgets, wherever it is shown."""
 
-    def __init__(self, explorer: Explorer) -> None:
+    def __init__(self, explorer: Explorer[Any]) -> None:
         self._explorer = explorer
-        self._shown: Picture | None = None
+        self._shown: Picture | Figure | None = None
+        self._living: Any = None
         self._looks = looks = Looks()
         self._rows: dict[str, Field] = {name: self._row(name, control) for name, control in explorer.controls.items()}
         self._image, self._told, self._words = looks.html(), looks.html(), looks.html()
@@ -38,7 +41,8 @@ class Panel:
         row = looks.layout(flex_flow="row wrap", align_items="center")
         title = looks.html(f'<div role="heading" aria-level="4"><b>{html.escape(explorer.title)}</b></div>')
         parts = [title, ipywidgets.HBox([*controls, *buttons], layout=row)]
-        parts += [self._image, self._told, self._as_text, self._words]
+        self._stage = ipywidgets.VBox([self._image], layout=looks.layout())
+        parts += [self._stage, self._told, self._as_text, self._words]
         self._box = ipywidgets.VBox(parts, layout=looks.layout())
         self.follow()
 
@@ -58,9 +62,19 @@ class Panel:
         picture, failure = self._explorer.picture, self._explorer.failure
         if picture is not self._shown:
             self._shown = picture
-            self._image.value = _message(failure) if failure else _image(picture)
+            if isinstance(picture, Figure):
+                self._show_figure(picture)
+            else:
+                self._image.value = _message(failure) if failure else _image(picture)
+                self._stage.children = [self._image]
             self._show_words()
-        self.tell("" if failure else picture.alt)
+        self.tell("" if failure or isinstance(picture, Figure) else picture.alt)  # a figure says it itself
+
+    def _show_figure(self, figure: Figure) -> None:
+        if self._living is None:
+            self._living = living(figure.document)
+        self._living.document = dict(figure.document)
+        self._stage.children = [self._living]
 
     def tell(self, sentence: str) -> None:
         """Say it under the picture; a screen reader reads it out when it is free to."""
@@ -102,10 +116,10 @@ class Panel:
         return act
 
 
-_shown_by_cells: dict[str, tuple[str, list[Explorer]]] = {}
+_shown_by_cells: dict[str, tuple[str, list[Explorer[Any]]]] = {}
 
 
-def close_what_this_cell_showed(explorer: Explorer) -> None:
+def close_what_this_cell_showed(explorer: Explorer[Any]) -> None:
     """A cell that runs again shows something else: its former widgets would stay in the kernel and in the file."""
     cell, run = _running_cell()
     if not cell:

@@ -23,7 +23,7 @@ def explore_cost(
     size: float = 2e6,
     latency: float = 0.002,
     bandwidth: float = 100e6,
-) -> Explorer:
+) -> Explorer[Picture]:
     """Turn the ranks, the bytes, the latency and the bandwidth of a cost model, and see its lines move.
 
     Args:

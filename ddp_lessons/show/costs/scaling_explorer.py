@@ -22,7 +22,7 @@ def explore_scaling(
     cores: int,
     latency: float,
     bandwidth: float,
-) -> Explorer:
+) -> Explorer[Picture]:
     """Turn the batch, the cores and the cables under a model, and see how far more ranks would carry.
 
     Args:

@@ -32,7 +32,7 @@ from ddp_lessons.show.page.picture import (
     write_picture,
 )
 from ddp_lessons.show.timelines.text_steps import name_call
-from ddp_lessons.show.timelines.timeline_picture import NOTHING
+from ddp_lessons.show.timelines.timeline_figure import NOTHING
 
 WIDTH, LEFT = 9.6, 0.55  # inches
 Textbook = float | Sequence[float] | Mapping[str, Any]

@@ -164,7 +164,7 @@ def _notes(events: Events, steps: Mapping[int, int]) -> list[str]:
     if any(event.end is None and not event.error for event in events):
         never = sorted({event.rank for event in never_ending(events)})
         notes.append("... was not over when the launch ended")
-        notes[-1] += f"; {ranks_named(never)} waited for ever." if never else "."
+        notes[-1] += f"; {ranks_named(never)} waited forever." if never else "."
     return notes + [f"{count(n, 'older call')} of rank {rank} left out." for rank, n in enumerate(events.dropped) if n]
 
 

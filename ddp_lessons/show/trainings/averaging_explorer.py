@@ -16,7 +16,7 @@ RATES = (0.05, 0.1, 0.125, 0.25, 0.5, 0.75, 1.0, 1.25)
 
 def explore_averaging(
     samples: Iterable[Any] = (1, 3, 5, 7), world_size: int = 2, learning_rate: float = 0.25
-) -> Explorer:
+) -> Explorer[Picture]:
     """Turn how gradients are combined, the learning rate and the shares of a model of one weight.
 
     Raises:

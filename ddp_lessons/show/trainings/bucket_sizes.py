@@ -10,9 +10,10 @@ from ddp_lessons.record.event import Event
 from ddp_lessons.run.launch import launch
 from ddp_lessons.show.controls.explorer import Explorer
 from ddp_lessons.show.controls.explorer_controls import Choice, Slider
-from ddp_lessons.show.page.picture import Picture, count, show_bytes
-from ddp_lessons.show.timelines.phases import phases_of
-from ddp_lessons.show.timelines.timeline_picture import timeline
+from ddp_lessons.show.figures.figure import Figure
+from ddp_lessons.show.page.picture import count, show_bytes
+from ddp_lessons.show.timelines.timeline_figure import timeline
+from ddp_lessons.show.timelines.told_phases import phases_of
 
 BACKWARD = "backward"  # what ranks tell when it begins
 SIZES = (1, 2, 4, 8, 12, 25)
@@ -41,7 +42,7 @@ def explore_buckets(
     sizes: Sequence[float] = SIZES,
     size: float | None = None,
     timeout_seconds: float | None = 60.0,
-) -> Explorer:
+) -> Explorer[Figure]:
     """Launch a training with buckets of a size that a slider gives, and draw when they were filled and sent.
 
     Args:
@@ -63,7 +64,7 @@ def explore_buckets(
         raise ValueError(f"size={size} is none of the sizes {list(sizes)}")
     tried: dict[tuple[str, float], str] = {}
 
-    def draw(megabytes: float, function: str = next(iter(by_name))) -> Picture:
+    def draw(megabytes: float, function: str = next(iter(by_name))) -> Figure:
         results = launch(by_name[function], world_size, megabytes, timeout_seconds=timeout_seconds, quiet=True)
         last = last_backward(results)
         who = f"{function}, " if len(by_name) > 1 else ""

@@ -45,7 +45,7 @@ class _State:
     failure: str = ""
 
 
-class LiveTraining(Explorer):
+class LiveTraining(Explorer[Picture]):
     """`run()` begins a training and is back at once, `stop()` ends it, `wait()` waits for its end."""
 
     def __init__(

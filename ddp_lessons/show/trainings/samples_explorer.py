@@ -44,7 +44,7 @@ class Sampling:
         return by_rank
 
 
-def explore_samples(world_size: int = 2, samples: int = 12, seed: int = 0) -> Explorer:
+def explore_samples(world_size: int = 2, samples: int = 12, seed: int = 0) -> Explorer[Picture]:
     """Turn what a `DistributedSampler` is told, and play the epochs one after the other."""
 
     def draw(epoch: int, **chosen: Any) -> Picture:

@@ -1,0 +1,64 @@
+"""A figure that shows itself: alive where the front end has widgets, and everywhere as a still image with its words."""
+
+from __future__ import annotations
+
+import html
+import pathlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ddp_lessons.show.figures.drawing import Drawing, Words, to_png, to_svg, width_of
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Figure:
+    """What the functions of `show` return that draw messages and calls.
+
+    `document` is all that is drawn, as JSON. `text` is the same in every run of a deterministic program: it has no
+    times. `alt` says in a sentence or two what is to be seen.
+    """
+
+    document: Mapping[str, Any]
+    still: Drawing
+    text: str
+    alt: str
+
+    def save(self, path: str | pathlib.Path) -> None:
+        """Write a .png or an .svg file."""
+        suffix = pathlib.Path(path).suffix.lower()
+        if suffix == ".png":
+            pathlib.Path(path).write_bytes(to_png(self.still))
+        elif suffix == ".svg":
+            pathlib.Path(path).write_text(self.svg, encoding="utf-8")
+        else:
+            raise ValueError(f"a picture is saved as .png or .svg, and {str(path)!r} ends in neither")
+
+    @property
+    def svg(self) -> str:
+        return to_svg(self.still, self.alt, self.document)
+
+    def _repr_mimebundle_(
+        self, include: object = None, exclude: object = None
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        return {"image/svg+xml": self.svg, "text/plain": self.text}, {"image/svg+xml": {"alt": self.alt}}
+
+    def _ipython_display_(self) -> None:
+        """The figure, and below it a caption that opens to the drawing in text."""
+        from IPython.display import publish_display_data
+
+        from ddp_lessons.show.figures.living import view_of
+
+        image, about = self._repr_mimebundle_()
+        words = f"<details><summary>{html.escape(self.alt)}</summary><pre>{html.escape(self.text)}</pre></details>"
+        publish_display_data(view_of(self.document) | image, about)
+        publish_display_data({"text/html": words, "text/plain": self.alt})
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+def write_figure(sentence: str) -> Figure:
+    """A figure of a sentence: where there is nothing to draw, it says why."""
+    still = Drawing(width_of(sentence) + 16, 30, [Words(8, 15, sentence)])
+    return Figure({"kind": "note", "alt": sentence}, still, sentence, sentence)

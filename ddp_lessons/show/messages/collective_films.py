@@ -1,0 +1,144 @@
+"""What a collective does: the tensors of every rank before and after it, and what moves, from a real run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from ddp_lessons.run.diagnosis.failures import WorkerFailed, WorkersStuck
+from ddp_lessons.run.launch import launch
+from ddp_lessons.show.figures.figure import Figure
+from ddp_lessons.show.messages.collective_examples import (
+    EXAMPLES,
+    HAVE_A_ROOT,
+    ROOT,
+    Held,
+    Pair,
+    run_example,
+    run_examples,
+)
+from ddp_lessons.show.messages.exchange import Exchange, Move, Step, sheet_of
+from ddp_lessons.show.page.picture import count
+from ddp_lessons.show.timelines.timeline_figure import timeline
+
+ALT_OF_BARRIER = "Timeline of a barrier: each rank comes at its own time, and none goes on before the last has come."
+# In the columns of the table that closes the lesson. gloo and NCCL both have the form with a single tensor.
+SHEET = "scatter", "broadcast", "gather", "reduce", "all_gather", "all_reduce", "all_to_all_single", "reduce_scatter"
+
+
+def collective(name: str, world_size: int = 4) -> Figure:
+    """Run a collective on a few numbers, here and now, and show what moves: what every rank held before and after it.
+
+    A number has the color of the rank that brought it; what was computed from several is grey.
+    `barrier` moves nothing: its figure shows when each rank came and went.
+
+    Raises:
+        ValueError: there is no collective of this name; the message lists those that there are.
+        RuntimeError: the backend here, or this version of torch, cannot do it.
+    """
+    if name not in EXAMPLES:
+        raise ValueError(f"no collective has the name {name!r}; these have: {', '.join(EXAMPLES)}")
+    try:
+        results = launch(run_example, world_size, name, quiet=True)
+    except (WorkerFailed, WorkersStuck) as failure:
+        why = str(failure).splitlines()[0]
+        raise RuntimeError(
+            f"{name} does not work with the backend or the torch that there are here: {why}"
+        ) from failure
+    if name == "barrier":
+        return replace(timeline(results, "barrier"), text=_text_of_barrier(results.events), alt=ALT_OF_BARRIER)
+    pairs = list(results)
+    return film_of(name, pairs).figure(_text(name, pairs))
+
+
+def collectives(world_size: int = 3) -> Figure:
+    """Run eight collectives on a few numbers, here and now, and show them all on one sheet.
+
+    Rank 2 brings 20, 21, ... A value has the color of the rank that it comes from. Where ranks add up, every value goes
+    into every sum.
+
+    Raises:
+        ValueError: there are not two to four ranks: more do not fit on a sheet.
+    """
+    if world_size not in range(2, 5):
+        raise ValueError(f"there is room for 2 to 4 ranks on a sheet, not {world_size}")
+    ranks = launch(run_examples, world_size, list(SHEET), quiet=True)
+    pairs = {name: [pairs[number] for pairs in ranks] for number, name in enumerate(SHEET)}
+    films = [film_of(name, held) for name, held in pairs.items()]
+    text = "\n\n".join(_text_of_panel(name, held) for name, held in pairs.items())
+    alt = f"Eight collectives of {count(world_size, 'rank')}, each before and after, with what moved."
+    return sheet_of(films, "", alt, text)
+
+
+def film_of(name: str, pairs: Sequence[Pair]) -> Exchange:
+    """One step: all that moves does so at once."""
+    before, after = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+    origins = {value: rank for rank, held in enumerate(before) for tensor in held for value in tensor}
+    known: dict[Any, int] = {} if "reduce" in name else origins
+    alt = f"{_title(name)}: the tensors of {count(len(pairs), 'rank')} before and after."
+    states = [
+        [_cells(held, rank, origins) for rank, held in enumerate(before)],
+        [_cells(held, "sum", known) for held in after],
+    ]
+    step = Step("After.", moves_of(name, before, after))
+    return Exchange(_title(name), alt, states, [step], empty=_instead(name), is_collective=True)
+
+
+def _cells(held: Held, instead: int | str, origins: dict[Any, int]) -> list[list[tuple[str, int | str]]]:
+    return [[(str(value), origins.get(value, instead)) for value in tensor] for tensor in held]
+
+
+def moves_of(name: str, before: Sequence[Held], after: Sequence[Held]) -> list[Move]:
+    """From which rank to which something went, also from a rank to itself: by the values that were found there."""
+    moves = []
+    flat = [[value for tensor in held for value in tensor] for held in before]
+    for receiver, held in enumerate(after):
+        found = [value for tensor in held for value in tensor]
+        for sender, own in enumerate(flat):
+            if "reduce" not in name:
+                values = [value for value in found if value in own]
+            elif len(own) > len(found):  # each rank gets the sum of one part
+                values = own[receiver : receiver + 1] if found else []
+            else:
+                values = own if found else []
+            if values:
+                moves.append(Move(sender, receiver, " ".join(map(str, values)), sender))
+    return sorted(moves, key=lambda move: (move.sender, move.receiver))
+
+
+def _text_of_barrier(events: Any) -> str:
+    last = max(event.begin for event in events)
+    early = sum(event.end is not None and event.end < last for event in events)
+    came = [f"rank {rank} | barrier" for rank in range(events.world_size)]
+    return "\n".join([*came, "", f"{early or 'None'} of them left before the last had come."])
+
+
+def _title(name: str) -> str:
+    return name + ", sum" * ("reduce" in name) + f", root: rank {ROOT}" * (name in HAVE_A_ROOT)
+
+
+def _instead(name: str) -> str:
+    """What a rank without a result has. After reduce, its tensor holds something, but nobody says what."""
+    return "undefined" if name == "reduce" else "nothing"
+
+
+def _text(name: str, pairs: Sequence[Pair]) -> str:
+    """A line for each rank; tensors in brackets."""
+    lines = [["", "before", "after"]]
+    for rank, (held, got) in enumerate(pairs):
+        lines.append([f"rank {rank}", _show(held) or "nothing", _show(got) or _instead(name)])
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    table = [" | ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
+    return "\n".join([_title(name), *table])
+
+
+def _show(held: Held) -> str:
+    return " ".join("[" + " ".join(map(str, tensor)) + "]" for tensor in held)
+
+
+def _text_of_panel(name: str, pairs: Sequence[Pair]) -> str:
+    def show(held: Held) -> str:
+        return " ".join(str(value) for tensor in held for value in tensor) or "-"
+
+    return "\n".join([name, *(f"rank {rank}: {show(old)} -> {show(new)}" for rank, (old, new) in enumerate(pairs))])

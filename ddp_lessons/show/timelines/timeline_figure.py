@@ -1,0 +1,49 @@
+"""Who called what when: a lane per rank, by steps or by time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ddp_lessons.record.events import Events
+from ddp_lessons.run.diagnosis.waits import never_ending
+from ddp_lessons.show.figures.figure import Figure, write_figure
+from ddp_lessons.show.page.picture import count, events_of
+from ddp_lessons.show.timelines.text_steps import draw_steps, summary
+from ddp_lessons.show.timelines.timeline_document import describe_timeline
+from ddp_lessons.show.timelines.timeline_still import draw_timeline
+from ddp_lessons.show.timelines.told_phases import phases_of, tell_phases
+
+NOTHING = "Nothing was recorded: no rank called torch.distributed, or launch was given record=False."
+NO_CALLS = "No call of torch.distributed was recorded."
+MOST_CALLS = 20_000  # of all ranks
+
+
+def timeline(results: Any, title: str | None = None) -> Figure:
+    """Draw a lane for each rank, with its calls of torch.distributed from beginning to end.
+
+    Give it what `launch` returned, or the exception that it raised: then the figure shows the calls that never ended.
+    What ranks logged of where they were (`tell("forward")`) is drawn above their calls. Of very many calls it draws
+    the newest.
+    """
+    events, phases = events_of(results).newest(MOST_CALLS), phases_of(results)
+    if not len(events) and not phases:
+        return write_figure(NOTHING)
+    if events.world_size < len(phases.by_rank):
+        events = Events([None] * len(phases.by_rank))
+    text, alt = draw_steps(events) if len(events) else NO_CALLS, _describe(events)
+    if phases:
+        text, alt = f"{text}\n\n{tell_phases(phases)}", f"{alt} Phases above the lanes: {', '.join(phases.labels)}."
+    document = describe_timeline(events, phases, title or "", alt)
+    return Figure(document, draw_timeline(document), text, alt)
+
+
+def _describe(events: Events) -> str:
+    pending = sum(event.end is None and not event.error for event in events)
+    failed = sum(bool(event.error) for event in events)
+    never = len(never_ending(events))
+    facts = [f"Timeline of {summary(events)}."]
+    facts += [f"{count(pending, 'call')} not over at the end."] * bool(pending)
+    facts += [f"{count(never, 'wait')} that can never end."] * bool(never)
+    facts += [f"{count(failed, 'call')} failed."] * bool(failed)
+    facts += [f"{count(sum(events.dropped), 'older call')} left out."] * any(events.dropped)
+    return " ".join(facts)
