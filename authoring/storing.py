@@ -93,8 +93,9 @@ def is_spent_bar(output: Any) -> bool:
 
 
 def agree(fresh: Sequence[Any], old: Sequence[Any]) -> bool:
-    """Would nbval take them for the same, and do they have as many pictures, with the same alternative texts?"""
-    return by_kind(fresh) == by_kind(old) and alternative_texts(fresh) == alternative_texts(old)
+    """Would nbval take them for the same, and are their pictures of the same kinds, with the same alternative texts?"""
+    same_pictures = alternative_texts(fresh) == alternative_texts(old) and kinds_of(fresh) == kinds_of(old)
+    return same_pictures and by_kind(fresh) == by_kind(old)
 
 
 def by_kind(outputs: Sequence[Any]) -> dict[str, list[str]]:
@@ -116,6 +117,10 @@ def alternative_texts(outputs: Sequence[Any]) -> list[str]:
     about = [one for output in outputs if pictures_of([output]) for one in output.metadata.values() if "alt" in one]
     texts = [one["alt"] for one in about]
     return [NUMBER.sub("#", text) for text in texts]
+
+
+def kinds_of(outputs: Sequence[Any]) -> list[set[str]]:
+    return [PICTURES & set(output.data) for output in outputs if pictures_of([output])]
 
 
 def pictures_of(outputs: Sequence[Any]) -> list[str]:

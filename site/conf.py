@@ -8,6 +8,7 @@ from pathlib import Path
 SITE = Path(__file__).resolve().parent
 sys.path[:0] = [str(SITE), str(SITE.parent)]
 
+from living import FOLDER  # noqa: E402
 from sphinx.application import Sphinx  # noqa: E402
 
 import ddp_lessons  # noqa: E402
@@ -42,14 +43,14 @@ napoleon_numpy_docstring = False
 # what links to nowhere is an error; other projects' names would need their lists, which are outside
 nitpicky = True
 # type variables, and types by a borrowed name
-OURS_WITHOUT_A_PLACE = r".*\.([TP]|mpi_runs\.Ended|backend_table\.Trials)"
+OURS_WITHOUT_A_PLACE = r".*\.([TP]|explorer\.Shown|drawing\.Drawing|mpi_runs\.Ended|backend_table\.Trials)"
 nitpick_ignore_regex = [(r"py:.*", r"(?!ddp_lessons\.).*"), (r"py:class", OURS_WITHOUT_A_PLACE)]
 
 html_theme = "furo"
 html_title = "ddp-lessons"
 html_static_path = ["static"]
-html_css_files = ["site.css"]
-html_js_files = ["site.js"]
+html_css_files = ["site.css", "figures.css"]
+html_js_files = ["figures.js", "site.js"]
 html_copy_source = False
 html_show_sphinx = False
 html_show_copyright = False
@@ -65,5 +66,11 @@ def readable(app: object, what: str, name: str, thing: object, options: object, 
     return ("", None) if signature and "<factory>" in signature else (signature, returns)
 
 
+def add_figures(app: Sphinx, config: object) -> None:
+    """What staging.py laid beside the pages."""
+    app.config.html_static_path.append(str(Path(app.srcdir) / FOLDER))
+
+
 def setup(app: Sphinx) -> None:
+    app.connect("config-inited", add_figures)
     app.connect("autodoc-process-signature", readable)

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
+from living import STILL, keep_still
 from nbconvert import SlidesExporter
 from staging import FENCED, ROOT, lessons, title_of
 
@@ -31,6 +32,7 @@ OF_REVEAL = ("LICENSE", "dist/reset.css", "dist/reveal.css", "dist/reveal.js", "
 FONTS = re.compile(r"@import[^;]*;")  # a theme fetches its fonts; the system's are as good
 LINK_INSIDE = re.compile(r"\[([^\]\[]*)\]\((?![a-z][a-z0-9+.-]*:)[^)]*\)")
 BEGINS_A_LINE = re.compile(r"\n(?=\s*(?:[-*|]|\d+\.))")  # a point of a list, a row of a table
+SIZE_OF_STILL = re.compile(r'width="([\d.]+)" height="([\d.]+)"')
 HEADING = re.compile(r"^#{1,2} ", re.M)
 
 
@@ -74,6 +76,9 @@ def height_of(cell: Any) -> int:
 
 def height_of_output(output: Any) -> int:
     data = output.get("data", {})
+    if STILL in data:
+        width, height = (float(number) for number in SIZE_OF_STILL.findall(data[STILL])[0])
+        return BETWEEN + min(TALLEST_PICTURE, int(height * WIDTH // max(width, WIDTH)))
     if "image/png" in data:
         width, height = struct.unpack(">II", b64decode(data["image/png"])[16:24])
         return BETWEEN + min(TALLEST_PICTURE, int(height * WIDTH // max(width, WIDTH)))
@@ -91,6 +96,8 @@ def height_in_lines(text: str) -> int:
 def make_slides(lesson: Path, folder: Path) -> Path:
     notebook = nbformat.read(lesson, as_version=4)  # type: ignore[no-untyped-call]
     lay_out(notebook)
+    for cell in notebook.cells:
+        keep_still(cell)
     notebook.metadata["title"] = title_of(lesson.relative_to(ROOT).as_posix())
     look = {"template_name": "slides", "extra_template_basedirs": [str(SITE)], "reveal_theme": "white"}
     exporter = SlidesExporter(**look, reveal_url_prefix="reveal")  # type: ignore[no-untyped-call]

@@ -15,6 +15,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 import nbformat
+from living import FILES, bring_to_life
 from reference import api_pages, plural
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -28,9 +29,9 @@ LANGUAGES = {".py": "python", ".yaml": "yaml", ".yml": "yaml", ".toml": "toml", 
 
 STORED = """\
 ```{{note}}
-This page shows a lesson as it was run once. What came out is folded up where the lesson asks you to predict it, and
-pictures with controls stand still. To run it, change it and move them, open `{}` in JupyterLab:
-see [how to begin](../index.md#begin).
+This page shows a lesson as it was run once. What came out is folded up where the lesson asks you to predict it. Figures
+of messages and calls play here, too; other pictures with controls stand still. To run and change it, open `{}` in
+JupyterLab: see [how to begin](../index.md#begin).
 ```"""
 
 FENCED = re.compile(r"^( {0,3})(`{3,}|~{3,}).*?^ {0,3}\2[`~]*[ \t]*$", re.M | re.S)
@@ -66,6 +67,8 @@ class Staging:
             self._lay_page(page)
         for page, text in api_pages(ROOT / "ddp_lessons").items():
             self._write(page, text)
+        for file, content in FILES.items():
+            self._write(file, content())
         for file in sorted(self._linked):
             self._write(f"{file}.md", shown(file))
         self._forget_the_rest()
@@ -86,8 +89,10 @@ class Staging:
             if cell.cell_type == "markdown":
                 predicting = "**Predict.**" in cell.source
                 cell.source = self._relink(cell.source, page)
-            elif predicting and cell.outputs:
-                cell.metadata["tags"] = ["hide-output"]
+            else:
+                bring_to_life(cell)
+                if predicting and cell.outputs:
+                    cell.metadata["tags"] = ["hide-output"]
         notebook.cells[0].source += f"\n\n{STORED.format(Path(page).name)}"
         return str(nbformat.writes(notebook))  # type: ignore[no-untyped-call]
 

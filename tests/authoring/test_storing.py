@@ -170,6 +170,10 @@ def test_a_picture_looks_otherwise_when_somebody_would_see_it() -> None:
     assert agree(drawing(2), drawing(3))
 
 
+def test_a_picture_of_another_kind_is_stored_anew() -> None:
+    assert not agree([shown("a", **{"image/png": "1"})], [shown("a", **{"image/svg+xml": "<svg/>"})])
+
+
 def test_a_still_looks_otherwise_where_it_has_other_shapes_or_words() -> None:
     def still(content: str) -> Any:
         return [shown("lanes", **{"image/svg+xml": f"<svg>{content}</svg>"})]

@@ -15,7 +15,7 @@ from effort import EVERYTHING
 from jupyter_server import JupyterServer
 from screen import WIDE, Screen
 
-from authoring.storing import VIEW, is_spent_bar
+from authoring.storing import PICTURES, VIEW, is_spent_bar
 
 ALL = sorted((Path(__file__).parent.parent.parent / "notebooks").glob("[0-9][0-9]_*.ipynb"))
 # what only a browser shows; of the others nbval tells as much
@@ -29,7 +29,7 @@ def count_stored(notebook: Any) -> tuple[int, int]:
     outputs = [output for cell in notebook.cells for output in cell.get("outputs", []) if not is_spent_bar(output)]
     shown = [output.get("data", {}) for output in outputs]
     widgets = [data for data in shown if VIEW in data]
-    return len(widgets), sum("image/png" in data for data in shown if data not in widgets)
+    return len(widgets), sum(bool(PICTURES & set(data)) for data in shown if data not in widgets)
 
 
 def count_published(notebook: Any) -> int:

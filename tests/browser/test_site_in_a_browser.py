@@ -130,9 +130,9 @@ def test_the_search_finds_a_lesson_on_a_server_that_has_no_network(address: str,
 
 def test_a_picture_of_a_lesson_has_its_words(screen: Screen) -> None:
     screen.page.goto((SITE / "notebooks/04_ring_all_reduce.html").as_uri())
-    pictures = screen.page.locator(".cell_output img")
-    words = [picture.get_attribute("alt") or "" for picture in pictures.all()]
-    assert len(words) >= 5
+    words = [picture.get_attribute("alt") or "" for picture in screen.page.locator(".cell_output img").all()]
+    words += [figure.get_attribute("aria-label") or "" for figure in screen.page.locator(".ddp-figure").all()]
+    assert len(words) >= 10
     assert all(len(word.split()) >= 3 for word in words), words
     assert screen.page.evaluate("() => [...document.images].every(image => image.naturalWidth > 20)")
 

@@ -167,6 +167,9 @@ def test_short_runs_are_shown_by_steps_and_longer_ones_by_time() -> None:
     assert show.timeline(lasting(40)).document["axis"] == "steps"
     assert show.timeline(lasting(60)).document["axis"] == "time"
     assert show.timeline(telling(lasting(40), [(1, "forward")])).document["axis"] == "time"  # phases have no step
+    assert show.timeline(lasting(60), axis="steps").document["axis"] == "steps"
+    with pytest.raises(ValueError, match='"steps" or "time", not \'wall\''):
+        show.timeline(lasting(60), axis="wall")
 
 
 def test_start_up_is_cut_off() -> None:

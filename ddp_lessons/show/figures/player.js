@@ -20,7 +20,7 @@ export class Player {
     this.isStill = matchMedia("(prefers-reduced-motion: reduce)").matches
     this.playing = button("Play", "play all steps", () => (this.isPlaying ? this.pause() : this.play()))
     this.back = button("Back", "one step back", () => this.jump(Math.ceil(this.position) - 1))
-    this.step = button("Step", "one step on", () => this.go(Math.floor(this.position) + 1))
+    this.step = button("Step", "one step on", () => this.forward())
     this.slider = /** @type {HTMLInputElement} */ (tag("input", { type: "range", min: 0, max: film.steps, step: 1, value: 0,
       "aria-label": "step" }))
     this.slider.addEventListener("input", () => this.jump(Number(this.slider.value)))
@@ -38,6 +38,13 @@ export class Player {
   pause() {
     this.isPlaying = false
     this.go(Math.ceil(this.position))
+  }
+
+  /** One step; what is still on its way arrives at once. */
+  forward() {
+    if (this.position % 1) this.jump(Math.ceil(this.position))
+    this.isPlaying = false
+    this.go(this.position + 1)
   }
 
   /** In motion, step by step. @param {number} step */
@@ -99,7 +106,7 @@ export class Player {
   press(event) {
     if (event.target instanceof HTMLButtonElement && event.key === " ") return
     if (event.target === this.slider && event.key.startsWith("Arrow")) return event.stopPropagation()
-    if (event.key === "ArrowRight") this.go(Math.floor(this.position) + 1)
+    if (event.key === "ArrowRight") this.forward()
     else if (event.key === "ArrowLeft") this.jump(Math.ceil(this.position) - 1)
     else if (event.key === " ") this.isPlaying ? this.pause() : this.play()
     else return

@@ -25,7 +25,7 @@ SHORT_RUN_MS = 50.0  # a run that is over sooner is shown by its steps
 _BLOCKING = ("send", "recv")
 
 
-def describe_timeline(events: Events, phases: Phases, title: str, alt: str) -> dict[str, Any]:
+def describe_timeline(events: Events, phases: Phases, title: str, alt: str, axis: str | None = None) -> dict[str, Any]:
     """What is drawn, in the browser and as a still. There must be a call or a phase."""
     lanes = _Lanes(events, phases)
     steps = step_of_each(events)
@@ -36,7 +36,7 @@ def describe_timeline(events: Events, phases: Phases, title: str, alt: str) -> d
         "title": title,
         "alt": alt,
         "ranks": events.world_size,
-        "axis": "time" if phases or span >= SHORT_RUN_MS else "steps",
+        "axis": axis or ("time" if phases or span >= SHORT_RUN_MS else "steps"),
         "span": span,
         "calls": [lanes.describe(event, steps[id(event)]) for event in events],
         "messages": [

@@ -1,0 +1,235 @@
+"""Figures in a real browser: read at any width, played, walked by keyboard, and the same as their stills."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jupyter_server import JupyterServer
+from playwright.sync_api import Locator, expect
+from screen import Screen
+
+from ddp_lessons import show
+from ddp_lessons.show.figures.drawing import Words
+from ddp_lessons.show.figures.living import script_of_page, style_sheet
+from ddp_lessons.train import collectives_by_hand
+from ddp_lessons.train.ring import ring_all_reduce
+
+sys.path.append(str(Path(__file__).parent.parent / "show"))
+from recorded import call, record, ring_steps, token_round
+
+EVERYONE = (0, 1, 2)
+DARK = "--jp-layout-color0:#111111;--jp-content-font-color1:#EEEEEE;"
+FIGURES: dict[str, Callable[[], show.Figure]] = {
+    "steps": lambda: show.timeline(token_round(4), title="A token goes round"),
+    "time": lambda: show.timeline(
+        record([[call("barrier", 10 * rank, 90, group_ranks=EVERYONE)] for rank in range(3)])
+    ),
+    "hang": lambda: show.timeline(
+        record(
+            [
+                [call("all_reduce", 1, None, group_ranks=EVERYONE)],
+                [call("all_reduce", 2, None, group_ranks=EVERYONE)],
+                [],
+            ]
+        )
+    ),
+    "collective": lambda: show.collective("all_gather", 4),
+    "sheet": lambda: show.collectives(3),
+    "messages": lambda: show.step_through(collectives_by_hand, "all_gather", 3).picture,
+    "ring": lambda: show.turn_the_ring(ring_all_reduce, 4).picture,
+    "nothing": lambda: show.timeline(ring_steps(2, 0)),
+}
+MOUNT = """figure => {
+  document.querySelector('#figure')?.remove()
+  const place = document.createElement('div')
+  place.id = 'figure'
+  document.querySelector('main').append(place)
+  ddpFigures.mount(place, figure)
+}"""
+SIZES = """() => [...document.querySelectorAll('#figure *')]
+  .filter(one => [...one.childNodes].some(node => node.nodeType == 3 && node.data.trim()) && one.checkVisibility())
+  .map(one => parseFloat(getComputedStyle(one).fontSize) * (one.getCTM ? one.getCTM().a : 1))"""
+WORDS = "() => [...document.querySelectorAll('#figure svg text')].map(one => one.textContent)"
+FRAMES = """() => new Promise(done => {
+  const moments = []
+  const look = now => {
+    moments.push([now, document.querySelectorAll('#figure .ddp-chip').length])
+    moments.length < 40 ? requestAnimationFrame(look) : done(moments)
+  }
+  requestAnimationFrame(look)
+})"""
+
+pytestmark = pytest.mark.xdist_group("figures")
+
+
+@pytest.fixture(scope="module")
+def documents() -> dict[str, Any]:
+    return {name: dict(make().document) | {"plays": False} for name, make in FIGURES.items()}
+
+
+@pytest.fixture
+def page(screen: Screen) -> Iterator[Screen]:
+    """An empty page that can draw figures."""
+    screen.page.goto("about:blank")
+    screen.page.set_content(f"<html lang='en'><title>x</title><style>{style_sheet()}</style><main></main></html>")
+    screen.page.add_script_tag(content=script_of_page())
+    yield screen
+    screen.page.emulate_media(reduced_motion="no-preference")
+
+
+def mount(page: Screen, figure: Any, width: int = 848) -> Locator:
+    page.resize(width, 900)
+    page.page.evaluate(MOUNT, figure)
+    page.page.evaluate("() => new Promise(requestAnimationFrame)")
+    return page.page.locator("#figure .ddp-figure")
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_words_are_large_enough_and_the_page_never_moves_sideways(name: str, documents: Any, page: Screen) -> None:
+    mount(page, documents[name])
+    for width in (1280, 848, 568, 360):
+        page.resize(width, 900)
+        page.page.evaluate("() => new Promise(requestAnimationFrame)")
+        assert min(page.page.evaluate(SIZES)) >= 12
+        assert page.page.evaluate("() => document.documentElement.scrollWidth - innerWidth") <= 0
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_a_figure_hinders_nobody_on_a_light_and_on_a_dark_page(name: str, documents: Any, page: Screen) -> None:
+    mount(page, documents[name])
+    for style in ("", DARK):
+        page.page.evaluate("style => document.body.setAttribute('style', style)", style)
+        assert page.findings("#figure") == []
+
+
+@pytest.mark.parametrize("name", ["steps", "hang", "collective"])
+def test_the_living_figure_has_the_words_of_the_still(name: str, documents: Any, page: Screen) -> None:
+    """But for those that are text of the page: names of lanes, the title, what went wrong."""
+    figure = FIGURES[name]()
+    root = mount(page, documents[name])
+    if name == "collective":
+        root.get_by_role("button", name="one step on").click()
+        expect(root).to_contain_text("After.")
+        page.page.wait_for_function("() => !document.querySelector('#figure .ddp-chip')")
+    drawn = page.page.evaluate(WORDS)
+    beside = root.inner_text()
+    still = [shape.text for shape in figure.still.shapes if isinstance(shape, Words)]
+    assert set(drawn) <= set(still)
+    assert all(text in drawn or text in beside for text in still)
+
+
+@pytest.mark.parametrize("name", ["collective", "messages", "ring"])
+def test_a_film_plays_to_its_end_with_values_in_motion(name: str, documents: Any, page: Screen) -> None:
+    root = mount(page, documents[name])
+    root.get_by_role("button", name="play all steps").click()
+    frames = page.page.evaluate(FRAMES)
+    assert sum(flying > 0 for _, flying in frames) >= 10
+    last = documents[name]["steps"][-1]["caption"]
+    expect(root.locator(".ddp-about")).to_have_text(last, timeout=60_000)
+    page.page.wait_for_function("() => !document.querySelector('#figure .ddp-chip')")
+    held = [text for held in documents[name]["states"][-1]["held"] for tensor in held for text, _ in tensor]
+    cells = page.page.evaluate(WORDS)
+    assert [text for text in held if text not in cells] == []
+
+
+def test_without_motion_steps_change_and_nothing_flies(documents: Any, page: Screen) -> None:
+    page.page.emulate_media(reduced_motion="reduce")
+    root = mount(page, documents["messages"])
+    root.get_by_role("button", name="one step on").click()
+    expect(root.locator(".ddp-about")).to_have_text(documents["messages"]["steps"][0]["caption"])
+    root.get_by_role("button", name="play all steps").click()
+    assert sum(flying > 0 for _, flying in page.page.evaluate(FRAMES)) == 0
+    expect(root.locator(".ddp-about")).to_have_text(documents["messages"]["steps"][-1]["caption"], timeout=60_000)
+
+
+def test_a_film_is_played_by_keyboard_alone(documents: Any, page: Screen) -> None:
+    root, steps = mount(page, documents["ring"]), documents["ring"]["steps"]
+    about, press = root.locator(".ddp-about"), page.page.keyboard.press
+    press("Tab")
+    expect(root.get_by_role("button", name="play all steps")).to_be_focused()
+    press("ArrowRight")
+    expect(about).to_have_text(steps[0]["caption"])
+    press("ArrowRight")
+    expect(about).to_have_text(steps[1]["caption"])
+    press("ArrowLeft")
+    press("ArrowLeft")
+    expect(about).to_have_text(documents["ring"]["first"])
+    root.get_by_role("slider").focus()
+    press("End")
+    expect(about).to_have_text(steps[-1]["caption"])
+
+
+def test_a_timeline_is_walked_by_keyboard_and_says_what_each_call_was(documents: Any, page: Screen) -> None:
+    root = mount(page, documents["steps"])
+    about, press = root.locator(".ddp-about"), page.page.keyboard.press
+    root.locator(".ddp-scroll").focus()
+    press("ArrowRight")
+    expect(about).to_contain_text("rank 0: send → 1")
+    expect(about).to_contain_text("cell line 3")
+    press("ArrowDown")
+    expect(about).to_contain_text("rank 1: recv ← 0")
+    press("ArrowRight")
+    expect(about).to_contain_text("rank 1: send → 2")
+    press("Escape")
+    expect(about).to_contain_text("Point at a call")
+
+
+def test_a_collective_is_marked_on_all_its_ranks(documents: Any, page: Screen) -> None:
+    root = mount(page, documents["time"])
+    root.locator(".ddp-scroll").focus()
+    page.page.keyboard.press("ArrowRight")
+    expect(root.locator(".ddp-chosen")).to_have_count(3)
+    expect(root.locator(".ddp-about")).to_contain_text("with ranks 1, 2")
+
+
+def test_the_axis_is_switched_and_time_is_zoomed(documents: Any, page: Screen) -> None:
+    root = mount(page, documents["steps"])
+    wide = "() => document.querySelector('#figure .ddp-lanes').clientWidth"
+    root.get_by_role("button", name="as long as it took").click()
+    expect(root).to_contain_text("since the first call")
+    before = page.page.evaluate(wide)
+    root.get_by_role("button", name="zoom in").click()
+    assert page.page.evaluate(wide) == pytest.approx(2 * before, abs=2)
+    root.get_by_role("button", name="show all of it").click()
+    assert page.page.evaluate(wide) == before
+
+
+def test_twenty_thousand_calls_are_drawn_and_moved(page: Screen) -> None:
+    """How fast depends on the machine: `python -m benchmarks.figures` measures it."""
+    root = mount(page, dict(show.timeline(ring_steps(16, 625)).document))
+    for _ in range(4):
+        root.get_by_role("button", name="zoom in").click()
+    root.locator(".ddp-scroll").evaluate("box => { box.scrollLeft = box.scrollWidth / 2 }")
+    page.page.evaluate("() => new Promise(requestAnimationFrame)")
+    assert page.page.evaluate("() => document.querySelectorAll('#figure svg *').length") < 5000
+    assert len(page.page.evaluate(WORDS)) > 50
+
+
+def test_a_document_of_an_unknown_kind_is_refused(page: Screen) -> None:
+    said = page.page.evaluate(
+        "() => { try { ddpFigures.mount(document.body, {kind: 'x'}) } catch (e) { return e.message } }"
+    )
+    assert said == "there is no figure of kind x"
+
+
+def test_in_a_notebook_a_figure_lives_without_its_kernel_and_after_it_was_saved(
+    server: JupyterServer, screen: Screen
+) -> None:
+    server.write("figure.ipynb", "from ddp_lessons import show\nshow.collective('all_gather', 3)")
+    screen.open(server, "figure.ipynb", cells=1)
+    screen.choose("Run", "Run All Cells")
+    screen.wait_until_all_ran()
+    assert screen.errors() == []
+    figure = screen.output(0).locator(".ddp-figure")
+    expect(figure).to_contain_text("After.")  # it has played once by itself
+    screen.save()
+    screen.shut_down()
+    screen.open(server, "figure.ipynb", cells=1)
+    server.end_kernels()
+    figure.get_by_role("button", name="one step back").click()
+    expect(figure).to_contain_text("Before.")
+    screen.page.goto("about:blank")
