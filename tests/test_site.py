@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
+import re
 import subprocess
 import sys
+import xml.etree.ElementTree as ET
 from pathlib import Path
+from typing import Any
 
 import nbformat
 import pytest
 
 ROOT = Path(__file__).parent.parent
 SITE = ROOT / "site"
+STILL = "image/svg+xml"
 
 GOOD = '<html><img src="a.png" alt=""><a href="b.html#there">b</a><a href="https://pytorch.org">out</a></html>'
 TROUBLES = {
@@ -77,10 +82,27 @@ def test_a_link_to_a_file_leads_to_a_page_that_shows_it(laid: Path) -> None:
     assert (ROOT / "scripts" / "started.py").read_text() in (laid / "scripts" / "started.py.md").read_text()
 
 
+def data_of_still(still: str) -> Any:
+    data = ET.fromstring(still).findtext("{http://www.w3.org/2000/svg}metadata")
+    return json.loads(data) if data else None
+
+
+def data_of_page(page: str) -> Any:
+    """What its script makes a living figure of."""
+    found = re.search(r'<script type="application/json">(.*)</script>', page)
+    return json.loads(found[1]) if found else None
+
+
 def test_lessons_keep_their_cells_and_outputs(laid: Path) -> None:
     for lesson in sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb")):
         ours, theirs = (nbformat.read(path, 4).cells for path in (lesson, laid / "notebooks" / lesson.name))  # type: ignore[no-untyped-call]
-        assert [cell.get("outputs") for cell in ours] == [cell.get("outputs") for cell in theirs]
+        for cell, other in zip(ours, theirs, strict=True):
+            pairs = list(zip(cell.get("outputs", []), other.get("outputs", []), strict=True))
+            assert all(output == shown for output, shown in pairs if STILL not in output.get("data", {}))
+            stills = [(output.data[STILL], shown.data) for output, shown in pairs if STILL in output.get("data", {})]
+            for still, shown in stills:
+                assert list(shown) == ["text/html"]
+                assert data_of_page(shown["text/html"]) == data_of_still(still)
         assert [cell.source for cell in ours if cell.cell_type == "code"] == [
             cell.source for cell in theirs if cell.cell_type == "code"
         ]

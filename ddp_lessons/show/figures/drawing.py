@@ -36,6 +36,7 @@ DARK = {
 RANKS = {f"rank {number}": color for number, color in enumerate(RANK_COLORS)}
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif"
 SIZE = 13.0  # of words
+COMMON = SIZE - 1  # of most words
 MOST_DATA = 100_000  # letters: a notebook keeps every figure that it shows
 
 
@@ -106,7 +107,8 @@ def to_svg(drawing: Drawing, alt: str, document: Mapping[str, Any] | None = None
     """One that stands alone. It carries the document that it was drawn from, so that a page can bring it to life."""
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_n(drawing.width)} {_n(drawing.height)}" '
-        f'width="{_n(drawing.width)}" height="{_n(drawing.height)}" role="img" font-family="{FONT}">',
+        f'width="{_n(drawing.width)}" height="{_n(drawing.height)}" role="img" font-family="{FONT}" '
+        f'font-size="{_n(COMMON)}" fill="none" stroke="none">',
         f"<title>{html.escape(alt)}</title>",
         f"<style>{_style(drawing.shapes)}</style>",
         _patterns(drawing.shapes),
@@ -157,7 +159,8 @@ def _element(shape: Shape) -> str:
     if isinstance(shape, Words):
         weight = ' font-weight="600"' * shape.is_bold
         anchor = f' text-anchor="{shape.anchor}"' * (shape.anchor != "start")
-        place = f'x="{_n(shape.x)}" y="{_n(shape.y + 0.35 * shape.size)}" font-size="{_n(shape.size)}"'
+        size = f' font-size="{_n(shape.size)}"' * (shape.size != COMMON)
+        place = f'x="{_n(shape.x)}" y="{_n(shape.y + 0.35 * shape.size)}"{size}'
         return f"<text {place}{anchor}{weight} {_paint(shape.color, 'none')}>{html.escape(shape.text)}</text>"
     if isinstance(shape, Line):
         dashes = ' stroke-dasharray="5 3"' * shape.is_dashed
@@ -169,15 +172,17 @@ def _element(shape: Shape) -> str:
         return f'{shaft}<polygon points="{corners}" {_paint(shape.color, "none")}/>'
     place = f'x="{_n(shape.x)}" y="{_n(shape.y)}" width="{_n(shape.width)}" height="{_n(shape.height)}"'
     dashes = ' stroke-dasharray="5 3"' * shape.is_dashed
+    corner = f' rx="{_n(shape.corner)}"' * (shape.corner > 0)
     faded = f' fill-opacity="{_n(shape.opacity)}"' * (shape.opacity != 1)
-    box = f'<rect {place} rx="{_n(shape.corner)}" {_paint(shape.fill, shape.edge)}{faded}{dashes}/>'
+    box = f"<rect {place}{corner} {_paint(shape.fill, shape.edge)}{faded}{dashes}/>"
     hatched = f'<rect {place} fill="url(#h-{shape.edge.replace(" ", "-")})"/>' * shape.is_hatched
     return box + hatched
 
 
 def _paint(fill: str, stroke: str) -> str:
     classes = [f"{letter}-{name.replace(' ', '-')}" for letter, name in (("f", fill), ("s", stroke)) if _is_name(name)]
-    plain = [f'{kind}="{name}"' for kind, name in (("fill", fill), ("stroke", stroke)) if not _is_name(name)]
+    others = [(kind, name) for kind, name in (("fill", fill), ("stroke", stroke)) if not _is_name(name)]
+    plain = [f'{kind}="{name}"' for kind, name in others if name != "none"]  # which all are
     return " ".join([*([f'class="{" ".join(classes)}"'] if classes else []), *plain])
 
 

@@ -109,7 +109,7 @@ def draw_exchange(document: Mapping[str, Any], width: float = WIDTH) -> Drawing:
     ranks, states, steps = document["ranks"], document["states"], document["steps"]
     shown = len(steps) if len(steps) <= MOST_STEPS else MOST_STEPS
     pitch = (width - LEFT - RIGHT) / ranks
-    cell = min(max(max(map(_widest, states)) + 16, 40), pitch - 6)
+    cell = min(max(max(map(_widest, states)) + 16, 56), pitch - 6)
     size = min(SIZE - 1, max((cell - 4) / max(max(map(_widest, states)), 1) * (SIZE - 1), 6))
     middles = [LEFT + (rank + 0.5) * pitch for rank in range(ranks)]
     shapes: list[Shape] = []
@@ -118,7 +118,7 @@ def draw_exchange(document: Mapping[str, Any], width: float = WIDTH) -> Drawing:
         shapes.append(Words(8, y + 9, document["title"], is_bold=True))
         y += 22
     for rank, x in enumerate(middles):
-        name = f"rank {rank}" if pitch > 56 else str(rank)
+        name = f"rank {rank}" if cell >= 56 else str(rank)
         shapes.append(Box(x - cell / 2, y, cell, HEAD - 6, color_of_rank(rank), corner=4))
         shapes.append(Words(x, y + (HEAD - 6) / 2, name, ink_on(color_of_rank(rank)), "middle", SIZE - 1, True))
     y += HEAD

@@ -69,7 +69,7 @@ def _draw_steps(document: Document, top: float) -> tuple[list[Shape], float]:
             shapes += _name_lane(rank, y + 4 + BAR / 2)
         middles = {rank: top + rank * pitch + 4 + BAR / 2 for rank in range(ranks)}
         shapes += _links(document, columns, middles)
-        for call in calls:
+        for call in sorted(calls, key=lambda call: (call["step"], call["rank"])):  # whatever came first in this run
             if call["step"] in columns:
                 shapes += _chip(call, *columns[call["step"]], middles[call["rank"]])
         shapes += _arrows_of_steps(document, columns, middles)
@@ -122,8 +122,9 @@ def _links(document: Document, columns: Columns, middles: Mapping[int, float]) -
 
 
 def _arrows_of_steps(document: Document, columns: Columns, middles: Mapping[int, float]) -> Iterator[Line]:
-    for message in document["messages"]:
-        send, recv = document["calls"][message["send"]], document["calls"][message["recv"]]
+    calls = document["calls"]
+    pairs = [(calls[message["send"]], calls[message["recv"]]) for message in document["messages"]]
+    for send, recv in sorted(pairs, key=lambda pair: [(call["step"], call["rank"]) for call in pair]):
         if send["step"] in columns and recv["step"] in columns:
             begin = sum(columns[send["step"]]), middles[send["rank"]]
             end = columns[recv["step"]][0], middles[recv["rank"]]
