@@ -190,7 +190,7 @@ def test_the_axis_is_switched_and_time_is_zoomed(documents: Any, page: Screen) -
     root = mount(page, documents["steps"])
     wide = "() => document.querySelector('#figure .ddp-lanes').clientWidth"
     root.get_by_role("button", name="as long as it took").click()
-    expect(root).to_contain_text("since the first call")
+    expect(root).to_contain_text("from the first call on")
     before = page.page.evaluate(wide)
     root.get_by_role("button", name="zoom in").click()
     assert page.page.evaluate(wide) == pytest.approx(2 * before, abs=2)
@@ -199,7 +199,7 @@ def test_the_axis_is_switched_and_time_is_zoomed(documents: Any, page: Screen) -
 
 
 def test_twenty_thousand_calls_are_drawn_and_moved(page: Screen) -> None:
-    """How fast depends on the machine: `python -m benchmarks.figures` measures it."""
+    """How fast depends on the machine: `tests/browser/figure_speed.py` measures it."""
     root = mount(page, dict(show.timeline(ring_steps(16, 625)).document))
     for _ in range(4):
         root.get_by_role("button", name="zoom in").click()

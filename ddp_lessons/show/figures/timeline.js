@@ -11,6 +11,7 @@ import { arrowHead, boxPath, button, duration, f, inkOn, mark, rankColor, round,
  * @typedef {{kind: string, title: string, alt: string, ranks: number, axis: "steps" | "time", span: number, calls: Call[],
  *   messages: Message[], collectives: Collective[], phases: Phase[], warnings: {rank: number, text: string}[],
  *   notes: string[]}} Timeline
+ * @typedef {[number, number, number, number, string]} Arrow from x, y to x, y, in a color
  * @typedef {{top: number, main: number, height: number}} Lane
  */
 
@@ -21,8 +22,9 @@ const CHIP = 26
 const ROW = 16 // of a call in the background
 const PHASE = 18
 const GAP = 26 // between two steps, for the arrows
-const AXIS = 34
+const AXIS = 24
 const MOST_PHASES = 8 // in the key
+const MOST_MESSAGES = 2000 // in sight; more would hide all else
 const WIDEST = 1 << 17 // pixels
 const COLORS = { collective: "#64748B", ddp: "#8B5FB8" } // to be seen on a light and on a dark page
 const PHASE_COLORS = ["#CBD8E5", "#8FB0CC", "#4B5561", "#D3D8DE", "#3A709D", "#A9B2BD"]
@@ -48,6 +50,7 @@ class TimelineView {
     this.kept = undefined
     /** @type {Lane[]} */
     this.lanes = []
+    this.drawn = { from: 0, to: 0 }
     this.width = 0
     this.height = 0
     this.family = getComputedStyle(element).fontFamily || "sans-serif"
@@ -89,7 +92,7 @@ class TimelineView {
     const later = () => {
       if (asked) return
       asked = true
-      requestAnimationFrame(() => { asked = false; this.draw() })
+      requestAnimationFrame(() => { asked = false; if (this.isOutside()) this.draw() })
     }
     this.scroll.addEventListener("scroll", later)
     this.scroll.addEventListener("pointermove", event => this.point(event))
@@ -101,7 +104,7 @@ class TimelineView {
       event.preventDefault()
       this.zoomBy(Math.exp(-event.deltaY / 200), event.clientX - this.scroll.getBoundingClientRect().left)
     }, { passive: false })
-    this.resized = new ResizeObserver(() => this.place())
+    this.resized = new ResizeObserver(() => { if (this.scroll.clientWidth !== this.room) this.place() })
     this.resized.observe(this.scroll)
   }
 
@@ -119,6 +122,7 @@ class TimelineView {
     this.zoom = 1
     this.name()
     this.place()
+    this.about.textContent = "" // another axis, another hint
     this.choose(this.kept ?? null)
   }
 
@@ -137,7 +141,8 @@ class TimelineView {
 
   /** Gives the lanes the width that there is. */
   place() {
-    const room = this.scroll.clientWidth || 600
+    this.room = this.scroll.clientWidth
+    const room = this.room || 600
     this.width = this.axis === "steps" ? Math.max(room, this.columns.end) : Math.min(WIDEST, room * this.zoom)
     const height = this.height + (this.axis === "time" ? AXIS : 6)
     for (const [key, value] of Object.entries({ width: this.width, height })) this.svg.setAttribute(key, String(value))
@@ -239,9 +244,17 @@ class TimelineView {
     this.overlay.replaceChildren(...this.chosenOnes())
   }
 
+  /** Has it been moved to where little or nothing is drawn? */
+  isOutside() {
+    const [left, room] = [this.scroll.scrollLeft, this.scroll.clientWidth]
+    return left < this.drawn.from + room / 4 && this.drawn.from > 0 || left + room > this.drawn.to - room / 4 && this.drawn.to < this.width
+  }
+
+  /** What can be seen, and as much on both sides, so that it can be moved without drawing. */
   draw() {
     if (!this.width) return
-    const view = { from: this.scroll.scrollLeft - 200, to: this.scroll.scrollLeft + (this.scroll.clientWidth || this.width) + 200 }
+    const [left, room] = [this.scroll.scrollLeft, this.scroll.clientWidth || this.width]
+    const view = this.drawn = { from: left - room, to: left + 2 * room }
     const marks = this.axis === "steps" ? this.drawSteps(view) : this.drawTime(view)
     this.content.replaceChildren(...this.bands(), ...marks)
     this.overlay.replaceChildren(...this.chosenOnes())
@@ -285,11 +298,10 @@ class TimelineView {
     })
     const missing = collectives.filter(one => isSeen(one.calls[0])).flatMap(one => one.missing.map(rank => this.noCall(one, rank)))
     const chips = calls.flatMap((call, number) => (isSeen(number) ? this.chip(call, number) : []))
-    const arrows = messages.filter(one => isSeen(one.send) || isSeen(one.recv)).flatMap(one => {
+    const arrows = arrowsOf(messages.filter(one => isSeen(one.send) || isSeen(one.recv)).map(/** @returns {Arrow} */ one => {
       const [[, x0], [x1]] = [this.spanOf(one.send), this.spanOf(one.recv)]
-      const [y0, y1] = [middle(calls[one.send]), middle(calls[one.recv])]
-      return arrow(x0, y0, x1, y1, rankColor(calls[one.send].rank))
-    })
+      return [x0, middle(calls[one.send]), x1, middle(calls[one.recv]), rankColor(calls[one.send].rank)]
+    }))
     return [...links, ...missing.flat(), ...chips, ...arrows]
   }
 
@@ -346,11 +358,11 @@ class TimelineView {
     const shapes = collectives.filter(one => one.calls.length > 1 && one.calls.some(number => isSeen(calls[number])))
       .map(one => this.shape(one))
     const shown = messages.filter(isSeen)
-    const arrows = shown.length > 2000 ? [] : shown.flatMap(one => {
+    const arrows = arrowsOf(shown.length > MOST_MESSAGES ? [] : shown.map(/** @returns {Arrow} */ one => {
       const [sender, receiver] = [calls[one.send], calls[one.recv]]
       const down = receiver.rank > sender.rank
-      return arrow(this.x(one.begin), this.edge(sender, down), this.x(one.end), this.edge(receiver, !down), rankColor(sender.rank))
-    })
+      return [this.x(one.begin), this.edge(sender, down), this.x(one.end), this.edge(receiver, !down), rankColor(sender.rank)]
+    }))
     const strips = phases.filter(isSeen).flatMap(one => this.phase(one, view))
     return [...shapes, ...strips, ...bars, ...arrows, ...this.labels(seen, view), ...this.ticks(view)]
   }
@@ -377,10 +389,10 @@ class TimelineView {
   phase(one, view) {
     const color = PHASE_COLORS[this.labelsOfPhases.indexOf(one.label) % PHASE_COLORS.length]
     const [x, right, y] = [this.x(one.begin), this.x(one.end), this.lanes[one.rank].top + 3]
-    const left = Math.max(x, view.from + 200)
     const box = mark("rect", { x: x + 0.5, y, width: Math.max(right - x - 1, 0.5), height: PHASE - 3, rx: 2, fill: color })
-    const fits = widthOf(one.label, TEXT, this.family) + 6 < right - left
-    return [box, ...(fits ? [mark("text", { x: left + 4, y: y + 12, fill: inkOn(color) }, one.label)] : [])]
+    const [left, end] = [Math.max(x, view.from), Math.min(right, view.to)]
+    const places = widthOf(one.label, TEXT, this.family) + 6 < end - left ? along(left, end) : []
+    return [box, ...places.map(at => mark("text", { x: at, y: y + 12, "text-anchor": "middle", fill: inkOn(color) }, one.label))]
   }
 
   /** Names inside of bars where they fit, else below them where nothing is yet. */
@@ -388,18 +400,18 @@ class TimelineView {
     /** @type {Map<number, number>} */
     const taken = new Map()
     const labels = []
-    for (const call of [...seen].sort((a, b) => a.begin - b.begin)) {
+    for (const call of seen) {
       const width = widthOf(call.name, TEXT, this.family)
       const lane = this.lanes[call.rank]
       const widest = call.parts.filter(part => part[3] > 0 || !call.parts.some(other => other[3] > 0))
         .reduce((one, other) => (other[1] - other[0] > one[1] - one[0] ? other : one), call.parts[0])
       const [begin, end, look, row] = widest
-      const [left, right] = [Math.max(this.x(begin), view.from + 200), Math.min(this.x(end), view.to - 200)]
+      const [left, right] = [Math.max(this.x(begin), view.from), Math.min(this.x(end), view.to)]
       const y = row ? rowTop(lane, row) + ROW / 2 + 3 : lane.main + BAR / 2 + 4
       if (width + 8 < right - left) {
         const isFilled = look === "move" || look === "call" || look === "travel"
-        labels.push(mark("text", { x: (left + right) / 2, y, "text-anchor": "middle", class: isFilled ? undefined : "ddp-halo",
-          fill: isFilled ? inkOn(colorOf(call)) : undefined }, call.name))
+        for (const x of along(left, right)) labels.push(mark("text", { x, y, "text-anchor": "middle",
+          class: isFilled ? undefined : "ddp-halo", fill: isFilled ? inkOn(colorOf(call)) : undefined }, call.name))
         continue
       }
       const at = Math.min(this.x(call.begin), this.width - width - 4)
@@ -415,18 +427,16 @@ class TimelineView {
     const perPixel = (this.figure.span || 1) / (this.width - 10)
     const size = niceStep(perPixel * 90)
     const unit = this.figure.span >= 2000 ? 1000 : this.figure.span >= 2 ? 1 : 0.001
+    const name = { 1000: "s", 1: "ms", 0.001: "µs" }[unit]
     const y = this.height
     const marks = [mark("line", { x1: 0, x2: this.width, y1: y + 0.5, y2: y + 0.5, class: "ddp-line" })]
     const first = Math.max(0, Math.ceil(((view.from - 4) * perPixel) / size))
     for (let tick = first; tick * size <= this.figure.span && this.x(tick * size) < view.to; tick++) {
       const x = this.x(tick * size)
       marks.push(mark("line", { x1: x, x2: x, y1: y, y2: y + 5, class: "ddp-line" }))
-      if (x + 20 < this.width) marks.push(mark("text", { x, y: y + 18, class: "ddp-faint",
-        "text-anchor": tick ? "middle" : "start" }, `${Number((tick * size / unit).toPrecision(6))}`))
+      if (x + 30 < this.width) marks.push(mark("text", { x, y: y + 18, class: "ddp-faint",
+        "text-anchor": tick ? "middle" : "start" }, `${Number((tick * size / unit).toPrecision(6))} ${name}`))
     }
-    const name = { 1000: "seconds", 1: "ms", 0.001: "µs" }[unit]
-    const at = Math.min(view.to - 200, this.width) - 4
-    marks.push(mark("text", { x: at, y: y + 31, "text-anchor": "end", class: "ddp-faint" }, `${name} since the first call`))
     return marks
   }
 }
@@ -498,13 +508,27 @@ function hatches(id, colors) {
   return mark("defs", {}, stripe("never", undefined), ...colors.map(color => stripe(color.slice(1), color)))
 }
 
-/** @returns {SVGElement[]} */
-function arrow(/** @type {number} */ x0, /** @type {number} */ y0, /** @type {number} */ x1, /** @type {number} */ y1, /** @type {string} */ color) {
-  return [
-    mark("line", { x1: x0, y1: y0, x2: x1, y2: y1, class: "ddp-under" }),
-    mark("line", { x1: x0, y1: y0, x2: x1, y2: y1, stroke: color, "stroke-width": 2 }),
-    mark("path", { d: arrowHead(x0, y0, x1, y1), fill: color }),
-  ]
+/** All arrows of a color as one line and one mark for their heads. @param {Arrow[]} arrows */
+function arrowsOf(arrows) {
+  /** @type {Map<string, {lines: string[], heads: string[]}>} */
+  const byColor = new Map()
+  for (const [x0, y0, x1, y1, color] of arrows) {
+    const paths = byColor.get(color) ?? { lines: [], heads: [] }
+    byColor.set(color, paths)
+    paths.lines.push(`M${f(x0)} ${f(y0)}L${f(x1)} ${f(y1)}`)
+    paths.heads.push(arrowHead(x0, y0, x1, y1))
+  }
+  return [...byColor].flatMap(([color, { lines, heads }]) => [
+    mark("path", { d: lines.join(""), class: "ddp-under" }),
+    mark("path", { d: lines.join(""), stroke: color, "stroke-width": 2 }),
+    mark("path", { d: heads.join(""), fill: color }),
+  ])
+}
+
+/** Where a name is written in a bar: in its middle, and again and again in a long one. @param {number} left @param {number} right */
+function along(left, right) {
+  const times = Math.max(1, Math.round((right - left) / 600))
+  return Array.from({ length: times }, (_, turn) => left + ((turn + 0.5) * (right - left)) / times)
 }
 
 /** @param {number[]} numbers @param {(number: number) => number} distance @returns {number | undefined} */
@@ -539,7 +563,7 @@ function tell(figure, number, members) {
 /** @param {Timeline} figure @param {"steps" | "time"} axis */
 function hint(figure, axis) {
   if (!figure.calls.length) return "No call of torch.distributed was recorded."
-  const what = axis === "steps" ? "Each column is one step in the program's order, not a time." : "Time goes to the right."
+  const what = axis === "steps" ? "Each column is one step in the program's order, not a time." : "Time goes to the right, from the first call on."
   return `${what} Point at a call, or use the arrow keys, to read about it.`
 }
 

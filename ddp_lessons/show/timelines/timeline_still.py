@@ -20,7 +20,7 @@ from ddp_lessons.show.figures.drawing import (
 from ddp_lessons.show.page.picture import count
 
 WIDTH, LEFT = 760.0, 66.0  # pixels
-BAR, LABELS, ROW, PHASE, AXIS, GAP = 22.0, 16.0, 16.0, 18.0, 38.0, 26.0
+BAR, LABELS, ROW, PHASE, AXIS, GAP = 22.0, 16.0, 16.0, 18.0, 24.0, 26.0
 MOST_BLOCKS = 4  # of steps, one below the other
 MOST_MESSAGES = 400
 PHASE_COLORS = ("#CBD8E5", "#8FB0CC", "#4B5561", "#D3D8DE", "#3A709D", "#A9B2BD")
@@ -266,14 +266,13 @@ def _labels(times: _Times) -> Iterator[Words]:
 
 
 def _ticks(times: _Times) -> Iterator[Shape]:
-    unit, name = (1e3, "seconds") if times.span >= 2000 else (1.0, "ms") if times.span >= 2 else (1e-3, "µs")
+    unit, name = (1e3, "s") if times.span >= 2000 else (1.0, "ms") if times.span >= 2 else (1e-3, "µs")
     step = _nice(times.span / 7)
     yield Line([(LEFT - 4, times.bottom), (WIDTH - 4, times.bottom)])
     for turn in range(math.floor(times.span / step + 1e-9) + 1):
         x = times.x(turn * step)
         yield Line([(x, times.bottom), (x, times.bottom + 5)])
-        yield Words(x, times.bottom + 13, f"{turn * step / unit:.6g}", "faint", "middle", SIZE - 1)
-    yield Words(WIDTH - 8, times.bottom + 29, f"{name} since the first call", "faint", "end", SIZE - 1)
+        yield Words(x, times.bottom + 13, f"{turn * step / unit:.6g} {name}", "faint", "middle", SIZE - 1)
 
 
 def _nice(at_least: float) -> float:
