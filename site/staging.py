@@ -30,8 +30,8 @@ LANGUAGES = {".py": "python", ".yaml": "yaml", ".yml": "yaml", ".toml": "toml", 
 STORED = """\
 ```{{note}}
 This page shows a lesson as it was run once. What came out is folded up where the lesson asks you to predict it. Figures
-of messages and calls play here, too; other pictures with controls stand still. To run and change it, open `{}` in
-JupyterLab: see [how to begin](../index.md#begin).
+of messages and calls play here, too, for one choice of ranks and sizes; other pictures with controls stand still. To
+run the lesson, to change it and to choose, open `{}` in JupyterLab: see [how to begin](../index.md#begin).
 ```"""
 
 FENCED = re.compile(r"^( {0,3})(`{3,}|~{3,}).*?^ {0,3}\2[`~]*[ \t]*$", re.M | re.S)

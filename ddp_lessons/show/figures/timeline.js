@@ -79,8 +79,9 @@ class TimelineView {
       this.zooms)
     this.key = tag("div", { class: "ddp-key" })
     const notes = [...figure.warnings.map(one => `rank ${one.rank} ${one.text}`), ...figure.notes]
+    this.body = tag("div", { class: "ddp-body" }, this.names, this.scroll)
     this.root = tag("div", { class: "ddp-figure", role: "figure", "aria-label": figure.alt }, bar,
-      tag("div", { class: "ddp-body" }, this.names, this.scroll), this.about, this.key,
+      this.body, this.about, this.key,
       ...(notes.length ? [tag("ul", { class: "ddp-warnings" }, ...notes.map(note => tag("li", {}, note)))] : []))
     element.replaceChildren(this.root)
     this.listen()
@@ -94,7 +95,7 @@ class TimelineView {
       asked = true
       requestAnimationFrame(() => { asked = false; if (this.isOutside()) this.draw() })
     }
-    this.scroll.addEventListener("scroll", later)
+    this.scroll.addEventListener("scroll", () => { later(); this.hintAtMore() })
     this.scroll.addEventListener("pointermove", event => this.point(event))
     this.scroll.addEventListener("pointerleave", () => this.choose(this.kept ?? null))
     this.scroll.addEventListener("click", event => { this.kept = this.callAt(event) ?? undefined; this.choose(this.kept ?? null) })
@@ -147,6 +148,13 @@ class TimelineView {
     const height = this.height + (this.axis === "time" ? AXIS : 6)
     for (const [key, value] of Object.entries({ width: this.width, height })) this.svg.setAttribute(key, String(value))
     this.draw()
+    this.hintAtMore()
+  }
+
+  /** A fading edge where the lanes go on. */
+  hintAtMore() {
+    const { scrollLeft, clientWidth, scrollWidth } = this.scroll
+    this.body.classList.toggle("ddp-more", scrollLeft + clientWidth < scrollWidth - 4)
   }
 
   /** @param {number} factor 0: all of it @param {number} [at] pixels from the left edge that stay where they are */
@@ -323,9 +331,11 @@ class TimelineView {
     const box = mark("rect", { x: left, y, width: right - left, height: CHIP, rx: 5, fill: isBroken ? undefined : color,
       class: isBroken ? "ddp-broken" : undefined })
     const name = mark("text", { x: (left + right) / 2, y: y + CHIP / 2 + 4, "text-anchor": "middle",
-      class: isBroken ? "ddp-alarm" : undefined, fill: isBroken ? undefined : inkOn(color) }, call.name)
+      class: isBroken ? "ddp-alarm ddp-halo" : undefined, fill: isBroken ? undefined : inkOn(color) }, call.name)
     const load = call.name.startsWith("send") || call.name.startsWith("isend") ? call.load : ""
-    return [box, name, ...(load ? [mark("text", { x: left, y: y + CHIP + 13, class: "ddp-faint" }, load)] : [])]
+    const waits = { x: left, y, width: right - left, height: CHIP, rx: 5, fill: `url(#${this.id}-never)` }
+    const hatched = call.state === "waits forever" ? [mark("rect", waits)] : []
+    return [box, ...hatched, name, ...(load ? [mark("text", { x: left, y: y + CHIP + 13, class: "ddp-faint" }, load)] : [])]
   }
 
   /** @param {{from: number, to: number}} view @returns {SVGElement[]} */
@@ -409,7 +419,7 @@ class TimelineView {
       const [left, right] = [Math.max(this.x(begin), view.from), Math.min(this.x(end), view.to)]
       const y = row ? rowTop(lane, row) + ROW / 2 + 3 : lane.main + BAR / 2 + 4
       if (width + 8 < right - left) {
-        const isFilled = look === "move" || look === "call" || look === "travel"
+        const isFilled = look === "move" || look === "travel"
         for (const x of along(left, right)) labels.push(mark("text", { x, y, "text-anchor": "middle",
           class: isFilled ? undefined : "ddp-halo", fill: isFilled ? inkOn(colorOf(call)) : undefined }, call.name))
         continue
@@ -417,7 +427,15 @@ class TimelineView {
       const at = Math.min(this.x(call.begin), this.width - width - 4)
       if (at < (taken.get(call.rank) ?? 0) || at < view.from) continue
       taken.set(call.rank, at + width + 6)
-      labels.push(mark("text", { x: at, y: lane.main + BAR + 13, class: call.state ? "ddp-alarm" : undefined }, call.name))
+      labels.push(mark("text", { x: at, y: lane.main + BAR + 13, class: call.state ? "ddp-alarm ddp-halo" : "ddp-halo" }, call.name))
+    }
+    for (const call of seen) {
+      if (!call.parts.some(part => part[2] === "call")) continue
+      for (const [begin, end, look, row] of call.parts) {
+        if (row || look === "call" || this.x(end) - this.x(begin) < 40) continue
+        labels.push(mark("text", { x: (this.x(begin) + this.x(end)) / 2, y: this.lanes[call.rank].main + BAR / 2 + 4, "text-anchor": "middle",
+          class: look === "move" ? undefined : "ddp-halo", fill: look === "move" ? inkOn(colorOf(call)) : undefined }, "wait"))
+      }
     }
     return labels
   }
@@ -434,8 +452,8 @@ class TimelineView {
     for (let tick = first; tick * size <= this.figure.span && this.x(tick * size) < view.to; tick++) {
       const x = this.x(tick * size)
       marks.push(mark("line", { x1: x, x2: x, y1: y, y2: y + 5, class: "ddp-line" }))
-      if (x + 30 < this.width) marks.push(mark("text", { x, y: y + 18, class: "ddp-faint",
-        "text-anchor": tick ? "middle" : "start" }, `${Number((tick * size / unit).toPrecision(6))} ${name}`))
+      marks.push(mark("text", { x, y: y + 18, class: "ddp-faint",
+        "text-anchor": x + 30 > this.width ? "end" : tick ? "middle" : "start" }, `${Number((tick * size / unit).toPrecision(6))} ${name}`))
     }
     return marks
   }
@@ -495,6 +513,7 @@ function colorOf(call) {
 function bar(id, key, d) {
   const [look, color] = key.split(" ")
   if (look === "never") return [mark("path", { d, class: "ddp-broken" }), mark("path", { d, fill: `url(#${id}-never)` })]
+  if (look === "call") return [mark("path", { d, class: "ddp-starts", stroke: color })]
   const isWaiting = look === "wait" || look === "open"
   if (!isWaiting) return [mark("path", { d, fill: color, stroke: color, "stroke-width": 0.5 })]
   return [mark("path", { d, class: "ddp-waits", stroke: color }), mark("path", { d, fill: `url(#${id}-${color.slice(1)})` })]
@@ -564,7 +583,7 @@ function tell(figure, number, members) {
 function hint(figure, axis) {
   if (!figure.calls.length) return "No call of torch.distributed was recorded."
   const what = axis === "steps" ? "Each column is one step in the program's order, not a time." : "Time goes to the right, from the first call on."
-  return `${what} Point at a call, or use the arrow keys, to read about it.`
+  return `${what} Point at a call, tap it, or use the arrow keys, to read about it.`
 }
 
 /** @param {Timeline} figure */
@@ -580,8 +599,10 @@ function keyOf(figure, axis) {
   const signs = [
     ["ddp-k-wait", "waiting for another rank", isTime && (looks.has("wait") || looks.has("open"))],
     ["ddp-k-move", "data moving", isTime && (looks.has("move") || looks.has("travel"))],
+    ["ddp-k-call", "starting a call", isTime && looks.has("call")],
     ["ddp-k-row", "lower row: in the background", isTime && looks.has("call")],
     ["ddp-k-never", "waits forever", looks.has("never")],
+    ["ddp-k-band", "band: one collective, on all its ranks", isTime && figure.collectives.some(one => one.calls.length > 1)],
     ["ddp-k-collective", "collective", kinds.has("collective")],
     ["ddp-k-ddp", "called by DDP", kinds.has("ddp")],
   ]

@@ -101,7 +101,8 @@ def _blocks(calls: Sequence[Call]) -> tuple[list[dict[int, tuple[float, float]]]
 def _chip(call: Call, x: float, width: float, middle: float) -> Iterator[Shape]:
     place = x, middle - BAR / 2, width, BAR
     is_broken = bool(call.get("state"))
-    yield Box(*place, fill="paper" if is_broken else _color(call), edge="alarm" if is_broken else "none", corner=5)
+    waits = call.get("state") == "waits forever"
+    yield Box(*place, "paper" if is_broken else _color(call), "alarm" if is_broken else "none", 1, 5, is_hatched=waits)
     ink = "alarm" if is_broken else ink_on(_color(call))
     yield Words(x + width / 2, middle, call["name"], ink, "middle", SIZE - 1)
     if "send" in call["name"]:
@@ -198,6 +199,8 @@ def _bars(times: _Times) -> Iterator[Box]:
         for x, right in spans:
             if look in ("wait", "open", "never"):
                 yield Box(x, y, right - x, height, "paper", "alarm" if look == "never" else color, is_hatched=True)
+            elif look == "call":
+                yield Box(x, y, right - x, height, "paper", color)
             else:
                 yield Box(x, y, right - x, height, color)
 
@@ -249,7 +252,7 @@ def _labels(times: _Times) -> Iterator[Words]:
         begin, end, look, row = max(own_row, key=lambda part: part[1] - part[0])
         y, height = times.row(call["rank"], row)
         if width + 8 < times.x(end) - times.x(begin):
-            ink = ink_on(_color(call)) if look in ("move", "travel", "call") else "ink"
+            ink = ink_on(_color(call)) if look in ("move", "travel") else "ink"
             middle = (times.x(begin) + times.x(end)) / 2
             yield Words(middle, y + height / 2, call["name"], ink, "middle", SIZE - 1)
         else:
