@@ -230,3 +230,32 @@ def test_a_figure_that_was_saved_lives_in_the_next_kernel(server: JupyterServer,
     figure.get_by_role("button", name="one step back").click()
     expect(figure).to_contain_text("Before.")
     screen.shut_down()
+
+
+BARRIER = """
+import torch.distributed as dist
+from ddp_lessons import launch, show
+show.timeline(launch(lambda rank, world_size: dist.barrier(), 2))
+"""
+
+
+def test_in_a_notebook_arrow_keys_walk_through_a_timeline_and_the_notebook_keeps_its_own(
+    server: JupyterServer, screen: Screen
+) -> None:
+    server.write("timeline.ipynb", BARRIER, "'below'")
+    screen.open(server, "timeline.ipynb", cells=2)
+    screen.choose("Run", "Run All Cells")
+    screen.wait_until_all_ran()
+    figure, selected = screen.output(0).locator(".ddp-figure"), screen.page.locator(".jp-Cell.jp-mod-selected")
+    screen.cell(0).locator(".jp-InputPrompt").click()
+    figure.locator(".ddp-scroll").focus()
+    screen.page.keyboard.press("ArrowRight")
+    expect(figure.locator(".ddp-about")).to_contain_text("rank 0: barrier")
+    screen.page.keyboard.press("ArrowDown")
+    expect(figure.locator(".ddp-about")).to_contain_text("rank 1: barrier")
+    expect(selected).to_contain_text("show.timeline")
+    screen.cell(0).locator(".jp-InputPrompt").click()
+    figure.locator(".ddp-lanes").click()  # the mouse leaves the focus where it was
+    screen.page.keyboard.press("ArrowDown")
+    expect(selected).to_contain_text("below")
+    screen.shut_down()

@@ -1,6 +1,6 @@
 // Buttons and a slider that move through the steps of a figure; between two steps the figure is in motion.
 
-import { button, tag } from "./marks.js"
+import { OWN_KEYS, button, tag } from "./marks.js"
 
 const STEP_MS = 900
 
@@ -22,7 +22,7 @@ export class Player {
     this.back = button("Back", "one step back", () => this.jump(Math.ceil(this.position) - 1))
     this.step = button("Step", "one step on", () => this.forward())
     this.slider = /** @type {HTMLInputElement} */ (tag("input", { type: "range", min: 0, max: film.steps, step: 1, value: 0,
-      "aria-label": "step" }))
+      "aria-label": "step", ...OWN_KEYS }))
     this.slider.addEventListener("input", () => this.jump(Number(this.slider.value)))
     this.caption = tag("div", { class: "ddp-about", "aria-live": "polite" })
     this.bar = tag("div", { class: "ddp-bar ddp-player" }, this.playing, this.back, this.step, this.slider)

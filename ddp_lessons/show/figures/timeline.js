@@ -1,6 +1,6 @@
 // A lane for each rank with its calls, by steps (each call of equal width) or by time, which can be zoomed and moved.
 
-import { arrowHead, boxPath, button, duration, f, inkOn, mark, rankColor, round, tag, widthOf } from "./marks.js"
+import { OWN_KEYS, arrowHead, boxPath, button, duration, f, inkOn, mark, rankColor, tag, widthOf } from "./marks.js"
 
 /**
  * @typedef {{rank: number, name: string, kind: string, step: number, begin: number, end: number, state?: string,
@@ -64,7 +64,8 @@ class TimelineView {
     this.overlay = mark("g")
     this.svg = mark("svg", { class: "ddp-lanes", "aria-hidden": "true" }, hatches(this.id, [...new Set(figure.calls.map(colorOf))]),
       this.content, this.overlay)
-    this.scroll = tag("div", { class: "ddp-scroll", tabindex: 0, role: "group", "aria-label": howToRead(figure) }, this.svg)
+    this.scroll = tag("div", { class: "ddp-scroll", tabindex: 0, role: "group", "aria-label": howToRead(figure),
+      ...OWN_KEYS }, this.svg)
     this.names = tag("div", { class: "ddp-names", "aria-hidden": "true" })
     this.about = tag("div", { class: "ddp-about", "aria-live": "polite" })
     this.switches = {
@@ -100,6 +101,10 @@ class TimelineView {
     this.scroll.addEventListener("pointerleave", () => this.choose(this.kept ?? null))
     this.scroll.addEventListener("click", event => { this.kept = this.callAt(event) ?? undefined; this.choose(this.kept ?? null) })
     this.scroll.addEventListener("keydown", event => this.press(event))
+    // a click leaves the focus where it is, so that Shift + Enter still runs the next cell
+    this.svg.addEventListener("mousedown", event => event.preventDefault())
+    this.leave = (/** @type {Event} */ event) => { if (!this.root.contains(/** @type {Node} */ (event.target))) this.scroll.blur() }
+    document.addEventListener("pointerdown", this.leave)
     this.scroll.addEventListener("wheel", event => {
       if (!(event.ctrlKey || event.metaKey) || this.axis !== "time") return
       event.preventDefault()
@@ -111,6 +116,7 @@ class TimelineView {
 
   end() {
     this.resized?.disconnect()
+    if (this.leave) document.removeEventListener("pointerdown", this.leave)
     this.root.remove()
   }
 
@@ -176,7 +182,7 @@ class TimelineView {
     } else if (event.key === "+" || event.key === "=") this.axis === "time" && this.zoomBy(2)
     else if (event.key === "-") this.axis === "time" && this.zoomBy(1 / 2)
     else if (event.key === "0") this.zoomBy(0)
-    else if (event.key === "Escape") { this.kept = undefined; this.choose(null) }
+    else if (event.key === "Escape") { this.kept = undefined; this.choose(null); this.scroll.blur() }
     else return
     event.preventDefault()
     event.stopPropagation() // the notebook has keys of its own
