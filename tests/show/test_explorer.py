@@ -164,6 +164,20 @@ def test_what_the_front_end_turns_is_drawn_and_said(session: NotebookSession, fr
     assert '<img alt="3 ranks, root 2, step 0"' in told
 
 
+def test_controls_have_the_new_value_before_the_picture_is_drawn(session: NotebookSession) -> None:
+    session.run("""
+seen = []
+
+def look(ranks):
+    if looking._panel:
+        seen.append([widget.value for widget in looking._panel._rows["ranks"].widgets])
+    return write_picture(f"{ranks} ranks")
+
+looking = Explorer(look, title="An example", controls={"ranks": Slider("ranks", range(2, 9), 4)})
+looking""")
+    assert session.run("looking.set(ranks=7); print(seen); looking.close()").stream.strip() == "[[7, 5]]"
+
+
 def test_an_error_of_a_turned_control_is_shown_and_leaves_no_traceback(
     session: NotebookSession, front_end: FrontEnd
 ) -> None:

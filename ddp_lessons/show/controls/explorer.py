@@ -88,10 +88,12 @@ class Explorer(Generic[Shown]):
             value, self._values = values[wrong[0]], dict(before)
             self._fit()
             raise ValueError(f"{wrong[0]} cannot be {value!r} here; it can be: {has}")
+        if self._panel:
+            self._panel.turn_controls()  # before the drawing, which may take a second
         if self.run_label is None and self._values != before:
             self.run()
         if self._panel:
-            self._panel.follow()
+            self._panel.show()
             if self.run_label:
                 self._panel.tell(f'Press "{self.run_label}" to see it for these values.')
 

@@ -44,18 +44,18 @@ class Panel:
         self._stage = ipywidgets.VBox([self._image], layout=looks.layout())
         parts += [self._stage, self._told, self._as_text, self._words]
         self._box = ipywidgets.VBox(parts, layout=looks.layout())
-        self.follow()
+        self.turn_controls()
+        self.show()
 
     def view(self) -> dict[str, Any]:
         """What a front end with widgets shows."""
         model = {"version_major": 2, "version_minor": 0, "model_id": self._box.model_id}
         return {"application/vnd.jupyter.widget-view+json": model}
 
-    def follow(self) -> None:
-        """Show the controls' values that the explorer has now, and its picture."""
+    def turn_controls(self) -> None:
+        """Show the controls' values that the explorer has now."""
         for name, row in self._rows.items():
             row.follow(self._explorer.options[name], self._explorer.values[name])
-        self.show()
 
     def show(self) -> None:
         """Show the picture that the explorer has now."""
