@@ -22,8 +22,8 @@ from notebook_session import NotebookSession
 
 from ddp_lessons import check
 from ddp_lessons.__main__ import main
-from ddp_lessons.check import progress_file
-from ddp_lessons.check.dashboard import GIVEN, LESSON_OF, LESSONS, fingerprint
+from ddp_lessons.check import Report, progress_file
+from ddp_lessons.check.dashboard import GIVEN, LESSON_OF, LESSONS, counting, fingerprint
 from ddp_lessons.train import point_to_point
 from ddp_lessons.workshop import progress_table as command
 
@@ -450,10 +450,20 @@ def test_the_table_in_a_notebook_has_the_words_and_no_markup_of_others(file: Pat
     check.reading(4, line=3)
     shown = check.progress()
     html = shown._repr_html_()
-    assert f"<caption>{shown.headline}</caption>" in html
-    assert html.count('scope="row"') == len(LESSON_OF)
-    assert re.search(r"<code>reading\(4\)</code></th><td[^>]*>passed</td>", html)
-    assert html.count("<tr>") == html.count("</tr>") == len(LESSON_OF) + len(LESSONS)
+    assert f"<strong>{shown.headline}</strong>" in html
+    assert html.count('scope="row"') == html.count("<tr>") == html.count("</tr>") == len(LESSONS)
+    assert re.search(r'ddp-passed" aria-hidden="true">✓</span><code>reading\(4\)</code> passed', html)
+    assert html.count("</code> open") == len(LESSON_OF) - 1
+
+
+def test_what_is_passed_leads_to_the_next_exercise() -> None:
+    in_this_lesson = check.reading(4, line=3)
+    assert in_this_lesson.text.endswith("\n  Next exercise: `reading(5)`, in this lesson.")
+    assert check.reading(5, line=7).next_exercise == "Next exercise: `restartable`, in lesson 10."
+    assert check.reading(1, line=5).next_exercise == ""  # the lesson itself goes on from there
+    assert check.reading(4, line=2).next_exercise == ""
+    last = counting(lambda answer: Report("stage_of", True, "passed"))(print)
+    assert last.next_exercise == "That was the last exercise of the course."
 
 
 def test_the_command_needs_no_torch() -> None:

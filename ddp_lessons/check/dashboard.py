@@ -6,9 +6,9 @@ repaired and that nobody has touched, and not the package's own solution.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import hashlib
-import html
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -16,6 +16,7 @@ from typing import Literal, ParamSpec
 
 from ddp_lessons.check import progress_file
 from ddp_lessons.check.judging.report import Report
+from ddp_lessons.check.judging.report_card import framed, in_words
 from ddp_lessons.check.progress_file import Entry
 
 P = ParamSpec("P")
@@ -66,9 +67,22 @@ def counting(check: Callable[P, Report]) -> Callable[P, Report]:
         written = next(iter((*args, *kwargs.values())), None)
         if report.exercise in LESSON_OF and report.is_a_try and is_the_learners(written):
             progress_file.keep(report.exercise, LESSON_OF[report.exercise], report.passed)
-        return report
+        return dataclasses.replace(report, next_exercise=_after(report.exercise)) if report.passed else report
 
     return checked
+
+
+def _after(exercise: str) -> str:
+    """Where to go from an exercise that is passed."""
+    every = list(LESSON_OF)
+    if exercise not in every:
+        return ""
+    if exercise == every[-1]:
+        return "That was the last exercise of the course."
+    following = every[every.index(exercise) + 1]
+    lesson = LESSON_OF[following]
+    where = "this lesson" if lesson == LESSON_OF[exercise] else f"lesson {lesson}"
+    return f"Next exercise: `{following}`, in {where}."
 
 
 def is_the_learners(written: object) -> bool:
@@ -131,13 +145,21 @@ class Progress:
         return self.text
 
     def _repr_html_(self) -> str:
-        left, rows = 'style="text-align:left;font-weight:normal"', []
-        for lesson in LESSONS:
-            title = f"{lesson.number}. {lesson.title}: {self.count('passed', lesson)} of {len(lesson.exercises)}"
-            rows.append(f'<tr><th scope="rowgroup" colspan="3" style="text-align:left">{html.escape(title)}</th></tr>')
-            for exercise in lesson.exercises:
-                name = f'<th scope="row" {left}><code>{exercise}</code></th>'
-                state, how = self.state(exercise), self._how(exercise)
-                rows.append(f"<tr>{name}<td {left}>{state}</td><td {left}>{how}</td></tr>")
-        notes = "".join(f"<p>{html.escape(note)}</p>" for note in self.notes)
-        return f"<table><caption>{self.headline}</caption>{''.join(rows)}</table>{notes}"
+        rows = "".join(self._row(lesson) for lesson in LESSONS)
+        notes = "".join(f"<p>{in_words(note)}</p>" for note in self.notes)
+        passed = self.count("passed")
+        bar = f'<progress max="{len(LESSON_OF)}" value="{passed}" aria-hidden="true" style="width:100%"></progress>'
+        head = f"<p><strong>{self.headline}</strong></p>{bar}"
+        kind = "passed" if passed == len(LESSON_OF) else "open"
+        return framed(f'{head}<div class="ddp-lines" tabindex="0"><table>{rows}</table></div>{notes}', kind)
+
+    def _row(self, lesson: Lesson) -> str:
+        """A lesson, and each of its exercises with its state."""
+        name = f'<th scope="row">{lesson.number}. {in_words(lesson.title)}</th>'
+        return f"<tr>{name}<td style='text-align:left'>{''.join(map(self._state, lesson.exercises))}</td></tr>"
+
+    def _state(self, exercise: str) -> str:
+        state, how = self.state(exercise), self._how(exercise)
+        mark, kind = {"passed": ("✓", "passed"), "tried": ("✗", "wrong"), "open": ("○", "open")}[state]
+        mark = f'<span class="ddp-mark ddp-{kind}" aria-hidden="true">{mark}</span>'
+        return f"<div>{mark}<code>{exercise}</code> {state}{f' ({how})' if how else ''}</div>"

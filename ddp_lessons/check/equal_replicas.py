@@ -6,7 +6,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
-from ddp_lessons.check.judging.report import Report, table
+from ddp_lessons.check.judging.report import Report
+from ddp_lessons.check.judging.report_lines import table
 from ddp_lessons.record.fingerprints import fingerprints_of
 from ddp_lessons.run.diagnosis.wording import ranks_named
 

@@ -218,6 +218,7 @@ def test_a_report_of_a_right_answer_shows_its_traffic_beside_the_textbooks() -> 
         "    traffic of 4 ranks               yours   textbook",
         "    bytes sent by the busiest rank     720        720",
         "    in tensors                        1.50       1.50",
+        "  Next exercise: `average_gradients`, in lesson 5.",
     ]
 
 

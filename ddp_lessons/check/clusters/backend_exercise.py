@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ddp_lessons.check.judging.report import Report, not_right, table
+from ddp_lessons.check.judging.report import Report, not_right
+from ddp_lessons.check.judging.report_lines import table
 from ddp_lessons.check.judging.separate_process import Answer, answers_of
 from ddp_lessons.check.judging.trial_ranks import Thing
 from ddp_lessons.check.judging.wrapped_functions import refusal

@@ -10,7 +10,8 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
-from ddp_lessons.check.judging.report import Report, not_right, not_started, table
+from ddp_lessons.check.judging.report import Report, not_right, not_started
+from ddp_lessons.check.judging.report_lines import table
 from ddp_lessons.check.trials import slurm_stand_ins
 from ddp_lessons.check.trials.direct_starts import mistakes_of, program_of
 from ddp_lessons.check.trials.rehearsal import NoRehearsal, Rehearsal, Start, rehearse

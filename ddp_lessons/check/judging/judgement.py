@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ddp_lessons.check.judging.exercise import Case, Exercise, number
-from ddp_lessons.check.judging.report import table
+from ddp_lessons.check.judging.report_lines import table
 from ddp_lessons.check.judging.trial_traffic import Traffic
 from ddp_lessons.record.event import Event
 from ddp_lessons.run.diagnosis.wording import ranks_named

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ddp_lessons.check.judging.report_card import as_card
 from ddp_lessons.run.output.transcript import without_middle
 
 _LONGEST_MISTAKE, _LONGEST_LINE, _MOST_LINES = 600, 200, 40  # an error of the learner's may have a message of megabytes
-Rows = Sequence[Sequence[str]]
 
 
 @dataclass(frozen=True, repr=False)
@@ -23,6 +23,7 @@ class Report:
     verdict: str  # "passed", "not started yet", "not right yet"
     mistake: str = ""
     details: tuple[str, ...] = ()
+    next_exercise: str = ""  # a sentence, once it is passed
 
     @property
     def is_a_try(self) -> bool:
@@ -31,8 +32,11 @@ class Report:
 
     @property
     def text(self) -> str:
-        mistake = [f"  {self.mistake}"] if self.mistake else []
-        return "\n".join([f"check.{self.exercise}: {self.verdict}", *mistake, *self.details])
+        around = [[f"  {sentence}"] if sentence else [] for sentence in (self.mistake, self.next_exercise)]
+        return "\n".join([f"check.{self.exercise}: {self.verdict}", *around[0], *self.details, *around[1]])
+
+    def _repr_html_(self) -> str:
+        return as_card(self.exercise, self.verdict, self.mistake, self.details, self.next_exercise)
 
     def __repr__(self) -> str:
         return self.text
@@ -47,13 +51,3 @@ def not_right(exercise: str, mistake: str, details: Sequence[str] = ()) -> Repor
     if len(details) > _MOST_LINES:
         lines.append(f"    [... {len(details) - _MOST_LINES:,} lines left out]")
     return Report(exercise, False, "not right yet", without_middle(mistake, _LONGEST_MISTAKE), tuple(lines))
-
-
-def table(rows: Rows) -> list[str]:
-    """Columns of text, the first one to the left, numbers and words below each other."""
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    lines = []
-    for first, *others in rows:
-        cells = [other.rjust(width) for other, width in zip(others, widths[1:], strict=True)]
-        lines.append("    " + "   ".join([first.ljust(widths[0]), *cells]).rstrip())
-    return lines

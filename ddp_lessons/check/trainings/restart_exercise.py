@@ -8,7 +8,8 @@ import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from ddp_lessons.check.judging.report import Report, not_right, table
+from ddp_lessons.check.judging.report import Report, not_right
+from ddp_lessons.check.judging.report_lines import table
 from ddp_lessons.check.judging.wrapped_functions import compiler_at_hand, refusal
 from ddp_lessons.check.trials.training_starts import EPOCHS, Start, Weights, agree, begin, every_weights_in_one_go
 from ddp_lessons.run.diagnosis.failures import WorkerFailed, WorkersStuck
