@@ -46,6 +46,22 @@ def test_a_machine_that_was_set_up_is_ready() -> None:
     assert answer.returncode == 0
 
 
+def test_it_ends_with_a_verdict() -> None:
+    assert ask_about("Python", "cores").stdout.endswith("\n\nThis machine is ready for the course.\n")
+    one = ask_about("Python", "MNIST", DDP_LESSONS_MNIST="/nowhere").stdout
+    assert one.endswith("\n\n1 problem: MNIST. What to do about it is said above.\n")
+    bad = "from ddp_lessons.workshop.doctor import *; report({'one': lambda: [][0], 'two': lambda: 1 / 0})"
+    assert ask("-c", bad).stdout.endswith("\n\n2 problems: one, two. Begin with one.\n")
+
+
+def test_only_a_terminal_gets_colors() -> None:
+    code = "import sys; sys.stdout.isatty = lambda: True; from ddp_lessons.workshop.doctor import *; "
+    code += "report({'Python': CHECKS['Python']})"
+    assert "\x1b[32mok      \x1b[0m Python: " in ask("-c", code).stdout
+    assert "\x1b" not in ask("-c", code, NO_COLOR="1").stdout
+    assert "\x1b" not in ask_about("Python").stdout
+
+
 def test_where_nothing_is_installed_yet_it_says_what_to_type(tmp_path: Path) -> None:
     venv.create(tmp_path / "bare", symlinks=True, with_pip=False)
     answer = ask("-m", "ddp_lessons", "doctor", python=tmp_path / "bare" / "bin" / "python")

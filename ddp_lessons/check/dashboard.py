@@ -16,8 +16,8 @@ from typing import Literal, ParamSpec
 
 from ddp_lessons.check import progress_file
 from ddp_lessons.check.judging.report import Report
-from ddp_lessons.check.judging.report_card import framed, in_words
 from ddp_lessons.check.progress_file import Entry
+from ddp_lessons.run.output.cards import Kind, framed, in_words, mark
 
 P = ParamSpec("P")
 State = Literal["passed", "tried", "open"]
@@ -150,7 +150,7 @@ class Progress:
         passed = self.count("passed")
         bar = f'<progress max="{len(LESSON_OF)}" value="{passed}" aria-hidden="true" style="width:100%"></progress>'
         head = f"<p><strong>{self.headline}</strong></p>{bar}"
-        kind = "passed" if passed == len(LESSON_OF) else "open"
+        kind: Kind = "passed" if passed == len(LESSON_OF) else "open"
         return framed(f'{head}<div class="ddp-lines" tabindex="0"><table>{rows}</table></div>{notes}', kind)
 
     def _row(self, lesson: Lesson) -> str:
@@ -160,6 +160,5 @@ class Progress:
 
     def _state(self, exercise: str) -> str:
         state, how = self.state(exercise), self._how(exercise)
-        mark, kind = {"passed": ("✓", "passed"), "tried": ("✗", "wrong"), "open": ("○", "open")}[state]
-        mark = f'<span class="ddp-mark ddp-{kind}" aria-hidden="true">{mark}</span>'
-        return f"<div>{mark}<code>{exercise}</code> {state}{f' ({how})' if how else ''}</div>"
+        kinds: dict[State, Kind] = {"passed": "passed", "tried": "wrong", "open": "open"}
+        return f"<div>{mark(kinds[state])}<code>{exercise}</code> {state}{f' ({how})' if how else ''}</div>"

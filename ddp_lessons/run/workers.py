@@ -14,7 +14,7 @@ from ddp_lessons.record.events import Events
 from ddp_lessons.record.rank_record import Recorded
 from ddp_lessons.record.results import NO_VALUE, Results, told_by_rank
 from ddp_lessons.run.diagnosis.call_fit import first_fault, may_disagree
-from ddp_lessons.run.diagnosis.failures import not_to_be_trusted, where_each_is, worker_failed, workers_stuck
+from ddp_lessons.run.diagnosis.failure_messages import not_to_be_trusted, where_each_is, worker_failed, workers_stuck
 from ddp_lessons.run.diagnosis.wording import ranks_named
 from ddp_lessons.run.launcher import launch_arguments, shortages
 from ddp_lessons.run.launcher.follow import Ending, Watch

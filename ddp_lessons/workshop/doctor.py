@@ -216,6 +216,8 @@ def check_notebooks() -> Finding:
     return Finding("ok", f"{folder} can be written to")
 
 
+_COLORS = {"ok": 32, "note": 33, "PROBLEM": "1;31"}  # of a terminal
+
 CHECKS: Mapping[str, Callable[[], Finding]] = {
     "Python": check_python,
     "torch and torchvision": check_pair,
@@ -238,16 +240,35 @@ def report(checks: Mapping[str, Callable[[], Finding]], as_json: bool = False, w
     for name, check in checks.items():
         findings[name] = finding = _make(check)
         if not as_json:
-            print(f"{finding.verdict:<8} {name}: {finding.found}", flush=True)
+            print(f"{_colored(f'{finding.verdict:<8}', finding.verdict)} {name}: {finding.found}", flush=True)
             for line in finding.remedy.splitlines():
                 print(f"{'':<8} {line}", flush=True)
     if as_json:
         print(json.dumps([{"check": name, **asdict(finding)} for name, finding in findings.items()], indent=2))
+    else:
+        print(f"\n{_in_all(findings)}")
     if with_ticket:
         from ddp_lessons.workshop.ticket import hand_out, ticket
 
         print(f"\n{hand_out(ticket(findings))}")
     return int(any(finding.verdict == "PROBLEM" for finding in findings.values()))
+
+
+def _in_all(findings: Mapping[str, Finding]) -> str:
+    """The verdict on the machine."""
+    problems = [name for name, finding in findings.items() if finding.verdict == "PROBLEM"]
+    if not problems:
+        return _colored("This machine is ready for the course.", "ok")
+    what = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
+    first = f"Begin with {problems[0]}." if len(problems) > 1 else "What to do about it is said above."
+    return f"{_colored(what + ': ' + ', '.join(problems) + '.', 'PROBLEM')} {first}"
+
+
+def _colored(words: str, verdict: str) -> str:
+    """Only where it is a terminal that is being read."""
+    if not sys.stdout.isatty() or "NO_COLOR" in os.environ:
+        return words
+    return f"\x1b[{_COLORS.get(verdict, 0)}m{words}\x1b[0m"
 
 
 def _make(check: Callable[[], Finding]) -> Finding:

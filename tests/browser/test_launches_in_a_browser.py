@@ -89,7 +89,9 @@ def test_the_stop_button_stops_the_ranks_and_says_where_they_were(notebook: Scre
     expect(notebook.prompt(0)).to_have_text(A_NUMBER)
     expect(notebook.cell(0)).to_contain_text("the ranks were stopped by you")
     for rank in range(2):
-        expect(notebook.cell(0)).to_contain_text(re.compile(rf"rank {rank} +is at cell line 7: +time\.sleep\(0\.02\)"))
+        expect(notebook.cell(0)).to_contain_text(
+            re.compile(rf"rank {rank} +is at cell \[\d+\], line 7: +time\.sleep\(0\.02\)")
+        )
     assert alive(talking) == []
     notebook.run_cell(1)
     expect(notebook.output(1)).to_have_text("[3.0, 3.0, 3.0]")

@@ -10,7 +10,7 @@ from ddp_lessons.record.events import Events
 from ddp_lessons.record.rank_record import Recorded, Standing
 from ddp_lessons.record.results import NO_VALUE, Results
 from ddp_lessons.run.diagnosis.call_fit import first_fault
-from ddp_lessons.run.diagnosis.failures import (
+from ddp_lessons.run.diagnosis.failure_messages import (
     LOST_CONNECTION,
     not_to_be_trusted,
     where_each_is,

@@ -1,0 +1,291 @@
+"""How a launch ended badly, in the learner's words: which rank, what, where, the other ranks, what next."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+from collections.abc import Mapping, Sequence
+
+from ddp_lessons.own_files import RUN
+from ddp_lessons.record.event import Event
+from ddp_lessons.record.events import Events
+from ddp_lessons.record.line_names import name_place
+from ddp_lessons.record.results import Results
+from ddp_lessons.run.diagnosis.advice import what_next
+from ddp_lessons.run.diagnosis.call_fit import first_disagreement
+from ddp_lessons.run.diagnosis.failures import WorkerFailed, WorkersStuck
+from ddp_lessons.run.diagnosis.hang_reasons import why_connection_was_lost, why_nobody_moves, why_without_calls
+from ddp_lessons.run.diagnosis.source_lines import learners_frame, name_line
+from ddp_lessons.run.diagnosis.timeouts import why_connections_are_closed, why_it_timed_out
+from ddp_lessons.run.diagnosis.wording import Reason, called, listed, ranks_named
+from ddp_lessons.run.launcher.rank_states import Account, Died
+from ddp_lessons.run.output.transcript import without_middle, without_terminal_codes
+from ddp_lessons.run.wire.messages import Frame, Position, Raised
+
+LOST_CONNECTION = "lost the connection to a rank that it waited for"
+# what torch says on the ranks that talked to a rank when that died
+_CONSEQUENCE = re.compile(
+    r"connection (was )?(closed|reset)|broken pipe|socket closed|connectfullmesh|remote process exited", re.I
+)
+
+
+def worker_failed(account: Account, results: Results[object]) -> WorkerFailed:
+    ranks = _first_cause(account.ended)
+    cause = account.ended[ranks[0]]
+    frame = learners_frame(cause.frames)
+    lost = why_connection_was_lost(results.events, ranks[0]) if _is_consequence(cause) else None
+    what = LOST_CONNECTION if lost else _what_happened(cause)  # whose words name neither rank nor reason
+    message = [f"{name_ranks(ranks, account.world_size)} {_agree(what, ranks)}"]
+    if frame is not None:
+        message.append(f"    {name_line(frame)}")
+    message += _last_words(cause, results.lines[ranks[0]])
+    message += _what_the_others_did(account, ranks)
+    reason = _why_torch_failed(results.events, ranks[0]) if _may_come_from_the_others(cause) else None
+    reason = reason or lost
+    message += reason.lines if reason else [f"  Next: {what_next(cause, ranks[0], account.limits)}"]
+    return WorkerFailed(without_terminal_codes("\n".join(message)), account, results, ranks[0])
+
+
+def _why_torch_failed(events: Events, rank: int) -> Reason | None:
+    fault = first_disagreement(events)
+    return fault or why_it_timed_out(events, rank) or why_connections_are_closed(events, rank)
+
+
+def not_to_be_trusted(account: Account, results: Results[object], reason: Reason) -> WorkerFailed:
+    """Every rank returned, but what they called did not fit together."""
+    message = "\n".join(["the answers cannot be trusted: calls of the ranks did not fit together", *reason.lines])
+    return WorkerFailed(message, account, results, reason.rank)
+
+
+def workers_stuck(account: Account, results: Results[object], is_for_ever: bool) -> WorkersStuck:
+    """`is_for_ever`: it is certain, and nobody waited for the end of the time."""
+    waiting = [n for n in range(account.world_size) if n not in account.returned and n not in account.ended]
+    headline = "no rank can move any more"
+    if not is_for_ever:
+        patience = "1 second" if account.patience_seconds == 1 else f"{account.patience_seconds:g} seconds"
+        headline = f"{name_ranks(waiting, account.world_size)} did not return within {patience}"
+    reason = why_nobody_moves(results.events) or first_disagreement(results.events)
+    reason = reason or why_without_calls(_names_of_calls(account), account.returned)
+    if reason is not None and any(" returned" in sentence for sentence in reason.sentences):
+        reason = _of_those_not_asked(account) or reason
+    slow = [f"  Next: {_wake(account) or f'if the ranks were only slow, {_more_time(account)}'}."]
+    crowded = "" if is_for_ever else "\n".join(filter(None, [_crowded(account), _looked_for_in_vain()]))
+    account = dataclasses.replace(account, seconds=0.0) if is_for_ever else account
+    lines = [headline, *where_each_is(account, results.events), *(reason.lines if reason else slow)]
+    return WorkersStuck("\n".join(lines), account, results, waiting[0], crowded)
+
+
+def _crowded(account: Account) -> str:
+    """Where others made the machine slow, the seconds are counted as longer: the clock on the wall says more."""
+    patience, on_the_wall = account.patience_seconds or 0.0, account.seconds
+    if on_the_wall < 1.5 * patience + 3:  # to ask where they are takes some, too
+        return ""
+    return f"  (By the clock {on_the_wall:.0f} seconds: others kept this machine busy, and one counted for less.)"
+
+
+def _looked_for_in_vain() -> str:
+    if os.environ.get("TORCH_DISTRIBUTED_DEBUG", "").upper() != "DETAIL":
+        return ""
+    return (
+        "  (TORCH_DISTRIBUTED_DEBUG=DETAIL makes torch itself wait before each call, so a deadlock is only found when "
+        "the time is up. Without it, the launch ends as soon as no rank can make progress.)"
+    )
+
+
+def _wake(account: Account) -> str:
+    """What to do about ranks whose processes do not run."""
+    silent = [rank for rank, position in account.positions.items() if position.is_silent]
+    if not silent:
+        return ""
+    them = "its process" if len(silent) == 1 else "their processes"
+    return (
+        f"{ranks_named(silent)} did not answer, not even to a signal. Was {them} stopped (SIGSTOP, Ctrl+Z, a "
+        "debugger), or is this machine out of memory? `ps -o pid,stat,cmd` shows a T for one that is stopped"
+    )
+
+
+def _more_time(account: Account) -> str:
+    most = account.limits.seconds
+    if most is None or (account.patience_seconds or 0.0) < most:
+        return "give them more time: launch(..., timeout_seconds=...)"
+    return f"give them less to do: the instructor of this machine allows at most {most:g} seconds"
+
+
+def _of_those_not_asked(account: Account) -> Reason | None:
+    """Ranks that had no part in this cannot come, and nobody else is away."""
+    if not account.not_asked or account.not_asked != account.returned:
+        return None
+    who = f"{ranks_named(sorted(account.not_asked))} {'was' if len(account.not_asked) == 1 else 'were'}"
+    return Reason(
+        [f"A call ends only when every rank has come that it needs, but {who} not asked."],
+        "ask all ranks; or have all of them make a group of some, by dist.new_group, and give it to the call.",
+    )
+
+
+def _names_of_calls(account: Account) -> dict[int, str]:
+    frames = {rank: learners_frame(position.frames) for rank, position in account.positions.items()}
+    return {
+        rank: _call_below(frame, account.positions[rank].frames) if frame is not None else ""
+        for rank, frame in frames.items()
+    }
+
+
+def where_each_is(account: Account, events: Events | None = None) -> list[str]:
+    """A line per rank: returned, or the line where it is."""
+    told = []
+    for rank in range(account.world_size):
+        if rank in account.not_asked:
+            told.append(f"    rank {rank}   was not asked to run this")
+        elif rank in account.returned:
+            told.append(f"    rank {rank}   has returned")
+        elif (position := account.positions.get(rank)) is not None:
+            held = next(iter(events.held(rank)), None) if events is not None and events.world_size else None
+            told.append(f"    rank {rank}   {_doing(position, held=held)}{_how_long(account, rank)}")
+        else:
+            told.append(f"    rank {rank}   has not started")
+    return told
+
+
+def _how_long(account: Account, rank: int) -> str:
+    """For how long it has been at that line, where that says something."""
+    seconds = account.seconds_at_line.get(rank, 0.0)
+    if account.seconds < 1:
+        return ""
+    if seconds > account.seconds / 2:
+        return "   (all that time)"
+    return f"   (for the last {seconds:.0f} seconds)" if seconds >= 2 else ""
+
+
+def name_ranks(ranks: Sequence[int], world_size: int) -> str:
+    if len(ranks) == 1:
+        return f"rank {ranks[0]} of {world_size}"
+    if len(ranks) == world_size:
+        return "both ranks" if world_size == 2 else f"all {world_size} ranks"
+    return f"ranks {listed(ranks)} of {world_size}"
+
+
+def _first_cause(ended: Mapping[int, Raised | Died]) -> list[int]:
+    """The ranks that failed first and alike. What merely followed from another rank's end does not count as first."""
+
+    def order(rank: int) -> tuple[bool, float]:
+        return _is_consequence(ended[rank]), ended[rank].moment
+
+    first = min(ended, key=order)
+    return [rank for rank in sorted(ended) if _alike(ended[rank], ended[first])]
+
+
+def _alike(one: Raised | Died, other: Raised | Died) -> bool:
+    return _what_happened(one) == _what_happened(other) and learners_frame(one.frames) == learners_frame(other.frames)
+
+
+def _what_happened(how: Raised | Died) -> str:
+    if isinstance(how, Raised):
+        if how.kind == "CannotTravel":
+            return how.message
+        if how.kind == "SystemExit":
+            return f"called sys.exit({how.message})"
+        return f"raised {how.kind}" + (f": {_cut(how.message, 1_500)}" if how.message else "")
+    if not how.is_seen:
+        return "ended {its} before {it} returned: killed, or by os._exit()"
+    if how.exit_code is None:
+        return "ended together with the process that {it} {was} forked from"
+    if how.signal_name:
+        return f"{{was}} killed by {how.signal_name}"
+    return f"ended {{its}} with exit code {how.exit_code}, before {{it}} returned"
+
+
+def _may_come_from_the_others(how: Raised | Died) -> bool:
+    """From a call of torch.distributed, which may say little of what the other ranks called."""
+    if isinstance(how, Died) and how.signal_name == "SIGABRT":  # gloo gives up in a thread of its own
+        return True
+    if isinstance(how, Raised) and how.kind in ("ValueError", "TypeError"):  # torch has looked at its arguments alone
+        return False
+    frame = learners_frame(how.frames)
+    if frame is None:
+        return False
+    waits_for_work = how.frames[-1].function == "wait" and how.frames[-1].file.startswith(RUN)
+    return (
+        waits_for_work or bool(_call_below(frame, how.frames)) or (isinstance(how, Raised) and "/gloo/" in how.message)
+    )
+
+
+def _last_words(how: Raised | Died, lines: Sequence[str]) -> list[str]:
+    said = [_cut(line, 500) for line in (how.last_words if isinstance(how, Died) else lines[-1:])]
+    return [f"  It last said: {said[0]}", *(f"                {line}" for line in said[1:])] if said else []
+
+
+def _what_the_others_did(account: Account, failed: Sequence[int]) -> list[str]:
+    doing: dict[str, list[int]] = {}
+    for rank in range(account.world_size):
+        if rank in failed:
+            continue
+        if rank in account.not_asked:
+            continue
+        if rank in account.returned:
+            doing.setdefault("had returned", []).append(rank)
+        elif rank in account.ended:
+            what = _what_else_happened(account.ended[rank], account.ended[failed[0]], failed[0])
+            doing.setdefault(what, []).append(rank)
+        elif rank in account.positions:
+            doing.setdefault(f"{_doing(account.positions[rank], past=True)} and {{have}} been stopped", []).append(rank)
+    return [f"  {_subject(ranks)} {_agree(what, ranks)}." for what, ranks in doing.items()]
+
+
+def _what_else_happened(how: Raised | Died, cause: Raised | Died, failed: int) -> str:
+    if _is_consequence(how):
+        return f"lost the connection to rank {failed}"
+    same_place = how.frames and learners_frame(how.frames) == learners_frame(cause.frames)
+    if isinstance(how, Raised) and isinstance(cause, Raised) and how.kind == cause.kind and same_place:
+        return f"raised {how.kind} there, too"
+    return _what_happened(how).partition("\n")[0]
+
+
+def _is_consequence(how: Raised | Died) -> bool:
+    return isinstance(how, Raised) and bool(_CONSEQUENCE.search(how.traceback))
+
+
+def _subject(ranks: Sequence[int]) -> str:
+    return ranks_named(ranks).capitalize()
+
+
+def _agree(what: str, ranks: Sequence[int]) -> str:
+    one = len(ranks) == 1
+    for blank, alone, several in (
+        ("{have}", "has", "have"),
+        ("{was}", "was", "were"),
+        ("{its}", "its process", "their processes"),
+        ("{it}", "it", "they"),
+    ):
+        what = what.replace(blank, alone if one else several)
+    return what
+
+
+def _doing(position: Position, past: bool = False, held: Event | None = None) -> str:
+    frame = learners_frame(position.frames)
+    if position.is_silent:
+        return "did not answer"
+    if frame is None:
+        return "{was} starting" if past else "is starting"
+    place = f"({name_place(frame.file, frame.line)})" if past else f"({name_line(frame)})"
+    call = called(held) if held is not None else _call_below(frame, position.frames)
+    if held is not None and held.line != frame.line:
+        call += f" of {held.place}"
+    if call:
+        return f"{'{was} waiting' if past else 'waits'} in {call} {place}"
+    return f"{'{was}' if past else 'is'} at {name_line(frame)}"
+
+
+def _call_below(frame: Frame, frames: Sequence[Frame]) -> str:
+    """The torch.distributed call which that line made, if it did."""
+    below = frames[frames.index(frame) + 1 :]
+    calls = [f.function for f in below if f"torch{os.sep}distributed" in f.file and f.function != "wrapper"]
+    return calls[0] if calls else ""
+
+
+def _cut(text: str, longest: int) -> str:
+    """Long texts without their middle; the whole is in the traceback."""
+    lines = text.split("\n")
+    if len(lines) > 20:
+        text = "\n".join([*lines[:10], f"[... {len(lines) - 20:,} lines left out]", *lines[-10:]])
+    return without_middle(text, longest)
