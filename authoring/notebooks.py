@@ -13,7 +13,7 @@ import nbformat
 
 from authoring.guide import bring_up_to_date
 from authoring.running import CellFailed, run
-from authoring.storing import agree, stored, tidy
+from authoring.storing import agree, looked_at, stored, tidy
 
 files: Any = nbformat
 
@@ -87,7 +87,7 @@ def store(path: Path, project: Path, twice: bool = False, new_pictures: bool = F
 
 def compare(first: Any, second: Any) -> None:
     pairs = [(one, other) for one, other in zip(first.cells, second.cells, strict=True) if one.cell_type == "code"]
-    if differing := [one.id for one, other in pairs if not agree(tidy(one.outputs), tidy(other.outputs))]:
+    if differing := [a.id for a, b in pairs if not agree(tidy(a.outputs), tidy(b.outputs), looked_at(a))]:
         raise NotTheSame(f"cells {', '.join(differing)}. Times, process numbers and paths do not belong into text")
 
 

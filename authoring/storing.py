@@ -21,6 +21,8 @@ from nbval.plugin import coalesce_streams
 VIEW = "application/vnd.jupyter.widget-view+json"  # without its kernel, an error in the place of the picture beside it
 STILL = "image/svg+xml"
 PICTURES = {"image/png", "image/jpeg", STILL}
+PRINTED = PICTURES | {"text/html"}  # what a program printed: other times and numbers in every run
+MAY_DIFFER = "nbval-ignore-output"  # nbval's own word for a cell whose output is not compared
 METADATA = {
     "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
     "language_info": {"name": "python"},
@@ -52,10 +54,11 @@ def stored(fresh: Any, before: Any | None, new_pictures: bool = False) -> tuple[
             continue
         count += 1
         outputs, old = tidy(cell.outputs), known.get(cell.id)
+        kinds = looked_at(cell)
         kept = tidy(old.outputs) if old is not None and old.source == cell.source else None
-        if kept is not None and not agree(outputs, kept):
+        if kept is not None and not agree(outputs, kept, kinds):
             kept = None
-        if kept is not None and look_different(outputs, kept):
+        if kept is not None and look_different(outputs, kept, kinds):
             changes.pictures.append(cell.id)
             kept = None if new_pictures else kept
         cell.outputs = outputs if kept is None else kept
@@ -92,13 +95,23 @@ def is_spent_bar(output: Any) -> bool:
     return set(output.get("data", {})) == {"image/png"} and output.metadata.get("image/png", {}).get("alt") == ""
 
 
-def agree(fresh: Sequence[Any], old: Sequence[Any]) -> bool:
-    """Would nbval take them for the same, and are their pictures of the same kinds, with the same alternative texts?"""
-    same_pictures = alternative_texts(fresh) == alternative_texts(old) and kinds_of(fresh) == kinds_of(old)
-    return same_pictures and by_kind(fresh) == by_kind(old)
+def looked_at(cell: Any) -> set[str]:
+    """Kinds of output that are looked at, and not compared: pictures and, in a cell that says so, what was printed."""
+    return PRINTED if MAY_DIFFER in cell.metadata.get("tags", ()) else PICTURES
 
 
-def by_kind(outputs: Sequence[Any]) -> dict[str, list[str]]:
+def agree(fresh: Sequence[Any], old: Sequence[Any], kinds: set[str] = PICTURES) -> bool:
+    """Would nbval take them for the same, and are their pictures of the same kinds, with the same alternative texts?
+
+    With more kinds than pictures it is stricter than nbval, which then compares nothing: the words have to be the same.
+    """
+    same_pictures = alternative_texts(fresh) == alternative_texts(old) and kinds_of(fresh, kinds) == kinds_of(
+        old, kinds
+    )
+    return same_pictures and by_kind(fresh, kinds) == by_kind(old, kinds)
+
+
+def by_kind(outputs: Sequence[Any], pictures: set[str] = PICTURES) -> dict[str, list[str]]:
     """All that nbval compares. The order counts only among those of a kind."""
     found: dict[str, list[str]] = defaultdict(list)
     for output in coalesce_streams(copy.deepcopy(list(outputs))):
@@ -107,7 +120,7 @@ def by_kind(outputs: Sequence[Any]) -> dict[str, list[str]]:
         elif output.output_type == "error":
             found["error"].append(f"{output.ename}: {output.evalue}")
         for kind, content in output.get("data", {}).items():
-            if kind not in PICTURES | {VIEW}:
+            if kind not in pictures | {VIEW}:
                 found[kind].append(content)
     return dict(found)
 
@@ -119,18 +132,17 @@ def alternative_texts(outputs: Sequence[Any]) -> list[str]:
     return [NUMBER.sub("#", text) for text in texts]
 
 
-def kinds_of(outputs: Sequence[Any]) -> list[set[str]]:
-    return [PICTURES & set(output.data) for output in outputs if pictures_of([output])]
+def kinds_of(outputs: Sequence[Any], kinds: set[str]) -> list[set[str]]:
+    return [kinds & set(output.data) for output in outputs if pictures_of([output], kinds)]
 
 
-def pictures_of(outputs: Sequence[Any]) -> list[str]:
-    kinds = ("image/png", STILL)
-    return [output.data[kind] for output in outputs for kind in kinds if kind in output.get("data", {})]
+def pictures_of(outputs: Sequence[Any], kinds: set[str] = PICTURES) -> list[str]:
+    return [output.data[kind] for output in outputs for kind in sorted(kinds & set(output.get("data", {})))]
 
 
-def look_different(fresh: Sequence[Any], old: Sequence[Any]) -> bool:
+def look_different(fresh: Sequence[Any], old: Sequence[Any], kinds: set[str] = PICTURES) -> bool:
     """Would somebody see it who lays one over the other? Smooth edges may differ by a little."""
-    pairs = zip(pictures_of(fresh), pictures_of(old), strict=True)
+    pairs = zip(pictures_of(fresh, kinds), pictures_of(old, kinds), strict=True)
     return any(one != other and is_seen(one, other) for one, other in pairs)
 
 
@@ -138,7 +150,7 @@ def is_seen(one: str, other: str) -> bool:
     import numpy
     from matplotlib.image import imread
 
-    if one.startswith("<svg") or other.startswith("<svg"):  # what is drawn, wherever it is
+    if one.startswith("<") or other.startswith("<"):  # what is drawn or written, wherever it is
         return NUMBER.sub("#", one) != NUMBER.sub("#", other)
     try:
         new, old = (imread(io.BytesIO(base64.b64decode(png)), format="png") for png in (one, other))

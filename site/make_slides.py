@@ -33,6 +33,7 @@ FONTS = re.compile(r"@import[^;]*;")  # a theme fetches its fonts; the system's 
 LINK_INSIDE = re.compile(r"\[([^\]\[]*)\]\((?![a-z][a-z0-9+.-]*:)[^)]*\)")
 BEGINS_A_LINE = re.compile(r"\n(?=\s*(?:[-*|]|\d+\.))")  # a point of a list, a row of a table
 SIZE_OF_STILL = re.compile(r'width="([\d.]+)" height="([\d.]+)"')
+STYLE, TAG = re.compile(r"<style>.*?</style>", re.DOTALL), re.compile(r"<[^>]*>")
 HEADING = re.compile(r"^#{1,2} ", re.M)
 
 
@@ -85,7 +86,8 @@ def height_of_output(output: Any) -> int:
     folded = str(data.get("text/html", "")).count("<summary>")
     if folded:
         return BETWEEN + LINE * folded
-    return BETWEEN + LINE_OF_CODE * height_in_lines(str(output.get("text") or data.get("text/plain", "")))
+    printed = TAG.sub("", STYLE.sub("", data.get("text/html", "")))
+    return BETWEEN + LINE_OF_CODE * height_in_lines(str(output.get("text") or printed or data.get("text/plain", "")))
 
 
 def height_in_lines(text: str) -> int:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     )
     from ddp_lessons.show.messages.traffic_matrix import traffic as traffic
     from ddp_lessons.show.page.picture import Picture as Picture
+    from ddp_lessons.show.page.printed import Printed as Printed
     from ddp_lessons.show.programs.backend_table import what_works as what_works
     from ddp_lessons.show.programs.mpi_runs import mpi_run as mpi_run
     from ddp_lessons.show.programs.several_machines import machines as machines
@@ -45,6 +46,7 @@ __all__ = [
     "Figure",
     "Line",
     "Picture",
+    "Printed",
     "collective",
     "collectives",
     "cost",
@@ -80,6 +82,7 @@ _HOME = {
     "Figure": "figures.figure",
     "Line": "costs.cost_curves",
     "Picture": "page.picture",
+    "Printed": "page.printed",
     "collective": "messages.collective_films",
     "collectives": "messages.collective_films",
     "cost": "costs.cost_curves",

@@ -33,13 +33,19 @@ progress._PATIENCE_SECONDS = 0.0
 with progress.Progress("Trying, calls") as bar:
     bar.at(1, 2)
 """
+LOG = """\
+letters = "".join(chr(97 + byte % 26) for byte in os.urandom(9))
+display({"text/html": f"<pre>{letters}</pre>", "text/plain": "a log"}, raw=True)
+"""
 CELLS = {
     "pieces": "for _ in range(3):\n    print('a line', flush=True)",
     "settings": "import os\nos.environ['DDP_LESSONS_PROGRESS'], os.listdir()",
     "picture": DRAW % VIEW,
     "bar": A_BAR,
+    "log": LOG,
     "answer": "6 * 7",
 }
+TAGS = {"log": ["nbval-ignore-output"]}
 
 
 def git(folder: Path, *words: str) -> str:
@@ -50,7 +56,10 @@ def git(folder: Path, *words: str) -> str:
 @pytest.fixture
 def lesson(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A small lesson, stored and committed; we stand in its project."""
-    cells = [formats.new_code_cell(source, id=name) for name, source in CELLS.items()]
+    cells = [
+        formats.new_code_cell(source, id=name, metadata={"tags": TAGS[name]} if name in TAGS else {})
+        for name, source in CELLS.items()
+    ]
     (tmp_path / "notebooks").mkdir()
     path = tmp_path / "notebooks" / "00_small.ipynb"
     files.write(formats.new_notebook(cells=[formats.new_markdown_cell("# Small", id="opening"), *cells]), path)
@@ -84,7 +93,8 @@ def test_only_what_a_reader_gets_is_stored_and_a_cell_that_changed_is_the_whole_
     by_hand["metadata"]["language_info"]["version"] = "3.99"
     by_hand["metadata"]["widgets"] = {}
     for cell in by_hand["cells"][1:]:
-        cell.update(execution_count=77, outputs=[], metadata={"execution": {"iopub.status.idle": "now"}})
+        cell.update(execution_count=77, outputs=[])
+        cell["metadata"]["execution"] = {"iopub.status.idle": "now"}
     lesson.write_text(json.dumps(by_hand), encoding="utf-8")
     assert main(["notebooks", "0"]) == 0
     assert git(lesson.parent, "diff") == ""
@@ -110,6 +120,24 @@ def test_what_is_not_the_same_in_two_runs_is_named(lesson: Path, capsys: pytest.
     assert main(["notebooks", "--twice"]) == 1
     assert "not the same in two runs, its file is as it was: cells answer." in capsys.readouterr().out
     assert lesson.read_bytes() == before
+
+
+def test_what_a_tagged_cell_printed_is_kept_until_its_words_change_or_it_is_asked_for(
+    lesson: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = outputs(lesson)["log"]
+    assert main(["notebooks", "--twice"]) == 0
+    assert outputs(lesson)["log"] == before
+    assert (
+        "pictures look otherwise, with the same words beside them, and are kept: picture, log"
+        in capsys.readouterr().out
+    )
+    assert main(["notebooks", "--pictures"]) == 0
+    renewed = outputs(lesson)["log"]
+    assert renewed != before
+    change(lesson, "log", CELLS["log"].replace("a log", "another log"))
+    assert main(["notebooks"]) == 0
+    assert outputs(lesson)["log"][0].data["text/plain"] == "another log"
 
 
 def test_lessons_are_chosen_by_number_or_name(tmp_path: Path) -> None:
