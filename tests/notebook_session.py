@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -21,14 +20,9 @@ class Cell:
     updates: list[tuple[float, dict[str, Any]]] = field(default_factory=list)  # every display and update, with its time
     stream: str = ""
     error_name: str = ""
-    whole_error: str = ""
+    error: str = ""
     value: str = ""
     seconds: float = 0.0
-
-    @property
-    def error(self) -> str:
-        """Without the number of the cell, which depends on all that ran before it."""
-        return re.sub(r"\bcell \[\d+\], line", "cell line", self.whole_error)
 
     @property
     def text(self) -> str:
@@ -85,7 +79,7 @@ class NotebookSession:
                 cell.stream += content["text"]
             elif kind == "error":
                 cell.error_name = content["ename"]
-                cell.whole_error = "\n".join(content["traceback"])
+                cell.error = "\n".join(content["traceback"])
 
     def complete(self, source: str) -> list[str]:
         """What the kernel offers after this text."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from ddp_lessons.record.line_names import name_place
+from ddp_lessons.record.line_names import name_place, request_of_front_end
 from ddp_lessons.record.results import Results
 from ddp_lessons.run.launcher.rank_states import Account
 from ddp_lessons.run.output.cards import framed, in_words, lines_of_text, mark
-from ddp_lessons.run.output.screen import cell_of_a_front_end, printable, show_card
+from ddp_lessons.run.output.screen import printable, show_card
 from ddp_lessons.run.wire.messages import Raised
 
 _CELL_FILE = re.compile(r'File "([^"]*ipykernel_[^"]*|<ipython-input[^"]*)", line (\d+)')
@@ -58,7 +58,7 @@ class _Failure(RuntimeError):
 
     def _render_traceback_(self) -> list[str]:
         """In a notebook: the message alone. The way through the launcher helps nobody."""
-        run = cell_of_a_front_end()
+        run = request_of_front_end()
         if not run:
             return [self._text]
         if run != self._shown_by:  # IPython asks twice: to show it, and for its history

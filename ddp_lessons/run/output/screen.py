@@ -108,18 +108,6 @@ def _in_a_notebook() -> bool:
     return hasattr(ipython, "kernel")
 
 
-def cell_of_a_front_end() -> str:
-    """The name of this run of a cell, where a front end said which of its cells it is: then a person sees HTML.
-
-    Others, such as nbclient and papermill, may keep and log nothing but the text of an error.
-    """
-    if not _in_a_notebook():
-        return ""
-    kernel: Any = sys.modules["IPython"].get_ipython().kernel
-    request = kernel.get_parent()
-    return str(request["header"]["msg_id"]) if request.get("metadata", {}).get("cellId") else ""
-
-
 def show_card(card: str, text: str) -> None:
     from IPython.display import publish_display_data
 
