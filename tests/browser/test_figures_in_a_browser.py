@@ -13,7 +13,9 @@ from playwright.sync_api import Locator, expect
 from screen import Screen
 
 from ddp_lessons import show
+from ddp_lessons.record.colors import RANK_COLORS
 from ddp_lessons.show.figures.drawing import Words
+from ddp_lessons.show.figures.layouts import HEADING
 from ddp_lessons.show.figures.living import script_of_page, style_sheet
 from ddp_lessons.train import collectives_by_hand
 from ddp_lessons.train.ring import ring_all_reduce
@@ -42,7 +44,15 @@ FIGURES: dict[str, Callable[[], show.Figure]] = {
     "messages": lambda: show.step_through(collectives_by_hand, "all_gather", 3).picture,
     "ring": lambda: show.turn_the_ring(ring_all_reduce, 4).picture,
     "nothing": lambda: show.timeline(ring_steps(2, 0)),
+    "traffic": lambda: show.traffic(ring_steps(8, 6), textbook={"ring": 96, "star": 128}),
+    "traffic of 16": lambda: show.traffic(ring_steps(16, 6)),
+    "memory": lambda: show.memory({"DDP": [{"parameters": 800, "gradients": 800, "other": 1600}] * 4}, "Held"),
+    "fingerprints": lambda: show.fingerprints([["1a2b3c4d"] * 12, ["1a2b3c4d"] * 9 + ["ffffffff"] * 3], "Two models"),
+    "samples": lambda: show.samples([[[0, 4, 5], [3, 1, 0]], [[2, 1, 4], [0, 5, 2]]], total=8),
+    "samples of many": lambda: show.samples([range(3000), range(2000, 4000)], total=5000),
 }
+OF_RANKS = {"rgb({}, {}, {})".format(*bytes.fromhex(color[1:])) for color in RANK_COLORS}
+DRAWINGS = ["traffic", "traffic of 16", "memory", "fingerprints", "samples", "samples of many"]
 MOUNT = """figure => {
   document.querySelector('#figure')?.remove()
   const place = document.createElement('div')
@@ -54,6 +64,17 @@ SIZES = """() => [...document.querySelectorAll('#figure *')]
   .filter(one => [...one.childNodes].some(node => node.nodeType == 3 && node.data.trim()) && one.checkVisibility())
   .map(one => parseFloat(getComputedStyle(one).fontSize) * (one.getCTM ? one.getCTM().a : 1))"""
 WORDS = "() => [...document.querySelectorAll('#figure svg text')].map(one => one.textContent)"
+LOOKS = """([where, lower]) => {
+  const svg = document.querySelector(where), corner = svg.getBoundingClientRect()
+  return [...svg.querySelectorAll('rect, path, polyline, text')].filter(one => !one.closest('defs')).map(one => {
+    const box = one.getBoundingClientRect(), style = getComputedStyle(one)
+    const place = one.tagName == 'text'
+      ? [one.x.baseVal[0].value, one.y.baseVal[0].value - lower]
+      : [box.x - corner.x, box.y - corner.y - lower, box.width, box.height]
+    const look = [one.tagName, style.fillOpacity, style.fontWeight, one.textContent]
+    return { look, place, colors: [style.fill, style.stroke].map(color => color.startsWith('url') ? 'stripes' : color) }
+  })
+}"""
 FRAMES = """() => new Promise(done => {
   const moments = []
   const look = now => {
@@ -120,6 +141,60 @@ def test_the_living_figure_has_the_words_of_the_still(name: str, documents: Any,
     still = [shape.text for shape in figure.still.shapes if isinstance(shape, Words)]
     assert set(drawn) <= set(still)
     assert all(text in drawn or text in beside for text in still)
+
+
+@pytest.mark.parametrize("name", DRAWINGS)
+def test_a_drawing_has_the_widest_layout_that_fits_as_large_as_it_was_laid_out(
+    name: str, documents: Any, page: Screen
+) -> None:
+    root, layouts = mount(page, documents[name]), documents[name]["layouts"]
+    for width in (360, 560, 848):
+        page.resize(width, 900)
+        page.page.evaluate("() => new Promise(requestAnimationFrame)")
+        wanted = [one for one in layouts if one["width"] <= width - 16][-1]  # the page has margins
+        box = root.locator("svg").bounding_box()
+        assert box is not None
+        assert (box["width"], box["height"]) == pytest.approx((wanted["width"], wanted["height"]), abs=0.1)
+        assert page.page.evaluate(WORDS) == [shape["words"][2] for shape in wanted["shapes"] if "words" in shape]
+
+
+@pytest.mark.parametrize("name", DRAWINGS)
+def test_a_drawing_looks_like_its_still(name: str, documents: Any, page: Screen) -> None:
+    """Each shape where the still has it, and in its color; what is grey is made from the ink of the page."""
+    figure = FIGURES[name]()
+    mount(page, documents[name])
+    living = page.page.evaluate(LOOKS, ["#figure svg", 0])
+    page.page.evaluate("svg => { document.querySelector('#figure').innerHTML = svg }", figure.svg)
+    lower = HEADING if figure.document["title"] else 0
+    still = page.page.evaluate(LOOKS, ["#figure svg", lower])[1 + bool(lower) :]  # without its paper and its title
+    assert [one["look"] for one in living] == [one["look"] for one in still]
+    assert len(living) > 20
+    places = [(one["place"], other["place"]) for one, other in zip(living, still, strict=True)]
+    assert all(one == pytest.approx(other, abs=1) for one, other in places)
+    colors = {
+        pair
+        for one, other in zip(living, still, strict=True)
+        for pair in zip(one["colors"], other["colors"], strict=True)
+    }
+    assert len({one for one, _ in colors}) == len({other for _, other in colors}) == len(colors)
+    assert {other for one, other in colors if one in OF_RANKS} == {one for one, _ in colors} & OF_RANKS
+
+
+def test_a_drawing_is_one_image_with_a_name_and_its_cells_say_what_has_no_room(documents: Any, page: Screen) -> None:
+    root = mount(page, documents["traffic of 16"], 360)
+    image = page.page.get_by_role("img", name=documents["traffic of 16"]["alt"])
+    expect(image).to_have_count(1)
+    expect(root.locator("title").first).to_have_text("rank 0 to rank 1: 48 B")
+
+
+def test_a_line_with_a_head_and_a_frame_of_dashes_are_drawn(page: Screen) -> None:
+    arrow = {"line": [[[10, 10], [60, 10]]], "has_head": True, "color": "alarm"}
+    frame = {"box": [5, 20, 40, 20], "edge": "rank 1", "is_dashed": True}
+    layout = {"width": 80, "height": 50, "shapes": [arrow, frame]}
+    root = mount(page, {"kind": "drawing", "title": "", "alt": "An arrow.", "layouts": [layout]})
+    expect(root.locator("path")).to_have_attribute("d", "M60 10L52 14L52 6Z")
+    expect(root.locator("rect")).to_have_attribute("stroke-dasharray", "5 3")
+    expect(root.locator("rect")).to_have_attribute("stroke", "#D55E00")
 
 
 @pytest.mark.parametrize("name", ["collective", "messages", "ring"])

@@ -11,7 +11,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.text import Text
 
 from ddp_lessons import show
-from ddp_lessons.show.figures.drawing import Drawing, Words, width_of
+from ddp_lessons.show.figures.drawing import COMMON, Bars, Box, Drawing, Line, Shape, Words, width_of
 
 
 def all_texts(picture: show.Picture) -> list[Text]:
@@ -54,6 +54,34 @@ def _drawn(picture: show.Picture) -> list[Text]:
             hidden |= {id(label) for tick in outside for label in (tick.label1, tick.label2)}
             hidden |= {id(axis.get_offset_text())} if not axes.axison else set()
     return [text for text in all_texts(picture) if id(text) not in hidden]
+
+
+def layouts_of(figure: show.Figure) -> list[Drawing]:
+    """What the browser has to choose from, out of its document."""
+    return [Drawing(one["width"], one["height"], [*map(_shape, one["shapes"])]) for one in figure.document["layouts"]]
+
+
+def _shape(plain: dict[str, Any]) -> Shape:
+    kinds: dict[str, Any] = {"box": Box, "bars": Bars, "line": Line, "words": Words}
+    (kind,) = kinds.keys() & plain.keys()
+    size = {"size": COMMON} if kind == "words" else {}
+    return kinds[kind](*plain[kind], **size, **{name: value for name, value in plain.items() if name != kind})  # type: ignore[no-any-return]
+
+
+def labels(drawing: Drawing) -> list[str]:
+    return [shape.text for shape in drawing.shapes if isinstance(shape, Words)]
+
+
+def check_layouts(figure: show.Figure) -> None:
+    """Words stand apart at every width; the still is the widest, with the title above it."""
+    layouts = layouts_of(figure)
+    assert [one.width for one in layouts] == sorted({one.width for one in layouts})
+    for one in (*layouts, figure.still):
+        check_that_words_stand_apart(one)
+    title = [figure.document["title"]] * bool(figure.document["title"])
+    words = [one for one in figure.still.shapes if isinstance(one, Words)]
+    assert {one.size for one in words[len(title) :]} == {COMMON}  # which the browser gives to all
+    assert labels(figure.still) == [*title, *labels(layouts[-1])]
 
 
 def check_that_words_stand_apart(still: Drawing) -> None:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 from matplotlib.axes import Axes
 
 from ddp_lessons.record.event import Event
@@ -100,16 +99,6 @@ def ring_steps(world_size: int, steps: int, bytes: int = 8) -> Events:
             calls[rank].append(call("send", begin, 2.0 * step + 1.5, peer=right, values=values, **batch))
             calls[rank].append(call("recv", begin + 0.001, 2.0 * step + 1.7, peer=left, **batch))
     return record(calls)
-
-
-def shapes(axes: Axes, gid: str) -> list[Any]:
-    """The corners of every shape in the collection of this name."""
-    return [np.asarray(path.vertices) for path in collection(axes, gid).get_paths()]
-
-
-def collection(axes: Axes, gid: str) -> Any:
-    (found,) = (one for one in axes.collections if one.get_gid() == gid)
-    return found
 
 
 def gids(axes: Axes, start: str) -> list[str]:

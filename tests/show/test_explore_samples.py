@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from looks import check_that_texts_stand_apart, words
+from looks import check_layouts
 from torch.utils.data import DistributedSampler
 
 from ddp_lessons import launch, show
@@ -32,7 +32,7 @@ def sampled(rank: int, world_size: int, has_one_seed: bool) -> list[list[int]]:
     return shares
 
 
-def rows(picture: show.Picture) -> list[list[int]]:
+def rows(picture: show.Figure) -> list[list[int]]:
     """What each rank sees, as the text has it."""
     lines = [line.split("|")[2] for line in picture.text.splitlines() if line.startswith("rank ")]
     return [[int(word) for word in line.split()] for line in lines]
@@ -52,7 +52,7 @@ def test_without_set_epoch_nothing_moves_and_with_it_everything_does() -> None:
     first = rows(widget.picture)
     widget.set(epoch=1)
     assert rows(widget.picture) == first
-    assert words(widget.picture, "title") == ["epoch 1: the same samples in the same order as in epoch 0"]
+    assert widget.picture.document["title"] == "epoch 1: the same samples in the same order as in epoch 0"
     assert "the same order as in epoch 0" in widget.picture.alt
     widget.set(set_epoch=True)
     assert rows(widget.picture) != first
@@ -84,4 +84,4 @@ def test_texts_stand_apart() -> None:
     widget = show.explore_samples(world_size=8, samples=24)
     for values in ({}, {"epoch": 7}, {"has_one_seed": False}, {"samples": 1}):
         widget.set(**values)
-        check_that_texts_stand_apart(widget.picture)
+        check_layouts(widget.picture)

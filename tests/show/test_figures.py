@@ -11,10 +11,12 @@ import subprocess
 import sys
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from looks import check_layouts, layouts_of
 from notebook_session import NotebookSession
 from PIL import Image
 from recorded import ring_steps, token_round
@@ -23,7 +25,20 @@ from ddp_lessons import Results, show
 from ddp_lessons.record.colors import RANK_COLORS
 from ddp_lessons.record.rank_record import Told
 from ddp_lessons.show.figures import living
-from ddp_lessons.show.figures.drawing import DARK, LIGHT, MOST_DATA, RANKS, Box, Line, Words, ink_on
+from ddp_lessons.show.figures.drawing import (
+    DARK,
+    LIGHT,
+    MOST_DATA,
+    RANKS,
+    Bars,
+    Box,
+    Drawing,
+    Line,
+    Words,
+    ink_on,
+    to_png,
+    to_svg,
+)
 from ddp_lessons.show.page.picture import contrast
 
 TOLD: Results[None] = Results(
@@ -36,6 +51,16 @@ FIGURES: dict[str, Callable[[], show.Figure]] = {
     "ring": lambda: show.ring(ring_steps(4, 6)),
     "nothing": lambda: show.timeline(ring_steps(2, 0)),
 }
+DRAWINGS: dict[str, Callable[[], show.Figure]] = {
+    "traffic": lambda: show.traffic(ring_steps(8, 6), textbook=48),
+    "memory": lambda: show.memory(
+        {"DDP": [{"parameters": 800, "gradients": 800, "optimizer": 1600}] * 4}, title="A & B"
+    ),
+    "fingerprints": lambda: show.fingerprints([["1a2b3c4d", "00000000"], ["1a2b3c4d", "ffffffff"]]),
+    "samples": lambda: show.samples([[[0, 4, 5], [3, 1, 0]], [[2, 1, 4], [0, 5, 2]]], total=8),
+    "samples of many": lambda: show.samples([range(3000), range(2000, 4000)], total=5000),
+}
+FIGURES |= DRAWINGS
 SVG = "{http://www.w3.org/2000/svg}"
 
 
@@ -61,6 +86,7 @@ def test_a_still_has_all_shapes_of_its_drawing(name: str) -> None:
     words = [one.text for one in shapes if isinstance(one, Words)]
     assert [text.text for text in image.iter(f"{SVG}text")] == words
     assert len(list(image.iter(f"{SVG}polyline"))) == sum(isinstance(one, Line) for one in shapes)
+    assert len(list(image.iter(f"{SVG}path"))) == sum(isinstance(one, Bars) for one in shapes)
     hatched = sum(one.is_hatched for one in boxes)
     assert len(list(image.iter(f"{SVG}rect"))) == len(boxes) + hatched + 1  # the paper
 
@@ -69,6 +95,39 @@ def test_very_much_data_is_not_stored_in_the_image() -> None:
     figure = show.timeline(ring_steps(8, 60))
     assert len(json.dumps(figure.document)) > MOST_DATA
     assert "ddp-figure" not in figure.svg
+
+
+@pytest.mark.parametrize("name", DRAWINGS)
+def test_a_picture_is_laid_out_for_narrow_and_for_wide_columns(name: str) -> None:
+    figure = DRAWINGS[name]()
+    check_layouts(figure)
+    assert figure.document["layouts"][0]["width"] <= 344  # a column of 360 less what is beside it
+    for layout in layouts_of(figure):
+        ends = [shape.x + shape.width for shape in layout.shapes if isinstance(shape, Box)]
+        assert max(ends, default=0) <= layout.width
+
+
+def test_more_room_that_changes_nothing_makes_no_further_layout() -> None:
+    assert [one.width for one in layouts_of(show.fingerprints([["1a2b3c4d"], ["1a2b3c4d"]]))] == [320]
+
+
+@pytest.mark.parametrize("height", [20.0, -20.0])
+def test_bars_stand_on_their_foot_or_hang_from_it(height: float) -> None:
+    bars = Bars(10, 30, 8, height, [0.5, 0, 1], gap=2, fill="alarm")
+    first, last = bars.boxes()
+    assert [(box.x, box.width, box.height) for box in (first, last)] == [(10, 6, 10), (26, 6, 20)]
+    assert [box.y for box in (first, last)] == ([20, 10] if height > 0 else [30, 30])
+    outline = ET.fromstring(to_svg(Drawing(60, 60, [replace(bars, gap=0.0)]), "one outline")).find(f"{SVG}path")
+    tops = ("20", "30", "10") if height > 0 else ("40", "30", "50")
+    assert outline is not None
+    assert outline.get("d") == "M10 30" + "".join(f"V{top}h8" for top in tops) + "V30z"
+
+
+def test_bars_are_in_the_png_too() -> None:
+    drawing = Drawing(60, 60, [Bars(10, 50, 20, 40, [1, 0], fill="alarm")])
+    image = Image.open(io.BytesIO(to_png(drawing, scale=1))).convert("RGB")
+    assert "#" + "".join(f"{part:02X}" for part in image.getpixel((20, 30))) == LIGHT["alarm"]  # type: ignore[union-attr]
+    assert image.getpixel((40, 30)) == (255, 255, 255)
 
 
 @pytest.mark.parametrize("name", FIGURES)
@@ -100,8 +159,6 @@ def test_a_figure_is_saved_as_png_or_svg(tmp_path: Path) -> None:
 
 def test_a_png_has_the_colors_of_the_ranks() -> None:
     file = io.BytesIO()
-    from ddp_lessons.show.figures.drawing import to_png
-
     file.write(to_png(FIGURES["timeline of 16"]().still))
     colors = Image.open(file).convert("RGB").getcolors(1 << 20) or []
     assert set(RANK_COLORS) <= {"#" + "".join(f"{part:02X}" for part in pixel) for _, pixel in colors}  # type: ignore[union-attr]

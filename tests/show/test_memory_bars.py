@@ -5,12 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from looks import check_that_texts_stand_apart, words
-from matplotlib.colors import to_hex
-from matplotlib.patches import Rectangle
+from looks import check_layouts, labels, layouts_of
 
 from ddp_lessons import show
-from ddp_lessons.record.colors import rank_color
+from ddp_lessons.show.figures.drawing import Box, Drawing, color_of_rank
 
 HELD = {
     "DDP": [{"parameters": 800, "gradients": 800, "optimizer state": 1600}] * 2,
@@ -18,34 +16,33 @@ HELD = {
 }
 
 
-def bars(picture: show.Picture, gid: str) -> list[tuple[float, float]]:
-    """Where every bar of this name begins, and how long it is."""
-    found = [one for one in picture.axes.patches if isinstance(one, Rectangle) and one.get_gid() == gid]
-    return [(bar.get_x(), bar.get_width()) for bar in found]
+def bars(drawing: Drawing) -> list[list[Box]]:
+    """The parts of every rank's bar, from above to below."""
+    parts = [one for one in drawing.shapes if isinstance(one, Box) and one.height == 13]
+    return [[part for part in parts if part.y == y] for y in sorted({part.y for part in parts})]
 
 
-def test_every_part_begins_where_the_one_before_ends() -> None:
-    picture = show.memory(HELD)
-    assert bars(picture, "parameters 0 0") == [(0, 800)]
-    assert bars(picture, "gradients 0 0") == [(800, 800)]
-    assert bars(picture, "optimizer state 0 0") == [(1600, 1600)]
-    assert bars(picture, "optimizer state 1 1") == [(1600, 700)]
+def test_every_part_is_as_long_as_it_is_large_and_begins_where_the_one_before_ends() -> None:
+    for layout in layouts_of(show.memory(HELD)):
+        rows = bars(layout)
+        scale = rows[0][0].width / 800
+        wanted = [[800, 800, 1600], [800, 800, 1600], [800, 800, 800], [800, 800, 700]]
+        assert [[part.width / scale for part in row] for row in rows] == [pytest.approx(row, abs=5) for row in wanted]
+        for first, second, third in rows:
+            assert [second.x, third.x] == pytest.approx([first.x + first.width, second.x + second.width], abs=0.02)
 
 
-def test_a_bar_has_the_colour_of_its_rank_and_its_parts_differ_without_it() -> None:
-    parts = [one for one in show.memory(HELD).axes.patches if str(one.get_gid()).endswith("0 1")]
-    assert {to_hex(part.get_edgecolor()).upper() for part in parts} == {rank_color(1)}
-    looks = {(to_hex(part.get_facecolor()), part.get_hatch()) for part in parts}
-    assert len(looks) == 3
-    assert to_hex(parts[0].get_facecolor()).upper() == rank_color(1)
+def test_a_bar_has_the_color_of_its_rank_and_its_parts_differ_without_it() -> None:
+    parts = bars(show.memory(HELD).still)[1]
+    assert {part.edge for part in parts} == {parts[0].fill} == {color_of_rank(1)}
+    assert len({(part.fill != "none", part.opacity, part.is_hatched) for part in parts}) == 3
 
 
 def test_ways_ranks_and_sums_are_named() -> None:
     picture = show.memory(HELD, title="A training")
-    assert words(picture, "way") == ["DDP", "shards"]
-    assert words(picture, "name 1") == ["rank 0", "rank 1"]
-    assert words(picture, "bytes 1") == ["2.4 KB", "2.3 KB"]
-    assert [text.get_text() for text in picture.figure.legends[0].get_texts()] == [*HELD["DDP"][0]]
+    ranks = [["rank 0", "3.2 KB", "rank 1", "3.2 KB"], ["rank 0", "2.4 KB", "rank 1", "2.3 KB"]]
+    assert labels(layouts_of(picture)[0]) == [*HELD["DDP"][0], "DDP", *ranks[0], "shards", *ranks[1]]
+    assert labels(picture.still)[0] == picture.document["title"] == "A training"
 
 
 def test_words_have_every_number() -> None:
@@ -66,28 +63,34 @@ def test_texts_stand_apart(ranks: int, ways: int) -> None:
     held = {
         f"a way to train {n}": [{"parameters": 10**n + rank, "other": n} for rank in range(ranks)] for n in range(ways)
     }
-    check_that_texts_stand_apart(show.memory(held, title="A title"))
-    check_that_texts_stand_apart(show.memory(held))
+    check_layouts(show.memory(held, title="A title"))
+    check_layouts(show.memory(held))
 
 
-def test_a_long_name_keeps_off_the_ranks() -> None:
-    check_that_texts_stand_apart(show.memory({"W" * 42: [{"parameters": 800}]}))
+def test_a_long_name_is_cut_where_the_page_ends() -> None:
+    figure = show.memory({"W" * 42: [{"parameters": 800}]})
+    check_layouts(figure)
+    names = [labels(layout)[1] for layout in layouts_of(figure)]
+    assert names[-1] == "W" * 42
+    assert names[0].endswith("W…")
 
 
-def test_ranks_of_other_ways_take_no_room_from_the_bars() -> None:
-    ten = {"ab": [{"parameters": 8}] * 10}
-    alone, beside = (show.memory(held).axes.get_position().width for held in (ten, {**ten, "ba": ten["ab"]}))
-    assert beside == pytest.approx(alone, abs=0.002)  # a digit more is 0.008
+def test_of_very_many_ranks_the_rest_is_counted() -> None:
+    figure = show.memory({"all": [{"parameters": 8}] * 20})
+    check_layouts(figure)
+    for layout in layouts_of(figure):
+        assert len(bars(layout)) == 16
+        assert labels(layout)[-1] == "4 further ranks left out"
 
 
 @pytest.mark.parametrize("bytes_held", [1, 999, 1000, 123_456, 999_999, 10**9])
 def test_what_stands_beside_the_longest_bar_fits(bytes_held: int) -> None:
-    check_that_texts_stand_apart(show.memory({"a": [{"parameters": bytes_held}, {"parameters": bytes_held - 1}]}))
+    check_layouts(show.memory({"a": [{"parameters": bytes_held}, {"parameters": bytes_held - 1}]}))
 
 
 def test_nothing_held_is_drawn_as_nothing() -> None:
     picture = show.memory({"empty": [{"parameters": 0}]})
-    assert words(picture, "bytes 0") == ["0 B"]
+    assert labels(picture.still)[-1] == "0 B"
 
 
 @pytest.mark.parametrize(

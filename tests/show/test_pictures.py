@@ -15,7 +15,7 @@ import matplotlib.style
 import numpy as np
 import pytest
 from PIL import Image
-from recorded import ring_steps, token_round
+from recorded import token_round
 
 from ddp_lessons import Results, show
 from ddp_lessons.record.colors import RANK_COLORS
@@ -31,6 +31,7 @@ from ddp_lessons.show.page.picture import (
     contrast,
     house_style,
     ink_on,
+    new_figure,
 )
 
 MEASURED = [(8, 60e-6), (4096, 62e-6), (1_000_000, 400e-6), (16_000_000, 5e-3)]
@@ -45,15 +46,10 @@ TOLD: Results[None] = Results(
     ),
 )
 PICTURES: dict[str, Callable[[], show.Picture]] = {
-    "traffic": lambda: show.traffic(ring_steps(4, 6), textbook=48),
     "latency": lambda: show.latency(MEASURED, show.fit_line(MEASURED)),
     "cost": lambda: show.cost({"ring": MEASURED, "tree": MEASURED[:3]}, {"ring": lambda size: 1e-4 + size / 1e9}),
-    "fingerprints": lambda: show.fingerprints([["1a2b3c4d", "00000000"], ["1a2b3c4d", "ffffffff"]]),
-    "samples": lambda: show.samples([[[0, 4, 5], [3, 1, 0]], [[2, 1, 4], [0, 5, 2]]], total=8),
-    "samples of many": lambda: show.samples([range(3000), range(2000, 4000)], total=5000),
     "distance": lambda: show.distance({"by hand": [0.0, 1e-9, 2e-8], "forgotten": [0.0, 1e-3, float("nan")]}),
     "training": lambda: show.training(TOLD),
-    "nothing": lambda: show.traffic(ring_steps(2, 0)),
     "scaling": lambda: show.scaling({1: 5e3, 2: 9e3, 4: 9.5e3}, {1: 5e3, 4: 1e4}, {2: 9.8e3}, cores=2),
 }
 
@@ -92,21 +88,21 @@ def test_words_and_picture_are_the_same_in_every_run(name: str) -> None:
 
 
 def test_few_colors_leave_those_of_the_ranks_as_they_are() -> None:
-    pixels = np.asarray(
-        Image.open(io.BytesIO(png(show.samples([[rank, rank + 8] for rank in range(8)], total=16)))).convert("RGB")
-    ).reshape(-1, 3)
+    figure = new_figure(4, 2)
+    figure.add_axes((0, 0, 1, 1)).bar(range(len(RANK_COLORS)), 1, color=RANK_COLORS)
+    pixels = np.asarray(Image.open(io.BytesIO(png(show.Picture(figure, None, "", "")))).convert("RGB")).reshape(-1, 3)
     there = {"#" + "".join(f"{part:02X}" for part in pixel) for pixel in np.unique(pixels, axis=0)}
     assert {*RANK_COLORS, PAPER} <= there
 
 
 def test_a_picture_is_saved_as_png_or_svg(tmp_path: Path) -> None:
-    picture = PICTURES["traffic"]()
+    picture = PICTURES["training"]()
     picture.save(tmp_path / "one.png")
     picture.save(str(tmp_path / "one.svg"))
     assert Image.open(tmp_path / "one.png").format == "PNG"
     drawing = (tmp_path / "one.svg").read_text(encoding="utf-8")
     assert picture.alt in drawing
-    assert "rank 3</text>" in drawing  # words stay words
+    assert "rank 1</text>" in drawing  # words stay words
     with pytest.raises(ValueError, match=r"\.png or \.svg"):
         picture.save(tmp_path / "one.doc")
 

@@ -68,7 +68,8 @@ class Panel:
                 self._image.value = _message(failure) if failure else _image(picture)
                 self._stage.children = [self._image]
             self._show_words()
-        self.tell("" if failure or isinstance(picture, Figure) else picture.alt)  # a figure says it itself
+        speaks = isinstance(picture, Figure) and picture.document["kind"] != "drawing"  # itself
+        self.tell("" if failure or speaks else picture.alt)
 
     def _show_figure(self, figure: Figure) -> None:
         if self._living is None:

@@ -9,8 +9,8 @@ import functools
 import html
 import io
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ddp_lessons.record.colors import RANK_COLORS
@@ -52,6 +52,29 @@ class Box:
     corner: float = 2.0
     is_dashed: bool = False
     is_hatched: bool = False  # in the color of its edge
+    about: str = ""  # what a mouse that rests on it is told, where words have no room
+
+
+@dataclass(frozen=True)
+class Bars:
+    """Side by side, each a part of the height, from y upwards; downwards where the height is below 0."""
+
+    x: float
+    y: float
+    width: float  # of each, with the gap behind it
+    height: float
+    parts: Sequence[float]
+    fill: str = "none"
+    edge: str = "none"
+    gap: float = 0.0
+    is_hatched: bool = False  # in the color of its edge
+
+    def boxes(self) -> Iterator[Box]:
+        for place, part in enumerate(self.parts):
+            high = part * abs(self.height)
+            if high:
+                top = self.y - high if self.height > 0 else self.y
+                yield Box(self.x + place * self.width, top, self.width - self.gap, high, corner=0)
 
 
 @dataclass(frozen=True)
@@ -74,7 +97,7 @@ class Words:
     is_bold: bool = False
 
 
-Shape = Box | Line | Words
+Shape = Box | Bars | Line | Words
 
 
 @dataclass(frozen=True)
@@ -82,6 +105,12 @@ class Drawing:
     width: float
     height: float
     shapes: Sequence[Shape]
+
+
+def moved(shape: Shape, x: float, y: float) -> Shape:
+    if isinstance(shape, Line):
+        return replace(shape, points=[(a + x, b + y) for a, b in shape.points])
+    return replace(shape, x=shape.x + x, y=shape.y + y)
 
 
 def color_of_rank(rank: int) -> str:
@@ -152,7 +181,7 @@ def _style(shapes: Sequence[Shape]) -> str:
 
 
 def _colors(shape: Shape) -> tuple[str, ...]:
-    return (shape.fill, shape.edge) if isinstance(shape, Box) else (shape.color,)
+    return (shape.fill, shape.edge) if isinstance(shape, Box | Bars) else (shape.color,)
 
 
 def _element(shape: Shape) -> str:
@@ -170,13 +199,33 @@ def _element(shape: Shape) -> str:
             return shaft
         corners = " ".join(f"{_n(x)},{_n(y)}" for x, y in head_of(shape))
         return f'{shaft}<polygon points="{corners}" {_paint(shape.color, "none")}/>'
+    if isinstance(shape, Bars):
+        path = _outline(shape)
+        hatched = f'<path d="{path}" fill="{_hatch(shape.edge)}"/>' * shape.is_hatched
+        return f'<path d="{path}" {_paint(shape.fill, shape.edge)}/>{hatched}'
     place = f'x="{_n(shape.x)}" y="{_n(shape.y)}" width="{_n(shape.width)}" height="{_n(shape.height)}"'
     dashes = ' stroke-dasharray="5 3"' * shape.is_dashed
     corner = f' rx="{_n(shape.corner)}"' * (shape.corner > 0)
     faded = f' fill-opacity="{_n(shape.opacity)}"' * (shape.opacity != 1)
-    box = f"<rect {place}{corner} {_paint(shape.fill, shape.edge)}{faded}{dashes}/>"
-    hatched = f'<rect {place} fill="url(#h-{shape.edge.replace(" ", "-")})"/>' * shape.is_hatched
+    about = f"<title>{html.escape(shape.about)}</title>" * bool(shape.about)
+    box = f"<rect {place}{corner} {_paint(shape.fill, shape.edge)}{faded}{dashes}" + (
+        f">{about}</rect>" if about else "/>"
+    )
+    hatched = f'<rect {place} fill="{_hatch(shape.edge)}"/>' * shape.is_hatched
     return box + hatched
+
+
+def _outline(bars: Bars) -> str:
+    """Of many without gaps, one for all: a notebook keeps every letter of it."""
+    if bars.gap == 0:
+        tops = "".join(f"V{_n(bars.y - part * bars.height)}h{_n(bars.width)}" for part in bars.parts)
+        return f"M{_n(bars.x)} {_n(bars.y)}{tops}V{_n(bars.y)}z"
+    boxes = (f"M{_n(box.x)} {_n(box.y)}h{_n(box.width)}v{_n(box.height)}h{_n(-box.width)}z" for box in bars.boxes())
+    return "".join(boxes)
+
+
+def _hatch(color: str) -> str:
+    return f"url(#h-{color.replace(' ', '-')})"
 
 
 def _paint(fill: str, stroke: str) -> str:
@@ -192,7 +241,7 @@ def _is_name(color: str) -> bool:
 
 def _patterns(shapes: Sequence[Shape]) -> str:
     """Slanting lines, in each color that needs them."""
-    colors = sorted({shape.edge for shape in shapes if isinstance(shape, Box) and shape.is_hatched})
+    colors = sorted({shape.edge for shape in shapes if isinstance(shape, Box | Bars) and shape.is_hatched})
     about = 'width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)"'
     line = '<line y2="6" stroke-width="1.6" {}/>'
     patterns = [
@@ -226,6 +275,10 @@ def _to_axes(axes: Any, shape: Shape, order: int) -> None:
         axes.plot(xs, ys, color=color, lw=shape.width, ls="--" if shape.is_dashed else "-", **style)
         if shape.has_head:
             axes.add_patch(Polygon(head_of(shape), facecolor=color, edgecolor="none", **style))
+    elif isinstance(shape, Bars):
+        for box in shape.boxes():
+            look = replace(box, fill=shape.fill, edge=shape.edge, is_hatched=shape.is_hatched)
+            _to_axes(axes, look, order)
     else:
         style |= {"boxstyle": f"round,pad=0,rounding_size={shape.corner}", "ls": "--" if shape.is_dashed else "-"}
         fill, edge = (colors.get(name, name) for name in (shape.fill, shape.edge))

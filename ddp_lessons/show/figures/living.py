@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 HERE = pathlib.Path(__file__).parent
-MODULES = ("marks", "timeline", "player", "exchange", "mount")  # each uses only those before it
+MODULES = ("marks", "timeline", "player", "exchange", "drawing", "mount")  # each uses only those before it
 
 
 @functools.cache

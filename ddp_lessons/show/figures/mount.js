@@ -1,5 +1,6 @@
 // A figure in any page: `mount(element, document)`; in a notebook anywidget calls `render`.
 
+import { mountDrawing } from "./drawing.js"
 import { mountExchange, mountSheet } from "./exchange.js"
 import { tag } from "./marks.js"
 import { mountTimeline } from "./timeline.js"
@@ -10,7 +11,7 @@ function mountNote(element, note) {
   return () => element.replaceChildren()
 }
 
-const KINDS = { note: mountNote, timeline: mountTimeline, exchange: mountExchange, sheet: mountSheet }
+const KINDS = { note: mountNote, drawing: mountDrawing, timeline: mountTimeline, exchange: mountExchange, sheet: mountSheet }
 
 /** @param {HTMLElement} element @param {any} figure a document, as ddp_lessons writes it @returns {() => void} what ends it */
 export function mount(element, figure) {

@@ -7,10 +7,21 @@ computed from all that there is.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
-from ddp_lessons.show.figures.drawing import SIZE, Box, Drawing, Line, Shape, Words, color_of_rank, ink_on, width_of
+from ddp_lessons.show.figures.drawing import (
+    SIZE,
+    Box,
+    Drawing,
+    Line,
+    Shape,
+    Words,
+    color_of_rank,
+    ink_on,
+    moved,
+    width_of,
+)
 from ddp_lessons.show.figures.figure import Figure
 from ddp_lessons.show.page.picture import count
 
@@ -93,15 +104,9 @@ def draw_sheet(documents: Sequence[Mapping[str, Any]], columns: int = 2) -> Draw
     for first in range(0, len(documents), columns):
         panels = [draw_exchange(document, wide - 6) for document in documents[first : first + columns]]
         for column, panel in enumerate(panels):
-            shapes += [_moved(shape, column * wide, y) for shape in panel.shapes]
+            shapes += [moved(shape, column * wide, y) for shape in panel.shapes]
         y += max(panel.height for panel in panels) + 10
     return Drawing(WIDTH, y, shapes)
-
-
-def _moved(shape: Shape, x: float, y: float) -> Shape:
-    if isinstance(shape, Line):
-        return replace(shape, points=[(a + x, b + y) for a, b in shape.points])
-    return replace(shape, x=shape.x + x, y=shape.y + y)
 
 
 def draw_exchange(document: Mapping[str, Any], width: float = WIDTH) -> Drawing:

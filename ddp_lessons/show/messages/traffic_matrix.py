@@ -3,43 +3,27 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from numbers import Real
 from typing import Any
 
-from matplotlib.axes import Axes
-from matplotlib.colors import LinearSegmentedColormap
-from matplotlib.figure import Figure
-from matplotlib.patches import Patch
-
-from ddp_lessons.record.colors import rank_color
 from ddp_lessons.record.events import Events
-from ddp_lessons.show.page.picture import (
-    ALARM,
-    FAINT,
-    HATCH,
-    INK,
-    PAPER,
-    TRAFFIC,
-    Picture,
-    count,
-    drawn_in_house_style,
-    events_of,
-    ink_on,
-    new_figure,
-    show_bytes,
-    text_size,
-    write_picture,
-)
+from ddp_lessons.show.figures.drawing import COMMON, Bars, Box, Drawing, Line, Shape, color_of_rank, width_of
+from ddp_lessons.show.figures.figure import Figure, write_figure
+from ddp_lessons.show.figures.layouts import LEFT, Entry, figure_of, fits, key_at, label, name_rank, notes_at
+from ddp_lessons.show.page.picture import count, events_of, show_bytes
 from ddp_lessons.show.timelines.text_steps import name_call
 from ddp_lessons.show.timelines.timeline_figure import NOTHING
 
-WIDTH, LEFT = 9.6, 0.55  # inches
+ROW, LOW_ROW, WIDEST, HEAD = 34.0, 18.0, 64.0, 38.0  # pixels: a rank's row, one without words, a cell, names above
+BESIDE = 700.0  # of a page: from here on the totals have room beside the matrix
+PALEST, STRONGEST = 0.12, 0.5  # color of a cell: words on it can be read on a light and on a dark page
+MOST_RANKS = 16
+STYLES = [("ink", 2.5, False), ("ink", 2.5, True), ("faint", 2.5, False)]  # of textbooks, in turn
 Textbook = float | Sequence[float] | Mapping[str, Any]
 
 
-@drawn_in_house_style
-def traffic(results: Any, textbook: Textbook | None = None) -> Picture:
+def traffic(results: Any, textbook: Textbook | None = None) -> Figure:
     """Draw a matrix of the bytes that ranks sent to each other, and the totals of each rank.
 
     Args:
@@ -48,21 +32,15 @@ def traffic(results: Any, textbook: Textbook | None = None) -> Picture:
     """
     events = events_of(results)
     if not len(events):
-        return write_picture(NOTHING)
-    ranks = events.world_size
-    sent = [[events.bytes_sent(rank, to) for to in range(ranks)] for rank in range(ranks)]
-    expected = _by_rank(textbook, ranks)
-    side = min(5.0, max(2.1, 0.36 * ranks + 0.9))
-    below = 0.5 if len(expected) < 2 else 0.7
-    height = side + below + 0.07
-    figure = new_figure(WIDTH, height)
-    matrix = figure.add_axes((LEFT / WIDTH, below / height, side / WIDTH, side / height))
-    left = LEFT + side + 0.8
-    totals = figure.add_axes((left / WIDTH, below / height, (WIDTH - left - 0.1) / WIDTH, side / height))
-    _draw_matrix(matrix, sent)
-    _draw_totals(totals, events, expected)
-    _draw_key(figure, (left, below), totals, expected)
-    return Picture(figure, (matrix, totals), _text(events, sent, expected), _describe(events, sent))
+        return write_figure(NOTHING)
+    ranks = range(events.world_size)
+    sent = [[events.bytes_sent(rank, to) for to in ranks] for rank in ranks]
+    expected = _by_rank(textbook, len(ranks))
+
+    def draw(width: float) -> Drawing:
+        return _draw(events, sent, expected, width)
+
+    return figure_of(draw, None, _text(events, sent, expected), _describe(events, sent))
 
 
 def _by_rank(textbook: Textbook | None, ranks: int) -> dict[str, list[float]]:
@@ -79,66 +57,99 @@ def _by_rank(textbook: Textbook | None, ranks: int) -> dict[str, list[float]]:
     return {name: [float(number) for number in numbers] for name, numbers in by_name.items()}
 
 
-def _draw_matrix(axes: Axes, sent: list[list[int]]) -> None:
-    ranks, most = len(sent), max(map(max, sent)) or 1
-    shades = LinearSegmentedColormap.from_list("bytes", ["#DCE5EE", TRAFFIC]).with_extremes(bad=PAPER)
-    visible = [[amount or float("nan") for amount in row] for row in sent]
-    axes.imshow(visible, cmap=shades, vmin=0, vmax=most, aspect="auto").set_gid("bytes")
-    size = 9 if ranks <= 6 else 7.5 if ranks <= 9 else 5.6
-    for rank, row in enumerate(sent):
-        for to, amount in enumerate(row):
-            text = show_bytes(amount) if ranks <= 9 else show_bytes(amount).replace(" ", "\n")
-            color = ink_on(_hex(shades(amount / most))) if amount else FAINT
-            label = axes.text(to, rank, text if amount else "·", ha="center", va="center", fontsize=size, color=color)
-            label.set_gid(f"bytes {rank} {to}")
-    axes.set_xticks(range(ranks), map(str, range(ranks)), color=INK, fontsize=8)
-    axes.set_yticks(range(ranks), map(str, range(ranks)), color=INK, fontsize=8)
-    axes.set_xticks([edge - 0.5 for edge in range(ranks + 1)], minor=True)
-    axes.set_yticks([edge - 0.5 for edge in range(ranks + 1)], minor=True)
-    axes.grid(which="minor", color=PAPER, lw=2)
-    axes.tick_params(which="both", length=0)
-    axes.spines[:].set_visible(False)
-    axes.set_xlabel("to rank", labelpad=3)
-    axes.set_ylabel("from rank", labelpad=3)
+def _draw(events: Events, sent: list[list[int]], expected: Mapping[str, list[float]], width: float) -> Drawing:
+    """The totals are in the rows of the matrix, or below it."""
+    shown = min(len(sent), MOST_RANKS)
+    is_beside = width >= BESIDE
+    cell = min(WIDEST, ((0.55 if is_beside else 1) * width - LEFT - 8) // shown)
+    row = ROW if is_beside or cell > LOW_ROW else LOW_ROW
+    shapes = [*_matrix([line[:shown] for line in sent[:shown]], cell, row)]
+    bottom = HEAD + shown * row
+    if is_beside:
+        shapes += _totals(events, expected, shown, LEFT + shown * cell + 16, HEAD, width)
+    else:
+        names = [shape for rank in range(shown) for shape in name_rank(rank, bottom + (rank + 0.8) * ROW)]
+        shapes += [*names, *_totals(events, expected, shown, LEFT, bottom + 0.3 * ROW, width)]
+        bottom += (shown + 0.3) * ROW
+    key, bottom = key_at(bottom + 6, _key(expected), width)
+    notes, bottom = notes_at(bottom, _notes(sent, shown, cell), width)
+    return Drawing(width, bottom + 4, [*shapes, *key, *notes])
 
 
-def _hex(color: tuple[float, ...]) -> str:
-    return "#" + "".join(f"{round(255 * part):02x}" for part in color[:3])
+def _matrix(sent: Sequence[Sequence[int]], cell: float, row: float) -> Iterator[Shape]:
+    """Each row in the color of its rank, the stronger, the more was sent."""
+    most = max(map(max, sent)) or 1
+    yield label(4, 10, "bytes from … to rank", "faint")
+    for to in range(len(sent)):
+        yield label(LEFT + (to + 0.5) * cell, 28, str(to), anchor="middle")
+    for rank, line in enumerate(sent):
+        top = HEAD + rank * row
+        yield from name_rank(rank, top + row / 2)
+        yield Bars(LEFT + 1, top + row - 1, cell, row - 2, [1] * len(line), fill="band", gap=2)
+        for to, amount in enumerate(line):
+            if amount:
+                about = f"rank {rank} to rank {to}: {show_bytes(amount)}"
+                yield from _cell(
+                    (LEFT + to * cell, top), (cell, row), amount, amount / most, color_of_rank(rank), about
+                )
 
 
-def _draw_totals(axes: Axes, events: Events, expected: Mapping[str, list[float]]) -> None:
-    """Two bars for each rank: sent, solid; received, hatched. The textbook's is a line across."""
-    ranks = range(events.world_size)
+def _cell(
+    corner: tuple[float, float], size: tuple[float, float], amount: int, part: float, color: str, about: str
+) -> Iterator[Shape]:
+    (x, y), (wide, high), words = corner, size, _words(amount, size[0])
+    opacity = PALEST + (STRONGEST - PALEST) * part
+    yield Box(x + 1, y + 1, wide - 2, high - 2, color, opacity=opacity, about="" if words else about)
+    for turn, word in enumerate(words):
+        middle = y + high / 2 + 13 * (turn - (len(words) - 1) / 2)
+        yield label(x + wide / 2, middle, word, anchor="middle")
+
+
+def _words(amount: int, room: float) -> list[str]:
+    """In one line or in two, if they fit."""
+    text = show_bytes(amount)
+    lines = [text] if fits(text, room - 5) else text.split()
+    return lines if all(fits(line, room - 3) for line in lines) else []
+
+
+def _totals(
+    events: Events, expected: Mapping[str, list[float]], shown: int, left: float, top: float, width: float
+) -> Iterator[Shape]:
+    """Two bars for each rank: sent, solid; received, hatched. The textbook's is a line across the first."""
+    ranks = range(shown)
     sent, received = [events.bytes_sent(rank) for rank in ranks], [events.bytes_received(rank) for rank in ranks]
     told = [f"{show_bytes(sent[rank])} in {count(events.messages_sent(rank), 'message')}" for rank in ranks]
-    size = 8 if len(ranks) <= 9 else 6.5
+    most = max([1.0, *sent, *received, *(number for numbers in expected.values() for number in numbers[:shown])])
+    scale = (width - left - max(width_of(text, COMMON) for text in told) - 12) / most
     for rank in ranks:
-        own: dict[str, Any] = {"edgecolor": rank_color(rank), "lw": 0.7}
-        axes.barh(rank - 0.19, sent[rank], 0.34, facecolor=rank_color(rank), gid=f"sent {rank}", **own)
-        axes.barh(rank + 0.19, received[rank], 0.34, facecolor=PAPER, hatch=HATCH, gid=f"received {rank}", **own)
-        beside: dict[str, Any] = {"xytext": (4, 0), "textcoords": "offset points", "va": "center", "fontsize": size}
-        axes.annotate(told[rank], (sent[rank], rank - 0.19), **beside)
-        axes.annotate(show_bytes(received[rank]), (received[rank], rank + 0.19), color=FAINT, **beside)
-    for number, (name, numbers) in enumerate(expected.items()):
-        style: dict[str, Any] = {"colors": ALARM, "linestyles": ("-", "--", ":")[number % 3], "lw": 1.8, "zorder": 4}
-        low, high = [rank - 0.45 for rank in ranks], [rank + 0.45 for rank in ranks]
-        axes.vlines(numbers, low, high, label=name, gid=f"textbook {name}", **style)
-    most = max([1.0, *sent, *received, *(number for numbers in expected.values() for number in numbers)])
-    wide, room = axes.bbox.width * 72 / axes.figure.dpi, max(text_size(text, size)[0] for text in told) + 8
-    axes.set(xlim=(0, most * wide / (wide - room)), ylim=(len(ranks) - 0.5, -0.5), xticks=[])
-    axes.set_yticks(ranks, [f"rank {rank}" for rank in ranks], color=INK, fontsize=9 if len(ranks) <= 9 else 7.5)
-    axes.tick_params(axis="y", length=0)
-    axes.spines["bottom"].set_visible(False)
+        y, color = top + rank * ROW, color_of_rank(rank)
+        yield Box(left, y + 4, scale * sent[rank], 12, fill=color, edge=color)
+        yield Box(left, y + 18, scale * received[rank], 12, edge=color, is_hatched=True)
+        ends = [sent[rank], *(numbers[rank] for numbers in expected.values())]
+        yield label(left + scale * max(ends) + 6, y + 10, told[rank])
+        yield label(left + scale * received[rank] + 6, y + 24, show_bytes(received[rank]), "faint")
+        for number, numbers in enumerate(expected.values()):
+            yield _mark(number, left + scale * numbers[rank], y + 2)
 
 
-def _draw_key(figure: Figure, corner: tuple[float, float], axes: Axes, expected: Mapping[str, list[float]]) -> None:
-    lines, names = axes.get_legend_handles_labels()
-    solid, hatched = Patch(facecolor=FAINT, edgecolor=FAINT), Patch(facecolor=PAPER, edgecolor=FAINT, hatch=HATCH)
-    names = ["sent", "received", *(f"{name}: {_span(expected[name])} sent" for name in names)]
-    style: dict[str, Any] = {"frameon": False, "fontsize": 8, "handlelength": 1.6, "columnspacing": 1.2}
-    handles = [solid, hatched, *lines]
-    place = (corner[0] - 0.08) / WIDTH, (corner[1] - 0.02) / figure.get_figheight()
-    figure.legend(handles, names, loc="upper left", bbox_to_anchor=place, ncols=min(3, len(names)), **style)
+def _mark(number: int, x: float, y: float) -> Line:
+    color, thick, is_dashed = STYLES[number % len(STYLES)]
+    return Line([(x, y), (x, y + 15)], color, thick, is_dashed=is_dashed)
+
+
+def _key(expected: Mapping[str, list[float]]) -> list[Entry]:
+    solid, hatched = Box(0, -5, 16, 10, "faint", "faint"), Box(0, -5, 16, 10, edge="faint", is_hatched=True)
+    books = [
+        (_mark(number, 8, -7), f"{name}: {_span(numbers)} sent")
+        for number, (name, numbers) in enumerate(expected.items())
+    ]
+    return [(solid, "sent"), (hatched, "received"), *books]
+
+
+def _notes(sent: Sequence[Sequence[int]], shown: int, cell: float) -> list[str]:
+    amounts = [amount for line in sent[:shown] for amount in line[:shown] if amount]
+    notes = ["the stronger the color of a cell, the more bytes"] * any(not _words(amount, cell) for amount in amounts)
+    return notes + [f"{count(len(sent) - shown, 'further rank')} left out"] * (shown < len(sent))
 
 
 def _span(numbers: Sequence[float]) -> str:

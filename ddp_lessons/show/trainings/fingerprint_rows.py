@@ -1,49 +1,34 @@
-"""Are the models of all ranks still the same? A row per rank, a column per step, a colour for each state.
+"""Are the models of all ranks still the same? A row per rank, a column per step, a color for each state.
 
-A colour alone would not do: the first digits stand in the cell, and what differs from the others has a frame.
+A color alone would not do: the first digits stand in the cell, and what differs from the others has a frame.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
-
-from matplotlib.axes import Axes
-from matplotlib.colors import to_hex, to_rgb
-from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
 
 from ddp_lessons.record.colors import RANK_COLORS
 from ddp_lessons.record.fingerprints import fingerprints_of
 from ddp_lessons.run.diagnosis.wording import ranks_named
-from ddp_lessons.show.page.picture import (
-    FAINT,
-    INK,
-    Picture,
-    count,
-    drawn_in_house_style,
-    ink_on,
-    new_figure,
-    text_size,
-)
+from ddp_lessons.show.figures.drawing import COMMON, Box, Drawing, Line, Shape, color_of_rank, width_of
+from ddp_lessons.show.figures.figure import Figure
+from ddp_lessons.show.figures.layouts import figure_of, fits, label, notes_at
+from ddp_lessons.show.page.picture import count
 
-LEFT, HEAD, FOOT, WIDEST = 62.0, 20.0, 22.0, 620.0  # points
-ROW, WIDE, NARROW = 24.0, 52.0, 3.0
+LEFT, HEAD = 58.0, 20.0  # pixels
+ROW, WIDE, NARROW = 26.0, 60.0, 8.0
 MOST_COLUMNS_OF_TEXT = 16
-# Lighter than a rank's own colour, which means that rank in other pictures; in steps that every picture's palette has.
-COLORS = [
-    to_hex(tuple(part + (1 - part) * lighter / 12 for part in to_rgb(color)))  # type: ignore[arg-type]
-    for lighter in (2, 6, 9)
-    for color in RANK_COLORS
-]
+# Paler than a rank's own color, which means that rank in other pictures: so its ink is that of the page.
+COLORS = [(color_of_rank(rank), opacity) for opacity in (0.5, 0.3, 0.15) for rank in range(len(RANK_COLORS))]
 
+Color = tuple[str, float]
 Column = Sequence["str | None"]  # the fingerprints of one step, by rank
 
 
-@drawn_in_house_style
-def fingerprints(results: Any, title: str | None = None) -> Picture:
-    """Draw the fingerprints of every rank's model, step by step: equal colours are equal models.
+def fingerprints(results: Any, title: str | None = None) -> Figure:
+    """Draw the fingerprints of every rank's model, step by step: equal colors are equal models.
 
     `results[rank]` is the list of a rank's fingerprints, one per step, counted from 0.
 
@@ -53,8 +38,8 @@ def fingerprints(results: Any, title: str | None = None) -> Picture:
     by_rank = fingerprints_of(results)
     longest = max(map(len, by_rank))
     columns = [[one[step] if step < len(one) else None for one in by_rank] for step in range(longest)]
-    figure, axes = _draw(columns, title)
-    return Picture(figure, axes, _text(columns), _describe(columns))
+    colors = _colors(columns)
+    return figure_of(lambda width: _draw(columns, colors, width), title, _text(columns), _describe(columns))
 
 
 def odd_ones(column: Column) -> list[int]:
@@ -64,65 +49,50 @@ def odd_ones(column: Column) -> list[int]:
     return [rank for rank, one in enumerate(column) if one not in (None, most)]
 
 
-def _draw(columns: Sequence[Column], title: str | None) -> tuple[Figure, Axes]:
-    """The axes count in points."""
-    ranks, cell = len(columns[0]), max(NARROW, min(WIDE, WIDEST / len(columns)))
-    shown = columns[: round(WIDEST / NARROW)]
-    top = HEAD + (18 if title else 0)
-    width = max(LEFT + len(shown) * cell + 8, LEFT + 230, text_size(title or "", 10)[0] * 1.15 + 12)  # bold is wider
-    height = top + ranks * ROW + FOOT
-    figure = new_figure(width / 72, height / 72)
-    axes = figure.add_axes((0, 0, 1, 1))
-    axes.set(xlim=(0, width), ylim=(height, 0))
-    axes.set_axis_off()
-    if title:
-        axes.text(4, 11, title, fontsize=10, weight="bold", va="center", gid="title", parse_math=False)
-    for rank in range(ranks):
-        axes.text(4, top + (rank + 0.5) * ROW, f"rank {rank}", fontsize=9, va="center_baseline", gid=f"name {rank}")
-    _name_steps(axes, len(shown), cell, top)
-    colors = _colors(columns)
+def _draw(columns: Sequence[Column], colors: dict[str, Color], width: float) -> Drawing:
+    room = width - LEFT - 8
+    cell = max(NARROW, min(WIDE, room // len(columns)))
+    shown = columns[: int(room / cell)]
+    bottom = HEAD + len(columns[0]) * ROW
+    shapes: list[Shape] = [label(4, HEAD + (rank + 0.5) * ROW, f"rank {rank}") for rank in range(len(columns[0]))]
+    shapes += _name_steps(len(shown), cell)
     for step, column in enumerate(shown):
         odd = odd_ones(column)
         for rank, digits in enumerate(column):
             if digits is not None:
-                corner = LEFT + step * cell, top + rank * ROW
-                _draw_cell(axes, corner, cell, digits, colors[digits], rank in odd, f"{rank} {step}")
+                corner = LEFT + step * cell, HEAD + rank * ROW
+                shapes += _cell(corner, cell, digits, colors[digits], rank in odd)
     notes = ["framed: differs from the other ranks at that step"] * any(map(odd_ones, shown))
     notes += [f"{count(len(columns) - len(shown), 'further step')} left out"] * (len(shown) < len(columns))
-    axes.text(LEFT, height - FOOT / 2, "; ".join(notes), fontsize=7.5, color=FAINT, va="center", gid="key")
-    return figure, axes
+    words, bottom = notes_at(bottom + 3, notes, width)
+    return Drawing(width, bottom + 3, [*shapes, *words])
 
 
-def _name_steps(axes: Axes, steps: int, cell: float, top: float) -> None:
+def _name_steps(steps: int, cell: float) -> Iterator[Shape]:
     """As many numbers as there is room for."""
-    every = next(every for every in (1, 2, 5, 10, 20, 50, 100) if every * cell > text_size(str(steps), 8)[0] + 6)
-    axes.text(4, top - 8, "step", fontsize=9, color=FAINT, va="center_baseline")
+    every = next(every for every in (1, 2, 5, 10, 20, 50, 100) if every * cell > width_of(str(steps), COMMON) + 6)
+    yield label(4, HEAD / 2, "step", "faint")
     for step in range(0, steps, every):
-        x = LEFT + (step + 0.5) * cell
-        axes.text(x, top - 8, str(step), fontsize=8, ha="center", va="center_baseline", gid=f"step {step}")
+        yield label(LEFT + (step + 0.5) * cell, HEAD / 2, str(step), anchor="middle")
 
 
-def _draw_cell(
-    axes: Axes, corner: tuple[float, float], cell: float, digits: str, color: str, is_odd: bool, gid: str
-) -> None:
-    gap = 0.5 if cell < 12 else 1.5
-    frame: dict[str, Any] = {"edgecolor": INK, "lw": min(2.0, cell / 4)} if is_odd else {"lw": 0}
-    inset = gap + frame["lw"] / 2
-    x, y = corner[0] + inset, corner[1] + inset
-    box = Rectangle((x, y), cell - 2 * inset, ROW - 2 * inset, facecolor=color, **frame)
-    box.set_gid(f"{'differs' if is_odd else 'state'} {gid}")
-    axes.add_patch(box)
-    words = [f"{sign}{digits[:length]}" for sign in ("≠ " * is_odd, "") for length in (4, 2)] + ["≠" * is_odd]
-    fitting = next((word for word in words if text_size(word, 8)[0] + 4 + 2 * inset <= cell), "")
-    if fitting:
-        middle = corner[0] + cell / 2, corner[1] + ROW / 2
-        style: dict[str, Any] = {"ha": "center", "va": "center_baseline", "parse_math": False, "fontsize": 8}
-        axes.text(*middle, fitting, color=ink_on(color), gid=f"digits {gid}", **style)
+def _cell(corner: tuple[float, float], cell: float, digits: str, color: Color, is_odd: bool) -> Iterator[Shape]:
+    (x, y), gap = corner, 0.5 if cell < 14 else 1.5
+    wide, high, (fill, opacity) = cell - 2 * gap, ROW - 2 * gap, color
+    yield Box(x + gap, y + gap, wide, high, fill, opacity=opacity)
+    if is_odd:
+        thick = min(2.0, cell / 4)
+        left, top, right, bottom = (x + gap + thick / 2, y + 2.5, x + cell - gap - thick / 2, y + ROW - 2.5)
+        yield Line([(left, top), (right, top), (right, bottom), (left, bottom), (left, top)], "ink", thick)
+    sign = "≠ " * is_odd
+    length = next((length for length in (4, 2, 0) if fits(sign + "0" * length, wide - 6)), 0)
+    if length or (is_odd and fits("≠", wide - 4)):
+        yield label(x + cell / 2, y + ROW / 2, f"{sign}{digits[:length]}".strip(), anchor="middle")
 
 
-def _colors(columns: Iterable[Column]) -> dict[str, str]:
-    """The hash chooses a colour; if another state of the same step has it, the next one that is free."""
-    chosen: dict[str, str] = {}
+def _colors(columns: Iterable[Column]) -> dict[str, Color]:
+    """The hash chooses a color; if another state of the same step has it, the next one that is free."""
+    chosen: dict[str, Color] = {}
     for column in columns:
         for digits in column:
             if digits is None or digits in chosen:

@@ -5,35 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from matplotlib.axes import Axes
-from matplotlib.colors import to_hex, to_rgb
-from matplotlib.figure import Figure
-from matplotlib.patches import Patch
+from ddp_lessons.show.figures.drawing import COMMON, Box, Drawing, Line, Shape, color_of_rank, width_of
+from ddp_lessons.show.figures.figure import Figure
+from ddp_lessons.show.figures.layouts import LEFT, cut, figure_of, key_at, label, name_rank, notes_at
+from ddp_lessons.show.page.picture import count, show_bytes
 
-from ddp_lessons.record.colors import rank_color
-from ddp_lessons.show.page.picture import (
-    FAINT,
-    HATCH,
-    INK,
-    LINE,
-    PAPER,
-    SHADES,
-    Picture,
-    count,
-    drawn_in_house_style,
-    new_figure,
-    show_bytes,
-    text_size,
-)
-
-WIDTH, RIGHT, ROW, GAP, KEY, FOOT = 8.6, 0.15, 0.21, 0.1, 0.3, 0.12  # inches
-NAME_SIZE, SIZE = 9.0, 8.0
-MOST_PARTS = 4
+ROW, BAR, NAME, GAP = 18.0, 13.0, 22.0, 8.0  # pixels
+MOST_PARTS, MOST_RANKS = 4, 16
 Held = Mapping[str, int]
 
 
-@drawn_in_house_style
-def memory(ways: Mapping[str, Sequence[Held]], title: str | None = None) -> Picture:
+def memory(ways: Mapping[str, Sequence[Held]], title: str | None = None) -> Figure:
     """Draw how many bytes every rank holds, in parts, for one way to train or for several.
 
     Args:
@@ -48,8 +30,7 @@ def memory(ways: Mapping[str, Sequence[Held]], title: str | None = None) -> Pict
     kinds = list(dict.fromkeys(kind for ranks in held.values() for rank in ranks for kind in rank))
     if len(kinds) > MOST_PARTS:
         raise ValueError(f"a bar has at most {MOST_PARTS} parts, and these are {len(kinds)}: {', '.join(kinds)}")
-    figure, axes = _draw(held, kinds, title)
-    return Picture(figure, axes, _text(held, kinds), _describe(held, kinds))
+    return figure_of(lambda width: _draw(held, kinds, width), title, _text(held, kinds), _describe(held, kinds))
 
 
 def _checked(ways: Any) -> dict[str, list[dict[str, int]]]:
@@ -76,76 +57,41 @@ def _checked(ways: Any) -> dict[str, list[dict[str, int]]]:
     return held
 
 
-def _draw(held: Mapping[str, Sequence[Held]], kinds: Sequence[str], title: str | None) -> tuple[Figure, Axes]:
-    """Rows of one height; a gap before each way. Everything in inches from the top."""
-    rows = sum(map(len, held.values()))
-    high = rows * ROW + len(held) * GAP
-    above = KEY + (0.24 if title else 0.0)
-    height = above + high + FOOT
-    names = max(text_size(name, NAME_SIZE, weight="bold")[0] for name in held) / 72
-    most_ranks = max(map(len, held.values()))
-    left = names + max(text_size(f"rank {rank}", SIZE)[0] for rank in range(most_ranks)) / 72 + 0.62
-    figure = new_figure(WIDTH, height)
-    wide = WIDTH - left - RIGHT
-    axes = figure.add_axes((left / WIDTH, FOOT / height, wide / WIDTH, high / height))
+def _draw(held: Mapping[str, Sequence[Held]], kinds: Sequence[str], width: float) -> Drawing:
+    """The bars of each way below its name."""
     totals = [sum(rank.values()) for ranks in held.values() for rank in ranks]
-    most = max(1, *totals)
-    room = max(text_size(show_bytes(total), SIZE)[0] for total in totals) / 72 + 0.25
-    axes.set(xlim=(0, most * wide / (wide - room)), ylim=(high, 0), xticks=[], yticks=[])
-    axes.spines["bottom"].set_visible(False)
-    axes.spines["left"].set_visible(False)
-    top = GAP / 2
-    for number, (name, ranks) in enumerate(held.items()):
-        bottom = top + len(ranks) * ROW
-        if number:
-            axes.axhline(top - GAP / 2, -left / wide, 1, color=LINE, lw=0.8, clip_on=False)
-        place = (-(left - 0.1) / wide, (top + bottom) / 2)
-        own: dict[str, Any] = {"transform": axes.get_yaxis_transform(), "parse_math": False, "va": "center"}
-        axes.text(*place, name, fontsize=NAME_SIZE, weight="bold", gid=f"way {number}", **own)
-        for rank, parts in enumerate(ranks):
-            _draw_rank(axes, number, rank, top + (rank + 0.5) * ROW, parts, kinds, wide)
-        top = bottom + GAP
-    _draw_key(figure, kinds, title)
-    return figure, axes
+    room = max(width_of(show_bytes(total), COMMON) for total in totals) + 12
+    scale = (width - LEFT - room) / max(1, *totals)
+    signs = [_part(number, "faint", (0, -5), (16, 10)) for number in range(len(kinds))]
+    shapes, y = key_at(0, [*zip(signs, kinds, strict=True)], width)
+    for name, ranks in held.items():
+        shapes += [
+            Line([(4, y + GAP / 2), (width - 4, y + GAP / 2)]),
+            label(4, y + GAP + 10, cut(name, 0.9 * width - 8), is_bold=True),
+        ]
+        y += GAP + NAME
+        for rank, parts in enumerate(ranks[:MOST_RANKS]):
+            shapes += _rank(rank, parts, kinds, y, scale)
+            y += ROW
+        if len(ranks) > MOST_RANKS:
+            left_out, y = notes_at(y, [f"{count(len(ranks) - MOST_RANKS, 'further rank')} left out"], width)
+            shapes += left_out
+    return Drawing(width, y + 4, shapes)
 
 
-def _draw_rank(axes: Axes, way: int, rank: int, middle: float, parts: Held, kinds: Sequence[str], wide: float) -> None:
-    color, end = rank_color(rank), 0
+def _rank(rank: int, parts: Held, kinds: Sequence[str], y: float, scale: float) -> list[Shape]:
+    shapes, end = [*name_rank(rank, y + ROW / 2)], LEFT
     for number, kind in enumerate(kinds):
-        size = parts.get(kind, 0)
-        style = _style(number, color)
-        axes.barh(middle, size, ROW * 0.72, left=end, gid=f"{kind} {way} {rank}", lw=0.7, **style)
-        end += size
-    across: dict[str, Any] = {"transform": axes.get_yaxis_transform(), "va": "center_baseline", "fontsize": SIZE}
-    axes.text(-0.08 / wide, middle, f"rank {rank}", ha="right", gid=f"name {way} {rank}", **across)
-    beside: dict[str, Any] = {"xytext": (4, 0), "textcoords": "offset points", "va": "center_baseline"}
-    axes.annotate(show_bytes(end), (end, middle), fontsize=SIZE, gid=f"bytes {way} {rank}", **beside)
+        wide = scale * parts.get(kind, 0)
+        shapes.append(_part(number, color_of_rank(rank), (end, y + (ROW - BAR) / 2), (wide, BAR)))
+        end += wide
+    return [*shapes, label(end + 6, y + ROW / 2, show_bytes(sum(parts.values())))]
 
 
-def _style(number: int, color: str) -> dict[str, Any]:
-    """Full, pale, hatched, empty: to be told apart without colours."""
-    faces = (color, _pale(color), PAPER, PAPER)
-    hatch = {"hatch": HATCH} if number == 2 else {}
-    return {"facecolor": faces[number], "edgecolor": color, **hatch}
-
-
-def _pale(color: str) -> str:
-    """One of the shades that a picture's few colours have."""
-    rest = round(0.6 * SHADES) / SHADES
-    red, green, blue = (part * (1 - rest) + rest for part in to_rgb(color))
-    return to_hex((red, green, blue))
-
-
-def _draw_key(figure: Figure, kinds: Sequence[str], title: str | None) -> None:
-    height = figure.get_figheight()
-    signs = [Patch(lw=0.7, **_style(number, FAINT)) for number in range(len(kinds))]
-    style: dict[str, Any] = {"frameon": False, "fontsize": 8.5, "handlelength": 1.9, "columnspacing": 1.4}
-    top = 1 - (0.26 if title else 0.02) / height
-    place: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (0.0, top), "borderaxespad": 0.1}
-    figure.legend(signs, kinds, ncols=len(kinds), labelcolor=INK, **place, **style)
-    if title:
-        heading: dict[str, Any] = {"fontsize": 10, "weight": "bold", "va": "center", "parse_math": False}
-        figure.text(0.1 / WIDTH, 1 - 0.13 / height, title, gid="title", **heading)
+def _part(number: int, color: str, corner: tuple[float, float], size: tuple[float, float]) -> Box:
+    """Full, pale, hatched, empty: to be told apart without colors."""
+    fill, opacity = ((color, 1.0), (color, 0.3), ("none", 1.0), ("none", 1.0))[number]
+    return Box(*corner, *size, fill=fill, edge=color, opacity=opacity, corner=0, is_hatched=number == 2)
 
 
 def _text(held: Mapping[str, Sequence[Held]], kinds: Sequence[str]) -> str:

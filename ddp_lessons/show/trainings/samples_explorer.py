@@ -8,7 +8,8 @@ from typing import Any
 
 from ddp_lessons.show.controls.explorer import Explorer
 from ddp_lessons.show.controls.explorer_controls import Slider, Steps, Tick
-from ddp_lessons.show.page.picture import Picture, count
+from ddp_lessons.show.figures.figure import Figure
+from ddp_lessons.show.page.picture import count
 from ddp_lessons.show.trainings.seen_samples import samples as draw_samples
 
 EPOCHS = range(8)
@@ -44,10 +45,10 @@ class Sampling:
         return by_rank
 
 
-def explore_samples(world_size: int = 2, samples: int = 12, seed: int = 0) -> Explorer[Picture]:
+def explore_samples(world_size: int = 2, samples: int = 12, seed: int = 0) -> Explorer[Figure]:
     """Turn what a `DistributedSampler` is told, and play the epochs one after the other."""
 
-    def draw(epoch: int, **chosen: Any) -> Picture:
+    def draw(epoch: int, **chosen: Any) -> Figure:
         sampling = Sampling(**chosen)
         by_rank = sampling.epoch(epoch)
         title = f"epoch {epoch}" + _compare(by_rank, sampling.epoch(0), epoch)

@@ -5,48 +5,36 @@ Few samples have a cell each. Many share a column, whose bar is as high as the p
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.collections import PolyCollection
-from matplotlib.colors import to_hex, to_rgb
-from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
 
-from ddp_lessons.record.colors import rank_color
-from ddp_lessons.show.page.picture import (
-    ALARM,
-    BAND,
-    COLLECTIVE,
-    FAINT,
-    HATCH_FOR_EVER,
-    INK,
-    LINE,
-    PAPER,
-    SHADES,
-    Picture,
-    count,
-    drawn_in_house_style,
-    ink_on,
-    new_figure,
-    text_size,
-    write_picture,
+from ddp_lessons.show.figures.drawing import COMMON, Bars, Box, Drawing, Shape, color_of_rank, ink_on, width_of
+from ddp_lessons.show.figures.figure import Figure, write_figure
+from ddp_lessons.show.figures.layouts import (
+    LEFT,
+    LINE_HEIGHT,
+    Entry,
+    figure_of,
+    fits,
+    key_at,
+    label,
+    name_rank,
+    notes_at,
+    wrapped,
 )
+from ddp_lessons.show.page.picture import count
 from ddp_lessons.show.trainings.sample_counts import Epoch, describe_epochs, read_epochs, tell_epochs
 
-WIDTH, LEFT, MAP = 690.0, 76.0, 330.0  # points; and where a row of samples begins, and how long it is at most
-HEAD, TOTAL, TOTAL_OF_MANY, FOOT, GAP = 20.0, 24.0, 46.0, 20.0, 8.0
-WIDEST, NARROWEST, COARSE = 24.0, 3.0, 2.0  # of a column; below the narrowest, samples share one
-HIGHEST = 680.0  # points, for all epochs together
+HEAD, TIMES, TIMES_OF_MANY, CLOSE, GAP = 20.0, 28.0, 46.0, 14.0, 8.0  # pixels; CLOSE: lines that stand beside
+BESIDE, MAP = 700.0, 340.0  # from this width on indices stand beside the samples, which then have so much of it
+WIDEST, NARROWEST, COARSE, READABLE = 26.0, 3.0, 2.5, 9.0  # of a column; below the narrowest, samples share one
+HIGHEST = 900.0  # pixels, for all epochs together
 SMALLEST = 0.12  # part of a row's height
 FIGURE_SPACE = "\u2007"  # as wide as a digit
-
-LIGHT_ALARM = to_hex(tuple(part + (1 - part) * 8 / SHADES for part in to_rgb(ALARM)))  # type: ignore[arg-type]
-Shape = list[tuple[float, float]]
 
 
 @dataclass(frozen=True)
@@ -54,66 +42,70 @@ class Columns:
     """Where samples lie between left and right."""
 
     total: int
+    page: float
+
+    @property
+    def is_beside(self) -> bool:
+        return self.page >= BESIDE
+
+    @property
+    def room(self) -> float:
+        return MAP if self.is_beside else self.page - LEFT - self.number - 6
+
+    @property
+    def number(self) -> float:
+        """How wide the numbers of samples are that stand beside the rows."""
+        return 10 + max(width_of(text, COMMON) for text in ("seen", f"{self.total:,}"))
 
     @property
     def is_coarse(self) -> bool:
-        return MAP / self.total < NARROWEST
+        return self.room / self.total < NARROWEST
+
+    @property
+    def is_readable(self) -> bool:
+        return not self.is_coarse and self.width >= READABLE
 
     @property
     def width(self) -> float:
-        return min(WIDEST, MAP / min(self.total, self.most))
-
-    @property
-    def most(self) -> int:
-        return int(MAP / COARSE) if self.is_coarse else self.total
+        return min(WIDEST, self.room / (len(self.edges) - 1))
 
     @cached_property
     def edges(self) -> Any:
         """The first sample of every column, and the end."""
-        return np.linspace(0, self.total, min(self.total, self.most) + 1).round().astype(int)
+        columns = int(self.room / COARSE) if self.is_coarse else self.total
+        return np.linspace(0, self.total, min(self.total, columns) + 1).round().astype(int)
 
-    def part(self, samples: Any) -> Any:
+    def parts(self, samples: Any) -> Any:
         """Of each column's samples, the part that is among these; a single one is drawn larger, so that it is seen."""
         is_there = np.zeros(self.total, dtype=int)
         is_there[samples] = 1
         parts = np.add.reduceat(is_there, self.edges[:-1]) / np.diff(self.edges)
         return np.where(parts > 0, np.maximum(parts, SMALLEST), 0)
 
-    def x(self, column: float) -> float:
-        return LEFT + column * self.width
-
-    @property
-    def total_height(self) -> float:
-        """Of the last row: where it has three parts, it is higher."""
-        return TOTAL_OF_MANY if self.is_coarse else TOTAL
+    def middle(self, sample: int) -> float:
+        return LEFT + (sample + 0.5) * self.width
 
     @property
     def right(self) -> float:
-        return self.x(len(self.edges) - 1)
+        return LEFT + (len(self.edges) - 1) * self.width
 
     @property
     def seen(self) -> float:
-        """Where the numbers of samples end that stand beside the rows."""
-        return self.right + 46
+        """Where these numbers end."""
+        return self.right + self.number
 
     @property
     def order(self) -> float:
         """Where the indices in their order begin."""
-        return self.seen + 14
+        return self.seen + 16 if self.is_beside else LEFT
 
-    def shapes(self, low: Any, high: Any) -> list[Shape]:
-        """From a height to another one in every column, where there is something between them."""
-        gap = 0.0 if self.is_coarse else 0.25 if self.width < 6 else 1.0
-        sides = [(self.x(at) + gap, self.x(at + 1) - gap) for at in range(len(self.edges) - 1)]
-        return [
-            [(left, a), (right, a), (right, b), (left, b)]
-            for (left, right), a, b in zip(sides, low, high, strict=True)
-            if a != b
-        ]
+    def bars(self, y: float, height: float, parts: Any, color: str, edge: str = "none") -> Bars:
+        gap = 0.0 if self.is_coarse else 0.5 if self.width < 6 else 2.0
+        place = LEFT + gap / 2, y, self.width, height
+        return Bars(*place, [round(float(part), 2) for part in parts], color, edge, gap)
 
 
-@drawn_in_house_style
-def samples(results: Any, total: int | None = None, title: str | None = None) -> Picture:
+def samples(results: Any, total: int | None = None, title: str | None = None) -> Figure:
     """Draw which rank saw which samples, which were never seen, and which more than once.
 
     Args:
@@ -126,163 +118,111 @@ def samples(results: Any, total: int | None = None, title: str | None = None) ->
     """
     epochs, has_epochs = read_epochs(results, total)
     if not epochs:
-        return write_picture("No rank saw any sample.")
-    figure, axes = _draw(epochs, has_epochs, title)
-    return Picture(figure, axes, tell_epochs(epochs, has_epochs), describe_epochs(epochs, has_epochs))
+        return write_figure("No rank saw any sample.")
+    text, alt = tell_epochs(epochs, has_epochs), describe_epochs(epochs, has_epochs)
+    return figure_of(lambda width: _draw(epochs, has_epochs, width), title, text, alt)
 
 
-def _draw(epochs: Sequence[Epoch], has_epochs: bool, title: str | None) -> tuple[Figure, Axes]:
-    """The axes count in points."""
-    ranks, total = len(epochs[0].by_rank), epochs[0].total
-    row = 20.0 if ranks <= 4 else 16.0 if ranks <= 8 else 13.0
-    columns = Columns(total)
-    block = HEAD + ranks * row + columns.total_height + GAP
-    shown = epochs[: max(2, int(HIGHEST // block))]
-    top = (20 if title else 4) + 16
-    height = top + len(shown) * block + FOOT
-    figure = new_figure(WIDTH / 72, height / 72)
-    axes = figure.add_axes((0, 0, 1, 1))
-    axes.set(xlim=(0, WIDTH), ylim=(height, 0))
-    axes.set_axis_off()
-    if title:
-        axes.text(4, 12, title, fontsize=10, weight="bold", va="center", gid="title", parse_math=False)
-    _name_columns(axes, columns, top - 8)
-    for turn, epoch in enumerate(shown):
-        _draw_epoch(axes, columns, epoch, top + turn * block, row, has_epochs)
-    left_out = [f"{count(len(epochs) - len(shown), 'further epoch')} left out"] * (len(shown) < len(epochs))
-    _draw_key(axes, shown, columns, height - FOOT / 2, left_out)
-    return figure, axes
+def _draw(epochs: Sequence[Epoch], has_epochs: bool, width: float) -> Drawing:
+    columns = Columns(epochs[0].total, width)
+    row = 20.0 if len(epochs[0].by_rank) <= 4 else 16.0
+    shown = epochs[: max(2, int(HIGHEST // (HEAD + TIMES + GAP + row * len(epochs[0].by_rank))))]
+    shapes, y = [*_name_columns(columns)], HEAD
+    for epoch in shown:
+        words = f"epoch {epoch.number}: {epoch.summary}" if has_epochs else epoch.summary
+        for line in wrapped(words, 0.9 * width - 8):  # bold is wider
+            shapes.append(label(4, y + 10, line, "alarm" if epoch.is_bad else "ink", is_bold=True))
+            y += LINE_HEIGHT
+        y += 3
+        for rank, seen in enumerate(epoch.by_rank):
+            shapes += _row(columns, rank, seen, y, row)
+            y += row if columns.is_beside else row + LINE_HEIGHT - 2
+        times, y = _times(columns, epoch, y)
+        shapes += times
+        y += GAP
+    key, y = key_at(y, _key(shown, columns), width)
+    notes = ["height of a bar: the part of the samples there"] * columns.is_coarse
+    notes += [f"{count(len(epochs) - len(shown), 'further epoch')} left out"] * (len(shown) < len(epochs))
+    words_below, y = notes_at(y, notes, width)
+    return Drawing(width, y + 4, [*shapes, *key, *words_below])
 
 
-def _name_columns(axes: Axes, columns: Columns, y: float) -> None:
+def _name_columns(columns: Columns) -> Iterator[Shape]:
     """As many numbers of samples as there is room for, and the names of what stands beside."""
-    style: dict[str, Any] = {"fontsize": 9, "color": FAINT, "va": "center_baseline"}
-    axes.text(4, y, "sample", **style)
-    axes.text(columns.seen, y, "seen", ha="right", **style)
-    axes.text(columns.order, y, "in this order", **style)
-    room = text_size(f"{columns.total:,}", 8)[0] + 8
-    steps = (size * 10**power for power in range(9) for size in (1, 2, 5))
+    yield label(4, HEAD / 2, "sample", "faint")
+    yield label(columns.seen, HEAD / 2, "seen", "faint", "end")
+    if columns.is_beside:
+        yield label(columns.order, HEAD / 2, "in this order", "faint")
     per_sample = columns.width * (len(columns.edges) - 1) / columns.total
-    every = next(step for step in steps if step * per_sample >= room or step * 2 > columns.total)
+    steps = (size * 10**power for power in range(9) for size in (1, 2, 5))
+    last = f"{columns.total:,}"
+    every = next(step for step in steps if fits(last, step * per_sample - 8) or step * 2 > columns.total)
     for sample in range(0, columns.total, every):
         x = LEFT + (sample + (0 if columns.is_coarse else 0.5)) * per_sample
-        axes.text(x, y, f"{sample:,}", fontsize=8, ha="center", va="center_baseline", gid=f"sample {sample}")
+        yield label(x, HEAD / 2, f"{sample:,}", anchor="middle")
 
 
-def _draw_epoch(axes: Axes, columns: Columns, epoch: Epoch, top: float, row: float, has_epochs: bool) -> None:
-    gid = f"{epoch.number}"
-    color = ALARM if epoch.is_bad else INK
-    x = 4.0
-    if has_epochs:
-        name = f"epoch {epoch.number}:"
-        axes.text(x, top + HEAD / 2, name, fontsize=9, weight="bold", va="center_baseline", gid=f"epoch {gid}")
-        x += text_size(name, 9)[0] * 1.15 + 6
-    axes.text(x, top + HEAD / 2, epoch.summary, fontsize=9, va="center_baseline", color=color, gid=f"summary {gid}")
-    for rank, seen in enumerate(epoch.by_rank):
-        y = top + HEAD + rank * row
-        axes.plot(9, y + row / 2, "s", color=rank_color(rank), ms=6.5)
-        axes.text(18, y + row / 2, f"rank {rank}", fontsize=9, va="center_baseline", gid=f"name {gid} {rank}")
-        band = Rectangle((LEFT, y + 1), columns.right - LEFT, row - 2, facecolor=BAND, lw=0, zorder=0)
-        axes.add_patch(band)
-        if seen is None:
-            words = "had no such epoch (so far)"
-            axes.text(columns.order, y + row / 2, words, fontsize=8, color=FAINT, va="center_baseline")
-            continue
-        low = np.full(len(columns.edges) - 1, y + row - 1)
-        shapes = columns.shapes(low, low - columns.part(seen) * (row - 2))
-        _add(axes, shapes, f"seen {gid} {rank}", facecolors=rank_color(rank))
-        _write_own_repeats(axes, columns, seen, rank, y + row / 2)
-        style: dict[str, Any] = {"fontsize": 8, "va": "center_baseline"}
-        axes.text(columns.seen, y + row / 2, f"{len(seen):,}", ha="right", gid=f"number {gid} {rank}", **style)
-        axes.text(columns.order, y + row / 2, _fitting(columns, "", seen, 8), gid=f"order {gid} {rank}", **style)
-    _draw_times(axes, columns, epoch, top + HEAD + len(epoch.by_rank) * row)
-
-
-def _write_own_repeats(axes: Axes, columns: Columns, seen: Any, rank: int, y: float) -> None:
-    """How often a rank saw a sample that it saw more than once."""
-    if columns.width < 9 or columns.is_coarse:
+def _row(columns: Columns, rank: int, seen: Any, y: float, row: float) -> Iterator[Shape]:
+    """What one rank saw; its order stands beside it or below."""
+    middle, color = y + row / 2, color_of_rank(rank)
+    beside = middle if columns.is_beside else y + row + 6
+    yield from name_rank(rank, middle)
+    yield Box(LEFT, y + 1, columns.right - LEFT, row - 2, fill="band")
+    if seen is None:
+        yield label(columns.order, beside, "had no such epoch (so far)", "faint")
         return
-    times = np.bincount(seen, minlength=columns.total)
-    for sample in np.flatnonzero(times > 1):
-        style: dict[str, Any] = {"fontsize": 7.5, "ha": "center", "va": "center_baseline"}
-        axes.text(columns.x(sample + 0.5), y, str(times[sample]), color=ink_on(rank_color(rank)), **style)
+    yield columns.bars(y + row - 1, row - 2, columns.parts(seen), color)
+    if columns.is_readable:
+        times = np.bincount(seen, minlength=columns.total)
+        for sample in map(int, np.flatnonzero(times > 1)):  # which it saw more than once itself
+            yield label(columns.middle(sample), middle, str(times[sample]), ink_on(color), "middle")
+    yield label(columns.seen, middle, f"{len(seen):,}", anchor="end")
+    yield label(columns.order, beside, _fitting(columns, "", seen))
 
 
-def _draw_times(axes: Axes, columns: Columns, epoch: Epoch, top: float) -> None:
-    """The last row: never seen, seen once, seen more than once."""
-    middle, high = top + columns.total_height / 2 + 1, columns.total_height - 4.0
-    axes.text(4, middle, "times seen", fontsize=9, va="center_baseline", gid=f"times {epoch.number}")
-    bottom = np.full(len(columns.edges) - 1, top + columns.total_height - 1)
-    never, often = columns.part(epoch.never), columns.part(epoch.often)
+def _times(columns: Columns, epoch: Epoch, top: float) -> tuple[list[Shape], float]:
+    """The last row, never seen, seen once, seen more than once; and where it ends, with the lists of these."""
+    high = TIMES_OF_MANY if columns.is_coarse else TIMES
+    middle, foot, size = top + high / 2, top + high - 2, high - 4
+    never, often = columns.parts(epoch.never), columns.parts(epoch.often)
     never = np.minimum(never, 1 - often * (never < 1))  # small ones are drawn larger than they are
-    at_never, at_often = bottom - high + never * high, bottom - often * high
-    _add(axes, columns.shapes(bottom, bottom - high), f"once {epoch.number}", facecolors=LINE)
-    _add(axes, columns.shapes(bottom, at_often), f"often {epoch.number}", facecolors=COLLECTIVE)
-    alarming: dict[str, Any] = {"facecolors": LIGHT_ALARM, "edgecolors": ALARM, "hatch": HATCH_FOR_EVER, "lw": 0.0}
-    shapes = columns.shapes(bottom - high, at_never)
-    if columns.width >= 9 and not columns.is_coarse:
-        alarming |= {"facecolors": PAPER, "hatch": None, "lw": 1.4}
-        shapes = [_inset(shape, 0.7) for shape in shapes]
-    _add(axes, shapes, f"never {epoch.number}", **alarming)
-    if columns.width >= 9 and not columns.is_coarse:
-        for sample, times in enumerate(epoch.times):
-            color = ALARM if times == 0 else ink_on(LINE if times == 1 else COLLECTIVE)
-            style: dict[str, Any] = {"fontsize": 8, "ha": "center", "va": "center_baseline", "color": color}
-            style["weight"] = "bold" if times != 1 else "normal"
-            axes.text(columns.x(sample + 0.5), middle, str(times), gid=f"times {epoch.number} {sample}", **style)
-    lists = [("never:", epoch.never, ALARM), (f"{epoch.often_words}:", epoch.often, INK)]
+    alarm = ("paper", "alarm") if columns.is_readable else ("alarm", "none")
+    shapes: list[Shape] = [
+        label(4, middle, "times seen"),
+        columns.bars(foot, size, np.ones(len(columns.edges) - 1), "line"),
+        columns.bars(foot, size, often, "collective"),
+        columns.bars(top + 2, -size, never, *alarm),
+    ]
+    for sample, times in enumerate(epoch.times if columns.is_readable else []):
+        ink = "alarm" if times == 0 else "ink" if times == 1 else ink_on("collective")
+        shapes.append(label(columns.middle(sample), middle, str(times), ink, "middle", is_bold=bool(times != 1)))
+    lists = [("never:", epoch.never, "alarm"), (f"{epoch.often_words}:", epoch.often, "ink")]
     lists = [one for one in lists if len(one[1])]
+    pitch = CLOSE if columns.is_beside else LINE_HEIGHT
+    first = middle - (len(lists) - 1) * pitch / 2 if columns.is_beside else top + high + pitch / 2
     for turn, (name, which, color) in enumerate(lists):
-        y = middle + (turn - (len(lists) - 1) / 2) * 10.5
-        words = _fitting(columns, name, which, 7.5)
-        axes.text(
-            columns.order, y, words, fontsize=7.5, va="center_baseline", color=color, gid=f"{name} {epoch.number}"
-        )
-        style = {"fontsize": 7.5, "va": "center_baseline", "ha": "right", "color": color}
-        axes.text(columns.seen, y, f"{len(which):,}", gid=f"number of {name} {epoch.number}", **style)
+        shapes.append(label(columns.order, first + turn * pitch, _fitting(columns, name, which), color))
+    return shapes, max(top + high, first + (len(lists) - 0.5) * pitch)
 
 
-def _inset(shape: Shape, by: float) -> Shape:
-    """A frame lies on the middle of an edge: so much further inside, all of it is there."""
-    (left, a), (right, _), (_, b), _ = shape
-    low, high = max(a, b), min(a, b)
-    return [(left + by, high + by), (right - by, high + by), (right - by, low - by), (left + by, low - by)]
-
-
-def _fitting(columns: Columns, name: str, indices: Any, size: float) -> str:
+def _fitting(columns: Columns, name: str, indices: Any) -> str:
     """As many of them as there is room for, in one line; below each other they stand in columns."""
-    digits, room = len(str(columns.total - 1)), WIDTH - columns.order - 10
+    digits, room = len(str(columns.total - 1)), columns.page - columns.order - 8
     words = [name] * bool(name)
     for turn, index in enumerate(indices[:100]):
         words.append(str(index).rjust(digits, FIGURE_SPACE))
         rest = ["…"] if turn + 1 < len(indices) else []
-        if text_size("  ".join(words + rest), size)[0] > room:
-            return "  ".join([*words[:-1], "…"])
-    return "  ".join(words)
+        if not fits(FIGURE_SPACE.join(words + rest), room):
+            return FIGURE_SPACE.join([*words[:-1], "…"])
+    return FIGURE_SPACE.join(words)
 
 
-def _add(axes: Axes, shapes: Sequence[Shape], gid: str, **style: Any) -> None:
-    collection = PolyCollection(shapes, **{"linewidths": 0, "zorder": 2, **style})
-    collection.set_gid(gid)
-    collection.set_antialiased(bool(style.get("lw")))
-    axes.add_collection(collection, autolim=False)
-
-
-def _draw_key(axes: Axes, epochs: Sequence[Epoch], columns: Columns, y: float, notes: Sequence[str]) -> None:
+def _key(epochs: Sequence[Epoch], columns: Columns) -> list[Entry]:
     """The signs of the last row that occur."""
-    signs: list[tuple[str, dict[str, Any]]] = []
-    if any(len(epoch.never) for epoch in epochs):
-        signs.append(("seen by nobody", {"facecolor": PAPER, "edgecolor": ALARM, "lw": 1.2}))
-    signs.append(("seen once", {"facecolor": LINE, "lw": 0}))
-    if any(len(epoch.often) for epoch in epochs):
-        signs.append(("seen twice or more", {"facecolor": COLLECTIVE, "lw": 0}))
-    if columns.is_coarse:
-        if signs[0][0] == "seen by nobody":
-            signs[0][1].update({"lw": 0.6, "facecolor": LIGHT_ALARM, "hatch": HATCH_FOR_EVER})
-        notes = ["height of a bar: the part of the samples there", *notes]
-    x = LEFT
-    for name, style in signs:
-        axes.add_patch(Rectangle((x, y - 4.5), 14, 9, **style))
-        axes.text(x + 18, y, name, fontsize=8, va="center_baseline", gid=f"key {name}")
-        x += 18 + text_size(name, 8)[0] + 14
-    axes.text(x, y, "; ".join(notes), fontsize=8, color=FAINT, va="center_baseline", gid="notes")
+    never = ("paper", "alarm") if columns.is_readable else ("alarm", "none")
+    signs = [
+        (never, "seen by nobody" + ", from above" * columns.is_coarse, any(len(epoch.never) for epoch in epochs)),
+        (("line", "none"), "seen once", True),
+        (("collective", "none"), "seen twice or more", any(len(epoch.often) for epoch in epochs)),
+    ]
+    return [(Box(0, -5, 16, 10, *look), name) for look, name, occurs in signs if occurs]
