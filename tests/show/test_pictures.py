@@ -15,11 +15,10 @@ import matplotlib.style
 import numpy as np
 import pytest
 from PIL import Image
-from recorded import ring_steps, token_round
+from recorded import ring_steps
 
-from ddp_lessons import Results, show
+from ddp_lessons import show
 from ddp_lessons.record.colors import RANK_COLORS
-from ddp_lessons.record.rank_record import Told
 from ddp_lessons.show.page.picture import (
     ALARM,
     BAND,
@@ -33,28 +32,12 @@ from ddp_lessons.show.page.picture import (
     ink_on,
 )
 
-MEASURED = [(8, 60e-6), (4096, 62e-6), (1_000_000, 400e-6), (16_000_000, 5e-3)]
-TOLD: Results[None] = Results(
-    (None,) * 2,
-    ([], []),
-    1.0,
-    token_round(2),
-    tuple(
-        tuple(Told(step / 1e3, ("forward", "backward")[step % 2], {"loss": 2 / (step + rank + 1)}) for step in range(6))
-        for rank in range(2)
-    ),
-)
 PICTURES: dict[str, Callable[[], show.Picture]] = {
     "traffic": lambda: show.traffic(ring_steps(4, 6), textbook=48),
-    "latency": lambda: show.latency(MEASURED, show.fit_line(MEASURED)),
-    "cost": lambda: show.cost({"ring": MEASURED, "tree": MEASURED[:3]}, {"ring": lambda size: 1e-4 + size / 1e9}),
     "fingerprints": lambda: show.fingerprints([["1a2b3c4d", "00000000"], ["1a2b3c4d", "ffffffff"]]),
     "samples": lambda: show.samples([[[0, 4, 5], [3, 1, 0]], [[2, 1, 4], [0, 5, 2]]], total=8),
     "samples of many": lambda: show.samples([range(3000), range(2000, 4000)], total=5000),
-    "distance": lambda: show.distance({"by hand": [0.0, 1e-9, 2e-8], "forgotten": [0.0, 1e-3, float("nan")]}),
-    "training": lambda: show.training(TOLD),
     "nothing": lambda: show.traffic(ring_steps(2, 0)),
-    "scaling": lambda: show.scaling({1: 5e3, 2: 9e3, 4: 9.5e3}, {1: 5e3, 4: 1e4}, {2: 9.8e3}, cores=2),
 }
 
 

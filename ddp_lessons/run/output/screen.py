@@ -56,9 +56,9 @@ class Live:
     def finish(self, results: Results[Any]) -> None:
         """Called once, however it ended."""
         if self._draw is not None:
-            self._show(results)
+            self._show(results, is_over=True)
 
-    def _show(self, results: Results[Any]) -> None:
+    def _show(self, results: Results[Any], is_over: bool = False) -> None:
         from IPython.display import display
 
         assert self._draw is not None
@@ -66,7 +66,7 @@ class Live:
             picture = self._draw(results)
             if picture is None:
                 return
-            data, about = _as_data(picture)
+            data, about = _as_data(picture, is_over)
             if self._handle is None:
                 self._handle = display(data, metadata=about, raw=True, display_id=True)
             else:
@@ -76,12 +76,18 @@ class Live:
             warnings.warn(f"the live picture was given up: {type(error).__name__}: {error}", stacklevel=2)
 
 
-def _as_data(picture: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What a notebook keeps of a picture. One that displays itself could not be replaced by a later one."""
+def _as_data(picture: Any, is_over: bool) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What a notebook keeps of a picture. One that displays itself could not be replaced by a later one.
+
+    A chart has the page's colors as HTML, which is replaced without a flicker, and in the end as a widget, which is not
+    kept in a file.
+    """
     from IPython.core.interactiveshell import InteractiveShell
 
     formatter: Any = InteractiveShell.instance().display_formatter
     data, about = picture._repr_mimebundle_() if hasattr(picture, "_repr_mimebundle_") else formatter.format(picture)
+    if hasattr(picture, "widget_view"):
+        data = {**(picture.widget_view() if is_over else {"text/html": picture._repr_html_()}), **data}
     return data, about
 
 
