@@ -51,7 +51,7 @@ def as_html(still: str, alt: str) -> str:
     colors = {name: f"var(--ddp-{name})" for name in DARK}
     mark = hashlib.sha256(still.encode()).hexdigest()[:6]  # in one page no two things may have the same name
     svg = NAME.sub(f"{mark}-", STYLE.sub("", still, count=1))
-    box = f'<div class="ddp-figure ddp-room" tabindex="0" role="group" aria-label="{html.escape(alt)}">'
+    box = f'<div class="ddp-page ddp-room" tabindex="0" role="group" aria-label="{html.escape(alt)}">'
     return f"{box}<style>{theme()}{_rules(colors, svg, '.ddp-chart ')}</style>{svg}</div>"
 
 
