@@ -12,9 +12,11 @@ from collections.abc import Callable
 from typing import Any
 
 from ddp_lessons.show.figures.living import script_of_page, style_sheet
+from ddp_lessons.show.page.page_svg import as_html
 
 STILL = "image/svg+xml"
 DATA = re.compile(r'<metadata id="ddp-figure">(.*?)</metadata>', re.DOTALL)
+CHART = '<svg xmlns="http://www.w3.org/2000/svg" class="ddp-chart"'  # which needs no script
 FOLDER = "_figures"
 FILES: dict[str, Callable[[], str]] = {f"{FOLDER}/figures.js": script_of_page, f"{FOLDER}/figures.css": style_sheet}
 
@@ -23,7 +25,9 @@ def bring_to_life(cell: Any) -> None:
     """In the place of each still, what site.js makes a living figure of; the still stays where there is no script."""
     for output in cell.get("outputs", []):
         still = output.get("data", {}).get(STILL)
-        if still:
+        if still and still.startswith(CHART):
+            output.data = {"text/html": as_html(still, output.metadata.get(STILL, {}).get("alt", ""))}
+        elif still:
             document = DATA.search(still)
             data = html.unescape(document[1]).replace("<", "\\u003c") if document else ""
             script = f'<script type="application/json">{data}</script>' if document else ""

@@ -103,9 +103,39 @@ def test_lessons_keep_their_cells_and_outputs(laid: Path) -> None:
             for still, shown in stills:
                 assert list(shown) == ["text/html"]
                 assert data_of_page(shown["text/html"]) == data_of_still(still)
+                assert ('class="ddp-page' in shown["text/html"]) == ('class="ddp-chart"' in still)
         assert [cell.source for cell in ours if cell.cell_type == "code"] == [
             cell.source for cell in theirs if cell.cell_type == "code"
         ]
+
+
+A_CHART = """
+import sys, nbformat
+sys.path.insert(0, sys.argv[1])
+from living import bring_to_life, keep_still
+from make_slides import height_of_output
+from ddp_lessons import show
+
+def cell_of(shown):
+    data, about = shown._repr_mimebundle_()
+    return nbformat.v4.new_code_cell("show", outputs=[nbformat.v4.new_output("display_data", data, metadata=about)])
+
+chart, page = show.distance({"a <b>": [1e-9]}), cell_of(show.distance({"a <b>": [1e-9]}))
+slide = cell_of(chart)
+bring_to_life(page)
+keep_still(slide)
+print(page.outputs[0].data["text/html"] == chart._repr_html_())
+print(slide.outputs[0].data["text/html"].startswith("<img "))
+print([height_of_output(cell_of(show.terminal(["a line"] * lines)).outputs[0]) for lines in (1, 11)])
+"""
+
+
+def test_a_chart_takes_the_colors_of_the_site_and_a_slide_has_room_for_what_was_printed() -> None:
+    done = subprocess.run([sys.executable, "-c", A_CHART, SITE], capture_output=True, text=True, timeout=60)
+    in_page, on_slide, heights = done.stdout.splitlines()
+    assert (in_page, on_slide) == ("True", "True"), done.stderr
+    one, eleven = json.loads(heights)
+    assert eleven - one == 10 * 23
 
 
 SPLIT = """

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         turn_the_ring as turn_the_ring,
     )
     from ddp_lessons.show.messages.traffic_matrix import traffic as traffic
+    from ddp_lessons.show.page.chart import Chart as Chart
     from ddp_lessons.show.page.picture import Picture as Picture
     from ddp_lessons.show.page.printed import Printed as Printed
     from ddp_lessons.show.programs.backend_table import what_works as what_works
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from ddp_lessons.show.trainings.training_curves import training as training
 
 __all__ = [
+    "Chart",
     "Explorer",
     "Figure",
     "Line",
@@ -78,6 +80,7 @@ __all__ = [
 ]
 
 _HOME = {
+    "Chart": "page.chart",
     "Explorer": "controls.explorer",
     "Figure": "figures.figure",
     "Line": "costs.cost_curves",

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from jupyter_server import JupyterServer
+from playwright.sync_api import expect
 from screen import Screen
 
 from ddp_lessons import show
@@ -39,6 +41,26 @@ SMALLEST = """() => Math.min(...[...document.querySelectorAll('main *')]
 def page(screen: Screen) -> Screen:
     screen.page.goto("about:blank")
     return screen
+
+
+A_CELL = """
+from ddp_lessons import show
+show.terminal(["a line", "a long line " * 40], "What two ranks said.")
+"""
+
+
+def test_in_a_notebook_a_long_line_scrolls_in_its_box_and_is_not_broken(server: JupyterServer, screen: Screen) -> None:
+    server.write("printed.ipynb", A_CELL)
+    screen.open(server, "printed.ipynb", cells=1)
+    screen.choose("Run", "Run All Cells")
+    screen.wait_until_all_ran()
+    box = screen.output(0).locator("pre")
+    expect(box).to_contain_text("a long line")
+    height, seen, whole = box.evaluate("box => [box.clientHeight, box.clientWidth, box.scrollWidth]")
+    assert height < 80
+    assert whole > seen
+    assert screen.findings(".jp-OutputArea-output figure") == []
+    screen.shut_down()
 
 
 @pytest.mark.parametrize("theme", THEMES)

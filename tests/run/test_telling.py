@@ -142,6 +142,12 @@ class Picture:
     def __init__(self, text): self.text = text
     def _repr_mimebundle_(self): return {"text/plain": self.text}, {}
     def _ipython_display_(self): raise RuntimeError("a picture that is to be replaced cannot display itself")
+class Chart(Picture):
+    pages = []
+    def _repr_html_(self):
+        self.pages.append(self.text)
+        return "<b>alive</b>"
+    def widget_view(self): return {"application/x-view": "as a widget"}
 drawn = []
 def draw(results):
     drawn.append([[one.numbers["step"] for one in told] for told in results.told])
@@ -170,6 +176,14 @@ def test_a_live_picture_is_drawn_while_the_ranks_run_and_once_more_at_the_end(ke
     assert drawn[0] == [[], []]
     assert drawn[-1] == [[0.0, 1.0, 2.0, 3.0]] * 2
     assert all(earlier[0] == later[0][: len(earlier[0])] for earlier, later in itertools.pairwise(drawn))
+
+
+def test_a_chart_is_html_while_the_ranks_run_and_a_widget_in_the_end(kernel: NotebookSession) -> None:
+    cell = kernel.run("list(launch(run, 2, live=lambda results: Chart('a chart')))")
+    assert cell.error == ""
+    shown = [display for display in cell.displays if display.get("text/plain") == "a chart"]
+    assert shown == [{"application/x-view": "as a widget", "text/plain": "a chart"}]
+    assert int(kernel.run("len(Chart.pages)").value) >= 2
 
 
 def test_a_drawing_that_fails_is_said_and_hurts_no_rank(kernel: NotebookSession) -> None:

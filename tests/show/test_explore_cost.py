@@ -27,7 +27,7 @@ def measured_at(factor: float) -> tuple[dict[str, Any], dict[str, Any]]:
     return by_bytes, by_ranks
 
 
-def explorer(factor: float = 1.2) -> show.Explorer[show.Picture]:
+def explorer(factor: float = 1.2) -> show.Explorer[show.Chart]:
     return show.explore_cost(FORMULAS, *measured_at(factor))
 
 

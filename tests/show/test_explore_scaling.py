@@ -17,7 +17,7 @@ def speed(ranks: int, batch_size: int, cores: int, latency: float, bandwidth: fl
     return batch_size / (seconds + 2 * (ranks - 1) * (latency + 400_000 / ranks / bandwidth))
 
 
-def explorer(cores: int = 2, latency: float = 1.34e-4, bandwidth: float = 3.1e9) -> show.Explorer[show.Picture]:
+def explorer(cores: int = 2, latency: float = 1.34e-4, bandwidth: float = 3.1e9) -> show.Explorer[show.Chart]:
     return show.explore_scaling(speed, STRONG, WEAK, cores=cores, latency=latency, bandwidth=bandwidth)
 
 

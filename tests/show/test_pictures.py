@@ -14,12 +14,11 @@ import matplotlib
 import matplotlib.style
 import numpy as np
 import pytest
+import torch
 from PIL import Image
-from recorded import token_round
 
-from ddp_lessons import Results, show
+from ddp_lessons import show
 from ddp_lessons.record.colors import RANK_COLORS
-from ddp_lessons.record.rank_record import Told
 from ddp_lessons.show.page.picture import (
     ALARM,
     BAND,
@@ -32,25 +31,16 @@ from ddp_lessons.show.page.picture import (
     house_style,
     ink_on,
     new_figure,
+    write_picture,
 )
+from ddp_lessons.train.digits import Digits
 
-MEASURED = [(8, 60e-6), (4096, 62e-6), (1_000_000, 400e-6), (16_000_000, 5e-3)]
-TOLD: Results[None] = Results(
-    (None,) * 2,
-    ([], []),
-    1.0,
-    token_round(2),
-    tuple(
-        tuple(Told(step / 1e3, ("forward", "backward")[step % 2], {"loss": 2 / (step + rank + 1)}) for step in range(6))
-        for rank in range(2)
-    ),
-)
+DIGITS = Digits(torch.rand(12, 1, 28, 28, generator=torch.Generator().manual_seed(0)), torch.arange(12) % 10)
 PICTURES: dict[str, Callable[[], show.Picture]] = {
-    "latency": lambda: show.latency(MEASURED, show.fit_line(MEASURED)),
-    "cost": lambda: show.cost({"ring": MEASURED, "tree": MEASURED[:3]}, {"ring": lambda size: 1e-4 + size / 1e9}),
-    "distance": lambda: show.distance({"by hand": [0.0, 1e-9, 2e-8], "forgotten": [0.0, 1e-3, float("nan")]}),
-    "training": lambda: show.training(TOLD),
-    "scaling": lambda: show.scaling({1: 5e3, 2: 9e3, 4: 9.5e3}, {1: 5e3, 4: 1e4}, {2: 9.8e3}, cores=2),
+    "digits": lambda: show.digits(
+        Digits(torch.rand(12, 1, 28, 28, generator=torch.Generator().manual_seed(0)), LABELS)
+    ),
+    "words": lambda: write_picture("There is nothing to draw."),
 }
 
 
@@ -96,13 +86,13 @@ def test_few_colors_leave_those_of_the_ranks_as_they_are() -> None:
 
 
 def test_a_picture_is_saved_as_png_or_svg(tmp_path: Path) -> None:
-    picture = PICTURES["training"]()
+    picture = PICTURES["digits"]()
     picture.save(tmp_path / "one.png")
     picture.save(str(tmp_path / "one.svg"))
     assert Image.open(tmp_path / "one.png").format == "PNG"
     drawing = (tmp_path / "one.svg").read_text(encoding="utf-8")
     assert picture.alt in drawing
-    assert "rank 1</text>" in drawing  # words stay words
+    assert ">9</text>" in drawing  # words stay words
     with pytest.raises(ValueError, match=r"\.png or \.svg"):
         picture.save(tmp_path / "one.doc")
 

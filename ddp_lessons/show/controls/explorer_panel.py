@@ -15,6 +15,7 @@ from ddp_lessons.show.controls.control_fields import Field, Looks, Player
 from ddp_lessons.show.controls.explorer_controls import Choice, Steps
 from ddp_lessons.show.figures.figure import Figure
 from ddp_lessons.show.figures.living import living
+from ddp_lessons.show.page.chart import Chart
 from ddp_lessons.show.page.picture import Picture
 
 if TYPE_CHECKING:
@@ -144,6 +145,8 @@ def _running_cell() -> tuple[str, str]:
 
 
 def _image(picture: Picture) -> str:
+    if isinstance(picture, Chart):
+        return picture._repr_html_()
     data, about = picture._repr_mimebundle_()
     alt, width = html.escape(about["image/png"]["alt"], quote=True), about["image/png"]["width"]
     style = f"width:{width}px;max-width:100%;height:auto"

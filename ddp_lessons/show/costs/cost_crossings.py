@@ -21,11 +21,22 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 from ddp_lessons.record.colors import RANK_COLORS
 from ddp_lessons.show.controls.slider_scales import show_seconds
 from ddp_lessons.show.costs.cost_curves import MARKERS, Points
-from ddp_lessons.show.page.picture import FAINT, INK, LINE, PAPER, Picture, drawn_in_house_style, new_figure, show_bytes
+from ddp_lessons.show.page.chart import Chart
+from ddp_lessons.show.page.picture import (
+    FAINT,
+    INK,
+    LINE,
+    PAPER,
+    drawn_in_house_style,
+    new_figure,
+    show_bytes,
+    text_size,
+)
 
 Formula = Callable[[int, float, float, float], float]  # ranks, bytes, latency and bytes per second to seconds
 SIZES, RANKS = (1e3, 1e8), (2, 1024)  # from, to
-WIDTH, HEIGHT, LEFT, GAP, RIGHT, HEAD, FOOT = 9.2, 3.5, 0.72, 0.5, 0.25, 0.62, 0.3  # inches
+WIDTH, HEIGHT, LEFT, GAP, RIGHT, HEAD, FOOT = 7.2, 3.3, 0.66, 0.44, 0.18, 0.42, 0.3  # inches
+KEY_ROW, SIGN = 0.21, 0.5
 MOST_STRETCHES = 4
 
 
@@ -82,7 +93,7 @@ class Study:
 
 
 @drawn_in_house_style
-def cost_crossings(study: Study, now: Setting, tells_measured: bool = True) -> Picture:
+def cost_crossings(study: Study, now: Setting, tells_measured: bool = True) -> Chart:
     """Draw what the formulas say by size, for so many ranks, and by ranks, for so many bytes.
 
     With `tells_measured` the words say how far the points are from the lines. That differs from run to run.
@@ -94,7 +105,7 @@ def cost_crossings(study: Study, now: Setting, tells_measured: bool = True) -> P
     width = max(map(len, each))
     text = "\n".join([f"{now}; by the model:", *(f"  {name:{width}}  {time}" for name, time in each.items())])
     times = ", ".join(f"{name} {time}" for name, time in each.items())
-    return Picture(
+    return Chart(
         figure,
         np.array(figure.axes, dtype=object),
         "\n".join([text, *fastest, *compared]),
@@ -165,10 +176,12 @@ class Side:
 
 
 def _draw(study: Study, now: Setting) -> Figure:
-    figure, first = new_figure(WIDTH, HEIGHT), study.setting
+    columns, pitch = _key_columns(study)
+    page = HEIGHT + KEY_ROW * -(-len(study.names) // columns)
+    figure, first = new_figure(WIDTH, page), study.setting
     each, height = (WIDTH - LEFT - GAP - RIGHT) / 2, HEIGHT - HEAD - FOOT
     lefts = (LEFT, LEFT + each + GAP)
-    by_bytes, by_ranks = (figure.add_axes((x / WIDTH, FOOT / HEIGHT, each / WIDTH, height / HEIGHT)) for x in lefts)
+    by_bytes, by_ranks = (figure.add_axes((x / WIDTH, FOOT / page, each / WIDTH, height / page)) for x in lefts)
     for axes, (begin, end) in ((by_bytes, SIZES), (by_ranks, RANKS)):
         axes.set(xscale="log", yscale="log", xlim=(begin / 1.15, end * 1.15), ylim=study.limits())
         axes.grid(color=LINE, lw=0.6)
@@ -186,7 +199,7 @@ def _draw(study: Study, now: Setting) -> Figure:
     _draw_side(by_bytes, study, now, Side("bytes", title, sizes, at_size, now.size, study.by_bytes, others))
     others, title = show_bytes(first.size) * (now.size != first.size), f"{size}, by ranks"
     _draw_side(by_ranks, study, now, Side("ranks", title, ranks, at_ranks, now.ranks, study.by_ranks, others))
-    _draw_key(figure, study, now)
+    _draw_key(figure, study, now, columns, pitch)
     return figure
 
 
@@ -208,15 +221,24 @@ def _draw_side(axes: Axes, study: Study, now: Setting, side: Side) -> None:
     axes.text(0, 1.03, title, gid=f"title {side.name}", **place)
 
 
-def _draw_key(figure: Figure, study: Study, now: Setting) -> None:
+def _key_columns(study: Study) -> tuple[int, float]:
+    """How many names stand beside each other, and how far apart: the same for every choice."""
+    pitch = SIGN + max(text_size(f"{name}: 99.9 ms", 9, "bold")[0] for name in study.names) / 72
+    columns = min(max(int((WIDTH - RIGHT) // pitch), 1), len(study.names))
+    return columns, pitch
+
+
+def _draw_key(figure: Figure, study: Study, now: Setting, columns: int, pitch: float) -> None:
     """Each name at a place of its own, with its seconds here; the fastest in bold."""
     fastest = study.fastest(now).split(" and ")
-    pitch = min(2.2, (WIDTH - LEFT) / max(len(study.names), 1))
     for index, name in enumerate(study.names):
         sign = Line2D([], [], color=RANK_COLORS[index % len(RANK_COLORS)], marker=MARKERS[index % len(MARKERS)], ms=6)
         told = name
         if name in study.formulas:
             told = f"{name}: {show_seconds(now.seconds(study.formulas[name]))}"
-        place: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": ((LEFT + index * pitch) / WIDTH, 1.0)}
+        row, column = divmod(index, columns)
+        corner = 0.1 + column * pitch, figure.get_figheight() - row * KEY_ROW
+        place: dict[str, Any] = {"loc": "upper left"}
+        place["bbox_to_anchor"] = corner[0] / WIDTH, corner[1] / figure.get_figheight()
         key = figure.legend([sign], [told], frameon=False, fontsize=9, labelcolor=INK, borderaxespad=0.3, **place)
         key.get_texts()[0].set(weight="bold" if name in fastest else "normal", gid=f"key {name}")

@@ -11,7 +11,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from ddp_lessons.record.colors import RANK_COLORS
-from ddp_lessons.show.page.picture import INK, LINE, PAPER, Picture, count, drawn_in_house_style, new_figure, show_bytes
+from ddp_lessons.show.page.chart import Chart
+from ddp_lessons.show.page.picture import INK, LINE, PAPER, count, drawn_in_house_style, new_figure, show_bytes
 
 Points = Sequence[tuple[float, float]]
 MARKERS = "osD^vP*X"
@@ -40,7 +41,7 @@ def fit_line(measured: Points) -> Line:
 
 
 @drawn_in_house_style
-def latency(measured: Points, model: tuple[float, float] | None = None) -> Picture:
+def latency(measured: Points, model: tuple[float, float] | None = None) -> Chart:
     """Draw how long messages took, by their size, and the line `latency + bytes / bandwidth` if you give its numbers.
 
     Args:
@@ -60,7 +61,7 @@ def latency(measured: Points, model: tuple[float, float] | None = None) -> Pictu
     _finish(axes, "bytes")
     kinds = "measured times" + (" and the line latency + bytes / bandwidth" if model is not None else "")
     text = f"{kinds}, by the size of the message: {_sizes(sizes)}"
-    return Picture(figure, axes, text[0].upper() + text[1:], f"Two axes that both grow by factors: {kinds}.")
+    return Chart(figure, axes, text[0].upper() + text[1:], f"Two axes that both grow by factors: {kinds}.")
 
 
 @drawn_in_house_style
@@ -69,7 +70,7 @@ def cost(
     predicted: Mapping[str, Points | Callable[[float], float]] | None = None,
     x: str = "bytes",
     from_zero: bool = False,
-) -> Picture:
+) -> Chart:
     """Draw several measured curves as points, and over them what was predicted, as lines.
 
     Args:
@@ -105,7 +106,7 @@ def cost(
     _finish(axes, x)
     lines = [_about(name, x, measured, predicted) for name in names]
     alt = f"Measured times as points, by {x}, for {', '.join(measured)}" + "; predictions as lines." * bool(predicted)
-    return Picture(figure, axes, "\n".join([f"Seconds by {x}:", *lines]), alt.rstrip(".") + ".")
+    return Chart(figure, axes, "\n".join([f"Seconds by {x}:", *lines]), alt.rstrip(".") + ".")
 
 
 def _columns(points: Points) -> tuple[Any, Any]:

@@ -9,7 +9,8 @@ from ddp_lessons.show.controls.explorer_controls import Slider
 from ddp_lessons.show.controls.slider_scales import by_factors, show_seconds
 from ddp_lessons.show.costs.cost_crossings import RANKS, SIZES, Formula, Setting, Study, cost_crossings
 from ddp_lessons.show.costs.cost_curves import Points
-from ddp_lessons.show.page.picture import Picture, show_bytes
+from ddp_lessons.show.page.chart import Chart
+from ddp_lessons.show.page.picture import show_bytes
 
 SOME_RANKS = (2, 3, 4, 5, 6, 7, 8, 12, 16, 24, 32, 64, 128, 256, 512, 1024)
 
@@ -23,7 +24,7 @@ def explore_cost(
     size: float = 2e6,
     latency: float = 0.002,
     bandwidth: float = 100e6,
-) -> Explorer[Picture]:
+) -> Explorer[Chart]:
     """Turn the ranks, the bytes, the latency and the bandwidth of a cost model, and see its lines move.
 
     Args:
@@ -38,7 +39,7 @@ def explore_cost(
     _check(formulas, first)
     study = Study(dict(formulas), dict(by_bytes or {}), dict(by_ranks or {}), first)
 
-    def draw(ranks: int, size: float, latency: float, bandwidth: float) -> Picture:
+    def draw(ranks: int, size: float, latency: float, bandwidth: float) -> Chart:
         now = Setting(ranks, size, latency, bandwidth)
         return cost_crossings(study, now, tells_measured=now != first)  # what is stored is the same in every run
 

@@ -13,9 +13,10 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
 from ddp_lessons.record.colors import RANK_COLORS
+from ddp_lessons.show.page.chart import Chart
 from ddp_lessons.show.page.labels import Labels, Place
 from ddp_lessons.show.page.lines import draw_key_above, key_height
-from ddp_lessons.show.page.picture import BAND, FAINT, INK, LINE, PAPER, Picture, drawn_in_house_style, new_figure
+from ddp_lessons.show.page.picture import BAND, FAINT, INK, LINE, PAPER, drawn_in_house_style, new_figure
 
 WIDTH, LEFT, RIGHT, HIGH, FOOT = 7.2, 0.95, 0.2, 2.9, 0.48  # inches
 MANY_TIMES = 16  # from 1 to so many ranks both axes grow by factors
@@ -32,7 +33,7 @@ def scaling(
     independent: Speeds | None = None,
     cores: int | None = None,
     title: str | None = None,
-) -> Picture:
+) -> Chart:
     """Draw how many images a second so many ranks see together, and beside each point its part of the ideal.
 
     Args:
@@ -52,7 +53,7 @@ def scaling(
         if given:
             speeds[name] = _checked(argument, given)
     figure, axes = _draw(speeds, cores, title)
-    return Picture(figure, axes, _text(speeds), _describe(speeds))
+    return Chart(figure, axes, _text(speeds), _describe(speeds))
 
 
 def _checked(argument: str, given: Any) -> dict[int, float]:

@@ -8,7 +8,8 @@ from ddp_lessons.show.controls.explorer import Explorer
 from ddp_lessons.show.controls.explorer_controls import Choice, Slider, Values
 from ddp_lessons.show.controls.slider_scales import by_factors, by_two, show_seconds
 from ddp_lessons.show.costs.speed_ups import Machine, Model, Speeds, speed_ups
-from ddp_lessons.show.page.picture import Picture, show_bytes
+from ddp_lessons.show.page.chart import Chart
+from ddp_lessons.show.page.picture import show_bytes
 
 SMALLEST, LARGEST = 8, 16_384  # batch
 SOME_CORES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
@@ -22,7 +23,7 @@ def explore_scaling(
     cores: int,
     latency: float,
     bandwidth: float,
-) -> Explorer[Picture]:
+) -> Explorer[Chart]:
     """Turn the batch, the cores and the cables under a model, and see how far more ranks would carry.
 
     Args:
@@ -41,7 +42,7 @@ def explore_scaling(
     if not (cores >= 1 and latency >= 0 and bandwidth > 0 and first_batch >= 1):
         raise ValueError(f"these numbers are above 0, and the first are: {first}")
 
-    def draw(batch_size: int, is_for_each: bool, cores: int, latency: float, bandwidth: float) -> Picture:
+    def draw(batch_size: int, is_for_each: bool, cores: int, latency: float, bandwidth: float) -> Chart:
         now = Machine(batch_size, is_for_each, cores, latency, bandwidth)
         # what is stored shall be the same in every run
         return speed_ups(model, now, measured[is_for_each].get(batch_size), tells_numbers=now != first)

@@ -16,6 +16,7 @@ from matplotlib.ticker import NullLocator
 
 from ddp_lessons.record.colors import RANK_COLORS
 from ddp_lessons.show.controls.slider_scales import show_seconds
+from ddp_lessons.show.page.chart import Chart
 from ddp_lessons.show.page.labels import Labels, Place
 from ddp_lessons.show.page.lines import draw_key_above
 from ddp_lessons.show.page.picture import (
@@ -24,7 +25,6 @@ from ddp_lessons.show.page.picture import (
     INK,
     LINE,
     PAPER,
-    Picture,
     drawn_in_house_style,
     new_figure,
     show_bytes,
@@ -63,7 +63,7 @@ class Machine:
 
 
 @drawn_in_house_style
-def speed_ups(model: Model, now: Machine, measured: Speeds | None = None, tells_numbers: bool = True) -> Picture:
+def speed_ups(model: Model, now: Machine, measured: Speeds | None = None, tells_numbers: bool = True) -> Chart:
     """Draw a model's speed-up from 1 to 64 ranks over what was measured with such a batch.
 
     With `tells_numbers` the words hold the speeds. They differ from machine to machine.
@@ -72,10 +72,10 @@ def speed_ups(model: Model, now: Machine, measured: Speeds | None = None, tells_
     speeds = {ranks: now.speed(model, ranks) for ranks in RANKS}
     figure, axes = _draw({ranks: speed / speeds[1] for ranks, speed in speeds.items()}, _relative(measured), now)
     if tells_numbers:
-        return Picture(figure, axes, _table(speeds, measured, now), _describe(speeds, measured, now))
+        return Chart(figure, axes, _table(speeds, measured, now), _describe(speeds, measured, now))
     points = f", and what was measured for a world size of {', '.join(map(str, measured))}" if measured else ""
     text = f"How many times as fast as one rank 1 to {RANKS[-1]} ranks are, with {now.batch}: a model{points}."
-    return Picture(figure, axes, text, text)
+    return Chart(figure, axes, text, text)
 
 
 def _relative(measured: Speeds) -> Speeds:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import pathlib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -44,15 +43,9 @@ class Figure:
         return {"image/svg+xml": self.svg, "text/plain": self.text}, {"image/svg+xml": {"alt": self.alt}}
 
     def _ipython_display_(self) -> None:
-        """The figure, and below it a caption that opens to the drawing in text."""
-        from IPython.display import publish_display_data
+        from ddp_lessons.show.figures.living import publish, view_of
 
-        from ddp_lessons.show.figures.living import view_of
-
-        image, about = self._repr_mimebundle_()
-        words = f"<details><summary>{html.escape(self.alt)}</summary><pre>{html.escape(self.text)}</pre></details>"
-        publish_display_data(view_of(self.document) | image, about)
-        publish_display_data({"text/html": words, "text/plain": self.alt})
+        publish(self, view_of(self.document))
 
     def __repr__(self) -> str:
         return self.text

@@ -6,6 +6,7 @@ The modules are joined as they are: nothing is built, so nothing can be older th
 from __future__ import annotations
 
 import functools
+import html
 import pathlib
 import re
 from collections.abc import Mapping
@@ -30,13 +31,29 @@ def _without_comments(source: str) -> str:
 
 
 @functools.cache
+def theme() -> str:
+    """The colors of the page, for whatever stands in a figure."""
+    return (HERE / "theme.css").read_text(encoding="utf-8")
+
+
+@functools.cache
 def style_sheet() -> str:
-    return (HERE / "figures.css").read_text(encoding="utf-8")
+    return theme() + (HERE / "figures.css").read_text(encoding="utf-8")
 
 
 def script_of_page() -> str:
     """For a page without a kernel: a plain script, since a page read from disk may not load modules."""
     return f"(() => {{\n{joined_modules().replace('export default', 'globalThis.ddpFigures =')}\n}})()\n"
+
+
+def publish(shown: Any, view: Mapping[str, Any]) -> None:
+    """Alive or still; and below it a caption that opens to the drawing in text."""
+    from IPython.display import publish_display_data
+
+    image, about = shown._repr_mimebundle_()
+    words = f"<details><summary>{html.escape(shown.alt)}</summary><pre>{html.escape(shown.text)}</pre></details>"
+    publish_display_data({**view, **image}, about)
+    publish_display_data({"text/html": words, "text/plain": shown.alt})
 
 
 def view_of(document: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,7 +11,15 @@ function mountNote(element, note) {
   return () => element.replaceChildren()
 }
 
-const KINDS = { note: mountNote, drawing: mountDrawing, timeline: mountTimeline, exchange: mountExchange, sheet: mountSheet }
+/** What Python drew. @param {HTMLElement} element @param {{html: string}} chart @returns {() => void} */
+function mountChart(element, chart) {
+  element.innerHTML = chart.html
+  return () => element.replaceChildren()
+}
+
+const KINDS = {
+  note: mountNote, drawing: mountDrawing, timeline: mountTimeline, exchange: mountExchange, sheet: mountSheet, chart: mountChart,
+}
 
 /** @param {HTMLElement} element @param {any} figure a document, as ddp_lessons writes it @returns {() => void} what ends it */
 export function mount(element, figure) {

@@ -5,13 +5,12 @@ from __future__ import annotations
 import base64
 import contextlib
 import functools
-import html
 import io
 import pathlib
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, ParamSpec
+from typing import Any, ParamSpec, TypeVar
 
 import matplotlib.style
 import numpy as np
@@ -27,6 +26,7 @@ from PIL import Image
 from ddp_lessons.record.colors import RANK_COLORS
 
 P = ParamSpec("P")
+Drawn = TypeVar("Drawn")
 
 PAPER, INK, FAINT, ALARM = "#FFFFFF", "#111820", "#5F6B7A", "#A8123E"
 LINE, BAND = "#D5DAE1", "#F5F7FA"  # rulers and frames; every other lane
@@ -58,10 +58,16 @@ class Picture:
         if suffix == ".png":
             pathlib.Path(path).write_bytes(self._png())
         elif suffix == ".svg":
-            with house_style():
-                self.figure.savefig(path, format="svg", metadata={"Title": self.alt, "Date": None})
+            pathlib.Path(path).write_text(self.svg, encoding="utf-8")
         else:
             raise ValueError(f"a picture is saved as .png or .svg, and {str(path)!r} ends in neither")
+
+    @property
+    def svg(self) -> str:
+        """In the colors of a light or a dark page."""
+        from ddp_lessons.show.page.page_svg import still_svg
+
+        return still_svg(self.figure, self.alt)
 
     def _png(self) -> bytes:
         """Few colors make a small file: a notebook keeps every picture that it shows."""
@@ -81,13 +87,9 @@ class Picture:
         return {"image/png": image, "text/plain": self.text}, {"image/png": {"alt": self.alt, "width": width}}
 
     def _ipython_display_(self) -> None:
-        """The image, and below it a caption that opens to the drawing in text: JupyterLab shows no alt texts."""
-        from IPython.display import publish_display_data
+        from ddp_lessons.show.figures.living import publish
 
-        image, about = self._repr_mimebundle_()
-        words = f"<details><summary>{html.escape(self.alt)}</summary><pre>{html.escape(self.text)}</pre></details>"
-        publish_display_data(image, about)
-        publish_display_data({"text/html": words, "text/plain": self.alt})
+        publish(self, {})
 
     def __repr__(self) -> str:
         return self.text
@@ -139,9 +141,9 @@ def house_style() -> Iterator[None]:
         yield
 
 
-def drawn_in_house_style(draw: Callable[P, Picture]) -> Callable[P, Picture]:
+def drawn_in_house_style(draw: Callable[P, Drawn]) -> Callable[P, Drawn]:
     @functools.wraps(draw)
-    def styled(*args: P.args, **kwargs: P.kwargs) -> Picture:
+    def styled(*args: P.args, **kwargs: P.kwargs) -> Drawn:
         with house_style():
             return draw(*args, **kwargs)
 
@@ -177,6 +179,7 @@ def _luminance(color: str) -> float:
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
+@drawn_in_house_style
 def write_picture(sentence: str) -> Picture:
     """A picture of a sentence: where there is nothing to draw, it says why."""
     figure = new_figure(9.6, 0.45)

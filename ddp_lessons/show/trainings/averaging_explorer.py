@@ -8,7 +8,7 @@ from typing import Any
 
 from ddp_lessons.show.controls.explorer import Explorer
 from ddp_lessons.show.controls.explorer_controls import Choice, Slider, Values
-from ddp_lessons.show.page.picture import Picture
+from ddp_lessons.show.page.chart import Chart
 from ddp_lessons.show.trainings.weight_paths import WAYS, Shares, Training, paths
 
 RATES = (0.05, 0.1, 0.125, 0.25, 0.5, 0.75, 1.0, 1.25)
@@ -16,7 +16,7 @@ RATES = (0.05, 0.1, 0.125, 0.25, 0.5, 0.75, 1.0, 1.25)
 
 def explore_averaging(
     samples: Iterable[Any] = (1, 3, 5, 7), world_size: int = 2, learning_rate: float = 0.25
-) -> Explorer[Picture]:
+) -> Explorer[Chart]:
     """Turn how gradients are combined, the learning rate and the shares of a model of one weight.
 
     Raises:
@@ -26,7 +26,7 @@ def explore_averaging(
     if not 1 <= world_size <= len(numbers):
         raise ValueError(f"each rank needs a sample: there are {len(numbers)} for a world size of {world_size}")
 
-    def draw(world_size: int, first: int, way: str, learning_rate: float) -> Picture:
+    def draw(world_size: int, first: int, way: str, learning_rate: float) -> Chart:
         return paths(Training(share(numbers, world_size, first), way, learning_rate))
 
     def sizes_of_rank_0(now: Values) -> range:

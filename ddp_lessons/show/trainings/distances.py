@@ -15,6 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from ddp_lessons.show.costs.cost_curves import MARKERS
+from ddp_lessons.show.page.chart import Chart
 from ddp_lessons.show.page.lines import color_of, draw_key_above, key_height, thinned
 from ddp_lessons.show.page.picture import (
     ALARM,
@@ -23,7 +24,6 @@ from ddp_lessons.show.page.picture import (
     INK,
     LINE,
     PAPER,
-    Picture,
     count,
     drawn_in_house_style,
     new_figure,
@@ -37,7 +37,7 @@ WANTED = "distance() takes a dict of names to lists of numbers, one for each ste
 @drawn_in_house_style
 def distance(
     by_name: Mapping[str, Sequence[float]], limit: float = 1e-6, title: str | None = None, what: str = "weights"
-) -> Picture:
+) -> Chart:
     """Draw the largest difference of the weights (or `what` it is) at every step, from 0, and a line at the limit.
 
     Raises:
@@ -47,7 +47,7 @@ def distance(
     curves = _checked(by_name, limit)
     figure, axes = _draw(curves, limit, title)
     axes.set_ylabel(f"largest difference of the {what}", labelpad=3)
-    return Picture(figure, axes, _text(curves, limit, what), _describe(curves, limit, what))
+    return Chart(figure, axes, _text(curves, limit, what), _describe(curves, limit, what))
 
 
 def _checked(by_name: Any, limit: float) -> dict[str, Any]:

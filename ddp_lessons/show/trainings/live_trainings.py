@@ -26,7 +26,8 @@ from ddp_lessons.run.launcher.launch_arguments import (
 from ddp_lessons.run.workers import Interrupted, Workers
 from ddp_lessons.show.controls.explorer import Explorer
 from ddp_lessons.show.controls.explorer_controls import Choice
-from ddp_lessons.show.page.picture import Picture, count
+from ddp_lessons.show.page.chart import Chart
+from ddp_lessons.show.page.picture import count
 from ddp_lessons.show.trainings.training_curves import training
 
 NOTHING_YET = "Nothing was launched yet: press Train."
@@ -45,7 +46,7 @@ class _State:
     failure: str = ""
 
 
-class LiveTraining(Explorer[Picture]):
+class LiveTraining(Explorer[Chart]):
     """`run()` begins a training and is back at once, `stop()` ends it, `wait()` waits for its end."""
 
     def __init__(
@@ -66,7 +67,7 @@ class LiveTraining(Explorer[Picture]):
         self._stop = threading.Event()
         self._is_asked_to_draw, self._next = False, 0.0
         self._state = _State(_nothing(world_size), NOTHING_YET) if results is None else _State(results, EARLIER)
-        self._drawn: tuple[_State, Picture] | None = None
+        self._drawn: tuple[_State, Chart] | None = None
         ranks = Choice("ranks", range(1, max(MOST_RANKS, world_size) + 1), world_size)
         super().__init__(
             self._begin,
@@ -87,7 +88,7 @@ class LiveTraining(Explorer[Picture]):
         return self._state.results
 
     @property
-    def picture(self) -> Picture:
+    def picture(self) -> Chart:
         """As it is now."""
         state = self._state
         if self._drawn is None or self._drawn[0] is not state:
@@ -115,7 +116,7 @@ class LiveTraining(Explorer[Picture]):
         self.stop()
         super().close()
 
-    def _begin(self, world_size: int) -> Picture:
+    def _begin(self, world_size: int) -> Chart:
         with self._one_at_a_time:
             if not self.is_running:
                 self._stop = threading.Event()
@@ -212,7 +213,7 @@ def _failed(error: BaseException, results: Results[Any]) -> _State:
     return _State(results, "The training failed.", failure=f"{type(error).__name__}: {error}{kept}")
 
 
-def _draw(state: _State) -> Picture:
+def _draw(state: _State) -> Chart:
     curves = training(state.results)
     is_ours = state.sentence != EARLIER  # whose text is stored, and has to be the same in each run
     text = [state.failure or state.words or state.sentence, *(_newest_numbers(state.results) if is_ours else ())]

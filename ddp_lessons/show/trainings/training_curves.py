@@ -11,12 +11,13 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
 from ddp_lessons.record.colors import rank_color
 from ddp_lessons.run.diagnosis.wording import ranks_named
+from ddp_lessons.show.page.chart import Chart
 from ddp_lessons.show.page.lines import thinned
 from ddp_lessons.show.page.picture import (
     ALARM,
@@ -24,8 +25,6 @@ from ddp_lessons.show.page.picture import (
     INK,
     LINE,
     PAPER,
-    SHADES,
-    Picture,
     count,
     drawn_in_house_style,
     new_figure,
@@ -36,17 +35,18 @@ TEXT = "Training curves."
 ALT = "Training curves: a panel for each number that was told, a line for each rank."
 WAITING = "Nothing was told so far. A rank tells its numbers while it runs: tell(step=3, loss=0.25)"
 PLACES = ("step", "epoch")  # numbers by these names say where on the x axis the others stand
-WIDTH, LEFT, GAP, RIGHT = 9.6, 0.62, 0.62, 0.25  # inches
-HEAD, PANEL, FOOT = 0.26, 1.95, 0.42  # of each row: its names, the panels, their x axis
-MOST_PANELS, MOST_IN_A_ROW, MOST_POINTS, FEW_POINTS = 9, 3, 300, 40
-SMOOTHED_FROM = 100  # points of one rank; then its own line is light, and the mean of its neighbours is dark
+WIDTH, LEFT, GAP, RIGHT = 7.2, 0.62, 0.66, 0.2  # inches
+HEAD, PANEL, FOOT = 0.26, 1.7, 0.44  # of each row: its names, the panels, their x axis
+MOST_PANELS, MOST_IN_A_ROW, FEW_POINTS = 9, 2, 40
+MOST_POINTS, OF_ALL_CURVES, AT_LEAST = 160, 1000, 60  # of one curve; a notebook keeps every picture that it shows
+SMOOTHED_FROM = 100  # points of one rank; then its own line is pale, and the mean of its neighbours is thick
 HUGE = 1e300  # beyond this, axes have no room
 
 Curve = tuple[str, Any, Any]  # the name of x (none: the points are counted), x and y
 
 
 @drawn_in_house_style
-def training(results: Any, title: str | None = None) -> Picture:
+def training(results: Any, title: str | None = None) -> Chart:
     """Draw every number that ranks told (`tell(step=3, loss=0.25)`), rank by rank.
 
     Also while they run: `launch(..., live=show.training)`.
@@ -56,7 +56,7 @@ def training(results: Any, title: str | None = None) -> Picture:
     """
     curves = _curves(_told(results))
     figure, axes = _draw(curves, title)
-    return Picture(figure, axes, TEXT, ALT)
+    return Chart(figure, axes, TEXT, ALT)
 
 
 def _told(results: Any) -> Sequence[Sequence[Any]]:
@@ -94,7 +94,7 @@ def _curve(points: list[tuple[str, float, float]]) -> Curve:
 def _draw(curves: Mapping[str, Mapping[int, Curve]], title: str | None) -> tuple[Figure, list[Axes]]:
     names = list(curves)[:MOST_PANELS]
     left_out = len(curves) - len(names)
-    across = 2 if len(names) == 4 else min(max(len(names), 1), MOST_IN_A_ROW)
+    across = min(max(len(names), 1), MOST_IN_A_ROW)
     rows = max(-(-len(names) // across), 1)
     told = sorted({rank for by_rank in curves.values() for rank in by_rank})
     above = 0.08 + 0.25 * bool(title) + 0.24
@@ -107,11 +107,12 @@ def _draw(curves: Mapping[str, Mapping[int, Curve]], title: str | None) -> tuple
     _draw_key(figure, told, height - above + 0.12, is_smoothed, left_out)
     wide = (WIDTH - LEFT - RIGHT - (across - 1) * GAP) / across
     all_axes = []
+    most = max(AT_LEAST, min(MOST_POINTS, OF_ALL_CURVES // max(sum(map(len, curves.values())), 1)))
     for index, name in enumerate(names):
         row, column = divmod(index, across)
         corner = LEFT + column * (wide + GAP), height - above - row * (HEAD + PANEL + FOOT) - HEAD - PANEL
         axes = figure.add_axes((corner[0] / WIDTH, corner[1] / height, wide / WIDTH, PANEL / height))
-        _draw_panel(axes, name, curves[name], wide * 72)
+        _draw_panel(axes, name, curves[name], wide * 72, most)
         all_axes.append(axes)
     if not names:
         axes = figure.add_axes((0, 0, 1, 1))
@@ -125,16 +126,15 @@ def _draw_key(figure: Figure, ranks: Sequence[int], y: float, is_smoothed: bool,
     """One for all panels: the colours of the ranks, each with its name."""
     height = figure.get_figheight()
     widths = [0.36 + text_size(f"rank {rank}", 8.5)[0] / 72 for rank in ranks]
-    notes = ["dark: mean of the neighbours"] * is_smoothed
+    notes = ["thick: mean of the neighbours"] * is_smoothed
     notes += [f"{count(left_out, 'further number')} left out"] * bool(left_out)
     room = WIDTH - LEFT - RIGHT - text_size("; ".join(notes), 8)[0] / 72
     shown = len(ranks) if sum(widths) <= room else sum(1 for end in np.cumsum(widths) if end <= room - 1.2)
     x = LEFT
     for rank, width in list(zip(ranks, widths, strict=True))[:shown]:
         style: dict[str, Any] = {"va": "center_baseline", "gid": f"name {rank}"}
-        figure.text(
-            x / WIDTH, y / height, "━", color=rank_color(rank), va="center_baseline", fontsize=11, weight="bold"
-        )
+        ends = [x / WIDTH, (x + 0.15) / WIDTH], [(y + 0.02) / height] * 2
+        figure.add_artist(Line2D(*ends, color=rank_color(rank), lw=2.5))
         figure.text((x + 0.2) / WIDTH, y / height, f"rank {rank}", fontsize=8.5, **style)
         x += width
     notes = [f"and {count(len(ranks) - shown, 'rank')} more"] * (len(ranks) > shown) + notes
@@ -142,7 +142,7 @@ def _draw_key(figure: Figure, ranks: Sequence[int], y: float, is_smoothed: bool,
     figure.text(1 - RIGHT / WIDTH, y / height, "; ".join(notes), **style)
 
 
-def _draw_panel(axes: Axes, name: str, by_rank: Mapping[int, Curve], room: float) -> None:
+def _draw_panel(axes: Axes, name: str, by_rank: Mapping[int, Curve], room: float, most_points: int) -> None:
     shown = {rank: (x, y) for rank, (_, x, y) in by_rank.items()}
     places = {place for place, _, _ in by_rank.values()}
     if len(places) > 1:  # some ranks counted, others said their steps: then all are counted
@@ -151,7 +151,7 @@ def _draw_panel(axes: Axes, name: str, by_rank: Mapping[int, Curve], room: float
     _prepare(axes, finite, [x for x, _ in shown.values()], places.pop() if len(places) == 1 else "")
     for turn, (rank, (x, y)) in enumerate(reversed(shown.items())):  # rank 0 on top
         above = sum(other < rank and _is_equal(y, shown[other][1]) for other in shown)
-        _draw_curve(axes, rank, x, y, 2 + 0.1 * turn, above)
+        _draw_curve(axes, rank, x, y, 2 + 0.1 * turn, above, most_points)
     title: dict[str, Any] = {"transform": axes.transAxes, "va": "bottom", "parse_math": False}
     head = name if text_size(name, 9)[0] * 1.15 < 0.7 * room else name[:20] + "…"
     axes.text(0, 1.03, head, fontsize=9, weight="bold", gid=f"panel {name}", **title)
@@ -195,24 +195,19 @@ def _short(number: float, _: object = None) -> str:
     return f"{float(base):g}e{int(exponent)}"
 
 
-def _draw_curve(axes: Axes, rank: int, x: Any, y: Any, zorder: float, equal_above: int) -> None:
+def _draw_curve(axes: Axes, rank: int, x: Any, y: Any, zorder: float, equal_above: int, most_points: int) -> None:
     is_good = np.isfinite(y)
     style: dict[str, Any] = {"color": rank_color(rank), "ls": "-" if rank < 8 else (0, (4, 1.5)), "zorder": zorder}
     gid = f"curve {rank}"
-    # opaque, for a picture with few colours is drawn sooner; the more points, the lighter
-    light: dict[str, Any] = {
-        "lw": 0.8,
-        "color": _lighter(rank_color(rank), 8 if len(y) <= MOST_POINTS * 2 else 10),
-        "zorder": zorder - 1,
-    }
+    light: dict[str, Any] = {"lw": 0.8, "alpha": 0.5 if len(y) <= 4 * MOST_POINTS else 0.35, "zorder": zorder - 1}
     rim = min(1.4 * equal_above, 6.0)  # equal curves are seen below each other
     for stretch in np.split(np.arange(len(y)), np.flatnonzero(np.diff(is_good)) + 1):
         if not is_good[stretch[0]]:
             continue
         mine = x[stretch], y[stretch]
         if len(stretch) > SMOOTHED_FROM:
-            axes.plot(*thinned(*mine, MOST_POINTS), **style | light, gid=gid)
-            axes.plot(*_smoothed(*mine), lw=1.6 + rim, **style, gid=f"mean {rank}")
+            axes.plot(*thinned(*mine, most_points), **style | light, gid=gid)
+            axes.plot(*_smoothed(*mine, most_points // 2), lw=1.6 + rim, **style, gid=f"mean {rank}")
         else:
             dots: dict[str, Any] = {"marker": "o", "ms": 3.5, "mec": PAPER, "mew": 0.4} if len(y) <= FEW_POINTS else {}
             axes.plot(*mine, lw=1.4 + rim, **dots, **style, gid=gid)
@@ -231,15 +226,10 @@ def _is_equal(one: Any, other: Any) -> bool:
     return bool(np.array_equal(one[:length], other[:length], equal_nan=True))
 
 
-def _lighter(color: str, steps: int) -> tuple[float, ...]:
-    """So many of the steps down to the paper that every saved picture has."""
-    return tuple(part + (1 - part) * steps / SHADES for part in to_rgb(color))
-
-
-def _smoothed(x: Any, y: Any) -> tuple[Any, Any]:
+def _smoothed(x: Any, y: Any, most_points: int) -> tuple[Any, Any]:
     """The mean of about a twentieth of all points, around so many of them."""
     half = max(len(y) // 40, 2)
-    middles = np.unique(np.linspace(0, len(y) - 1, min(MOST_POINTS // 2, len(y))).astype(int))
+    middles = np.unique(np.linspace(0, len(y) - 1, min(most_points, len(y))).astype(int))
     begin, end = np.maximum(middles - half, 0), np.minimum(middles + half + 1, len(y))
     sums = np.concatenate([[0.0], np.cumsum(y / (end - begin).max())]) * (end - begin).max()  # so that none overflows
     return x[middles], (sums[end] - sums[begin]) / (end - begin)

@@ -14,8 +14,9 @@ from matplotlib.figure import Figure
 
 from ddp_lessons.record.colors import rank_color
 from ddp_lessons.show.costs.cost_curves import MARKERS
+from ddp_lessons.show.page.chart import Chart
 from ddp_lessons.show.page.lines import draw_key_above
-from ddp_lessons.show.page.picture import FAINT, INK, LINE, PAPER, Picture, count, drawn_in_house_style, new_figure
+from ddp_lessons.show.page.picture import FAINT, INK, LINE, PAPER, count, drawn_in_house_style, new_figure
 
 Shares = Sequence[Sequence[float]]
 Combine = Callable[[Sequence[float], Sequence[int]], list[float]]  # gradients and numbers of samples, by rank
@@ -70,7 +71,7 @@ class Training:
 
 
 @drawn_in_house_style
-def paths(training: Training) -> Picture:
+def paths(training: Training) -> Chart:
     """Draw the ranks' weights over those of one process; the axes hang on the samples alone."""
     alone, by_rank = training.alone(), training.paths()
     figure, axes = _draw(training, alone, by_rank)
@@ -81,7 +82,7 @@ def paths(training: Training) -> Picture:
     table = [f"{name:11} | {'  '.join(f'{weight:8.4g}' for weight in path)}" for name, path in names.items()]
     said = _say(training, alone, by_rank)
     text = "\n".join([head, f"{'after step':11} | {'  '.join(f'{step:8}' for step in range(STEPS + 1))}", *table, said])
-    return Picture(figure, axes, text, f"{head} {said}")
+    return Chart(figure, axes, text, f"{head} {said}")
 
 
 def _say(training: Training, alone: Sequence[float], by_rank: Sequence[Sequence[float]]) -> str:
