@@ -1,4 +1,4 @@
-"""Draw README's two pictures: `.venv/bin/python docs/draw.py`.
+"""Draw README's two pictures, and the figure of the site's first page: `.venv/bin/python docs/draw.py`.
 
 The ring all-reduce comes from a real run; a test makes the same run and compares. The first lesson's two cells come
 from the stored notebook, as Chromium shows them; it needs what `make test-browser` installs. The
@@ -27,14 +27,20 @@ SHOWN = ("def add_up(", "def add_up_unless_unlucky(", "except WorkerFailed")  # 
 SHELL = "--no-sandbox", "--disable-background-networking", "--no-first-run"
 
 
-def add_up(rank: int, world_size: int) -> None:
-    ring_all_reduce(torch.arange(1, world_size + 1) * 10**rank)
+def add_up(rank: int, world_size: int) -> tuple[torch.Tensor, torch.Tensor]:
+    mine = torch.arange(1, world_size + 1) * 10**rank
+    return mine.clone(), ring_all_reduce(mine)
 
 
 def ring_by_steps() -> str:
     """The ring all-reduce of four ranks, as SVG: by steps it is the same in every run."""
     figure = show.timeline(launch(add_up, 4, record="values", quiet=True), axis="steps")
     return to_svg(figure.still, figure.alt) + "\n"
+
+
+def ring_in_motion() -> show.Figure:
+    """The same run, as values that travel: the first page of the site plays it."""
+    return show.ring(launch(add_up, 4, record="values", quiet=True))
 
 
 def shown_cells() -> list[Any]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
 SITE = Path(__file__).resolve().parent
 sys.path[:0] = [str(SITE), str(SITE.parent)]
 
-from living import FOLDER  # noqa: E402
+from excerpts import load_texts, write_texts  # noqa: E402
+from living import FIRST_PAGE, FOLDER  # noqa: E402
 from sphinx.application import Sphinx  # noqa: E402
 
 import ddp_lessons  # noqa: E402
@@ -24,8 +26,8 @@ extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "pictures"
 nb_execution_mode = "off"
 nb_ipywidgets_js: dict[str, object] = {}  # else a page with a widget asks a server outside for require.js
 nb_merge_streams = True
-nb_code_prompt_show = "What came out"
-nb_code_prompt_hide = "What came out"
+nb_code_prompt_show = "Reveal"
+nb_code_prompt_hide = "Hide"
 suppress_warnings = ["misc.highlighting_failure"]  # a job script in a cell is no Python
 myst_heading_anchors = 4
 myst_enable_extensions = ["attrs_inline"]
@@ -46,9 +48,12 @@ nitpicky = True
 OURS_WITHOUT_A_PLACE = r".*\.([TP]|explorer\.Shown|drawing\.Drawing|mpi_runs\.Ended|backend_table\.Trials)"
 nitpick_ignore_regex = [(r"py:.*", r"(?!ddp_lessons\.).*"), (r"py:class", OURS_WITHOUT_A_PLACE)]
 
+root_doc = "contents"  # index.html is the first page, which is made of a template
 html_theme = "furo"
 html_title = "ddp-lessons"
 html_static_path = ["static"]
+templates_path = ["templates"]
+html_additional_pages = {"index": "landing.html"}
 html_css_files = ["site.css", "figures.css"]
 html_js_files = ["figures.js", "site.js"]
 html_copy_source = False
@@ -71,6 +76,14 @@ def add_figures(app: Sphinx, config: object) -> None:
     app.config.html_static_path.append(str(Path(app.srcdir) / FOLDER))
 
 
+def prepare_page(app: Sphinx, page: str, template: str, context: dict[str, object], tree: object) -> None:
+    if page == "index":
+        context |= json.loads((Path(app.srcdir) / FIRST_PAGE).read_text(encoding="utf-8"))
+    load_texts(app, page)
+
+
 def setup(app: Sphinx) -> None:
+    app.connect("html-page-context", prepare_page)
+    app.connect("build-finished", write_texts)
     app.connect("config-inited", add_figures)
     app.connect("autodoc-process-signature", readable)

@@ -1,4 +1,4 @@
-"""The figures of the lessons on pages without a kernel: alive on the site, still on slides.
+"""The figures of the lessons on pages without a kernel.
 
 A still carries the document that it was drawn from; the same module draws it in the page as in a notebook.
 """
@@ -18,6 +18,7 @@ STILL = "image/svg+xml"
 DATA = re.compile(r'<metadata id="ddp-figure">(.*?)</metadata>', re.DOTALL)
 CHART = '<svg xmlns="http://www.w3.org/2000/svg" class="ddp-chart"'  # which needs no script
 FOLDER = "_figures"
+FIRST_PAGE = "first_page.json"  # what landing.py makes, for the template landing.html
 FILES: dict[str, Callable[[], str]] = {f"{FOLDER}/figures.js": script_of_page, f"{FOLDER}/figures.css": style_sheet}
 
 
@@ -26,22 +27,28 @@ def bring_to_life(cell: Any) -> None:
     for output in cell.get("outputs", []):
         still = output.get("data", {}).get(STILL)
         if still and still.startswith(CHART):
-            output.data = {"text/html": as_html(still, output.metadata.get(STILL, {}).get("alt", ""))}
+            output.data = {"text/html": as_html(still, words_of(output))}
         elif still:
-            document = DATA.search(still)
-            data = html.unescape(document[1]).replace("<", "\\u003c") if document else ""
-            script = f'<script type="application/json">{data}</script>' if document else ""
-            output.data = {"text/html": f'<div class="ddp-living">{image_of(output)}{script}</div>'}
+            output.data = {"text/html": place_of(still, words_of(output))}
 
 
-def keep_still(cell: Any) -> None:
-    """Each still as an image: the styles of one that stood in the page itself would be those of all."""
-    for output in cell.get("outputs", []):
-        if STILL in output.get("data", {}):
-            output.data = {"text/html": image_of(output)}
+def place_of(still: str, alt: str) -> str:
+    document = document_of(still)
+    data = document.replace("<", "\\u003c") if document else ""
+    script = f'<script type="application/json">{data}</script>' if document else ""
+    return f'<div class="ddp-living">{image_of(still, alt)}{script}</div>'
 
 
-def image_of(output: Any) -> str:
-    alt = html.escape(output.metadata.get(STILL, {}).get("alt", ""), quote=True)
-    svg = base64.b64encode(DATA.sub("", output.data[STILL]).encode()).decode("ascii")
-    return f'<img alt="{alt}" src="data:{STILL};base64,{svg}">'
+def document_of(still: str) -> str | None:
+    found = DATA.search(still)
+    return html.unescape(found[1]) if found else None
+
+
+def words_of(output: Any) -> str:
+    return str(output.metadata.get(STILL, {}).get("alt", ""))
+
+
+def image_of(still: str, alt: str) -> str:
+    """As an image: the styles of a still that stood in the page itself would be those of all."""
+    svg = base64.b64encode(DATA.sub("", still).encode()).decode("ascii")
+    return f'<img alt="{html.escape(alt, quote=True)}" src="data:{STILL};base64,{svg}">'

@@ -1,11 +1,12 @@
 """Lay out what the site is made of: `python site/staging.py FOLDER` fills a folder that Sphinx reads.
 
-Nothing is written for the site alone: its pages are README.md, the lessons with their stored outputs, docs/, and the
-docstrings. A link to another file of the project (a script, a test) leads to a page that shows it.
+Its pages are README.md, the lessons with their stored outputs, docs/, and the docstrings. The page that you see first
+is made by landing.py. A link to another file of the project (a script, a test) leads to a page that shows it.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -15,11 +16,14 @@ from pathlib import Path
 from urllib.parse import unquote
 
 import nbformat
-from living import FILES, bring_to_life
+from committed import ROOT, lessons, number_of, read_lesson, title_of as title_of_lesson
+from landing import first_page
+from lesson_pages import page_of
+from living import FILES, FIRST_PAGE
 from reference import api_pages, plural
 
-ROOT = Path(__file__).resolve().parent.parent
 FRONT = "README.md"
+LIST = "contents.md"  # all pages
 # the other texts of docs/ are to look things up
 TO_TEACH = ("docs/instructor", "docs/participants.md", "docs/room.md", "docs/offline.md")
 OF_THE_PROJECT = ("CONTRIBUTING.md", "CHANGELOG.md")
@@ -27,20 +31,9 @@ GLOSSARY = "notebooks/glossary.md"
 PICTURES = (".png", ".svg", ".gif", ".jpg")
 LANGUAGES = {".py": "python", ".yaml": "yaml", ".yml": "yaml", ".toml": "toml", ".sbatch": "bash", ".sh": "bash"}
 
-STORED = """\
-```{{note}}
-This page shows a lesson as it was run once. What came out is folded up where the lesson asks you to predict it. Figures
-of messages and calls play here, too, for one choice of ranks and sizes; other pictures with controls stand still. To
-run the lesson, to change it and to choose, open `{}` in JupyterLab: see [how to begin](../index.md#begin).
-```"""
-
 FENCED = re.compile(r"^( {0,3})(`{3,}|~{3,}).*?^ {0,3}\2[`~]*[ \t]*$", re.M | re.S)
 LINK = re.compile(r"(?<=\]\()(?![a-z][a-z0-9+.-]*:|#)([^)\s#]+)(#[^)\s]*)?(?=[)\s])")
 ANCHOR = re.compile(r"(?<=\]\()#([^)\s]+)(?=[)\s])")  # within the page
-
-
-def lessons() -> list[str]:
-    return [name(path) for path in sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb"))]
 
 
 def texts() -> list[str]:
@@ -65,6 +58,8 @@ class Staging:
     def fill(self) -> None:
         for page in sorted(self.pages):
             self._lay_page(page)
+        self._write(LIST, contents())
+        self._write(FIRST_PAGE, json.dumps(first_page()))
         for page, text in api_pages(ROOT / "ddp_lessons").items():
             self._write(page, text)
         for file, content in FILES.items():
@@ -74,26 +69,16 @@ class Staging:
         self._forget_the_rest()
 
     def _lay_page(self, page: str) -> None:
-        source = (ROOT / page).read_text(encoding="utf-8")
         if page.endswith(".ipynb"):
-            self._write(page, self._notebook(source, page))
-        elif page == FRONT:
-            self._write("index.md", self._relink(source, page) + contents(self.pages))
+            self._write(page, self._notebook(page))
         else:
-            self._write(page, self._relink(source, page))
+            self._write(page, self._relink((ROOT / page).read_text(encoding="utf-8"), page))
 
-    def _notebook(self, source: str, page: str) -> str:
-        notebook = nbformat.reads(source, as_version=4)  # type: ignore[no-untyped-call]
-        predicting = False
+    def _notebook(self, page: str) -> str:
+        notebook = page_of(read_lesson(page), Path(page).name)
         for cell in notebook.cells:
             if cell.cell_type == "markdown":
-                predicting = "**Predict.**" in cell.source
                 cell.source = self._relink(cell.source, page)
-            else:
-                bring_to_life(cell)
-                if predicting and cell.outputs:
-                    cell.metadata["tags"] = ["hide-output"]
-        notebook.cells[0].source += f"\n\n{STORED.format(Path(page).name)}"
         return str(nbformat.writes(notebook))  # type: ignore[no-untyped-call]
 
     def _relink(self, text: str, page: str) -> str:
@@ -114,8 +99,6 @@ class Staging:
         if path.is_dir():
             inside = [text for text in (f"{target}/README.md", f"{target}/index.md") if text in self.pages]
             return self._goal(f"{link.rstrip('/')}/{Path(inside[0]).name}", page) if inside else link
-        if target == FRONT:
-            return relative("index.md", page)
         if target in self.pages or not path.is_file() or target.startswith(".."):
             return link
         if path.suffix in PICTURES:
@@ -161,17 +144,12 @@ def slug(anchor: str) -> str:
 
 def title_of(page: str) -> str:
     """What a page is called in the list of pages; a lesson by its number, too."""
-    source = (ROOT / page).read_text(encoding="utf-8")
     if page.endswith(".ipynb"):
-        source = nbformat.reads(source, as_version=4).cells[0].source  # type: ignore[no-untyped-call]
-    heading = re.search(r"^# (.+)$", source, re.M)
-    title = heading[1].replace("`", "") if heading else page
-    number = re.match(r"notebooks/(\d\d)_", page)
-    return f"{int(number[1])}. {title}" if number else title
-
-
-def relative(page: str, seen_from: str) -> str:
-    return os.path.relpath(page, Path(seen_from).parent).replace(os.sep, "/")
+        return f"{number_of(page)}. {title_of_lesson(page)}"
+    if page == FRONT:
+        return "The whole course on one page"
+    heading = re.search(r"^# (.+)$", (ROOT / page).read_text(encoding="utf-8"), re.M)
+    return heading[1].replace("`", "") if heading else page
 
 
 def shown(file: str) -> str:
@@ -183,22 +161,23 @@ def shown(file: str) -> str:
     return f"{about}# {file}\n\n{fence}{{code-block}} {language}\n:linenos:\n\n{text}\n{fence}\n"
 
 
-def contents(pages: set[str]) -> str:
+def contents() -> str:
     """The list of pages, by what a reader wants."""
     teach = [text for place in TO_TEACH for text in texts() if text == place or text.startswith(f"{place}/")]
     look_up = [text for text in texts() if text not in teach]
     groups = {
         "Learn": [*lessons(), GLOSSARY],
         "Teach": teach,
-        "Look up": ["api/index.md", *look_up],
+        "Look up": [FRONT, "api/index.md", *look_up],
         "Take part": list(OF_THE_PROJECT),
     }
-    return "".join(listed(caption, group) for caption, group in groups.items() if group)
+    return "# All pages\n" + "".join(listed(caption, group) for caption, group in groups.items() if group)
 
 
 def listed(caption: str, pages: list[str]) -> str:
     entries = [page if page.startswith("api/") else f"{title_of(page)} <{page}>" for page in pages]
-    return "\n".join(["", "", "```{toctree}", ":hidden:", f":caption: {caption}", "", *entries, "```", ""])
+    options = [f":caption: {caption}", ":maxdepth: 1"]
+    return "\n".join(["", "```{toctree}", *options, "", *entries, "```", ""])
 
 
 def main() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
 import subprocess
@@ -13,8 +14,18 @@ from typing import Any
 import nbformat
 import pytest
 
+from ddp_lessons import show
+from ddp_lessons.quiz.bank import questions_of
+
 ROOT = Path(__file__).parent.parent
 SITE = ROOT / "site"
+sys.path.append(str(SITE))
+from committed import source_of  # noqa: E402
+from lesson_pages import page_of  # noqa: E402
+from living import bring_to_life  # noqa: E402
+from slide_deck import blocks_of  # noqa: E402
+
+LESSONS = sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb"))
 STILL = "image/svg+xml"
 
 GOOD = '<html><img src="a.png" alt=""><a href="b.html#there">b</a><a href="https://pytorch.org">out</a></html>'
@@ -64,16 +75,16 @@ def test_nothing_built_is_a_complaint(tmp_path: Path) -> None:
 def laid(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("pages")
     (folder / "gone.md").write_text("# A page whose source is gone\n", encoding="utf-8")
-    subprocess.run([sys.executable, SITE / "staging.py", folder], check=True, capture_output=True, timeout=60)
+    subprocess.run([sys.executable, SITE / "staging.py", folder], check=True, capture_output=True, timeout=240)
     return folder
 
 
 def test_every_lesson_and_text_is_on_the_list_of_pages(laid: Path) -> None:
-    front = (laid / "index.md").read_text(encoding="utf-8")
+    listed = (laid / "contents.md").read_text(encoding="utf-8")
     sources = [*(ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb"), *(ROOT / "docs").rglob("*.md")]
     assert len(sources) > 14
     for source in sources:
-        assert f"<{source.relative_to(ROOT).as_posix()}>" in front
+        assert f"<{source.relative_to(ROOT).as_posix()}>" in listed
     assert not (laid / "gone.md").exists()
 
 
@@ -93,10 +104,19 @@ def data_of_page(page: str) -> Any:
     return json.loads(found[1]) if found else None
 
 
+def committed(lesson: Path) -> Any:
+    asked = ["git", "show", f"HEAD:./notebooks/{lesson.name}"]
+    text = subprocess.run(asked, cwd=ROOT, capture_output=True, encoding="utf-8", check=True).stdout
+    return nbformat.reads(text, as_version=4).cells  # type: ignore[no-untyped-call]
+
+
 def test_lessons_keep_their_cells_and_outputs(laid: Path) -> None:
-    for lesson in sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb")):
-        ours, theirs = (nbformat.read(path, 4).cells for path in (lesson, laid / "notebooks" / lesson.name))  # type: ignore[no-untyped-call]
+    for lesson in LESSONS:
+        theirs = nbformat.read(laid / "notebooks" / lesson.name, 4).cells  # type: ignore[no-untyped-call]
+        ours = committed(lesson)
         for cell, other in zip(ours, theirs, strict=True):
+            if "quiz.questions(" in cell.source:
+                continue
             pairs = list(zip(cell.get("outputs", []), other.get("outputs", []), strict=True))
             assert all(output == shown for output, shown in pairs if STILL not in output.get("data", {}))
             stills = [(output.data[STILL], shown.data) for output, shown in pairs if STILL in output.get("data", {})]
@@ -109,48 +129,115 @@ def test_lessons_keep_their_cells_and_outputs(laid: Path) -> None:
         ]
 
 
-A_CHART = """
-import sys, nbformat
-sys.path.insert(0, sys.argv[1])
-from living import bring_to_life, keep_still
-from make_slides import height_of_output
-from ddp_lessons import show
-
-def cell_of(shown):
+def cell_of(shown: show.Picture | show.Printed | show.Figure) -> Any:
     data, about = shown._repr_mimebundle_()
-    return nbformat.v4.new_code_cell("show", outputs=[nbformat.v4.new_output("display_data", data, metadata=about)])
-
-chart, page = show.distance({"a <b>": [1e-9]}), cell_of(show.distance({"a <b>": [1e-9]}))
-slide = cell_of(chart)
-bring_to_life(page)
-keep_still(slide)
-print(page.outputs[0].data["text/html"] == chart._repr_html_())
-print(slide.outputs[0].data["text/html"].startswith("<img "))
-print([height_of_output(cell_of(show.terminal(["a line"] * lines)).outputs[0]) for lines in (1, 11)])
-"""
+    make: Any = nbformat.v4
+    return make.new_code_cell("show", outputs=[make.new_output("display_data", data, metadata=about)])
 
 
-def test_a_chart_takes_the_colors_of_the_site_and_a_slide_has_room_for_what_was_printed() -> None:
-    done = subprocess.run([sys.executable, "-c", A_CHART, SITE], capture_output=True, text=True, timeout=60)
-    in_page, on_slide, heights = done.stdout.splitlines()
-    assert (in_page, on_slide) == ("True", "True"), done.stderr
-    one, eleven = json.loads(heights)
-    assert eleven - one == 10 * 23
+def test_a_chart_takes_the_colors_of_the_site_and_is_an_image_on_a_slide() -> None:
+    chart = show.distance({"a <b>": [1e-9]})
+    page, slide = cell_of(chart), cell_of(chart)
+    bring_to_life(page)
+    assert page.outputs[0].data["text/html"] == chart._repr_html_()
+    assert [(block.kind, block.text[:5]) for block in blocks_of(slide.outputs)] == [("picture", "<img ")]
 
 
-SPLIT = """
-import sys, nbformat
-sys.path.insert(0, sys.argv[1])
-from make_slides import lay_out
-texts = "# T\\n\\nFirst.", "Why.\\n\\n## Next\\n\\n```\\n## code\\n```", "So."
-cells = [nbformat.v4.new_markdown_cell(text) for text in texts]
-long = nbformat.v4.new_code_cell("\\n".join("x = 1" for _ in range(29)))
-notebook = nbformat.v4.new_notebook(cells=[*cells, long])
-lay_out(notebook)
-print(*(cell.metadata["slideshow"]["slide_type"] for cell in notebook.cells))
-"""
+def test_a_slide_shows_what_was_printed_and_not_the_words_that_stand_for_it() -> None:
+    (block,) = blocks_of(cell_of(show.terminal(["a < b", "next"], "In a terminal")).outputs)
+    assert (block.kind, block.text.split("\n")[-2:]) == ("output", ["a < b", "next"])
 
 
-def test_slides_begin_at_headings_and_where_no_room_is_left() -> None:
-    done = subprocess.run([sys.executable, "-c", SPLIT, SITE], capture_output=True, text=True, timeout=60)
-    assert done.stdout.split() == ["slide", "fragment", "slide", "fragment", "subslide"], done.stderr
+def test_no_lesson_says_anything_about_outputs_to_clear(laid: Path) -> None:
+    for lesson in LESSONS:
+        notebook = nbformat.read(laid / "notebooks" / lesson.name, 4)  # type: ignore[no-untyped-call]
+        said = "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "markdown")
+        assert "Time:" in said
+        assert not re.search(r"clear\b.{0,60}output", said, re.I)
+
+
+def new_lesson(*cells: tuple[str, str]) -> Any:
+    make: Any = nbformat.v4
+    shown = [make.new_output("stream", text="shown\n")]
+    return make.new_notebook(
+        cells=[
+            make.new_code_cell(source, outputs=list(shown)) if kind == "code" else make.new_markdown_cell(source)
+            for kind, source in cells
+        ]
+    )
+
+
+def test_outputs_are_folded_only_where_a_prediction_is_asked() -> None:
+    lesson = new_lesson(
+        ("text", "# One"),
+        ("code", "shown"),
+        ("text", "**Predict.** What comes?"),
+        ("code", "folded, since the text before asks"),
+        ("code", "folded, since no text has answered it"),
+        ("text", "**Predict.** And now?\n\n**Why.** It is over."),
+        ("code", "shown, since this text has answered it"),
+        ("text", "**Predict.** And here?\n\n## The next section"),
+        ("code", "shown, since another section has begun"),
+        ("code", "folded  # Predict: what does this print?"),
+    )
+    for cell in page_of(lesson, "01_one.ipynb").cells:
+        if cell.cell_type == "code":
+            assert cell.source.startswith("folded") == ("hide-output" in cell.metadata.get("tags", []))
+
+
+def test_a_quiz_that_was_stored_as_buttons_only_is_a_page_again() -> None:
+    view = {"application/vnd.jupyter.widget-view+json": {"model_id": "1"}, "text/plain": "VBox()"}
+    lesson = new_lesson(("text", "# One"), ("code", "from ddp_lessons import quiz\n\nquiz.questions(3)"))
+    lesson.cells[1].outputs = [nbformat.v4.new_output("display_data", view)]  # type: ignore[no-untyped-call]
+    (output,) = page_of(lesson, "03_three.ipynb").cells[1].outputs
+    assert list(output.data) == ["text/html"]
+    for question in questions_of(3):
+        assert question.why.split("`")[0] in html.unescape(output.data["text/html"])
+
+
+def test_what_was_run_after_the_last_commit_is_not_shown_and_that_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "lesson.ipynb").write_text("as committed", encoding="utf-8")
+    for command in ("init -q", "add lesson.ipynb", "-c user.name=a -c user.email=a@b.c commit -q -m one"):
+        subprocess.run(["git", *command.split()], cwd=tmp_path, check=True)
+    (tmp_path / "lesson.ipynb").write_text("as somebody ran it", encoding="utf-8")
+    (tmp_path / "new.ipynb").write_text("not committed yet", encoding="utf-8")
+    assert source_of("lesson.ipynb", tmp_path) == "as committed"
+    assert "lesson.ipynb was changed since the last commit" in capsys.readouterr().err
+    assert source_of("new.ipynb", tmp_path) == "not committed yet"
+    assert "git has no committed version" in capsys.readouterr().err
+
+
+def test_the_first_page_has_what_readme_and_the_lessons_say(laid: Path) -> None:
+    page = json.loads((laid / "first_page.json").read_text(encoding="utf-8"))
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert page["commands"].splitlines() == ["git clone <this repository> && cd ddp-lessons", "make lab"]
+    assert all(f"    {command}\n" in readme for command in page["commands"].splitlines())
+    cards = [card for part in page["parts"] for card in part["cards"]]
+    assert [card["number"] for card in cards] == list(range(len(LESSONS)))
+    for card, lesson in zip(cards, LESSONS, strict=True):
+        opening = committed(lesson)[0].source
+        assert f"**Time:** {card['minutes']} minutes" in opening
+        assert opening.startswith(f"# {card['title']}")
+        assert card["aim"]
+
+
+def test_a_lesson_with_a_stored_figure_has_it_as_its_thumbnail(laid: Path) -> None:
+    page = json.loads((laid / "first_page.json").read_text(encoding="utf-8"))
+    cards = [card for part in page["parts"] for card in part["cards"]]
+    for card, lesson in zip(cards, LESSONS, strict=True):
+        has_still = any(
+            STILL in output.get("data", {}) for cell in committed(lesson) for output in cell.get("outputs", [])
+        )
+        assert card["thumbnail"].startswith("<img" if has_still else "<svg")
+    assert any(card["thumbnail"].startswith("<img") for card in cards)
+
+
+def test_the_figure_of_the_first_page_plays_a_run_that_adds_up(laid: Path) -> None:
+    page = json.loads((laid / "first_page.json").read_text(encoding="utf-8"))
+    figure = data_of_page(page["figure"])
+    assert figure["plays"]
+    assert len(figure["steps"]) == 6
+    held = [[cell[0] for tensor in rank for cell in tensor] for rank in figure["states"][-1]["held"]]
+    assert held == [["1111", "2222", "3333", "4444"]] * 4

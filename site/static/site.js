@@ -1,5 +1,12 @@
-// Opened as a file, a page may not read another one: the search then lists what it finds without its surroundings.
-if (location.protocol === "file:") DOCUMENTATION_OPTIONS.SHOW_SEARCH_SUMMARY = false
+// Opened as a file, a page may not read another one: the search takes its excerpts from texts.js then.
+if (location.protocol === "file:") {
+  const root = document.documentElement.dataset.content_root
+  const page = address => String(address).split("#")[0].replace(root, "").replace(/\.html$/, "")
+  globalThis.fetch = async address => new Response(globalThis.ddpTexts?.[page(address)] ?? "")
+  addEventListener("DOMContentLoaded", () => {
+    if (typeof Search !== "undefined") Search.htmlToText = text => text // what texts.js has is text already
+  })
+}
 
 // What scrolls in its own box has to be reachable without a mouse.
 const BOXES = ".highlight pre, .table-wrapper, .cell_output .output, .cell_output pre, article p, dt.sig"

@@ -37,9 +37,7 @@ from ddp_lessons.train.digits import Digits
 
 DIGITS = Digits(torch.rand(12, 1, 28, 28, generator=torch.Generator().manual_seed(0)), torch.arange(12) % 10)
 PICTURES: dict[str, Callable[[], show.Picture]] = {
-    "digits": lambda: show.digits(
-        Digits(torch.rand(12, 1, 28, 28, generator=torch.Generator().manual_seed(0)), LABELS)
-    ),
+    "digits": lambda: show.digits(DIGITS),
     "words": lambda: write_picture("There is nothing to draw."),
 }
 

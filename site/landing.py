@@ -1,0 +1,117 @@
+"""What the first page shows: a figure that moves, the commands of README, and a map of the lessons.
+
+Nothing of it is kept here twice: README has the commands and what each lesson is for; a lesson has its title, its
+minutes and its figures.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from functools import cache
+from itertools import pairwise
+from math import log
+
+from committed import ROOT, lessons, minutes_of, number_of, read_lesson, title_of
+from living import STILL, document_of, image_of, place_of
+
+from ddp_lessons.show.figures.drawing import to_svg
+
+sys.path.append(str(ROOT))
+from docs.draw import ring_in_motion
+
+# the first lesson of each part, and what the part is about
+PARTS = {
+    0: ("Ranks that talk", "Start processes, send tensors between them, and build an all-reduce by hand."),
+    5: ("Training on many ranks", "Average gradients, share the data, and take DistributedDataParallel apart."),
+    9: ("When it hangs", "Break working programs on purpose, and learn to read what they leave behind."),
+    10: ("Beyond the notebook", "torchrun, several machines, other backends, and models that no longer fit."),
+}
+CARD = 16 / 10  # its width by its height
+NOTHING_STORED = """\
+<svg class="no-figure" viewBox="0 0 160 100" aria-hidden="true"><path d="M24 32h112M24 50h112M24 68h112"/>
+<circle cx="44" cy="32" r="5"/><circle cx="80" cy="50" r="5"/><circle cx="116" cy="68" r="5"/></svg>"""
+
+
+@dataclass(frozen=True)
+class Card:
+    number: int
+    title: str
+    aim: str
+    minutes: int
+    thumbnail: str
+    page: str
+
+
+@dataclass(frozen=True)
+class Part:
+    title: str
+    about: str
+    time: str
+    cards: list[Card]
+
+
+def first_page() -> dict[str, object]:
+    """For the template landing.html."""
+    headline, _, sentence = readme().split("\n\n")[1].replace("\n", " ").partition(": ")
+    words = {"headline": f"{headline}.", "sentence": sentence[0].upper() + sentence[1:], "commands": commands()}
+    return words | {"figure": moving_figure(), "parts": [asdict(part) for part in parts()]}
+
+
+@cache
+def readme() -> str:
+    return (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def commands() -> str:
+    """The first that README gives."""
+    found = re.search(r"^## Begin\n[^#]*?\n\n((?: {4}.+\n)+)", readme(), re.M)
+    return re.sub("^ {4}", "", found[1], flags=re.M).strip() if found else ""
+
+
+def moving_figure() -> str:
+    """It plays as soon as it is seen; in a lesson such a figure waits for its reader."""
+    figure = ring_in_motion()
+    return place_of(to_svg(figure.still, figure.alt, {**figure.document, "plays": True}), figure.alt)
+
+
+def parts() -> Iterator[Part]:
+    cards = [card_of(lesson) for lesson in lessons()]
+    begins = [*PARTS, len(cards)]
+    for first, end in pairwise(begins):
+        here = [card for card in cards if first <= card.number < end]
+        yield Part(*PARTS[first], duration(sum(card.minutes for card in here)), here)
+
+
+def duration(minutes: int) -> str:
+    return f"{minutes} minutes" if minutes < 100 else f"{minutes / 60:.0f} hours"
+
+
+def card_of(lesson: str) -> Card:
+    row = re.search(rf"\({re.escape(lesson)}\) \| (.+) \|$", readme(), re.M)
+    aim = re.sub("`(.+?)`", r"<code>\1</code>", html.escape(row[1], quote=False)) if row else ""
+    title, page = title_of(lesson).partition(":")[0], lesson.removesuffix(".ipynb")
+    return Card(number_of(lesson), title, aim, minutes_of(lesson), thumbnail(lesson), page)
+
+
+def thumbnail(lesson: str) -> str:
+    """The best of the stored figures. It needs no words: the title of the lesson is beside it."""
+    outputs = (output for cell in read_lesson(lesson).cells for output in cell.get("outputs", []))
+    stills = [output.data[STILL] for output in outputs if STILL in output.get("data", {})]
+    return image_of(min(stills, key=fitness), "") if stills else NOTHING_STORED
+
+
+def fitness(still: str) -> tuple[int, float]:
+    """Values that travel say more than calls, and these more than a chart; then the shape nearest to a card's."""
+    data = document_of(still)
+    kind = json.loads(data)["kind"] if data else None
+    return {"timeline": 1, None: 2, "note": 3}.get(kind, 0), abs(log(shape_of(still) / CARD))
+
+
+def shape_of(still: str) -> float:
+    box = re.search(r'viewBox="[\d.-]+ [\d.-]+ ([\d.]+) ([\d.]+)"', still)
+    return float(box[1]) / float(box[2]) if box else CARD

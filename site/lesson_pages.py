@@ -1,0 +1,65 @@
+"""A lesson as a page: figures alive, questions there, outputs folded where you are asked to predict them."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import nbformat
+from living import bring_to_life
+
+from ddp_lessons.quiz.bank import questions_of
+from ddp_lessons.quiz.question_text import as_page
+
+ABOUT_CLEARING = re.compile(r"clear\b.{0,40}\boutputs", re.I)
+ASKS = re.compile(r"^quiz\.questions\((\d+)\)", re.M)
+PREDICT = re.compile(r"\bPredict\b")
+OF_A_KERNEL = "application/vnd.jupyter.widget-view+json"
+
+ABOUT = """
+```{{container}} about-this-page
+You see the lesson as it ran, and its figures move here too. Where it says *Predict*, guess first, then open *Reveal*.
+To run and change it, open `{}` in JupyterLab: [how to begin](../README.md#begin).
+```"""
+
+
+def page_of(notebook: Any, file: str) -> Any:
+    """The same notebook, changed for readers without a kernel."""
+    predicting = False
+    for cell in notebook.cells:
+        if cell.cell_type == "markdown":
+            cell.source = without_clearing(cell.source)
+            predicting = bool(PREDICT.search(last_section(cell.source)))
+            continue
+        put_quiz(cell)
+        leave_out_widgets(cell)
+        bring_to_life(cell)
+        if cell.outputs and (predicting or PREDICT.search(cell.source)):
+            cell.metadata["tags"] = ["hide-output"]
+    notebook.cells[0].source += f"\n{ABOUT.format(file)}"
+    return notebook
+
+
+def without_clearing(text: str) -> str:
+    """A reader of a page has no outputs to clear."""
+    return "\n\n".join(part for part in text.split("\n\n") if not ABOUT_CLEARING.search(part))
+
+
+def last_section(text: str) -> str:
+    """What stands right before the next cell; a prediction is over where its *Why* begins."""
+    return re.split(r"^(?:#+ |\*\*Why)", text, flags=re.M)[-1]
+
+
+def put_quiz(cell: Any) -> None:
+    """The questions, whatever the notebook has stored of them: after a run that may be buttons only."""
+    if asked := ASKS.search(cell.source):
+        lesson = int(asked[1])
+        page = {"text/html": as_page(lesson, questions_of(lesson))}
+        make: Any = nbformat.v4
+        cell.outputs = [make.new_output("display_data", page)]
+
+
+def leave_out_widgets(cell: Any) -> None:
+    """Beside a widget there is always a picture or a text, which needs no kernel."""
+    for output in cell.outputs:
+        output.get("data", {}).pop(OF_A_KERNEL, None)
