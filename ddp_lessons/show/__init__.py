@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         turn_the_ring as turn_the_ring,
     )
     from ddp_lessons.show.messages.traffic_matrix import traffic as traffic
+    from ddp_lessons.show.messages.wait_graph import waits as waits
     from ddp_lessons.show.page.chart import Chart as Chart
     from ddp_lessons.show.page.picture import Picture as Picture
     from ddp_lessons.show.page.printed import Printed as Printed
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from ddp_lessons.show.timelines.timeline_figure import timeline as timeline
     from ddp_lessons.show.trainings.averaging_explorer import explore_averaging as explore_averaging
     from ddp_lessons.show.trainings.bucket_sizes import explore_buckets as explore_buckets
+    from ddp_lessons.show.trainings.dealt_samples import deal as deal
     from ddp_lessons.show.trainings.digit_sheets import digits as digits
     from ddp_lessons.show.trainings.distances import distance as distance
     from ddp_lessons.show.trainings.fingerprint_rows import fingerprints as fingerprints
@@ -52,6 +54,7 @@ __all__ = [
     "collective",
     "collectives",
     "cost",
+    "deal",
     "digits",
     "distance",
     "explore_averaging",
@@ -76,6 +79,7 @@ __all__ = [
     "traffic",
     "training",
     "turn_the_ring",
+    "waits",
     "what_works",
 ]
 
@@ -89,6 +93,7 @@ _HOME = {
     "collective": "messages.collective_films",
     "collectives": "messages.collective_films",
     "cost": "costs.cost_curves",
+    "deal": "trainings.dealt_samples",
     "digits": "trainings.digit_sheets",
     "distance": "trainings.distances",
     "explore_averaging": "trainings.averaging_explorer",
@@ -113,6 +118,7 @@ _HOME = {
     "traffic": "messages.traffic_matrix",
     "training": "trainings.training_curves",
     "turn_the_ring": "messages.step_players",
+    "waits": "messages.wait_graph",
     "what_works": "programs.backend_table",
 }
 

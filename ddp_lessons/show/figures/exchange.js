@@ -9,7 +9,7 @@ import { Player } from "./player.js"
  * @typedef {{from: number, to: number, text: string, tone: number | "part" | "sum"}} Move
  * @typedef {{caption: string, moves: Move[]}} Step
  * @typedef {{kind: string, title: string, alt: string, layout: "row" | "ring" | "flow", ranks: number, states: State[], steps: Step[],
- *   first: string, empty: string, plays: boolean}} Exchange
+ *   first: string, empty: string, plays: boolean, source: string}} Exchange `ranks` counts the source, which stands before rank 0
  * @typedef {{x: number, y: number}} Point
  */
 
@@ -108,6 +108,13 @@ class Stage {
     this.place(600)
   }
 
+  /** @param {number} place @returns {[string, string]} the name and the color of a rank, or of what gives to the ranks */
+  about(place) {
+    const { source } = this.figure
+    const rank = source ? place - 1 : place
+    return rank < 0 ? [source, SUM] : [this.wide("rank 00") < this.width ? `rank ${rank}` : String(rank), rankColor(rank)]
+  }
+
   /** @param {string} text */
   wide(text) {
     return widthOf(text, CELL_TEXT, this.family)
@@ -193,7 +200,7 @@ class Stage {
     const moves = position > 0 ? steps[0].moves : []
     const paths = moves.map(move => this.flow(move))
     this.ways.replaceChildren(...paths.map(([begin, end], number) =>
-      mark("line", { x1: begin.x, y1: this.corners[0].y + above, x2: end.x, y2: below[0].y - 2, stroke: rankColor(moves[number].from), class: "ddp-way" })))
+      mark("line", { x1: begin.x, y1: this.corners[0].y + above, x2: end.x, y2: below[0].y - 2, stroke: this.about(moves[number].from)[1], class: "ddp-way" })))
     const part = ease(position)
     this.flying.replaceChildren(...(isOver || !moves.length ? [] : moves.flatMap((move, number) => {
       const [begin, end] = paths[number]
@@ -215,11 +222,11 @@ class Stage {
   card(rank, state, { x, y } = this.corners[rank], height = this.height, isEmpty = false) {
     const { held, sent } = this.figure.states[state]
     const before = state > 0 && !this.below ? new Set(this.figure.states[state - 1].held[rank].flat().map(cell => cell[0])) : null
-    const color = rankColor(rank)
+    const [name, color] = this.about(rank)
     const marks = [
       mark("rect", { x, y, width: this.width, height, rx: 7, class: "ddp-card", stroke: color }),
       mark("path", { d: roundTop(x, y, this.width, HEAD, 7), fill: color }),
-      mark("text", { x: x + this.width / 2, y: y + 17, "text-anchor": "middle", fill: inkOn(color), "font-weight": 600 }, this.wide("rank 00") < this.width ? `rank ${rank}` : String(rank)),
+      mark("text", { x: x + this.width / 2, y: y + 17, "text-anchor": "middle", fill: inkOn(color), "font-weight": 600 }, name),
     ]
     if (isEmpty) return marks
     let top = y + HEAD + 6
@@ -269,7 +276,7 @@ class Stage {
   way(move, isMoving) {
     if (move.from === move.to) return []
     const [begin, bend, end] = this.path(move)
-    const color = rankColor(move.from)
+    const color = this.about(move.from)[1]
     const line = mark("path", { d: `M${f(begin.x)} ${f(begin.y)}Q${f(bend.x)} ${f(bend.y)} ${f(end.x)} ${f(end.y)}`, stroke: color,
       class: isMoving ? "ddp-way" : "ddp-way ddp-gone" })
     return [line, mark("path", { d: arrowHead(bend.x, bend.y, end.x, end.y), fill: color })]

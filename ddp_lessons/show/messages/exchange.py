@@ -62,6 +62,7 @@ class Exchange:
     sent: Sequence[Sequence[str]] | None = None  # by state and rank, how much it has sent so far
     is_ring: bool = False
     is_collective: bool = False  # one step, in which all that moves does so at once
+    source: str = ""  # the name of what stands before rank 0 and gives to the ranks, if something does
 
     @property
     def document(self) -> dict[str, Any]:
@@ -74,7 +75,8 @@ class Exchange:
             "title": self.title,
             "alt": self.alt,
             "layout": "ring" if self.is_ring else "flow" if self.is_collective else "row",
-            "ranks": len(self.states[0]),
+            "ranks": len(self.states[0]),  # and the source
+            "source": self.source,
             "states": states,
             "steps": [{"caption": step.caption, "moves": [_plain(move) for move in step.moves]} for step in self.steps],
             "first": self.first,
@@ -122,10 +124,11 @@ def draw_exchange(document: Mapping[str, Any], width: float = WIDTH) -> Drawing:
     if document["title"]:
         shapes.append(Words(8, y + 9, document["title"], is_bold=True))
         y += 22
-    for rank, x in enumerate(middles):
-        name = f"rank {rank}" if cell >= 56 else str(rank)
-        shapes.append(Box(x - cell / 2, y, cell, HEAD - 6, color_of_rank(rank), corner=4))
-        shapes.append(Words(x, y + (HEAD - 6) / 2, name, ink_on(color_of_rank(rank)), "middle", SIZE - 1, True))
+    for place, x in enumerate(middles):
+        name, color = _name_and_color(document, place)
+        name = name if cell >= 56 else name.removeprefix("rank ")
+        shapes.append(Box(x - cell / 2, y, cell, HEAD - 6, color, corner=4))
+        shapes.append(Words(x, y + (HEAD - 6) / 2, name, ink_on(color), "middle", SIZE - 1, True))
     y += HEAD
     for number in range(shown + 1):
         held = states[number]["held"]
@@ -137,7 +140,7 @@ def draw_exchange(document: Mapping[str, Any], width: float = WIDTH) -> Drawing:
             shapes += _cells(held[rank], x, y + (tall - max(_height(held[rank]), CELL)) / 2, cell, size, empty)
         y += tall
         if number < shown:
-            shapes += _ways(steps[number]["moves"], middles, y)
+            shapes += _ways(document, steps[number]["moves"], middles, y)
             y += BAND
     if shown < len(steps):
         shapes.append(Words(8, y + 14, f"{count(len(steps) - shown, 'further step')} left out.", "faint"))
@@ -173,14 +176,23 @@ def _cells(held: Held, x: float, y: float, width: float, size: float, empty: str
         y += BETWEEN
 
 
-def _ways(moves: Sequence[Mapping[str, Any]], middles: Sequence[float], y: float) -> Iterator[Shape]:
+def _ways(
+    document: Mapping[str, Any], moves: Sequence[Mapping[str, Any]], middles: Sequence[float], y: float
+) -> Iterator[Shape]:
     for move in moves:
         if move["from"] != move["to"]:
             points = [(middles[move["from"]], y + 3), (middles[move["to"]], y + BAND - 4)]
-            yield Line(points, color_of_rank(move["from"]), 1.6, has_head=True)
+            yield Line(points, _name_and_color(document, move["from"])[1], 1.6, has_head=True)
     if len(moves) == 1:  # of many, the texts would cover each other
         (move,) = moves
-        x = (middles[move["from"]] + middles[move["to"]]) / 2
+        x, edge = (middles[move["from"]] + middles[move["to"]]) / 2, _name_and_color(document, move["from"])[1]
         wide = width_of(move["text"], SIZE - 1) + 10
-        yield Box(x - wide / 2, y + BAND / 2 - 10, wide, 20, fill="paper", edge=color_of_rank(move["from"]), corner=4)
+        yield Box(x - wide / 2, y + BAND / 2 - 10, wide, 20, fill="paper", edge=edge, corner=4)
         yield Words(x, y + BAND / 2, move["text"], "ink", "middle", SIZE - 1)
+
+
+def _name_and_color(document: Mapping[str, Any], place: int) -> tuple[str, str]:
+    """Of a rank, or of what gives to the ranks."""
+    if not document["source"]:
+        return f"rank {place}", color_of_rank(place)
+    return (f"rank {place - 1}", color_of_rank(place - 1)) if place else (document["source"], "collective")
