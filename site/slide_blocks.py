@@ -40,9 +40,9 @@ class Block:
         return GAP // (2 if self.kind in ("point", "choice") else 1) + LINE * rows(self.text, LETTERS)
 
     @property
-    def has_long_lines(self) -> bool:
-        """Some would go on below."""
-        return any(len(line) > columns(self.size) for line in self.text.splitlines())
+    def broken_lines(self) -> int:
+        """How many are too long and go on below."""
+        return sum(len(line) > columns(self.size) for line in self.text.splitlines())
 
 
 @dataclass
@@ -97,7 +97,7 @@ def parts(block: Block, room: int) -> Iterator[Block]:
     sized = [replace(block, size=size) for size in SIZES]
     fits = [one for one in sized if one.height <= room]
     if fits:
-        yield next((one for one in fits if not one.has_long_lines), fits[0])
+        yield min(fits, key=lambda one: one.broken_lines)
         return
     lines = block.text.splitlines()
     first = cut_at(lines, room, block)

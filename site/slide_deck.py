@@ -24,6 +24,7 @@ SENTENCE = re.compile(r".+?[.?!](?=\s+[^a-z\s]|\s*$)", re.S)
 ANSI = re.compile(r"\x1b\[[\d;]*m")
 STYLE, TAG = re.compile(r"<style>.*?</style>", re.DOTALL), re.compile(r"<[^>]*>")
 PRINTED = 'class="ddp-printed"'  # whose text says only that there is something
+WRITES = re.compile(r"(?:Writing|Overwriting) \S+$")  # what %%writefile says
 CHECKS = re.compile(r"^check\.", re.M)
 TALLEST_TABLE = 500
 FEW_LINES = 3  # of code: there is room for a picture below
@@ -75,8 +76,8 @@ class Deck:
     def _add_code(self, cell: Any) -> None:
         if asked := ASKS.search(cell.source):
             self._ask(questions_of(int(asked[1])))
-        elif code := without_imports(cell.source):
-            self._show(code, cell.outputs)
+        elif not is_plumbing(cell):
+            self._show(without_imports(cell.source), cell.outputs)
 
     def _ask(self, questions: Sequence[Question]) -> None:
         for number, question in enumerate(questions, 1):
@@ -142,6 +143,13 @@ def lead_of(prose: list[str]) -> str:
     return kept.strip()
 
 
+def is_plumbing(cell: Any) -> bool:
+    """Imports, and at most what prepares a folder or a variable: nothing is defined, and nothing comes out."""
+    code = without_imports(cell.source)
+    is_set_up = code != cell.source.strip("\n") and not re.search(r"^(def|class) ", code, re.M)
+    return not code or (is_set_up and not cell.outputs)
+
+
 def without_imports(code: str) -> str:
     """A room reads what a cell does, and not where its names come from."""
     found = IMPORT.match(code)
@@ -159,7 +167,7 @@ def blocks_of(outputs: list[Any]) -> Iterator[Block]:
             yield Block("picture", png_of(output), is_shown_later=True)
         elif not str(data.get("text/html", "")).startswith("<details"):  # the words of the picture before
             printed.append(text_of(output))
-    text = "\n".join(part for part in printed if part)
+    text = "\n".join(part for part in printed if part and not WRITES.match(part))
     if text:
         yield Block("output", text, is_shown_later=True)
 

@@ -53,6 +53,19 @@ def test_cells_that_only_import_are_left_out() -> None:
         assert not [block.text for block in blocks if block.kind == "code" and block.text.startswith("import ")]
 
 
+def test_a_cell_that_only_prepares_and_what_writefile_says_are_left_out() -> None:
+    make: Any = nbformat.v4
+    said = [make.new_output("stream", text="Writing hello.py\n")]
+    cells = [make.new_markdown_cell("# Title\n\nText."), make.new_code_cell("import os\n\nos.chdir('/tmp')")]
+    cells.append(make.new_code_cell("%%writefile hello.py\nprint('hello')", outputs=said))
+    assert [kinds(slide) for slide in Deck(make.new_notebook(cells=cells)).slides] == [["lead"], ["code"]]
+
+
+def test_lines_that_would_break_are_set_smaller() -> None:
+    (slide,) = lay_out("Title", [Block("code", "x" * 70), Block("code", "x" * 85), Block("code", "x" * 200)], [])
+    assert [block.size for block in slide.blocks] == [24, 20, 24]
+
+
 def test_a_list_is_shown_and_other_prose_is_not() -> None:
     first, second = slides_of(("text", "# Title\n\nText."), ("text", "## What you have now\n\nProse.\n\n- one\n- two"))
     assert kinds(first) == ["lead"]

@@ -29,7 +29,6 @@ OF_EACH_KIND = (
     "docs/where.html",
     "docs/measured.html",
     "api/run.html",
-    "api/show.html",
     "scripts/started.py.html",
     "contents.html",
     "search.html",
