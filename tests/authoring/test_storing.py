@@ -18,6 +18,7 @@ from nbval.plugin import IPyNbCell
 from authoring.__main__ import main
 from authoring.notebooks import chosen
 from authoring.storing import VIEW, agree, look_different, tidy
+from ddp_lessons import show
 
 formats: Any = nbformat.v4
 files: Any = nbformat
@@ -210,6 +211,17 @@ def test_a_still_looks_otherwise_where_it_has_other_shapes_or_words() -> None:
     assert look_different(still('<rect x="1"/>'), still('<rect x="1"/><rect x="2"/>'))
     assert look_different(still("<text>send</text>"), still("<text>recv</text>"))
     assert agree(still("<text>send</text>"), still("<text>recv</text>"))
+
+
+def test_a_chart_looks_the_same_with_other_measured_times() -> None:
+    def chart(seconds: float, *more: tuple[float, float]) -> list[Any]:
+        data, about = show.latency([(8, 1e-5), (1e6, seconds), *more])._repr_mimebundle_()
+        return [formats.new_output("display_data", data, metadata=about)]
+
+    assert chart(2e-3) != chart(2.1e-3)
+    assert agree(chart(2e-3), chart(2.1e-3))
+    assert not look_different(chart(2e-3), chart(2.1e-3))
+    assert look_different(chart(2e-3), chart(2e-3, (1e6, 3e-3)))
 
 
 def test_tidying_changes_nothing_that_was_tidied() -> None:

@@ -15,8 +15,8 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocato
 from ddp_lessons.record.colors import RANK_COLORS
 from ddp_lessons.show.page.chart import Chart
 from ddp_lessons.show.page.labels import Labels, Place
-from ddp_lessons.show.page.lines import draw_key_above, key_height
-from ddp_lessons.show.page.picture import BAND, FAINT, INK, LINE, PAPER, drawn_in_house_style, new_figure
+from ddp_lessons.show.page.lines import draw_cores, draw_key_above, key_height, write_title
+from ddp_lessons.show.page.picture import FAINT, INK, LINE, PAPER, drawn_in_house_style, new_figure
 
 WIDTH, LEFT, RIGHT, HIGH, FOOT = 7.2, 0.95, 0.2, 2.9, 0.48  # inches
 MANY_TIMES = 16  # from 1 to so many ranks both axes grow by factors
@@ -84,7 +84,7 @@ def _draw(speeds: Mapping[str, Mapping[int, float]], cores: int | None, title: s
     one = speeds[MEASURED][smallest] / smallest  # images per second of a rank, had it no other
     _prepare(axes, ranks, one, max(max(points.values()) for points in speeds.values()))
     if cores is not None:
-        _draw_cores(axes, cores)
+        draw_cores(axes, cores)
     across = np.array([ranks[0], ranks[-1]], dtype=float)
     axes.plot(across, one * across, color=FAINT, lw=1.2, ls=":", label=IDEAL, gid=IDEAL, zorder=1.5)
     if MODEL in speeds:
@@ -96,9 +96,7 @@ def _draw(speeds: Mapping[str, Mapping[int, float]], cores: int | None, title: s
     style = {"color": COLORS[MEASURED], "ms": 6, "mec": PAPER, "mew": 0.6, "lw": 1.6, "zorder": 4}
     axes.plot(*_points(speeds[MEASURED]), "o-", label=names[-1], gid=MEASURED, **style)
     draw_key_above(axes, room)
-    if title:
-        heading: dict[str, Any] = {"fontsize": 10, "weight": "bold", "va": "center", "parse_math": False}
-        figure.text(8 / 72 / WIDTH, 1 - 11 / 72 / height, title, gid="title", **heading)
+    write_title(figure, title)
     _write_efficiency(axes, speeds, one)
     return figure, axes
 
@@ -128,14 +126,6 @@ def _prepare(axes: Axes, ranks: list[int], one: float, fastest: float) -> None:
     axes.set_ylabel("images per second")
     axes.grid(axis="y", color=LINE, lw=0.6)
     axes.set_axisbelow(True)
-
-
-def _draw_cores(axes: Axes, cores: int) -> None:
-    """Where ranks have to share cores, the page is darker."""
-    left, right = axes.get_xlim()
-    if left < cores < right:
-        axes.axvspan(cores, right, color=BAND, lw=0, zorder=0)
-        axes.axvline(cores, color=FAINT, lw=0.9, ls="--", zorder=0.5, gid="cores")
 
 
 def _write_efficiency(axes: Axes, speeds: Mapping[str, Mapping[int, float]], one: float) -> None:

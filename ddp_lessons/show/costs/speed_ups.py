@@ -18,9 +18,8 @@ from ddp_lessons.record.colors import RANK_COLORS
 from ddp_lessons.show.controls.slider_scales import show_seconds
 from ddp_lessons.show.page.chart import Chart
 from ddp_lessons.show.page.labels import Labels, Place
-from ddp_lessons.show.page.lines import draw_key_above
+from ddp_lessons.show.page.lines import draw_cores, draw_key_above
 from ddp_lessons.show.page.picture import (
-    BAND,
     FAINT,
     INK,
     LINE,
@@ -129,7 +128,7 @@ def _draw(model: Speeds, measured: Speeds, now: Machine) -> tuple[Figure, Axes]:
         axis.set_minor_locator(NullLocator())
     axes.grid(axis="y", color=LINE, lw=0.6)
     axes.set_axisbelow(True)
-    _draw_cores(axes, now.cores)
+    draw_cores(axes, now.cores)
     ends = np.array([1.0, RANKS[-1]])
     axes.plot(ends, ends, color=FAINT, lw=1.2, ls=":", label=IDEAL, gid=IDEAL, zorder=1.5)
     style: dict[str, Any] = {"color": RANK_COLORS[1], "lw": 1.6, "ls": (0, (4, 2)), "zorder": 2}
@@ -142,14 +141,6 @@ def _draw(model: Speeds, measured: Speeds, now: Machine) -> tuple[Figure, Axes]:
     draw_key_above(axes, (WIDTH - LEFT - RIGHT) * 72)
     _write_parts(axes, model, measured, now.cores)
     return figure, axes
-
-
-def _draw_cores(axes: Axes, cores: int) -> None:
-    """Where ranks have to share cores, the page is darker."""
-    right = axes.get_xlim()[1]
-    if cores < RANKS[-1]:
-        axes.axvspan(cores, right, color=BAND, lw=0, zorder=0)
-        axes.axvline(cores, color=FAINT, lw=0.9, ls="--", zorder=0.5, gid="cores")
 
 
 def _write_parts(axes: Axes, model: Speeds, measured: Speeds, cores: int) -> None:

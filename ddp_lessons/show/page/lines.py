@@ -1,4 +1,4 @@
-"""Long curves, made short enough to draw without hiding a peak, and the key above them."""
+"""What charts share: long curves made short without hiding a peak, the key and the title above, the cores behind."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from ddp_lessons.record.colors import rank_color
-from ddp_lessons.show.page.picture import INK, text_size
+from ddp_lessons.show.page.picture import BAND, FAINT, INK, text_size
 
 KEY_SIZE, KEY_ROW, HANDLE = 8.5, 14.0, 35.0  # points: the letters, a row, and a sign with the gaps around it
 
@@ -60,6 +61,21 @@ def draw_key_above(axes: Axes, room: float) -> None:
     style: dict[str, Any] = {"frameon": False, "fontsize": KEY_SIZE, "labelcolor": INK, "columnspacing": 1.2}
     style |= {"labelspacing": 0.35, "handlelength": 1.9}
     axes.legend([handles[i] for i in order], [names[i] for i in order], **place, **style)
+
+
+def write_title(figure: Figure, title: str | None) -> None:
+    width, height = figure.get_size_inches()
+    if title:
+        style: dict[str, Any] = {"fontsize": 10, "weight": "bold", "va": "center", "parse_math": False}
+        figure.text(8 / 72 / width, 1 - 11 / 72 / height, title, gid="title", **style)
+
+
+def draw_cores(axes: Axes, cores: int) -> None:
+    """Where ranks have to share cores, the page is darker."""
+    left, right = axes.get_xlim()
+    if left < cores < right:
+        axes.axvspan(cores, right, color=BAND, lw=0, zorder=0)
+        axes.axvline(cores, color=FAINT, lw=0.9, ls="--", zorder=0.5, gid="cores")
 
 
 def _width(name: str) -> float:

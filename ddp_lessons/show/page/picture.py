@@ -14,7 +14,6 @@ from typing import Any, ParamSpec, TypeVar
 
 import matplotlib.style
 import numpy as np
-import numpy.typing as npt
 from matplotlib import rc_context
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_rgb
@@ -75,8 +74,8 @@ class Picture:
             canvas: Any = FigureCanvasAgg(self.figure)
             self.figure.set_dpi(PIXELS_PER_INCH if self.figure.get_figheight() < TALL else PIXELS_PER_INCH_OF_TALL)
             canvas.draw()
-        file = io.BytesIO()
-        _with_few_colors(np.asarray(canvas.buffer_rgba())).save(file, "png", optimize=True)
+        image, file = Image.fromarray(np.asarray(canvas.buffer_rgba())).convert("RGB"), io.BytesIO()
+        image.quantize(palette=_palette(), dither=Image.Dither.NONE).save(file, "png", optimize=True)
         return file.getvalue()
 
     def _repr_mimebundle_(
@@ -95,32 +94,15 @@ class Picture:
         return self.text
 
 
-def _with_few_colors(pixels: npt.NDArray[np.uint8]) -> Image.Image:
-    """Every pixel in the nearest color of our palette."""
-    palette = _palette()
-    packed = pixels[..., 0].astype(np.int32) << 16 | pixels[..., 1].astype(np.int32) << 8 | pixels[..., 2]
-    colors, where = np.unique(packed, return_inverse=True)
-    parts = np.stack([colors >> 16, colors >> 8 & 255, colors & 255], axis=1)
-    image = Image.fromarray(_nearest(parts, palette).astype(np.uint8)[where].reshape(packed.shape), mode="P")
-    image.putpalette(palette.astype(np.uint8).tobytes())
-    return image
-
-
-def _nearest(colors: npt.NDArray[Any], palette: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    # |c - p|^2 without |c|^2, which is the same for all p; as a product of matrices it needs little memory and time
-    some, all_of_them = colors.astype(np.float32), palette.astype(np.float32)
-    nearest: npt.NDArray[Any] = ((all_of_them**2).sum(axis=1) - 2 * some @ all_of_them.T).argmin(axis=1)
-    return nearest
-
-
 @functools.cache
-def _palette() -> npt.NDArray[np.int32]:
+def _palette() -> Image.Image:
     """Our colors, each in steps down to the paper: a rank's own color stays exactly what it is."""
     colors = np.array([to_rgb(color) for color in (*RANK_COLORS, *SHAPE_COLORS, INK, FAINT, ALARM)])
     rest = np.arange(SHADES)[:, None, None] / SHADES
     shades = (colors * (1 - rest) + rest).reshape(-1, 3)
     plain = np.array([to_rgb(color) for color in (PAPER, BAND, LINE)])
-    palette: npt.NDArray[np.int32] = np.rint(255 * np.concatenate([shades, plain])).astype(np.int32)
+    palette = Image.new("P", (1, 1))
+    palette.putpalette(np.rint(255 * np.concatenate([shades, plain])).astype(np.uint8).tobytes())
     return palette
 
 

@@ -16,7 +16,7 @@ from matplotlib.ticker import MaxNLocator
 
 from ddp_lessons.show.costs.cost_curves import MARKERS
 from ddp_lessons.show.page.chart import Chart
-from ddp_lessons.show.page.lines import color_of, draw_key_above, key_height, thinned
+from ddp_lessons.show.page.lines import color_of, draw_key_above, key_height, thinned, write_title
 from ddp_lessons.show.page.picture import (
     ALARM,
     BAND,
@@ -87,9 +87,7 @@ def _draw(curves: Mapping[str, Any], limit: float, title: str | None) -> tuple[F
     axes.xaxis.set_major_formatter(lambda number, _: f"{number:,.0f}")
     axes.set_xlabel("step", labelpad=2)
     draw_key_above(axes, room)
-    if title:
-        style: dict[str, Any] = {"fontsize": 10, "weight": "bold", "va": "center", "parse_math": False}
-        figure.text(8 / 72 / WIDTH, 1 - 11 / 72 / height, title, gid="title", **style)
+    write_title(figure, title)
     return figure, axes
 
 

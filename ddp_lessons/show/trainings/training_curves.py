@@ -18,7 +18,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocato
 from ddp_lessons.record.colors import rank_color
 from ddp_lessons.run.diagnosis.wording import ranks_named
 from ddp_lessons.show.page.chart import Chart
-from ddp_lessons.show.page.lines import thinned
+from ddp_lessons.show.page.lines import thinned, write_title
 from ddp_lessons.show.page.picture import (
     ALARM,
     FAINT,
@@ -100,9 +100,7 @@ def _draw(curves: Mapping[str, Mapping[int, Curve]], title: str | None) -> tuple
     above = 0.08 + 0.25 * bool(title) + 0.24
     height = above + rows * (HEAD + PANEL + FOOT)
     figure = new_figure(WIDTH, height)
-    if title:
-        style: dict[str, Any] = {"fontsize": 10, "weight": "bold", "va": "center", "parse_math": False}
-        figure.text(0.1 / WIDTH, 1 - 0.17 / height, title, gid="title", **style)
+    write_title(figure, title)
     is_smoothed = any(len(y) > SMOOTHED_FROM for by_rank in curves.values() for _, _, y in by_rank.values())
     _draw_key(figure, told, height - above + 0.12, is_smoothed, left_out)
     wide = (WIDTH - LEFT - RIGHT - (across - 1) * GAP) / across
