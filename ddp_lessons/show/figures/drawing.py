@@ -9,6 +9,7 @@ import functools
 import html
 import io
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -37,6 +38,7 @@ RANKS = {f"rank {number}": color for number, color in enumerate(RANK_COLORS)}
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif"
 SIZE = 13.0  # of words
 COMMON = SIZE - 1  # of most words
+_WITHOUT_LETTERS = re.compile("[\U00010000-\U0010ffff]")  # in that font: pictures of things, about as wide as a W
 MOST_DATA = 100_000  # letters: a notebook keeps every figure that it shows
 
 
@@ -122,7 +124,7 @@ def width_of(text: str, size: float = SIZE) -> float:
     """In pixels, in a wide font: in that of the page it will take no more."""
     from ddp_lessons.show.page.picture import text_size
 
-    return text_size(text, size)[0] if text else 0.0
+    return text_size(_WITHOUT_LETTERS.sub("W", text), size)[0] if text else 0.0
 
 
 def ink_on(color: str) -> str:

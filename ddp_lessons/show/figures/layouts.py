@@ -68,9 +68,9 @@ def label(x: float, y: float, text: str, color: str = "ink", anchor: str = "star
     return Words(x, y, text, color, anchor, COMMON, is_bold)
 
 
-def name_rank(rank: int, y: float) -> Iterator[Shape]:
+def name_rank(rank: int, y: float, noun: str = "rank") -> Iterator[Shape]:
     yield Box(4, y - 5, 10, 10, color_of_rank(rank))
-    yield label(19, y, f"rank {rank}")
+    yield label(19, y, f"{noun} {rank}")
 
 
 def fits(text: str, room: float) -> bool:

@@ -15,7 +15,7 @@ from ddp_lessons.show.page.picture import count, events_of, show_bytes
 from ddp_lessons.show.timelines.text_steps import name_call
 from ddp_lessons.show.timelines.timeline_figure import NOTHING
 
-ROW, LOW_ROW, WIDEST, HEAD = 34.0, 18.0, 64.0, 38.0  # pixels: a rank's row, one without words, a cell, names above
+ROW, LOW_ROW, WIDEST, HEAD, GAP = 34.0, 18.0, 64.0, 38.0, 10.0  # pixels
 BESIDE = 700.0  # of a page: from here on the totals have room beside the matrix
 PALEST, STRONGEST = 0.12, 0.5  # color of a cell: words on it can be read on a light and on a dark page
 MOST_RANKS = 16
@@ -68,9 +68,9 @@ def _draw(events: Events, sent: list[list[int]], expected: Mapping[str, list[flo
     if is_beside:
         shapes += _totals(events, expected, shown, LEFT + shown * cell + 16, HEAD, width)
     else:
-        names = [shape for rank in range(shown) for shape in name_rank(rank, bottom + (rank + 0.8) * ROW)]
-        shapes += [*names, *_totals(events, expected, shown, LEFT, bottom + 0.3 * ROW, width)]
-        bottom += (shown + 0.3) * ROW
+        names = [shape for rank in range(shown) for shape in name_rank(rank, bottom + GAP + (rank + 0.5) * ROW)]
+        shapes += [*names, *_totals(events, expected, shown, LEFT, bottom + GAP, width)]
+        bottom += GAP + shown * ROW
     key, bottom = key_at(bottom + 6, _key(expected), width)
     notes, bottom = notes_at(bottom, _notes(sent, shown, cell), width)
     return Drawing(width, bottom + 4, [*shapes, *key, *notes])
