@@ -109,12 +109,6 @@ class Drawing:
     shapes: Sequence[Shape]
 
 
-def moved(shape: Shape, x: float, y: float) -> Shape:
-    if isinstance(shape, Line):
-        return replace(shape, points=[(a + x, b + y) for a, b in shape.points])
-    return replace(shape, x=shape.x + x, y=shape.y + y)
-
-
 def color_of_rank(rank: int) -> str:
     return f"rank {rank % len(RANK_COLORS)}"
 
@@ -222,8 +216,7 @@ def _outline(bars: Bars) -> str:
     if bars.gap == 0:
         tops = "".join(f"V{_n(bars.y - part * bars.height)}h{_n(bars.width)}" for part in bars.parts)
         return f"M{_n(bars.x)} {_n(bars.y)}{tops}V{_n(bars.y)}z"
-    boxes = (f"M{_n(box.x)} {_n(box.y)}h{_n(box.width)}v{_n(box.height)}h{_n(-box.width)}z" for box in bars.boxes())
-    return "".join(boxes)
+    return "".join(f"M{_n(b.x)} {_n(b.y)}h{_n(b.width)}v{_n(b.height)}h{_n(-b.width)}z" for b in bars.boxes())
 
 
 def _hatch(color: str) -> str:
@@ -279,8 +272,7 @@ def _to_axes(axes: Any, shape: Shape, order: int) -> None:
             axes.add_patch(Polygon(head_of(shape), facecolor=color, edgecolor="none", **style))
     elif isinstance(shape, Bars):
         for box in shape.boxes():
-            look = replace(box, fill=shape.fill, edge=shape.edge, is_hatched=shape.is_hatched)
-            _to_axes(axes, look, order)
+            _to_axes(axes, replace(box, fill=shape.fill, edge=shape.edge, is_hatched=shape.is_hatched), order)
     else:
         style |= {"boxstyle": f"round,pad=0,rounding_size={shape.corner}", "ls": "--" if shape.is_dashed else "-"}
         fill, edge = (colors.get(name, name) for name in (shape.fill, shape.edge))
