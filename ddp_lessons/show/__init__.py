@@ -1,6 +1,7 @@
 """Pictures of what the ranks did, drawn from the events that they recorded.
 
-Every function here returns a `Picture`, which shows itself in a notebook and carries a drawing in plain text.
+Every function here returns a `Figure`, or for a chart a `Picture`: it shows itself in a notebook and carries a drawing
+in plain text.
 The names load when they are first used, so that nobody pays for matplotlib who draws nothing.
 """
 

@@ -13,6 +13,7 @@ from playwright.sync_api import Locator, expect
 from screen import Screen
 
 from ddp_lessons import show
+from ddp_lessons.machines.live_or_recorded import recall
 from ddp_lessons.record.colors import RANK_COLORS
 from ddp_lessons.show.figures.drawing import Words
 from ddp_lessons.show.figures.layouts import HEADING
@@ -49,10 +50,11 @@ FIGURES: dict[str, Callable[[], show.Figure]] = {
     "memory": lambda: show.memory({"DDP": [{"parameters": 800, "gradients": 800, "other": 1600}] * 4}, "Held"),
     "fingerprints": lambda: show.fingerprints([["1a2b3c4d"] * 12, ["1a2b3c4d"] * 9 + ["ffffffff"] * 3], "Two models"),
     "samples": lambda: show.samples([[[0, 4, 5], [3, 1, 0]], [[2, 1, 4], [0, 5, 2]]], total=8),
+    "machines": lambda: show.machines(recall("lose_and_regain", ""), "A machine is lost"),
     "samples of many": lambda: show.samples([range(3000), range(2000, 4000)], total=5000),
 }
 OF_RANKS = {"rgb({}, {}, {})".format(*bytes.fromhex(color[1:])) for color in RANK_COLORS}
-DRAWINGS = ["traffic", "traffic of 16", "memory", "fingerprints", "samples", "samples of many"]
+DRAWINGS = ["traffic", "traffic of 16", "memory", "fingerprints", "samples", "samples of many", "machines"]
 MOUNT = """figure => {
   document.querySelector('#figure')?.remove()
   const place = document.createElement('div')

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from front_end import FrontEnd
 from looks import check_layouts
+from notebook_session import NotebookSession
 from torch.utils.data import DistributedSampler
 
 from ddp_lessons import launch, show
@@ -85,3 +87,14 @@ def test_texts_stand_apart() -> None:
     for values in ({}, {"epoch": 7}, {"has_one_seed": False}, {"samples": 1}):
         widget.set(**values)
         check_layouts(widget.picture)
+
+
+def test_turned_in_a_notebook_the_samples_stay_one_living_figure_and_their_sentence_is_said() -> None:
+    what = "panel._told.value, panel._living.document['alt'], explorer.picture.alt"
+    with NotebookSession() as session:
+        session.run("from ddp_lessons import show; explorer = show.explore_samples(); explorer")
+        FrontEnd(session).turn("ranks", value=3)
+        status, *sentences = session.run(f"panel = explorer._panel; print({what}, sep='|')").stream.strip().split("|")
+    assert sentences[0] == sentences[1]
+    assert "3 ranks: every sample seen exactly once. Each rank takes 4 samples." in sentences[0]
+    assert status == f'<div role="status" aria-live="polite">{sentences[0]}</div>'

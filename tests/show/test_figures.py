@@ -22,6 +22,7 @@ from PIL import Image
 from recorded import ring_steps, token_round
 
 from ddp_lessons import Results, show
+from ddp_lessons.machines.live_or_recorded import recall
 from ddp_lessons.record.colors import RANK_COLORS
 from ddp_lessons.record.rank_record import Told
 from ddp_lessons.show.figures import living
@@ -58,6 +59,7 @@ DRAWINGS: dict[str, Callable[[], show.Figure]] = {
     ),
     "fingerprints": lambda: show.fingerprints([["1a2b3c4d", "00000000"], ["1a2b3c4d", "ffffffff"]]),
     "samples": lambda: show.samples([[[0, 4, 5], [3, 1, 0]], [[2, 1, 4], [0, 5, 2]]], total=8),
+    "machines": lambda: show.machines(recall("lose_and_regain", ""), "A machine is lost"),
     "samples of many": lambda: show.samples([range(3000), range(2000, 4000)], total=5000),
 }
 FIGURES |= DRAWINGS

@@ -13,7 +13,7 @@ from looks import check_layouts, labels, layouts_of
 from torch.utils.data import DistributedSampler
 
 from ddp_lessons import Results, show
-from ddp_lessons.show.figures.drawing import Bars, Drawing, Words, color_of_rank
+from ddp_lessons.show.figures.drawing import Bars, Drawing, Words, color_of_rank, width_of
 
 
 def shuffled(samples: int, ranks: int, seeds: list[int]) -> list[list[int]]:
@@ -176,6 +176,14 @@ def test_nothing_seen_is_said() -> None:
 def test_texts_stand_apart(ranks: int, samples: int, epochs: int) -> None:
     check_layouts(show.samples(sampled(samples, ranks, [*range(epochs)]), samples, title="A title"))
     check_layouts(show.samples(shuffled(samples, ranks, [*range(ranks)]), samples))
+
+
+def test_names_of_rows_end_before_their_cells_begin() -> None:
+    for layout in layouts_of(show.samples(shuffled(24, 2, [0, 1]), total=24)):
+        names = [one for one in layout.shapes if isinstance(one, Words) and one.text in ("times seen", "rank 0")]
+        first = min(shape.x for shape in layout.shapes if isinstance(shape, Bars))
+        assert len(names) == 2
+        assert max(name.x + width_of(name.text, name.size) for name in names) < first
 
 
 def test_results_exceptions_tensors_arrays_and_ranges_are_welcome() -> None:

@@ -9,6 +9,7 @@ import functools
 import html
 import io
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -37,6 +38,7 @@ RANKS = {f"rank {number}": color for number, color in enumerate(RANK_COLORS)}
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif"
 SIZE = 13.0  # of words
 COMMON = SIZE - 1  # of most words
+_WITHOUT_LETTERS = re.compile("[\U00010000-\U0010ffff]")  # in that font: pictures of things, about as wide as a W
 MOST_DATA = 100_000  # letters: a notebook keeps every figure that it shows
 
 
@@ -107,12 +109,6 @@ class Drawing:
     shapes: Sequence[Shape]
 
 
-def moved(shape: Shape, x: float, y: float) -> Shape:
-    if isinstance(shape, Line):
-        return replace(shape, points=[(a + x, b + y) for a, b in shape.points])
-    return replace(shape, x=shape.x + x, y=shape.y + y)
-
-
 def color_of_rank(rank: int) -> str:
     return f"rank {rank % len(RANK_COLORS)}"
 
@@ -122,7 +118,7 @@ def width_of(text: str, size: float = SIZE) -> float:
     """In pixels, in a wide font: in that of the page it will take no more."""
     from ddp_lessons.show.page.picture import text_size
 
-    return text_size(text, size)[0] if text else 0.0
+    return text_size(_WITHOUT_LETTERS.sub("W", text), size)[0] if text else 0.0
 
 
 def ink_on(color: str) -> str:
@@ -220,8 +216,7 @@ def _outline(bars: Bars) -> str:
     if bars.gap == 0:
         tops = "".join(f"V{_n(bars.y - part * bars.height)}h{_n(bars.width)}" for part in bars.parts)
         return f"M{_n(bars.x)} {_n(bars.y)}{tops}V{_n(bars.y)}z"
-    boxes = (f"M{_n(box.x)} {_n(box.y)}h{_n(box.width)}v{_n(box.height)}h{_n(-box.width)}z" for box in bars.boxes())
-    return "".join(boxes)
+    return "".join(f"M{_n(b.x)} {_n(b.y)}h{_n(b.width)}v{_n(b.height)}h{_n(-b.width)}z" for b in bars.boxes())
 
 
 def _hatch(color: str) -> str:
@@ -277,8 +272,7 @@ def _to_axes(axes: Any, shape: Shape, order: int) -> None:
             axes.add_patch(Polygon(head_of(shape), facecolor=color, edgecolor="none", **style))
     elif isinstance(shape, Bars):
         for box in shape.boxes():
-            look = replace(box, fill=shape.fill, edge=shape.edge, is_hatched=shape.is_hatched)
-            _to_axes(axes, look, order)
+            _to_axes(axes, replace(box, fill=shape.fill, edge=shape.edge, is_hatched=shape.is_hatched), order)
     else:
         style |= {"boxstyle": f"round,pad=0,rounding_size={shape.corner}", "ls": "--" if shape.is_dashed else "-"}
         fill, edge = (colors.get(name, name) for name in (shape.fill, shape.edge))

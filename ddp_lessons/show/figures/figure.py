@@ -12,7 +12,7 @@ from ddp_lessons.show.figures.drawing import Drawing, Words, to_png, to_svg, wid
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Figure:
-    """What the functions of `show` return that draw messages and calls.
+    """What the functions of `show` return that draw anything but charts.
 
     `document` is all that is drawn, as JSON. `text` is the same in every run of a deterministic program: it has no
     times. `alt` says in a sentence or two what is to be seen.

@@ -6,19 +6,10 @@ All words have one size, which no reader finds too small; what has no room besid
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, fields, replace
 from typing import Any
 
-from ddp_lessons.show.figures.drawing import (
-    COMMON,
-    Box,
-    Drawing,
-    Shape,
-    Words,
-    color_of_rank,
-    moved,
-    width_of,
-)
+from ddp_lessons.show.figures.drawing import COMMON, Box, Drawing, Line, Shape, Words, color_of_rank, width_of
 from ddp_lessons.show.figures.figure import Figure
 
 WIDTHS = (320.0, 520.0, 760.0)
@@ -30,14 +21,11 @@ Entry = tuple[Shape, str]  # a sign, drawn around (8, 0), and its name
 def figure_of(draw: Callable[[float], Drawing], title: str | None, text: str, alt: str) -> Figure:
     """What `draw` makes of each width, unless more room changes nothing. The still is the widest, below the title."""
     drawings = [draw(width) for width in WIDTHS]
-    different = [one for one, other in zip(drawings, [None, *drawings], strict=False) if not _is_same(one, other)]
+    narrower = [None, *(one.shapes for one in drawings[:-1])]
+    different = [one for one, shapes in zip(drawings, narrower, strict=True) if one.shapes != shapes]
     layouts = [{"width": one.width, "height": one.height, "shapes": [*map(_plain, one.shapes)]} for one in different]
     document = {"kind": "drawing", "title": title or "", "alt": alt, "layouts": layouts}
     return Figure(document, _with_title(different[-1], title), text, alt)
-
-
-def _is_same(one: Drawing, other: Drawing | None) -> bool:
-    return other is not None and one.shapes == other.shapes
 
 
 def _plain(shape: Shape) -> dict[str, Any]:
@@ -64,13 +52,19 @@ def _with_title(drawing: Drawing, title: str | None) -> Drawing:
     return Drawing(width, drawing.height + HEADING, [Words(4, 12, title, is_bold=True), *shapes])
 
 
+def moved(shape: Shape, x: float, y: float) -> Shape:
+    if isinstance(shape, Line):
+        return replace(shape, points=[(a + x, b + y) for a, b in shape.points])
+    return replace(shape, x=shape.x + x, y=shape.y + y)
+
+
 def label(x: float, y: float, text: str, color: str = "ink", anchor: str = "start", *, is_bold: bool = False) -> Words:
     return Words(x, y, text, color, anchor, COMMON, is_bold)
 
 
-def name_rank(rank: int, y: float) -> Iterator[Shape]:
+def name_rank(rank: int, y: float, noun: str = "rank") -> Iterator[Shape]:
     yield Box(4, y - 5, 10, 10, color_of_rank(rank))
-    yield label(19, y, f"rank {rank}")
+    yield label(19, y, f"{noun} {rank}")
 
 
 def fits(text: str, room: float) -> bool:
@@ -99,9 +93,8 @@ def wrapped(text: str, room: float) -> list[str]:
 def notes_at(y: float, notes: Sequence[str], width: float) -> tuple[list[Words], float]:
     """Sentences below a picture, and where they end."""
     lines = wrapped("; ".join(notes), width - 12)
-    return [label(4, y + (n + 0.5) * LINE_HEIGHT, line, "faint") for n, line in enumerate(lines)], y + len(
-        lines
-    ) * LINE_HEIGHT
+    words = [label(4, y + (n + 0.5) * LINE_HEIGHT, line, "faint") for n, line in enumerate(lines)]
+    return words, y + len(lines) * LINE_HEIGHT
 
 
 def key_at(y: float, entries: Sequence[Entry], width: float) -> tuple[list[Shape], float]:

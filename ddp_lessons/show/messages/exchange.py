@@ -10,19 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ddp_lessons.show.figures.drawing import (
-    SIZE,
-    Box,
-    Drawing,
-    Line,
-    Shape,
-    Words,
-    color_of_rank,
-    ink_on,
-    moved,
-    width_of,
-)
+from ddp_lessons.show.figures.drawing import SIZE, Box, Drawing, Line, Shape, Words, color_of_rank, ink_on, width_of
 from ddp_lessons.show.figures.figure import Figure
+from ddp_lessons.show.figures.layouts import moved
 from ddp_lessons.show.page.picture import count
 
 Tone = int | str

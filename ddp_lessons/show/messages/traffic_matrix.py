@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from numbers import Real
 from typing import Any
 
@@ -15,7 +16,7 @@ from ddp_lessons.show.page.picture import count, events_of, show_bytes
 from ddp_lessons.show.timelines.text_steps import name_call
 from ddp_lessons.show.timelines.timeline_figure import NOTHING
 
-ROW, LOW_ROW, WIDEST, HEAD = 34.0, 18.0, 64.0, 38.0  # pixels: a rank's row, one without words, a cell, names above
+ROW, LOW_ROW, WIDEST, HEAD, GAP = 34.0, 18.0, 64.0, 38.0, 10.0  # pixels
 BESIDE = 700.0  # of a page: from here on the totals have room beside the matrix
 PALEST, STRONGEST = 0.12, 0.5  # color of a cell: words on it can be read on a light and on a dark page
 MOST_RANKS = 16
@@ -68,9 +69,9 @@ def _draw(events: Events, sent: list[list[int]], expected: Mapping[str, list[flo
     if is_beside:
         shapes += _totals(events, expected, shown, LEFT + shown * cell + 16, HEAD, width)
     else:
-        names = [shape for rank in range(shown) for shape in name_rank(rank, bottom + (rank + 0.8) * ROW)]
-        shapes += [*names, *_totals(events, expected, shown, LEFT, bottom + 0.3 * ROW, width)]
-        bottom += (shown + 0.3) * ROW
+        names = [shape for rank in range(shown) for shape in name_rank(rank, bottom + GAP + (rank + 0.5) * ROW)]
+        shapes += [*names, *_totals(events, expected, shown, LEFT, bottom + GAP, width)]
+        bottom += GAP + shown * ROW
     key, bottom = key_at(bottom + 6, _key(expected), width)
     notes, bottom = notes_at(bottom, _notes(sent, shown, cell), width)
     return Drawing(width, bottom + 4, [*shapes, *key, *notes])
@@ -88,28 +89,23 @@ def _matrix(sent: Sequence[Sequence[int]], cell: float, row: float) -> Iterator[
         yield Bars(LEFT + 1, top + row - 1, cell, row - 2, [1] * len(line), fill="band", gap=2)
         for to, amount in enumerate(line):
             if amount:
-                about = f"rank {rank} to rank {to}: {show_bytes(amount)}"
-                yield from _cell(
-                    (LEFT + to * cell, top), (cell, row), amount, amount / most, color_of_rank(rank), about
-                )
+                opacity = PALEST + (STRONGEST - PALEST) * amount / most
+                box = Box(LEFT + to * cell + 1, top + 1, cell - 2, row - 2, color_of_rank(rank), opacity=opacity)
+                yield from _cell(box, show_bytes(amount), f"rank {rank} to rank {to}")
 
 
-def _cell(
-    corner: tuple[float, float], size: tuple[float, float], amount: int, part: float, color: str, about: str
-) -> Iterator[Shape]:
-    (x, y), (wide, high), words = corner, size, _words(amount, size[0])
-    opacity = PALEST + (STRONGEST - PALEST) * part
-    yield Box(x + 1, y + 1, wide - 2, high - 2, color, opacity=opacity, about="" if words else about)
+def _cell(box: Box, amount: str, way: str) -> Iterator[Shape]:
+    words = _words(amount, box.width)
+    yield box if words else replace(box, about=f"{way}: {amount}")
     for turn, word in enumerate(words):
-        middle = y + high / 2 + 13 * (turn - (len(words) - 1) / 2)
-        yield label(x + wide / 2, middle, word, anchor="middle")
+        middle = box.y + box.height / 2 + 13 * (turn - (len(words) - 1) / 2)
+        yield label(box.x + box.width / 2, middle, word, anchor="middle")
 
 
-def _words(amount: int, room: float) -> list[str]:
+def _words(amount: str, room: float) -> list[str]:
     """In one line or in two, if they fit."""
-    text = show_bytes(amount)
-    lines = [text] if fits(text, room - 5) else text.split()
-    return lines if all(fits(line, room - 3) for line in lines) else []
+    lines = [amount] if fits(amount, room - 3) else amount.split()
+    return lines if all(fits(line, room - 1) for line in lines) else []
 
 
 def _totals(
@@ -139,16 +135,14 @@ def _mark(number: int, x: float, y: float) -> Line:
 
 def _key(expected: Mapping[str, list[float]]) -> list[Entry]:
     solid, hatched = Box(0, -5, 16, 10, "faint", "faint"), Box(0, -5, 16, 10, edge="faint", is_hatched=True)
-    books = [
-        (_mark(number, 8, -7), f"{name}: {_span(numbers)} sent")
-        for number, (name, numbers) in enumerate(expected.items())
-    ]
+    books = [(_mark(n, 8, -7), f"{name}: {_span(book)} sent") for n, (name, book) in enumerate(expected.items())]
     return [(solid, "sent"), (hatched, "received"), *books]
 
 
 def _notes(sent: Sequence[Sequence[int]], shown: int, cell: float) -> list[str]:
-    amounts = [amount for line in sent[:shown] for amount in line[:shown] if amount]
-    notes = ["the stronger the color of a cell, the more bytes"] * any(not _words(amount, cell) for amount in amounts)
+    amounts = [show_bytes(amount) for line in sent[:shown] for amount in line[:shown] if amount]
+    is_without_words = not all(_words(amount, cell - 2) for amount in amounts)
+    notes = ["the stronger the color of a cell, the more bytes"] * is_without_words
     return notes + [f"{count(len(sent) - shown, 'further rank')} left out"] * (shown < len(sent))
 
 

@@ -6,30 +6,18 @@ The words and times are another machine's affair each time: they are in the imag
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import Any
-
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
+from collections.abc import Iterator, Sequence
 
 from ddp_lessons.machines.attempts import Attempt, Said
-from ddp_lessons.record.colors import rank_color
-from ddp_lessons.show.page.picture import (
-    ALARM,
-    BAND,
-    FAINT,
-    INK,
-    PAPER,
-    Picture,
-    drawn_in_house_style,
-    new_figure,
-    text_size,
-)
+from ddp_lessons.show.figures.drawing import Bars, Box, Drawing, Line, Shape, color_of_rank, ink_on
+from ddp_lessons.show.figures.figure import Figure
+from ddp_lessons.show.figures.layouts import LINE_HEIGHT, cut, figure_of, fits, label, name_rank, wrapped
 
-WIDTH, LEFT, RIGHT = 9.6, 0.85, 1.2  # inches
-LANE, ROW, HEAD, AXIS = 0.24, 0.165, 0.32, 0.42
-MOST_ROWS, SIZE = 20, 7.5
+LEFT, ENDING, LANE, AXIS = 92.0, 120.0, 22.0, 30.0  # pixels: where lanes begin, what stands behind them, their heights
+BESIDE = 500.0  # of a page: from here on the endings have room behind the lanes
+TICK = 2.0  # the width of a mark
+TIMES, WORDS = 48.0, 74.0  # where the seconds of a line end, and where it begins
+MOST_ROWS, MOST_LINES = 20, 4
 # tracebacks, and what gloo notes down before it raises the error that says the same
 _WAY_THERE = re.compile(r"\s|Traceback|The above exception|During handling|[=\-~^]{4,}|\[\S*debug_logger\.cc:\d+\]|$")
 _RANK = re.compile(r"\[rank\d+\]: ")  # torch puts it before each line of a rank's traceback
@@ -38,8 +26,7 @@ _RANK = re.compile(r"\[rank\d+\]: ")  # torch puts it before each line of a rank
 _FOLDERS = re.compile(r"(?<![:\w./+-])(?:[\w./+-]*/(?=[\w-]+\.[a-z]\w*:\d+)|/(?:[\w.+-]+/)+(?=\w))")
 
 
-@drawn_in_house_style
-def machines(attempt: Attempt, title: str = "") -> Picture:
+def machines(attempt: Attempt, title: str = "") -> Figure:
     """Draw when each machine said something, what happened to it and how it ended, with the lines.
 
     Tracebacks are left out.
@@ -50,19 +37,11 @@ def machines(attempt: Attempt, title: str = "") -> Picture:
     if not isinstance(attempt, Attempt):
         raise TypeError(f"machines() draws what attempt() returned, and this is of type {type(attempt).__name__}")
     rows = _rows(attempt)
-    count = max([len(attempt.statuses), *(told.machine + 1 for told in (*attempt.said, *attempt.happened))])
-    height = HEAD + count * LANE + AXIS + ROW * len(rows) + 0.1
-    figure = new_figure(WIDTH, height)
-    _draw_head(figure, title, attempt.recorded, height)
-    lanes = (LEFT / WIDTH, 1 - (HEAD + count * LANE) / height)
-    axes = figure.add_axes((*lanes, (WIDTH - LEFT - RIGHT) / WIDTH, count * LANE / height))
-    _draw_lanes(axes, attempt, count)
-    _draw_rows(figure, rows, attempt.happened, height)
     name = f"{title}: a" if title else "A"
     as_text = "Print what you gave to show.machines, and you have it as text."
     alt = f"{name} lane for each machine, over the seconds, and what it said. {as_text}"
     text = "What each machine said, and when: the times and words are in the picture."
-    return Picture(figure, axes, text, alt)
+    return figure_of(lambda width: _draw(attempt, rows, width), title, text, alt)
 
 
 def _rows(attempt: Attempt) -> list[Said | str]:
@@ -75,65 +54,79 @@ def _rows(attempt: Attempt) -> list[Said | str]:
     return [*told[: half - 1], f"... {len(told) - 2 * half + 1} more lines ...", *told[-half:]]
 
 
-def _draw_head(figure: Figure, title: str, recorded: str, height: float) -> None:
-    style: dict[str, Any] = {"va": "center", "parse_math": False}
-    up = 1 - HEAD / 2 / height
-    if title:
-        figure.text(8 / 72 / WIDTH, up, title, fontsize=10, weight="bold", gid="title", **style)
-    origin = f"recorded ({recorded})" if recorded else "live, on this machine"
-    figure.text(1 - 8 / 72 / WIDTH, up, origin, fontsize=8, color=FAINT, ha="right", gid="origin", **style)
+def _draw(attempt: Attempt, rows: Sequence[Said | str], width: float) -> Drawing:
+    origin = f"recorded ({attempt.recorded})" if attempt.recorded else "live, on this machine"
+    shapes: list[Shape] = [label(4, 10, cut(origin, width - 8), "faint")]
+    shapes_of_lanes, y = _lanes(attempt, 22, width)
+    shapes += shapes_of_lanes
+    for row in rows:
+        lines = _lines(row, width - WORDS - 6)
+        color = "faint" if isinstance(row, str) else "alarm" if row in attempt.happened else "ink"
+        shapes += [] if isinstance(row, str) else _moment(row, y + LINE_HEIGHT / 2)
+        shapes += [label(WORDS, y + (n + 0.5) * LINE_HEIGHT, line, color) for n, line in enumerate(lines)]
+        y += len(lines) * LINE_HEIGHT
+    return Drawing(width, y + 6, shapes)
 
 
-def _draw_lanes(axes: Axes, attempt: Attempt, count: int) -> None:
-    axes.set_ylim(count - 0.5, -0.5)
-    axes.set_xlim(0, max(attempt.seconds, 0.1) * 1.01)
-    axes.set_yticks([])
-    for side in ("left", "right", "top"):
-        axes.spines[side].set_visible(False)
-    axes.xaxis.set_major_locator(MaxNLocator(10, steps=[1, 2, 5, 10]))
-    axes.set_xlabel("seconds", labelpad=1, fontsize=8)
-    beside: dict[str, Any] = {"transform": axes.get_yaxis_transform(), "fontsize": 8, "va": "center"}
-    for machine in range(count):
-        color = rank_color(machine)
-        if machine % 2 == 0:
-            axes.axhspan(machine - 0.5, machine + 0.5, color=BAND, lw=0, zorder=0)
-        moments = [said.seconds for said in attempt.said if said.machine == machine]
-        axes.plot(moments, [machine] * len(moments), "|", color=color, ms=10, mew=1.6, gid=f"said {machine}")
-        events = [event.seconds for event in attempt.happened if event.machine == machine]
-        if events:
-            axes.plot(events, [machine] * len(events), "X", color=ALARM, ms=8, mec=PAPER, gid=f"happened {machine}")
-        axes.text(-0.012, machine, f"machine {machine}", color=color, ha="right", weight="bold", **beside)
-        if machine < len(attempt.statuses):
-            ending, is_well = _ending(attempt.statuses[machine])
-            axes.text(1.01, machine, ending, color=INK if is_well else ALARM, gid=f"ending {machine}", **beside)
-        else:  # a job has one status for all its machines
-            axes.text(1.01, machine, "of the same job", color=FAINT, gid=f"ending {machine}", **beside)
+def _lines(row: Said | str, room: float) -> list[str]:
+    lines = wrapped(row if isinstance(row, str) else _FOLDERS.sub("", row.line), room)
+    return lines if len(lines) <= MOST_LINES else [*lines[: MOST_LINES - 1], cut(f"{lines[MOST_LINES - 1]} …", room)]
 
 
-def _draw_rows(figure: Figure, rows: Sequence[Said | str], happened: Sequence[Said], height: float) -> None:
-    room = (WIDTH - 0.9) * 72
-    for number, row in enumerate(rows):
-        up = (0.1 + ROW * (len(rows) - number - 0.5)) / height
-        style: dict[str, Any] = {"fontsize": SIZE, "va": "center", "family": "DejaVu Sans Mono", "parse_math": False}
-        if isinstance(row, str):
-            figure.text(0.85 / WIDTH, up, row, color=FAINT, **style)
-            continue
-        figure.text(0.62 / WIDTH, up, f"{row.seconds:.1f} s", color=FAINT, ha="right", **style)
-        mark = {"boxstyle": "square,pad=0.15", "facecolor": rank_color(row.machine), "edgecolor": "none"}
-        figure.text(
-            0.74 / WIDTH, up, str(row.machine), color=PAPER, ha="center", bbox=mark, **style | {"fontsize": 6.5}
-        )
-        color = ALARM if row in happened else INK
-        figure.text(0.85 / WIDTH, up, _shortened(row.line, room), color=color, gid=f"line {number}", **style)
+def _moment(said: Said, y: float) -> Iterator[Shape]:
+    """When a line was said, and by which machine."""
+    color = color_of_rank(said.machine)
+    yield label(TIMES, y, f"{said.seconds:.1f} s", "faint", "end")
+    yield Box(TIMES + 4, y - 7, 18, 14, color)
+    yield label(TIMES + 13, y, str(said.machine), ink_on(color), "middle")
 
 
-def _shortened(line: str, room: float) -> str:
-    line = _FOLDERS.sub("", line)
-    letters = int(room / (text_size("m", SIZE)[0] * 0.62))  # of the font with equal widths
-    return line if len(line) <= letters else f"{line[: letters - 1]}…"
+def _lanes(attempt: Attempt, top: float, width: float) -> tuple[list[Shape], float]:
+    """A lane for each machine, over the seconds, and where the last one ends; how each ended is behind it or below."""
+    machines = max([len(attempt.statuses), *(told.machine + 1 for told in (*attempt.said, *attempt.happened))])
+    is_beside = width >= BESIDE
+    right = width - (ENDING if is_beside else 12)
+    per_second = (right - LEFT) / max(attempt.seconds, 0.1)
+    shapes: list[Shape] = []
+    y = top
+    for machine in range(machines):
+        shapes += [*name_rank(machine, y + LANE / 2, "machine"), Box(LEFT, y + 1, right - LEFT, LANE - 2, "band")]
+        shapes += _marks(attempt, machine, y, per_second, right)
+        ending, color = _ending(attempt, machine)
+        y += 0 if is_beside else LINE_HEIGHT
+        shapes.append(label(right + 8 if is_beside else LEFT, y + LANE / 2 + (0 if is_beside else 2), ending, color))
+        y += LANE
+    return [*shapes, *_seconds(attempt, y, per_second)], y + AXIS
 
 
-def _ending(status: int | None) -> tuple[str, bool]:
+def _marks(attempt: Attempt, machine: int, y: float, per_second: float, right: float) -> Iterator[Shape]:
+    columns = int((right - LEFT) / TICK)
+    told = {min(int(said.seconds * per_second / TICK), columns - 1) for said in attempt.said if said.machine == machine}
+    if told:
+        parts = [int(column in told) for column in range(max(told) + 1)]
+        yield Bars(LEFT, y + LANE - 4, TICK, LANE - 8, parts, color_of_rank(machine))
+    for event in attempt.happened:
+        if event.machine == machine:
+            x, middle = LEFT + event.seconds * per_second, y + LANE / 2
+            for up in (-5, 5):
+                yield Line([(x - 5, middle - up), (x + 5, middle + up)], "alarm", 3)
+
+
+def _seconds(attempt: Attempt, y: float, per_second: float) -> Iterator[Shape]:
+    """As many numbers as there is room for."""
+    steps = (size * 10**power for power in range(-1, 5) for size in (1, 2, 5))
+    every = next(step for step in steps if fits("0,000.0", step * per_second))
+    for number in range(int(max(attempt.seconds, 0.1) / every) + 1):
+        x = LEFT + number * every * per_second
+        yield Line([(x, y), (x, y + 4)])
+        yield label(x, y + 12, f"{number * every:g}", "faint", "middle")
+    yield label(LEFT - 10, y + 12, "seconds", "faint", "end")
+
+
+def _ending(attempt: Attempt, machine: int) -> tuple[str, str]:
+    if machine >= len(attempt.statuses):  # a job has one status for all its machines
+        return "of the same job", "faint"
+    status = attempt.statuses[machine]
     if status is None:
-        return "stopped, time over", False
-    return ("ended well", True) if status == 0 else (f"ended with {status}", False)
+        return "stopped, time over", "alarm"
+    return ("ended well", "ink") if status == 0 else (f"ended with {status}", "alarm")

@@ -85,8 +85,8 @@ def _cell(corner: tuple[float, float], cell: float, digits: str, color: Color, i
         left, top, right, bottom = (x + gap + thick / 2, y + 2.5, x + cell - gap - thick / 2, y + ROW - 2.5)
         yield Line([(left, top), (right, top), (right, bottom), (left, bottom), (left, top)], "ink", thick)
     sign = "≠ " * is_odd
-    length = next((length for length in (4, 2, 0) if fits(sign + "0" * length, wide - 6)), 0)
-    if length or (is_odd and fits("≠", wide - 4)):
+    length = next((length for length in (4, 2, 0) if fits(sign + "0" * length, wide - 2)), 0)
+    if length or (is_odd and fits("≠", wide - 2)):
         yield label(x + cell / 2, y + ROW / 2, f"{sign}{digits[:length]}".strip(), anchor="middle")
 
 

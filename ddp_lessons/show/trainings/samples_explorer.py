@@ -54,7 +54,8 @@ def explore_samples(world_size: int = 2, samples: int = 12, seed: int = 0) -> Ex
         title = f"epoch {epoch}" + _compare(by_rank, sampling.epoch(0), epoch)
         picture = draw_samples(by_rank, total=sampling.samples, title=title)
         alt = f"{title.capitalize()}. {picture.alt} Each rank takes {count(len(by_rank[0]), 'sample')}."
-        return replace(picture, text=f"{title}\n{picture.text}", alt=alt)
+        document = {**picture.document, "alt": alt}
+        return replace(picture, document=document, text=f"{title}\n{picture.text}", alt=alt)
 
     controls = {
         "world_size": Slider("ranks", range(1, 9), world_size),

@@ -14,22 +14,11 @@ import numpy as np
 
 from ddp_lessons.show.figures.drawing import COMMON, Bars, Box, Drawing, Shape, color_of_rank, ink_on, width_of
 from ddp_lessons.show.figures.figure import Figure, write_figure
-from ddp_lessons.show.figures.layouts import (
-    LEFT,
-    LINE_HEIGHT,
-    Entry,
-    figure_of,
-    fits,
-    key_at,
-    label,
-    name_rank,
-    notes_at,
-    wrapped,
-)
+from ddp_lessons.show.figures.layouts import LINE_HEIGHT, figure_of, fits, key_at, label, name_rank, notes_at, wrapped
 from ddp_lessons.show.page.picture import count
 from ddp_lessons.show.trainings.sample_counts import Epoch, describe_epochs, read_epochs, tell_epochs
 
-HEAD, TIMES, TIMES_OF_MANY, CLOSE, GAP = 20.0, 28.0, 46.0, 14.0, 8.0  # pixels; CLOSE: lines that stand beside
+LEFT, HEAD, TIMES, TIMES_OF_MANY, CLOSE, GAP = 75.0, 20.0, 28.0, 46.0, 14.0, 8.0  # pixels
 BESIDE, MAP = 700.0, 340.0  # from this width on indices stand beside the samples, which then have so much of it
 WIDEST, NARROWEST, COARSE, READABLE = 26.0, 3.0, 2.5, 9.0  # of a column; below the narrowest, samples share one
 HIGHEST = 900.0  # pixels, for all epochs together
@@ -217,7 +206,7 @@ def _fitting(columns: Columns, name: str, indices: Any) -> str:
     return FIGURE_SPACE.join(words)
 
 
-def _key(epochs: Sequence[Epoch], columns: Columns) -> list[Entry]:
+def _key(epochs: Sequence[Epoch], columns: Columns) -> list[tuple[Shape, str]]:
     """The signs of the last row that occur."""
     never = ("paper", "alarm") if columns.is_readable else ("alarm", "none")
     signs = [
