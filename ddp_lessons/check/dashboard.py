@@ -151,7 +151,7 @@ class Progress:
         bar = f'<progress max="{len(LESSON_OF)}" value="{passed}" aria-hidden="true" style="width:100%"></progress>'
         head = f"<p><strong>{self.headline}</strong></p>{bar}"
         kind: Kind = "passed" if passed == len(LESSON_OF) else "open"
-        return framed(f'{head}<div class="ddp-lines" tabindex="0"><table>{rows}</table></div>{notes}', kind)
+        return framed(f'{head}<div class="ddp-wide" tabindex="0"><table>{rows}</table></div>{notes}', kind)
 
     def _row(self, lesson: Lesson) -> str:
         """A lesson, and each of its exercises with its state."""

@@ -784,8 +784,8 @@ def test_a_front_end_that_names_its_cells_gets_a_card_and_one_line(kernel: Noteb
     source = "def run(rank, size):\n    if rank: dist.barrier()\n    raise ValueError('<b> & more')\nlaunch(run, 3)"
     plain = kernel.run(source)
     cell = run_as_a_front_end(kernel, source)
-    (card,) = (shown for shown in cell.displays if "ddp-card" in shown.get("text/html", ""))
-    assert not any("ddp-card" in shown.get("text/html", "") for shown in plain.displays)
+    (card,) = (shown for shown in cell.displays if "ddp-message" in shown.get("text/html", ""))
+    assert not any("ddp-message" in shown.get("text/html", "") for shown in plain.displays)
     assert cell.error == plain.error.splitlines()[0] == "WorkerFailed: rank 0 of 3 raised ValueError: <b> & more"
     assert re.sub(r"\bcell \[\d+\], line", "cell line", card["text/plain"]) == plain.error
     assert "raised ValueError: &lt;b&gt; &amp; more</strong>" in card["text/html"]
@@ -796,7 +796,7 @@ def test_a_front_end_gets_the_numbers_beside_the_cells(kernel: NotebookSession) 
     kernel.run("def inner():\n    1 / 0")
     inner = int(kernel.run("print(len(In) - 2)").stream)
     cell = run_as_a_front_end(kernel, "def run(rank, size):\n    dist.barrier() if rank else inner()\nlaunch(run, 3)")
-    (card,) = (shown["text/plain"] for shown in cell.displays if "ddp-card" in shown.get("text/html", ""))
+    (card,) = (shown["text/plain"] for shown in cell.displays if "ddp-message" in shown.get("text/html", ""))
     assert f"\n    cell [{inner}], line 2:   1 / 0\n" in card
     assert f"(cell [{inner + 2}], line 2)" in card  # where the others wait
     traceback = "try:\n    launch(run, 3)\nexcept Exception as failure:\n    print(failure.traceback(0))"

@@ -25,6 +25,7 @@ from ddp_lessons import Results, show
 from ddp_lessons.machines.live_or_recorded import recall
 from ddp_lessons.record.colors import RANK_COLORS
 from ddp_lessons.record.rank_record import Told
+from ddp_lessons.run.output.cards import framed, lines_of_text
 from ddp_lessons.show.figures import living
 from ddp_lessons.show.figures.drawing import (
     DARK,
@@ -217,3 +218,11 @@ def test_the_browser_and_the_still_have_the_same_colors() -> None:
     source = living.joined_modules()
     colors: Any = set(RANK_COLORS) | {LIGHT["collective"], LIGHT["ddp"]}
     assert all(color in source for color in colors)
+
+
+def test_figures_and_messages_of_one_page_have_no_class_in_common() -> None:
+    message = framed("".join(lines_of_text(["    rank 0   waits (x.py line 3:   f())", "     1  def f():"])), "wrong")
+    style, _, body = message.partition("</style>")
+    of_messages = {*re.findall(r"\.(ddp-[a-z-]+)", style), *re.findall(r"ddp-[a-z-]+", body)}
+    assert "ddp-message" in of_messages
+    assert of_messages & set(re.findall(r"\.(ddp-[a-z-]+)", living.style_sheet())) == set()

@@ -54,9 +54,9 @@ def _table(rows: Sequence[Row]) -> str:
     for place, row in enumerate(body):
         first, *others = row.cells
         cells = "".join(f"<td>{html.escape(cell)}</td>" for cell in others)
-        bars = f'<td class="ddp-bars">{_bars(others)}</td>' if is_traffic and place == 0 else ""
+        bars = f'<td class="ddp-amounts">{_bars(others)}</td>' if is_traffic and place == 0 else ""
         lines.append(f'<tr><th scope="row">{one_line(first)}</th>{cells}{bars}</tr>')
-    wide = f'<div class="ddp-lines" tabindex="0"><table><thead><tr>{heads}</tr></thead>'
+    wide = f'<div class="ddp-wide" tabindex="0"><table><thead><tr>{heads}</tr></thead>'
     return f"{wide}<tbody>{''.join(lines)}</tbody></table></div>"
 
 
@@ -64,8 +64,7 @@ def _bars(amounts: Sequence[str]) -> str:
     """Yours above the textbook's."""
     numbers = [float(amount.replace(",", "")) for amount in amounts]
     most = max([*numbers, 1.0])
-    return "<br>".join(
-        f'<span class="ddp-bar{" ddp-other" * bool(place)}" aria-hidden="true" style="width:{8 * number / most:.2f}em">'
-        "</span>"
-        for place, number in enumerate(numbers)
-    )
+    wide = [f"width:{8 * number / most:.2f}em" for number in numbers]
+    looks = ["ddp-amount", *["ddp-amount ddp-theirs"] * (len(wide) - 1)]
+    bars = zip(looks, wide, strict=True)
+    return "<br>".join(f'<span class="{look}" aria-hidden="true" style="{size}"></span>' for look, size in bars)

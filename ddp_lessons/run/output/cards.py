@@ -17,28 +17,28 @@ from ddp_lessons.record.colors import rank_color
 Kind = Literal["passed", "wrong", "open"]
 _MARKS: dict[Kind, str] = {"passed": "✓", "wrong": "✗", "open": "○"}
 _STYLE = """<style>
-.ddp-card { border: 1px solid rgba(127, 137, 150, .45); border-left: 5px solid #7a8798; border-radius: 4px;
+.ddp-message { border: 1px solid rgba(127, 137, 150, .45); border-left: 5px solid #7a8798; border-radius: 4px;
   padding: .45em .9em .55em; max-width: 62em; overflow-wrap: break-word; }
-.ddp-card.ddp-passed { border-left-color: #009e73; }
-.ddp-card.ddp-wrong { border-left-color: #d55e00; }
-.ddp-card p, .ddp-card pre, .ddp-card table { margin: .35em 0; }
-.ddp-card .ddp-mark { display: inline-block; min-width: 1.5em; margin-right: .5em; border-radius: 1em; color: #fff;
+.ddp-message.ddp-passed { border-left-color: #009e73; }
+.ddp-message.ddp-wrong { border-left-color: #d55e00; }
+.ddp-message p, .ddp-message pre, .ddp-message table { margin: .35em 0; }
+.ddp-message .ddp-sign { display: inline-block; min-width: 1.5em; margin-right: .5em; border-radius: 1em; color: #fff;
   background: #5b6775; font-weight: 700; text-align: center; }
-.ddp-card .ddp-passed { background: #00775a; }
-.ddp-card .ddp-wrong { background: #b34700; }
-.ddp-card .ddp-mistake { font-weight: 600; }
-.ddp-card .ddp-lines { overflow-x: auto; }
-.ddp-card .ddp-line { margin: .15em 0; }
-.ddp-card .ddp-gap { height: .5em; }
-.ddp-card .ddp-rank { border-left: 5px solid; padding: 0 .5em 0 .4em; font-weight: 600; white-space: nowrap; }
-.ddp-card pre { white-space: pre; }
-.ddp-card table { border-collapse: collapse; font-size: inherit; }
-.ddp-card th, .ddp-card td { text-align: right; padding: .1em .7em; font-weight: normal; vertical-align: top; }
-.ddp-card tr > :first-child { text-align: left; padding-left: 0; }
-.ddp-card thead th { font-weight: 600; border-bottom: 1px solid rgba(127, 137, 150, .6); }
-.ddp-card td.ddp-bars { text-align: left; line-height: .7; }
-.ddp-card .ddp-bar { display: inline-block; height: .6em; min-width: 2px; background: #4c7fb3; }
-.ddp-card .ddp-bar.ddp-other { background: #8b95a3; }
+.ddp-message .ddp-passed { background: #00775a; }
+.ddp-message .ddp-wrong { background: #b34700; }
+.ddp-message .ddp-mistake { font-weight: 600; }
+.ddp-message .ddp-wide { overflow-x: auto; }
+.ddp-message .ddp-said { margin: .15em 0; }
+.ddp-message .ddp-gap { height: .5em; }
+.ddp-message .ddp-speaker { border-left: 5px solid; padding: 0 .5em 0 .4em; font-weight: 600; white-space: nowrap; }
+.ddp-message pre { white-space: pre; }
+.ddp-message table { border-collapse: collapse; font-size: inherit; }
+.ddp-message th, .ddp-message td { text-align: right; padding: .1em .7em; font-weight: normal; vertical-align: top; }
+.ddp-message tr > :first-child { text-align: left; padding-left: 0; }
+.ddp-message thead th { font-weight: 600; border-bottom: 1px solid rgba(127, 137, 150, .6); }
+.ddp-message td.ddp-amounts { text-align: left; line-height: .7; }
+.ddp-message .ddp-amount { display: inline-block; height: .6em; min-width: 2px; background: #4c7fb3; }
+.ddp-message .ddp-amount.ddp-theirs { background: #8b95a3; }
 </style>"""
 _RANK_FIRST = re.compile(r"\s*rank (\d+)\b ?\s*(.*)", re.S)
 _PLACE_WITH_CODE = re.compile(r"(.*\bline \d+:)   (.*?)(\)?)(   \([^()]*\))?$", re.S)  # "(x.py line 3:   barrier())"
@@ -46,12 +46,12 @@ _NUMBERED = re.compile(r"\s*\d+(  |$)")  # of a program
 
 
 def framed(content: str, kind: Kind) -> str:
-    return f'{_STYLE}<div class="ddp-card ddp-{kind}">{content}</div>'
+    return f'{_STYLE}<div class="ddp-message ddp-{kind}">{content}</div>'
 
 
 def mark(kind: Kind) -> str:
     """A sign, for the eyes: words beside it say the same."""
-    return f'<span class="ddp-mark ddp-{kind}" aria-hidden="true">{_MARKS[kind]}</span>'
+    return f'<span class="ddp-sign ddp-{kind}" aria-hidden="true">{_MARKS[kind]}</span>'
 
 
 def in_words(text: str) -> str:
@@ -64,9 +64,9 @@ def lines_of_text(lines: Sequence[str]) -> Iterator[str]:
     for kind, some in groupby(lines, key=_kind):
         if kind == "code":
             program = html.escape(textwrap.dedent("\n".join(some)))
-            yield f'<pre class="ddp-lines" tabindex="0">{program}</pre>'
+            yield f'<pre class="ddp-wide" tabindex="0">{program}</pre>'
         elif kind == "words":
-            yield "".join(f'<div class="ddp-line">{one_line(line)}</div>' for line in some)
+            yield "".join(f'<div class="ddp-said">{one_line(line)}</div>' for line in some)
         else:
             yield '<div class="ddp-gap"></div>'
 
@@ -83,7 +83,7 @@ def one_line(line: str) -> str:
     if rank is None:
         return _words_and_code(line.strip())
     number, rest = rank.groups()
-    chip = f'<span class="ddp-rank" style="border-color:{rank_color(int(number))}">rank {number}</span>'
+    chip = f'<span class="ddp-speaker" style="border-color:{rank_color(int(number))}">rank {number}</span>'
     return chip + _words_and_code(rest)
 
 
