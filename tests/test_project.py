@@ -15,8 +15,10 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+import nbformat
 import pytest
 import yaml
+from nbformat.sign import NotebookNotary
 from packaging.requirements import Requirement
 
 from ddp_lessons.workshop.doctor import TORCHVISION_FOR
@@ -134,6 +136,16 @@ def test_one_command_sets_up_and_opens_the_first_lesson(copy: Copy) -> None:
     second = copy.make("lab")
     assert second.stdout.startswith("notebooks/00_first.ipynb"), second.stdout
     assert copy.calls == calls
+
+
+def test_lessons_are_trusted_when_the_lab_opens_so_that_jupyterlab_shows_their_stored_figures(tmp_path: Path) -> None:
+    if not (PROJECT / ".venv").is_dir():
+        pytest.skip("JupyterLab itself is needed, as make setup installs it")
+    command = ["make", "--old-file=setup", "lab", "JUPYTER_ARGS=--version"]
+    subprocess.run(command, cwd=PROJECT, env={**os.environ, "JUPYTER_DATA_DIR": str(tmp_path)}, check=True, stdout=-3)
+    notary = NotebookNotary(data_dir=str(tmp_path))  # type: ignore[no-untyped-call]
+    for lesson in (PROJECT / "notebooks").glob("[0-9]*.ipynb"):
+        assert notary.check_signature(nbformat.read(lesson, as_version=4)), lesson  # type: ignore[no-untyped-call]
 
 
 def test_a_set_up_that_was_killed_recovers(copy: Copy) -> None:
