@@ -62,6 +62,12 @@ def test_a_panel_for_each_number_and_a_line_for_each_rank_in_its_colour() -> Non
     assert words(picture, "note accuracy") == ["last 0.5"]
 
 
+@pytest.mark.parametrize(("value", "said"), [(12_530.4, "12,530"), (999.96, "1000"), (0.12345, "0.1235")])
+def test_the_last_number_is_said_without_powers_of_ten(value: float, said: str) -> None:
+    picture = show.training(results_of([{"images_per_second": 3.0}, {"images_per_second": value}]))
+    assert words(picture, "note images_per_second") == [f"last {said}"]
+
+
 def test_without_steps_they_are_counted_and_epochs_count_as_steps() -> None:
     picture = show.training(results_of([{"loss": 3.0}, {"loss": 2.0}, {"epoch": 4, "accuracy": 0.5}]))
     assert lines_of(panel(picture, "loss"), "curve 0") == [([1, 2], [3.0, 2.0])]

@@ -59,16 +59,6 @@ class Labels:
         across, up = self.points(x, y)
         self._take((across - size, up - size, across + size, up + size))
 
-    def keep_box_free(self, corner: tuple[float, float], opposite: tuple[float, float]) -> None:
-        """No label that comes later shall cover anything between these two points."""
-        (left, low), (right, high) = self.points(*corner), self.points(*opposite)
-        self._take((min(left, right), min(low, high), max(left, right), max(low, high)))
-
-    def reach(self, text: str, place: Place, size: float) -> tuple[float, float]:
-        """Where this text would begin and end there, in points of the page from left to right."""
-        left, _, right, _ = self._box(text, place, size)
-        return left, right
-
     def points(self, x: float, y: float) -> tuple[float, float]:
         """A point of the axes, in points of the page."""
         across, up = self._to_points.transform((x, y)) * self._points_per_pixel

@@ -95,7 +95,6 @@ class _Lanes:
         self.never = {id(event) for event in never_ending(events)}
         self.start = min([*phases.moments, *(event.begin for event in events)])
         self.stop = self._stop(events, [*phases.moments, *[events.until] * phases.are_open])
-        self._odd = {id(event) for meeting in events.meetings if is_odd(meeting) for event in meeting.events}
         self._moves_from = _beginnings_of_moving(events)
         self._arrived = {id(one.send): one.arrived for one in events.deliveries if one.arrived is not None}
         self._rows: dict[int, int] = {}

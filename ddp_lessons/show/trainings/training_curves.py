@@ -242,5 +242,5 @@ def _note(shown: Mapping[int, tuple[Any, Any]]) -> tuple[str, str]:
         return f"{many}: {what} from {first:,.6g}", ALARM
     if len(shown) == 1:
         ((_, y),) = shown.values()
-        return f"last {y[-1]:,.4g}", INK
+        return f"last {y[-1]:,.0f}" if abs(y[-1]) >= 1000 else f"last {y[-1]:.4g}", INK
     return "", FAINT
