@@ -10,6 +10,7 @@ import base64
 import binascii
 import copy
 import io
+import json
 import re
 from collections import defaultdict
 from collections.abc import Sequence
@@ -17,6 +18,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from nbval.plugin import coalesce_streams
+
+from ddp_lessons.show.figures.drawing import document_of, without_document
 
 VIEW = "application/vnd.jupyter.widget-view+json"  # without its kernel, an error in the place of the picture beside it
 STILL = "image/svg+xml"
@@ -146,12 +149,17 @@ def look_different(fresh: Sequence[Any], old: Sequence[Any], kinds: set[str] = P
     return any(one != other and is_seen(one, other) for one, other in pairs)
 
 
+def _without_numbers(still: str) -> str:
+    """What is drawn, and what its living figure is drawn from."""
+    return NUMBER.sub("#", f"{without_document(still)}{json.dumps(document_of(still))}")
+
+
 def is_seen(one: str, other: str) -> bool:
     import numpy
     from matplotlib.image import imread
 
     if one.startswith("<") or other.startswith("<"):  # what is drawn or written, wherever it is
-        return NUMBER.sub("#", one) != NUMBER.sub("#", other)
+        return _without_numbers(one) != _without_numbers(other)
     try:
         new, old = (imread(io.BytesIO(base64.b64decode(png)), format="png") for png in (one, other))
     except (binascii.Error, SyntaxError, OSError, ValueError):  # no picture at all

@@ -7,7 +7,6 @@ minutes and its figures.
 from __future__ import annotations
 
 import html
-import json
 import re
 import sys
 from collections.abc import Iterator
@@ -17,9 +16,9 @@ from itertools import pairwise
 from math import log
 
 from committed import ROOT, lessons, minutes_of, number_of, read_lesson, title_of
-from living import STILL, document_of, image_of, place_of
+from living import STILL, image_of, place_of
 
-from ddp_lessons.show.figures.drawing import to_svg
+from ddp_lessons.show.figures.drawing import document_of, to_svg
 
 sys.path.append(str(ROOT))
 from docs.draw import ring_in_motion
@@ -107,8 +106,7 @@ def thumbnail(lesson: str) -> str:
 
 def fitness(still: str) -> tuple[int, float]:
     """Values that travel say more than calls, and these more than a chart; then the shape nearest to a card's."""
-    data = document_of(still)
-    kind = json.loads(data)["kind"] if data else None
+    kind = (document_of(still) or {}).get("kind")
     return {"timeline": 1, None: 2, "note": 3}.get(kind, 0), abs(log(shape_of(still) / CARD))
 
 

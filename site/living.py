@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import base64
 import html
-import re
+import json
 from collections.abc import Callable
 from typing import Any
 
+from ddp_lessons.show.figures.drawing import document_of, without_document
 from ddp_lessons.show.figures.living import script_of_page, style_sheet
 from ddp_lessons.show.page.page_svg import as_html
 
 STILL = "image/svg+xml"
-DATA = re.compile(r'<metadata id="ddp-figure">(.*?)</metadata>', re.DOTALL)
 CHART = '<svg xmlns="http://www.w3.org/2000/svg" class="ddp-chart"'  # which needs no script
 FOLDER = "_figures"
 FIRST_PAGE = "first_page.json"  # what landing.py makes, for the template landing.html
@@ -34,14 +34,9 @@ def bring_to_life(cell: Any) -> None:
 
 def place_of(still: str, alt: str) -> str:
     document = document_of(still)
-    data = document.replace("<", "\\u003c") if document else ""
+    data = json.dumps(document, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
     script = f'<script type="application/json">{data}</script>' if document else ""
     return f'<div class="ddp-living">{image_of(still, alt)}{script}</div>'
-
-
-def document_of(still: str) -> str | None:
-    found = DATA.search(still)
-    return html.unescape(found[1]) if found else None
 
 
 def words_of(output: Any) -> str:
@@ -50,5 +45,5 @@ def words_of(output: Any) -> str:
 
 def image_of(still: str, alt: str) -> str:
     """As an image: the styles of a still that stood in the page itself would be those of all."""
-    svg = base64.b64encode(DATA.sub("", still).encode()).decode("ascii")
+    svg = base64.b64encode(without_document(still).encode()).decode("ascii")
     return f'<img alt="{html.escape(alt, quote=True)}" src="data:{STILL};base64,{svg}">'

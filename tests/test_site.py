@@ -7,7 +7,6 @@ import json
 import re
 import subprocess
 import sys
-import xml.etree.ElementTree as ET
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ import pytest
 
 from ddp_lessons import show
 from ddp_lessons.quiz.bank import questions_of
+from ddp_lessons.show.figures.drawing import document_of
 
 ROOT = Path(__file__).parent.parent
 SITE = ROOT / "site"
@@ -93,11 +93,6 @@ def test_a_link_to_a_file_leads_to_a_page_that_shows_it(laid: Path) -> None:
     assert (ROOT / "scripts" / "started.py").read_text() in (laid / "scripts" / "started.py.md").read_text()
 
 
-def data_of_still(still: str) -> Any:
-    data = ET.fromstring(still).findtext("{http://www.w3.org/2000/svg}metadata")
-    return json.loads(data) if data else None
-
-
 def data_of_page(page: str) -> Any:
     """What its script makes a living figure of."""
     found = re.search(r'<script type="application/json">(.*)</script>', page)
@@ -122,7 +117,7 @@ def test_lessons_keep_their_cells_and_outputs(laid: Path) -> None:
             stills = [(output.data[STILL], shown.data) for output, shown in pairs if STILL in output.get("data", {})]
             for still, shown in stills:
                 assert list(shown) == ["text/html"]
-                assert data_of_page(shown["text/html"]) == data_of_still(still)
+                assert data_of_page(shown["text/html"]) == document_of(still)
                 assert ('class="ddp-page' in shown["text/html"]) == ('class="ddp-chart"' in still)
         assert [cell.source for cell in ours if cell.cell_type == "code"] == [
             cell.source for cell in theirs if cell.cell_type == "code"

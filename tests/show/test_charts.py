@@ -72,7 +72,7 @@ def test_words_of_a_learner_stay_words() -> None:
     assert "&lt;title&gt;</text>" in html
     assert "<title>" not in html
     svg = show.distance({'a "b" & $c$': [1e-9]}).svg
-    assert 'a "b" &amp; $c$' in [one.replace("&quot;", '"') for one in re.findall(r"<text[^>]*>(.*)</text>", svg)]
+    assert 'a "b" &amp; $c$' in [one.replace("&quot;", '"') for one in re.findall(r"<text[^>]*>(.*?)</text>", svg)]
 
 
 def test_a_chart_is_saved_as_png_or_svg(tmp_path: Path) -> None:

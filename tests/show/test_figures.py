@@ -37,6 +37,7 @@ from ddp_lessons.show.figures.drawing import (
     Drawing,
     Line,
     Words,
+    document_of,
     ink_on,
     to_png,
     to_svg,
@@ -75,7 +76,8 @@ def test_a_still_stands_alone_and_carries_its_words_and_its_data(name: str) -> N
     assert metadata["image/svg+xml"]["alt"] == figure.alt
     image = ET.fromstring(data["image/svg+xml"])
     assert image.findtext(f"{SVG}title") == figure.alt
-    assert json.loads(image.findtext(f"{SVG}metadata") or "") == figure.document
+    assert image.find(f"{SVG}metadata") is not None
+    assert document_of(data["image/svg+xml"]) == json.loads(json.dumps(figure.document))
     assert "href" not in data["image/svg+xml"]
     assert len(data["image/svg+xml"]) < 60_000
 

@@ -5,7 +5,9 @@ Colors are names, such as "ink" or "rank 2", so that the SVG follows a light or 
 
 from __future__ import annotations
 
+import base64
 import functools
+import gzip
 import html
 import io
 import json
@@ -40,6 +42,7 @@ SIZE = 13.0  # of words
 COMMON = SIZE - 1  # of most words
 _WITHOUT_LETTERS = re.compile("[\U00010000-\U0010ffff]")  # in that font: pictures of things, about as wide as a W
 MOST_DATA = 100_000  # letters: a notebook keeps every figure that it shows
+_DOCUMENT = re.compile(r'<metadata id="ddp-figure">(.*?)</metadata>')
 
 
 @dataclass(frozen=True)
@@ -138,12 +141,23 @@ def to_svg(drawing: Drawing, alt: str, document: Mapping[str, Any] | None = None
         f"<style>{_style(drawing.shapes)}</style>",
         _patterns(drawing.shapes),
         '<rect class="f-paper" width="100%" height="100%"/>',
-        *map(_element, drawing.shapes),
+        "".join(map(_element, drawing.shapes)),
     ]
     data = "" if document is None else json.dumps(document, ensure_ascii=False, separators=(",", ":"))
     if 0 < len(data) <= MOST_DATA:
-        parts.append(f'<metadata id="ddp-figure">{html.escape(data, quote=False)}</metadata>')
+        packed = base64.b64encode(gzip.compress(data.encode(), mtime=0)).decode("ascii")
+        parts.append(f'<metadata id="ddp-figure">{packed}</metadata>')
     return "\n".join([*parts, "</svg>"])
+
+
+def document_of(svg: str) -> Any:
+    """The document that such an SVG carries, or None."""
+    packed = _DOCUMENT.search(svg)
+    return json.loads(gzip.decompress(base64.b64decode(packed[1]))) if packed else None
+
+
+def without_document(svg: str) -> str:
+    return _DOCUMENT.sub("", svg)
 
 
 def to_png(drawing: Drawing, scale: float = 2.0) -> bytes:

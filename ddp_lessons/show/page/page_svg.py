@@ -37,7 +37,7 @@ def still_svg(figure: Figure, alt: str) -> str:
         figure.savefig(file, format="svg", metadata={"Date": None})
     width, height = (72 * inches for inches in figure.get_size_inches())
     size = f'width="{_n(PIXELS_PER_POINT * width)}" height="{_n(PIXELS_PER_POINT * height)}"'
-    content = "\n".join(_Writer().written(ElementTree.fromstring(file.getvalue())))
+    content = "".join(_Writer().written(ElementTree.fromstring(file.getvalue())))
     dark = f"@media (prefers-color-scheme: dark){{{_rules(DARK, content)}}}"
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" class="ddp-chart" viewBox="0 0 {_n(width)} {_n(height)}" {size} '
