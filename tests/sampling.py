@@ -24,6 +24,7 @@ ONE_IN = {
     "tests/machines/test_torchrun.py*": 3,
     "tests/offline/*": 4,
     "tests/room/*": 3,
+    "tests/run/*": 2,
     "tests/run/test_explain.py*": 3,
     "tests/run/test_surroundings.py*": 3,
     "tests/script/test_in_a_notebook.py*": 3,
@@ -31,6 +32,7 @@ ONE_IN = {
     "tests/test_doctor.py*": 3,
     "tests/test_instructor_guide.py*": 3,
     "tests/test_project.py*": 3,
+    "tests/train/*": 2,
     "tests/train/test_mpi_group.py*": 3,
 }
 ONE_IN_A_ROOM_THAT_IS_THE_SAME = 5  # as when all its tests passed: rooms.py

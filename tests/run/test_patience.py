@@ -20,8 +20,12 @@ from ddp_lessons.run.launcher.patience import OwnTime, slowness
 
 @pytest.fixture
 def a_full_room() -> Iterator[None]:
-    """Eight others at each core, as thirty learners are who launch at once."""
-    loops = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(8 * (os.cpu_count() or 1))]
+    """Eight others at each core, as thirty learners are who launch at once, each in a session of its own.
+
+    Linux shares a core among sessions first: all in one would leave half of it to the ranks.
+    """
+    command, count = [sys.executable, "-c", "while True: pass"], 8 * (os.cpu_count() or 1)
+    loops = [subprocess.Popen(command, start_new_session=True) for _ in range(count)]
     try:
         while patience._able_to_run() < len(loops):
             time.sleep(0.01)

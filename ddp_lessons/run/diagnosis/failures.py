@@ -58,13 +58,13 @@ class _Failure(RuntimeError):
 
     def _render_traceback_(self) -> list[str]:
         """In a notebook: the message alone. The way through the launcher helps nobody."""
-        run = request_of_front_end()
+        run, message = request_of_front_end(), f"{type(self).__name__}: {self}"
         if not run:
-            return [self._text]
+            return [message, *([self.remark] if self.remark else [])]
         if run != self._shown_by:  # IPython asks twice: to show it, and for its history
             self._shown_by = run
             show_card(self._repr_html_(), self._text)
-        return [self._text.partition("\n")[0]]
+        return [message.partition("\n")[0]]
 
     @property
     def _text(self) -> str:
