@@ -66,29 +66,32 @@ class Live:
             picture = self._draw(results)
             if picture is None:
                 return
-            data, about = _as_data(picture, is_over)
-            if self._handle is None:
+            data, about = _as_data(picture)
+            colored = _in_the_pages_colors(picture, is_over)
+            is_first = self._handle is None
+            if is_first:  # as it is kept in the end: nbval compares no later one
                 self._handle = display(data, metadata=about, raw=True, display_id=True)
-            else:
-                self._handle.update(data, metadata=about, raw=True)
+            if colored or not is_first:
+                self._handle.update(colored | data, metadata=about, raw=True)
         except Exception as error:
             self._draw = None
             warnings.warn(f"the live picture was given up: {type(error).__name__}: {error}", stacklevel=2)
 
 
-def _as_data(picture: Any, is_over: bool) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What a notebook keeps of a picture. One that displays itself could not be replaced by a later one.
-
-    A chart has the page's colors as HTML, which is replaced without a flicker, and in the end as a widget, which is not
-    kept in a file.
-    """
+def _as_data(picture: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What a notebook keeps of a picture. One that displays itself could not be replaced by a later one."""
     from IPython.core.interactiveshell import InteractiveShell
 
     formatter: Any = InteractiveShell.instance().display_formatter
     data, about = picture._repr_mimebundle_() if hasattr(picture, "_repr_mimebundle_") else formatter.format(picture)
-    if hasattr(picture, "widget_view"):
-        data = {**(picture.widget_view() if is_over else {"text/html": picture._repr_html_()}), **data}
     return data, about
+
+
+def _in_the_pages_colors(picture: Any, is_over: bool) -> dict[str, Any]:
+    """Of a chart: HTML, which is replaced without a flicker, and in the end a widget, which is not kept in a file."""
+    if not hasattr(picture, "widget_view"):
+        return {}
+    return picture.widget_view() if is_over else {"text/html": picture._repr_html_()}
 
 
 class Screen(Protocol):
