@@ -16,7 +16,7 @@ from ddp_lessons.show.figures.living import script_of_page, style_sheet
 from ddp_lessons.show.page.page_svg import as_html
 
 STILL = "image/svg+xml"
-CHART = '<svg xmlns="http://www.w3.org/2000/svg" class="ddp-chart"'  # which needs no script
+CHART = "<svg xmlns='http://www.w3.org/2000/svg' class='ddp-chart'"  # which needs no script
 FOLDER = "_figures"
 FIRST_PAGE = "first_page.json"  # what landing.py makes, for the template landing.html
 FILES: dict[str, Callable[[], str]] = {f"{FOLDER}/figures.js": script_of_page, f"{FOLDER}/figures.css": style_sheet}

@@ -118,7 +118,7 @@ def test_lessons_keep_their_cells_and_outputs(laid: Path) -> None:
             for still, shown in stills:
                 assert list(shown) == ["text/html"]
                 assert data_of_page(shown["text/html"]) == document_of(still)
-                assert ('class="ddp-page' in shown["text/html"]) == ('class="ddp-chart"' in still)
+                assert ('class="ddp-page' in shown["text/html"]) == ("class='ddp-chart'" in still)
         assert [cell.source for cell in ours if cell.cell_type == "code"] == [
             cell.source for cell in theirs if cell.cell_type == "code"
         ]

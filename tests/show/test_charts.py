@@ -62,7 +62,7 @@ def test_a_chart_is_the_same_in_every_run_and_in_every_style_of_the_notebook(nam
 
 def test_in_a_page_no_two_charts_share_a_name() -> None:
     pages = [make()._repr_html_() for make in CHARTS.values()]
-    names = [set(re.findall(r' id="([^"]+)"', page)) for page in pages]
+    names = [set(re.findall(r" id='([^']+)'", page)) for page in pages]
     assert [set(re.findall(r"#(ddp-[\w-]+)", page)) for page in pages] == names
     assert len(set.union(*names)) == sum(map(len, names)) > len(pages)
 

@@ -195,7 +195,7 @@ def _draw(study: Study, now: Setting) -> Figure:
     by_ranks.tick_params(axis="y", labelleft=False)
     size, title = show_bytes(now.size), f"{now.ranks} ranks, by bytes"
     others = f"{first.ranks} ranks" * (now.ranks != first.ranks)
-    sizes, ranks = np.geomspace(*SIZES, 80), np.unique(np.geomspace(*RANKS, 200).round())
+    sizes, ranks = np.geomspace(*SIZES, 150), np.unique(np.geomspace(*RANKS, 200).round())
     _draw_side(by_bytes, study, now, Side("bytes", title, sizes, at_size, now.size, study.by_bytes, others))
     others, title = show_bytes(first.size) * (now.size != first.size), f"{size}, by ranks"
     _draw_side(by_ranks, study, now, Side("ranks", title, ranks, at_ranks, now.ranks, study.by_ranks, others))

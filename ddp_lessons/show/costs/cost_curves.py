@@ -16,6 +16,7 @@ from ddp_lessons.show.page.picture import INK, LINE, PAPER, count, drawn_in_hous
 
 Points = Sequence[tuple[float, float]]
 MARKERS = "osD^vP*X"
+SMOOTH = 150  # points of a line: from 128 on matplotlib leaves out those that nobody would miss
 WIDTH, HEIGHT = 6.4, 3.6
 
 
@@ -53,7 +54,7 @@ def latency(measured: Points, model: tuple[float, float] | None = None) -> Chart
     axes.loglog(sizes, seconds, "o", color=RANK_COLORS[0], ms=5, label="measured", gid="measured")
     if model is not None:
         line = Line(*model)
-        across = np.geomspace(sizes.min(), sizes.max(), 100)
+        across = np.geomspace(sizes.min(), sizes.max(), SMOOTH)
         told = f"{_seconds(line.latency_seconds)} + bytes / ({show_bytes(line.bytes_per_second)} per second)"
         axes.plot(
             across, [line.seconds(size) for size in across], color=RANK_COLORS[1], label=told, gid="model", zorder=1.5
@@ -87,7 +88,9 @@ def cost(
     axes.set_xscale("log" if x == "bytes" else "linear")
     numbers = [number for points in measured.values() for number, _ in points]
     across = (
-        np.geomspace(min(numbers), max(numbers), 100) if x == "bytes" else np.linspace(min(numbers), max(numbers), 100)
+        np.geomspace(min(numbers), max(numbers), SMOOTH)
+        if x == "bytes"
+        else np.linspace(min(numbers), max(numbers), SMOOTH)
     )
     names = list(dict.fromkeys([*measured, *predicted]))
     for index, name in enumerate(names):

@@ -12,6 +12,7 @@ import html
 import io
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -42,7 +43,8 @@ SIZE = 13.0  # of words
 COMMON = SIZE - 1  # of most words
 _WITHOUT_LETTERS = re.compile("[\U00010000-\U0010ffff]")  # in that font: pictures of things, about as wide as a W
 MOST_DATA = 100_000  # letters: a notebook keeps every figure that it shows
-_DOCUMENT = re.compile(r'<metadata id="ddp-figure">(.*?)</metadata>')
+_DOCUMENT = re.compile("<metadata id='ddp-figure'>(.*?)</metadata>")
+_OTHER_QUOTES = str.maketrans("'\"", "\"'")
 
 
 @dataclass(frozen=True)
@@ -133,21 +135,28 @@ def ink_on(color: str) -> str:
 
 def to_svg(drawing: Drawing, alt: str, document: Mapping[str, Any] | None = None) -> str:
     """One that stands alone. It carries the document that it was drawn from, so that a page can bring it to life."""
+    anchors = Counter(shape.anchor for shape in drawing.shapes if isinstance(shape, Words))
+    anchor = anchors.most_common(1)[0][0] if anchors else "start"
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_n(drawing.width)} {_n(drawing.height)}" '
         f'width="{_n(drawing.width)}" height="{_n(drawing.height)}" role="img" font-family="{FONT}" '
-        f'font-size="{_n(COMMON)}" fill="none" stroke="none">',
+        f'font-size="{_n(COMMON)}" text-anchor="{anchor}" fill="none" stroke="none">',
         f"<title>{html.escape(alt)}</title>",
         f"<style>{_style(drawing.shapes)}</style>",
         _patterns(drawing.shapes),
         '<rect class="f-paper" width="100%" height="100%"/>',
-        "".join(map(_element, drawing.shapes)),
+        "".join(_element(shape, anchor) for shape in drawing.shapes),
     ]
     data = "" if document is None else json.dumps(document, ensure_ascii=False, separators=(",", ":"))
     if 0 < len(data) <= MOST_DATA:
         packed = base64.b64encode(gzip.compress(data.encode(), mtime=0)).decode("ascii")
         parts.append(f'<metadata id="ddp-figure">{packed}</metadata>')
-    return "\n".join([*parts, "</svg>"])
+    return as_kept("\n".join([*parts, "</svg>"]))
+
+
+def as_kept(svg: str) -> str:
+    """In a notebook's file a double quote takes two letters. Words have their quotes escaped."""
+    return svg.translate(_OTHER_QUOTES)
 
 
 def document_of(svg: str) -> Any:
@@ -194,10 +203,10 @@ def _colors(shape: Shape) -> tuple[str, ...]:
     return (shape.fill, shape.edge) if isinstance(shape, Box | Bars) else (shape.color,)
 
 
-def _element(shape: Shape) -> str:
+def _element(shape: Shape, common_anchor: str) -> str:
     if isinstance(shape, Words):
         weight = ' font-weight="600"' * shape.is_bold
-        anchor = f' text-anchor="{shape.anchor}"' * (shape.anchor != "start")
+        anchor = f' text-anchor="{shape.anchor}"' * (shape.anchor != common_anchor)
         size = f' font-size="{_n(shape.size)}"' * (shape.size != COMMON)
         place = f'x="{_n(shape.x)}" y="{_n(shape.y + 0.35 * shape.size)}"{size}'
         return f"<text {place}{anchor}{weight} {_paint(shape.color, 'none')}>{html.escape(shape.text)}</text>"

@@ -15,7 +15,7 @@ from xml.etree import ElementTree
 
 from matplotlib.figure import Figure
 
-from ddp_lessons.show.figures.drawing import DARK, FONT, LIGHT, RANKS
+from ddp_lessons.show.figures.drawing import DARK, FONT, LIGHT, RANKS, as_kept
 from ddp_lessons.show.figures.living import theme
 from ddp_lessons.show.page.picture import house_style
 
@@ -26,7 +26,7 @@ OF_RANKS = {color.lower(): name.replace(" ", "-") for name, color in RANKS.items
 READABLE = "color-mix(in srgb, {} 62%, {})"  # a rank's color and ink: for words
 PAINTS = {"fill": "f", "stroke": "s"}
 STYLE = re.compile(r"<style>.*?</style>\n", re.DOTALL)
-NAME = re.compile(r'(?<=id="ddp-)|(?<=#ddp-)')
+NAME = re.compile("(?<=id='ddp-)|(?<=#ddp-)")
 Attributes = Mapping[str, str]
 
 
@@ -39,7 +39,7 @@ def still_svg(figure: Figure, alt: str) -> str:
     size = f'width="{_n(PIXELS_PER_POINT * width)}" height="{_n(PIXELS_PER_POINT * height)}"'
     content = "".join(_Writer().written(ElementTree.fromstring(file.getvalue())))
     dark = f"@media (prefers-color-scheme: dark){{{_rules(DARK, content)}}}"
-    return (
+    return as_kept(
         f'<svg xmlns="http://www.w3.org/2000/svg" class="ddp-chart" viewBox="0 0 {_n(width)} {_n(height)}" {size} '
         f'role="img" aria-label="{html.escape(alt)}" font-family="{FONT}" font-size="{_n(FONT_SIZE)}" fill="none" '
         f'stroke-linejoin="round">\n<style>{_rules(LIGHT, content)}{dark}</style>\n{content}\n</svg>'
@@ -100,6 +100,9 @@ class _Writer:
         for paint in PAINTS:
             if style.get(paint) == "none" or style.get(paint) in THEMED:
                 del style[paint]
+        if element.tag.endswith("}use"):  # the shape it points to has its lines, but not what fills it
+            style = {name: value for name, value in style.items() if name == "fill"}
+            classes = [name for name in classes if name.startswith("f-")]
         values = {name: self._value(name, value) for name, value in (given | style).items()}
         values |= {"class": " ".join(classes)} if classes else {}
         return "".join(f' {name}="{value}"' for name, value in values.items() if value)

@@ -108,6 +108,7 @@ def _palette() -> Image.Image:
 def house_style() -> Iterator[None]:
     """Our pictures look alike whatever style the notebook has chosen for its own."""
     house = {"font.size": 9, "svg.hashsalt": "ddp-lessons", "svg.fonttype": "none", "hatch.linewidth": 0.7}
+    house |= {"path.simplify_threshold": 0.25}  # in points: what nobody sees takes no room
     house |= {"text.parse_math": False}  # a learner's label may hold dollar signs
     house |= {"text.color": INK, "axes.labelcolor": FAINT, "xtick.color": FAINT, "ytick.color": FAINT}
     house |= {
