@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import html
 import json
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -16,7 +17,7 @@ from ddp_lessons.show.figures.living import script_of_page, style_sheet
 from ddp_lessons.show.page.page_svg import as_html
 
 STILL = "image/svg+xml"
-CHART = "<svg xmlns='http://www.w3.org/2000/svg' class='ddp-chart'"  # which needs no script
+CHART = re.compile("<svg [^>]*class=.ddp-chart")  # which needs no script
 FOLDER = "_figures"
 FIRST_PAGE = "first_page.json"  # what landing.py makes, for the template landing.html
 FILES: dict[str, Callable[[], str]] = {f"{FOLDER}/figures.js": script_of_page, f"{FOLDER}/figures.css": style_sheet}
@@ -26,7 +27,7 @@ def bring_to_life(cell: Any) -> None:
     """In the place of each still, what site.js makes a living figure of; the still stays where there is no script."""
     for output in cell.get("outputs", []):
         still = output.get("data", {}).get(STILL)
-        if still and still.startswith(CHART):
+        if still and CHART.match(still):
             output.data = {"text/html": as_html(still, words_of(output))}
         elif still:
             output.data = {"text/html": place_of(still, words_of(output))}

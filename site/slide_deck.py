@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 from lesson_pages import ASKS, PREDICT, without_clearing
-from living import STILL, image_of, words_of
+from living import STILL, place_of, words_of
 from slide_blocks import LONGEST_LEAD, Block, Slide, lay_out
 from staging import FENCED
 
@@ -162,7 +162,7 @@ def blocks_of(outputs: list[Any]) -> Iterator[Block]:
     for output in outputs:
         data = output.get("data", {})
         if STILL in data:
-            yield Block("picture", image_of(data[STILL], words_of(output)), is_shown_later=True)
+            yield Block("picture", place_of(data[STILL], words_of(output)), is_shown_later=True)
         elif "image/png" in data:
             yield Block("picture", png_of(output), is_shown_later=True)
         elif not str(data.get("text/html", "")).startswith("<details"):  # the words of the picture before

@@ -44,13 +44,15 @@ SLIDES_IN_FULL = """() => Reveal.getSlides().map((slide, number) => {
   Reveal.slide(number, 0, 99)
   const page = slide.getBoundingClientRect(), parts = [...slide.querySelectorAll(':not(aside, aside *)')]
   const texts = parts.filter(part => [...part.childNodes].some(node => node.nodeType == 3 && node.data.trim()))
-  const smallest = some => Math.min(99, ...some.map(part => parseFloat(getComputedStyle(part).fontSize)))
+  const size = part => parseFloat(getComputedStyle(part).fontSize) * part.currentCSSZoom
+  const smallest = some => Math.min(99, ...some.map(size))
   const outside = part => {
     const box = part.getBoundingClientRect()
     const isBeyond = box.bottom > page.bottom + 1 || box.right > page.right + 1
     return box.width && (isBeyond || box.top < page.top || box.left < page.left)
   }
-  const cut = part => getComputedStyle(part).display != 'inline' && part.scrollWidth > part.clientWidth + 1
+  const isBlock = part => part instanceof HTMLElement && getComputedStyle(part).display != 'inline'
+  const cut = part => isBlock(part) && part.scrollWidth > part.clientWidth + 1
   return {
     title: slide.querySelector('h1, h2').innerText,
     pictures: slide.querySelectorAll('img').length,
@@ -58,7 +60,8 @@ SLIDES_IN_FULL = """() => Reveal.getSlides().map((slide, number) => {
     outside: parts.filter(outside).map(part => part.outerHTML.slice(0, 80)),
     scrolls: slide.scrollHeight > slide.clientHeight || parts.some(cut),
     code: smallest(texts.filter(part => part.closest('pre'))),
-    words: smallest(texts.filter(part => !part.closest('pre, code'))),
+    words: smallest(texts.filter(part => !part.closest('pre, code, .ddp-living'))),
+    inFigures: smallest(texts.filter(part => part.closest('.ddp-living'))),
   }
 })"""
 
@@ -250,6 +253,41 @@ def test_no_slide_leaves_its_page_or_scrolls_and_all_can_be_read(lesson: str, sc
         assert slide["pictures"] <= 1, slide
         assert slide["words"] >= 24, slide
         assert slide["code"] >= 20, slide
+        assert slide["inFigures"] >= 12, slide
+
+
+def present(slide: str, screen: Screen) -> int:
+    """Show the first slide for which that holds, with all that comes with the next keys."""
+    number = int(screen.page.evaluate(f"() => Reveal.getSlides().findIndex(slide => {slide})"))
+    screen.page.evaluate("number => Reveal.slide(number)", number)
+    return number
+
+
+def test_a_figure_on_a_slide_is_played_by_the_presenters_keys(screen: Screen) -> None:
+    open_slides("04_ring_all_reduce", screen)
+    number = present("slide.innerText.includes('show.ring(')", screen)
+    film = screen.page.locator("section.present .ddp-figure")
+    step = film.get_by_role("slider")
+    screen.page.keyboard.press("Space")  # what the cell showed
+    expect(step).to_have_value("0")
+    screen.page.keyboard.press("Enter")
+    expect(step).to_have_value("1")
+    step.focus()
+    screen.page.keyboard.press("Home")  # now a key of the figure, not of the slides
+    expect(step).to_have_value("0")
+    screen.page.keyboard.press("ArrowRight")
+    expect(step).to_have_value("1")
+    assert screen.page.evaluate("() => Reveal.getState().indexh") == number
+
+
+def test_a_film_that_plays_by_itself_waits_until_its_slide_shows_it(screen: Screen) -> None:
+    open_slides("03_collectives", screen)
+    present("slide.querySelector('.picture.fragment script')", screen)
+    step = screen.page.locator("section.present .ddp-figure input")
+    screen.page.wait_for_timeout(500)
+    expect(step).to_have_value("0")
+    screen.page.keyboard.press("Space")
+    expect(step).to_have_value("1")
 
 
 def test_slides_are_walked_by_the_keyboard_and_each_answer_comes_with_a_key_of_its_own(screen: Screen) -> None:

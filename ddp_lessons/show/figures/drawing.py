@@ -43,7 +43,7 @@ SIZE = 13.0  # of words
 COMMON = SIZE - 1  # of most words
 _WITHOUT_LETTERS = re.compile("[\U00010000-\U0010ffff]")  # in that font: pictures of things, about as wide as a W
 MOST_DATA = 100_000  # letters: a notebook keeps every figure that it shows
-_DOCUMENT = re.compile("<metadata id='ddp-figure'>(.*?)</metadata>")
+_DOCUMENT = re.compile("<metadata id=['\"]ddp-figure['\"]>(.*?)</metadata>")
 _OTHER_QUOTES = str.maketrans("'\"", "\"'")
 
 
