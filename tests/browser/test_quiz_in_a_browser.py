@@ -34,7 +34,7 @@ def test_a_published_lesson_can_be_answered_before_it_has_run(server: JupyterSer
     shutil.copy(LESSON, server.notebooks)
     screen.open(server, LESSON.name, cells=len(server.read(LESSON.name).cells))
     screen.show_all()
-    said = screen.page.get_by_text("a) is not right. That is what threads would do")
+    said = screen.page.get_by_text("a) is not right. Threads would do that")
     expect(said).to_be_hidden()
     screen.page.locator("summary", has_text="a) [0, 1, 2]").focus()
     screen.page.keyboard.press("Space")
@@ -68,8 +68,8 @@ def test_questions_are_answered_by_keyboard_alone(notebook: Screen, asked: Locat
     press("Escape")
     asked.get_by_role("button", name="a) [0, 1, 2]").focus()
     press("Space")
-    expect(said).to_contain_text("a) is not right. That is what threads would do")
-    expect(said).to_contain_text('Look again at "Four memories", and try another choice.')
+    expect(said).to_contain_text("a) is not right. Threads would do that")
+    expect(said).to_contain_text('Look again at "Each process has its own memory", and try another choice.')
     expect(asked.get_by_role("button", name="a) [0, 1, 2] (tried)")).to_be_focused()
     press("Tab")
     press("Tab")
@@ -77,7 +77,7 @@ def test_questions_are_answered_by_keyboard_alone(notebook: Screen, asked: Locat
     expect(said).to_contain_text("c) is right. Each rank appended to a copy of its own")
     press("Shift+Tab")
     press("Space")  # somebody wants to know what is behind another choice
-    expect(said).to_contain_text('Look again at "Four memories".')
+    expect(said).to_contain_text('Look again at "Each process has its own memory".')
     press("Tab")
     press("Tab")
     press("Tab")  # from the last choice to the first one of the next question

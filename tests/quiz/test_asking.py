@@ -33,7 +33,7 @@ def test_a_wrong_choice_is_told_its_misconception_and_where_to_look_and_may_be_t
     first = quiz.answer(0, question=1, choice="a")
     assert not first.right
     assert "Ranks are processes" in first.text
-    assert first.text.endswith('Look again at "Four memories", and try another choice.')
+    assert first.text.endswith('Look again at "Each process has its own memory", and try another choice.')
     assert quiz.answer(0, question=1, choice="c").right
 
 
@@ -119,7 +119,7 @@ def test_a_button_says_the_misconception_then_another_one_is_right() -> None:
     assert [button.description for button in buttons[:4]] == ["a) [0, 1, 2]", "b) [0]", "c) []", "d) [3]"]
     assert 'role="status"' in said.value
     buttons[0].click()
-    assert "a) is not right. That is what threads would do" in said.value
+    assert "a) is not right. Threads would do that" in said.value
     assert buttons[0].description == "a) [0, 1, 2] (tried)"
     assert "Answered right: 0 of 5, 0 of them" in score.value
     buttons[2].click()
