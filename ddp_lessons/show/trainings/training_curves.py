@@ -172,7 +172,7 @@ def _prepare(axes: Axes, finite: Any, across: Sequence[Any], place: str) -> None
         margin = 0.06 * (high - low) or 0.06 * abs(high) or 1.0
         axes.set_ylim(low - margin if low < 0 or low > margin else 0, high + margin)
         axes.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]))
-        axes.yaxis.set_major_formatter(FuncFormatter(_short))
+    axes.yaxis.set_major_formatter(FuncFormatter(_short))
     first, last = min(float(x[0]) for x in across), max(float(x[-1]) for x in across)
     margin = 0.03 * (last - first) or 0.5
     axes.set_xlim(first - margin, last + margin)
