@@ -12,6 +12,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
 from typing import Any, Protocol
 
 from ddp_lessons.record.colors import rank_color
@@ -19,7 +20,7 @@ from ddp_lessons.record.rank_record import Told
 from ddp_lessons.record.results import NO_VALUE, Results, told_by_rank
 from ddp_lessons.run.output.transcript import Transcript, without_middle, without_terminal_codes
 
-_ERASE_LINE = "\r\x1b[K"
+ERASE_LINE = "\r\x1b[K"
 _LIVE_LINES = 12  # of each rank, while it runs
 _FINAL_LINES = (40, 40)  # first and last
 _LONGEST_LINE = 1_000
@@ -36,7 +37,7 @@ class Live:
     """
 
     def __init__(self, draw: Callable[[Results[Any]], object] | None, world_size: int) -> None:
-        self._draw, self._world_size = draw if _in_a_notebook() else None, world_size
+        self._draw, self._world_size = draw if in_a_notebook() else None, world_size
         self._handle: Any = None
         self._count, self._next = -1, 0.0
         self._begin = time.monotonic()
@@ -103,10 +104,10 @@ class Screen(Protocol):
 
 
 def screen_for_here(quiet: bool) -> Screen:
-    return Nothing() if quiet else WhatThereIs(Notebook if _in_a_notebook() else Terminal)
+    return quiet_screen.get(Nothing()) if quiet else WhatThereIs(Notebook if in_a_notebook() else Terminal)
 
 
-def _in_a_notebook() -> bool:
+def in_a_notebook() -> bool:
     ipython = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
     return hasattr(ipython, "kernel")
 
@@ -123,6 +124,9 @@ class Nothing:
 
     def finish(self, transcripts: Sequence[Transcript]) -> None:
         pass
+
+
+quiet_screen: ContextVar[Screen] = ContextVar("quiet_screen")  # what sees a launch that is to show nothing of its ranks
 
 
 class WhatThereIs:
@@ -174,7 +178,7 @@ class Terminal:
         words = self._clock.words(sum(transcript.bytes_seen for transcript in transcripts), doing)
         clock = printable(words) if self._is_terminal and doing else ""  # in a file it would stay for good
         if new or clock != self._clock_shown:
-            sys.stdout.write(f"{_ERASE_LINE if self._clock_shown else ''}{''.join(new)}{clock}")
+            sys.stdout.write(f"{ERASE_LINE if self._clock_shown else ''}{''.join(new)}{clock}")
             self._clock_shown = clock
         sys.stdout.flush()
 
