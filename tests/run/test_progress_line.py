@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import pty
 import subprocess
 import sys
 from collections.abc import Iterator
 
 import pytest
 from notebook_session import NotebookSession
+from processes import run_on_a_terminal
 
 from ddp_lessons.run.output import progress_line
 from ddp_lessons.run.output.progress_line import LaunchCount, ProgressLine
@@ -91,20 +91,10 @@ def test_what_takes_less_than_two_seconds_shows_nothing(total: str, kernel: Note
     assert kernel.run(LAUNCHES.format(total)).updates == []
 
 
-def run_in_a_terminal(code: str) -> str:
-    """What a program writes to a terminal of its own, with its output in a pipe."""
-    terminal, its_end = pty.openpty()
-    program = [sys.executable, "-c", f"{IMPORTS}\n{AT_ONCE}\n{code}"]
-    done = subprocess.run(program, stdout=subprocess.PIPE, stderr=its_end, check=True, timeout=60)
-    os.close(its_end)
-    assert done.stdout == b""
-    said = os.read(terminal, 10_000).decode()
-    os.close(terminal)
-    return said
-
-
 def test_a_terminal_shows_one_line_and_erases_it() -> None:
-    assert run_in_a_terminal(SHOWN).split("\r\x1b[K") == ["", "calls: 1 of 2", "calls: 2 of 2", ""]
+    said, printed = run_on_a_terminal(["-c", f"{IMPORTS}\n{AT_ONCE}\n{SHOWN}"], os.environ, "stderr")
+    assert said.split("\r\x1b[K") == ["", "calls: 1 of 2", "calls: 2 of 2", ""]
+    assert printed == ""
 
 
 def test_what_is_kept_in_a_file_has_no_such_line() -> None:

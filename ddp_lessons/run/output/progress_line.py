@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import Any
 
 from ddp_lessons.run.output.screen import ERASE_LINE, Screen, in_a_notebook, quiet_screen
+from ddp_lessons.run.output.terminal_text import is_terminal
 from ddp_lessons.run.output.transcript import Transcript
 
 _PATIENCE_SECONDS = 2.0  # shorter work needs no words
@@ -49,7 +50,7 @@ class ProgressLine:
             self._update(words)
         elif sys.stderr is not None:  # what goes to stdout may be kept in a file
             with contextlib.suppress(OSError, ValueError):  # a terminal that was closed: the work goes on
-                if sys.stderr.isatty():
+                if is_terminal(sys.stderr):
                     print(f"{ERASE_LINE}{words}", end="", file=sys.stderr, flush=True)
 
     def _update(self, words: str) -> None:

@@ -18,6 +18,7 @@ from typing import Any, Protocol
 from ddp_lessons.record.colors import rank_color
 from ddp_lessons.record.rank_record import Told
 from ddp_lessons.record.results import NO_VALUE, Results, told_by_rank
+from ddp_lessons.run.output.terminal_text import is_terminal, painted_by_rank
 from ddp_lessons.run.output.transcript import Transcript, without_middle, without_terminal_codes
 
 ERASE_LINE = "\r\x1b[K"
@@ -167,7 +168,7 @@ class Terminal:
 
     def __init__(self) -> None:
         self._shown: dict[int, int] = {}
-        self._is_terminal = sys.stdout.isatty()
+        self._is_terminal = is_terminal()
         self._clock, self._clock_shown = _Clock(), ""
 
     def show(self, transcripts: Sequence[Transcript], doing: str) -> None:
@@ -186,11 +187,7 @@ class Terminal:
         self.show(transcripts, "")
 
     def _label(self, rank: int) -> str:
-        label = f"rank {rank} |"
-        if not self._is_terminal:
-            return label
-        red, green, blue = (int(rank_color(rank)[i : i + 2], 16) for i in (1, 3, 5))
-        return f"\x1b[38;2;{red};{green};{blue}m{label}\x1b[0m"
+        return painted_by_rank(f"rank {rank} |", rank)
 
 
 class _Clock:
