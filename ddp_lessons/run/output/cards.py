@@ -13,6 +13,7 @@ from itertools import groupby
 from typing import Literal
 
 from ddp_lessons.record.colors import rank_color
+from ddp_lessons.run.output.cell_links import linked
 
 Kind = Literal["passed", "wrong", "open"]
 _MARKS: dict[Kind, str] = {"passed": "✓", "wrong": "✗", "open": "○"}
@@ -46,7 +47,7 @@ _NUMBERED = re.compile(r"\s*\d+(  |$)")  # of a program
 
 
 def framed(content: str, kind: Kind) -> str:
-    return f'{_STYLE}<div class="ddp-message ddp-{kind}">{content}</div>'
+    return f'{_STYLE}<div class="ddp-message ddp-{kind}">{linked(content)}</div>'
 
 
 def mark(kind: Kind) -> str:
