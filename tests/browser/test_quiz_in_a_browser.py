@@ -110,6 +110,7 @@ def test_questions_are_answered_by_keyboard_alone(notebook: Screen, asked: Locat
 
 def test_a_letter_chooses_and_does_nothing_to_the_notebook(notebook: Screen, asked: Locator) -> None:
     """In JupyterLab a and b insert a cell, and d twice deletes one."""
+    notebook.page.keyboard.press("Escape")  # to the mode in which they do so
     choice(asked, "a").focus()
     for letter in "abdd":
         notebook.page.keyboard.press(letter)

@@ -18,8 +18,12 @@ export function mountQuestions(element, quiz) {
   element.replaceChildren(sheet.root)
   const resized = new ResizeObserver(() => sheet.reach())
   resized.observe(sheet.root)
+  /** The notebook has keys of its own, also for letters, and hears of them at the document. @param {KeyboardEvent} event */
+  const press = event => sheet.root.contains(/** @type {Node} */ (event.target)) && sheet.press(event)
+  addEventListener("keydown", press, true)
   return () => {
     resized.disconnect()
+    removeEventListener("keydown", press, true)
     sheet.root.remove()
   }
 }
@@ -41,7 +45,6 @@ class Sheet {
     this.root = tag("div", { class: "ddp-figure ddp-quiz", role: "group", "aria-label": quiz.title },
       tag("div", { class: "ddp-title", role: "heading", "aria-level": 3 }, quiz.title), tag("p", {}, quiz.alt),
       ...this.asked.map(asked => asked.root), tag("div", { class: "ddp-bar" }, this.turning, views), this.score)
-    this.root.addEventListener("keydown", event => this.press(event))
     this.count()
     this.show(false)
   }
@@ -74,7 +77,7 @@ class Sheet {
     this.score.classList.toggle("ddp-done", right.length === this.asked.length)
   }
 
-  /** The notebook has keys of its own, also for letters. @param {KeyboardEvent} event */
+  /** @param {KeyboardEvent} event */
   press(event) {
     if (event.ctrlKey || event.metaKey || event.altKey) return
     const target = /** @type {Node} */ (event.target)
