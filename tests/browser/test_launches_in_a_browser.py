@@ -49,10 +49,28 @@ def train(rank, world_size):
 
 show.live_training(train, 2)
 """
+FAIL = (
+    "def share(rank):\n    return 1 / rank",
+    "print('a line\\n' * 200)",
+    "launch(lambda rank, size: share(rank), 2)",
+)
 A_NUMBER = re.compile(r"\[\d+\]:")
 
 
 pytestmark = pytest.mark.xdist_group("launches")  # they share one open notebook
+
+
+def test_the_card_of_a_failure_leads_to_the_cell_that_it_names(server: JupyterServer, screen: Screen) -> None:
+    server.write("failing.ipynb", "from ddp_lessons import launch", *FAIL)
+    screen.open(server, "failing.ipynb", cells=4)
+    screen.choose("Run", "Run All Cells")
+    link = screen.page.get_by_role("link", name="cell [2]")
+    link.scroll_into_view_if_needed()
+    named = screen.page.get_by_text("def share(rank):")
+    expect(named).not_to_be_in_viewport()
+    link.click()
+    expect(named).to_be_in_viewport()
+    screen.shut_down()
 
 
 @pytest.fixture(scope="module")

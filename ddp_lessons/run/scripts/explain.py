@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 import psutil
 
 from ddp_lessons.run.launcher.private_folders import short_private_folder
+from ddp_lessons.run.output.terminal_text import message_on_terminal
 from ddp_lessons.run.scripts.script_worlds import World
 from ddp_lessons.run.wire.channel import Channel
 from ddp_lessons.run.wire.messages import WITNESSED, Present
@@ -203,4 +204,4 @@ class _Vigil:
 
 
 def _say(told: str) -> None:
-    print(f"\n{told}\n", file=sys.stderr, flush=True)
+    print(f"\n{message_on_terminal(told, 'wrong', sys.stderr)}\n", file=sys.stderr, flush=True)
