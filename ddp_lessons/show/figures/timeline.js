@@ -9,8 +9,8 @@ import { OWN_KEYS, arrowHead, boxPath, button, duration, f, inkOn, mark, rankCol
  * @typedef {{calls: number[], name: string, missing: number[], is_odd: boolean, is_ddps: boolean}} Collective
  * @typedef {{rank: number, label: string, begin: number, end: number}} Phase
  * @typedef {{kind: string, title: string, alt: string, ranks: number, axis: "steps" | "time", span: number, calls: Call[],
- *   messages: Message[], collectives: Collective[], phases: Phase[], warnings: {rank: number, text: string}[],
- *   notes: string[]}} Timeline
+ *   messages: Message[], collectives: Collective[], phases: Phase[], computing: [number, number, number, number][],
+ *   warnings: {rank: number, text: string}[], notes: string[]}} Timeline of computing: the rank, from, to, and its part of a CPU
  * @typedef {[number, number, number, number, string]} Arrow from x, y to x, y, in a color
  * @typedef {{top: number, main: number, height: number}} Lane
  */
@@ -380,7 +380,26 @@ class TimelineView {
       return [this.x(one.begin), this.edge(sender, down), this.x(one.end), this.edge(receiver, !down), rankColor(sender.rank)]
     }))
     const strips = phases.filter(isSeen).flatMap(one => this.phase(one, view))
-    return [...shapes, ...strips, ...bars, ...arrows, ...this.labels(seen, view), ...this.ticks(view)]
+    return [this.computing(view), ...shapes, ...strips, ...bars, ...arrows, ...this.labels(seen, view), ...this.ticks(view)]
+  }
+
+  /** As high as the part of the time that the rank was on a CPU; together, where they are narrower than a pixel.
+   * @param {{from: number, to: number}} view */
+  computing(view) {
+    /** @type {[number, number, number, number][]} */
+    const spans = []
+    for (const [rank, begin, end, share] of this.figure.computing) {
+      const [x, right] = [this.x(begin), this.x(end)]
+      if (right < view.from || x > view.to) continue
+      const last = spans.at(-1)
+      if (last && last[0] === rank && right - last[1] < 1) [last[2], last[3]] = [right, last[3] + (right - x) * share]
+      else spans.push([rank, x, right, (right - x) * share])
+    }
+    const d = spans.map(([rank, x, right, filled]) => {
+      const height = BAR * filled / Math.max(right - x, 1e-9)
+      return boxPath(x, this.lanes[rank].main + (BAR - height) / 2, Math.max(right - x, 0.5), height)
+    })
+    return mark("path", { d: d.join(""), class: "ddp-computing" })
   }
 
   /** Where a message leaves or enters the lane of a rank. @param {Call} call @param {boolean} isBelow @returns {number} */
@@ -603,6 +622,8 @@ function keyOf(figure, axis) {
   const kinds = new Set(figure.calls.map(call => call.kind))
   const isTime = axis === "time"
   const signs = [
+    ["ddp-k-computing", "between calls: computing, as high as its part of a CPU", isTime && figure.computing.length],
+    ["ddp-k-off", "asleep, or off the CPU", isTime],
     ["ddp-k-wait", "waiting for another rank", isTime && (looks.has("wait") || looks.has("open"))],
     ["ddp-k-move", "data moving", isTime && (looks.has("move") || looks.has("travel"))],
     ["ddp-k-call", "starting a call", isTime && looks.has("call")],
