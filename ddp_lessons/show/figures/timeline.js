@@ -624,8 +624,8 @@ function keyOf(figure, axis) {
   const kinds = new Set(figure.calls.map(call => call.kind))
   const isTime = axis === "time"
   const signs = [
-    ["ddp-k-computing", "between calls: computing, as high as its part of a CPU", isTime && figure.computing.length],
-    ["ddp-k-off", "asleep, or off the CPU", isTime],
+    ["ddp-k-computing", "computing, as high as its part of a processor", isTime && figure.computing.length],
+    ["ddp-k-off", "asleep, or without a processor", isTime],
     ["ddp-k-wait", "waiting for another rank", isTime && (looks.has("wait") || looks.has("open"))],
     ["ddp-k-move", "data moving", isTime && (looks.has("move") || looks.has("travel"))],
     ["ddp-k-call", "starting a call", isTime && looks.has("call")],
