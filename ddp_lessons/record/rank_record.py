@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
 NEW_GROUPS = ("new_group", "new_local_group")
 MeetingPoint = tuple[Any, ...]
+Gap = tuple[float, float, float]  # between calls: from when, until when, and how long the main thread was on a CPU
 
 
 def meeting_point(operation: str, group: str, ranks: tuple[int, ...], peer: int | None, tag: int) -> MeetingPoint:
@@ -33,6 +34,7 @@ class Recorded:
     is_out_of_sight: bool = False  # it made calls that are not among these
     heavy_imports: tuple[str, ...] = ()  # parts of torch that take a second or more to import, and that this rank has
     worlds: tuple[tuple[str, int, int], ...] = ()  # that it has joined: the name of each, its number there, the size
+    gaps: tuple[Gap, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -91,6 +91,7 @@ class Workers:
             self._outlive_failures = launch_arguments.checked_switch("outlive_failures", outlive_failures)
             self._live = launch_arguments.checked_live(live)
         self._one_run = threading.Lock()
+        self._runs = 0
         self._heavy_imports: set[str] = set()
         self._crew: Crew | None = None
         with HeldInterrupts(), launch_arguments.refused_plainly(), shortages.named():
@@ -147,7 +148,7 @@ class Workers:
                 name = f"output-of-rank-{number}-{time.time_ns()}.txt"
                 rank.transcript = Transcript(os.path.join(session_folder(), name))
             with HeldInterrupts() as interrupts:
-                return self._follow(crew, (Task(sources), buffers), run, interrupts)
+                return self._follow(crew, (self._task(sources, run), buffers), run, interrupts)
         finally:
             self._one_run.release()
 
@@ -170,6 +171,10 @@ class Workers:
         if crew is not None and not crew.why_gone:
             crew.stop("nobody used them any more")
             crew.release(self._heavy_imports)
+
+    def _task(self, sources: dict[str, str], run: _Run) -> Task:
+        self._runs += 1
+        return Task(sources, self._runs, self.world_size - len(run.not_asked))
 
     def _crew_at_work(self) -> Crew:
         assert self._crew is not None

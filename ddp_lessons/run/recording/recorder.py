@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from ddp_lessons.record.event import Event
 from ddp_lessons.record.rank_record import MeetingPoint, Recorded, Standing, meeting_point
+from ddp_lessons.run.recording.gap_clock import GapClock
 from ddp_lessons.run.recording.lent_tensors import MOST_VALUES, LentTensors
 from ddp_lessons.run.wire.messages import HEAVY_IMPORTS
 
@@ -103,6 +104,7 @@ class Recorder:
     def __init__(self) -> None:
         self.keeps_values = False
         self.began = 0.0
+        self.gap_clock = GapClock(MOST_CALLS)
         self.calls: deque[Call] = deque()
         self.count = 0
         self.under_way: dict[int, Call] = {}  # by the id of the Work that torch gave for it
@@ -138,9 +140,11 @@ class Recorder:
         self.by_memory.clear()
         self.seen_from_afar.clear()
         self.began = time.perf_counter()
+        self.gap_clock.begin(self.began)
 
     def note(self, call: Call) -> None:
         """Keep a call. Of those that there is no room for, only how many they were."""
+        self.gap_clock.held(call.begin)
         self.calls.append(call)
         self.count += 1
         if len(self.calls) > MOST_CALLS + _DROPPED_AT_ONCE:
@@ -166,7 +170,8 @@ class Recorder:
         is_hidden = self.is_out_of_sight
         worlds = tuple((world, *place) for world, place in list(self.worlds.items()))
         until = time.perf_counter()
-        return Recorded(self.began, told, dropped, until, before_these, standing, is_hidden, heavy, worlds)
+        gaps = self.gap_clock.gaps(until)[-newest:]
+        return Recorded(self.began, told, dropped, until, before_these, standing, is_hidden, heavy, worlds, gaps)
 
     @property
     def is_out_of_sight(self) -> bool:
