@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from ddp_lessons.record.event import Event
 
 NEW_GROUPS = ("new_group", "new_local_group")
+JOINING_VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 MeetingPoint = tuple[Any, ...]
 
 
@@ -33,6 +34,7 @@ class Recorded:
     is_out_of_sight: bool = False  # it made calls that are not among these
     heavy_imports: tuple[str, ...] = ()  # parts of torch that take a second or more to import, and that this rank has
     worlds: tuple[tuple[str, int, int], ...] = ()  # that it has joined: the name of each, its number there, the size
+    variables: tuple[tuple[str, str], ...] = ()  # JOINING_VARIABLES when its function began
 
 
 @dataclass(frozen=True)
