@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 import torch.distributed as dist
@@ -30,8 +32,8 @@ def one_forward_one_backward(rank: int, world_size: int) -> list[str]:
     from torch.distributed.pipelining import PipelineStage, Schedule1F1B
 
     stage = PipelineStage(nn.Linear(3, 3), rank, world_size, torch.device("cpu"))
-    schedule = Schedule1F1B(stage, n_microbatches=4, loss_fn=nn.functional.mse_loss)
-    target = {"target": BATCH} if rank == world_size - 1 else {}
+    schedule: Any = Schedule1F1B(stage, n_microbatches=4, loss_fn=nn.functional.mse_loss)
+    target: dict[str, Any] = {"target": BATCH} if rank == world_size - 1 else {}
     for _ in range(2):  # in the first step the stages also tell each other what they will send
         schedule.step(*[BATCH][rank:], **target)
         dist.barrier()
