@@ -111,6 +111,10 @@ class Events(Sequence[Event]):
         """What held a rank when it told its calls."""
         return self._recorded[rank].standing or Standing(is_free=True)
 
+    def variables(self, rank: int) -> dict[str, str]:
+        """RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, as far as a rank had them when its function began."""
+        return dict(self._recorded[rank].variables)
+
     def held(self, rank: int) -> tuple[Event, ...]:
         """The calls that a rank was waiting for when it told them."""
         one = self._recorded[rank]

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ddp_lessons.show.costs.scaling_explorer import explore_scaling as explore_scaling
     from ddp_lessons.show.figures.figure import Figure as Figure
     from ddp_lessons.show.messages.collective_films import collective as collective, collectives as collectives
+    from ddp_lessons.show.messages.joining_ranks import joining as joining
     from ddp_lessons.show.messages.rings import ring as ring
     from ddp_lessons.show.messages.step_players import (
         play_messages as play_messages,
@@ -41,8 +42,10 @@ if TYPE_CHECKING:
     from ddp_lessons.show.trainings.fingerprint_rows import fingerprints as fingerprints
     from ddp_lessons.show.trainings.live_trainings import live_training as live_training
     from ddp_lessons.show.trainings.memory_bars import memory as memory
+    from ddp_lessons.show.trainings.pipeline_slots import pipeline as pipeline
     from ddp_lessons.show.trainings.samples_explorer import explore_samples as explore_samples
     from ddp_lessons.show.trainings.seen_samples import samples as samples
+    from ddp_lessons.show.trainings.sharding_stages import sharding as sharding
     from ddp_lessons.show.trainings.training_curves import training as training
 
 __all__ = [
@@ -65,15 +68,18 @@ __all__ = [
     "explore_scaling",
     "fingerprints",
     "fit_line",
+    "joining",
     "latency",
     "live_training",
     "machines",
     "memory",
     "mpi_run",
+    "pipeline",
     "play_messages",
     "ring",
     "samples",
     "scaling",
+    "sharding",
     "step_through",
     "terminal",
     "timeline",
@@ -104,15 +110,18 @@ _HOME = {
     "explore_scaling": "costs.scaling_explorer",
     "fingerprints": "trainings.fingerprint_rows",
     "fit_line": "costs.cost_curves",
+    "joining": "messages.joining_ranks",
     "latency": "costs.cost_curves",
     "live_training": "trainings.live_trainings",
     "machines": "programs.several_machines",
     "memory": "trainings.memory_bars",
     "mpi_run": "programs.mpi_runs",
+    "pipeline": "trainings.pipeline_slots",
     "play_messages": "messages.step_players",
     "ring": "messages.rings",
     "samples": "trainings.seen_samples",
     "scaling": "costs.measured_speeds",
+    "sharding": "trainings.sharding_stages",
     "step_through": "messages.step_players",
     "terminal": "programs.terminals",
     "timeline": "timelines.timeline_figure",

@@ -62,7 +62,7 @@ def _draw(held: Mapping[str, Sequence[Held]], kinds: Sequence[str], width: float
     totals = [sum(rank.values()) for ranks in held.values() for rank in ranks]
     room = max(width_of(show_bytes(total), COMMON) for total in totals) + 12
     scale = (width - LEFT - room) / max(1, *totals)
-    signs = [_part(number, "faint", (0, -5), (16, 10)) for number in range(len(kinds))]
+    signs = [part_of_bar(number, "faint", (0, -5), (16, 10)) for number in range(len(kinds))]
     shapes, y = key_at(0, [*zip(signs, kinds, strict=True)], width)
     for name, ranks in held.items():
         shapes += [
@@ -83,12 +83,12 @@ def _rank(rank: int, parts: Held, kinds: Sequence[str], y: float, scale: float) 
     shapes, end = [*name_rank(rank, y + ROW / 2)], LEFT
     for number, kind in enumerate(kinds):
         wide = scale * parts.get(kind, 0)
-        shapes.append(_part(number, color_of_rank(rank), (end, y + (ROW - BAR) / 2), (wide, BAR)))
+        shapes.append(part_of_bar(number, color_of_rank(rank), (end, y + (ROW - BAR) / 2), (wide, BAR)))
         end += wide
     return [*shapes, label(end + 6, y + ROW / 2, show_bytes(sum(parts.values())))]
 
 
-def _part(number: int, color: str, corner: tuple[float, float], size: tuple[float, float]) -> Box:
+def part_of_bar(number: int, color: str, corner: tuple[float, float], size: tuple[float, float]) -> Box:
     """Full, pale, hatched, empty: to be told apart without colors."""
     fill, opacity = ((color, 1.0), (color, 0.3), ("none", 1.0), ("none", 1.0))[number]
     return Box(*corner, *size, fill=fill, edge=color, opacity=opacity, corner=0, is_hatched=number == 2)
