@@ -22,7 +22,7 @@ PARTS = {
 # types that nobody makes, but which are handed out by what a part offers
 HANDED_OUT = {
     FRONT_DOOR: ["run.launcher.rank_states.Account"],
-    "show": ["show.trainings.live_trainings.LiveTraining", "show.controls.explorer_controls.Choice"],
+    "show": ["show.controls.explorer_controls.Choice"],
     "check": ["check.dashboard.Progress", "check.progress_file.Entry"],
     "machines": ["machines.jobs.Job"],
     "backends": ["backends.backend_trials.Trial"],

@@ -51,7 +51,6 @@ class _Run:
     timeout_seconds: float | None
     quiet: bool
     begin: float
-    stop: threading.Event
 
 
 class Workers:
@@ -111,13 +110,11 @@ class Workers:
         only: Collection[int] | int | None = None,
         timeout_seconds: float | None = None,
         quiet: bool | None = None,
-        stop: threading.Event | None = None,
     ) -> Results[T]:
         """Run `function(rank, world_size, *args)` on every rank, or `only` on some, and return their answers by rank.
 
         `only`: one rank or several, as in only=0 or only=[0, 2].
         `timeout_seconds` and `quiet`: for this run, where they are to be other than these Workers were told.
-        `stop`: once another thread has set it, the ranks are stopped as by the learner's stop button.
 
         Raises:
             WorkerFailed: a rank raised or died; the message names it and shows its line.
@@ -134,7 +131,6 @@ class Workers:
                 else self._timeout_seconds,
                 quiet=self._quiet if quiet is None else launch_arguments.checked_switch("quiet", quiet),
                 begin=begin,
-                stop=stop or threading.Event(),
             )
             crew = self._crew_at_work()
             buffers, sources = pack_call(function, args)
@@ -186,7 +182,7 @@ class Workers:
         screen, live = screen_for_here(run.quiet), Live(self._live, self.world_size)
         watch, lost = Watch(crew.ranks, run.timeout_seconds, task, run.not_asked, self._limits), []
         try:
-            ending = watch.until_the_end(screen, live, lambda: interrupts.noted or run.stop.is_set())
+            ending = watch.until_the_end(screen, live, lambda: interrupts.noted)
             account = watch.account()
             if ending is not Ending.RETURNED:
                 lost = self._after_a_failure(crew, watch, ending.value)
@@ -215,8 +211,9 @@ class Workers:
         if ending in (Ending.STUCK, Ending.OUT_OF_TIME):
             raise workers_stuck(account, results, ending is Ending.STUCK).with_more(self._who_stays(lost))
         interrupts.noted = False
-        told_where = ["the ranks were stopped by you", *where_each_is(account), *self._who_stays(lost)]
-        raise Interrupted("\n".join(told_where), results)
+        kept = ["  What they had told is kept in sys.last_value.results."] if any(results.told) else []
+        where = ["the ranks were stopped by you", *where_each_is(account), *kept, *self._who_stays(lost)]
+        raise Interrupted("\n".join(where), results)
 
     def _trusted(
         self, crew: Crew, results: Results[Any], account: Account, recorded: Sequence[Recorded | None]

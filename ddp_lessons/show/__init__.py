@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from ddp_lessons.show.trainings.digit_sheets import digits as digits
     from ddp_lessons.show.trainings.distances import distance as distance
     from ddp_lessons.show.trainings.fingerprint_rows import fingerprints as fingerprints
-    from ddp_lessons.show.trainings.live_trainings import live_training as live_training
     from ddp_lessons.show.trainings.memory_bars import memory as memory
     from ddp_lessons.show.trainings.samples_explorer import explore_samples as explore_samples
     from ddp_lessons.show.trainings.seen_samples import samples as samples
@@ -66,7 +65,6 @@ __all__ = [
     "fingerprints",
     "fit_line",
     "latency",
-    "live_training",
     "machines",
     "memory",
     "mpi_run",
@@ -105,7 +103,6 @@ _HOME = {
     "fingerprints": "trainings.fingerprint_rows",
     "fit_line": "costs.cost_curves",
     "latency": "costs.cost_curves",
-    "live_training": "trainings.live_trainings",
     "machines": "programs.several_machines",
     "memory": "trainings.memory_bars",
     "mpi_run": "programs.mpi_runs",

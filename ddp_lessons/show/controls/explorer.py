@@ -30,7 +30,6 @@ class Explorer(Generic[Shown]):
         title: what is explored, for those who cannot see the controls.
         controls: the controls by the names of draw's parameters.
         run: the label of a button, "Launch again": it alone draws. For what starts ranks.
-        buttons: further buttons: what each does, by its label.
     """
 
     def __init__(
@@ -40,9 +39,8 @@ class Explorer(Generic[Shown]):
         title: str,
         controls: Mapping[str, Choice],
         run: str | None = None,
-        buttons: Mapping[str, Callable[[], object]] | None = None,
     ) -> None:
-        self.title, self.controls, self.run_label, self.buttons = title, dict(controls), run, dict(buttons or {})
+        self.title, self.controls, self.run_label = title, dict(controls), run
         self.options: dict[str, dict[str, Any]] = {}  # of each control, by the names under which they are shown
         self._draw: Callable[..., Shown] = draw
         self._values: dict[str, Any] = {name: control.value for name, control in self.controls.items()}
