@@ -17,7 +17,8 @@ from ddp_lessons.run.diagnosis.call_fit import first_fault, may_disagree
 from ddp_lessons.run.diagnosis.failure_messages import not_to_be_trusted, where_each_is, worker_failed, workers_stuck
 from ddp_lessons.run.diagnosis.wording import ranks_named
 from ddp_lessons.run.launcher import launch_arguments, shortages
-from ddp_lessons.run.launcher.follow import Ending, Watch
+from ddp_lessons.run.launcher.call_progress import Ending
+from ddp_lessons.run.launcher.follow import Watch
 from ddp_lessons.run.launcher.interrupts import HeldInterrupts
 from ddp_lessons.run.launcher.limits import limits
 from ddp_lessons.run.launcher.private_folders import session_folder
@@ -189,16 +190,16 @@ class Workers:
             watch.drain()
         finally:
             watch.close()
-            self._heavy_imports.update(*(recorded.heavy_imports for recorded in watch.recorded.values()))
+            self._heavy_imports.update(*(recorded.heavy_imports for recorded in watch.progress.recorded.values()))
             for transcript in watch.transcripts:
                 transcript.finish()
             screen.finish(watch.transcripts)
             if crew.why_gone:
                 crew.release(self._heavy_imports)
         ranks = range(self.world_size)
-        values = tuple(watch.returned.get(number, NO_VALUE) for number in ranks)
+        values = tuple(watch.values.get(number, NO_VALUE) for number in ranks)
         lines = tuple(list(transcript.lines()) for transcript in watch.transcripts)
-        recorded = [watch.recorded.get(rank) for rank in ranks]
+        recorded = [watch.progress.recorded.get(rank) for rank in ranks]
         events = Events(recorded)
         told = told_by_rank([watch.told.get(number, ()) for number in ranks], events.origin)
         results: Results[Any] = Results(values, lines, time.monotonic() - run.begin, events, told)
