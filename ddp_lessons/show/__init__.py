@@ -44,44 +44,6 @@ if TYPE_CHECKING:
     from ddp_lessons.show.trainings.seen_samples import samples as samples
     from ddp_lessons.show.trainings.training_curves import training as training
 
-__all__ = [
-    "Chart",
-    "Explorer",
-    "Figure",
-    "Line",
-    "Picture",
-    "Printed",
-    "collective",
-    "collectives",
-    "cost",
-    "deal",
-    "digits",
-    "distance",
-    "explore_averaging",
-    "explore_buckets",
-    "explore_cost",
-    "explore_samples",
-    "explore_scaling",
-    "fingerprints",
-    "fit_line",
-    "latency",
-    "machines",
-    "memory",
-    "mpi_run",
-    "play_messages",
-    "ring",
-    "samples",
-    "scaling",
-    "step_through",
-    "terminal",
-    "timeline",
-    "traffic",
-    "training",
-    "turn_the_ring",
-    "waits",
-    "what_works",
-]
-
 _HOME = {
     "Chart": "page.chart",
     "Explorer": "controls.explorer",
@@ -119,6 +81,7 @@ _HOME = {
     "waits": "messages.wait_graph",
     "what_works": "programs.backend_table",
 }
+__all__ = list(_HOME)
 
 
 def __getattr__(name: str) -> object:
