@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ddp_lessons.show.costs.cost_curves import Line as Line, cost as cost, fit_line as fit_line, latency as latency
     from ddp_lessons.show.costs.cost_explorer import explore_cost as explore_cost
     from ddp_lessons.show.costs.measured_speeds import scaling as scaling
-    from ddp_lessons.show.costs.scaling_explorer import explore_scaling as explore_scaling
+    from ddp_lessons.show.costs.speed_ups import explore_scaling as explore_scaling
     from ddp_lessons.show.figures.figure import Figure as Figure
     from ddp_lessons.show.messages.collective_films import collective as collective, collectives as collectives
     from ddp_lessons.show.messages.rings import ring as ring
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from ddp_lessons.show.programs.several_machines import machines as machines
     from ddp_lessons.show.programs.terminals import terminal as terminal
     from ddp_lessons.show.timelines.timeline_figure import timeline as timeline
-    from ddp_lessons.show.trainings.averaging_explorer import explore_averaging as explore_averaging
     from ddp_lessons.show.trainings.bucket_sizes import explore_buckets as explore_buckets
     from ddp_lessons.show.trainings.dealt_samples import deal as deal
     from ddp_lessons.show.trainings.digit_sheets import digits as digits
@@ -43,6 +42,7 @@ if TYPE_CHECKING:
     from ddp_lessons.show.trainings.samples_explorer import explore_samples as explore_samples
     from ddp_lessons.show.trainings.seen_samples import samples as samples
     from ddp_lessons.show.trainings.training_curves import training as training
+    from ddp_lessons.show.trainings.weight_paths import explore_averaging as explore_averaging
 
 _HOME = {
     "Chart": "page.chart",
@@ -57,11 +57,11 @@ _HOME = {
     "deal": "trainings.dealt_samples",
     "digits": "trainings.digit_sheets",
     "distance": "trainings.distances",
-    "explore_averaging": "trainings.averaging_explorer",
+    "explore_averaging": "trainings.weight_paths",
     "explore_buckets": "trainings.bucket_sizes",
     "explore_cost": "costs.cost_explorer",
     "explore_samples": "trainings.samples_explorer",
-    "explore_scaling": "costs.scaling_explorer",
+    "explore_scaling": "costs.speed_ups",
     "fingerprints": "trainings.fingerprint_rows",
     "fit_line": "costs.cost_curves",
     "latency": "costs.cost_curves",

@@ -19,23 +19,24 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from ddp_lessons.record.colors import RANK_COLORS
-from ddp_lessons.show.controls.slider_scales import show_seconds
 from ddp_lessons.show.costs.cost_curves import MARKERS, Points
 from ddp_lessons.show.page.chart import Chart
+from ddp_lessons.show.page.lines import WIDTH, draw_rulers
 from ddp_lessons.show.page.picture import (
     FAINT,
     INK,
-    LINE,
     PAPER,
     drawn_in_house_style,
     new_figure,
     show_bytes,
+    show_network,
+    show_seconds,
     text_size,
 )
 
 Formula = Callable[[int, float, float, float], float]  # ranks, bytes, latency and bytes per second to seconds
 SIZES, RANKS = (1e3, 1e8), (2, 1024)  # from, to
-WIDTH, HEIGHT, LEFT, GAP, RIGHT, HEAD, FOOT = 7.2, 3.3, 0.66, 0.44, 0.18, 0.42, 0.3  # inches
+HEIGHT, LEFT, GAP, RIGHT, HEAD, FOOT = 3.3, 0.66, 0.44, 0.18, 0.42, 0.3  # inches
 KEY_ROW, SIGN = 0.21, 0.5
 MOST_STRETCHES = 4
 
@@ -53,8 +54,7 @@ class Setting:
         return float(formula(self.ranks, self.size, self.latency, self.bandwidth))
 
     def __str__(self) -> str:
-        cable = f"a latency of {show_seconds(self.latency)}, {show_bytes(self.bandwidth)} per second"
-        return f"{self.ranks} ranks, {show_bytes(self.size)}, {cable}"
+        return f"{self.ranks} ranks, {show_bytes(self.size)}, {show_network(self.latency, self.bandwidth)}"
 
 
 def at_size(setting: Setting, size: float) -> Setting:
@@ -184,8 +184,7 @@ def _draw(study: Study, now: Setting) -> Figure:
     by_bytes, by_ranks = (figure.add_axes((x / WIDTH, FOOT / page, each / WIDTH, height / page)) for x in lefts)
     for axes, (begin, end) in ((by_bytes, SIZES), (by_ranks, RANKS)):
         axes.set(xscale="log", yscale="log", xlim=(begin / 1.15, end * 1.15), ylim=study.limits())
-        axes.grid(color=LINE, lw=0.6)
-        axes.set_axisbelow(True)
+        draw_rulers(axes, "both")
         axes.xaxis.set_minor_locator(NullLocator())
         axes.yaxis.set_minor_locator(NullLocator())
         axes.yaxis.set_major_locator(LogLocator(numticks=12))

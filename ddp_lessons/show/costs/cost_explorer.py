@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from ddp_lessons.show.controls.explorer import Explorer
 from ddp_lessons.show.controls.explorer_controls import Slider
-from ddp_lessons.show.controls.slider_scales import by_factors, show_seconds
+from ddp_lessons.show.controls.slider_scales import by_factors, network_sliders
 from ddp_lessons.show.costs.cost_crossings import RANKS, SIZES, Formula, Setting, Study, cost_crossings
 from ddp_lessons.show.costs.cost_curves import Points
 from ddp_lessons.show.page.chart import Chart
@@ -46,10 +46,7 @@ def explore_cost(
     controls = {
         "ranks": Slider("ranks", sorted({*SOME_RANKS, world_size}), world_size),
         "size": Slider("bytes", by_factors(*SIZES, show_bytes, size), size),
-        "latency": Slider("latency", by_factors(1e-6, 0.1, show_seconds, latency), latency),
-        "bandwidth": Slider(
-            "bandwidth", by_factors(1e6, 1e11, lambda number: f"{show_bytes(number)}/s", bandwidth), bandwidth
-        ),
+        **network_sliders(latency, bandwidth),
     }
     return Explorer(draw, title="What an all-reduce costs, by the model", controls=controls)
 

@@ -15,10 +15,10 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocato
 from ddp_lessons.record.colors import RANK_COLORS
 from ddp_lessons.show.page.chart import Chart
 from ddp_lessons.show.page.labels import Labels, Place
-from ddp_lessons.show.page.lines import draw_cores, draw_key_above, key_height, write_title
-from ddp_lessons.show.page.picture import FAINT, INK, LINE, PAPER, drawn_in_house_style, new_figure
+from ddp_lessons.show.page.lines import WIDTH, draw_cores, draw_key_above, height_above, new_axes, write_title
+from ddp_lessons.show.page.picture import FAINT, INK, PAPER, drawn_in_house_style
 
-WIDTH, LEFT, RIGHT, HIGH, FOOT = 7.2, 0.95, 0.2, 2.9, 0.48  # inches
+LEFT, RIGHT, HIGH, FOOT = 0.95, 0.2, 2.9, 0.48  # inches
 MANY_TIMES = 16  # from 1 to so many ranks both axes grow by factors
 IDEAL, MEASURED, MODEL, INDEPENDENT = "ideal", "measured", "model", "independent processes"
 COLORS = {IDEAL: FAINT, MEASURED: RANK_COLORS[0], MODEL: RANK_COLORS[1], INDEPENDENT: INK}
@@ -75,10 +75,7 @@ def _checked(argument: str, given: Any) -> dict[int, float]:
 def _draw(speeds: Mapping[str, Mapping[int, float]], cores: int | None, title: str | None) -> tuple[Figure, Axes]:
     names = [IDEAL, *(name for name in speeds if name != MEASURED), f"{MEASURED} (% of the ideal)"]
     room = (WIDTH - LEFT - 0.1) * 72
-    above = (key_height(names, room) + 8 + (18 if title else 0)) / 72
-    height = above + HIGH + FOOT
-    figure = new_figure(WIDTH, height)
-    axes = figure.add_axes((LEFT / WIDTH, FOOT / height, (WIDTH - LEFT - RIGHT) / WIDTH, HIGH / height))
+    figure, axes = new_axes(LEFT, RIGHT, HIGH, height_above(names, room, title), FOOT)
     ranks = sorted({number for points in speeds.values() for number in points})
     smallest = min(speeds[MEASURED])
     one = speeds[MEASURED][smallest] / smallest  # images per second of a rank, had it no other
@@ -124,8 +121,6 @@ def _prepare(axes: Axes, ranks: list[int], one: float, fastest: float) -> None:
     axes.yaxis.set_major_formatter(thousands)
     axes.set_xlabel("ranks", labelpad=2)
     axes.set_ylabel("images per second")
-    axes.grid(axis="y", color=LINE, lw=0.6)
-    axes.set_axisbelow(True)
 
 
 def _write_efficiency(axes: Axes, speeds: Mapping[str, Mapping[int, float]], one: float) -> None:

@@ -192,6 +192,18 @@ def show_bytes(number: float) -> str:
     return f"{number:g} B"
 
 
+def show_seconds(number: float) -> str:
+    """Short, and with the unit: "35 ms"."""
+    for unit, size in (("s", 1.0), ("ms", 1e-3)):
+        if number >= size:
+            return f"{number / size:.3g} {unit}"
+    return f"{number / 1e-6:.3g} µs" if number else "0"
+
+
+def show_network(latency: float, bandwidth: float) -> str:
+    return f"a latency of {show_seconds(latency)}, {show_bytes(bandwidth)} per second"
+
+
 def show_values(values: Any, room: int = 14) -> str:
     """Numbers as short as they are: "[1, 2.5]"; "" if they take more room than there is."""
     text = "[" + ", ".join(f"{value:.4g}" for value in values) + "]"
