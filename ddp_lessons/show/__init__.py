@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ddp_lessons.show.controls.explorer import Explorer as Explorer
+    from ddp_lessons.show.costs.cost_crossings import explore_cost as explore_cost
     from ddp_lessons.show.costs.cost_curves import Line as Line, cost as cost, fit_line as fit_line, latency as latency
-    from ddp_lessons.show.costs.cost_explorer import explore_cost as explore_cost
     from ddp_lessons.show.costs.measured_speeds import scaling as scaling
     from ddp_lessons.show.costs.speed_ups import explore_scaling as explore_scaling
     from ddp_lessons.show.figures.figure import Figure as Figure
@@ -29,9 +29,8 @@ if TYPE_CHECKING:
     from ddp_lessons.show.page.picture import Picture as Picture
     from ddp_lessons.show.page.printed import Printed as Printed
     from ddp_lessons.show.programs.backend_table import what_works as what_works
-    from ddp_lessons.show.programs.mpi_runs import mpi_run as mpi_run
     from ddp_lessons.show.programs.several_machines import machines as machines
-    from ddp_lessons.show.programs.terminals import terminal as terminal
+    from ddp_lessons.show.programs.terminals import mpi_run as mpi_run, terminal as terminal
     from ddp_lessons.show.timelines.timeline_figure import timeline as timeline
     from ddp_lessons.show.trainings.bucket_sizes import explore_buckets as explore_buckets
     from ddp_lessons.show.trainings.dealt_samples import deal as deal
@@ -59,7 +58,7 @@ _HOME = {
     "distance": "trainings.distances",
     "explore_averaging": "trainings.weight_paths",
     "explore_buckets": "trainings.bucket_sizes",
-    "explore_cost": "costs.cost_explorer",
+    "explore_cost": "costs.cost_crossings",
     "explore_samples": "trainings.samples_explorer",
     "explore_scaling": "costs.speed_ups",
     "fingerprints": "trainings.fingerprint_rows",
@@ -67,7 +66,7 @@ _HOME = {
     "latency": "costs.cost_curves",
     "machines": "programs.several_machines",
     "memory": "trainings.memory_bars",
-    "mpi_run": "programs.mpi_runs",
+    "mpi_run": "programs.terminals",
     "play_messages": "messages.step_players",
     "ring": "messages.rings",
     "samples": "trainings.seen_samples",

@@ -33,12 +33,7 @@ class Explorer(Generic[Shown]):
     """
 
     def __init__(
-        self,
-        draw: Callable[..., Shown],
-        *,
-        title: str,
-        controls: Mapping[str, Choice],
-        run: str | None = None,
+        self, draw: Callable[..., Shown], *, title: str, controls: Mapping[str, Choice], run: str | None = None
     ) -> None:
         self.title, self.controls, self.run_label = title, dict(controls), run
         self.options: dict[str, dict[str, Any]] = {}  # of each control, by the names under which they are shown
@@ -132,10 +127,7 @@ class Explorer(Generic[Shown]):
                 options = control.options_for(fitted)
             except Exception:  # the drawing will fail as well, and say why
                 options = {str(value): value}
-            choices = list(options.values())
-            if value is None and choices and None not in choices:
-                value = choices[control.first_choice]
-            fitted[name], self.options[name] = nearest(value, choices), options
+            fitted[name], self.options[name] = nearest(value, list(options.values())), options
         self._values = fitted
 
     def _ipython_display_(self) -> None:

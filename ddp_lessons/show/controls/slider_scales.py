@@ -26,10 +26,7 @@ def network_sliders(latency: float, bandwidth: float) -> dict[str, Slider]:
     """For the two numbers by which the models of costs know a network."""
     latencies = by_factors(1e-6, 0.1, show_seconds, latency)
     bandwidths = by_factors(1e6, 1e11, lambda number: f"{show_bytes(number)}/s", bandwidth)
-    return {
-        "latency": Slider("latency", latencies, latency),
-        "bandwidth": Slider("bandwidth", bandwidths, bandwidth),
-    }
+    return {"latency": Slider("latency", latencies, latency), "bandwidth": Slider("bandwidth", bandwidths, bandwidth)}
 
 
 def _named(steps: list[float] | list[int], name: Callable[[float], str], given: tuple[float, ...]) -> dict[str, float]:

@@ -94,7 +94,7 @@ def _draw(speeds: Mapping[str, Mapping[int, float]], cores: int | None, title: s
     axes.plot(*_points(speeds[MEASURED]), "o-", label=names[-1], gid=MEASURED, **style)
     draw_key_above(axes, room)
     write_title(figure, title)
-    _write_efficiency(axes, speeds, one)
+    _write_efficiency(axes, speeds, one, cores)
     return figure, axes
 
 
@@ -123,7 +123,7 @@ def _prepare(axes: Axes, ranks: list[int], one: float, fastest: float) -> None:
     axes.set_ylabel("images per second")
 
 
-def _write_efficiency(axes: Axes, speeds: Mapping[str, Mapping[int, float]], one: float) -> None:
+def _write_efficiency(axes: Axes, speeds: Mapping[str, Mapping[int, float]], one: float, cores: int | None) -> None:
     """Below what was measured, above what independent processes reach; on no point, and on a line only if need be."""
     labels = Labels(axes)
     for points in speeds.values():
@@ -137,13 +137,8 @@ def _write_efficiency(axes: Axes, speeds: Mapping[str, Mapping[int, float]], one
         for ranks, speed in speeds.get(name, {}).items():
             places = [Place(ranks, speed, (x, side * y), color=COLORS[name]) for x, y in shifts]
             labels.put([f"{100 * speed / (one * ranks):.0f} %"], places, 8, f"efficiency {name} {ranks}")
-    for line in axes.lines:
-        if line.get_gid() == "cores":
-            cores = int(line.get_xdata()[0])  # type: ignore[index,arg-type]
-            words = [f"more ranks than cores ({cores})", f"cores: {cores}"]
-            low = axes.get_ylim()[0]
-            places = [Place(cores, low, (5, up), "left", color=FAINT) for up in range(8, int(HIGH * 72) - 8, 6)]
-            labels.put(words, places, 8, "name of the cores")
+    if cores is not None and axes.get_xlim()[0] < cores < axes.get_xlim()[1]:
+        labels.name_cores(cores, axes.get_ylim()[0])
 
 
 def _keep_free(labels: Labels, axes: Axes, corners: Any) -> None:

@@ -187,10 +187,7 @@ def _write_parts(axes: Axes, model: Speeds, measured: Speeds, cores: int) -> Non
         for ranks, times in points.items():
             labels.keep_free(ranks, times, 3.0)
     if cores < RANKS[-1]:
-        texts = [f"more ranks than cores ({cores})", f"cores: {cores}"]
-        sides = ((5, "left"), (-5, "right"))
-        places = [Place(cores, LIMITS[0], (shift, 8), side, color=FAINT) for shift, side in sides]
-        labels.put(texts, places, 8, "name of the cores")
+        labels.name_cores(cores, LIMITS[0])
     for points, name, color, side in ((measured, MEASURED, RANK_COLORS[0], -1), (model, MODEL, RANK_COLORS[1], 1)):
         for ranks, times in points.items():
             if ranks > 1 and (ranks in POWERS or name == MEASURED) and LIMITS[0] < times < LIMITS[1]:

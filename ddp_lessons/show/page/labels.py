@@ -9,7 +9,7 @@ from typing import Any
 
 from matplotlib.axes import Axes
 
-from ddp_lessons.show.page.picture import INK, PAPER, text_size
+from ddp_lessons.show.page.picture import FAINT, INK, PAPER, text_size
 
 GAP = 1.5  # points around a label
 STRIPE = 40  # points: labels are looked up by the stripes that they touch
@@ -58,6 +58,12 @@ class Labels:
         """No label shall cover this point, nor what lies so many points around it."""
         across, up = self.points(x, y)
         self._take((across - size, up - size, across + size, up + size))
+
+    def name_cores(self, cores: int, low: float) -> None:
+        """Beside the line from which on ranks share cores, as far down as can be."""
+        texts = [f"more ranks than cores ({cores})", f"cores: {cores}"]
+        places = [Place(cores, low, (5, up), "left", color=FAINT) for up in range(8, int(self._page[3]) - 8, 6)]
+        self.put(texts, [*places, Place(cores, low, (-5, 8), "right", color=FAINT)], 8, "name of the cores")
 
     def points(self, x: float, y: float) -> tuple[float, float]:
         """A point of the axes, in points of the page."""

@@ -6,7 +6,6 @@ import base64
 import contextlib
 import functools
 import io
-import pathlib
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from matplotlib.textpath import TextToPath
 from PIL import Image
 
 from ddp_lessons.record.colors import RANK_COLORS
+from ddp_lessons.show.figures.figure import Shown
 
 P = ParamSpec("P")
 Drawn = TypeVar("Drawn")
@@ -38,7 +38,7 @@ SHOWN_PER_INCH = 92  # the page shows fewer, so that a fine screen has pixels to
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Picture:
+class Picture(Shown):
     """What the functions of `show` return. `text` is the same in every run of a deterministic program: it has no times.
 
     `axes` is matplotlib's Axes, or an array of them; `alt` says in a sentence or two what is to be seen.
@@ -49,24 +49,13 @@ class Picture:
     text: str
     alt: str
 
-    def save(self, path: str | pathlib.Path) -> None:
-        """Write a .png or an .svg file."""
-        suffix = pathlib.Path(path).suffix.lower()
-        if suffix == ".png":
-            pathlib.Path(path).write_bytes(self._png())
-        elif suffix == ".svg":
-            pathlib.Path(path).write_text(self.svg, encoding="utf-8")
-        else:
-            raise ValueError(f"a picture is saved as .png or .svg, and {str(path)!r} ends in neither")
-
     @property
     def svg(self) -> str:
-        """In the colors of a light or a dark page."""
         from ddp_lessons.show.page.page_svg import still_svg
 
         return still_svg(self.figure, self.alt)
 
-    def _png(self) -> bytes:
+    def png(self) -> bytes:
         """Few colors make a small file: a notebook keeps every picture that it shows."""
         with house_style():
             canvas: Any = FigureCanvasAgg(self.figure)
@@ -80,16 +69,13 @@ class Picture:
         self, include: object = None, exclude: object = None
     ) -> tuple[dict[str, str], dict[str, Any]]:
         width = round(self.figure.get_figwidth() * SHOWN_PER_INCH)
-        image = base64.b64encode(self._png()).decode("ascii")
+        image = base64.b64encode(self.png()).decode("ascii")
         return {"image/png": image, "text/plain": self.text}, {"image/png": {"alt": self.alt, "width": width}}
 
     def _ipython_display_(self) -> None:
         from ddp_lessons.show.figures.living import publish
 
         publish(self, {})
-
-    def __repr__(self) -> str:
-        return self.text
 
 
 @functools.cache

@@ -6,6 +6,7 @@ The model is one number whose loss is its mean squared distance from the samples
 from __future__ import annotations
 
 import itertools
+import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -29,24 +30,14 @@ RATES = (0.05, 0.1, 0.125, 0.25, 0.5, 0.75, 1.0, 1.25)
 LEFT, RIGHT, HIGH, HEAD, FOOT = 0.5, 0.9, 2.84, 0.32, 0.44  # inches
 
 
-def mean(gradients: Sequence[float], samples: Sequence[int]) -> list[float]:
-    return [sum(gradients) / len(gradients)] * len(gradients)
-
-
-def add_up(gradients: Sequence[float], samples: Sequence[int]) -> list[float]:
-    return [sum(gradients)] * len(gradients)
-
-
-def weighted_mean(gradients: Sequence[float], samples: Sequence[int]) -> list[float]:
-    parts = [gradient * number for gradient, number in zip(gradients, samples, strict=True)]
-    return [sum(parts) / sum(samples)] * len(gradients)
-
-
-def nothing(gradients: Sequence[float], samples: Sequence[int]) -> list[float]:
-    return list(gradients)
-
-
-WAYS: Mapping[str, Combine] = {"mean": mean, "sum": add_up, "weighted mean": weighted_mean, "nothing": nothing}
+WAYS: Mapping[str, Combine] = {
+    "mean": lambda gradients, samples: [sum(gradients) / len(gradients)] * len(gradients),
+    "sum": lambda gradients, samples: [sum(gradients)] * len(gradients),
+    "weighted mean": lambda gradients, samples: (
+        [sum(map(operator.mul, gradients, samples)) / sum(samples)] * len(gradients)
+    ),
+    "nothing": lambda gradients, samples: list(gradients),
+}
 
 
 @dataclass(frozen=True)
