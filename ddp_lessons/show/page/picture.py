@@ -29,8 +29,6 @@ Drawn = TypeVar("Drawn")
 
 PAPER, INK, FAINT, ALARM = "#FFFFFF", "#111820", "#5F6B7A", "#A8123E"
 LINE, BAND = "#D5DAE1", "#F5F7FA"  # rulers and frames; every other lane
-COLLECTIVE, DDPS_OWN, TRAFFIC = "#4A5568", "#7B4FA3", "#1F5A92"
-SHAPE_COLORS = (COLLECTIVE, DDPS_OWN, TRAFFIC)
 SHADES = 12
 PIXELS_PER_INCH, TALL, PIXELS_PER_INCH_OF_TALL = 160, 4.5, 115
 _one_at_a_time = threading.RLock()
@@ -81,7 +79,7 @@ class Picture(Shown):
 @functools.cache
 def _palette() -> Image.Image:
     """Our colors, each in steps down to the paper: a rank's own color stays exactly what it is."""
-    colors = np.array([to_rgb(color) for color in (*RANK_COLORS, *SHAPE_COLORS, INK, FAINT, ALARM)])
+    colors = np.array([to_rgb(color) for color in (*RANK_COLORS, INK, FAINT, ALARM)])
     rest = np.arange(SHADES)[:, None, None] / SHADES
     shades = (colors * (1 - rest) + rest).reshape(-1, 3)
     plain = np.array([to_rgb(color) for color in (PAPER, BAND, LINE)])
