@@ -9,6 +9,7 @@ from ddp_lessons.show.figures.drawing import COMMON, Box, Drawing, Line, Shape, 
 from ddp_lessons.show.figures.figure import Figure
 from ddp_lessons.show.figures.layouts import LEFT, cut, figure_of, key_at, label, name_rank, notes_at
 from ddp_lessons.show.page.picture import count, show_bytes
+from ddp_lessons.show.page.printed import in_columns
 
 ROW, BAR, NAME, GAP = 18.0, 13.0, 22.0, 8.0  # pixels
 MOST_PARTS, MOST_RANKS = 4, 16
@@ -95,19 +96,14 @@ def part_of_bar(number: int, color: str, corner: tuple[float, float], size: tupl
 
 
 def _text(held: Mapping[str, Sequence[Held]], kinds: Sequence[str]) -> str:
-    head = ["bytes held", *kinds, "in all"]
-    rows = [
-        [f"{name}, rank {rank}", *(f"{parts.get(kind, 0):,}" for kind in kinds), f"{sum(parts.values()):,}"]
-        for name, ranks in held.items()
-        for rank, parts in enumerate(ranks)
-    ]
-    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
-    return "\n".join(
-        "   ".join(
-            [row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))]
-        )
-        for row in (head, *rows)
-    )
+    width = max(len(f"{name}, rank {len(ranks) - 1}") for name, ranks in held.items())
+    head = ["bytes held".ljust(width), *kinds, "in all"]
+    rows = [head]
+    for name, ranks in held.items():
+        for rank, parts in enumerate(ranks):
+            numbers = [*(parts.get(kind, 0) for kind in kinds), sum(parts.values())]
+            rows.append([f"{name}, rank {rank}".ljust(width), *(f"{number:,}" for number in numbers)])
+    return "\n".join(in_columns(rows, "   ", str.rjust))
 
 
 def _describe(held: Mapping[str, Sequence[Held]], kinds: Sequence[str]) -> str:
