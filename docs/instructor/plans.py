@@ -235,15 +235,16 @@ PLANS: dict[str, tuple[Day, ...]] = {
                 BREAK,
                 Take(
                     10,
-                    "opening / A function gets a home / torchrun / What the agent tells a rank / "
-                    "When a rank fails / Started again / Exercise: make it restartable / What you have now",
+                    "opening / Move a function into a script / Start the script with torchrun / "
+                    "Tell `RANK` from `LOCAL_RANK` / When a rank fails: find the root cause / "
+                    "Restart after a failure / Exercise: make training restartable / What you have now",
                 ),
                 Take(
                     11,
                     "opening / Simulate two nodes / Start torchrun on every node: the rendezvous / "
                     "Choose the network interface / Which failures are silent / Pull the network cable",
                 ),
-                in_hand(18),
+                in_hand(24),
                 GOODBYE,
             ),
         ),
