@@ -53,7 +53,7 @@ LATE: dict[str, tuple[Cut, ...]] = {
         Cut(7, "Buckets", "say: many small gradients travel as one, the last layers' first"),
         Cut(6, "Exercise: the partitioner", "nothing; the notebook takes the package's"),
         Cut(8, "How much faster?", "say: more ranks than cores help nobody"),
-        Cut(11, "Somebody pulls the cable", "say: silence is no message; only a timeout ends it"),
+        Cut(11, "Pull the network cable", "say: a pulled cable closes no connection; only a timeout ends the wait"),
         Cut(9, "What torch says by itself", "say: `TORCH_DISTRIBUTED_DEBUG=DETAIL`"),
         Cut(9, "Exercise: share the best", "nothing; homework"),
     ),
