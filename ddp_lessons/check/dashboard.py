@@ -40,7 +40,11 @@ LESSONS = (
     Lesson(6, "Share the data", ("data_partitioner", "epoch_order")),
     Lesson(7, "DistributedDataParallel, taken apart", ("my_ddp",)),
     Lesson(8, "MNIST with DDP", ("evaluate", "save_checkpoint")),
-    Lesson(9, "When nothing moves", ("mean_loss", "share_best", "swap", "sum_of_half", "reading(4)", "reading(5)")),
+    Lesson(
+        9,
+        "Debug hangs, deadlocks and silent errors",
+        ("mean_loss", "share_best", "swap", "sum_of_half", "reading(4)", "reading(5)"),
+    ),
     Lesson(10, "Leave the notebook", ("restartable",)),
     Lesson(11, "Many machines", ("ranks_of", "job_script")),
     Lesson(12, "Choose a backend", ("choose_backend", "all_reduce_on_board")),
@@ -55,7 +59,6 @@ GIVEN = {
     "ccd6eb6e4c06ccf9": "share_best",
     "009648aa29260239": "swap",
     "4d66644df0482425": "sum_of_half",
-    "436698004d5c6b6a": "average_gradients",
     "f205f740b1c9c9cd": "train_restartably",
 }
 

@@ -31,7 +31,7 @@ LATE: dict[str, tuple[Cut, ...]] = {
         Cut(3, "Exercise: the mean over all ranks", "ask: which two numbers does a rank have to send?"),
         Cut(6, "Digits", "nothing; lesson 8 shows them again"),
         Cut(7, "Buckets", "say: many small gradients travel as one, the last layers' first"),
-        Cut(9, "Two lines change places", "say: all ranks call the same collectives in the same order"),
+        Cut(9, "Mismatched collectives: a different order", "say: all ranks make the same calls in the same order"),
         Cut(8, "Exercise: evaluate", "say: add up the right and the seen over all ranks, divide once; homework"),
     ),
     "first day": (
@@ -54,7 +54,7 @@ LATE: dict[str, tuple[Cut, ...]] = {
         Cut(6, "Exercise: the partitioner", "nothing; the notebook takes the package's"),
         Cut(8, "How much faster?", "say: more ranks than cores help nobody"),
         Cut(11, "Pull the network cable", "say: a pulled cable closes no connection; only a timeout ends the wait"),
-        Cut(9, "What torch says by itself", "say: `TORCH_DISTRIBUTED_DEBUG=DETAIL`"),
+        Cut(9, "What PyTorch reports: timeouts and TORCH_DISTRIBUTED_DEBUG", "say: `TORCH_DISTRIBUTED_DEBUG=DETAIL`"),
         Cut(9, "Exercise: share the best", "nothing; homework"),
     ),
 }

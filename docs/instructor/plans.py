@@ -84,9 +84,10 @@ PLANS: dict[str, tuple[Day, ...]] = {
                 ),
                 Take(
                     9,
-                    "opening / Four symptoms / Somebody does not come / Exercise: a mean, with nothing in hand",
+                    "opening / Four symptoms of a broken job / A collective that only some ranks call / "
+                    "Exercise: a mean when some ranks have no data",
                 ),
-                in_hand(6),
+                in_hand(8),
                 GOODBYE,
             ),
         ),
@@ -144,11 +145,13 @@ PLANS: dict[str, tuple[Day, ...]] = {
                 BREAK,
                 Take(
                     9,
-                    "opening / Four symptoms / Somebody does not come / One batch less / "
-                    "Exercise: a mean, with nothing in hand / Two lines change places / Everybody saves / "
-                    "The silent ones / Look here first",
+                    "opening / Four symptoms of a broken job / A collective that only some ranks call / "
+                    "Uneven batches: a hang at the end of an epoch / Exercise: a mean when some ranks have no data / "
+                    "Mismatched collectives: a different order / DDP's hidden collectives / "
+                    "What PyTorch reports: timeouts and TORCH_DISTRIBUTED_DEBUG / "
+                    "Silent errors: compare with one process / Troubleshooting table",
                 ),
-                in_hand(10),
+                in_hand(12),
                 GOODBYE,
             ),
         ),
@@ -226,11 +229,15 @@ PLANS: dict[str, tuple[Day, ...]] = {
                 BREAK,
                 Take(
                     9,
-                    "opening / Four symptoms / Somebody does not come / One batch less / "
-                    "Exercise: a mean, with nothing in hand / Two lines change places / "
-                    "Exercise: share the best / What they bring does not fit / "
-                    "Exercises: in pairs, and in halves / Everybody saves / A collective that you do not see / "
-                    "What torch says by itself / The silent ones / Look here first / Read the message",
+                    "opening / Four symptoms of a broken job / A collective that only some ranks call / "
+                    "Uneven batches: a hang at the end of an epoch / Exercise: a mean when some ranks have no data / "
+                    "Mismatched collectives: a different order / Exercise: share the best / "
+                    "Mismatched collectives: different shapes / A forgotten wait on an async collective / "
+                    "Exercises: fix a send deadlock and a group hang / DDP's hidden collectives / "
+                    "Hang or straggler? When only a timeout can tell / "
+                    "What PyTorch reports: timeouts and TORCH_DISTRIBUTED_DEBUG / "
+                    "NCCL timeouts: watchdog and Flight Recorder / Silent errors: compare with one process / "
+                    "Troubleshooting table / Practice reading messages / Debug your own script with explain",
                 ),
                 BREAK,
                 Take(
@@ -244,7 +251,7 @@ PLANS: dict[str, tuple[Day, ...]] = {
                     "opening / Simulate two nodes / Start torchrun on every node: the rendezvous / "
                     "Choose the network interface / Which failures are silent / Pull the network cable",
                 ),
-                in_hand(24),
+                in_hand(29),
                 GOODBYE,
             ),
         ),
