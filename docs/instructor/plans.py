@@ -127,8 +127,11 @@ PLANS: dict[str, tuple[Day, ...]] = {
                 LUNCH,
                 Take(
                     6,
-                    "opening / A part of the data / The forgotten seed / DistributedSampler / "
-                    "Another order in every epoch / Exercise: the order of an epoch / One coin for all / Digits",
+                    "opening / Partition a dataset / Shuffle with the same seed on all ranks / "
+                    "Divide the batch size by the world size / DistributedSampler: padding and drop_last / "
+                    "Call set_epoch before every epoch / Exercise: a new order in every epoch / "
+                    "Seed each rank differently for dropout / Load MNIST / Train on partitions / "
+                    "Uneven numbers of batches cause a hang",
                 ),
                 BREAK,
                 Take(
@@ -148,7 +151,7 @@ PLANS: dict[str, tuple[Day, ...]] = {
                     "Exercise: a mean, with nothing in hand / Two lines change places / Everybody saves / "
                     "The silent ones / Look here first",
                 ),
-                in_hand(10),
+                in_hand(15),
                 GOODBYE,
             ),
         ),
@@ -198,13 +201,7 @@ PLANS: dict[str, tuple[Day, ...]] = {
             450,
             (
                 Say("What was left open yesterday: three questions of the quizzes, asked aloud", teach=10),
-                Take(
-                    6,
-                    "opening / A part of the data / The forgotten seed / The lost remainder / "
-                    "Exercise: the partitioner / DistributedSampler / Another order in every epoch / "
-                    "Exercise: the order of an epoch / shuffle=True / One coin for all / Digits / "
-                    "The program / Do you know it? / What you have now",
-                ),
+                Take(6),
                 BREAK,
                 Take(
                     7,
@@ -216,7 +213,7 @@ PLANS: dict[str, tuple[Day, ...]] = {
                     8,
                     "The digits / The whole program / Exercise: evaluate",
                 ),
-                in_hand(5),
+                in_hand(11),
                 LUNCH,
                 Take(
                     8,
@@ -243,7 +240,7 @@ PLANS: dict[str, tuple[Day, ...]] = {
                     "opening / Two machines out of one / Where do they meet? / The cable that gloo takes / "
                     "An address where nobody is / Somebody pulls the cable",
                 ),
-                in_hand(9),
+                in_hand(15),
                 GOODBYE,
             ),
         ),
