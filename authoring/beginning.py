@@ -43,7 +43,6 @@ def exercise(project: Path, name: str, folder: str = "messages") -> list[str]:
     home = "    from ddp_lessons.check."
     insert(door, "if TYPE_CHECKING:", home, f"{home}{folder}.{name}_exercise import {name} as {name}")
     insert(door, "_HOME = {", '    "', f'    "{name}": "{folder}.{name}_exercise",')
-    insert(door, "__all__ = [", '    "', f'    "{name}",')
     reports = project / "tests" / "check" / "test_check_reports.py"
     before = "    assert {one.__name__ for one in CHECKS}"
     replace(reports, before, f'    others |= {{"{name}"}}\n{before}')

@@ -79,11 +79,11 @@ def number(cell: Any, count: int) -> None:
 
 
 def tidy(outputs: Sequence[Any]) -> list[Any]:
-    """Without views, spent bars and empty displays; what was printed in pieces is in one piece."""
+    """Without views and empty displays; what was printed in pieces is in one piece."""
     kept: list[Any] = []
     for output in copy.deepcopy(list(outputs)):
         output.get("data", {}).pop(VIEW, None)
-        if is_spent_bar(output) or ("data" in output and not output.data):
+        if "data" in output and not output.data:
             continue
         last = kept[-1] if kept else None
         if last is not None and output.output_type == last.output_type == "stream" and output.name == last.name:
@@ -91,11 +91,6 @@ def tidy(outputs: Sequence[Any]) -> list[Any]:
         else:
             kept.append(output)
     return kept
-
-
-def is_spent_bar(output: Any) -> bool:
-    """A bar publishes pictures without any words beside them, and at its end one whose alternative text is empty."""
-    return set(output.get("data", {})) == {"image/png"} and output.metadata.get("image/png", {}).get("alt") == ""
 
 
 def looked_at(cell: Any) -> set[str]:

@@ -6,9 +6,10 @@ import re
 from typing import Any
 
 import nbformat
-from living import bring_to_life
+from living import bring_to_life, living_place
 
 from ddp_lessons.quiz.bank import questions_of
+from ddp_lessons.quiz.question_document import as_document
 from ddp_lessons.quiz.question_text import as_page
 
 ABOUT_CLEARING = re.compile(r"clear\b.{0,40}\boutputs", re.I)
@@ -51,10 +52,11 @@ def last_section(text: str) -> str:
 
 
 def put_quiz(cell: Any) -> None:
-    """The questions, whatever the notebook has stored of them: after a run that may be buttons only."""
+    """The questions, whatever the notebook has stored of them."""
     if asked := ASKS.search(cell.source):
         lesson = int(asked[1])
-        page = {"text/html": as_page(lesson, questions_of(lesson))}
+        questions = questions_of(lesson)
+        page = {"text/html": living_place(as_document(lesson, questions), as_page(lesson, questions))}
         make: Any = nbformat.v4
         cell.outputs = [make.new_output("display_data", page)]
 

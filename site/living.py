@@ -1,4 +1,4 @@
-"""The figures of the lessons on pages without a kernel.
+"""The figures and the questions of the lessons on pages without a kernel.
 
 A still carries the document that it was drawn from; the same module draws it in the page as in a notebook.
 """
@@ -9,7 +9,7 @@ import base64
 import html
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ddp_lessons.show.figures.drawing import document_of, without_document
@@ -34,10 +34,14 @@ def bring_to_life(cell: Any) -> None:
 
 
 def place_of(still: str, alt: str) -> str:
-    document = document_of(still)
+    return living_place(document_of(still), image_of(still, alt))
+
+
+def living_place(document: Mapping[str, Any] | None, until_then: str) -> str:
+    """Where the document will live; without a script, or without a document, the HTML that is there stays."""
     data = json.dumps(document, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
     script = f'<script type="application/json">{data}</script>' if document else ""
-    return f'<div class="ddp-living">{image_of(still, alt)}{script}</div>'
+    return f'<div class="ddp-living">{until_then}{script}</div>'
 
 
 def words_of(output: Any) -> str:

@@ -22,7 +22,7 @@ PARTS = {
 # types that nobody makes, but which are handed out by what a part offers
 HANDED_OUT = {
     FRONT_DOOR: ["run.launcher.rank_states.Account"],
-    "show": ["show.trainings.live_trainings.LiveTraining", "show.controls.explorer_controls.Choice"],
+    "show": ["show.controls.explorer_controls.Choice"],
     "check": ["check.dashboard.Progress", "check.progress_file.Entry"],
     "machines": ["machines.jobs.Job"],
     "backends": ["backends.backend_trials.Trial"],
@@ -69,10 +69,12 @@ def type_handed_out(name: str) -> list[str]:
 
 def offered(file: Path) -> list[str]:
     """The names in a module's `__all__`, functions first: they are what a reader calls."""
-    for node in ast.parse(file.read_text(encoding="utf-8")).body:
-        if isinstance(node, ast.Assign) and any(getattr(goal, "id", "") == "__all__" for goal in node.targets):
-            return sorted(ast.literal_eval(node.value), key=lambda name: (name[0].isupper(), name))
-    return []
+    body = ast.parse(file.read_text(encoding="utf-8")).body
+    lists = {ast.unparse(node.targets[0]): node.value for node in body if isinstance(node, ast.Assign)}
+    names = lists.get("__all__", ast.List([]))
+    if ast.unparse(names) == "list(_HOME)":
+        names = lists["_HOME"]
+    return sorted(ast.literal_eval(names), key=lambda name: (name[0].isupper(), name))
 
 
 def named(home: str, names: list[str]) -> str:

@@ -14,6 +14,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
+from typing import Literal
 
 import psutil
 
@@ -177,3 +178,21 @@ class Program:
             with contextlib.suppress(psutil.Error):
                 process.kill()
         self._process.communicate()
+
+
+def run_on_a_terminal(
+    arguments: Sequence[str], environment: Mapping[str, str], stream: Literal["stdout", "stderr"]
+) -> tuple[str, str]:
+    """What a Python program writes to a terminal, which one of its streams is; and to the other one, a pipe."""
+    ours, theirs = os.openpty()
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, stream: theirs}
+    program = subprocess.Popen([sys.executable, *arguments], env=environment, text=True, **streams)  # type: ignore[call-overload]
+    os.close(theirs)
+    said = b""
+    with contextlib.suppress(OSError):  # Linux says so of a terminal that nobody has open any more
+        while part := os.read(ours, 10_000):
+            said += part
+    os.close(ours)
+    piped = program.communicate(timeout=60)
+    assert program.returncode == 0, piped
+    return said.decode().replace("\r\n", "\n"), piped[stream == "stdout"]

@@ -31,7 +31,7 @@ MAY_IMPORT = {
     "machines": {"machines", "run"},
     "script": {"script"},
     "backends": {"backends", "run", "record", "train"},
-    "quiz": {"quiz"},
+    "quiz": {"quiz", "show"},
     "workshop": {"workshop", "run", "check", "train", "Results", "launch", "__version__"},
 }
 # any test may go through `python -m ddp_lessons` and `%load_ext ddp_lessons`

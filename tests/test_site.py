@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import json
 import re
 import subprocess
@@ -15,6 +14,8 @@ import pytest
 
 from ddp_lessons import show
 from ddp_lessons.quiz.bank import questions_of
+from ddp_lessons.quiz.question_document import as_document
+from ddp_lessons.quiz.question_text import as_page
 from ddp_lessons.show.figures.drawing import document_of
 
 ROOT = Path(__file__).parent.parent
@@ -22,7 +23,7 @@ SITE = ROOT / "site"
 sys.path.append(str(SITE))
 from committed import source_of  # noqa: E402
 from lesson_pages import page_of  # noqa: E402
-from living import bring_to_life  # noqa: E402
+from living import CHART, bring_to_life  # noqa: E402
 from slide_deck import blocks_of  # noqa: E402
 
 LESSONS = sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb"))
@@ -118,7 +119,7 @@ def test_lessons_keep_their_cells_and_outputs(laid: Path) -> None:
             for still, shown in stills:
                 assert list(shown) == ["text/html"]
                 assert data_of_page(shown["text/html"]) == document_of(still)
-                assert ('class="ddp-page' in shown["text/html"]) == ("class='ddp-chart'" in still)
+                assert ('class="ddp-page' in shown["text/html"]) == bool(CHART.match(still))
         assert [cell.source for cell in ours if cell.cell_type == "code"] == [
             cell.source for cell in theirs if cell.cell_type == "code"
         ]
@@ -135,7 +136,9 @@ def test_a_chart_takes_the_colors_of_the_site_and_is_an_image_on_a_slide() -> No
     page, slide = cell_of(chart), cell_of(chart)
     bring_to_life(page)
     assert page.outputs[0].data["text/html"] == chart._repr_html_()
-    assert [(block.kind, block.text[:5]) for block in blocks_of(slide.outputs)] == [("picture", "<img ")]
+    assert [(block.kind, block.text[:29]) for block in blocks_of(slide.outputs)] == [
+        ("picture", '<div class="ddp-living"><img ')
+    ]
 
 
 def test_a_slide_shows_what_was_printed_and_not_the_words_that_stand_for_it() -> None:
@@ -180,14 +183,14 @@ def test_outputs_are_folded_only_where_a_prediction_is_asked() -> None:
             assert cell.source.startswith("folded") == ("hide-output" in cell.metadata.get("tags", []))
 
 
-def test_a_quiz_that_was_stored_as_buttons_only_is_a_page_again() -> None:
+def test_a_quiz_is_asked_in_the_page_and_unfolds_without_a_script() -> None:
     view = {"application/vnd.jupyter.widget-view+json": {"model_id": "1"}, "text/plain": "VBox()"}
     lesson = new_lesson(("text", "# One"), ("code", "from ddp_lessons import quiz\n\nquiz.questions(3)"))
     lesson.cells[1].outputs = [nbformat.v4.new_output("display_data", view)]  # type: ignore[no-untyped-call]
     (output,) = page_of(lesson, "03_three.ipynb").cells[1].outputs
     assert list(output.data) == ["text/html"]
-    for question in questions_of(3):
-        assert question.why.split("`")[0] in html.unescape(output.data["text/html"])
+    assert data_of_page(output.data["text/html"]) == as_document(3, questions_of(3))
+    assert as_page(3, questions_of(3)) in output.data["text/html"]
 
 
 def test_what_was_run_after_the_last_commit_is_not_shown_and_that_is_said(

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 from ddp_lessons.backends import calls
 from ddp_lessons.backends.calls import CALLS, attempt, first_sentence
-from ddp_lessons.backends.progress_bar import Progress
 from ddp_lessons.backends.under_mpirun import run_under_mpirun, why_no_mpi
 from ddp_lessons.run.diagnosis.failures import WorkerFailed, WorkersStuck
 from ddp_lessons.run.launch import launch
+from ddp_lessons.run.output.progress_line import ProgressLine
 
 if TYPE_CHECKING:
     import torch
@@ -94,10 +94,10 @@ class Trials:
 def try_backends() -> Trials:
     """Try every call with every backend that there is or could be; on two ranks, where there is room for two."""
     tried: list[Trial] = []
-    with Progress("Trying what works here, calls") as progress:
+    with ProgressLine() as progress:
         for trial in itertools.chain.from_iterable(map(_tried, PLACES)):
             tried.append(trial)
-            progress.at(len(tried), len(PLACES) * (1 + len(CALLS)))
+            progress.show(f"Trying what works here, calls: {len(tried)} of {len(PLACES) * (1 + len(CALLS))}")
     return Trials(tuple(tried))
 
 

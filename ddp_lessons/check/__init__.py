@@ -73,38 +73,8 @@ _HOME = {
     "swap": "messages.message_exercises",
     "weighted_average": "trainings.weighted_exercise",
 }
+__all__ = list(_HOME)
 _NOT_COUNTED = {"Report", "progress", "replicas_agree"}
-__all__ = [
-    "Report",
-    "all_gather_by_hand",
-    "all_reduce_on_board",
-    "average_gradients",
-    "broadcast_by_hand",
-    "choose_backend",
-    "data_partitioner",
-    "epoch_order",
-    "evaluate",
-    "exchange",
-    "global_mean",
-    "job_script",
-    "mean_loss",
-    "my_ddp",
-    "pass_the_token",
-    "progress",
-    "ranks_of",
-    "reading",
-    "replicas_agree",
-    "restartable",
-    "ring_all_reduce",
-    "save_checkpoint",
-    "shard",
-    "sharded_mean",
-    "share_best",
-    "stage_of",
-    "sum_of_half",
-    "swap",
-    "weighted_average",
-]
 
 
 def __getattr__(name: str) -> object:

@@ -18,9 +18,11 @@ from ddp_lessons.check import progress_file
 from ddp_lessons.check.judging.report import Report
 from ddp_lessons.check.progress_file import Entry
 from ddp_lessons.run.output.cards import Kind, framed, in_words, mark
+from ddp_lessons.run.output.terminal_text import folded, painted
 
 P = ParamSpec("P")
 State = Literal["passed", "tried", "open"]
+_KINDS: dict[State, Kind] = {"passed": "passed", "tried": "wrong", "open": "open"}
 
 
 @dataclass(frozen=True)
@@ -126,13 +128,16 @@ class Progress:
 
     @property
     def text(self) -> str:
+        return self._written(lambda state: f"{state:6}", lambda note: note)
+
+    def _written(self, state: Callable[[State], str], note: Callable[[str], str]) -> str:
         width = max(map(len, LESSON_OF))
         lines = [self.headline]
         for lesson in LESSONS:
             lines.append(f"  lesson {lesson.number}: {lesson.title}")
             for exercise in lesson.exercises:
-                lines.append(f"    {exercise:{width}}   {self.state(exercise):6}   {self._how(exercise)}".rstrip())
-        return "\n".join([*lines, *self.notes])
+                lines.append(f"    {exercise:{width}}   {state(self.state(exercise))}   {self._how(exercise)}".rstrip())
+        return "\n".join([*lines, *map(note, self.notes)])
 
     def _how(self, exercise: str) -> str:
         entry = self.entries.get(exercise)
@@ -142,7 +147,10 @@ class Progress:
         return f"{entry.passed[:10]}, {tries}" if entry.passed else tries
 
     def __repr__(self) -> str:
-        return self.text
+        """On a terminal in color; `text` is plain everywhere."""
+        return self._written(
+            lambda state: f"{state:6}" if state == "open" else painted(f"{state:6}", _KINDS[state]), folded
+        )
 
     def _repr_html_(self) -> str:
         rows = "".join(self._row(lesson) for lesson in LESSONS)
@@ -160,5 +168,4 @@ class Progress:
 
     def _state(self, exercise: str) -> str:
         state, how = self.state(exercise), self._how(exercise)
-        kinds: dict[State, Kind] = {"passed": "passed", "tried": "wrong", "open": "open"}
-        return f"<div>{mark(kinds[state])}<code>{exercise}</code> {state}{f' ({how})' if how else ''}</div>"
+        return f"<div>{mark(_KINDS[state])}<code>{exercise}</code> {state}{f' ({how})' if how else ''}</div>"

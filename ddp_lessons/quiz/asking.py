@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ddp_lessons.quiz.bank import questions_of
+from ddp_lessons.quiz.question_document import as_document
 from ddp_lessons.quiz.question_text import as_page, as_text
-
-if TYPE_CHECKING:
-    from ddp_lessons.quiz.panel import Panel
 
 
 class Questions:
-    """The questions of one lesson. In a notebook they show themselves, with a button for each choice."""
+    """The questions of one lesson. In a notebook they show themselves, with choices to press."""
 
     def __init__(self, lesson: int) -> None:
         self.questions = questions_of(lesson)
@@ -23,16 +19,13 @@ class Questions:
         return self.text
 
     def _ipython_display_(self) -> None:
-        """One output: buttons where there are widgets; for all other readers a page, and the same as text."""
-        from IPython.core.getipython import get_ipython
+        """One output: choices to press where there are widgets; for all other readers a page, and the same as text."""
         from IPython.display import publish_display_data
 
-        if not hasattr(get_ipython(), "kernel"):
-            print(self.text)
-            return
-        data: dict[str, object] = {"text/plain": self.text, "text/html": as_page(self.lesson, self.questions)}
-        panel = _new_panel(self)
-        publish_display_data({**data, **(panel.view() if panel else {})})
+        from ddp_lessons.show.figures.living import view_of
+
+        stays = {"text/plain": self.text, "text/html": as_page(self.lesson, self.questions)}
+        publish_display_data({**stays, **view_of(as_document(self.lesson, self.questions))})
 
 
 class Verdict:
@@ -68,20 +61,3 @@ def answer(lesson: int, question: int, choice: str) -> Verdict:
     if letter not in one.choices:
         raise ValueError(f"question {question} has no choice {choice!r}: give one of {', '.join(one.choices)}")
     return Verdict(one.is_right(letter), one.verdict(letter))
-
-
-_open: dict[int, Panel] = {}
-
-
-def _new_panel(shown: Questions) -> Panel | None:
-    """None without ipywidgets. Whoever shows a lesson's questions again begins again: the former buttons go away."""
-    try:
-        import ipywidgets  # noqa: F401
-    except ImportError:
-        return None
-    from ddp_lessons.quiz.panel import Panel
-
-    if shown.lesson in _open:
-        _open.pop(shown.lesson).close()
-    panel = _open[shown.lesson] = Panel(shown.lesson, shown.questions)
-    return panel

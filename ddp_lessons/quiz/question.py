@@ -58,10 +58,10 @@ class Question:
     def is_right(self, letter: str) -> bool:
         return letter == self.letter
 
-    def verdict(self, letter: str, is_solved: bool = False) -> str:
-        """What is said to somebody who chose this, and perhaps had found the right choice before."""
+    def verdict(self, letter: str, with_invitation: bool = True) -> str:
+        """What is said to somebody who chose this; the invitation is to try another choice."""
         if self.is_right(letter):
             return f"{letter}) is right. {self.why}"
         misconception = self.wrong[self.choices[letter]]
         told = f'{letter}) is not right. {misconception} Look again at "{self.look_at}"'
-        return f"{told}." if is_solved else f"{told}, and try another choice."
+        return f"{told}, and try another choice." if with_invitation else f"{told}."

@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import overload
 
 from ddp_lessons.record.event import Delivery, Event, Meeting, of_rank
-from ddp_lessons.record.rank_record import NEW_GROUPS, MeetingPoint, Recorded, Standing
+from ddp_lessons.record.rank_record import NEW_GROUPS, Gap, MeetingPoint, Recorded, Standing
 from ddp_lessons.record.trace import write_chrome_trace
 from ddp_lessons.record.worlds import Worlds
 
@@ -111,6 +111,10 @@ class Events(Sequence[Event]):
         """What held a rank when it told its calls."""
         return self._recorded[rank].standing or Standing(is_free=True)
 
+    def variables(self, rank: int) -> dict[str, str]:
+        """RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, as far as a rank had them when its function began."""
+        return dict(self._recorded[rank].variables)
+
     def held(self, rank: int) -> tuple[Event, ...]:
         """The calls that a rank was waiting for when it told them."""
         one = self._recorded[rank]
@@ -161,6 +165,15 @@ class Events(Sequence[Event]):
     def origin(self) -> float:
         """By `time.perf_counter()`, when the function began on the first rank."""
         return min((one.began for one in self._recorded if one.began), default=0.0)
+
+    @property
+    def common_begin(self) -> float:
+        """When the function had begun on every rank: processes do not start at one moment."""
+        return max((one.began for one in self._recorded), default=self.origin) - self.origin
+
+    def gaps(self, rank: int) -> list[Gap]:
+        """Between the calls of a rank."""
+        return [(begin - self.origin, end - self.origin, on_cpu) for begin, end, on_cpu in self._recorded[rank].gaps]
 
     @cached_property
     def _in_order(self) -> tuple[Event, ...]:

@@ -9,7 +9,9 @@ if TYPE_CHECKING:
     from ddp_lessons.record.event import Event
 
 NEW_GROUPS = ("new_group", "new_local_group")
+JOINING_VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 MeetingPoint = tuple[Any, ...]
+Gap = tuple[float, float, float]  # between calls: from when, until when, and how long the main thread was on a CPU
 
 
 def meeting_point(operation: str, group: str, ranks: tuple[int, ...], peer: int | None, tag: int) -> MeetingPoint:
@@ -33,6 +35,8 @@ class Recorded:
     is_out_of_sight: bool = False  # it made calls that are not among these
     heavy_imports: tuple[str, ...] = ()  # parts of torch that take a second or more to import, and that this rank has
     worlds: tuple[tuple[str, int, int], ...] = ()  # that it has joined: the name of each, its number there, the size
+    gaps: tuple[Gap, ...] = ()
+    variables: tuple[tuple[str, str], ...] = ()  # JOINING_VARIABLES when its function began
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from ddp_lessons.run.launcher.launch_arguments import (
     refused_plainly,
 )
 from ddp_lessons.run.launcher.limits import limits
+from ddp_lessons.run.output.cell_links import note_cells
 from ddp_lessons.run.processes.process_pool import AHEAD_AT_FIRST, pool
 from ddp_lessons.run.processes.process_sources import start_method as default_start_method
 from ddp_lessons.run.workers import Workers
@@ -77,6 +78,7 @@ def launch(
 
 
 if not is_inside_a_rank():
+    note_cells()
     with contextlib.suppress(ValueError):  # what is set wrongly is said when something is launched
         # torch takes a second or more to import: do it while the learner still reads
         pool.prepare(min(AHEAD_AT_FIRST, limits().ranks), default_start_method(None))

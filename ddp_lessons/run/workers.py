@@ -17,7 +17,8 @@ from ddp_lessons.run.diagnosis.call_fit import first_fault, may_disagree
 from ddp_lessons.run.diagnosis.failure_messages import not_to_be_trusted, where_each_is, worker_failed, workers_stuck
 from ddp_lessons.run.diagnosis.wording import ranks_named
 from ddp_lessons.run.launcher import launch_arguments, shortages
-from ddp_lessons.run.launcher.follow import Ending, Watch
+from ddp_lessons.run.launcher.call_progress import Ending
+from ddp_lessons.run.launcher.follow import Watch
 from ddp_lessons.run.launcher.interrupts import HeldInterrupts
 from ddp_lessons.run.launcher.limits import limits
 from ddp_lessons.run.launcher.private_folders import session_folder
@@ -51,7 +52,6 @@ class _Run:
     timeout_seconds: float | None
     quiet: bool
     begin: float
-    stop: threading.Event
 
 
 class Workers:
@@ -91,6 +91,7 @@ class Workers:
             self._outlive_failures = launch_arguments.checked_switch("outlive_failures", outlive_failures)
             self._live = launch_arguments.checked_live(live)
         self._one_run = threading.Lock()
+        self._runs = 0
         self._heavy_imports: set[str] = set()
         self._crew: Crew | None = None
         with HeldInterrupts(), launch_arguments.refused_plainly(), shortages.named():
@@ -111,13 +112,11 @@ class Workers:
         only: Collection[int] | int | None = None,
         timeout_seconds: float | None = None,
         quiet: bool | None = None,
-        stop: threading.Event | None = None,
     ) -> Results[T]:
         """Run `function(rank, world_size, *args)` on every rank, or `only` on some, and return their answers by rank.
 
         `only`: one rank or several, as in only=0 or only=[0, 2].
         `timeout_seconds` and `quiet`: for this run, where they are to be other than these Workers were told.
-        `stop`: once another thread has set it, the ranks are stopped as by the learner's stop button.
 
         Raises:
             WorkerFailed: a rank raised or died; the message names it and shows its line.
@@ -134,7 +133,6 @@ class Workers:
                 else self._timeout_seconds,
                 quiet=self._quiet if quiet is None else launch_arguments.checked_switch("quiet", quiet),
                 begin=begin,
-                stop=stop or threading.Event(),
             )
             crew = self._crew_at_work()
             buffers, sources = pack_call(function, args)
@@ -147,7 +145,7 @@ class Workers:
                 name = f"output-of-rank-{number}-{time.time_ns()}.txt"
                 rank.transcript = Transcript(os.path.join(session_folder(), name))
             with HeldInterrupts() as interrupts:
-                return self._follow(crew, (Task(sources), buffers), run, interrupts)
+                return self._follow(crew, (self._task(sources, run), buffers), run, interrupts)
         finally:
             self._one_run.release()
 
@@ -171,6 +169,10 @@ class Workers:
             crew.stop("nobody used them any more")
             crew.release(self._heavy_imports)
 
+    def _task(self, sources: dict[str, str], run: _Run) -> Task:
+        self._runs += 1
+        return Task(sources, self._runs, self.world_size - len(run.not_asked))
+
     def _crew_at_work(self) -> Crew:
         assert self._crew is not None
         if self._crew.why_gone:
@@ -186,23 +188,23 @@ class Workers:
         screen, live = screen_for_here(run.quiet), Live(self._live, self.world_size)
         watch, lost = Watch(crew.ranks, run.timeout_seconds, task, run.not_asked, self._limits), []
         try:
-            ending = watch.until_the_end(screen, live, lambda: interrupts.noted or run.stop.is_set())
+            ending = watch.until_the_end(screen, live, lambda: interrupts.noted)
             account = watch.account()
             if ending is not Ending.RETURNED:
                 lost = self._after_a_failure(crew, watch, ending.value)
             watch.drain()
         finally:
             watch.close()
-            self._heavy_imports.update(*(recorded.heavy_imports for recorded in watch.recorded.values()))
+            self._heavy_imports.update(*(recorded.heavy_imports for recorded in watch.progress.recorded.values()))
             for transcript in watch.transcripts:
                 transcript.finish()
             screen.finish(watch.transcripts)
             if crew.why_gone:
                 crew.release(self._heavy_imports)
         ranks = range(self.world_size)
-        values = tuple(watch.returned.get(number, NO_VALUE) for number in ranks)
+        values = tuple(watch.values.get(number, NO_VALUE) for number in ranks)
         lines = tuple(list(transcript.lines()) for transcript in watch.transcripts)
-        recorded = [watch.recorded.get(rank) for rank in ranks]
+        recorded = [watch.progress.recorded.get(rank) for rank in ranks]
         events = Events(recorded)
         told = told_by_rank([watch.told.get(number, ()) for number in ranks], events.origin)
         results: Results[Any] = Results(values, lines, time.monotonic() - run.begin, events, told)
@@ -215,8 +217,9 @@ class Workers:
         if ending in (Ending.STUCK, Ending.OUT_OF_TIME):
             raise workers_stuck(account, results, ending is Ending.STUCK).with_more(self._who_stays(lost))
         interrupts.noted = False
-        told_where = ["the ranks were stopped by you", *where_each_is(account), *self._who_stays(lost)]
-        raise Interrupted("\n".join(told_where), results)
+        kept = ["  What they had told is kept in sys.last_value.results."] if any(results.told) else []
+        where = ["the ranks were stopped by you", *where_each_is(account), *kept, *self._who_stays(lost)]
+        raise Interrupted("\n".join(where), results)
 
     def _trusted(
         self, crew: Crew, results: Results[Any], account: Account, recorded: Sequence[Recorded | None]

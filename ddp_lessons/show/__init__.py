@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ddp_lessons.show.controls.explorer import Explorer as Explorer
+    from ddp_lessons.show.costs.cost_crossings import explore_cost as explore_cost
     from ddp_lessons.show.costs.cost_curves import Line as Line, cost as cost, fit_line as fit_line, latency as latency
-    from ddp_lessons.show.costs.cost_explorer import explore_cost as explore_cost
     from ddp_lessons.show.costs.measured_speeds import scaling as scaling
-    from ddp_lessons.show.costs.scaling_explorer import explore_scaling as explore_scaling
+    from ddp_lessons.show.costs.speed_ups import explore_scaling as explore_scaling
     from ddp_lessons.show.figures.figure import Figure as Figure
     from ddp_lessons.show.messages.collective_films import collective as collective, collectives as collectives
+    from ddp_lessons.show.messages.joining_ranks import joining as joining
     from ddp_lessons.show.messages.rings import ring as ring
     from ddp_lessons.show.messages.step_players import (
         play_messages as play_messages,
@@ -29,60 +30,21 @@ if TYPE_CHECKING:
     from ddp_lessons.show.page.picture import Picture as Picture
     from ddp_lessons.show.page.printed import Printed as Printed
     from ddp_lessons.show.programs.backend_table import what_works as what_works
-    from ddp_lessons.show.programs.mpi_runs import mpi_run as mpi_run
     from ddp_lessons.show.programs.several_machines import machines as machines
-    from ddp_lessons.show.programs.terminals import terminal as terminal
+    from ddp_lessons.show.programs.terminals import mpi_run as mpi_run, terminal as terminal
     from ddp_lessons.show.timelines.timeline_figure import timeline as timeline
-    from ddp_lessons.show.trainings.averaging_explorer import explore_averaging as explore_averaging
     from ddp_lessons.show.trainings.bucket_sizes import explore_buckets as explore_buckets
     from ddp_lessons.show.trainings.dealt_samples import deal as deal
     from ddp_lessons.show.trainings.digit_sheets import digits as digits
     from ddp_lessons.show.trainings.distances import distance as distance
     from ddp_lessons.show.trainings.fingerprint_rows import fingerprints as fingerprints
-    from ddp_lessons.show.trainings.live_trainings import live_training as live_training
     from ddp_lessons.show.trainings.memory_bars import memory as memory
+    from ddp_lessons.show.trainings.pipeline_slots import pipeline as pipeline
     from ddp_lessons.show.trainings.samples_explorer import explore_samples as explore_samples
     from ddp_lessons.show.trainings.seen_samples import samples as samples
+    from ddp_lessons.show.trainings.sharding_stages import sharding as sharding
     from ddp_lessons.show.trainings.training_curves import training as training
-
-__all__ = [
-    "Chart",
-    "Explorer",
-    "Figure",
-    "Line",
-    "Picture",
-    "Printed",
-    "collective",
-    "collectives",
-    "cost",
-    "deal",
-    "digits",
-    "distance",
-    "explore_averaging",
-    "explore_buckets",
-    "explore_cost",
-    "explore_samples",
-    "explore_scaling",
-    "fingerprints",
-    "fit_line",
-    "latency",
-    "live_training",
-    "machines",
-    "memory",
-    "mpi_run",
-    "play_messages",
-    "ring",
-    "samples",
-    "scaling",
-    "step_through",
-    "terminal",
-    "timeline",
-    "traffic",
-    "training",
-    "turn_the_ring",
-    "waits",
-    "what_works",
-]
+    from ddp_lessons.show.trainings.weight_paths import explore_averaging as explore_averaging
 
 _HOME = {
     "Chart": "page.chart",
@@ -97,22 +59,24 @@ _HOME = {
     "deal": "trainings.dealt_samples",
     "digits": "trainings.digit_sheets",
     "distance": "trainings.distances",
-    "explore_averaging": "trainings.averaging_explorer",
+    "explore_averaging": "trainings.weight_paths",
     "explore_buckets": "trainings.bucket_sizes",
-    "explore_cost": "costs.cost_explorer",
+    "explore_cost": "costs.cost_crossings",
     "explore_samples": "trainings.samples_explorer",
-    "explore_scaling": "costs.scaling_explorer",
+    "explore_scaling": "costs.speed_ups",
     "fingerprints": "trainings.fingerprint_rows",
     "fit_line": "costs.cost_curves",
+    "joining": "messages.joining_ranks",
     "latency": "costs.cost_curves",
-    "live_training": "trainings.live_trainings",
     "machines": "programs.several_machines",
     "memory": "trainings.memory_bars",
-    "mpi_run": "programs.mpi_runs",
+    "mpi_run": "programs.terminals",
+    "pipeline": "trainings.pipeline_slots",
     "play_messages": "messages.step_players",
     "ring": "messages.rings",
     "samples": "trainings.seen_samples",
     "scaling": "costs.measured_speeds",
+    "sharding": "trainings.sharding_stages",
     "step_through": "messages.step_players",
     "terminal": "programs.terminals",
     "timeline": "timelines.timeline_figure",
@@ -122,6 +86,7 @@ _HOME = {
     "waits": "messages.wait_graph",
     "what_works": "programs.backend_table",
 }
+__all__ = list(_HOME)
 
 
 def __getattr__(name: str) -> object:

@@ -22,6 +22,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from ddp_lessons.run.output.cards import Kind
+from ddp_lessons.run.output.terminal_text import painted
 from ddp_lessons.workshop import unseen_gpus
 from ddp_lessons.workshop.free_memory import free_memory
 from ddp_lessons.workshop.remedies import (
@@ -216,7 +218,7 @@ def check_notebooks() -> Finding:
     return Finding("ok", f"{folder} can be written to")
 
 
-_COLORS = {"ok": 32, "note": 33, "PROBLEM": "1;31"}  # of a terminal
+_KINDS: Mapping[str, Kind] = {"ok": "passed", "note": "open", "PROBLEM": "wrong"}
 
 CHECKS: Mapping[str, Callable[[], Finding]] = {
     "Python": check_python,
@@ -240,7 +242,7 @@ def report(checks: Mapping[str, Callable[[], Finding]], as_json: bool = False, w
     for name, check in checks.items():
         findings[name] = finding = _make(check)
         if not as_json:
-            print(f"{_colored(f'{finding.verdict:<8}', finding.verdict)} {name}: {finding.found}", flush=True)
+            print(f"{painted(f'{finding.verdict:<8}', _KINDS[finding.verdict])} {name}: {finding.found}", flush=True)
             for line in finding.remedy.splitlines():
                 print(f"{'':<8} {line}", flush=True)
     if as_json:
@@ -258,17 +260,10 @@ def _in_all(findings: Mapping[str, Finding]) -> str:
     """The verdict on the machine."""
     problems = [name for name, finding in findings.items() if finding.verdict == "PROBLEM"]
     if not problems:
-        return _colored("This machine is ready for the course.", "ok")
+        return painted("This machine is ready for the course.", "passed")
     what = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
     first = f"Begin with {problems[0]}." if len(problems) > 1 else "What to do about it is said above."
-    return f"{_colored(what + ': ' + ', '.join(problems) + '.', 'PROBLEM')} {first}"
-
-
-def _colored(words: str, verdict: str) -> str:
-    """Only where it is a terminal that is being read."""
-    if not sys.stdout.isatty() or "NO_COLOR" in os.environ:
-        return words
-    return f"\x1b[{_COLORS.get(verdict, 0)}m{words}\x1b[0m"
+    return f"{painted(what + ': ' + ', '.join(problems) + '.', 'wrong')} {first}"
 
 
 def _make(check: Callable[[], Finding]) -> Finding:

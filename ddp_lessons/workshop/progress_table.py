@@ -35,7 +35,7 @@ class _Learner:
 
 def show() -> int:
     """Print the learner's own."""
-    print(progress().text)
+    print(progress())
     path = progress_file.place()
     if path is None:
         print("\nDDP_LESSONS_PROGRESS is off: nothing is kept.")

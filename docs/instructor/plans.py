@@ -232,15 +232,16 @@ PLANS: dict[str, tuple[Day, ...]] = {
                 BREAK,
                 Take(
                     10,
-                    "opening / A function gets a home / torchrun / What the agent tells a rank / "
-                    "When a rank fails / Started again / Exercise: make it restartable / What you have now",
+                    "opening / Move a function into a script / Start the script with torchrun / "
+                    "Tell `RANK` from `LOCAL_RANK` / When a rank fails: find the root cause / "
+                    "Restart after a failure / Exercise: make training restartable / What you have now",
                 ),
                 Take(
                     11,
                     "opening / Two machines out of one / Where do they meet? / The cable that gloo takes / "
                     "An address where nobody is / Somebody pulls the cable",
                 ),
-                in_hand(15),
+                in_hand(21),
                 GOODBYE,
             ),
         ),

@@ -28,11 +28,11 @@ from IPython.display import display
 import base64, os
 display({"image/png": base64.b64encode(os.urandom(6)).decode(), "text/plain": "six circles", "%s": {}}, raw=True)
 """
-A_BAR = """\
-from ddp_lessons.backends import progress_bar as progress
-progress._PATIENCE_SECONDS = 0.0
-with progress.Progress("Trying, calls") as bar:
-    bar.at(1, 2)
+A_LINE = """\
+from ddp_lessons.run.output import progress_line
+progress_line._PATIENCE_SECONDS = 0.0
+with progress_line.ProgressLine() as line:
+    line.show("calls: 1 of 2")
 """
 LOG = """\
 letters = "".join(chr(97 + byte % 26) for byte in os.urandom(9))
@@ -42,7 +42,7 @@ CELLS = {
     "pieces": "for _ in range(3):\n    print('a line', flush=True)",
     "settings": "import os\nos.environ['DDP_LESSONS_PROGRESS'], os.listdir()",
     "picture": DRAW % VIEW,
-    "bar": A_BAR,
+    "line": A_LINE,
     "log": LOG,
     "answer": "6 * 7",
 }
@@ -87,7 +87,7 @@ def test_only_what_a_reader_gets_is_stored_and_a_cell_that_changed_is_the_whole_
     stored = outputs(lesson)
     assert [one.text for one in stored["pieces"]] == ["a line\n" * 3]
     assert [set(one.data) for one in stored["picture"]] == [{"image/png", "text/plain"}]
-    assert stored["bar"] == []
+    assert stored["line"] == []
     assert stored["settings"][0].data["text/plain"] == "('off', [])"
 
     by_hand = json.loads(lesson.read_text(encoding="utf-8"))  # as JupyterLab saves what somebody ran

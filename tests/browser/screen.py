@@ -12,8 +12,7 @@ from playwright.sync_api import Locator, Page, TimeoutError, expect
 # How many widgets and images the outputs have by now, and whether all are there to be seen.
 LOOK = """() => {
   const outputs = [...document.querySelectorAll('.jp-OutputArea-output')]
-  const isSpentBar = image => image.complete && image.naturalWidth == 1 && image.alt == ''
-  const images = outputs.flatMap(output => [...output.querySelectorAll('img')]).filter(image => !isSpentBar(image))
+  const images = outputs.flatMap(output => [...output.querySelectorAll('img')])
   const missing = outputs.filter(output => /Error displaying widget|Loading widget/.test(output.innerText))
   return {
     widgets: outputs.filter(output => output.querySelector('.jupyter-widgets, .ddp-figure, .ddp-page')).length,

@@ -41,6 +41,20 @@ def test_notebook_7_runs_ranks_and_turns_widgets(server: JupyterServer, screen: 
     server.end_kernels()
 
 
+def test_in_notebook_7_a_letter_answers_a_question_and_inserts_no_cell(server: JupyterServer, screen: Screen) -> None:
+    server.write("quiz.ipynb", "from ddp_lessons import quiz\n\nquiz.questions(0)", "")
+    screen.load(server.address("notebooks/quiz.ipynb"), cells=2)
+    screen.run_cell(0)
+    choice = screen.output(0).locator(".ddp-choice").first
+    choice.focus()
+    for letter in "abc":
+        screen.page.keyboard.press(letter)
+    expect(screen.output(0)).to_contain_text("c) is right. Each rank appended")
+    expect(choice).to_be_focused()
+    expect(screen.page.locator(".jp-CodeCell")).to_have_count(2)
+    server.end_kernels()
+
+
 def test_a_terminal_shows_the_picture_as_text(tmp_path: Path) -> None:
     (tmp_path / "count.py").write_text(COUNT, encoding="utf-8")
     options = ["-m", "IPython", "--simple-prompt", "--no-banner", "--colors=NoColor", f"--ipython-dir={tmp_path}"]

@@ -51,8 +51,17 @@ FIGURES: dict[str, Callable[[], show.Figure]] = {
     "fingerprints": lambda: show.fingerprints([["1a2b3c4d"] * 12, ["1a2b3c4d"] * 9 + ["ffffffff"] * 3], "Two models"),
     "samples": lambda: show.samples([[[0, 4, 5], [3, 1, 0]], [[2, 1, 4], [0, 5, 2]]], total=8),
     "machines": lambda: show.machines(recall("lose_and_regain", ""), "A machine is lost"),
+    "pipeline": lambda: show.pipeline(two_stages(), title="Two stages"),
     "samples of many": lambda: show.samples([range(3000), range(2000, 4000)], total=5000),
 }
+
+
+def two_stages() -> Any:
+    """Two micro-batches go from rank 0 to rank 1."""
+    sends = [call("send", 10 * step, 10 * step + 5, peer=1) for step in (1, 2)]
+    return record([sends, [call("recv", 10 * step, 10 * step + 5, peer=0) for step in (1, 2)]])
+
+
 OF_RANKS = {"rgb({}, {}, {})".format(*bytes.fromhex(color[1:])) for color in RANK_COLORS}
 DRAWINGS = ["traffic", "traffic of 16", "memory", "fingerprints", "samples", "samples of many", "machines"]
 MOUNT = """figure => {
@@ -77,6 +86,8 @@ LOOKS = """([where, lower]) => {
     return { look, place, colors: [style.fill, style.stroke].map(color => color.startsWith('url') ? 'stripes' : color) }
   })
 }"""
+SEEN = """() => [...document.querySelectorAll('#figure svg text')]
+  .filter(one => one.checkVisibility({ visibilityProperty: true })).map(one => one.textContent)"""
 FRAMES = """() => new Promise(done => {
   const moments = []
   const look = now => {
@@ -238,6 +249,25 @@ def test_a_film_is_played_by_keyboard_alone(documents: Any, page: Screen) -> Non
     root.get_by_role("slider").focus()
     press("End")
     expect(about).to_have_text(steps[-1]["caption"])
+
+
+def test_in_a_film_of_shapes_each_comes_with_its_step_from_where_it_sets_out(documents: Any, page: Screen) -> None:
+    root, about = mount(page, documents["pipeline"]), page.page.locator("#figure .ddp-about")
+    numbers = [word for word in page.page.evaluate(SEEN) if word.isdigit()]
+    assert numbers == []
+    root.locator(".ddp-player input").focus()
+    page.page.keyboard.press("End")
+    expect(about).to_have_text(documents["pipeline"]["captions"][-1])
+    assert [word for word in page.page.evaluate(SEEN) if word.isdigit()] == ["0", "1", "0", "1"]
+    moved = [one.get_attribute("transform") for one in root.locator("g[transform]").all()]
+    assert set(moved) == {"translate(0 0)"}
+    page.page.keyboard.press("Home")
+    set_out = {one.get_attribute("transform") for one in root.locator("g[transform]").all()}
+    shapes = documents["pipeline"]["layouts"][-1]["shapes"]
+    wanted = {tuple(shape["from"]) for shape in shapes if "from" in shape}
+    assert {tuple(map(float, (way or "")[10:-1].split())) for way in set_out} == wanted
+    root.get_by_role("button", name="play all steps").click()
+    expect(about).to_have_text(documents["pipeline"]["captions"][-1])
 
 
 def test_a_timeline_is_walked_by_keyboard_and_says_what_each_call_was(documents: Any, page: Screen) -> None:

@@ -37,22 +37,38 @@ def add_up(rank, world_size):
 list(launch(add_up, 3))
 """
 LIVE = """
-import os, time
-from ddp_lessons import show, tell
+import time
+from ddp_lessons import launch, show, tell
 
 def train(rank, world_size):
-    with open(f"process-{rank}", "w") as file:
-        file.write(str(os.getpid()))
     for step in range(10**9):
         tell(step=step, loss=1 / (step + 1))
         time.sleep(0.02)
 
-show.live_training(train, 2)
+launch(train, 2, live=show.training)
 """
+FAIL = (
+    "def share(rank):\n    return 1 / rank",
+    "print('a line\\n' * 200)",
+    "launch(lambda rank, size: share(rank), 2)",
+)
 A_NUMBER = re.compile(r"\[\d+\]:")
 
 
 pytestmark = pytest.mark.xdist_group("launches")  # they share one open notebook
+
+
+def test_the_card_of_a_failure_leads_to_the_cell_that_it_names(server: JupyterServer, screen: Screen) -> None:
+    server.write("failing.ipynb", "from ddp_lessons import launch", *FAIL)
+    screen.open(server, "failing.ipynb", cells=4)
+    screen.choose("Run", "Run All Cells")
+    link = screen.page.get_by_role("link", name="cell [2]")
+    link.scroll_into_view_if_needed()
+    named = screen.page.get_by_text("def share(rank):")
+    expect(named).not_to_be_in_viewport()
+    link.click()
+    expect(named).to_be_in_viewport()
+    screen.shut_down()
 
 
 @pytest.fixture(scope="module")
@@ -97,27 +113,16 @@ def test_the_stop_button_stops_the_ranks_and_says_where_they_were(notebook: Scre
     expect(notebook.output(1)).to_have_text("[3.0, 3.0, 3.0]")
 
 
-def test_training_is_seen_live_while_other_cells_run_and_its_button_stops_it(
-    server: JupyterServer, notebook: Screen
-) -> None:
+def test_the_curves_of_a_training_that_is_stopped_stay(notebook: Screen) -> None:
     notebook.run_cell(2)
-    live = notebook.output(2)
-    live.get_by_role("button", name="Train").click()
-    picture = live.get_by_role("img")
-    expect(picture).to_have_attribute("alt", re.compile("2 ranks are training"))
-    first = picture.get_attribute("src")
-    expect(picture).not_to_have_attribute("src", str(first))
-    second = picture.get_attribute("src")
-    expect(picture).not_to_have_attribute("src", str(second))
+    curves = notebook.output(2).locator(".ddp-chart")
+    expect(curves).to_be_visible()
+    notebook.page.get_by_role("button", name="Interrupt the kernel").click()
+    expect(notebook.prompt(2)).to_have_text(A_NUMBER)
+    expect(notebook.cell(2)).to_contain_text("What they had told is kept in sys.last_value.results.")
+    expect(curves).to_contain_text("loss")
     notebook.run_cell(1)
     expect(notebook.output(1)).to_have_text("[3.0, 3.0, 3.0]")
-    processes = [int((server.notebooks / f"process-{rank}").read_text()) for rank in range(2)]
-    assert alive(processes) == processes
-    live.get_by_role("button", name="Stop").focus()
-    notebook.page.keyboard.press("Enter")
-    assert happens_within(10, lambda: not alive(processes))
-    expect(picture).to_have_attribute("alt", re.compile("Stopped after"))
-    assert notebook.findings() == notebook.errors(1, 2) == []  # cell 0 may still tell of the test before
 
 
 def test_a_restart_during_a_launch_leaves_no_process_behind(

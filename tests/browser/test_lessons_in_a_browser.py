@@ -15,19 +15,18 @@ from effort import EVERYTHING
 from jupyter_server import JupyterServer
 from screen import WIDE, Screen
 
-from authoring.storing import PICTURES, VIEW, is_spent_bar
+from authoring.storing import PICTURES, VIEW
 
 ALL = sorted((Path(__file__).parent.parent.parent / "notebooks").glob("[0-9][0-9]_*.ipynb"))
 # what only a browser shows; of the others nbval tells as much
-CONTROLS = re.compile(r"show\.(explore_|play_|step_|turn_|live_)|live=")
+CONTROLS = re.compile(r"show\.(explore_|play_|step_|turn_)|live=")
 WITH_CONTROLS = [lesson for lesson in ALL if CONTROLS.search(lesson.read_text(encoding="utf-8"))]
 LESSONS = ALL if EVERYTHING else [ALL[0], *WITH_CONTROLS]
 
 
 def count_stored(notebook: Any) -> tuple[int, int]:
-    """How many widgets, and how many images beside those that stand for a widget. The rest of a spent bar is none."""
-    outputs = [output for cell in notebook.cells for output in cell.get("outputs", []) if not is_spent_bar(output)]
-    shown = [output.get("data", {}) for output in outputs]
+    """How many widgets, and how many images beside those that stand for a widget."""
+    shown = [output.get("data", {}) for cell in notebook.cells for output in cell.get("outputs", [])]
     widgets = [data for data in shown if VIEW in data]
     return len(widgets), sum(bool(PICTURES & set(data)) for data in shown if data not in widgets)
 

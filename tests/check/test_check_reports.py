@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import pytest
 import torch
 import torch.distributed as dist
 from banks import Check, name_of
 from exchange_answers import Exchanger, both_receive_into_what_they_send, irecv_then_send, rank_0_sends_first
+from swap_answers import in_place
 from torch import Tensor
 
 from ddp_lessons import check
 from ddp_lessons.check import Report
+from ddp_lessons.check.judging import examination
+from ddp_lessons.check.trainings import restart_exercise
+from ddp_lessons.run.output.progress_line import LaunchCount
+from ddp_lessons.run.output.transcript import Transcript
+from ddp_lessons.train.restarts import train_restartably
 from ddp_lessons.train.ring import all_reduce_through_rank_0, ring_all_reduce
 
 CHECKS: list[Check] = [
@@ -241,6 +248,26 @@ def test_a_report_of_too_much_traffic_shows_both_in_tensors() -> None:
 @pytest.mark.parametrize("answer", [both_receive_into_what_they_send, irecv_then_send], ids=name_of)
 def test_the_same_answer_gives_the_same_report(answer: Callable[[Tensor], object]) -> None:
     assert len({check.exchange(answer).text for _ in range(4)}) == 1
+
+
+@pytest.mark.parametrize(
+    ("one_check", "answer"), [(check.swap, in_place), (check.restartable, train_restartably)], ids=name_of
+)
+def test_as_many_launches_are_made_as_are_announced(
+    one_check: Callable[[Any], Report], answer: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+
+    class Noted(LaunchCount):
+        def finish(self, transcripts: Sequence[Transcript]) -> None:
+            said.append(self.words().partition(",")[0])
+            super().finish(transcripts)
+
+    for module in (examination, restart_exercise):
+        monkeypatch.setattr(module, "LaunchCount", Noted)
+    assert one_check(answer).passed
+    assert said == [f"launch {number} of {len(said)}" for number in range(1, len(said) + 1)]
+    assert len(said) > 4
 
 
 def test_a_report_is_plain_data() -> None:

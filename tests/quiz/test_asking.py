@@ -1,19 +1,20 @@
-"""What a learner sees of the questions: as text, as a page, as buttons; and what is said to an answer."""
+"""What a learner sees of the questions: as text, as a page, as data for the page; and what is said to an answer."""
 
 from __future__ import annotations
 
+import ast
 import html.parser
+import json
 import subprocess
 import sys
 from typing import Any
 
-import ipywidgets
 import pytest
-from ipywidgets.widgets.widget import _instances
+from notebook_session import NotebookSession
 
 from ddp_lessons import quiz
 from ddp_lessons.quiz.bank import MODULES, questions_of
-from ddp_lessons.quiz.panel import Panel
+from ddp_lessons.quiz.question_document import as_document
 from ddp_lessons.quiz.question_text import as_page, marked_up
 
 ASKED = questions_of(0)
@@ -108,37 +109,37 @@ def test_signs_of_html_in_a_question_are_text() -> None:
     assert marked_up("a < b & `c > d`") == "a &lt; b &amp; <code>c &gt; d</code>"
 
 
-def parts(panel: Panel, kind: Any) -> list[Any]:
-    return [part for part in panel._box.children if isinstance(part, kind)]
+def test_every_answer_travels_with_the_questions_as_plain_data() -> None:
+    for lesson in range(len(MODULES)):
+        asked = questions_of(lesson)
+        document = as_document(lesson, asked)
+        assert json.loads(json.dumps(document)) == document
+        for shown, one in zip(document["questions"], asked, strict=True):
+            assert {choice["letter"]: choice["text"] for choice in shown["choices"]} == one.choices
+            (right,) = [choice for choice in shown["choices"] if choice["is_right"]]
+            assert (right["text"], right["said"]) == (one.right, f"{one.letter}) is right. {one.why}")
+            wrong = [choice["said"] for choice in shown["choices"] if not choice["is_right"]]
+            for said, why in zip(wrong, one.wrong.values(), strict=True):
+                assert said.endswith(f'{why} Look again at "{one.look_at}".')
 
 
-def test_a_button_says_the_misconception_then_another_one_is_right() -> None:
-    panel = Panel(0, ASKED)
-    buttons, texts = parts(panel, ipywidgets.Button), parts(panel, ipywidgets.HTML)
-    said, score = texts[2], texts[-1]
-    assert [button.description for button in buttons[:4]] == ["a) [0, 1, 2]", "b) [0]", "c) []", "d) [3]"]
-    assert 'role="status"' in said.value
-    buttons[0].click()
-    assert "a) is not right. That is what threads would do" in said.value
-    assert buttons[0].description == "a) [0, 1, 2] (tried)"
-    assert "Answered right: 0 of 5, 0 of them" in score.value
-    buttons[2].click()
-    assert "c) is right. Each rank appended" in said.value
-    assert buttons[2].description == "c) [] (right)"
-    assert "Answered right: 1 of 5, 0 of them" in score.value
-    buttons[5].click()  # the next question, at the first try
-    buttons[5].click()  # and once more, which changes nothing
-    assert buttons[5].description == "b) 45.0 (right)"
-    assert "Answered right: 2 of 5, 1 of them" in score.value
-    panel.close()
+CELLS = ("from ddp_lessons import quiz", "quiz.questions(0)")
+WITHOUT_ANYWIDGET = "import sys; sys.modules['anywidget'] = None  # as if it were not installed"
 
 
-def test_a_closed_panel_leaves_no_widget_in_the_kernel() -> None:
-    before = set(_instances)
-    panel = Panel(3, questions_of(3))
-    assert set(_instances) > before
-    panel.close()
-    assert set(_instances) == before
+def test_a_notebook_shows_choices_to_press_and_stores_a_page_and_its_text() -> None:
+    with NotebookSession() as session:
+        (shown,) = [session.run(cell) for cell in CELLS][-1].displays
+        name = shown.pop("application/vnd.jupyter.widget-view+json")["model_id"]
+        widget = f"__import__('ipywidgets').widgets.widget._instances[{name!r}].document"
+        assert ast.literal_eval(session.run(widget).value) == as_document(0, ASKED)
+    assert shown == {"text/html": as_page(0, ASKED), "text/plain": repr(quiz.questions(0))}
+
+
+def test_a_notebook_without_widgets_shows_the_page() -> None:
+    with NotebookSession() as session:
+        (shown,) = [session.run(cell) for cell in (WITHOUT_ANYWIDGET, *CELLS)][-1].displays
+    assert shown == {"text/html": as_page(0, ASKED), "text/plain": repr(quiz.questions(0))}
 
 
 @pytest.mark.parametrize("heavy", ["torch", "matplotlib", "ipywidgets", "IPython", "numpy"])

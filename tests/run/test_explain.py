@@ -11,6 +11,9 @@ import pytest
 from effort import EVERYTHING
 from processes import alive, family, happens_within
 
+from ddp_lessons.run.launcher import patience
+from ddp_lessons.run.scripts.explain import explain
+
 SCRIPT = r"""
 import os, sys, time
 import torch, torch.distributed as dist
@@ -120,6 +123,16 @@ def test_with_a_limit_it_says_where_each_rank_is(tmp_path: Path) -> None:
     assert status == 1
     assert "did not return within 20 seconds" in told
     assert "time.sleep(1000)" in told
+
+
+@pytest.mark.parametrize(("slowness", "status"), [(1.0, 1), (20.0, 0)])
+def test_on_a_busy_machine_the_limit_allows_for_what_others_take(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, slowness: float, status: int
+) -> None:
+    monkeypatch.setattr(patience, "slowness", lambda world_size: slowness)
+    monkeypatch.setattr(signal, "signal", lambda number, handler: None)  # that of the tests stays
+    (tmp_path / "sleep.py").write_text("import time; time.sleep(1)")
+    assert explain([str(tmp_path / "sleep.py")], None, 1.0) == status
 
 
 def test_nothing_is_left_of_ranks_that_did_not_join_within_the_limit(tmp_path: Path) -> None:

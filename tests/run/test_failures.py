@@ -772,10 +772,10 @@ def test_in_a_notebook_a_failure_is_named_with_the_line_of_the_cell(
     assert not re.search("[\x00-\x09\x0b-\x1f]", cell.error.replace("\t", " "))
 
 
-def run_as_a_front_end(kernel: NotebookSession, source: str) -> Cell:
+def run_as_a_front_end(kernel: NotebookSession, source: str, cell_id: str = "a1") -> Cell:
     """As JupyterLab does, which says which cell it is."""
     content = {"code": source, "silent": False, "store_history": True, "allow_stdin": False}
-    message = kernel._client.session.msg("execute_request", content, metadata={"cellId": "a1"})
+    message = kernel._client.session.msg("execute_request", content, metadata={"cellId": cell_id})
     kernel._client.shell_channel.send(message)
     return kernel.finish(message["header"]["msg_id"])
 
@@ -802,6 +802,15 @@ def test_a_front_end_gets_the_numbers_beside_the_cells(kernel: NotebookSession) 
     traceback = "try:\n    launch(run, 3)\nexcept Exception as failure:\n    print(failure.traceback(0))"
     assert f"  cell [{inner}], line 2, in inner" in run_as_a_front_end(kernel, traceback).stream
     assert "  cell line 2, in inner" in kernel.run(traceback).stream  # for nbval each cell is the first
+
+
+def test_a_card_links_to_the_cells_that_it_names(kernel: NotebookSession) -> None:
+    inner = int(run_as_a_front_end(kernel, "def inner():\n    1 / 0\nprint(len(In) - 1)", "id of inner").stream)
+    call = "def run(rank, size):\n    dist.barrier() if rank else inner()\nlaunch(run, 3)"
+    cell = run_as_a_front_end(kernel, call, "b2")
+    (card,) = (shown["text/html"] for shown in cell.displays if "ddp-message" in shown.get("text/html", ""))
+    links = dict(re.findall(r'<a href="#cell-id=([^"]*)"[^>]*>cell \[(\d+)\]</a>, line 2', card))
+    assert links == {"id of inner": str(inner), "b2": str(inner + 1)}
 
 
 def test_in_a_notebook_each_stuck_rank_shows_its_line(kernel: NotebookSession) -> None:

@@ -75,6 +75,24 @@ def record(by_rank: Sequence[Sequence[Event]], dropped: Mapping[int, int] | None
     return Events([Recorded(BEGAN, tuple(calls), (dropped or {}).get(r, 0)) for r, calls in enumerate(by_rank)])
 
 
+def record_work(gaps: Sequence[Sequence[tuple[float, float, float]]], events: Events, late_by: float = 0) -> Events:
+    """The same calls, with what each rank did between them, in milliseconds: from, to, and how long on a CPU.
+
+    The function began on the last rank so many milliseconds later than on the others.
+    """
+    last = events.world_size - 1
+    return Events(
+        [
+            Recorded(
+                BEGAN + late_by / 1e3 * (rank == last),
+                tuple(retimed(events.of(rank), lambda moment: BEGAN + moment)),
+                gaps=tuple((BEGAN + begin / 1e3, BEGAN + end / 1e3, on_cpu / 1e3) for begin, end, on_cpu in mine),
+            )
+            for rank, mine in enumerate(gaps)
+        ]
+    )
+
+
 def token_round(world_size: int) -> Events:
     """Every rank but the first waits for a token, and every rank but the last passes it on; then all meet."""
     everyone = range(world_size)

@@ -11,7 +11,7 @@ import torch.distributed as dist
 from looks import check_that_texts_stand_apart, lines_of, words
 
 from ddp_lessons import launch, show
-from ddp_lessons.show.trainings.averaging_explorer import share
+from ddp_lessons.show.trainings.weight_paths import share
 from ddp_lessons.train.gradients import average_gradients, weighted_average
 
 SAMPLES = (1.0, 3.0, 5.0, 7.0)

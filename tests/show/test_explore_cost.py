@@ -11,8 +11,8 @@ from looks import check_that_texts_stand_apart, lines_of, words
 from matplotlib.colors import to_hex
 
 from ddp_lessons import show
-from ddp_lessons.show.controls.slider_scales import by_factors, by_two, show_seconds
-from ddp_lessons.show.page.picture import PAPER
+from ddp_lessons.show.controls.slider_scales import by_factors, by_two
+from ddp_lessons.show.page.picture import PAPER, show_seconds
 from ddp_lessons.train.costs import ring_seconds, star_seconds, tree_seconds
 
 FORMULAS = {"star": star_seconds, "tree": tree_seconds, "ring": ring_seconds}

@@ -22,8 +22,6 @@ from ddp_lessons.record.colors import RANK_COLORS
 from ddp_lessons.show.page.picture import (
     ALARM,
     BAND,
-    COLLECTIVE,
-    DDPS_OWN,
     FAINT,
     INK,
     PAPER,
@@ -95,7 +93,7 @@ def test_a_picture_is_saved_as_png_or_svg(tmp_path: Path) -> None:
         picture.save(tmp_path / "one.doc")
 
 
-@pytest.mark.parametrize("color", [*RANK_COLORS, COLLECTIVE, DDPS_OWN])
+@pytest.mark.parametrize("color", RANK_COLORS)
 def test_labels_inside_shapes_can_be_read(color: str) -> None:
     assert contrast(color, ink_on(color)) >= 4.5
 

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 from looks import check_that_words_stand_apart
-from recorded import call, record, retimed, ring_steps, token_round
+from recorded import call, record, record_work, retimed, ring_steps, token_round
 
 from ddp_lessons import show
 from ddp_lessons.record.event import Event
 from ddp_lessons.record.events import Events
 from ddp_lessons.record.rank_record import Told
 from ddp_lessons.record.results import Results
-from ddp_lessons.show.figures.drawing import Line, Words
+from ddp_lessons.show.figures.drawing import Box, Line, Words
 
 MS = 1e-3
 
@@ -175,6 +175,60 @@ def test_short_runs_are_shown_by_steps_and_longer_ones_by_time() -> None:
 def test_start_up_is_cut_off() -> None:
     late = record([[call("barrier", 5000, 5010, group_ranks=(0, 1))]] * 2)
     assert show.timeline(late).document["span"] == pytest.approx(10)
+
+
+def test_lanes_begin_when_the_function_has_begun_on_every_rank() -> None:
+    both = (0, 1)
+    calls = record([[call("barrier", begin, 50, group_ranks=both)] for begin in (1, 30)])
+    figure = show.timeline(record_work([[(0, 1, 1)], [(20, 30, 10)]], calls, late_by=20))
+    assert parts_of(figure, 0) == [("wait", 0, pytest.approx(10)), ("move", pytest.approx(10), pytest.approx(30))]
+    assert [calls_of(figure, rank)[0]["waited"] for rank in both] == pytest.approx([10, 0])
+    assert figure.document["computing"] == [[1, 0, pytest.approx(10), 1]]
+
+
+def test_what_was_over_before_every_rank_had_begun_takes_no_time() -> None:
+    calls = record([[call("isend", 1, 2, peer=1, error="ValueError: no such peer")], []])
+    figure = show.timeline(record_work([[], []], calls, late_by=20))
+    assert figure.document["span"] == 0
+    assert calls_of(figure, 0)[0]["end"] == 0
+    check_that_words_stand_apart(show.timeline(calls, axis="time").still)
+
+
+def working(*on_cpu: float) -> show.Figure:
+    """Three calls of 10 ms each, all of them 80 ms apart, and how much of that time the rank computed."""
+    calls = [[call("barrier", 100 * turn, 100 * turn + 10, group_ranks=(0,)) for turn in range(3)]]
+    gaps = [(100.0 * turn + 10, 100.0 * turn + 100, milliseconds) for turn, milliseconds in enumerate(on_cpu)]
+    return show.timeline(record_work([gaps], record(calls)))
+
+
+def test_between_calls_a_rank_that_computes_looks_other_than_one_that_sleeps() -> None:
+    figure = working(90, 0.1)
+    assert figure.document["computing"] == [[0, pytest.approx(10), pytest.approx(100), 1]]
+    bars = [box for box in figure.still.shapes if isinstance(box, Box) and box.fill == "line"]
+    lines = [
+        shape for shape in figure.still.shapes if isinstance(shape, Line) and len({y for _, y in shape.points}) == 1
+    ]
+    assert [bar.height for bar in bars] == [22]
+    assert all(bars[0].y < line.points[0][1] < bars[0].y + 22 for line in lines[:1])
+
+
+def test_a_bar_is_as_high_as_the_part_of_the_time_on_a_cpu() -> None:
+    boxes = working(45, 9).still.shapes
+    assert [box.height for box in boxes if isinstance(box, Box) and box.fill == "line"] == [11, pytest.approx(2.2)]
+
+
+def test_bars_narrower_than_a_pixel_are_drawn_as_one_of_their_mean_height() -> None:
+    calls = [[call("barrier", turn, turn + 0.1, group_ranks=(0,)) for turn in range(6000)]]
+    gaps = [(turn + 0.1, turn + 1.0, 0.9 * (turn % 2)) for turn in range(6000)]
+    boxes = show.timeline(record_work([gaps], record(calls))).still.shapes
+    heights = [box.height for box in boxes if isinstance(box, Box) and box.fill == "line"]
+    assert len(heights) < 760
+    assert sum(heights) / len(heights) == pytest.approx(22 * 0.45, abs=3)
+
+
+def test_words_say_nothing_of_times_on_a_cpu() -> None:
+    assert working(90, 0).text == working(1, 45).text
+    assert working(90, 0).alt == working(1, 45).alt
 
 
 @pytest.mark.parametrize("events", [token_round(2), token_round(16), ring_steps(4, 3), ring_steps(16, 15)])

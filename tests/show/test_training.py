@@ -127,6 +127,8 @@ def test_a_training_that_is_nothing_but_nan_is_drawn() -> None:
 def test_numbers_far_apart_are_drawn_by_factors() -> None:
     picture = show.training(results_of([{"a": 2.0**step, "b": 1.0 + step} for step in range(30)]))
     assert [panel(picture, name).get_yscale() for name in "ab"] == ["log", "linear"]
+    assert "mathdefault" not in picture.svg
+    assert ">100</text>" in picture.svg
 
 
 def test_ranks_that_tell_the_same_are_seen_below_each_other() -> None:

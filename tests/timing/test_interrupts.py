@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import threading
 import time
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ import pytest
 from notebook_session import Cell, NotebookSession
 from processes import Doorbell, Program, alive, family, happens_within, processes_named_in
 
-from ddp_lessons import WorkerFailed, Workers, WorkersStuck, tell
+from ddp_lessons import WorkerFailed, Workers, WorkersStuck
 from ddp_lessons.run.workers import Interrupted
 
 BEGIN = (
@@ -236,29 +237,17 @@ def test_an_interrupt_that_is_not_the_launcher_s_stays_what_it_is(kernel: Notebo
     check_that_all_is_well(kernel)
 
 
-@pytest.mark.parametrize("seconds", [0.0, 0.5])
-def test_another_thread_can_stop_a_run_and_what_was_told_stays(bell: Doorbell, seconds: float) -> None:
-    def tell_and_stay(rank: int, world_size: int, bell: str) -> None:
-        tell(process=os.getpid())
-        Path(bell).write_text("!")
-        time.sleep(1000)
-
-    def stop_when_it_runs() -> None:
-        if seconds:
-            bell.wait_for(2)
-        stop.set()
-
-    stop = threading.Event()
-    with Workers(2, quiet=True) as workers:
-        threading.Timer(seconds, stop_when_it_runs).start()
-        with pytest.raises(Interrupted, match="the ranks were stopped by you") as stopped:
-            workers.run(tell_and_stay, bell.path, stop=stop)
-    ranks = [int(one.numbers["process"]) for told in stopped.value.results.told for one in told]
-    assert alive(ranks) == []
-    assert len(ranks) == 2 or not seconds
+def test_a_training_that_is_stopped_keeps_its_curves_and_what_was_told(kernel: NotebookSession, bell: Doorbell) -> None:
+    call = "launch(run, 3, live=lambda results: [one.numbers for told in results.told for one in told])"
+    cell, _ = stopped(kernel, bell, "__import__('ddp_lessons').tell(loss=rank)", "time.sleep(1000)", call=call)
+    assert "  What they had told is kept in sys.last_value.results." in cell.error.splitlines()
+    losses = "[{'loss': 0.0}, {'loss': 1.0}, {'loss': 2.0}]"
+    assert [data["text/plain"] for _, data in cell.updates if "loss" in data.get("text/plain", "")][-1] == losses
+    told = kernel.run("import sys; [one.numbers for told in sys.last_value.results.told for one in told]")
+    assert told.value == losses
 
 
-def test_ranks_that_outlive_failures_outlive_that_stop_with_their_variables(bell: Doorbell) -> None:
+def test_ranks_that_outlive_failures_outlive_a_stop_with_their_variables(bell: Doorbell) -> None:
     def stay(rank: int, world_size: int, bell: str) -> None:
         os.environ["KEPT"] = str(rank)
         Path(bell).write_text("!")
@@ -269,11 +258,10 @@ def test_ranks_that_outlive_failures_outlive_that_stop_with_their_variables(bell
 
     def stop_when_it_runs() -> None:
         bell.wait_for(2)
-        stop.set()
+        os.kill(os.getpid(), signal.SIGINT)
 
-    stop = threading.Event()
     with Workers(2, quiet=True, outlive_failures=True) as workers:
         threading.Thread(target=stop_when_it_runs).start()
         with pytest.raises(Interrupted, match="Ranks 0 and 1 keep their variables"):
-            workers.run(stay, bell.path, stop=stop)
-        assert list(workers.run(what_is_kept, stop=threading.Event())) == ["0", "1"]
+            workers.run(stay, bell.path)
+        assert list(workers.run(what_is_kept)) == ["0", "1"]

@@ -18,6 +18,7 @@ from ddp_lessons.record.results import NO_VALUE, Results
 from ddp_lessons.run.diagnosis.failures import WorkerFailed, WorkersStuck
 from ddp_lessons.run.launch import launch
 from ddp_lessons.run.launcher.limits import limits
+from ddp_lessons.run.output.progress_line import LaunchCount
 from ddp_lessons.run.wire.travel import pack_call
 
 PATIENCE_SECONDS = 6.0  # for work that takes milliseconds
@@ -57,11 +58,20 @@ def _examine(exercise: Exercise, function: Callable[..., object]) -> Report:
         pack_call(function, ())
     except TypeError as refusal:  # it cannot travel to the ranks
         return not_right(exercise.name, f"{refusal}.")
-    shown: list[str] = []
     world_sizes = _allowed(exercise)
+    with LaunchCount(len(world_sizes)) as launches:
+        return _try_worlds(exercise, function, world_sizes, launches)
+
+
+def _try_worlds(
+    exercise: Exercise, function: Callable[..., object], world_sizes: Sequence[int], launches: LaunchCount
+) -> Report:
+    shown: list[str] = []
     for number, world_size in enumerate(world_sizes):
         trials = [trial for trial in exercise.trials if trial.smallest_world <= world_size <= trial.largest_world]
         attempt = _attempt(exercise, function, world_size, trials)
+        if attempt.trouble is not None:
+            launches.total = None  # as many as it takes to find the cause
         finding, culprit = _first_finding(exercise, function, world_size, trials, attempt)
         if finding is not None:
             mistake = finding.mistake

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ddp_lessons.check.judging.report_card import as_card
+from ddp_lessons.check.judging.report_card import as_card, kind_of
+from ddp_lessons.run.output.terminal_text import message_on_terminal
 from ddp_lessons.run.output.transcript import without_middle
 
 _LONGEST_MISTAKE, _LONGEST_LINE, _MOST_LINES = 600, 200, 40  # an error of the learner's may have a message of megabytes
@@ -39,7 +40,8 @@ class Report:
         return as_card(self.exercise, self.verdict, self.mistake, self.details, self.next_exercise)
 
     def __repr__(self) -> str:
-        return self.text
+        """On a terminal in color; `text` is plain everywhere."""
+        return message_on_terminal(self.text, kind_of(self.verdict))
 
 
 def not_started(exercise: str) -> Report:

@@ -18,8 +18,12 @@ _KINDS: dict[str, Kind] = {
 _TRAFFIC = "traffic of"
 
 
+def kind_of(verdict: str) -> Kind:
+    return _KINDS.get(verdict, "open")
+
+
 def as_card(exercise: str, verdict: str, mistake: str, details: Sequence[str], after: str) -> str:
-    kind = _KINDS.get(verdict, "open")
+    kind = kind_of(verdict)
     name = f"<strong><code>check.{html.escape(exercise)}</code>: {html.escape(verdict)}</strong>"
     said = f'<p class="ddp-mistake">{in_words(mistake)}</p>' if mistake else ""
     end = f"<p>{in_words(after)}</p>" if after else ""

@@ -14,6 +14,7 @@ from ddp_lessons.check.judging.wrapped_functions import compiler_at_hand, refusa
 from ddp_lessons.check.trials.training_starts import EPOCHS, Start, Weights, agree, begin, every_weights_in_one_go
 from ddp_lessons.run.diagnosis.failures import WorkerFailed, WorkersStuck
 from ddp_lessons.run.launch import launch
+from ddp_lessons.run.output.progress_line import LaunchCount
 
 NAME = "restartable"
 RANKS = 2
@@ -69,9 +70,10 @@ def restartable(function: Callable[..., object]) -> Report:
     if report := refusal(NAME, function, ("model", "optimizer", "train_epoch", "epochs", "path")):
         return report
     compiler_at_hand()  # DistributedDataParallel imports it, which takes longer than a check may
+    _right_weights()
     rows = [("when", "it goes on with")]
     try:
-        with tempfile.TemporaryDirectory() as folder:
+        with tempfile.TemporaryDirectory() as folder, LaunchCount(_launches()):
             starts = _FirstStarts(function, folder)
             _judge_in_one_go(starts)
             for scenario in SCENARIOS:
@@ -81,6 +83,12 @@ def restartable(function: Callable[..., object]) -> Report:
     except _Wrong as wrong:
         return not_right(NAME, wrong.mistake, wrong.details)
     return Report(NAME, True, "passed", "", tuple(table(rows)))
+
+
+def _launches() -> int:
+    """Each first start is made once, and each scenario starts again."""
+    ends = {(None, None), *((scenario.killed_in, scenario.cut_off_after) for scenario in SCENARIOS)}
+    return len(ends) + len(SCENARIOS)
 
 
 class _FirstStarts:

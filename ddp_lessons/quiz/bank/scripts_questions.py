@@ -1,4 +1,4 @@
-"""Lesson 10: from a cell to a script, and what torchrun does with it."""
+"""Lesson 10: scripts, torchrun and restarts."""
 
 from __future__ import annotations
 
@@ -7,101 +7,98 @@ from ddp_lessons.quiz.question import Question
 QUESTIONS = (
     Question(
         text="Two agents start four ranks each. What are `RANK`, `LOCAL_RANK` and `GROUP_RANK` of the second rank "
-        "on the second machine?",
+        "on the second node?",
         right="5, 1 and 1",
         letter="c",
-        why="It is the sixth of all, the second on its machine, and its machine is the second; all three count from 0.",
+        why="It is the sixth rank of all and the second on its node, which is the second node. All three count from 0.",
         wrong={
-            "1, 1 and 1": "`RANK` counts over all machines and does not begin anew on the second one: four ranks "
-            "come before.",
-            "6, 2 and 2": "The same places, but counted from 1. The first of everything is number 0.",
-            "5, 5 and 1": "The local rank begins anew on each machine. It chooses the GPU, and no machine here "
-            "has a GPU number 5.",
+            "1, 1 and 1": "`RANK` counts across all nodes, so it doesn't restart at 0 on the second one: four ranks "
+            "come first.",
+            "6, 2 and 2": "These are the same positions, but counted from 1. All three variables count from 0.",
+            "5, 5 and 1": "`LOCAL_RANK` starts at 0 on each node. It chooses the GPU, and no node here has a GPU 5.",
         },
-        look_at="What the agent tells a rank",
+        look_at="Tell `RANK` from `LOCAL_RANK`",
     ),
     Question(
-        text="A script without checkpoints runs under `--max-restarts=3`. Rank 1 of 4 is killed in epoch 7. What "
+        text="A script without checkpoints runs with `--max-restarts=3`. Rank 1 of 4 is killed in epoch 7. What "
         "happens?",
-        right="All four start anew, with epoch 0.",
+        right="All four ranks restart with epoch 0.",
         letter="b",
-        why="A group takes in no new member, so the agent starts all ranks again, from the first line of the "
-        "script. What was done is the script's business.",
+        why="A process group can't take in a new member, so the agent restarts all ranks, and the script runs from its "
+        "first line.",
         wrong={
-            "Rank 1 starts anew, with epoch 7.": "The agent knows nothing of epochs, and one new rank could not "
-            "join the old group. Going on is what a checkpoint is for.",
-            "All four start anew, with epoch 7.": "All four, yes. But a start is a start: without a file that "
-            "says how far they were, it is epoch 0.",
-            "The other three go on without it.": "Their next collective waits for rank 1. The agent ends them "
-            "before, and starts all of them again.",
+            "Rank 1 restarts with epoch 7.": "The agent knows nothing about epochs, and a single new rank couldn't "
+            "join the old process group.",
+            "All four ranks restart with epoch 7.": "All four restart, but no checkpoint says how far they were. So "
+            "the script begins with epoch 0.",
+            "The other three continue without it.": "Their next collective would wait for rank 1. The agent terminates "
+            "them and restarts all four.",
         },
-        look_at="Started again",
+        look_at="Restart after a failure",
     ),
     Question(
-        text="After epoch number `epoch`, counted from 0, a script saves `epoch + 1`. It is killed, and the file "
-        "says 4. What does the new start do?",
+        text="After epoch number `epoch`, counted from 0, a script saves `epoch + 1`. It is killed, and the checkpoint "
+        "says 4. Which loop resumes the run?",
         right="`for epoch in range(4, epochs)`: 0 to 3 are done.",
         letter="d",
-        why="The number is how many are done, and so also the number of the next one. An epoch done twice or left "
-        "out is no error that anybody reports.",
+        why="The saved number says how many epochs are done, which is also the number of the next one.",
         wrong={
-            "`for epoch in range(5, epochs)`: number 4 is done.": "The 4 is one more than the last epoch: 3 was "
-            "the last that was done. So epoch 4 would be left out.",
-            "`for epoch in range(3, epochs)`: it was killed in 3.": "The file was written after epoch 3 was "
-            "complete. To begin there would be to do it twice.",
-            "`for epoch in range(epochs)`: a new start, all anew.": "Then weights that have seen four epochs see "
-            "all of them once more. The file was loaded in order not to.",
+            "`for epoch in range(5, epochs)`: 4 is done.": "The 4 was saved as `epoch + 1`, so the last completed "
+            "epoch was 3. This loop skips epoch 4, and no error tells you.",
+            "`for epoch in range(3, epochs)`: it was killed in 3.": "The checkpoint was written after epoch 3 was "
+            "complete. This loop trains that epoch twice, and no error tells you.",
+            "`for epoch in range(epochs)`: it starts again.": "This loop trains all epochs again, with weights that "
+            "have already been trained for four.",
         },
-        look_at="Exercise: make it restartable",
+        look_at="Exercise: make training restartable",
     ),
     Question(
-        text="Rank 2 waits in a collective to which nobody comes. No rank has raised. What does torchrun do?",
+        text="Rank 2 waits in a collective that no other rank calls. No rank has failed, and the timeout is far away. "
+        "What does torchrun do?",
         right="Nothing: all processes are alive.",
         letter="a",
-        why="The agent looks whether processes end, and how. A rank that waits is as alive as one that computes; "
-        "`python -m ddp_lessons explain` sees the difference.",
+        why="The agent only checks whether processes have ended. `python -m ddp_lessons explain` also sees which rank "
+        "waits, and where.",
         wrong={
-            "It ends all ranks after some seconds.": "So it does when a process ends badly. Here none has ended, "
-            "well or badly.",
-            "It starts rank 2 again by itself.": "It never starts a single rank again, and for a restart somebody "
-            "has to have failed.",
-            "It names rank 2 as the root cause.": "That table is made when a rank has failed. Waiting is no "
-            "failure that an agent could see.",
+            "It ends all ranks after some seconds.": "It does that when one process has failed. Here all of them are "
+            "alive, and the agent can't see that one waits.",
+            "It restarts rank 2, but no other rank.": "torchrun never restarts a single rank. It restarts all of them, "
+            "and only after one has failed.",
+            "It names rank 2 as the root cause.": "torchrun prints that table after a rank has failed. For the agent, "
+            "a rank that waits is a healthy one.",
         },
-        look_at="When a rank fails",
+        look_at="When a rank fails: find the root cause",
     ),
     Question(
-        text="A cell says `seen = []`, a later one `seen.append(3)`. The function `f` uses `seen`. What does "
+        text="One cell says `seen = []`, and a later one `seen.append(3)`. The function `f` uses `seen`. What does "
         "`%to_script f f.py` do?",
         right="It writes no file, and names `seen`.",
         letter="c",
-        why="A script has only its lines, not the history of a notebook. With `seen = []` in it, it would give "
-        "something else than the cell.",
+        why="A script contains only its own lines, so with `seen = []` it would give another result than the notebook.",
         wrong={
-            "It writes `seen = []`, as in its cell.": "Then the script would begin with an empty list where the "
-            "notebook has `[3]`, and nobody would notice.",
-            "It writes `seen = [3]`, as it is now.": "It would have to guess how that came about, and what it "
-            "will be after the next cell. It writes what cells say, or refuses.",
-            "It writes both cells, one after the other.": "It follows the names that `f` needs to where they are "
-            "made. Changes by other cells have no place there.",
+            "It writes `seen = []`, as in the cell.": "Then the script would start with an empty list although the "
+            "notebook has `[3]`, and no error would tell you.",
+            "It writes `seen = [3]`, as it is now.": "`%to_script` copies what cells say. It doesn't turn values into "
+            "code, because the next cell could change them again.",
+            "It writes both cells, one after the other.": "It copies the cell that defines a name. It can't tell "
+            "which of the later changes the function depends on.",
         },
-        look_at="From a cell to a script",
+        look_at="Generate a script with `%to_script`",
     ),
     Question(
-        text="A job ends with three tracebacks: rank 2 `KeyError: 'label'`, ranks 0 and 1 `Connection closed by "
-        "peer`. Which do you read first?",
-        right="That of rank 2, which failed first",
+        text="A job ends with three tracebacks: rank 2 has `KeyError: 'label'`, and ranks 0 and 1 have `Connection "
+        "closed by peer`. Which do you read first?",
+        right="The one of rank 2, which failed first",
         letter="b",
-        why="When rank 2 died its connections were closed, and the others only noticed that. torchrun's table "
-        "names it as the root cause.",
+        why="When rank 2 ended, its connections were closed, and the other ranks failed because of that.",
         wrong={
-            "That of rank 0, which leads the others": "Rank 0 leads nobody. What it says is a consequence: "
-            "somebody else went away.",
-            "The last one, as with any Python error": "Within one process the last is the nearest. Among "
-            "processes the first to fail drags the others along.",
-            "Those of 0 and 1, as the network is ill": "The connection was closed because a process ended. With a "
-            "sick network nobody would have a `KeyError`.",
+            "The one of rank 0, which leads the others": "Rank 0 doesn't lead the others. Its error only says that "
+            "another rank had closed the connection.",
+            "The last one, as for any Python error": "That is right for the lines of one traceback. Among several "
+            "ranks, read the one that failed first.",
+            "Those of 0 and 1, as the network is broken": "A connection is also closed when the process at its "
+            "other end dies. A broken network doesn't raise a `KeyError`.",
         },
-        look_at="When a rank fails",
+        look_at="When a rank fails: find the root cause",
     ),
 )

@@ -10,6 +10,7 @@ from ddp_lessons.record.results import Results
 from ddp_lessons.run.launcher.rank_states import Account
 from ddp_lessons.run.output.cards import framed, in_words, lines_of_text, mark
 from ddp_lessons.run.output.screen import printable, show_card
+from ddp_lessons.run.output.terminal_text import folded, message_on_terminal
 from ddp_lessons.run.wire.messages import Raised
 
 _CELL_FILE = re.compile(r'File "([^"]*ipykernel_[^"]*|<ipython-input[^"]*)", line (\d+)')
@@ -57,10 +58,10 @@ class _Failure(RuntimeError):
         return type(self), (str(self), self._account, self.results, self.rank, self.remark)
 
     def _render_traceback_(self) -> list[str]:
-        """In a notebook: the message alone. The way through the launcher helps nobody."""
+        """In a notebook and in IPython: the message alone. The way through the launcher helps nobody."""
         run, message = request_of_front_end(), f"{type(self).__name__}: {self}"
         if not run:
-            return [message, *([self.remark] if self.remark else [])]
+            return [message_on_terminal(message, "wrong"), *([folded(self.remark)] if self.remark else [])]
         if run != self._shown_by:  # IPython asks twice: to show it, and for its history
             self._shown_by = run
             show_card(self._repr_html_(), self._text)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import enum
 import os
 import selectors
 import signal
@@ -11,13 +10,13 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ddp_lessons.record.rank_record import Recorded, Standing, Told
+from ddp_lessons.record.rank_record import Told
 from ddp_lessons.record.results import NO_VALUE
+from ddp_lessons.run.launcher.call_progress import CallProgress, Ending
 from ddp_lessons.run.launcher.crash_reports import frames_of_crash, has_aborted
-from ddp_lessons.run.launcher.hang_watch import Lookout
 from ddp_lessons.run.launcher.limits import Limits
 from ddp_lessons.run.launcher.patience import OwnTime, slowness
 from ddp_lessons.run.launcher.rank_states import Account, Died
@@ -41,21 +40,12 @@ from ddp_lessons.run.wire.travel import unpack_value
 
 _FITS_INTO_SOCKET = 64_000
 _TICK_SECONDS = 0.05
-_SECONDS_FOR_OTHER_FAILURES = 0.1  # after the first: several ranks often fail over the same thing
 _SECONDS_TO_STAND_STILL = 0.25
 _SECONDS_TO_ANSWER = 0.1
 _SECONDS_FOR_LAST_WORDS = 0.3
 _SECONDS_TO_START = 120.0
 _SECONDS_BETWEEN_CALLS = 0.2  # of one that does not come
 _MOST_TOLD = 100_000  # of each rank; the newest are kept
-
-
-class Ending(enum.Enum):
-    RETURNED = "every rank returned"
-    FAILED = "a rank raised or died"
-    STUCK = "no rank can move any more"
-    OUT_OF_TIME = "the time is up"
-    INTERRUPTED = "the learner stopped it"
 
 
 @dataclass
@@ -71,33 +61,31 @@ class Rank:
 
 @dataclass
 class Watch:
-    """What is known of one call."""
+    """The processes of one call, what they say, and what they leave behind."""
 
     ranks: Sequence[Rank]
     timeout_seconds: float | None
     task: tuple[Task, Sequence[Buffer]] | None = None
     not_asked: frozenset[int] = frozenset()  # these are to run nothing
     limits: Limits = field(default_factory=Limits)
-    returned: dict[int, Any] = field(default_factory=dict)
-    ended: dict[int, Raised | Died] = field(default_factory=dict)
-    positions: dict[int, Position] = field(default_factory=dict)
-    recorded: dict[int, Recorded] = field(default_factory=dict)
+    values: dict[int, Any] = field(default_factory=dict)  # of the ranks that returned
     told: dict[int, deque[Told]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.transcripts = [rank.transcript for rank in self.ranks]
-        self._begin, self._own_time = time.monotonic(), OwnTime(len(self.ranks))
+        size = len(self.ranks)
+        self.progress = CallProgress(size, self._ask, self.timeout_seconds, OwnTime(size))
         self._selector = selectors.DefaultSelector()
         self._open: set[int] = set()
         self._gone: list[int] = []
         self._mute: set[int] = set()  # hold Python's lock, or stand still
         self._leaving = False
         self._freed: set[int] = set()
-        self.returned.update(dict.fromkeys(self.not_asked, NO_VALUE))
-        self._lookout = Lookout(len(self.ranks), self._ask)
+        self.progress.returned.update(self.not_asked)
+        self.values.update(dict.fromkeys(self.not_asked, NO_VALUE))
         for number, rank in enumerate(self.ranks):
             if rank.died:
-                self.ended[number] = rank.died
+                self.progress.ended[number] = rank.died
                 continue
             self._open.add(number)
             self._selector.register(rank.process.channel, selectors.EVENT_READ, number)
@@ -118,9 +106,10 @@ class Watch:
         self._ask_where()
         self._ask_what_they_called(_SECONDS_FOR_LAST_WORDS if ending is Ending.OUT_OF_TIME else 0.0)
         self._note_deaths()
-        if len(self.returned) == len(self.ranks):
+        returned, ended = self.progress.returned, self.progress.ended
+        if len(returned) == len(self.ranks):
             return Ending.RETURNED  # in the very last moment
-        return Ending.FAILED if len(self.returned) + len(self.ended) == len(self.ranks) else ending
+        return Ending.FAILED if len(returned) + len(ended) == len(self.ranks) else ending
 
     def free(self, rejoin: Rejoin, patience_seconds: float) -> list[int]:
         """After a failure: call all ranks out of what they do, into a fresh group. Returns those that came."""
@@ -149,13 +138,7 @@ class Watch:
             pass
 
     def account(self) -> Account:
-        ranks = range(len(self.ranks))
-        at_line = {rank: self._lookout.seconds_at_one_line(rank) for rank in ranks}
-        patience, seconds = self.timeout_seconds, time.monotonic() - self._begin
-        returned = frozenset(self.returned)
-        return Account(
-            len(ranks), self.ended, self.positions, returned, patience, seconds, at_line, self.not_asked, self.limits
-        )
+        return replace(self.progress.account(), not_asked=self.not_asked, limits=self.limits)
 
     def close(self) -> None:
         self._selector.close()
@@ -171,23 +154,16 @@ class Watch:
                 else:
                     _send(rank, task, buffers)
             self.task = None
-            self._begin, self._own_time = time.monotonic(), OwnTime(len(self.ranks))
+            self.progress.time = OwnTime(len(self.ranks))
+            self.progress.begin()
 
     def _ending(self, is_told_to_stop: Callable[[], bool]) -> Ending | None:
-        now, seconds = time.monotonic(), self._own_time.seconds()
-        if len(self.returned) == len(self.ranks):
-            return Ending.RETURNED
-        if self.ended and now > min(how.moment for how in self.ended.values()) + _SECONDS_FOR_OTHER_FAILURES:
-            return Ending.FAILED
-        if is_told_to_stop():
+        ending = self.progress.ending()
+        if ending is None and is_told_to_stop():
             return Ending.INTERRUPTED
-        if self.task is not None:
-            return Ending.OUT_OF_TIME if seconds > _SECONDS_TO_START else None
-        if self._lookout.sees_a_standstill():
-            return Ending.STUCK
-        if self.timeout_seconds is not None and seconds > self.timeout_seconds:
-            return Ending.OUT_OF_TIME
-        return None
+        if self.task is not None and self.progress.time.exceeds(_SECONDS_TO_START):
+            return ending or Ending.OUT_OF_TIME
+        return ending
 
     def _look(self, seconds: float) -> bool:
         """Take in what the ranks say. False: they said nothing in that time."""
@@ -212,7 +188,7 @@ class Watch:
         except EOFError:
             self._open.discard(number)
             self._selector.unregister(rank.process.channel)
-            if not self._leaving and number not in self.ended and number not in self.returned:
+            if not self._leaving and number not in self._done():
                 self._gone.append(number)
             return
         if whole is not None and isinstance(whole[0], Freed):
@@ -222,25 +198,19 @@ class Watch:
         if whole is None or self._leaving:  # what comes after the end is of ranks that are being stopped
             return
         message, buffers = whole
-        if isinstance(message, Standing | Recorded):
-            self._lookout.heard(number, message)
         if isinstance(message, Told):
             self.told.setdefault(number, deque(maxlen=_MOST_TOLD)).append(message)
-        if isinstance(message, Returned | Raised | Position) and message.recorded is not None:
-            self.recorded[number] = message.recorded
-        if isinstance(message, Returned):
-            self._note_value(number, message, buffers)
-        elif isinstance(message, Raised):
-            self.ended[number] = message
-        elif isinstance(message, Position) and number not in self.returned:
-            self.positions[number] = message
+        self.progress.heard(number, self._taken(number, message, buffers) if isinstance(message, Returned) else message)
 
-    def _note_value(self, number: int, message: Returned, buffers: list[bytearray]) -> None:
+    def _taken(self, number: int, message: Returned, buffers: list[bytearray]) -> Returned | Raised:
+        """Keep the value; one that cannot be read here is the rank's failure."""
         try:
-            self.returned[number] = unpack_value(buffers)
+            self.values[number] = unpack_value(buffers)
         except Exception as error:
             words = f"returned a {message.kind}, which the notebook cannot read ({type(error).__name__}: {error})"
-            self.ended[number] = Raised("CannotTravel", words, (), f"rank {number} {words}\n", time.monotonic())
+            path = f"rank {number} {words}\n"
+            return Raised("CannotTravel", words, (), path, time.monotonic(), message.recorded)
+        return message
 
     def _note_aborts(self) -> None:
         """A rank that aborts lingers for a moment, in which it can still say what it had called."""
@@ -248,7 +218,7 @@ class Watch:
             if number not in self._gone and has_aborted(self.ranks[number].crash_file):
                 self._ask(number, Where(with_calls=True))
                 self._wait_until_told([number], _SECONDS_FOR_LAST_WORDS)
-                self.positions.pop(number, None)
+                self.progress.positions.pop(number, None)
                 if number not in self._gone:
                     self._gone.append(number)
 
@@ -265,7 +235,7 @@ class Watch:
             exit_code = -signal.SIGABRT
         frames = frames_of_crash(rank.crash_file)
         last_words = rank.transcript.lines()[-3:] or rank.process.nursery.last_words()
-        rank.died = self.ended[number] = Died(exit_code, frames, last_words, moment)
+        rank.died = self.progress.ended[number] = Died(exit_code, frames, last_words, moment)
 
     def _ask_where(self) -> None:
         """Ask the ranks that are still at it for their line, until they stand still; shake those that do not answer."""
@@ -273,36 +243,37 @@ class Watch:
         unborn = [n for n in self._still_at_it() if not self.ranks[n].process.nursery.has_begun_them()]
         self._mute.update(unborn)
         while self._still_at_it():
-            before, self.positions = self.positions, {number: Position(()) for number in unborn}
+            before, self.progress.positions = self.progress.positions, {number: Position(()) for number in unborn}
             for number in self._not_known():
                 self._ask(number, Where())
             self._wait_for(lambda: not self._not_known())
             silent = self._not_known()
             if silent:
                 self._shake(silent)
-            if silent or before == self.positions or time.monotonic() > end:
+            if silent or before == self.progress.positions or time.monotonic() > end:
                 return
             self._look(0.03)
 
     def _not_known(self) -> list[int]:
-        return [number for number in self._still_at_it() if number not in self.positions]
+        return [number for number in self._still_at_it() if number not in self.progress.positions]
 
     def _ask_what_they_called(self, seconds_for_the_mute: float) -> None:
         """Whoever has no time for an answer may only be slow, on a busy machine; and time is no matter any more."""
-        asked = [number for number in sorted(self._open) if number not in self.ended]
+        asked = [number for number in sorted(self._open) if number not in self.progress.ended]
         for number in asked:
             self._ask(number, Where(with_calls=True))
         self._wait_until_told([number for number in asked if number not in self._mute], 1.0)
         self._wait_until_told(asked, seconds_for_the_mute)
-        for number, recorded in self._lookout.calls.items():
+        for number, recorded in self.progress.newest_calls().items():
             if not self._has_told(number):
-                self.recorded[number] = recorded  # the newest calls, from a moment ago
+                self.progress.recorded[number] = recorded
 
     def _wait_until_told(self, asked: Sequence[int], patience_seconds: float) -> None:
         self._wait_for(lambda: all(self._has_told(n) or n not in self._open for n in asked), patience_seconds)
 
     def _has_told(self, number: int) -> bool:
-        return number in self.recorded and self.recorded[number].standing is not None
+        recorded = self.progress.recorded.get(number)
+        return recorded is not None and recorded.standing is not None
 
     def _ask(self, number: int, question: Look | Where) -> None:
         self._say([number], question)
@@ -318,7 +289,10 @@ class Watch:
             self._look(0.01)
 
     def _still_at_it(self) -> list[int]:
-        return [number for number in sorted(self._open) if number not in self.returned and number not in self.ended]
+        return sorted(self._open - self._done())
+
+    def _done(self) -> set[int]:
+        return self.progress.returned | self.progress.ended.keys()
 
     def _shake(self, silent: Sequence[int]) -> None:
         """A rank busy in compiled code that holds Python's lock hears only a signal: then it writes where it is."""
@@ -333,15 +307,14 @@ class Watch:
         for number in silent:
             file = self.ranks[number].crash_file
             still_silent = self.ranks[number].has_joined and _size(file) <= written[number]
-            self.positions.setdefault(number, Position(frames_of_crash(file), is_silent=still_silent))
+            self.progress.positions.setdefault(number, Position(frames_of_crash(file), is_silent=still_silent))
 
     def _doing(self) -> str:
         if self.task is not None:
             awaited = next((rank for rank in self.ranks if not rank.has_joined), None)
             imports = awaited.process.nursery.busy_with() if awaited is not None else ""
             return f"the ranks are starting: {imports} is being imported" if imports else "the ranks are starting"
-        running = [number for number in range(len(self.ranks)) if number not in self.returned]
-        return f"{len(running)} of {len(self.ranks)} ranks are running"
+        return f"{len(self.ranks) - len(self.progress.returned)} of {len(self.ranks)} ranks are running"
 
 
 def _size(file: str) -> int:

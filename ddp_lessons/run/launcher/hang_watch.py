@@ -30,7 +30,8 @@ class Lookout:
         self._ranks = range(world_size)
         self._ask = ask
         self._question = Look(0)
-        self._begin = self._asked = time.monotonic()
+        self._begin = time.monotonic()
+        self._asked = self._begin - _SECONDS_BETWEEN_LOOKS  # so that the first look is at once
         self._is_waiting = False
         self._answers: dict[int, Standing] = {}
         self.calls: dict[int, Recorded] = {}

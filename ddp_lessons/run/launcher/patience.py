@@ -22,7 +22,8 @@ class OwnTime:
 
     def __init__(self, world_size: int) -> None:
         self._world_size = world_size
-        self._counted, self._seen = 0.0, time.monotonic()
+        self._begin = self._seen = time.monotonic()
+        self._counted = 0.0
 
     def seconds(self) -> float:
         now = time.monotonic()
@@ -30,6 +31,16 @@ class OwnTime:
             self._counted += (now - self._seen) / slowness(self._world_size)
             self._seen = now
         return self._counted
+
+    def exceeds(self, patience_seconds: float | None) -> bool:
+        """None: any patience is long enough."""
+        seconds = self.seconds()
+        return patience_seconds is not None and seconds > patience_seconds
+
+    @property
+    def on_the_wall(self) -> float:
+        """The same in seconds of the clock."""
+        return time.monotonic() - self._begin
 
 
 def slowness(world_size: int) -> float:

@@ -13,6 +13,7 @@ from itertools import groupby
 from typing import Literal
 
 from ddp_lessons.record.colors import rank_color
+from ddp_lessons.run.output.cell_links import linked
 
 Kind = Literal["passed", "wrong", "open"]
 _MARKS: dict[Kind, str] = {"passed": "✓", "wrong": "✗", "open": "○"}
@@ -46,7 +47,7 @@ _NUMBERED = re.compile(r"\s*\d+(  |$)")  # of a program
 
 
 def framed(content: str, kind: Kind) -> str:
-    return f'{_STYLE}<div class="ddp-message ddp-{kind}">{content}</div>'
+    return f'{_STYLE}<div class="ddp-message ddp-{kind}">{linked(content)}</div>'
 
 
 def mark(kind: Kind) -> str:
@@ -61,7 +62,7 @@ def in_words(text: str) -> str:
 
 def lines_of_text(lines: Sequence[str]) -> Iterator[str]:
     """Each line of a message: what a rank does, a line of a program, or a sentence."""
-    for kind, some in groupby(lines, key=_kind):
+    for kind, some in groupby(lines, key=kind_of_line):
         if kind == "code":
             program = html.escape(textwrap.dedent("\n".join(some)))
             yield f'<pre class="ddp-wide" tabindex="0">{program}</pre>'
@@ -71,7 +72,7 @@ def lines_of_text(lines: Sequence[str]) -> Iterator[str]:
             yield '<div class="ddp-gap"></div>'
 
 
-def _kind(line: str) -> str:
+def kind_of_line(line: str) -> Literal["words", "code", "gap"]:
     if not line.strip():
         return "gap"
     is_of_words = "   " not in line.strip() or _RANK_FIRST.match(line) or _PLACE_WITH_CODE.match(line)

@@ -12,14 +12,16 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
 from typing import Any, Protocol
 
 from ddp_lessons.record.colors import rank_color
 from ddp_lessons.record.rank_record import Told
 from ddp_lessons.record.results import NO_VALUE, Results, told_by_rank
+from ddp_lessons.run.output.terminal_text import is_terminal, painted_by_rank
 from ddp_lessons.run.output.transcript import Transcript, without_middle, without_terminal_codes
 
-_ERASE_LINE = "\r\x1b[K"
+ERASE_LINE = "\r\x1b[K"
 _LIVE_LINES = 12  # of each rank, while it runs
 _FINAL_LINES = (40, 40)  # first and last
 _LONGEST_LINE = 1_000
@@ -36,7 +38,7 @@ class Live:
     """
 
     def __init__(self, draw: Callable[[Results[Any]], object] | None, world_size: int) -> None:
-        self._draw, self._world_size = draw if _in_a_notebook() else None, world_size
+        self._draw, self._world_size = draw if in_a_notebook() else None, world_size
         self._handle: Any = None
         self._count, self._next = -1, 0.0
         self._begin = time.monotonic()
@@ -103,10 +105,10 @@ class Screen(Protocol):
 
 
 def screen_for_here(quiet: bool) -> Screen:
-    return Nothing() if quiet else WhatThereIs(Notebook if _in_a_notebook() else Terminal)
+    return quiet_screen.get(Nothing()) if quiet else WhatThereIs(Notebook if in_a_notebook() else Terminal)
 
 
-def _in_a_notebook() -> bool:
+def in_a_notebook() -> bool:
     ipython = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
     return hasattr(ipython, "kernel")
 
@@ -123,6 +125,9 @@ class Nothing:
 
     def finish(self, transcripts: Sequence[Transcript]) -> None:
         pass
+
+
+quiet_screen: ContextVar[Screen] = ContextVar("quiet_screen")  # what sees a launch that is to show nothing of its ranks
 
 
 class WhatThereIs:
@@ -163,7 +168,7 @@ class Terminal:
 
     def __init__(self) -> None:
         self._shown: dict[int, int] = {}
-        self._is_terminal = sys.stdout.isatty()
+        self._is_terminal = is_terminal()
         self._clock, self._clock_shown = _Clock(), ""
 
     def show(self, transcripts: Sequence[Transcript], doing: str) -> None:
@@ -174,7 +179,7 @@ class Terminal:
         words = self._clock.words(sum(transcript.bytes_seen for transcript in transcripts), doing)
         clock = printable(words) if self._is_terminal and doing else ""  # in a file it would stay for good
         if new or clock != self._clock_shown:
-            sys.stdout.write(f"{_ERASE_LINE if self._clock_shown else ''}{''.join(new)}{clock}")
+            sys.stdout.write(f"{ERASE_LINE if self._clock_shown else ''}{''.join(new)}{clock}")
             self._clock_shown = clock
         sys.stdout.flush()
 
@@ -182,11 +187,7 @@ class Terminal:
         self.show(transcripts, "")
 
     def _label(self, rank: int) -> str:
-        label = f"rank {rank} |"
-        if not self._is_terminal:
-            return label
-        red, green, blue = (int(rank_color(rank)[i : i + 2], 16) for i in (1, 3, 5))
-        return f"\x1b[38;2;{red};{green};{blue}m{label}\x1b[0m"
+        return painted_by_rank(f"rank {rank} |", rank)
 
 
 class _Clock:

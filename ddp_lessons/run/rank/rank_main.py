@@ -25,6 +25,7 @@ from typing import NoReturn, TypeAlias
 
 from ddp_lessons.own_files import RUN
 from ddp_lessons.run.rank.call_out import Freedom, cut_connections
+from ddp_lessons.run.rank.common_begin import wait_for_the_others
 from ddp_lessons.run.rank.own_process import (
     buffer_c_output_by_line,
     end_group,
@@ -185,6 +186,7 @@ def _run(channel: Channel, start: Start, task: Task, buffers: list[bytearray], f
     except Exception as error:
         raise CannotTravel(f"could not load the function ({type(error).__name__}: {error})") from error
     arrived = from_notebook()
+    wait_for_the_others(os.path.join(os.path.dirname(start.crash_file), "begin"), start.rank, start.world_size, task)
     recorder.begin(keeps_values=start.record == "values")
     with freedom if start.guard_file else contextlib.nullcontext():
         value = function(start.rank, start.world_size, *args)

@@ -91,6 +91,7 @@ class Noting:
         finally:
             _here.is_noted = False
         call.issued = perf_counter()
+        self._recorder.gap_clock.free(call.issued)
         with unseen_by_modes():
             self._note_memory(call, answer)
         return answer
@@ -125,11 +126,13 @@ class NotingTheWait(Noting):
         call = calls[0] if calls else None  # by this name it is looked for in a thread that is held here
         if call is not None:
             waited = perf_counter()
+            self._recorder.gap_clock.held(waited)
             for one in calls:
                 one.waited = waited
         answer = self._original(tensor)
         if call is not None:
             end = perf_counter()
+            self._recorder.gap_clock.free(end)
             for one in calls:
                 one.end = end
         for other in self._recorder.under_way.values():

@@ -143,6 +143,7 @@ def _recorded(operation: str, position: int, name: str, original: Any) -> Any:
                 recorder.guard.take_back(call)
             raise
         call.issued = perf_counter()
+        recorder.gap_clock.free(call.issued)
         if work is None:
             call.end = call.issued
         elif name == _FROM_CPP:  # which waits in C++, too
@@ -201,11 +202,14 @@ def _noting_the_wait(original: Any) -> Any:
         call.work = None
         recorder.lent.settle(call)
         call.waited = perf_counter()
+        recorder.gap_clock.held(call.waited)
         try:
             answer = original(work, *args, **kwargs)
         except BaseException as error:
             call.error = f"{type(error).__name__}: {error}"
             raise
+        finally:
+            recorder.gap_clock.free(perf_counter())
         _complete(call, work)
         if recorder.lent:
             recorder.lent.look()

@@ -71,7 +71,7 @@ def noting_a_new_one(recorder: Recorder, original: Any) -> Any:
         call.patience_seconds = shortest_limit((*args, *kwargs.values()))
         recorder.unnamed = call
         try:
-            group = _made(call, lambda: original(ranks, *args, **kwargs))
+            group = _made(recorder, call, lambda: original(ranks, *args, **kwargs))
         except BaseException:
             if not call.group:  # torch refused it before it had a name
                 call.waited = None
@@ -114,7 +114,7 @@ def noting_the_first(recorder: Recorder, original: Any) -> Any:
         call.patience_seconds = shortest_limit((*args, *kwargs.values()))
         call.tag = rank if isinstance(rank, int) and rank >= 0 else int(os.environ.get("RANK") or -1)
         call.group = recorder.name_of_world(_meeting_place(given))
-        made = _made(call, lambda: original(*args, **kwargs))
+        made = _made(recorder, call, lambda: original(*args, **kwargs))
         recorder.worlds[call.group] = dist.get_rank(), dist.get_world_size()
         return made
 
@@ -151,12 +151,15 @@ def _noted(recorder: Recorder, name: str, operation: str, ranks: tuple[int, ...]
     return call
 
 
-def _made(call: Call, make: Callable[[], Any]) -> Any:
+def _made(recorder: Recorder, call: Call, make: Callable[[], Any]) -> Any:
     call.waited = call.begin
     try:
         made = make()
     except BaseException as error:
         call.error = f"{type(error).__name__}: {error}"
         raise
-    call.issued = call.end = perf_counter()
+    finally:
+        call.issued = perf_counter()
+        recorder.gap_clock.free(call.issued)
+    call.end = call.issued
     return made

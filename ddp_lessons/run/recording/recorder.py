@@ -7,6 +7,7 @@ what takes longer (names of operators, ranks of the world) is worked out when th
 from __future__ import annotations
 
 import functools
+import os
 import sys
 import threading
 import time
@@ -17,7 +18,8 @@ from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any
 
 from ddp_lessons.record.event import Event
-from ddp_lessons.record.rank_record import MeetingPoint, Recorded, Standing, meeting_point
+from ddp_lessons.record.rank_record import JOINING_VARIABLES, MeetingPoint, Recorded, Standing, meeting_point
+from ddp_lessons.run.recording.gap_clock import GapClock
 from ddp_lessons.run.recording.lent_tensors import MOST_VALUES, LentTensors
 from ddp_lessons.run.wire.messages import HEAVY_IMPORTS
 
@@ -103,6 +105,7 @@ class Recorder:
     def __init__(self) -> None:
         self.keeps_values = False
         self.began = 0.0
+        self.gap_clock = GapClock(MOST_CALLS)
         self.calls: deque[Call] = deque()
         self.count = 0
         self.under_way: dict[int, Call] = {}  # by the id of the Work that torch gave for it
@@ -113,6 +116,7 @@ class Recorder:
         self.unnamed: Call | None = None  # the newest group that is being made
         self.home = ""  # the world that the launch itself has joined
         self.worlds: dict[str, tuple[int, int]] = {}  # all that were joined, in order: this rank's number, and the size
+        self.variables: tuple[tuple[str, str], ...] = ()  # JOINING_VARIABLES when the function began
         self.before: Counter[MeetingPoint] = Counter()  # calls that are no longer kept
         self.guard: Guard | None = None  # compares calls before they are made, where the ranks are to outlive mistakes
 
@@ -137,10 +141,13 @@ class Recorder:
         self.lent.forget_all()
         self.by_memory.clear()
         self.seen_from_afar.clear()
+        self.variables = tuple((name, os.environ[name]) for name in JOINING_VARIABLES if name in os.environ)
         self.began = time.perf_counter()
+        self.gap_clock.begin(self.began)
 
     def note(self, call: Call) -> None:
         """Keep a call. Of those that there is no room for, only how many they were."""
+        self.gap_clock.held(call.begin)
         self.calls.append(call)
         self.count += 1
         if len(self.calls) > MOST_CALLS + _DROPPED_AT_ONCE:
@@ -165,8 +172,9 @@ class Recorder:
         heavy = tuple(name for name in HEAVY_IMPORTS if name in sys.modules)
         is_hidden = self.is_out_of_sight
         worlds = tuple((world, *place) for world, place in list(self.worlds.items()))
-        until = time.perf_counter()
-        return Recorded(self.began, told, dropped, until, before_these, standing, is_hidden, heavy, worlds)
+        until, by = time.perf_counter(), self.variables
+        gaps = self.gap_clock.gaps(until)[-newest:]
+        return Recorded(self.began, told, dropped, until, before_these, standing, is_hidden, heavy, worlds, gaps, by)
 
     @property
     def is_out_of_sight(self) -> bool:

@@ -20,7 +20,10 @@ from dataclasses import dataclass, field
 
 import psutil
 
+from ddp_lessons.run.launcher.call_progress import Ending
+from ddp_lessons.run.launcher.patience import OwnTime
 from ddp_lessons.run.launcher.private_folders import short_private_folder
+from ddp_lessons.run.output.terminal_text import message_on_terminal
 from ddp_lessons.run.scripts.script_worlds import World
 from ddp_lessons.run.wire.channel import Channel
 from ddp_lessons.run.wire.messages import WITNESSED, Present
@@ -53,7 +56,7 @@ def explain(script: Sequence[str], ranks: int | None, timeout_seconds: float | N
         # torchrun would choose one thread, too, and say so at length
         environment = {"OMP_NUM_THREADS": "1", **os.environ} if ranks else dict(os.environ)
         process = subprocess.Popen(command, env={**environment, WITNESSED: address})
-        vigil = _Vigil(door, process, timeout_seconds)
+        vigil = _Vigil(door, process, timeout_seconds, OwnTime(ranks or 1))
         signal.signal(signal.SIGTERM, _end_by_signal)
         try:
             return vigil.keep()
@@ -75,12 +78,12 @@ class _Vigil:
     door: socket.socket
     process: subprocess.Popen[bytes]
     timeout_seconds: float | None
+    time: OwnTime
     worlds: list[World] = field(default_factory=list)  # those that are not over
     lost: list[World] = field(default_factory=list)  # those that are, but some rank said nothing at its end
     number_of_worlds: int = 0
 
     def keep(self) -> int:
-        self.begin = time.monotonic()
         self._selector = selectors.DefaultSelector()
         self._selector.register(self.door, selectors.EVENT_READ)
         faults = 0
@@ -94,7 +97,7 @@ class _Vigil:
             pass
         faults += self._let_go_who_is_done()
         status = self.process.returncode
-        if status and (failed := next((one for one in [*self.lost, *self.worlds] if one.ended or one.gone), None)):
+        if status and (failed := next((one for one in [*self.lost, *self.worlds] if one.has_lost_ranks), None)):
             _say(failed.tell_failure())
         if status and not self.number_of_worlds:
             print("\nno rank was seen; if torchrun is to start them: --nproc-per-node N", file=sys.stderr, flush=True)
@@ -123,21 +126,13 @@ class _Vigil:
 
     def _what_went_wrong(self) -> str:
         for world in self.worlds:
-            if world.has_failed:
+            if (ending := world.progress.ending()) not in (None, Ending.RETURNED):
                 self._ask_all(world)
-                return world.tell_failure()
-            if world.is_stuck:
-                self._ask_all(world)
-                return world.tell_where_it_is_stuck(is_for_ever=True)
-        is_late = self.timeout_seconds is not None and time.monotonic() > self.begin + self.timeout_seconds
-        return self._who_is_late() if is_late else ""
+                return world.tell(ending)
+        return self._who_did_not_come() if self.time.exceeds(self.timeout_seconds) else ""
 
-    def _who_is_late(self) -> str:
+    def _who_did_not_come(self) -> str:
         within = f"within {self.timeout_seconds:g} seconds"
-        world = next((world for world in self.worlds if world.lookout is not None), None)
-        if world is not None:
-            self._ask_all(world)
-            return world.tell_where_it_is_stuck(is_for_ever=False)
         if self.number_of_worlds and not self.worlds:
             return f"WorkersStuck: all ranks returned, but the script did not end {within}"
         came, expected = (len(self.worlds[0].channels), self.worlds[0].world_size) if self.worlds else (0, 0)
@@ -147,7 +142,7 @@ class _Vigil:
     def _let_go_who_is_done(self) -> int:
         """Let worlds end whose ranks have all returned, and return in how many of them calls did not fit together."""
         faults = 0
-        for world in [world for world in self.worlds if world.is_over and not world.ended]:
+        for world in [world for world in self.worlds if world.is_over and not world.progress.ended]:
             world.let_go()
             self.worlds.remove(world)
             if world.gone:
@@ -189,7 +184,7 @@ class _Vigil:
         fitting = (one for one in self.worlds if one.meets_at == present.meets_at and present.rank not in one.channels)
         world = next(fitting, None)
         if world is None:
-            world = World(present.meets_at, self.timeout_seconds, self.begin)
+            world = World(present.meets_at, present.world_size, self.timeout_seconds, self.time)
             self.worlds.append(world)
             self.number_of_worlds += 1
         self._selector.modify(channel, selectors.EVENT_READ, (world, present.rank))
@@ -198,9 +193,9 @@ class _Vigil:
     def _ask_all(self, world: World) -> None:
         asked = world.ask_all()
         end = time.monotonic() + _SECONDS_TO_ANSWER
-        while any(rank not in world.recorded for rank in asked) and time.monotonic() < end:
+        while not all(map(world.has_told, asked)) and time.monotonic() < end:
             self._look()
 
 
 def _say(told: str) -> None:
-    print(f"\n{told}\n", file=sys.stderr, flush=True)
+    print(f"\n{message_on_terminal(told, 'wrong', sys.stderr)}\n", file=sys.stderr, flush=True)

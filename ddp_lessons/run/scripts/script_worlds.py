@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ddp_lessons.record.events import Events
-from ddp_lessons.record.rank_record import Recorded, Standing
 from ddp_lessons.record.results import NO_VALUE, Results
 from ddp_lessons.run.diagnosis.call_fit import first_fault
 from ddp_lessons.run.diagnosis.failure_messages import (
@@ -17,12 +16,13 @@ from ddp_lessons.run.diagnosis.failure_messages import (
     worker_failed,
     workers_stuck,
 )
-from ddp_lessons.run.launcher.hang_watch import Lookout
+from ddp_lessons.run.launcher.call_progress import CallProgress, Ending
+from ddp_lessons.run.launcher.patience import OwnTime
 from ddp_lessons.run.launcher.rank_states import Account, Died
 from ddp_lessons.run.wire.channel import Channel
-from ddp_lessons.run.wire.messages import Leave, Look, Position, Present, Raised, Returned, Where
+from ddp_lessons.run.wire.messages import Leave, Look, Present, Raised, Returned, Where
 
-_SECONDS_FOR_OTHER_FAILURES = 0.3
+_SECONDS_FOR_OTHER_FAILURES = 0.3  # they were not started at one moment
 
 
 @dataclass
@@ -30,73 +30,71 @@ class World:
     """Ranks that meet at one place. A script may start several worlds, one after the other or at once."""
 
     meets_at: str
+    world_size: int
     timeout_seconds: float | None
-    begin: float
-    world_size: int = 0
+    time: OwnTime
     channels: dict[int, Channel] = field(default_factory=dict)
     ranks: dict[int, Present] = field(default_factory=dict)
-    returned: set[int] = field(default_factory=set)
-    ended: dict[int, Raised] = field(default_factory=dict)
     gone: dict[int, Died] = field(default_factory=dict)  # processes that ended without a last word
-    recorded: dict[int, Recorded] = field(default_factory=dict)
-    positions: dict[int, Position] = field(default_factory=dict)
-    lookout: Lookout | None = None
+
+    def __post_init__(self) -> None:
+        self.progress = CallProgress(
+            self.world_size, self._ask, self.timeout_seconds, self.time, _SECONDS_FOR_OTHER_FAILURES
+        )
 
     def welcome(self, channel: Channel, present: Present) -> None:
         self.channels[present.rank], self.ranks[present.rank] = channel, present
-        self.world_size = max(self.world_size, present.world_size)
-        if len(self.channels) == self.world_size:
-            self.lookout = Lookout(self.world_size, self._ask)
+        self.world_size = self.progress.world_size = max(self.world_size, present.world_size)
+        if self.is_complete:
+            self.progress.begin()
 
     def note(self, rank: int, message: object) -> None:
-        if isinstance(message, Standing | Recorded) and self.lookout is not None:
-            self.lookout.heard(rank, message)
-        if isinstance(message, Returned | Raised | Position) and message.recorded is not None:
-            self.recorded[rank] = message.recorded
-        if isinstance(message, Returned):
-            self.returned.add(rank)
-            if self.ranks[rank].parent in (other.process for other in self.ranks.values()):
-                self._ask(rank, Leave())  # a rank that started it may wait for its end
-        elif isinstance(message, Raised):
-            self.ended[rank] = message
-        elif isinstance(message, Position) and rank not in self.returned:
-            self.positions[rank] = message
+        self.progress.heard(rank, message)
+        if isinstance(message, Returned) and self.ranks[rank].parent in (one.process for one in self.ranks.values()):
+            self._ask(rank, Leave())  # a rank that started it may wait for its end
 
     def note_end(self, rank: int) -> None:
-        if rank not in self.returned and rank not in self.ended:
+        if rank not in self.progress.returned and rank not in self.progress.ended:
             self.gone[rank] = Died(None, (), (), time.monotonic(), is_seen=False)
+
+    @property
+    def is_complete(self) -> bool:
+        """All of its ranks have come."""
+        return len(self.channels) == self.world_size
+
+    @property
+    def has_lost_ranks(self) -> bool:
+        """A rank raised, or ended without a last word."""
+        return bool(self.progress.ended or self.gone)
 
     @property
     def is_over(self) -> bool:
         """No rank of it has anything left to do."""
-        return bool(self.world_size) and len(self.returned) + len(self.gone) >= self.world_size
-
-    @property
-    def has_failed(self) -> bool:
-        """A rank raised, and others had the time to say what they saw of it."""
-        moments = [one.moment for one in self.ended.values()]
-        return bool(moments) and time.monotonic() > min(moments) + _SECONDS_FOR_OTHER_FAILURES
-
-    @property
-    def is_stuck(self) -> bool:
-        return self.lookout is not None and not self.ended and self.lookout.sees_a_standstill()
+        return len(self.progress.returned) + len(self.gone) >= self.world_size
 
     def ask_all(self) -> list[int]:
         """Ask where each rank is, and return who can answer."""
-        asked = [rank for rank in self.channels if rank not in self.ended and rank not in self.gone]
+        asked = [rank for rank in self.channels if rank not in self.progress.ended and rank not in self.gone]
         for rank in asked:
-            self.recorded.pop(rank, None)
+            self.progress.recorded.pop(rank, None)
             self._ask(rank, Where(with_calls=True))
         return asked
+
+    def has_told(self, rank: int) -> bool:
+        return rank in self.progress.recorded
+
+    def tell(self, ending: Ending) -> str:
+        """Why its ranks could not go on."""
+        return self.tell_failure() if ending is Ending.FAILED else self._tell_where_it_hangs(ending is Ending.STUCK)
 
     def tell_failure(self) -> str:
         failed = worker_failed(self._account(), self._results())
         hint = f"traceback({failed.rank}) of this exception shows the whole way there."
         text = str(failed).replace(hint, "the whole way there is above.")
-        is_shown = failed.rank in self.ended and LOST_CONNECTION not in text
+        is_shown = failed.rank in self.progress.ended and LOST_CONNECTION not in text
         return f"{failed.traceback(failed.rank)}\n" * is_shown + f"WorkerFailed: {text}"
 
-    def tell_where_it_is_stuck(self, is_for_ever: bool) -> str:
+    def _tell_where_it_hangs(self, is_for_ever: bool) -> str:
         stuck = str(workers_stuck(self._account(), self._results(), is_for_ever))
         return f"WorkersStuck: {stuck.replace('launch(..., timeout_seconds=...)', '--timeout SECONDS')}"
 
@@ -114,19 +112,15 @@ class World:
             self._ask(rank, Leave())
 
     def _account(self) -> Account:
-        seconds = time.monotonic() - self.begin
-        at_line = {rank: self.lookout.seconds_at_one_line(rank) for rank in self.channels} if self.lookout else {}
         first = min(self.gone, key=lambda rank: self.gone[rank].moment, default=None)
         # who starts ranks ends the others when one is gone
         ended: dict[int, Raised | Died] = {} if first is None else {first: self.gone[first]}
-        ended |= self.ended
-        returned = frozenset(self.returned)
-        return Account(self.world_size, ended, self.positions, returned, self.timeout_seconds, seconds, at_line)
+        return replace(self.progress.account(), ended=ended | self.progress.ended)
 
     def _results(self) -> Results[object]:
         ranks = range(self.world_size)
-        events = Events([self.recorded.get(rank) for rank in ranks])
-        return Results((NO_VALUE,) * len(ranks), tuple([] for _ in ranks), time.monotonic() - self.begin, events)
+        events = Events([self.progress.recorded.get(rank) for rank in ranks])
+        return Results((NO_VALUE,) * len(ranks), tuple([] for _ in ranks), self.time.on_the_wall, events)
 
     def _ask(self, rank: int, question: Look | Where | Leave) -> None:
         with contextlib.suppress(OSError):

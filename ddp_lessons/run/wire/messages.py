@@ -35,6 +35,8 @@ class Task:
     """To a rank: a function with its arguments. The pickle and the memory of its tensors follow as buffers."""
 
     sources: dict[str, str]  # the text of the cells, by the file name that Python gave them
+    number: int  # of the tasks of these ranks
+    asked: int  # so many ranks have it to do
 
 
 @dataclass(frozen=True)

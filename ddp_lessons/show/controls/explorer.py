@@ -30,19 +30,12 @@ class Explorer(Generic[Shown]):
         title: what is explored, for those who cannot see the controls.
         controls: the controls by the names of draw's parameters.
         run: the label of a button, "Launch again": it alone draws. For what starts ranks.
-        buttons: further buttons: what each does, by its label.
     """
 
     def __init__(
-        self,
-        draw: Callable[..., Shown],
-        *,
-        title: str,
-        controls: Mapping[str, Choice],
-        run: str | None = None,
-        buttons: Mapping[str, Callable[[], object]] | None = None,
+        self, draw: Callable[..., Shown], *, title: str, controls: Mapping[str, Choice], run: str | None = None
     ) -> None:
-        self.title, self.controls, self.run_label, self.buttons = title, dict(controls), run, dict(buttons or {})
+        self.title, self.controls, self.run_label = title, dict(controls), run
         self.options: dict[str, dict[str, Any]] = {}  # of each control, by the names under which they are shown
         self._draw: Callable[..., Shown] = draw
         self._values: dict[str, Any] = {name: control.value for name, control in self.controls.items()}
@@ -134,10 +127,7 @@ class Explorer(Generic[Shown]):
                 options = control.options_for(fitted)
             except Exception:  # the drawing will fail as well, and say why
                 options = {str(value): value}
-            choices = list(options.values())
-            if value is None and choices and None not in choices:
-                value = choices[control.first_choice]
-            fitted[name], self.options[name] = nearest(value, choices), options
+            fitted[name], self.options[name] = nearest(value, list(options.values())), options
         self._values = fitted
 
     def _ipython_display_(self) -> None:

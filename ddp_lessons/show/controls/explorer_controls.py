@@ -21,11 +21,6 @@ class Choice:
     options: Options | Callable[[Values], Options]
     value: Any = None  # None: the first
 
-    @property
-    def first_choice(self) -> int:
-        """Where among its options a control begins that has no value."""
-        return 0
-
     def options_for(self, values: Values) -> dict[str, Any]:
         """Every value by the name under which it is shown."""
         options = self.options(values) if callable(self.options) else self.options
@@ -42,11 +37,6 @@ class Steps(Slider):
     """The same with Play, Back and Step: values that follow each other in time."""
 
     seconds: float = 1.0  # between two of them while it plays
-    from_the_end: bool = False  # without a value it begins with the last: a picture that nobody plays shows everything
-
-    @property
-    def first_choice(self) -> int:
-        return -1 if self.from_the_end else 0
 
 
 @dataclass(frozen=True)

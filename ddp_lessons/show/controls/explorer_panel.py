@@ -34,9 +34,7 @@ class Panel:
         self._image, self._told, self._words = looks.html(), looks.html(), looks.html()
         self._as_text = looks.tick("the picture as text")
         self._as_text.observe(self._show_words, "value")
-        run: dict[str, Callable[[], object]] = {explorer.run_label: explorer.run} if explorer.run_label else {}
-        actions = run | explorer.buttons
-        buttons = [looks.button(label, self._careful(action)) for label, action in actions.items()]
+        buttons = [looks.button(explorer.run_label, self._careful(explorer.run))] if explorer.run_label else []
         beside = looks.layout(margin="0 1.2em 0 0", align_items="center", flex_flow="row wrap")
         controls = [ipywidgets.HBox(row.widgets, layout=beside) for row in self._rows.values()]
         row = looks.layout(flex_flow="row wrap", align_items="center")

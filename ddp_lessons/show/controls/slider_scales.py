@@ -5,6 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from ddp_lessons.show.controls.explorer_controls import Slider
+from ddp_lessons.show.page.picture import show_bytes, show_seconds
+
 
 def by_factors(low: float, high: float, name: Callable[[float], str], *given: float) -> dict[str, float]:
     """1, 2, 5, 10, 20, 50, ... from low to high, and the given values among them."""
@@ -19,12 +22,11 @@ def by_two(low: int, high: int, *given: int) -> dict[str, int]:
     return {name: int(number) for name, number in _named(powers, lambda number: f"{number:,.0f}", given).items()}
 
 
-def show_seconds(number: float) -> str:
-    """Short, and with the unit: "35 ms"."""
-    for unit, size in (("s", 1.0), ("ms", 1e-3)):
-        if number >= size:
-            return f"{number / size:.3g} {unit}"
-    return f"{number / 1e-6:.3g} µs"
+def network_sliders(latency: float, bandwidth: float) -> dict[str, Slider]:
+    """For the two numbers by which the models of costs know a network."""
+    latencies = by_factors(1e-6, 0.1, show_seconds, latency)
+    bandwidths = by_factors(1e6, 1e11, lambda number: f"{show_bytes(number)}/s", bandwidth)
+    return {"latency": Slider("latency", latencies, latency), "bandwidth": Slider("bandwidth", bandwidths, bandwidth)}
 
 
 def _named(steps: list[float] | list[int], name: Callable[[float], str], given: tuple[float, ...]) -> dict[str, float]:

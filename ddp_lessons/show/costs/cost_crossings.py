@@ -1,4 +1,4 @@
-"""What a model of costs says, by size and by ranks, around one choice of both; and what was measured, as points.
+"""What a model of costs says, by size and by ranks, with its four numbers as sliders; what was measured, as points.
 
 The axes do not hang on the choice: when it changes, only the lines move.
 """
@@ -19,23 +19,28 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from ddp_lessons.record.colors import RANK_COLORS
-from ddp_lessons.show.controls.slider_scales import show_seconds
+from ddp_lessons.show.controls.explorer import Explorer
+from ddp_lessons.show.controls.explorer_controls import Slider
+from ddp_lessons.show.controls.slider_scales import by_factors, network_sliders
 from ddp_lessons.show.costs.cost_curves import MARKERS, Points
 from ddp_lessons.show.page.chart import Chart
+from ddp_lessons.show.page.lines import WIDTH, draw_rulers
 from ddp_lessons.show.page.picture import (
     FAINT,
     INK,
-    LINE,
     PAPER,
     drawn_in_house_style,
     new_figure,
     show_bytes,
+    show_network,
+    show_seconds,
     text_size,
 )
 
 Formula = Callable[[int, float, float, float], float]  # ranks, bytes, latency and bytes per second to seconds
 SIZES, RANKS = (1e3, 1e8), (2, 1024)  # from, to
-WIDTH, HEIGHT, LEFT, GAP, RIGHT, HEAD, FOOT = 7.2, 3.3, 0.66, 0.44, 0.18, 0.42, 0.3  # inches
+SOME_RANKS = (2, 3, 4, 5, 6, 7, 8, 12, 16, 24, 32, 64, 128, 256, 512, 1024)
+HEIGHT, LEFT, GAP, RIGHT, HEAD, FOOT = 3.3, 0.66, 0.44, 0.18, 0.42, 0.3  # inches
 KEY_ROW, SIGN = 0.21, 0.5
 MOST_STRETCHES = 4
 
@@ -53,8 +58,7 @@ class Setting:
         return float(formula(self.ranks, self.size, self.latency, self.bandwidth))
 
     def __str__(self) -> str:
-        cable = f"a latency of {show_seconds(self.latency)}, {show_bytes(self.bandwidth)} per second"
-        return f"{self.ranks} ranks, {show_bytes(self.size)}, {cable}"
+        return f"{self.ranks} ranks, {show_bytes(self.size)}, {show_network(self.latency, self.bandwidth)}"
 
 
 def at_size(setting: Setting, size: float) -> Setting:
@@ -90,6 +94,51 @@ class Study:
         points = itertools.chain(*self.by_bytes.values(), *self.by_ranks.values())
         times = [time for time in (*first, *(time for _, time in points)) if time > 0]
         return 10.0 ** math.floor(math.log10(min(times) / 30)), 10.0 ** math.ceil(math.log10(max(times)))
+
+
+def explore_cost(
+    formulas: Mapping[str, Formula],
+    by_bytes: Mapping[str, Points] | None = None,
+    by_ranks: Mapping[str, Points] | None = None,
+    *,
+    world_size: int = 4,
+    size: float = 2e6,
+    latency: float = 0.002,
+    bandwidth: float = 100e6,
+) -> Explorer[Chart]:
+    """Turn the ranks, the bytes, the latency and the bandwidth of a cost model, and see its lines move.
+
+    Args:
+        formulas: by name, functions of the ranks, the bytes, the latency in seconds and the bytes per second.
+        by_bytes: measured points by the same names, (bytes, seconds), all with `world_size` ranks.
+        by_ranks: measured points, (ranks, seconds), all with `size` bytes.
+
+    Raises:
+        ValueError: there is no formula, or one of the numbers is out of bounds.
+    """
+    first = Setting(world_size, size, latency, bandwidth)
+    _check(formulas, first)
+    study = Study(dict(formulas), dict(by_bytes or {}), dict(by_ranks or {}), first)
+
+    def draw(ranks: int, size: float, latency: float, bandwidth: float) -> Chart:
+        now = Setting(ranks, size, latency, bandwidth)
+        return cost_crossings(study, now, tells_measured=now != first)  # what is stored is the same in every run
+
+    controls = {
+        "ranks": Slider("ranks", sorted({*SOME_RANKS, world_size}), world_size),
+        "size": Slider("bytes", by_factors(*SIZES, show_bytes, size), size),
+        **network_sliders(latency, bandwidth),
+    }
+    return Explorer(draw, title="What an all-reduce costs, by the model", controls=controls)
+
+
+def _check(formulas: Mapping[str, Formula], first: Setting) -> None:
+    if not formulas:
+        raise ValueError("there is nothing to explore: give at least one formula, as in {'ring': ring_seconds}")
+    if not (RANKS[0] <= first.ranks <= RANKS[1] and SIZES[0] <= first.size <= SIZES[1]):
+        raise ValueError(f"the widget goes from 2 to 1024 ranks and from 1 KB to 100 MB, and begins with {first}")
+    if not (first.latency >= 0 and first.bandwidth > 0):
+        raise ValueError(f"a latency is not below 0 and a bandwidth is above 0, and here they are: {first}")
 
 
 @drawn_in_house_style
@@ -184,8 +233,7 @@ def _draw(study: Study, now: Setting) -> Figure:
     by_bytes, by_ranks = (figure.add_axes((x / WIDTH, FOOT / page, each / WIDTH, height / page)) for x in lefts)
     for axes, (begin, end) in ((by_bytes, SIZES), (by_ranks, RANKS)):
         axes.set(xscale="log", yscale="log", xlim=(begin / 1.15, end * 1.15), ylim=study.limits())
-        axes.grid(color=LINE, lw=0.6)
-        axes.set_axisbelow(True)
+        draw_rulers(axes, "both")
         axes.xaxis.set_minor_locator(NullLocator())
         axes.yaxis.set_minor_locator(NullLocator())
         axes.yaxis.set_major_locator(LogLocator(numticks=12))

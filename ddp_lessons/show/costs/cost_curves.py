@@ -12,7 +12,8 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 
 from ddp_lessons.record.colors import RANK_COLORS
 from ddp_lessons.show.page.chart import Chart
-from ddp_lessons.show.page.picture import INK, LINE, PAPER, count, drawn_in_house_style, new_figure, show_bytes
+from ddp_lessons.show.page.lines import draw_rulers
+from ddp_lessons.show.page.picture import INK, PAPER, count, drawn_in_house_style, new_figure, show_bytes, show_seconds
 
 Points = Sequence[tuple[float, float]]
 MARKERS = "osD^vP*X"
@@ -55,7 +56,7 @@ def latency(measured: Points, model: tuple[float, float] | None = None) -> Chart
     if model is not None:
         line = Line(*model)
         across = np.geomspace(sizes.min(), sizes.max(), SMOOTH)
-        told = f"{_seconds(line.latency_seconds)} + bytes / ({show_bytes(line.bytes_per_second)} per second)"
+        told = f"{show_seconds(line.latency_seconds)} + bytes / ({show_bytes(line.bytes_per_second)} per second)"
         axes.plot(
             across, [line.seconds(size) for size in across], color=RANK_COLORS[1], label=told, gid="model", zorder=1.5
         )
@@ -138,15 +139,6 @@ def _sizes(sizes: Sequence[float]) -> str:
     return ", ".join(show_bytes(size) for size in sorted(set(map(float, sizes))))
 
 
-def _seconds(number: float) -> str:
-    if number == 0:
-        return "0"
-    for unit, size in (("s", 1.0), ("ms", 1e-3)):
-        if number >= size:
-            return f"{number / size:.3g} {unit}"
-    return f"{number / 1e-6:.3g} µs"
-
-
 def _new_axes(x: str, y: str) -> tuple[Figure, Axes]:
     figure = new_figure(WIDTH, HEIGHT)
     axes = figure.add_axes((0.12, 0.13, 0.85, 0.73))  # the key stands above, where it hides nothing
@@ -157,7 +149,7 @@ def _new_axes(x: str, y: str) -> tuple[Figure, Axes]:
 
 def _finish(axes: Axes, x: str) -> None:
     """Ticks in words that one knows, and the key."""
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda number, _: _seconds(number)))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda number, _: show_seconds(number)))
     axes.yaxis.set_minor_formatter(NullFormatter())
     if axes.get_yscale() == "linear":
         axes.set_ylim(0, 1.15 * axes.get_ylim()[1])
@@ -171,7 +163,6 @@ def _finish(axes: Axes, x: str) -> None:
         axes.xaxis.set_minor_formatter(NullFormatter())
     else:
         axes.xaxis.set_major_locator(MaxNLocator(9, steps=[1, 2, 2.5, 5, 10], integer=True))  # ranks, samples, tensors
-    axes.grid(color=LINE, lw=0.6)
-    axes.set_axisbelow(True)
+    draw_rulers(axes, "both")
     place: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0, 1.0), "ncols": 3, "borderaxespad": 0.4}
     axes.legend(frameon=False, fontsize=8.5, labelcolor=INK, columnspacing=1.4, **place)

@@ -15,10 +15,10 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocato
 from ddp_lessons.record.colors import RANK_COLORS
 from ddp_lessons.show.page.chart import Chart
 from ddp_lessons.show.page.labels import Labels, Place
-from ddp_lessons.show.page.lines import draw_cores, draw_key_above, key_height, write_title
-from ddp_lessons.show.page.picture import FAINT, INK, LINE, PAPER, drawn_in_house_style, new_figure
+from ddp_lessons.show.page.lines import WIDTH, draw_cores, draw_key_above, height_above, new_axes, write_title
+from ddp_lessons.show.page.picture import FAINT, INK, PAPER, drawn_in_house_style
 
-WIDTH, LEFT, RIGHT, HIGH, FOOT = 7.2, 0.95, 0.2, 2.9, 0.48  # inches
+LEFT, RIGHT, HIGH, FOOT = 0.95, 0.2, 2.9, 0.48  # inches
 MANY_TIMES = 16  # from 1 to so many ranks both axes grow by factors
 IDEAL, MEASURED, MODEL, INDEPENDENT = "ideal", "measured", "model", "independent processes"
 COLORS = {IDEAL: FAINT, MEASURED: RANK_COLORS[0], MODEL: RANK_COLORS[1], INDEPENDENT: INK}
@@ -75,10 +75,7 @@ def _checked(argument: str, given: Any) -> dict[int, float]:
 def _draw(speeds: Mapping[str, Mapping[int, float]], cores: int | None, title: str | None) -> tuple[Figure, Axes]:
     names = [IDEAL, *(name for name in speeds if name != MEASURED), f"{MEASURED} (% of the ideal)"]
     room = (WIDTH - LEFT - 0.1) * 72
-    above = (key_height(names, room) + 8 + (18 if title else 0)) / 72
-    height = above + HIGH + FOOT
-    figure = new_figure(WIDTH, height)
-    axes = figure.add_axes((LEFT / WIDTH, FOOT / height, (WIDTH - LEFT - RIGHT) / WIDTH, HIGH / height))
+    figure, axes = new_axes(LEFT, RIGHT, HIGH, height_above(names, room, title), FOOT)
     ranks = sorted({number for points in speeds.values() for number in points})
     smallest = min(speeds[MEASURED])
     one = speeds[MEASURED][smallest] / smallest  # images per second of a rank, had it no other
@@ -97,7 +94,7 @@ def _draw(speeds: Mapping[str, Mapping[int, float]], cores: int | None, title: s
     axes.plot(*_points(speeds[MEASURED]), "o-", label=names[-1], gid=MEASURED, **style)
     draw_key_above(axes, room)
     write_title(figure, title)
-    _write_efficiency(axes, speeds, one)
+    _write_efficiency(axes, speeds, one, cores)
     return figure, axes
 
 
@@ -124,11 +121,9 @@ def _prepare(axes: Axes, ranks: list[int], one: float, fastest: float) -> None:
     axes.yaxis.set_major_formatter(thousands)
     axes.set_xlabel("ranks", labelpad=2)
     axes.set_ylabel("images per second")
-    axes.grid(axis="y", color=LINE, lw=0.6)
-    axes.set_axisbelow(True)
 
 
-def _write_efficiency(axes: Axes, speeds: Mapping[str, Mapping[int, float]], one: float) -> None:
+def _write_efficiency(axes: Axes, speeds: Mapping[str, Mapping[int, float]], one: float, cores: int | None) -> None:
     """Below what was measured, above what independent processes reach; on no point, and on a line only if need be."""
     labels = Labels(axes)
     for points in speeds.values():
@@ -142,13 +137,8 @@ def _write_efficiency(axes: Axes, speeds: Mapping[str, Mapping[int, float]], one
         for ranks, speed in speeds.get(name, {}).items():
             places = [Place(ranks, speed, (x, side * y), color=COLORS[name]) for x, y in shifts]
             labels.put([f"{100 * speed / (one * ranks):.0f} %"], places, 8, f"efficiency {name} {ranks}")
-    for line in axes.lines:
-        if line.get_gid() == "cores":
-            cores = int(line.get_xdata()[0])  # type: ignore[index,arg-type]
-            words = [f"more ranks than cores ({cores})", f"cores: {cores}"]
-            low = axes.get_ylim()[0]
-            places = [Place(cores, low, (5, up), "left", color=FAINT) for up in range(8, int(HIGH * 72) - 8, 6)]
-            labels.put(words, places, 8, "name of the cores")
+    if cores is not None and axes.get_xlim()[0] < cores < axes.get_xlim()[1]:
+        labels.name_cores(cores, axes.get_ylim()[0])
 
 
 def _keep_free(labels: Labels, axes: Axes, corners: Any) -> None:

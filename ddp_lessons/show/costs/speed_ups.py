@@ -1,4 +1,4 @@
-"""How many times as fast as one rank more ranks are, by a model; and what was measured, as points.
+"""How many times as fast as one rank more ranks are: a model with its numbers as sliders, over measured points.
 
 Both axes begin and end where they do for every batch and every machine: when these change, only the curves move.
 """
@@ -15,26 +15,22 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
 from ddp_lessons.record.colors import RANK_COLORS
-from ddp_lessons.show.controls.slider_scales import show_seconds
+from ddp_lessons.show.controls.explorer import Explorer
+from ddp_lessons.show.controls.explorer_controls import Choice, Slider, Values
+from ddp_lessons.show.controls.slider_scales import by_two, network_sliders
 from ddp_lessons.show.page.chart import Chart
 from ddp_lessons.show.page.labels import Labels, Place
-from ddp_lessons.show.page.lines import draw_cores, draw_key_above
-from ddp_lessons.show.page.picture import (
-    FAINT,
-    INK,
-    LINE,
-    PAPER,
-    drawn_in_house_style,
-    new_figure,
-    show_bytes,
-)
+from ddp_lessons.show.page.lines import WIDTH, draw_cores, draw_key_above, new_axes
+from ddp_lessons.show.page.picture import FAINT, INK, PAPER, count, drawn_in_house_style, show_network
 
 Speeds = Mapping[int, float]  # images per second of so many ranks
 Model = Callable[[int, int, int, float, float], float]  # ranks, batch, cores, latency and bytes per second to these
 POWERS = tuple(2**power for power in range(7))
 RANKS = tuple(sorted({*POWERS, 3, 5, 6, 7, 12, 24, 48}))
-WIDTH, HEIGHT, LEFT, RIGHT, HEAD, FOOT = 7.2, 3.9, 0.72, 0.3, 0.32, 0.48  # inches
+LEFT, RIGHT, HIGH, HEAD, FOOT = 0.72, 0.3, 3.1, 0.32, 0.48  # inches
 LIMITS = (1 / 4, 90.0)  # of the times
+SMALLEST, LARGEST = 8, 16_384  # batch
+SOME_CORES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 IDEAL, MODEL, MEASURED = "ideal", "model", "measured"
 
 
@@ -57,8 +53,54 @@ class Machine:
         return f"{self.batch_size:,} images for {'each rank' if self.is_for_each else 'all ranks together'}"
 
     def __str__(self) -> str:
-        cable = f"a latency of {show_seconds(self.latency)}, {show_bytes(self.bandwidth)} per second"
-        return f"{self.batch}, {self.cores} core{'s' * (self.cores > 1)}, {cable}"
+        return f"{self.batch}, {count(self.cores, 'core')}, {show_network(self.latency, self.bandwidth)}"
+
+
+def explore_scaling(
+    model: Model,
+    strong: Mapping[int, Speeds] | None = None,
+    weak: Mapping[int, Speeds] | None = None,
+    *,
+    cores: int,
+    latency: float,
+    bandwidth: float,
+) -> Explorer[Chart]:
+    """Turn the batch, the cores and the cables under a model, and see how far more ranks would carry.
+
+    Args:
+        model: a function of the ranks, the batch of all ranks together, the cores, the latency in seconds and the bytes
+            per second; it returns images per second.
+        strong: what was measured, {batch of all ranks together: {ranks: images per second}}.
+        weak: likewise, {batch of each rank: {ranks: images per second}}.
+        cores: to begin with, as are `latency` and `bandwidth`: those of this machine.
+
+    Raises:
+        ValueError: one of the numbers cannot be.
+    """
+    measured = {False: dict(strong or {}), True: dict(weak or {})}
+    first_batch = next(iter([*measured[False], *measured[True], 256]))
+    first = Machine(first_batch, not measured[False] and bool(measured[True]), cores, latency, bandwidth)
+    if not (cores >= 1 and latency >= 0 and bandwidth > 0 and first_batch >= 1):
+        raise ValueError(f"these numbers are above 0, and the first are: {first}")
+
+    def draw(batch_size: int, is_for_each: bool, cores: int, latency: float, bandwidth: float) -> Chart:
+        now = Machine(batch_size, is_for_each, cores, latency, bandwidth)
+        # what is stored shall be the same in every run
+        return speed_ups(model, now, measured[is_for_each].get(batch_size), tells_numbers=now != first)
+
+    def batches(now: Values) -> dict[str, int]:
+        points = measured[now["is_for_each"]]
+        sizes = by_two(SMALLEST, LARGEST, first_batch, *points)
+        return {name + ", measured" * (size in points): size for name, size in sizes.items()}
+
+    whose = {"for all ranks together (strong scaling)": False, "for each rank (weak scaling)": True}
+    controls = {
+        "is_for_each": Choice("the images are", whose, first.is_for_each),
+        "batch_size": Slider("images", batches, first_batch),
+        "cores": Slider("cores", sorted({*SOME_CORES, cores}), cores),
+        **network_sliders(latency, bandwidth),
+    }
+    return Explorer(draw, title="How much faster more ranks are, by the model", controls=controls)
 
 
 @drawn_in_house_style
@@ -116,9 +158,7 @@ def _only_rises(speeds: Speeds) -> bool:
 
 
 def _draw(model: Speeds, measured: Speeds, now: Machine) -> tuple[Figure, Axes]:
-    figure = new_figure(WIDTH, HEIGHT)
-    box = (LEFT / WIDTH, FOOT / HEIGHT, (WIDTH - LEFT - RIGHT) / WIDTH, (HEIGHT - HEAD - FOOT) / HEIGHT)
-    axes = figure.add_axes(box)
+    figure, axes = new_axes(LEFT, RIGHT, HIGH, HEAD, FOOT)
     axes.set(xscale="log", yscale="log", xlim=(1 / 1.15, RANKS[-1] * 1.15), ylim=LIMITS)
     axes.set_xlabel("ranks", labelpad=2)
     axes.set_ylabel("times as fast as one rank")
@@ -126,8 +166,6 @@ def _draw(model: Speeds, measured: Speeds, now: Machine) -> tuple[Figure, Axes]:
     axes.set_yticks([0.5, *POWERS], ["1/2", *map(str, POWERS)])
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_minor_locator(NullLocator())
-    axes.grid(axis="y", color=LINE, lw=0.6)
-    axes.set_axisbelow(True)
     draw_cores(axes, now.cores)
     ends = np.array([1.0, RANKS[-1]])
     axes.plot(ends, ends, color=FAINT, lw=1.2, ls=":", label=IDEAL, gid=IDEAL, zorder=1.5)
@@ -135,9 +173,8 @@ def _draw(model: Speeds, measured: Speeds, now: Machine) -> tuple[Figure, Axes]:
     axes.plot(list(model), list(model.values()), label=MODEL, gid=MODEL, **style)
     style = {"color": RANK_COLORS[0], "ms": 7, "mec": PAPER, "mew": 0.6, "lw": 1.6, "zorder": 4}
     if measured:
-        axes.plot(
-            list(measured), list(measured.values()), "o-", label=f"{MEASURED} on this machine", gid=MEASURED, **style
-        )
+        told = f"{MEASURED} on this machine"
+        axes.plot(list(measured), list(measured.values()), "o-", label=told, gid=MEASURED, **style)
     draw_key_above(axes, (WIDTH - LEFT - RIGHT) * 72)
     _write_parts(axes, model, measured, now.cores)
     return figure, axes
@@ -150,12 +187,7 @@ def _write_parts(axes: Axes, model: Speeds, measured: Speeds, cores: int) -> Non
         for ranks, times in points.items():
             labels.keep_free(ranks, times, 3.0)
     if cores < RANKS[-1]:
-        texts = [f"more ranks than cores ({cores})", f"cores: {cores}"]
-        places = [
-            Place(cores, LIMITS[0], (5, 8), "left", color=FAINT),
-            Place(cores, LIMITS[0], (-5, 8), "right", color=FAINT),
-        ]
-        labels.put(texts, places, 8, "name of the cores")
+        labels.name_cores(cores, LIMITS[0])
     for points, name, color, side in ((measured, MEASURED, RANK_COLORS[0], -1), (model, MODEL, RANK_COLORS[1], 1)):
         for ranks, times in points.items():
             if ranks > 1 and (ranks in POWERS or name == MEASURED) and LIMITS[0] < times < LIMITS[1]:

@@ -1,6 +1,8 @@
 // A picture that was laid out for several widths: the widest one that its column has room for is shown, never a smaller copy.
+// With captions it is a film: its shapes come and go in steps.
 
 import { arrowHead, boxPath, f, mark, rankColor, tag } from "./marks.js"
+import { Player, ease } from "./player.js"
 
 /**
  * @typedef {{box: [number, number, number, number], fill?: string, edge?: string, opacity?: number, corner?: number, is_dashed?: boolean,
@@ -9,42 +11,74 @@ import { arrowHead, boxPath, f, mark, rankColor, tag } from "./marks.js"
  *   the left of the first, their foot, the width of each, the greatest height, and each one's part of it
  * @typedef {{line: [[number, number][]], color?: string, width?: number, has_head?: boolean, is_dashed?: boolean}} Stroke its points
  * @typedef {{words: [number, number, string], color?: string, anchor?: string, is_bold?: boolean}} Words where, and what
- * @typedef {{width: number, height: number, shapes: (Box | Bars | Stroke | Words)[]}} Layout
+ * @typedef {{since?: number, until?: number, from?: [number, number]}} Cue the step in which it comes, the one in which it goes, and
+ *   how far from its place it sets out
+ * @typedef {{width: number, height: number, shapes: ((Box | Bars | Stroke | Words) & Cue)[]}} Layout
  */
 
 const DASHES = "5 3"
 let drawings = 0 // a page may have many, and the patterns of each have names of their own
 
-/** @param {HTMLElement} element @param {{title: string, alt: string, layouts: Layout[]}} figure @returns {() => void} what ends it */
+/** @param {HTMLElement} element @param {{title: string, alt: string, layouts: Layout[], captions?: string[]}} figure
+ * @returns {() => void} what ends it */
 export function mountDrawing(element, figure) {
   const room = tag("div", { class: "ddp-room" })
-  const root = tag("div", { class: "ddp-figure" }, tag("div", { class: "ddp-bar" }, tag("strong", {}, figure.title)), room)
   /** @type {Layout | undefined} */
   let shown
+  /** @type {[SVGElement, Cue][]} */
+  let cues = []
+  const player = figure.captions && playerOf(figure.captions, position => cues.forEach(([one, cue]) => showAt(one, cue, position)))
+  const root = tag("div", { class: "ddp-figure" }, tag("div", { class: "ddp-bar" }, tag("strong", {}, figure.title)), room,
+    ...(player ? [player.caption, player.bar] : []))
   const place = () => {
     const wanted = figure.layouts.filter(layout => layout.width <= room.clientWidth).at(-1) ?? figure.layouts[0]
-    if (wanted !== shown) room.replaceChildren(drawn(wanted, figure.alt))
+    if (wanted === shown) return
+    cues = []
+    room.replaceChildren(drawn(wanted, figure.alt, cues))
+    player?.film.draw(player.position)
     shown = wanted
   }
   element.replaceChildren(root)
   const resized = new ResizeObserver(place)
   resized.observe(root)
+  if (player) root.addEventListener("keydown", event => player.press(event))
   place()
   return () => {
+    player?.end()
     resized.disconnect()
     root.remove()
   }
 }
 
-/** @param {Layout} layout @param {string} alt @returns {SVGElement} */
-function drawn({ width, height, shapes }, alt) {
+/** @param {string[]} captions @param {(position: number) => void} draw */
+function playerOf(captions, draw) {
+  return new Player({ steps: captions.length - 1, draw, tell: step => captions[step] })
+}
+
+/** Half-way through a step, what comes in it is on its way, and what goes is half gone.
+ * @param {SVGElement} element @param {Cue} cue @param {number} position */
+function showAt(element, { since = 0, until = Infinity, from }, position) {
+  const [come, gone] = [since, until].map(step => Math.min(Math.max(position - step + 1, 0), 1))
+  element.setAttribute("opacity", String((from ? Number(come > 0) : come) * (1 - gone)))
+  element.setAttribute("visibility", come > 0 && gone < 1 ? "visible" : "hidden")
+  if (from) element.setAttribute("transform", `translate(${from.map(far => f(far * (1 - ease(come)))).join(" ")})`)
+}
+
+/** @param {Layout} layout @param {string} alt @param {[SVGElement, Cue][]} cues is filled @returns {SVGElement} */
+function drawn({ width, height, shapes }, alt, cues) {
   const id = `ddp-drawing-${drawings++}`
   const hatched = new Set(shapes.flatMap(shape => "is_hatched" in shape ? [shape.edge ?? ""] : []))
   const patterns = [...hatched].map(color =>
     mark("pattern", { id: hatch(id, color), width: 6, height: 6, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" },
       mark("line", { y2: 6, stroke: paint(color), "stroke-width": 1.6 })))
+  const marks = shapes.flatMap(shape => {
+    if (!shape.since && !shape.until) return marksOf(shape, id)
+    const group = mark("g", {}, ...marksOf(shape, id))
+    cues.push([group, shape])
+    return [group]
+  })
   return mark("svg", { width, height, viewBox: `0 0 ${f(width)} ${f(height)}`, role: "img", "aria-label": alt, fill: "none", stroke: "none" },
-    mark("defs", {}, ...patterns), ...shapes.flatMap(shape => marksOf(shape, id)))
+    mark("defs", {}, ...patterns), ...marks)
 }
 
 /** @param {string} id @param {string} color @returns {string} the name of its pattern */

@@ -1,7 +1,7 @@
 // What each rank holds, and the values that travel between ranks, step by step.
 
 import { arrowHead, f, inkOn, mark, rankColor, tag, widthOf } from "./marks.js"
-import { Player } from "./player.js"
+import { Player, ease } from "./player.js"
 
 /**
  * @typedef {[string, number | "part" | "sum"]} Cell its text, and the rank that it comes from, or what it was made of
@@ -339,9 +339,4 @@ function edgeOf(/** @type {Point} */ middle, /** @type {Point} */ to, /** @type 
 
 function roundTop(/** @type {number} */ x, /** @type {number} */ y, /** @type {number} */ width, /** @type {number} */ height, /** @type {number} */ corner) {
   return `M${f(x)} ${f(y + height)}V${f(y + corner)}q0 ${-corner} ${corner} ${-corner}h${f(width - 2 * corner)}q${corner} 0 ${corner} ${corner}V${f(y + height)}Z`
-}
-
-/** @param {number} part */
-function ease(part) {
-  return part < 0.5 ? 2 * part * part : 1 - (-2 * part + 2) ** 2 / 2
 }

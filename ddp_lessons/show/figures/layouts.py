@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import MISSING, fields, replace
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from ddp_lessons.show.figures.drawing import COMMON, Box, Drawing, Line, Shape, Words, color_of_rank, width_of
 from ddp_lessons.show.figures.figure import Figure
@@ -20,15 +20,29 @@ Entry = tuple[Shape, str]  # a sign, drawn around (8, 0), and its name
 
 def figure_of(draw: Callable[[float], Drawing], title: str | None, text: str, alt: str) -> Figure:
     """What `draw` makes of each width, unless more room changes nothing. The still is the widest, below the title."""
-    drawings = [draw(width) for width in WIDTHS]
-    narrower = [None, *(one.shapes for one in drawings[:-1])]
-    different = [one for one, shapes in zip(drawings, narrower, strict=True) if one.shapes != shapes]
-    layouts = [{"width": one.width, "height": one.height, "shapes": [*map(_plain, one.shapes)]} for one in different]
+    drawings = without_repeats([draw(width) for width in WIDTHS])
+    layouts = [{"width": one.width, "height": one.height, "shapes": [*map(plain, one.shapes)]} for one in drawings]
     document = {"kind": "drawing", "title": title or "", "alt": alt, "layouts": layouts}
-    return Figure(document, _with_title(different[-1], title), text, alt)
+    return Figure(document, with_title(drawings[-1], title), text, alt)
 
 
-def _plain(shape: Shape) -> dict[str, Any]:
+class Laid(Protocol):
+    """Shapes for one width."""
+
+    @property
+    def shapes(self) -> Sequence[object]: ...
+
+
+L = TypeVar("L", bound=Laid)
+
+
+def without_repeats(drawings: Sequence[L]) -> list[L]:
+    """From narrow to wide, those that differ from the one before."""
+    narrower = [None, *(one.shapes for one in drawings[:-1])]
+    return [one for one, shapes in zip(drawings, narrower, strict=True) if one.shapes != shapes]
+
+
+def plain(shape: Shape) -> dict[str, Any]:
     """{"box": [8, 4, 30, 12], "fill": "rank 1"}: what each has, and what is not as in most. All words have one size."""
     values = {field: _short(getattr(shape, field.name)) for field in fields(shape) if field.name != "size"}
     own = [value for field, value in values.items() if field.default is MISSING]
@@ -44,7 +58,7 @@ def _short(value: Any) -> Any:
     return value
 
 
-def _with_title(drawing: Drawing, title: str | None) -> Drawing:
+def with_title(drawing: Drawing, title: str | None) -> Drawing:
     if not title:
         return drawing
     shapes = [moved(shape, 0, HEADING) for shape in drawing.shapes]

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 HERE = pathlib.Path(__file__).parent
-MODULES = ("marks", "timeline", "player", "exchange", "drawing", "mount")  # each uses only those before it
+MODULES = ("marks", "timeline", "player", "exchange", "drawing", "questions", "mount")  # each uses only those before it
 
 
 @functools.cache
@@ -38,7 +38,7 @@ def theme() -> str:
 
 @functools.cache
 def style_sheet() -> str:
-    return theme() + (HERE / "figures.css").read_text(encoding="utf-8")
+    return theme() + "".join((HERE / name).read_text(encoding="utf-8") for name in ("figures.css", "questions.css"))
 
 
 def script_of_page() -> str:
@@ -57,12 +57,16 @@ def publish(shown: Any, view: Mapping[str, Any]) -> None:
 
 
 def view_of(document: Mapping[str, Any]) -> dict[str, Any]:
-    """For a front end with widgets; nothing where there is no kernel that could talk to one."""
+    """For a front end with widgets; nothing where there is no kernel that could talk to one, or no anywidget."""
     from IPython import get_ipython
 
     if not hasattr(get_ipython(), "kernel"):
         return {}
-    model = {"version_major": 2, "version_minor": 0, "model_id": living(document).model_id}
+    try:
+        model_id = living(document).model_id
+    except ImportError:
+        return {}
+    model = {"version_major": 2, "version_minor": 0, "model_id": model_id}
     return {"application/vnd.jupyter.widget-view+json": model}
 
 

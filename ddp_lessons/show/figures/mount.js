@@ -3,6 +3,7 @@
 import { mountDrawing } from "./drawing.js"
 import { mountExchange, mountSheet } from "./exchange.js"
 import { tag } from "./marks.js"
+import { mountQuestions } from "./questions.js"
 import { mountTimeline } from "./timeline.js"
 
 /** Words, where there is nothing to draw. @param {HTMLElement} element @param {{alt: string}} note @returns {() => void} */
@@ -19,6 +20,7 @@ function mountChart(element, chart) {
 
 const KINDS = {
   note: mountNote, drawing: mountDrawing, timeline: mountTimeline, exchange: mountExchange, sheet: mountSheet, chart: mountChart,
+  questions: mountQuestions,
 }
 
 /** @param {HTMLElement} element @param {any} figure a document, as ddp_lessons writes it @returns {() => void} what ends it */

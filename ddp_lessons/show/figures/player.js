@@ -119,3 +119,8 @@ export class Player {
     clearTimeout(this.later)
   }
 }
+
+/** Slow, quick, slow. @param {number} part */
+export function ease(part) {
+  return part < 0.5 ? 2 * part * part : 1 - (-2 * part + 2) ** 2 / 2
+}

@@ -9,8 +9,8 @@ import { OWN_KEYS, arrowHead, boxPath, button, duration, f, inkOn, mark, rankCol
  * @typedef {{calls: number[], name: string, missing: number[], is_odd: boolean, is_ddps: boolean}} Collective
  * @typedef {{rank: number, label: string, begin: number, end: number}} Phase
  * @typedef {{kind: string, title: string, alt: string, ranks: number, axis: "steps" | "time", span: number, calls: Call[],
- *   messages: Message[], collectives: Collective[], phases: Phase[], warnings: {rank: number, text: string}[],
- *   notes: string[]}} Timeline
+ *   messages: Message[], collectives: Collective[], phases: Phase[], computing: [number, number, number, number][],
+ *   warnings: {rank: number, text: string}[], notes: string[]}} Timeline of computing: the rank, from, to, and its part of a CPU
  * @typedef {[number, number, number, number, string]} Arrow from x, y to x, y, in a color
  * @typedef {{top: number, main: number, height: number}} Lane
  */
@@ -348,29 +348,8 @@ class TimelineView {
   drawTime(view) {
     const { calls, messages, collectives, phases } = this.figure
     const isSeen = (/** @type {{begin: number, end: number}} */ one) => this.x(one.end) >= view.from && this.x(one.begin) <= view.to
-    /** @type {Map<string, string[]>} */
-    const paths = new Map()
-    /** @type {Map<string, number>} */
-    const reached = new Map()
-    /** @type {Call[]} */
-    const seen = []
-    for (const call of calls) {
-      if (!isSeen(call)) continue
-      seen.push(call)
-      const lane = this.lanes[call.rank]
-      for (const [begin, end, look, row] of call.parts) {
-        const key = `${look} ${colorOf(call)}`
-        const [x, right] = [Math.max(this.x(begin), view.from), Math.min(this.x(end), view.to)]
-        const place = `${key} ${call.rank} ${row}`
-        if (right - x < 0.5 && (reached.get(place) ?? -1) >= Math.floor(x)) continue // that pixel is drawn already
-        reached.set(place, Math.floor(x))
-        const [y, height] = row ? [rowTop(lane, row), ROW - 2] : [lane.main, BAR]
-        const path = paths.get(key) ?? []
-        if (!path.length) paths.set(key, path)
-        path.push(boxPath(x, y, Math.max(right - x, look === "call" ? 3 : 1.2), height))
-      }
-    }
-    const bars = [...paths].flatMap(([key, path]) => bar(this.id, key, path.join("")))
+    const seen = calls.filter(isSeen)
+    const bars = this.bars(seen, view)
     const shapes = collectives.filter(one => one.calls.length > 1 && one.calls.some(number => isSeen(calls[number])))
       .map(one => this.shape(one))
     const shown = messages.filter(isSeen)
@@ -380,7 +359,50 @@ class TimelineView {
       return [this.x(one.begin), this.edge(sender, down), this.x(one.end), this.edge(receiver, !down), rankColor(sender.rank)]
     }))
     const strips = phases.filter(isSeen).flatMap(one => this.phase(one, view))
-    return [...shapes, ...strips, ...bars, ...arrows, ...this.labels(seen, view), ...this.ticks(view)]
+    return [this.computing(view), ...shapes, ...strips, ...bars, ...arrows, ...this.labels(seen, view), ...this.ticks(view)]
+  }
+
+  /** Those that are so thin that they touch are drawn as one. @param {Call[]} seen @param {{from: number, to: number}} view */
+  bars(seen, view) {
+    /** @type {Map<string, [number, number][]>} by look, color, rank and row, from left to right */
+    const spans = new Map()
+    for (const call of seen) {
+      for (const [begin, end, look, row] of call.parts) {
+        const place = `${look} ${colorOf(call)} ${call.rank} ${row}`
+        const x = Math.max(this.x(begin), view.from)
+        const right = Math.max(Math.min(this.x(end), view.to), x + (look === "call" ? 3 : 1.2))
+        const mine = spans.get(place) ?? []
+        if (!mine.length) spans.set(place, mine)
+        const last = mine[mine.length - 1]
+        if (last && right - x < 2 && x - last[1] < 0.5) last[1] = Math.max(last[1], right)
+        else mine.push([x, right])
+      }
+    }
+    return [...spans].flatMap(([place, mine]) => {
+      const [look, color, rank, row] = place.split(" ")
+      const lane = this.lanes[Number(rank)]
+      const [y, height] = Number(row) ? [rowTop(lane, Number(row)), ROW - 2] : [lane.main, BAR]
+      return bar(this.id, look, color, mine.map(([x, right]) => boxPath(x, y, right - x, height)).join(""))
+    })
+  }
+
+  /** As high as the part of the time that the rank was on a CPU; together, where they are narrower than a pixel.
+   * @param {{from: number, to: number}} view */
+  computing(view) {
+    /** @type {[number, number, number, number][]} */
+    const spans = []
+    for (const [rank, begin, end, share] of this.figure.computing) {
+      const [x, right] = [this.x(begin), this.x(end)]
+      if (right < view.from || x > view.to) continue
+      const last = spans.at(-1)
+      if (last && last[0] === rank && right - last[1] < 1) [last[2], last[3]] = [right, last[3] + (right - x) * share]
+      else spans.push([rank, x, right, (right - x) * share])
+    }
+    const d = spans.map(([rank, x, right, filled]) => {
+      const height = BAR * filled / Math.max(right - x, 1e-9)
+      return boxPath(x, this.lanes[rank].main + (BAR - height) / 2, Math.max(right - x, 0.5), height)
+    })
+    return mark("path", { d: d.join(""), class: "ddp-computing" })
   }
 
   /** Where a message leaves or enters the lane of a rank. @param {Call} call @param {boolean} isBelow @returns {number} */
@@ -514,10 +536,9 @@ function colorOf(call) {
   return call.kind === "message" ? rankColor(call.rank) : call.kind === "ddp" ? COLORS.ddp : COLORS.collective
 }
 
-/** All boxes of one look and color as one mark, or two: thousands are drawn at once.
- * @param {string} id of the patterns @param {string} key @param {string} d */
-function bar(id, key, d) {
-  const [look, color] = key.split(" ")
+/** All boxes of one look and color in a lane as one mark, or two: thousands are drawn at once.
+ * @param {string} id of the patterns @param {string} look @param {string} color @param {string} d */
+function bar(id, look, color, d) {
   if (look === "never") return [mark("path", { d, class: "ddp-broken" }), mark("path", { d, fill: `url(#${id}-never)` })]
   if (look === "call") return [mark("path", { d, class: "ddp-starts", stroke: color })]
   const isWaiting = look === "wait" || look === "open"
@@ -603,6 +624,8 @@ function keyOf(figure, axis) {
   const kinds = new Set(figure.calls.map(call => call.kind))
   const isTime = axis === "time"
   const signs = [
+    ["ddp-k-computing", "computing, as high as its part of a processor", isTime && figure.computing.length],
+    ["ddp-k-off", "asleep, or without a processor", isTime],
     ["ddp-k-wait", "waiting for another rank", isTime && (looks.has("wait") || looks.has("open"))],
     ["ddp-k-move", "data moving", isTime && (looks.has("move") || looks.has("travel"))],
     ["ddp-k-call", "starting a call", isTime && looks.has("call")],

@@ -11,6 +11,8 @@ from typing import Any
 
 Held = list[list[Any]]  # tensors, each as a list of its numbers
 Pair = tuple[Held, Held]
+Example = Callable[[int, int, Callable[..., Any]], Pair]
+Lengths = Callable[[int, int], list[int]]  # of a rank's tensors
 ROOT = 0
 SPACING_SECONDS = 0.03  # between the ranks on their way to a barrier
 
@@ -40,64 +42,50 @@ def _held(tensors: list[Any]) -> Held:
     return [tensor.tolist() for tensor in tensors]
 
 
-def _in_place(rank: int, world_size: int, call: Callable[..., Any], **root: int) -> Pair:
-    (tensor,) = _tensors(rank, 2)
-    before = _held([tensor])
-    call(tensor, **root)
-    return before, _held([tensor])
+def _in_place(**root: int) -> Example:
+    def run(rank: int, world_size: int, call: Callable[..., Any]) -> Pair:
+        (tensor,) = _tensors(rank, 2)
+        before = _held([tensor])
+        call(tensor, **root)
+        return before, _held([tensor])
 
-
-def _broadcast(rank: int, world_size: int, call: Callable[..., Any]) -> Pair:
-    return _in_place(rank, world_size, call, src=ROOT)
+    return run
 
 
 def _reduce(rank: int, world_size: int, call: Callable[..., Any]) -> Pair:
-    before, after = _in_place(rank, world_size, call, dst=ROOT)
+    before, after = _in_place(dst=ROOT)(rank, world_size, call)
     return before, after if rank == ROOT else []  # what the others hold now is left over from the work
 
 
-def _scatter(rank: int, world_size: int, call: Callable[..., Any]) -> Pair:
-    given = _tensors(rank, *[1] * world_size) if rank == ROOT else None
-    (taken,) = _tensors(rank, 1)
-    call(taken, given, src=ROOT)
-    return _held(given or []), _held([taken])
-
-
-def _gather(rank: int, world_size: int, call: Callable[..., Any]) -> Pair:
-    given = _tensors(rank, 1)
-    taken = _tensors(rank, *[1] * world_size) if rank == ROOT else None
-    call(given[0], taken, dst=ROOT)
-    return _held(given), _held(taken or [])
-
-
-def _all_gather(rank: int, world_size: int, call: Callable[..., Any]) -> Pair:
-    given, taken = _tensors(rank, 1), _tensors(rank, *[1] * world_size)
-    call(taken, given[0])
-    return _held(given), _held(taken)
-
-
-def _reduce_scatter(rank: int, world_size: int, call: Callable[..., Any]) -> Pair:
-    given, taken = _tensors(rank, *[1] * world_size), _tensors(rank, 1)
-    call(taken[0], given)
-    return _held(given), _held(taken)
-
-
-def _all_to_all(rank: int, world_size: int, call: Callable[..., Any]) -> Pair:
-    given, taken = _tensors(rank, *[1] * world_size), _tensors(rank, *[1] * world_size)
-    call(taken, given)
-    return _held(given), _held(taken)
-
-
-def _single(longer: str) -> Callable[[int, int, Callable[..., Any]], Pair]:
-    """Of the variants that take one tensor in and one out; `longer` says which of them holds a part for each rank."""
+def _between(given: Lengths, taken: Lengths, how: Callable[[Any, list[Any], list[Any]], object]) -> Example:
+    """Of those that take some tensors in and leave others; `how` calls them."""
 
     def run(rank: int, world_size: int, call: Callable[..., Any]) -> Pair:
-        given = _tensors(rank, world_size if "in" in longer else 1)
-        taken = _tensors(rank, world_size if "out" in longer else 1)
-        call(taken[0], given[0])
-        return _held(given), _held(taken)
+        ours, others = (_tensors(rank, *lengths(rank, world_size)) for lengths in (given, taken))
+        how(call, ours, others)
+        return _held(ours), _held(others)
 
     return run
+
+
+def _one(rank: int, world_size: int) -> list[int]:
+    return [1]
+
+
+def _parts(rank: int, world_size: int) -> list[int]:
+    return [1] * world_size
+
+
+def _parts_of_root(rank: int, world_size: int) -> list[int]:
+    return [1] * world_size if rank == ROOT else []
+
+
+def _whole(rank: int, world_size: int) -> list[int]:
+    return [world_size]
+
+
+def _single(call: Any, given: list[Any], taken: list[Any]) -> None:
+    call(taken[0], given[0])
 
 
 def _barrier(rank: int, world_size: int, call: Callable[..., Any]) -> Pair:
@@ -132,32 +120,24 @@ def _scatter_object_list(rank: int, world_size: int, call: Callable[..., Any]) -
     return [[one] for one in given or []], [taken]
 
 
-EXAMPLES: dict[str, Callable[[int, int, Callable[..., Any]], Pair]] = {
-    "broadcast": _broadcast,
+EXAMPLES: dict[str, Example] = {
+    "broadcast": _in_place(src=ROOT),
     "reduce": _reduce,
-    "all_reduce": _in_place,
-    "scatter": _scatter,
-    "gather": _gather,
-    "all_gather": _all_gather,
-    "reduce_scatter": _reduce_scatter,
-    "all_to_all": _all_to_all,
+    "all_reduce": _in_place(),
+    "scatter": _between(_parts_of_root, _one, lambda call, given, taken: call(taken[0], given or None, src=ROOT)),
+    "gather": _between(_one, _parts_of_root, lambda call, given, taken: call(given[0], taken or None, dst=ROOT)),
+    "all_gather": _between(_one, _parts, lambda call, given, taken: call(taken, given[0])),
+    "reduce_scatter": _between(_parts, _one, lambda call, given, taken: call(taken[0], given)),
+    "all_to_all": _between(_parts, _parts, lambda call, given, taken: call(taken, given)),
     "barrier": _barrier,
-    "all_gather_into_tensor": _single("out"),
-    "all_gather_single": _single("out"),
-    "reduce_scatter_tensor": _single("in"),
-    "reduce_scatter_single": _single("in"),
-    "all_to_all_single": _single("in, out"),
+    "all_gather_into_tensor": _between(_one, _whole, _single),
+    "all_gather_single": _between(_one, _whole, _single),
+    "reduce_scatter_tensor": _between(_whole, _one, _single),
+    "reduce_scatter_single": _between(_whole, _one, _single),
+    "all_to_all_single": _between(_whole, _whole, _single),
     "all_gather_object": _all_gather_object,
     "gather_object": _gather_object,
     "broadcast_object_list": _broadcast_object_list,
     "scatter_object_list": _scatter_object_list,
 }
-HAVE_A_ROOT = (
-    "broadcast",
-    "reduce",
-    "scatter",
-    "gather",
-    "gather_object",
-    "broadcast_object_list",
-    "scatter_object_list",
-)
+HAVE_A_ROOT = "broadcast reduce scatter gather gather_object broadcast_object_list scatter_object_list".split()

@@ -20,6 +20,7 @@ from ddp_lessons.show.messages.collective_examples import (
 )
 from ddp_lessons.show.messages.exchange import Exchange, Move, Step, sheet_of
 from ddp_lessons.show.page.picture import count
+from ddp_lessons.show.page.printed import in_columns
 from ddp_lessons.show.timelines.timeline_figure import timeline
 
 ALT_OF_BARRIER = "Timeline of a barrier: each rank comes at its own time, and none goes on before the last has come."
@@ -128,9 +129,7 @@ def _text(name: str, pairs: Sequence[Pair]) -> str:
     lines = [["", "before", "after"]]
     for rank, (held, got) in enumerate(pairs):
         lines.append([f"rank {rank}", _show(held) or "nothing", _show(got) or _instead(name)])
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    table = [" | ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
-    return "\n".join([_title(name), *table])
+    return "\n".join([_title(name), *in_columns(lines)])
 
 
 def _show(held: Held) -> str:

@@ -6,7 +6,6 @@ the other, in an order in which they could have come: none before the calls that
 
 from __future__ import annotations
 
-import functools
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -56,29 +55,6 @@ def play(function: Callable[..., Any], world_size: int, prepare: Prepare, *optio
     results = launch(run_and_look, world_size, function, prepare, options, **about)
     messages = [_message(delivery) for delivery in _in_order(results.events, [part.looks for part in results])]
     return Played(tuple(messages), tuple(results))
-
-
-def kept(record: Callable[..., Played]) -> Callable[..., Played]:
-    """Record only once what is asked for twice. A failure is kept for one more question, and then tried anew."""
-    outcomes: dict[Any, Played | Exception] = {}
-
-    @functools.wraps(record)
-    def ask(**what: Any) -> Played:
-        key = tuple(sorted(what.items()))
-        if key in outcomes:
-            outcome = outcomes[key]
-            if isinstance(outcome, Exception):
-                del outcomes[key]
-                raise outcome
-            return outcome
-        try:
-            played = outcomes[key] = record(**what)
-        except Exception as error:
-            outcomes[key] = error
-            raise
-        return played
-
-    return ask
 
 
 def _message(delivery: Delivery) -> Message:

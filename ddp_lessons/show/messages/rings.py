@@ -12,6 +12,7 @@ from ddp_lessons.show.figures.figure import Figure, write_figure
 from ddp_lessons.show.messages.exchange import Cell, Exchange, Move, Step
 from ddp_lessons.show.messages.values import numbers_of, show_numbers
 from ddp_lessons.show.page.picture import count, events_of, show_bytes
+from ddp_lessons.show.page.printed import in_columns
 from ddp_lessons.show.timelines.timeline_figure import NOTHING
 
 MOST_STEPS = 32
@@ -123,14 +124,10 @@ def _row_of_tensors(name: str, tensors: Sequence[list[float] | None]) -> list[Ro
 def _text(rows: Sequence[Row], ranks: int, rest: str) -> str:
     head = ["", *(f"rank {rank}" for rank in range(ranks))]
     table = [head, *([name, *map(_cell, shown)] for name, shown in rows)]
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    lines = [" | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in table]
-    return "\n".join([*lines, *[rest] * bool(rest)])
+    return "\n".join([*in_columns(table), *[rest] * bool(rest)])
 
 
 def _cell(one: Sent | None) -> str:
     if one is None:
         return ""
-    return (
-        one.text + (f" ->{one.to}" if one.to is not None else "") + (" (not received)" if not one.has_arrived else "")
-    )
+    return one.text + (f" ->{one.to}" if one.to is not None else "") + " (not received)" * (not one.has_arrived)

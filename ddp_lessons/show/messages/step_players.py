@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 from typing import Any
@@ -10,7 +11,7 @@ from ddp_lessons.show.controls.explorer import Explorer
 from ddp_lessons.show.controls.explorer_controls import Choice
 from ddp_lessons.show.figures.figure import Figure
 from ddp_lessons.show.messages.exchange import Cell, Exchange, Move, Step
-from ddp_lessons.show.messages.recorded_messages import Message, Played, kept, play
+from ddp_lessons.show.messages.recorded_messages import Message, Played, play
 from ddp_lessons.show.messages.values import show_numbers
 from ddp_lessons.show.messages.watched_tensors import Held, prepare_chunks, prepare_collective, prepare_tensor
 from ddp_lessons.show.page.picture import count, show_bytes
@@ -39,19 +40,17 @@ def step_through(
     """
     by_name = _by_operation(functions)
 
-    @kept
+    @functools.cache
     def played(operation: str, world_size: int, root: int) -> Played:
         return play(by_name[operation], world_size, prepare_collective, operation, root)
-
-    def draw(**chosen: Any) -> Figure:
-        return message_film(played(**chosen))
 
     controls = {
         "operation": Choice("collective", list(by_name), operation or next(iter(by_name))),
         "world_size": Choice("ranks", WORLD_SIZES, world_size),
         "root": Choice("root", lambda now: range(now["world_size"] if now["operation"] in HAVE_A_ROOT else 1), root),
     }
-    return Explorer(draw, title="A collective, message by message", controls=controls)
+    title = "A collective, message by message"
+    return Explorer(lambda **chosen: message_film(played(**chosen)), title=title, controls=controls)
 
 
 def play_messages(programs: Mapping[str, Callable[..., Any]], world_size: int = 4) -> Explorer[Figure]:
@@ -63,18 +62,13 @@ def play_messages(programs: Mapping[str, Callable[..., Any]], world_size: int = 
         world_size: of how many ranks.
     """
 
-    @kept
+    @functools.cache
     def played(program: str, world_size: int) -> Played:
         return play(programs[program], world_size, prepare_tensor)
 
-    def draw(**chosen: Any) -> Figure:
-        return message_film(played(**chosen))
-
-    controls = {
-        "program": Choice("program", list(programs)),
-        "world_size": Choice("ranks", WORLD_SIZES, world_size),
-    }
-    return Explorer(draw, title="A program, message by message", controls=controls)
+    controls = {"program": Choice("program", list(programs)), "world_size": Choice("ranks", WORLD_SIZES, world_size)}
+    title = "A program, message by message"
+    return Explorer(lambda **chosen: message_film(played(**chosen)), title=title, controls=controls)
 
 
 def turn_the_ring(all_reduce: Callable[..., Any], world_size: int = 4) -> Explorer[Figure]:
@@ -86,15 +80,12 @@ def turn_the_ring(all_reduce: Callable[..., Any], world_size: int = 4) -> Explor
         world_size: of how many ranks; each has as many numbers as there are ranks, so that a chunk is one number.
     """
 
-    @kept
+    @functools.cache
     def played(world_size: int) -> Played:
         return play(all_reduce, world_size, prepare_chunks)
 
-    def draw(world_size: int) -> Figure:
-        return ring_film(played(world_size=world_size))
-
     controls = {"world_size": Choice("ranks", WORLD_SIZES, world_size)}
-    return Explorer(draw, title="The ring, step by step", controls=controls)
+    return Explorer(lambda **chosen: ring_film(played(**chosen)), title="The ring, step by step", controls=controls)
 
 
 def _by_operation(functions: Functions) -> dict[str, Callable[..., Any]]:

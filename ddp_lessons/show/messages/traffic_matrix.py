@@ -13,6 +13,7 @@ from ddp_lessons.show.figures.drawing import COMMON, Bars, Box, Drawing, Line, S
 from ddp_lessons.show.figures.figure import Figure, write_figure
 from ddp_lessons.show.figures.layouts import LEFT, Entry, figure_of, fits, key_at, label, name_rank, notes_at
 from ddp_lessons.show.page.picture import count, events_of, show_bytes
+from ddp_lessons.show.page.printed import in_columns
 from ddp_lessons.show.timelines.text_steps import name_call
 from ddp_lessons.show.timelines.timeline_figure import NOTHING
 
@@ -165,9 +166,7 @@ def _text(events: Events, sent: list[list[int]], expected: Mapping[str, list[flo
         ]
         for rank in ranks
     ]
-    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
-    lines = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in (head, *rows)]
-    return "\n".join([*lines, *_asked_of_collectives(events), *_dropped(events)])
+    return "\n".join([*in_columns([head, *rows], "  ", str.rjust), *_asked_of_collectives(events), *_dropped(events)])
 
 
 def _asked_of_collectives(events: Events) -> list[str]:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from ddp_lessons.show.figures.figure import Shown
 from ddp_lessons.show.page.picture import Picture
 
 
 class Chart(Picture):
     """What the functions of `show` return that draw curves."""
+
+    _repr_mimebundle_ = Shown._repr_mimebundle_  # not as a PNG
 
     def widget_view(self) -> dict[str, Any]:
         """What a front end with widgets shows instead of the still."""
@@ -25,8 +28,3 @@ class Chart(Picture):
         from ddp_lessons.show.figures.living import publish
 
         publish(self, self.widget_view())
-
-    def _repr_mimebundle_(
-        self, include: object = None, exclude: object = None
-    ) -> tuple[dict[str, str], dict[str, Any]]:
-        return {"image/svg+xml": self.svg, "text/plain": self.text}, {"image/svg+xml": {"alt": self.alt}}

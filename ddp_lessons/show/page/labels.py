@@ -9,7 +9,7 @@ from typing import Any
 
 from matplotlib.axes import Axes
 
-from ddp_lessons.show.page.picture import INK, PAPER, text_size
+from ddp_lessons.show.page.picture import FAINT, INK, PAPER, text_size
 
 GAP = 1.5  # points around a label
 STRIPE = 40  # points: labels are looked up by the stripes that they touch
@@ -24,17 +24,13 @@ class Place:
     y: float
     shift: tuple[float, float] = (0.0, 0.0)
     align: str = "center"
-    is_upright: bool = False  # reads from bottom to top
-    room: float = float("inf")  # how many points it may be long
     color: str = INK
-    has_halo: bool = True
 
 
 class Labels:
     """The labels of one axes, whose size and limits no longer change."""
 
     def __init__(self, axes: Axes) -> None:
-        self.left_out = 0
         self._axes = axes
         self._to_points: Any = axes.transData.frozen()
         self._points_per_pixel = 72 / axes.figure.dpi
@@ -42,22 +38,26 @@ class Labels:
         (left, low), (right, high) = axes.bbox.get_points() * self._points_per_pixel
         self._page = left, low, right, high
 
-    def put(self, texts: Sequence[str], places: Iterable[Place], size: float, gid: str) -> bool:
+    def put(self, texts: Sequence[str], places: Iterable[Place], size: float, gid: str) -> None:
         """Write the first text that finds a free place."""
         places = tuple(places)
         for text in texts:
             for place in places:
                 box = self._box(text, place, size)
-                if text_size(text, size)[0] <= place.room and self._is_free(box):
+                if self._is_free(box):
                     self._write(text, place, box, size, gid)
-                    return True
-        self.left_out += 1
-        return False
+                    return
 
     def keep_free(self, x: float, y: float, size: float) -> None:
         """No label shall cover this point, nor what lies so many points around it."""
         across, up = self.points(x, y)
         self._take((across - size, up - size, across + size, up + size))
+
+    def name_cores(self, cores: int, low: float) -> None:
+        """Beside the line from which on ranks share cores, as far down as can be."""
+        texts = [f"more ranks than cores ({cores})", f"cores: {cores}"]
+        places = [Place(cores, low, (5, up), "left", color=FAINT) for up in range(8, int(self._page[3]) - 8, 6)]
+        self.put(texts, [*places, Place(cores, low, (-5, 8), "right", color=FAINT)], 8, "name of the cores")
 
     def points(self, x: float, y: float) -> tuple[float, float]:
         """A point of the axes, in points of the page."""
@@ -70,8 +70,6 @@ class Labels:
 
     def _box(self, text: str, place: Place, size: float) -> Box:
         width, height = text_size(text, size)[0], size
-        if place.is_upright:
-            width, height = height, width
         x, y = self.points(place.x, place.y)
         x, y = x + place.shift[0], y + place.shift[1]
         left = x - width * {"left": 0.0, "center": 0.5, "right": 1.0}[place.align]
@@ -93,16 +91,14 @@ class Labels:
             place.shift,
             textcoords="offset points",
             ha=place.align,
-            va="center" if place.is_upright else "center_baseline",
-            rotation=90 if place.is_upright else 0,
+            va="center_baseline",
             fontsize=size,
             color=place.color,
             parse_math=False,
             zorder=10,
             gid=gid,
         )
-        if place.has_halo:
-            label.set_bbox({"boxstyle": "round,pad=0.1", "facecolor": PAPER, "edgecolor": "none", "alpha": 0.85})
+        label.set_bbox({"boxstyle": "round,pad=0.1", "facecolor": PAPER, "edgecolor": "none", "alpha": 0.85})
 
 
 def _stripes(box: Box) -> range:

@@ -5,16 +5,32 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from ddp_lessons.record.colors import rank_color
-from ddp_lessons.show.page.picture import BAND, FAINT, INK, text_size
+from ddp_lessons.show.page.picture import BAND, FAINT, INK, LINE, new_figure, text_size
 
+WIDTH = 7.2  # inches, of most charts
 KEY_SIZE, KEY_ROW, HANDLE = 8.5, 14.0, 35.0  # points: the letters, a row, and a sign with the gaps around it
+
+
+def new_axes(left: float, right: float, high: float, above: float, foot: float) -> tuple[Figure, Axes]:
+    """The axes of a chart, so many inches high, with so many inches of paper around them."""
+    height = above + high + foot
+    figure = new_figure(WIDTH, height)
+    axes = figure.add_axes((left / WIDTH, foot / height, (WIDTH - left - right) / WIDTH, high / height))
+    draw_rulers(axes)
+    return figure, axes
+
+
+def draw_rulers(axes: Axes, axis: Literal["both", "y"] = "y") -> None:
+    """Behind the curves, at each number beside the axes."""
+    axes.grid(axis=axis, color=LINE, lw=0.6)
+    axes.set_axisbelow(True)
 
 
 def thinned(x: Any, y: Any, most: int = 600) -> tuple[Any, Any]:
@@ -43,6 +59,11 @@ def key_columns(names: Sequence[str], room: float) -> int:
         if sum(widths) <= room:
             return columns
     return 1
+
+
+def height_above(names: Sequence[str], room: float, title: str | None) -> float:
+    """In inches, of the key of these names, and of the title."""
+    return (key_height(names, room) + 8 + (18 if title else 0)) / 72
 
 
 def key_height(names: Sequence[str], room: float) -> float:

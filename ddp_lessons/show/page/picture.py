@@ -6,7 +6,6 @@ import base64
 import contextlib
 import functools
 import io
-import pathlib
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -23,14 +22,13 @@ from matplotlib.textpath import TextToPath
 from PIL import Image
 
 from ddp_lessons.record.colors import RANK_COLORS
+from ddp_lessons.show.figures.figure import Shown
 
 P = ParamSpec("P")
 Drawn = TypeVar("Drawn")
 
 PAPER, INK, FAINT, ALARM = "#FFFFFF", "#111820", "#5F6B7A", "#A8123E"
 LINE, BAND = "#D5DAE1", "#F5F7FA"  # rulers and frames; every other lane
-COLLECTIVE, DDPS_OWN, TRAFFIC = "#4A5568", "#7B4FA3", "#1F5A92"
-SHAPE_COLORS = (COLLECTIVE, DDPS_OWN, TRAFFIC)
 SHADES = 12
 PIXELS_PER_INCH, TALL, PIXELS_PER_INCH_OF_TALL = 160, 4.5, 115
 _one_at_a_time = threading.RLock()
@@ -38,7 +36,7 @@ SHOWN_PER_INCH = 92  # the page shows fewer, so that a fine screen has pixels to
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Picture:
+class Picture(Shown):
     """What the functions of `show` return. `text` is the same in every run of a deterministic program: it has no times.
 
     `axes` is matplotlib's Axes, or an array of them; `alt` says in a sentence or two what is to be seen.
@@ -49,24 +47,13 @@ class Picture:
     text: str
     alt: str
 
-    def save(self, path: str | pathlib.Path) -> None:
-        """Write a .png or an .svg file."""
-        suffix = pathlib.Path(path).suffix.lower()
-        if suffix == ".png":
-            pathlib.Path(path).write_bytes(self._png())
-        elif suffix == ".svg":
-            pathlib.Path(path).write_text(self.svg, encoding="utf-8")
-        else:
-            raise ValueError(f"a picture is saved as .png or .svg, and {str(path)!r} ends in neither")
-
     @property
     def svg(self) -> str:
-        """In the colors of a light or a dark page."""
         from ddp_lessons.show.page.page_svg import still_svg
 
         return still_svg(self.figure, self.alt)
 
-    def _png(self) -> bytes:
+    def png(self) -> bytes:
         """Few colors make a small file: a notebook keeps every picture that it shows."""
         with house_style():
             canvas: Any = FigureCanvasAgg(self.figure)
@@ -80,7 +67,7 @@ class Picture:
         self, include: object = None, exclude: object = None
     ) -> tuple[dict[str, str], dict[str, Any]]:
         width = round(self.figure.get_figwidth() * SHOWN_PER_INCH)
-        image = base64.b64encode(self._png()).decode("ascii")
+        image = base64.b64encode(self.png()).decode("ascii")
         return {"image/png": image, "text/plain": self.text}, {"image/png": {"alt": self.alt, "width": width}}
 
     def _ipython_display_(self) -> None:
@@ -88,14 +75,11 @@ class Picture:
 
         publish(self, {})
 
-    def __repr__(self) -> str:
-        return self.text
-
 
 @functools.cache
 def _palette() -> Image.Image:
     """Our colors, each in steps down to the paper: a rank's own color stays exactly what it is."""
-    colors = np.array([to_rgb(color) for color in (*RANK_COLORS, *SHAPE_COLORS, INK, FAINT, ALARM)])
+    colors = np.array([to_rgb(color) for color in (*RANK_COLORS, INK, FAINT, ALARM)])
     rest = np.arange(SHADES)[:, None, None] / SHADES
     shades = (colors * (1 - rest) + rest).reshape(-1, 3)
     plain = np.array([to_rgb(color) for color in (PAPER, BAND, LINE)])
@@ -190,6 +174,18 @@ def show_bytes(number: float) -> str:
         if number >= size:
             return f"{number / size:.3g} {unit}"
     return f"{number:g} B"
+
+
+def show_seconds(number: float) -> str:
+    """Short, and with the unit: "35 ms"."""
+    for unit, size in (("s", 1.0), ("ms", 1e-3)):
+        if number >= size:
+            return f"{number / size:.3g} {unit}"
+    return f"{number / 1e-6:.3g} µs" if number else "0"
+
+
+def show_network(latency: float, bandwidth: float) -> str:
+    return f"a latency of {show_seconds(latency)}, {show_bytes(bandwidth)} per second"
 
 
 def show_values(values: Any, room: int = 14) -> str:

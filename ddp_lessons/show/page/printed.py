@@ -40,6 +40,12 @@ def _style() -> str:
     return pathlib.Path(__file__).with_name("printed.css").read_text(encoding="utf-8").strip()
 
 
+def in_columns(rows: Sequence[Sequence[str]], between: str = " | ", align: Any = str.ljust) -> list[str]:
+    """Lines of text, in which each column is as wide as its widest cell."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [between.join(map(align, row, widths)).rstrip() for row in rows]
+
+
 def caption(words: str, more: str = "") -> str:
     """What stands above; `more` is HTML."""
     return f"<figcaption>{html.escape(words)}{more}</figcaption>"

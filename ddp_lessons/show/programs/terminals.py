@@ -1,13 +1,36 @@
-"""What a program printed: times, names of machines and process numbers, which differ from run to run."""
+"""What a program printed: times, names of machines and process numbers, which differ from run to run.
+
+Of a program under mpirun the words beside it are the same whether it ran here or was recorded elsewhere.
+"""
 
 from __future__ import annotations
 
+import html
 from collections.abc import Sequence
+from typing import Protocol
 
+from ddp_lessons.show.page.picture import count
 from ddp_lessons.show.page.printed import Printed, caption, lines_as_html, shortened
 
 MOST_LINES, MOST_LETTERS = 40, 500
+LINES_OF_MPI, LETTERS_OF_MPI = 24, 118
 TEXT = "What was printed."
+
+
+class Ended(Protocol):
+    """What `mpirun` returns: a command, its lines, and where they come from."""
+
+    @property
+    def command(self) -> str: ...
+
+    @property
+    def lines(self) -> tuple[str, ...]: ...
+
+    @property
+    def is_live(self) -> bool: ...
+
+    @property
+    def origin(self) -> str: ...
 
 
 def terminal(printed: str | Sequence[str], title: str = TEXT) -> Printed:
@@ -19,6 +42,15 @@ def terminal(printed: str | Sequence[str], title: str = TEXT) -> Printed:
     """
     lines = [_fitted(line) for line in _in_the_middle_cut(_lines(printed))]
     return Printed(f"{caption(title)}\n{lines_as_html(lines)}", title, title)
+
+
+def mpi_run(ended: Ended) -> Printed:
+    """Show a command and the lines that it printed, marked as run on this machine or as recorded."""
+    lines = [f"$ {ended.command}", *_beginning(ended.lines)]
+    origin = f'<i class="{"ddp-live" if ended.is_live else "ddp-recorded"}">{html.escape(ended.origin)}</i>'
+    text = "\n".join([*lines, "(run on this machine where it can, else recorded on another: the picture says which)"])
+    alt = f"Terminal: {ended.command}, and {count(len(ended.lines), 'line')} of output."
+    return Printed(f"{caption('Terminal', origin)}\n{lines_as_html(lines)}", text, alt)
 
 
 def _lines(printed: str | Sequence[str]) -> list[str]:
@@ -37,3 +69,9 @@ def _in_the_middle_cut(lines: Sequence[str]) -> list[str]:
 
 def _fitted(line: str) -> str:
     return shortened("".join(letter if letter.isprintable() else " " for letter in line), MOST_LETTERS)
+
+
+def _beginning(lines: tuple[str, ...]) -> list[str]:
+    shown = [shortened(line, LETTERS_OF_MPI) for line in lines[:LINES_OF_MPI]]
+    left_out = len(lines) - len(shown)
+    return [*shown, f"... and {count(left_out, 'more line')}"] if left_out else shown

@@ -2,18 +2,19 @@
 
 A rank waits in a collective until the last rank has come to it, in a send until the other calls recv, in a recv until
 the other calls send. From then on data moves, until the message has arrived. Times are milliseconds since the first
-moment that is shown.
+moment that is shown: the first call or phase, but not before the function has begun on every rank.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence, Set
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
 from ddp_lessons.record.event import Event, Meeting
 from ddp_lessons.record.events import Events
+from ddp_lessons.record.rank_record import Gap
 from ddp_lessons.run.diagnosis.waits import never_ending
 from ddp_lessons.show.page.picture import count, show_bytes, show_values
 from ddp_lessons.show.timelines.text_steps import DDP, how_it_failed, is_odd, name_call, step_of_each
@@ -70,6 +71,7 @@ def describe_timeline(events: Events, phases: Phases, title: str, alt: str, axis
             for mine in phases.by_rank
             for phase in mine
         ],
+        "computing": [gap for rank in range(events.world_size) for gap in lanes.computing(rank, events.gaps(rank))],
         "warnings": _warnings(events, lanes.never),
         "notes": [f"{count(sum(events.dropped), 'older call')} left out."] * any(events.dropped),
     }
@@ -93,7 +95,7 @@ class _Lanes:
 
     def __init__(self, events: Events, phases: Phases) -> None:
         self.never = {id(event) for event in never_ending(events)}
-        self.start = min([*phases.moments, *(event.begin for event in events)])
+        self.start = max(min([*phases.moments, *(event.begin for event in events)]), events.common_begin)
         self.stop = self._stop(events, [*phases.moments, *[events.until] * phases.are_open])
         self._moves_from = _beginnings_of_moving(events)
         self._arrived = {id(one.send): one.arrived for one in events.deliveries if one.arrived is not None}
@@ -102,15 +104,20 @@ class _Lanes:
             self._rows |= self._rows_of(events.of(rank))
 
     def milliseconds(self, moment: float) -> float:
-        return round(1e3 * (moment - self.start), 4)
+        return max(round(1e3 * (moment - self.start), 4), 0.0)
+
+    def computing(self, rank: int, gaps: Sequence[Gap]) -> Iterator[list[float]]:
+        """Stretches between calls: the rank, from when, until when, and in which part of that time it was on a CPU."""
+        for begin, end, on_cpu in gaps:
+            share = round(min(on_cpu / (end - begin), 1.0), 2) if end > begin else 0.0
+            if share > 0 and end > self.start and begin < self.stop:
+                yield [rank, self.milliseconds(begin), self.milliseconds(min(end, self.stop)), share]
 
     def describe(self, event: Event, step: int) -> dict[str, Any]:
         arrow = {"send": " →", "recv": " ←"}.get(event.operation, "")
         peer = ("any" if event.peer is None else str(event.peer)) if arrow else ""
         end = self._end(event)
-        stretches = self._stretches(event)
-        waited = sum(one.end - one.begin for one in stretches if one.look in ("wait", "open", "never"))
-        moved = sum(one.end - one.begin for one in stretches if one.look in ("move", "travel"))
+        parts = self._parts(event)
         about = {
             "rank": event.rank,
             "name": f"{name_call(event)}{arrow}{' ' * bool(peer)}{peer}",
@@ -118,15 +125,21 @@ class _Lanes:
             "step": step,
             "begin": self.milliseconds(event.begin),
             "end": self.milliseconds(end),
-            "parts": [
-                [self.milliseconds(one.begin), self.milliseconds(one.end), one.look, one.row] for one in stretches
-            ],
+            "parts": parts,
             "load": load_of(event),
             "place": event.place,
-            "waited": round(1e3 * waited, 3),
-            "moved": round(1e3 * moved, 3),
+            "waited": round(sum(end - begin for begin, end, look, _ in parts if look in ("wait", "open", "never")), 3),
+            "moved": round(sum(end - begin for begin, end, look, _ in parts if look in ("move", "travel")), 3),
         }
         return about | ({"state": state} if (state := self._state(event)) else {})
+
+    def _parts(self, event: Event) -> list[list[Any]]:
+        """Those that go on after the first moment that is shown."""
+        parts: list[list[Any]] = [
+            [self.milliseconds(one.begin), self.milliseconds(one.end), one.look, one.row]
+            for one in self._stretches(event)
+        ]
+        return [part for part in parts if part[1] > 0] or parts[-1:]
 
     def _state(self, event: Event) -> str:
         if event.error:
@@ -137,7 +150,7 @@ class _Lanes:
 
     def _stop(self, events: Events, moments: Sequence[float]) -> float:
         """What waits forever goes on a little after the hang; all else that was not over, until it was asked."""
-        last = max([*moments, *(_last_known(event) for event in events)])
+        last = max([self.start, *moments, *(_last_known(event) for event in events)])
         pending = [event for event in events if event.end is None and not event.error]
         if pending and all(id(event) in self.never or event.waited is None for event in pending):
             return last + 0.35 * (last - self.start) if last > self.start else events.until

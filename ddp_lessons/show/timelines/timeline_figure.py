@@ -16,6 +16,7 @@ from ddp_lessons.show.timelines.told_phases import phases_of, tell_phases
 NOTHING = "Nothing was recorded: no rank called torch.distributed, or launch was given record=False."
 NO_CALLS = "No call of torch.distributed was recorded."
 MOST_CALLS = 20_000  # of all ranks
+BETWEEN_CALLS = "Between calls, by time: a light bar where a rank computes, a thin line where it does not."
 
 
 def timeline(results: Any, title: str | None = None, axis: str | None = None) -> Figure:
@@ -52,7 +53,7 @@ def _describe(events: Events) -> str:
     pending = sum(event.end is None and not event.error for event in events)
     failed = sum(bool(event.error) for event in events)
     never = len(never_ending(events))
-    facts = [f"Timeline of {summary(events)}."]
+    facts = [f"Timeline of {summary(events)}.", BETWEEN_CALLS]
     facts += [f"{count(pending, 'call')} not over at the end."] * bool(pending)
     facts += [f"{count(never, 'wait')} that can never end."] * bool(never)
     facts += [f"{count(failed, 'call')} failed."] * bool(failed)

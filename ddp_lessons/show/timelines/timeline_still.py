@@ -173,6 +173,7 @@ def _draw_time(document: Document, top: float) -> tuple[list[Shape], float]:
         middle = times.mains[rank] + BAR / 2
         shapes.append(Line([(LEFT - 4, middle), (WIDTH - 4, middle)]))
         shapes += _name_lane(rank, middle)
+    shapes += _computing(document, times)
     shapes += _shapes_of_collectives(document, times)
     shapes += _phases(document, times)
     shapes += _bars(times)
@@ -180,6 +181,20 @@ def _draw_time(document: Document, top: float) -> tuple[list[Shape], float]:
     shapes += _labels(times)
     shapes += _ticks(times)
     return shapes, times.bottom + AXIS
+
+
+def _computing(document: Document, times: _Times) -> Iterator[Box]:
+    """As high as the part of the time that the rank was on a CPU; together, where they are narrower than a pixel."""
+    spans: list[list[float]] = []
+    for rank, begin, end, share in document["computing"]:
+        x, right = times.x(begin), times.x(end)
+        if spans and spans[-1][0] == rank and right - spans[-1][1] < 1:
+            spans[-1][2:] = right, spans[-1][3] + (right - x) * share
+        else:
+            spans.append([rank, x, right, (right - x) * share])
+    for rank, x, right, filled in spans:
+        height = BAR * filled / max(right - x, 1e-9)
+        yield Box(x, times.mains[int(rank)] + (BAR - height) / 2, max(right - x, 0.5), height, "line", corner=0)
 
 
 def _bars(times: _Times) -> Iterator[Box]:
@@ -275,7 +290,8 @@ def _ticks(times: _Times) -> Iterator[Shape]:
     for turn in range(math.floor(times.span / step + 1e-9) + 1):
         x = times.x(turn * step)
         yield Line([(x, times.bottom), (x, times.bottom + 5)])
-        yield Words(x, times.bottom + 13, f"{turn * step / unit:.6g} {name}", "faint", "middle", SIZE - 1)
+        anchor = "end" if x + 30 > WIDTH else "middle"
+        yield Words(x, times.bottom + 13, f"{turn * step / unit:.6g} {name}", "faint", anchor, SIZE - 1)
 
 
 def _nice(at_least: float) -> float:

@@ -16,20 +16,10 @@ from matplotlib.ticker import MaxNLocator
 
 from ddp_lessons.show.costs.cost_curves import MARKERS
 from ddp_lessons.show.page.chart import Chart
-from ddp_lessons.show.page.lines import color_of, draw_key_above, key_height, thinned, write_title
-from ddp_lessons.show.page.picture import (
-    ALARM,
-    BAND,
-    FAINT,
-    INK,
-    LINE,
-    PAPER,
-    count,
-    drawn_in_house_style,
-    new_figure,
-)
+from ddp_lessons.show.page.lines import WIDTH, color_of, draw_key_above, height_above, new_axes, thinned, write_title
+from ddp_lessons.show.page.picture import ALARM, BAND, FAINT, INK, PAPER, count, drawn_in_house_style
 
-WIDTH, LEFT, RIGHT, HIGH, FOOT = 7.2, 0.72, 0.98, 2.5, 0.48  # inches
+LEFT, RIGHT, HIGH, FOOT = 0.72, 0.98, 2.5, 0.48  # inches
 MOST_MARKERS = 60  # of one line; with more steps there are none
 WANTED = "distance() takes a dict of names to lists of numbers, one for each step, as in {'by hand': [0.0, 1e-9]}"
 
@@ -72,10 +62,7 @@ def _checked(by_name: Any, limit: float) -> dict[str, Any]:
 def _draw(curves: Mapping[str, Any], limit: float, title: str | None) -> tuple[Figure, Axes]:
     """The y axis counts in powers of ten."""
     room = (WIDTH - LEFT - 0.1) * 72
-    above = (key_height(list(curves), room) + 8 + (18 if title else 0)) / 72
-    height = above + HIGH + FOOT
-    figure = new_figure(WIDTH, height)
-    axes = figure.add_axes((LEFT / WIDTH, FOOT / height, (WIDTH - LEFT - RIGHT) / WIDTH, HIGH / height))
+    figure, axes = new_axes(LEFT, RIGHT, HIGH, height_above(list(curves), room, title), FOOT)
     longest = max(map(len, curves.values()))
     # the places of zero and of what is no number
     bottom, top = _prepare(axes, curves, limit)
@@ -111,8 +98,6 @@ def _prepare(axes: Axes, curves: Mapping[str, Any], limit: float) -> tuple[float
         ticks |= {top: "/".join(["nan"] * bool(np.isnan(numbers).any()) + ["inf"] * bool(np.isinf(numbers).any()))}
         axes.axhspan(high, high + band, color=BAND, lw=0, zorder=0)
     axes.set_yticks(list(ticks), list(ticks.values()), color=INK)
-    axes.grid(axis="y", color=LINE, lw=0.6)
-    axes.set_axisbelow(True)
     axes.axhline(math.log10(limit), color=ALARM, lw=1.4, ls=(0, (5, 2.5)), zorder=2, gid="limit")
     beside: dict[str, Any] = {"transform": axes.get_yaxis_transform(), "fontsize": 8.5, "va": "center"}
     axes.text(1.01, math.log10(limit), f"limit {short(limit)}", color=ALARM, gid="name of the limit", **beside)

@@ -9,6 +9,7 @@ from ddp_lessons.show.figures.drawing import COMMON, Box, Drawing, Line, Shape, 
 from ddp_lessons.show.figures.figure import Figure
 from ddp_lessons.show.figures.layouts import LEFT, cut, figure_of, key_at, label, name_rank, notes_at
 from ddp_lessons.show.page.picture import count, show_bytes
+from ddp_lessons.show.page.printed import in_columns
 
 ROW, BAR, NAME, GAP = 18.0, 13.0, 22.0, 8.0  # pixels
 MOST_PARTS, MOST_RANKS = 4, 16
@@ -62,7 +63,7 @@ def _draw(held: Mapping[str, Sequence[Held]], kinds: Sequence[str], width: float
     totals = [sum(rank.values()) for ranks in held.values() for rank in ranks]
     room = max(width_of(show_bytes(total), COMMON) for total in totals) + 12
     scale = (width - LEFT - room) / max(1, *totals)
-    signs = [_part(number, "faint", (0, -5), (16, 10)) for number in range(len(kinds))]
+    signs = [part_of_bar(number, "faint", (0, -5), (16, 10)) for number in range(len(kinds))]
     shapes, y = key_at(0, [*zip(signs, kinds, strict=True)], width)
     for name, ranks in held.items():
         shapes += [
@@ -83,31 +84,26 @@ def _rank(rank: int, parts: Held, kinds: Sequence[str], y: float, scale: float) 
     shapes, end = [*name_rank(rank, y + ROW / 2)], LEFT
     for number, kind in enumerate(kinds):
         wide = scale * parts.get(kind, 0)
-        shapes.append(_part(number, color_of_rank(rank), (end, y + (ROW - BAR) / 2), (wide, BAR)))
+        shapes.append(part_of_bar(number, color_of_rank(rank), (end, y + (ROW - BAR) / 2), (wide, BAR)))
         end += wide
     return [*shapes, label(end + 6, y + ROW / 2, show_bytes(sum(parts.values())))]
 
 
-def _part(number: int, color: str, corner: tuple[float, float], size: tuple[float, float]) -> Box:
+def part_of_bar(number: int, color: str, corner: tuple[float, float], size: tuple[float, float]) -> Box:
     """Full, pale, hatched, empty: to be told apart without colors."""
     fill, opacity = ((color, 1.0), (color, 0.3), ("none", 1.0), ("none", 1.0))[number]
     return Box(*corner, *size, fill=fill, edge=color, opacity=opacity, corner=0, is_hatched=number == 2)
 
 
 def _text(held: Mapping[str, Sequence[Held]], kinds: Sequence[str]) -> str:
-    head = ["bytes held", *kinds, "in all"]
-    rows = [
-        [f"{name}, rank {rank}", *(f"{parts.get(kind, 0):,}" for kind in kinds), f"{sum(parts.values()):,}"]
-        for name, ranks in held.items()
-        for rank, parts in enumerate(ranks)
-    ]
-    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
-    return "\n".join(
-        "   ".join(
-            [row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))]
-        )
-        for row in (head, *rows)
-    )
+    width = max(len(f"{name}, rank {len(ranks) - 1}") for name, ranks in held.items())
+    head = ["bytes held".ljust(width), *kinds, "in all"]
+    rows = [head]
+    for name, ranks in held.items():
+        for rank, parts in enumerate(ranks):
+            numbers = [*(parts.get(kind, 0) for kind in kinds), sum(parts.values())]
+            rows.append([f"{name}, rank {rank}".ljust(width), *(f"{number:,}" for number in numbers)])
+    return "\n".join(in_columns(rows, "   ", str.rjust))
 
 
 def _describe(held: Mapping[str, Sequence[Held]], kinds: Sequence[str]) -> str:

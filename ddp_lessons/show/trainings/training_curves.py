@@ -18,24 +18,14 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocato
 from ddp_lessons.record.colors import rank_color
 from ddp_lessons.run.diagnosis.wording import ranks_named
 from ddp_lessons.show.page.chart import Chart
-from ddp_lessons.show.page.lines import thinned, write_title
-from ddp_lessons.show.page.picture import (
-    ALARM,
-    FAINT,
-    INK,
-    LINE,
-    PAPER,
-    count,
-    drawn_in_house_style,
-    new_figure,
-    text_size,
-)
+from ddp_lessons.show.page.lines import WIDTH, draw_rulers, thinned, write_title
+from ddp_lessons.show.page.picture import ALARM, FAINT, INK, PAPER, count, drawn_in_house_style, new_figure, text_size
 
 TEXT = "Training curves."
 ALT = "Training curves: a panel for each number that was told, a line for each rank."
 WAITING = "Nothing was told so far. A rank tells its numbers while it runs: tell(step=3, loss=0.25)"
 PLACES = ("step", "epoch")  # numbers by these names say where on the x axis the others stand
-WIDTH, LEFT, GAP, RIGHT = 7.2, 0.62, 0.66, 0.2  # inches
+LEFT, GAP, RIGHT = 0.62, 0.66, 0.2  # inches
 HEAD, PANEL, FOOT = 0.26, 1.7, 0.44  # of each row: its names, the panels, their x axis
 MOST_PANELS, MOST_IN_A_ROW, FEW_POINTS = 9, 2, 40
 MOST_POINTS, OF_ALL_CURVES, AT_LEAST = 160, 1000, 60  # of one curve; a notebook keeps every picture that it shows
@@ -172,7 +162,7 @@ def _prepare(axes: Axes, finite: Any, across: Sequence[Any], place: str) -> None
         margin = 0.06 * (high - low) or 0.06 * abs(high) or 1.0
         axes.set_ylim(low - margin if low < 0 or low > margin else 0, high + margin)
         axes.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]))
-        axes.yaxis.set_major_formatter(FuncFormatter(_short))
+    axes.yaxis.set_major_formatter(FuncFormatter(_short))
     first, last = min(float(x[0]) for x in across), max(float(x[-1]) for x in across)
     margin = 0.03 * (last - first) or 0.5
     axes.set_xlim(first - margin, last + margin)
@@ -180,8 +170,7 @@ def _prepare(axes: Axes, finite: Any, across: Sequence[Any], place: str) -> None
     axes.xaxis.set_major_formatter(FuncFormatter(lambda number, _: f"{number:,.0f}"))
     axes.set_xlabel(place or "times told", labelpad=1, fontsize=8)
     axes.tick_params(labelsize=8, length=3)
-    axes.grid(axis="y", color=LINE, lw=0.6)
-    axes.set_axisbelow(True)
+    draw_rulers(axes)
 
 
 def _short(number: float, _: object = None) -> str:

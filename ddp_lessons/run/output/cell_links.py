@@ -1,0 +1,46 @@
+"""From the number of a cell to the cell itself, as a link in a card.
+
+JupyterLab says with each request which of its cells that is, and scrolls to it where an address ends in `#cell-id=`.
+Other front ends leave such a link without effect.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+import sys
+from typing import Any
+
+_LOOK = "color:inherit;text-decoration:underline"
+_CELL = re.compile(r"\bcell \[(\d+)\]")
+_ids: dict[int, str] = {}  # of the cells that ran, by the number beside them
+
+
+def note_cells() -> None:
+    """From now on, with the one that is running."""
+    shell: Any = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
+    if hasattr(shell, "kernel"):
+        _note(shell, _cells_so_far(shell) - 1)
+        shell.events.register("pre_run_cell", lambda info: _note(shell, _cells_so_far(shell)))
+
+
+def linked(card: str) -> str:
+    """The same HTML, with a link wherever it names a cell that ran."""
+    return _CELL.sub(_link, card)
+
+
+def _note(shell: Any, number: int) -> None:
+    if cell_id := shell.kernel.get_parent().get("metadata", {}).get("cellId"):
+        _ids[number] = str(cell_id)
+
+
+def _cells_so_far(shell: Any) -> int:
+    """With number 0, which none has. IPython's own count goes up before a cell runs, in older releases after it."""
+    return len(shell.history_manager.input_hist_raw)
+
+
+def _link(named: re.Match[str]) -> str:
+    cell_id = _ids.get(int(named[1]))
+    if cell_id is None:
+        return named[0]
+    return f'<a href="#cell-id={html.escape(cell_id)}" style="{_LOOK}">{named[0]}</a>'

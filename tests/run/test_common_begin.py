@@ -1,0 +1,65 @@
+"""Ranks begin a function together, however long each took to get it; and none waits for ever."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any
+
+import pytest
+
+from ddp_lessons import Workers, launch
+from ddp_lessons.run.rank.common_begin import wait_for_the_others
+from ddp_lessons.run.wire.messages import Task
+
+
+def unpacked_slowly(seconds: float) -> float:
+    if os.environ["RANK"] == "1":
+        time.sleep(seconds)
+    return seconds
+
+
+class Slow:
+    """An argument that takes rank 1 some time to unpack."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+
+    def __reduce__(self) -> Any:
+        return unpacked_slowly, (self.seconds,)
+
+
+def moment(rank: int, world_size: int, *given: object) -> float:
+    return time.perf_counter()
+
+
+def test_who_has_its_function_sooner_waits_for_the_others() -> None:
+    moments = [launch(moment, 2, Slow(0.08)) for _ in range(5)]
+    assert min(abs(first - second) for first, second in moments) < 0.06  # a busy machine may hold one up
+
+
+def test_nobody_waits_long() -> None:
+    first, second = launch(moment, 2, Slow(0.5))
+    assert second - first > 0.2
+
+
+def test_ranks_that_are_not_asked_are_not_waited_for() -> None:
+    with Workers(3) as workers:
+        begins = [(time.perf_counter(), workers.run(moment, only=[1])[1]) for _ in range(6)]
+        assert min(began - asked for asked, began in begins) < 0.1
+
+
+def test_without_the_file_a_rank_begins(tmp_path: Any) -> None:
+    wait_for_the_others(str(tmp_path / "nowhere" / "begin"), 0, 2, Task({}, 1, 2))
+
+
+@pytest.mark.parametrize("number", [1, 255, 256, 1000])
+def test_an_arrival_at_an_earlier_task_is_none_at_this_one(tmp_path: Any, number: int) -> None:
+    file = str(tmp_path / "begin")
+    wait_for_the_others(file, 1, 2, Task({}, number - 1, 1))
+    begin = time.perf_counter()
+    wait_for_the_others(file, 0, 2, Task({}, number, 2))
+    assert time.perf_counter() - begin > 0.09
+    begin = time.perf_counter()
+    wait_for_the_others(file, 1, 2, Task({}, number, 2))
+    assert time.perf_counter() - begin < 0.09
