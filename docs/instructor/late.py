@@ -18,14 +18,12 @@ class Cut:
 
 LATE: dict[str, tuple[Cut, ...]] = {
     "half a day": (
-        Cut(0, "Ranks that stay", "nothing"),
         Cut(8, "The whole program", "show the picture in the copy of lesson 8 that kept its outputs"),
         Cut(5, "Sum or mean?", "say: a sum over N ranks is N times the learning rate"),
         Cut(7, "", "say: DDP hands out rank 0's weights once, and averages gradients in `backward()`"),
         Cut(3, "Exercise: the mean over all ranks", "ask: which two numbers does a rank have to send?"),
     ),
     "one day": (
-        Cut(0, "Ranks that stay", "nothing"),
         Cut(3, "What goes wrong", "nothing; it is lesson 9 in short"),
         Cut(2, "How fast is a message?", "say: seconds = latency + bytes / bandwidth"),
         Cut(5, "Unequal shares", "say: unequal shares are weighed by their samples"),
@@ -39,7 +37,7 @@ LATE: dict[str, tuple[Cut, ...]] = {
     "first day": (
         Cut(2, "Tags: which message is which", "nothing"),
         Cut(2, "From anyone", "nothing"),
-        Cut(0, "Ranks that stay", "nothing"),
+        Cut(0, "Do you know it?", "ask one of the questions to the whole room"),
         Cut(1, "Meet by a shared file", "nothing; lesson 10 says it again"),
         Cut(1, "A second job on the same port", "say: `EADDRINUSE` means that the port is taken; take a free one"),
         Cut(2, "Exercise: pass the token", "say what a ring is: each passes on to the next, the last to rank 0"),
@@ -55,7 +53,7 @@ LATE: dict[str, tuple[Cut, ...]] = {
         Cut(7, "Buckets", "say: many small gradients travel as one, the last layers' first"),
         Cut(6, "Exercise: a partitioner that loses no sample", "nothing; the notebook uses the package's"),
         Cut(8, "How much faster?", "say: more ranks than cores help nobody"),
-        Cut(11, "Somebody pulls the cable", "say: silence is no message; only a timeout ends it"),
+        Cut(11, "Pull the network cable", "say: a pulled cable closes no connection; only a timeout ends the wait"),
         Cut(9, "What torch says by itself", "say: `TORCH_DISTRIBUTED_DEBUG=DETAIL`"),
         Cut(9, "Exercise: share the best", "nothing; homework"),
     ),

@@ -238,10 +238,10 @@ PLANS: dict[str, tuple[Day, ...]] = {
                 ),
                 Take(
                     11,
-                    "opening / Two machines out of one / Where do they meet? / The cable that gloo takes / "
-                    "An address where nobody is / Somebody pulls the cable",
+                    "opening / Simulate two nodes / Start torchrun on every node: the rendezvous / "
+                    "Choose the network interface / Which failures are silent / Pull the network cable",
                 ),
-                in_hand(21),
+                in_hand(30),
                 GOODBYE,
             ),
         ),
