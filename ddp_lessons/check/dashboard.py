@@ -37,7 +37,7 @@ LESSONS = (
     Lesson(3, "Collectives", ("broadcast_by_hand", "all_gather_by_hand", "global_mean")),
     Lesson(4, "The ring all-reduce by hand", ("ring_all_reduce",)),
     Lesson(5, "Average gradients", ("average_gradients", "weighted_average")),
-    Lesson(6, "Share the data", ("data_partitioner", "epoch_order")),
+    Lesson(6, "Partition the data", ("data_partitioner", "epoch_order")),
     Lesson(7, "DistributedDataParallel, taken apart", ("my_ddp",)),
     Lesson(8, "MNIST with DDP", ("evaluate", "save_checkpoint")),
     Lesson(

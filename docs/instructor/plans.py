@@ -128,8 +128,11 @@ PLANS: dict[str, tuple[Day, ...]] = {
                 LUNCH,
                 Take(
                     6,
-                    "opening / A part of the data / The forgotten seed / DistributedSampler / "
-                    "Another order in every epoch / Exercise: the order of an epoch / One coin for all / Digits",
+                    "opening / Partition a dataset / Shuffle with the same seed on all ranks / "
+                    "Divide the batch size by the world size / DistributedSampler: padding and drop_last / "
+                    "Call set_epoch before every epoch / Exercise: a new order in every epoch / "
+                    "Seed each rank differently for dropout / Load MNIST / Train on partitions / "
+                    "Uneven numbers of batches cause a hang",
                 ),
                 BREAK,
                 Take(
@@ -151,7 +154,7 @@ PLANS: dict[str, tuple[Day, ...]] = {
                     "What PyTorch reports: timeouts and TORCH_DISTRIBUTED_DEBUG / "
                     "Silent errors: compare with one process / Troubleshooting table",
                 ),
-                in_hand(12),
+                in_hand(17),
                 GOODBYE,
             ),
         ),
@@ -201,13 +204,7 @@ PLANS: dict[str, tuple[Day, ...]] = {
             450,
             (
                 Say("What was left open yesterday: three questions of the quizzes, asked aloud", teach=10),
-                Take(
-                    6,
-                    "opening / A part of the data / The forgotten seed / The lost remainder / "
-                    "Exercise: the partitioner / DistributedSampler / Another order in every epoch / "
-                    "Exercise: the order of an epoch / shuffle=True / One coin for all / Digits / "
-                    "The program / Do you know it? / What you have now",
-                ),
+                Take(6),
                 BREAK,
                 Take(
                     7,
@@ -219,7 +216,7 @@ PLANS: dict[str, tuple[Day, ...]] = {
                     8,
                     "The digits / The whole program / Exercise: evaluate",
                 ),
-                in_hand(5),
+                in_hand(11),
                 LUNCH,
                 Take(
                     8,
@@ -251,7 +248,7 @@ PLANS: dict[str, tuple[Day, ...]] = {
                     "opening / Simulate two nodes / Start torchrun on every node: the rendezvous / "
                     "Choose the network interface / Which failures are silent / Pull the network cable",
                 ),
-                in_hand(29),
+                in_hand(35),
                 GOODBYE,
             ),
         ),
