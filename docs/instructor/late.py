@@ -19,14 +19,14 @@ class Cut:
 LATE: dict[str, tuple[Cut, ...]] = {
     "half a day": (
         Cut(8, "The whole program", "show the picture in the copy of lesson 8 that kept its outputs"),
-        Cut(5, "Sum or mean?", "say: a sum over N ranks is N times the learning rate"),
+        Cut(5, "Sum or mean, and the learning rate", "say: a sum over N ranks is N times the learning rate"),
         Cut(7, "", "say: DDP hands out rank 0's weights once, and averages gradients in `backward()`"),
         Cut(3, "Exercise: the mean over all ranks", "ask: which two numbers does a rank have to send?"),
     ),
     "one day": (
         Cut(3, "What goes wrong", "nothing; it is lesson 9 in short"),
         Cut(2, "How fast is a message?", "say: seconds = latency + bytes / bandwidth"),
-        Cut(5, "Unequal shares", "say: unequal shares are weighed by their samples"),
+        Cut(5, "Unequal batch sizes", "say: weight unequal batches by their numbers of samples"),
         Cut(1, "", "say: each rank is told who it is and where to meet, and joining waits for all"),
         Cut(3, "Exercise: the mean over all ranks", "ask: which two numbers does a rank have to send?"),
         Cut(6, "Load MNIST", "nothing; run its cells, lesson 8 loads it again"),
@@ -41,11 +41,11 @@ LATE: dict[str, tuple[Cut, ...]] = {
         Cut(1, "Meet by a shared file", "nothing; lesson 10 says it again"),
         Cut(1, "A second job on the same port", "say: `EADDRINUSE` means that the port is taken; take a free one"),
         Cut(2, "Exercise: pass the token", "say what a ring is: each passes on to the next, the last to rank 0"),
-        Cut(5, "Turn it", "nothing; to play with in the break"),
+        Cut(5, "Explore: sum or mean, learning rate, batch sizes", "nothing; to play with in the break"),
         Cut(4, "Second way: a tree", "draw it at the board; run its cells, for *What it costs* compares it"),
         Cut(4, "A cable for every rank", "nothing"),
-        Cut(5, "One call for many tensors", "say: a bucket is many tensors in one call; lesson 7 has more"),
-        Cut(5, "Exercise: the weighted average", "show the cell with `scale_the_loss`"),
+        Cut(5, "Put many gradients into one bucket", "say: a bucket is many gradients in one call; lesson 7 has more"),
+        Cut(5, "Exercise: weight the gradients by batch size", "show the next section instead, with `scale_the_loss`"),
     ),
     "second day": (
         Cut(7, "Two old mistakes", "nothing; a table to read"),

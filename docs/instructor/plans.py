@@ -70,8 +70,10 @@ PLANS: dict[str, tuple[Day, ...]] = {
                 ),
                 Take(
                     5,
-                    "opening / A model of one number / Steps / When one forgets / Sum or mean? / A small net / "
-                    "Exercise: average the gradients / Fingerprints",
+                    "opening / Average gradients with all_reduce / Keep replicas equal / "
+                    "Broadcast the initial weights / Sum or mean, and the learning rate / "
+                    "Read gradients from `parameter.grad` / Exercise: average the gradients / "
+                    "Compare replicas by fingerprint",
                 ),
                 BREAK,
                 Take(
@@ -87,7 +89,7 @@ PLANS: dict[str, tuple[Day, ...]] = {
                     "opening / Four symptoms of a broken job / A collective that only some ranks call / "
                     "Exercise: a mean when some ranks have no data",
                 ),
-                in_hand(8),
+                in_hand(15),
                 GOODBYE,
             ),
         ),
@@ -120,11 +122,13 @@ PLANS: dict[str, tuple[Day, ...]] = {
                 ),
                 Take(
                     5,
-                    "opening / A model of one number / Steps / When one forgets / Sum or mean? / A small net / "
-                    "Exercise: average the gradients / The proof / Fingerprints / Unequal shares / "
-                    "What you have now",
+                    "opening / Average gradients with all_reduce / Keep replicas equal / "
+                    "Broadcast the initial weights / Sum or mean, and the learning rate / "
+                    "Read gradients from `parameter.grad` / Exercise: average the gradients / "
+                    "Prove that four ranks equal one process / Compare replicas by fingerprint / "
+                    "Unequal batch sizes / What you have now",
                 ),
-                in_hand(3),
+                in_hand(9),
                 LUNCH,
                 Take(
                     6,
@@ -194,7 +198,7 @@ PLANS: dict[str, tuple[Day, ...]] = {
                 ),
                 BREAK,
                 Take(5),
-                in_hand(9),
+                in_hand(19),
                 Say("What to try tonight: the *Try next* of each lesson", teach=5),
             ),
         ),
