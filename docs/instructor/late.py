@@ -18,28 +18,26 @@ class Cut:
 
 LATE: dict[str, tuple[Cut, ...]] = {
     "half a day": (
-        Cut(0, "Ranks that stay", "nothing"),
         Cut(8, "The whole program", "show the picture in the copy of lesson 8 that kept its outputs"),
         Cut(5, "Sum or mean?", "say: a sum over N ranks is N times the learning rate"),
         Cut(7, "", "say: DDP hands out rank 0's weights once, and averages gradients in `backward()`"),
         Cut(3, "Exercise: the mean over all ranks", "ask: which two numbers does a rank have to send?"),
     ),
     "one day": (
-        Cut(0, "Ranks that stay", "nothing"),
         Cut(3, "What goes wrong", "nothing; it is lesson 9 in short"),
         Cut(2, "How fast is a message?", "say: seconds = latency + bytes / bandwidth"),
         Cut(5, "Unequal shares", "say: unequal shares are weighed by their samples"),
         Cut(1, "", "say: each rank is told who it is and where to meet, and joining waits for all"),
         Cut(3, "Exercise: the mean over all ranks", "ask: which two numbers does a rank have to send?"),
-        Cut(6, "Digits", "nothing; lesson 8 shows them again"),
+        Cut(6, "Load MNIST", "nothing; run its cells, lesson 8 loads it again"),
         Cut(7, "Buckets", "say: many small gradients travel as one, the last layers' first"),
-        Cut(9, "Two lines change places", "say: all ranks call the same collectives in the same order"),
+        Cut(9, "Mismatched collectives: a different order", "say: all ranks make the same calls in the same order"),
         Cut(8, "Exercise: evaluate", "say: add up the right and the seen over all ranks, divide once; homework"),
     ),
     "first day": (
         Cut(2, "Tags: which message is which", "nothing"),
         Cut(2, "From anyone", "nothing"),
-        Cut(0, "Ranks that stay", "nothing"),
+        Cut(0, "Do you know it?", "ask one of the questions to the whole room"),
         Cut(1, "All of it in one file: `mp.spawn`", "nothing; lesson 10 has scripts"),
         Cut(
             1,
@@ -55,12 +53,12 @@ LATE: dict[str, tuple[Cut, ...]] = {
     ),
     "second day": (
         Cut(7, "Two old mistakes", "nothing; a table to read"),
-        Cut(6, "shuffle=True", "nothing; run its cells, *The program* needs an import of them"),
+        Cut(6, "shuffle=True in a DataLoader", "say: alone, it gives every rank all of the data"),
         Cut(7, "Buckets", "say: many small gradients travel as one, the last layers' first"),
-        Cut(6, "Exercise: the partitioner", "nothing; the notebook takes the package's"),
+        Cut(6, "Exercise: a partitioner that loses no sample", "nothing; the notebook uses the package's"),
         Cut(8, "How much faster?", "say: more ranks than cores help nobody"),
-        Cut(11, "Somebody pulls the cable", "say: silence is no message; only a timeout ends it"),
-        Cut(9, "What torch says by itself", "say: `TORCH_DISTRIBUTED_DEBUG=DETAIL`"),
+        Cut(11, "Pull the network cable", "say: a pulled cable closes no connection; only a timeout ends the wait"),
+        Cut(9, "What PyTorch reports: timeouts and TORCH_DISTRIBUTED_DEBUG", "say: `TORCH_DISTRIBUTED_DEBUG=DETAIL`"),
         Cut(9, "Exercise: share the best", "nothing; homework"),
     ),
 }
