@@ -59,7 +59,8 @@ PLANS: dict[str, tuple[Day, ...]] = {
                 Take(0),
                 Take(
                     2,
-                    "One message / Two polite ranks / Exercise: exchange",
+                    "Send one tensor: send and recv / Deadlock: two ranks that both send first / "
+                    "Exercise: exchange two tensors",
                 ),
                 BREAK,
                 Take(
@@ -86,7 +87,7 @@ PLANS: dict[str, tuple[Day, ...]] = {
                     9,
                     "opening / Four symptoms / Somebody does not come / Exercise: a mean, with nothing in hand",
                 ),
-                in_hand(6),
+                in_hand(7),
                 GOODBYE,
             ),
         ),
@@ -106,8 +107,9 @@ PLANS: dict[str, tuple[Day, ...]] = {
                 ),
                 Take(
                     2,
-                    "One message / Messages carry bytes, nothing else / Two polite ranks / "
-                    "Exercise: exchange / How fast is a message?",
+                    "Send one tensor: send and recv / Messages are bytes: shape and dtype mismatches / "
+                    "Deadlock: two ranks that both send first / Exercise: exchange two tensors / "
+                    "Measure latency and bandwidth",
                 ),
                 BREAK,
                 Take(
@@ -123,7 +125,7 @@ PLANS: dict[str, tuple[Day, ...]] = {
                     "Exercise: average the gradients / The proof / Fingerprints / Unequal shares / "
                     "What you have now",
                 ),
-                in_hand(3),
+                in_hand(6),
                 LUNCH,
                 Take(
                     6,
@@ -169,7 +171,7 @@ PLANS: dict[str, tuple[Day, ...]] = {
                     "opening / One rank gives: scatter and broadcast / Exercise: broadcast by hand / "
                     "One rank receives: gather and reduce / Everybody receives: all_gather and all_reduce",
                 ),
-                in_hand(6),
+                in_hand(13),
                 LUNCH,
                 Take(
                     3,
