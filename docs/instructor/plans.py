@@ -85,9 +85,10 @@ PLANS: dict[str, tuple[Day, ...]] = {
                 ),
                 Take(
                     9,
-                    "opening / Four symptoms / Somebody does not come / Exercise: a mean, with nothing in hand",
+                    "opening / Four symptoms of a broken job / A collective that only some ranks call / "
+                    "Exercise: a mean when some ranks have no data",
                 ),
-                in_hand(7),
+                in_hand(9),
                 GOODBYE,
             ),
         ),
@@ -129,8 +130,11 @@ PLANS: dict[str, tuple[Day, ...]] = {
                 LUNCH,
                 Take(
                     6,
-                    "opening / A part of the data / The forgotten seed / DistributedSampler / "
-                    "Another order in every epoch / Exercise: the order of an epoch / One coin for all / Digits",
+                    "opening / Partition a dataset / Shuffle with the same seed on all ranks / "
+                    "Divide the batch size by the world size / DistributedSampler: padding and drop_last / "
+                    "Call set_epoch before every epoch / Exercise: a new order in every epoch / "
+                    "Seed each rank differently for dropout / Load MNIST / Train on partitions / "
+                    "Uneven numbers of batches cause a hang",
                 ),
                 BREAK,
                 Take(
@@ -146,11 +150,13 @@ PLANS: dict[str, tuple[Day, ...]] = {
                 BREAK,
                 Take(
                     9,
-                    "opening / Four symptoms / Somebody does not come / One batch less / "
-                    "Exercise: a mean, with nothing in hand / Two lines change places / Everybody saves / "
-                    "The silent ones / Look here first",
+                    "opening / Four symptoms of a broken job / A collective that only some ranks call / "
+                    "Uneven batches: a hang at the end of an epoch / Exercise: a mean when some ranks have no data / "
+                    "Mismatched collectives: a different order / DDP's hidden collectives / "
+                    "What PyTorch reports: timeouts and TORCH_DISTRIBUTED_DEBUG / "
+                    "Silent errors: compare with one process / Troubleshooting table",
                 ),
-                in_hand(10),
+                in_hand(17),
                 GOODBYE,
             ),
         ),
@@ -200,13 +206,7 @@ PLANS: dict[str, tuple[Day, ...]] = {
             450,
             (
                 Say("What was left open yesterday: three questions of the quizzes, asked aloud", teach=10),
-                Take(
-                    6,
-                    "opening / A part of the data / The forgotten seed / The lost remainder / "
-                    "Exercise: the partitioner / DistributedSampler / Another order in every epoch / "
-                    "Exercise: the order of an epoch / shuffle=True / One coin for all / Digits / "
-                    "The program / Do you know it? / What you have now",
-                ),
+                Take(6),
                 BREAK,
                 Take(
                     7,
@@ -218,7 +218,7 @@ PLANS: dict[str, tuple[Day, ...]] = {
                     8,
                     "The digits / The whole program / Exercise: evaluate",
                 ),
-                in_hand(5),
+                in_hand(11),
                 LUNCH,
                 Take(
                     8,
@@ -228,11 +228,15 @@ PLANS: dict[str, tuple[Day, ...]] = {
                 BREAK,
                 Take(
                     9,
-                    "opening / Four symptoms / Somebody does not come / One batch less / "
-                    "Exercise: a mean, with nothing in hand / Two lines change places / "
-                    "Exercise: share the best / What they bring does not fit / "
-                    "Exercises: in pairs, and in halves / Everybody saves / A collective that you do not see / "
-                    "What torch says by itself / The silent ones / Look here first / Read the message",
+                    "opening / Four symptoms of a broken job / A collective that only some ranks call / "
+                    "Uneven batches: a hang at the end of an epoch / Exercise: a mean when some ranks have no data / "
+                    "Mismatched collectives: a different order / Exercise: share the best / "
+                    "Mismatched collectives: different shapes / A forgotten wait on an async collective / "
+                    "Exercises: fix a send deadlock and a group hang / DDP's hidden collectives / "
+                    "Hang or straggler? When only a timeout can tell / "
+                    "What PyTorch reports: timeouts and TORCH_DISTRIBUTED_DEBUG / "
+                    "NCCL timeouts: watchdog and Flight Recorder / Silent errors: compare with one process / "
+                    "Troubleshooting table / Practice reading messages / Debug your own script with explain",
                 ),
                 BREAK,
                 Take(
@@ -243,10 +247,10 @@ PLANS: dict[str, tuple[Day, ...]] = {
                 ),
                 Take(
                     11,
-                    "opening / Two machines out of one / Where do they meet? / The cable that gloo takes / "
-                    "An address where nobody is / Somebody pulls the cable",
+                    "opening / Simulate two nodes / Start torchrun on every node: the rendezvous / "
+                    "Choose the network interface / Which failures are silent / Pull the network cable",
                 ),
-                in_hand(15),
+                in_hand(35),
                 GOODBYE,
             ),
         ),

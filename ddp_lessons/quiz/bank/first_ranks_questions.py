@@ -61,7 +61,7 @@ def f(rank, world_size):
         look_at="Add up a number across the ranks: all_reduce",
     ),
     Question(
-        text="In plain PyTorch, rank 2 of four returns early, but its process keeps running. What do ranks 0, 1 and 3 do?",
+        text="In plain PyTorch, rank 2 of four returns early, but its process lives on. What do ranks 0, 1 and 3 do?",
         program=Program(
             """
 def f(rank, world_size):
@@ -109,7 +109,7 @@ def f(rank, world_size):
         look_at="Each process has its own memory",
     ),
     Question(
-        text="Two ranks train with DDP, each on its own half of the digits. What is the same on both ranks after ten steps?",
+        text="Two ranks train with DDP, each on its own half of the digits. What is the same on both after ten steps?",
         right="The weights of the model.",
         letter="c",
         why="Both ranks start with the same weights. In every step DDP gives both the mean of their gradients, so "
