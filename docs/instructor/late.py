@@ -25,7 +25,7 @@ LATE: dict[str, tuple[Cut, ...]] = {
     ),
     "one day": (
         Cut(3, "What goes wrong", "nothing; it is lesson 9 in short"),
-        Cut(2, "How fast is a message?", "say: seconds = latency + bytes / bandwidth"),
+        Cut(2, "Measure latency and bandwidth", "say: seconds = latency + bytes / bandwidth"),
         Cut(5, "Unequal batch sizes", "say: weight unequal batches by their numbers of samples"),
         Cut(1, "", "say: each rank is told who it is and where to meet, and joining waits for all"),
         Cut(3, "Exercise: the mean over all ranks", "ask: which two numbers does a rank have to send?"),
@@ -35,8 +35,7 @@ LATE: dict[str, tuple[Cut, ...]] = {
         Cut(8, "Exercise: evaluate", "say: add up the right and the seen over all ranks, divide once; homework"),
     ),
     "first day": (
-        Cut(2, "Tags: which message is which", "nothing"),
-        Cut(2, "From anyone", "nothing"),
+        Cut(2, "Tags, and recv from any rank", "nothing"),
         Cut(0, "Do you know it?", "ask one of the questions to the whole room"),
         Cut(1, "All of it in one file: `mp.spawn`", "nothing; lesson 10 has scripts"),
         Cut(
@@ -44,7 +43,7 @@ LATE: dict[str, tuple[Cut, ...]] = {
             "When the port is taken: `EADDRINUSE`",
             "say: `EADDRINUSE` means that the port is taken; use a free one",
         ),
-        Cut(2, "Exercise: pass the token", "say what a ring is: each passes on to the next, the last to rank 0"),
+        Cut(2, "Exercise: pass a token around a ring", "say: in a ring, each rank sends to the next one"),
         Cut(5, "Explore: sum or mean, learning rate, batch sizes", "nothing; to play with in the break"),
         Cut(4, "Second way: a tree", "draw it at the board; run its cells, for *What it costs* compares it"),
         Cut(4, "A cable for every rank", "nothing"),

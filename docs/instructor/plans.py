@@ -59,7 +59,8 @@ PLANS: dict[str, tuple[Day, ...]] = {
                 Take(0),
                 Take(
                     2,
-                    "One message / Two polite ranks / Exercise: exchange",
+                    "Send one tensor: send and recv / Deadlock: two ranks that both send first / "
+                    "Exercise: exchange two tensors",
                 ),
                 BREAK,
                 Take(
@@ -89,7 +90,7 @@ PLANS: dict[str, tuple[Day, ...]] = {
                     "opening / Four symptoms of a broken job / A collective that only some ranks call / "
                     "Exercise: a mean when some ranks have no data",
                 ),
-                in_hand(15),
+                in_hand(16),
                 GOODBYE,
             ),
         ),
@@ -110,8 +111,9 @@ PLANS: dict[str, tuple[Day, ...]] = {
                 ),
                 Take(
                     2,
-                    "One message / Messages carry bytes, nothing else / Two polite ranks / "
-                    "Exercise: exchange / How fast is a message?",
+                    "Send one tensor: send and recv / Messages are bytes: shape and dtype mismatches / "
+                    "Deadlock: two ranks that both send first / Exercise: exchange two tensors / "
+                    "Measure latency and bandwidth",
                 ),
                 BREAK,
                 Take(
@@ -129,7 +131,7 @@ PLANS: dict[str, tuple[Day, ...]] = {
                     "Prove that four ranks equal one process / Compare replicas by fingerprint / "
                     "Unequal batch sizes / What you have now",
                 ),
-                in_hand(9),
+                in_hand(12),
                 LUNCH,
                 Take(
                     6,
@@ -180,7 +182,7 @@ PLANS: dict[str, tuple[Day, ...]] = {
                     "opening / One rank gives: scatter and broadcast / Exercise: broadcast by hand / "
                     "One rank receives: gather and reduce / Everybody receives: all_gather and all_reduce",
                 ),
-                in_hand(35),
+                in_hand(42),
                 LUNCH,
                 Take(
                     3,

@@ -18,22 +18,22 @@ def f(rank, world_size):
 """,
             holds='type(error).__name__ == "WorkersStuck"',
         ),
-        right="Nothing, ever: both wait in `send`.",
+        right="Nothing: both ranks hang in `send`.",
         letter="c",
-        why="gloo hands a message from hand to hand: `send` ends when the other side receives. Neither comes to "
-        "its `recv`.",
+        why="With gloo, `send` completes only when the other rank has started to receive. Neither rank reaches its "
+        "`recv`, so this is a deadlock.",
         wrong={
-            "1.0 on rank 0 and 0.0 on rank 1.": "So it would be with a letter box between them, and some backends "
-            "have a small one. gloo has none, not even for one number.",
-            "0.0 on both: nothing has come yet.": "`recv` does not return before something has come. And neither "
-            "rank gets as far as `recv`.",
-            "An error: both call `send` at once.": "Nothing is wrong with any single line, so nobody raises. That "
-            "is why such a standstill is silent without `launch`.",
+            "1.0 on rank 0 and 0.0 on rank 1.": "That would be right if `send` were buffered. Some backends buffer "
+            "small messages, but gloo does not buffer even a single element.",
+            "0.0 on both: nothing has arrived yet.": "`recv` does not return before a message has arrived. And "
+            "neither rank gets as far as its `recv`.",
+            "An error: both call `send` at once.": "No single line is wrong, so there is no error. Without `launch`, "
+            "all you see is a hang until the timeout.",
         },
-        look_at="Two polite ranks",
+        look_at="Deadlock: two ranks that both send first",
     ),
     Question(
-        text="With `record=False`, as in a script. Rank 0 sends two float32 numbers. What does rank 1 return?",
+        text="With `record=False`, as in a script. Rank 0 sends two float32 elements. What does rank 1 return?",
         program=Program(
             """
 def f(rank, world_size):
@@ -49,20 +49,20 @@ def f(rank, world_size):
         ),
         right="`[7.0, 8.0, -1.0, -1.0]`",
         letter="b",
-        why="A message is bytes. Eight of them fill the front of the buffer, the rest stays as it was, and nobody "
-        "complains.",
+        why="A message is bytes. Its 8 bytes fill the first half of the receive buffer, and the rest keeps its old "
+        "values, without an error.",
         wrong={
-            "`[7.0, 8.0]`": "`recv` makes no tensor and changes no shape: it writes into the one that it is "
-            "given, and that has four places.",
-            "`[7.0, 8.0, 0.0, 0.0]`": "Nobody clears the rest. What was in the buffer before stays in it, and "
-            "looks like an answer.",
-            "Nothing: the shapes differ, so it raises.": "gloo compares no shapes. Only too many bytes end the "
-            "process; too few pass in silence.",
+            "`[7.0, 8.0]`": "`recv` does not create a tensor or change its shape. It writes into the tensor that "
+            "it is given, which has four elements.",
+            "`[7.0, 8.0, 0.0, 0.0]`": "Nothing clears the rest of the receive buffer. Its old values stay, and they "
+            "look like part of the result.",
+            "Nothing: the shapes differ, so it raises.": "gloo does not compare shapes. Too many bytes abort the "
+            "process, but too few cause no error.",
         },
-        look_at="Messages carry bytes, nothing else",
+        look_at="Messages are bytes: shape and dtype mismatches",
     ),
     Question(
-        text="Rank 1 is late. What arrives there? (`record=False`)",
+        text="Rank 1 receives late. What arrives there? (`record=False`)",
         program=Program(
             """
 def f(rank, world_size):
@@ -82,34 +82,36 @@ def f(rank, world_size):
         ),
         right="`5.0`",
         letter="a",
-        why="`isend` makes no copy. The bytes left when rank 1 was ready, and by then there was a 5. Between "
-        "`isend` and `wait` the tensor belongs to the message.",
+        why="`isend` makes no copy. The bytes were sent when rank 1 was ready, and by then the tensor held a 5. Do "
+        "not touch the tensor between `isend` and `wait`.",
         wrong={
-            "`1.0`": "It was a 1 when `isend` was called, but `isend` only notes where the tensor lies. What is "
-            "there when the bytes leave is what is sent.",
-            "`4.0`": "`+=` adds to what is there: 1 + 4. And what is sent is the tensor, not the last change.",
-            "`0.0`": "`recv` blocks until the message is there, so rank 1 does not return its empty buffer.",
+            "`1.0`": "The tensor held a 1 when `isend` was called, but `isend` makes no copy. It sends what is in "
+            "the tensor when rank 1 is ready.",
+            "`4.0`": "`+=` adds to what is already there, so the tensor holds 1 + 4. The message has the value, not "
+            "the last change.",
+            "`0.0`": "`recv` blocks until the message has arrived, so rank 1 does not return the zero that it "
+            "started with.",
         },
-        look_at="Send without waiting",
+        look_at="Send without waiting: isend and irecv",
     ),
     Question(
-        text="A message takes 1 ms plus 1 ms for each 100 KB. Which is quickest for 100 gradients of 1 KB each?",
+        text="A message takes 1 ms plus 1 ms per 100 KB. What is the fastest way to send 100 gradients of 1 KB each?",
         right="One message of 100 KB, which takes 2 ms.",
         letter="d",
-        why="Latency is paid for each message: once 1 ms + 1 ms, against a hundred times 1.01 ms one by one.",
+        why="Each message pays the latency. One large message takes 1 ms + 1 ms, and a hundred small ones take "
+        "1.01 ms each, or 101 ms in all.",
         wrong={
-            "A hundred messages of 1 KB, for small ones are quick.": "Each is quick, but each pays the latency: "
-            "100 x 1.01 ms are 101 ms.",
-            "No difference, for the bytes are the same in all.": "Bytes are one part of the bill. The other is "
-            "the latency, and that is counted by messages.",
-            "Ten messages of 10 KB, which is the fair middle.": "10 x 1.1 ms are 11 ms. As long as nothing else "
-            "is gained by it, each further message only adds a latency.",
+            "A hundred messages of 1 KB, because small ones are fast.": "Each of them is fast, but each pays the "
+            "latency. 100 x 1.01 ms is 101 ms.",
+            "No difference, because all send the same bytes.": "The bytes are only one part of the time. The other "
+            "part is the latency, which each message pays once.",
+            "Ten messages of 10 KB, a good compromise.": "10 x 1.1 ms is 11 ms. Nothing else is gained here, so "
+            "each additional message only adds latency.",
         },
-        look_at="How fast is a message?",
+        look_at="Measure latency and bandwidth",
     ),
     Question(
-        text="Rank 0 sends first with `tag=1`, then with `tag=2`, both by `dist.send`. Rank 1 receives tag 2 "
-        "first. What happens?",
+        text="Rank 0 calls `dist.send` with `tag=1`, then with `tag=2`. Rank 1 receives tag 2 first. What happens?",
         program=Program(
             """
 def f(rank, world_size):
@@ -123,34 +125,35 @@ def f(rank, world_size):
 """,
             holds='type(error).__name__ == "WorkersStuck"',
         ),
-        right="Both wait for ever, each for the other message.",
+        right="A deadlock: each waits for the other message.",
         letter="b",
-        why="Rank 0's first `send` waits until somebody takes tag 1; rank 1 waits for tag 2, which is only sent "
-        "after it.",
+        why="Rank 0's first `send` waits until rank 1 receives tag 1. Rank 1 waits for tag 2, which rank 0 sends only "
+        "afterwards.",
         wrong={
-            "Rank 1 gets both: tags make the order unimportant.": "So it is with `isend`, which sets both on "
-            "their way. `send` waits for the first to be taken before it begins the second.",
-            "Rank 1 gets the first message, although its tag is 1.": "A `recv` with a tag takes only what was "
-            "sent with that tag. It would rather wait for ever.",
-            "gloo raises an error, for the tags do not match.": "They may match at any moment, for all that gloo "
-            "knows. So it waits.",
+            "Rank 1 gets both, because tags make the order irrelevant.": "That is true of `isend`, which starts "
+            "both messages. `send` waits until the first is received before the second can start.",
+            "Rank 1 gets the first message, although its tag is 1.": "A `recv` with a tag accepts only a message "
+            "with the same tag. It waits for that one.",
+            "gloo raises an error, because the tags do not match.": "A message with the right tag could still "
+            "come at any moment, so gloo waits until the timeout.",
         },
-        look_at="Tags: which message is which",
+        look_at="Tags, and recv from any rank",
     ),
     Question(
-        text="`dist.recv(tensor)` without `src`, three times on rank 0, while ranks 1, 2 and 3 send. In which "
-        "order do they come?",
-        right="In any order; each `recv` returns who it was.",
+        text="Rank 0 calls `dist.recv(tensor)` three times, without `src`. Ranks 1, 2 and 3 each send once. In which "
+        "order do their messages arrive?",
+        right="In any order; each `recv` returns the sender.",
         letter="a",
-        why="It takes from whoever is first. A program whose answer depends on that is hard to repeat.",
+        why="Without `src`, `recv` accepts a message from any rank. If the result depends on the order, it can change "
+        "from run to run.",
         wrong={
-            "By rank: first that of 1, then of 2, then of 3.": "That is what `src=1`, then `src=2`, then `src=3` "
-            "would give. Without `src` nobody is asked to wait for a lower rank.",
-            "In no order: without `src` it is an error.": "It is allowed, and means: from anyone. Only the "
-            "returned rank tells from whom.",
-            "All three at once, added up into the tensor.": "Adding up is a collective's work, `reduce`. A `recv` "
-            "takes one message and overwrites the buffer.",
+            "By rank: first from 1, then from 2, then from 3.": "That is the order with `src=1`, then `src=2`, then "
+            "`src=3`. Without `src`, a higher rank may be first.",
+            "In no order: without `src` it is an error.": "`src` is optional. Without it, `recv` accepts a message "
+            "from any rank and returns the sender's rank.",
+            "All three at once, added up in the tensor.": "Adding up is what the collective `reduce` does. A `recv` "
+            "takes one message and overwrites the receive buffer.",
         },
-        look_at="From anyone",
+        look_at="Tags, and recv from any rank",
     ),
 )
