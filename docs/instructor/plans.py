@@ -76,7 +76,7 @@ PLANS: dict[str, tuple[Day, ...]] = {
                 BREAK,
                 Take(
                     7,
-                    "opening / Wrapping / `backward()` averages",
+                    "opening / Wrap a model: rank 0 broadcasts its weights / `backward()` averages the gradients",
                 ),
                 Take(
                     8,
@@ -86,7 +86,7 @@ PLANS: dict[str, tuple[Day, ...]] = {
                     9,
                     "opening / Four symptoms / Somebody does not come / Exercise: a mean, with nothing in hand",
                 ),
-                in_hand(6),
+                in_hand(9),
                 GOODBYE,
             ),
         ),
@@ -133,8 +133,10 @@ PLANS: dict[str, tuple[Day, ...]] = {
                 BREAK,
                 Take(
                     7,
-                    "opening / Wrapping / `backward()` averages / Hooks: how it gets into `backward()` / "
-                    "Exercise: a DDP of your own / Waiting, seen / Buckets / Do you know it?",
+                    "opening / Wrap a model: rank 0 broadcasts its weights / `backward()` averages the gradients / "
+                    "Hooks: run code in the backward pass / Exercise: write your own DDP / "
+                    "Overlap communication with computation / Group gradients into buckets / "
+                    "Gradient accumulation with `no_sync` / Do you know it?",
                 ),
                 Take(
                     8,
@@ -148,7 +150,7 @@ PLANS: dict[str, tuple[Day, ...]] = {
                     "Exercise: a mean, with nothing in hand / Two lines change places / Everybody saves / "
                     "The silent ones / Look here first",
                 ),
-                in_hand(10),
+                in_hand(17),
                 GOODBYE,
             ),
         ),
@@ -208,15 +210,17 @@ PLANS: dict[str, tuple[Day, ...]] = {
                 BREAK,
                 Take(
                     7,
-                    "opening / Wrapping / `backward()` averages / Hooks: how it gets into `backward()` / "
-                    "Exercise: a DDP of your own / Waiting, seen / Buckets / Two old mistakes / "
-                    "Do you know it? / What you have now",
+                    "opening / Wrap a model: rank 0 broadcasts its weights / `backward()` averages the gradients / "
+                    "Hooks: run code in the backward pass / Exercise: write your own DDP / "
+                    "Overlap communication with computation / Group gradients into buckets / "
+                    "Gradient accumulation with `no_sync` / Unused parameters: `find_unused_parameters` / "
+                    "`device_ids` does not move the model / Do you know it? / What you have now",
                 ),
                 Take(
                     8,
                     "The digits / The whole program / Exercise: evaluate",
                 ),
-                in_hand(5),
+                in_hand(9),
                 LUNCH,
                 Take(
                     8,
