@@ -201,8 +201,8 @@ def test_what_is_left_out_when_late_is_in_the_plan_and_saves_what_it_costs(day: 
 def test_a_plan_says_where_cells_that_are_left_out_have_to_be_run() -> None:
     (half_a_day,) = write.PLANS["half_day.md"]
     stops = write.left_out_before(half_a_day, LESSONS)
-    assert "lesson 5, *Fingerprints*" in stops  # *The proof*, above it, is not in the plan
-    assert not [stop for stop in stops if stop.startswith("lesson 0") or stop.endswith("*Steps*")]
+    assert "lesson 5, *Compare replicas by fingerprint*" in stops  # the proof, above it, is not in the plan
+    assert not [stop for stop in stops if stop.startswith("lesson 0") or stop.endswith("*Keep replicas equal*")]
 
 
 @pytest.mark.parametrize("page", write.PLANS)

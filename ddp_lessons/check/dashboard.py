@@ -37,10 +37,14 @@ LESSONS = (
     Lesson(3, "Collectives", ("broadcast_by_hand", "all_gather_by_hand", "global_mean")),
     Lesson(4, "The ring all-reduce by hand", ("ring_all_reduce",)),
     Lesson(5, "Average gradients", ("average_gradients", "weighted_average")),
-    Lesson(6, "Share the data", ("data_partitioner", "epoch_order")),
+    Lesson(6, "Partition the data", ("data_partitioner", "epoch_order")),
     Lesson(7, "DistributedDataParallel, taken apart", ("my_ddp",)),
     Lesson(8, "MNIST with DDP", ("evaluate", "save_checkpoint")),
-    Lesson(9, "When nothing moves", ("mean_loss", "share_best", "swap", "sum_of_half", "reading(4)", "reading(5)")),
+    Lesson(
+        9,
+        "Debug hangs, deadlocks and silent errors",
+        ("mean_loss", "share_best", "swap", "sum_of_half", "reading(4)", "reading(5)"),
+    ),
     Lesson(10, "Leave the notebook", ("restartable",)),
     Lesson(11, "Many machines", ("ranks_of", "job_script")),
     Lesson(12, "Choose a backend", ("choose_backend", "all_reduce_on_board")),
@@ -55,7 +59,6 @@ GIVEN = {
     "ccd6eb6e4c06ccf9": "share_best",
     "009648aa29260239": "swap",
     "4d66644df0482425": "sum_of_half",
-    "436698004d5c6b6a": "average_gradients",
     "f205f740b1c9c9cd": "train_restartably",
 }
 

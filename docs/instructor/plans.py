@@ -70,8 +70,10 @@ PLANS: dict[str, tuple[Day, ...]] = {
                 ),
                 Take(
                     5,
-                    "opening / A model of one number / Steps / When one forgets / Sum or mean? / A small net / "
-                    "Exercise: average the gradients / Fingerprints",
+                    "opening / Average gradients with all_reduce / Keep replicas equal / "
+                    "Broadcast the initial weights / Sum or mean, and the learning rate / "
+                    "Read gradients from `parameter.grad` / Exercise: average the gradients / "
+                    "Compare replicas by fingerprint",
                 ),
                 BREAK,
                 Take(
@@ -84,9 +86,10 @@ PLANS: dict[str, tuple[Day, ...]] = {
                 ),
                 Take(
                     9,
-                    "opening / Four symptoms / Somebody does not come / Exercise: a mean, with nothing in hand",
+                    "opening / Four symptoms of a broken job / A collective that only some ranks call / "
+                    "Exercise: a mean when some ranks have no data",
                 ),
-                in_hand(9),
+                in_hand(18),
                 GOODBYE,
             ),
         ),
@@ -119,16 +122,21 @@ PLANS: dict[str, tuple[Day, ...]] = {
                 ),
                 Take(
                     5,
-                    "opening / A model of one number / Steps / When one forgets / Sum or mean? / A small net / "
-                    "Exercise: average the gradients / The proof / Fingerprints / Unequal shares / "
-                    "What you have now",
+                    "opening / Average gradients with all_reduce / Keep replicas equal / "
+                    "Broadcast the initial weights / Sum or mean, and the learning rate / "
+                    "Read gradients from `parameter.grad` / Exercise: average the gradients / "
+                    "Prove that four ranks equal one process / Compare replicas by fingerprint / "
+                    "Unequal batch sizes / What you have now",
                 ),
-                in_hand(3),
+                in_hand(9),
                 LUNCH,
                 Take(
                     6,
-                    "opening / A part of the data / The forgotten seed / DistributedSampler / "
-                    "Another order in every epoch / Exercise: the order of an epoch / One coin for all / Digits",
+                    "opening / Partition a dataset / Shuffle with the same seed on all ranks / "
+                    "Divide the batch size by the world size / DistributedSampler: padding and drop_last / "
+                    "Call set_epoch before every epoch / Exercise: a new order in every epoch / "
+                    "Seed each rank differently for dropout / Load MNIST / Train on partitions / "
+                    "Uneven numbers of batches cause a hang",
                 ),
                 BREAK,
                 Take(
@@ -146,11 +154,13 @@ PLANS: dict[str, tuple[Day, ...]] = {
                 BREAK,
                 Take(
                     9,
-                    "opening / Four symptoms / Somebody does not come / One batch less / "
-                    "Exercise: a mean, with nothing in hand / Two lines change places / Everybody saves / "
-                    "The silent ones / Look here first",
+                    "opening / Four symptoms of a broken job / A collective that only some ranks call / "
+                    "Uneven batches: a hang at the end of an epoch / Exercise: a mean when some ranks have no data / "
+                    "Mismatched collectives: a different order / DDP's hidden collectives / "
+                    "What PyTorch reports: timeouts and TORCH_DISTRIBUTED_DEBUG / "
+                    "Silent errors: compare with one process / Troubleshooting table",
                 ),
-                in_hand(17),
+                in_hand(24),
                 GOODBYE,
             ),
         ),
@@ -190,7 +200,7 @@ PLANS: dict[str, tuple[Day, ...]] = {
                 ),
                 BREAK,
                 Take(5),
-                in_hand(9),
+                in_hand(19),
                 Say("What to try tonight: the *Try next* of each lesson", teach=5),
             ),
         ),
@@ -200,13 +210,7 @@ PLANS: dict[str, tuple[Day, ...]] = {
             450,
             (
                 Say("What was left open yesterday: three questions of the quizzes, asked aloud", teach=10),
-                Take(
-                    6,
-                    "opening / A part of the data / The forgotten seed / The lost remainder / "
-                    "Exercise: the partitioner / DistributedSampler / Another order in every epoch / "
-                    "Exercise: the order of an epoch / shuffle=True / One coin for all / Digits / "
-                    "The program / Do you know it? / What you have now",
-                ),
+                Take(6),
                 BREAK,
                 Take(
                     7,
@@ -220,7 +224,7 @@ PLANS: dict[str, tuple[Day, ...]] = {
                     8,
                     "The digits / The whole program / Exercise: evaluate",
                 ),
-                in_hand(9),
+                in_hand(15),
                 LUNCH,
                 Take(
                     8,
@@ -230,11 +234,15 @@ PLANS: dict[str, tuple[Day, ...]] = {
                 BREAK,
                 Take(
                     9,
-                    "opening / Four symptoms / Somebody does not come / One batch less / "
-                    "Exercise: a mean, with nothing in hand / Two lines change places / "
-                    "Exercise: share the best / What they bring does not fit / "
-                    "Exercises: in pairs, and in halves / Everybody saves / A collective that you do not see / "
-                    "What torch says by itself / The silent ones / Look here first / Read the message",
+                    "opening / Four symptoms of a broken job / A collective that only some ranks call / "
+                    "Uneven batches: a hang at the end of an epoch / Exercise: a mean when some ranks have no data / "
+                    "Mismatched collectives: a different order / Exercise: share the best / "
+                    "Mismatched collectives: different shapes / A forgotten wait on an async collective / "
+                    "Exercises: fix a send deadlock and a group hang / DDP's hidden collectives / "
+                    "Hang or straggler? When only a timeout can tell / "
+                    "What PyTorch reports: timeouts and TORCH_DISTRIBUTED_DEBUG / "
+                    "NCCL timeouts: watchdog and Flight Recorder / Silent errors: compare with one process / "
+                    "Troubleshooting table / Practice reading messages / Debug your own script with explain",
                 ),
                 BREAK,
                 Take(
@@ -245,10 +253,10 @@ PLANS: dict[str, tuple[Day, ...]] = {
                 ),
                 Take(
                     11,
-                    "opening / Two machines out of one / Where do they meet? / The cable that gloo takes / "
-                    "An address where nobody is / Somebody pulls the cable",
+                    "opening / Simulate two nodes / Start torchrun on every node: the rendezvous / "
+                    "Choose the network interface / Which failures are silent / Pull the network cable",
                 ),
-                in_hand(15),
+                in_hand(35),
                 GOODBYE,
             ),
         ),

@@ -164,7 +164,7 @@ def test_the_first_page_leads_to_every_lesson_and_shows_a_thumbnail_of_it(screen
 def test_the_first_page_leads_to_what_each_reader_wants(screen: Screen) -> None:
     for words, heading in (
         ("instructor guide", "Instructor guide"),
-        ("Lesson 9", "When nothing moves"),
+        ("Lesson 9", "Debug hangs, deadlocks and silent errors"),
         ("Where each thing is run", "Where each thing is run"),
         ("Read lesson 0", "Start four ranks"),
     ):

@@ -34,7 +34,7 @@ def test_a_wrong_choice_is_told_its_misconception_and_where_to_look_and_may_be_t
     first = quiz.answer(0, question=1, choice="a")
     assert not first.right
     assert "Ranks are processes" in first.text
-    assert first.text.endswith('Look again at "Four memories", and try another choice.')
+    assert first.text.endswith('Look again at "Each process has its own memory", and try another choice.')
     assert quiz.answer(0, question=1, choice="c").right
 
 

@@ -24,7 +24,7 @@ REFUSED = {
     "01": {"join_by_file", "join_by_tcp", "join_by_store", "tea", "arrive", "join_with_number"},
     "02": {"swap"},
     "04": {"time_it", "time_with_slow_cables"},
-    "05": {"average_once", "time_to_average"},
+    "05": {"average_once"},
     "06": {"draw", "time_an_epoch"},
     "07": {"wrap", "accumulate", "backward_with_hook"},
     "08": {"train_until"},

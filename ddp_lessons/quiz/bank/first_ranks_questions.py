@@ -23,17 +23,16 @@ box
         ),
         right="`[]`",
         letter="c",
-        why="Each rank appended to a copy of its own, and that copy ended with the rank. The notebook's list was "
-        "never touched.",
+        why="Each rank appended to its own copy, and that copy was gone when the rank ended. The notebook's list "
+        "never changed.",
         wrong={
-            "`[0, 1, 2]`": "That is what threads would do, which share one memory. Ranks are processes: each has "
-            "a copy of `box`, and nobody sends what was appended.",
-            "`[0]`": "Rank 0 is no part of the notebook, although it is the first. It is a process like the "
-            "others, with a copy of its own.",
-            "`[3]`": "The number of elements is not what travels, either: only what `f` returns comes back, as "
-            "the answer of the launch, and here each rank returns 1.",
+            "`[0, 1, 2]`": "Threads would do that, because they share memory. Ranks are processes. Each has its own "
+            "copy of `box`, and nothing is sent back.",
+            "`[0]`": "Rank 0 is not part of the notebook. It is a process like the others, with its own copy of `box`.",
+            "`[3]`": "Only what `f` returns comes back, as the result of `launch`. Here each rank returns 1, "
+            "the length of its own copy.",
         },
-        look_at="Four memories",
+        look_at="Each process has its own memory",
     ),
     Question(
         text="Four ranks run this. What does rank 1 return?",
@@ -51,18 +50,18 @@ def f(rank, world_size):
         ),
         right="`45.0`",
         letter="b",
-        why="Three tens and a fifteen. Every rank gets the sum over all, whatever it brought itself.",
+        why="Three tens and a fifteen. Every rank gets the sum over all ranks, whatever it passed in.",
         wrong={
-            "`40.0`": "It is tempting to count one's own value four times. What the others bring may differ: rank "
-            "3 brings 15.",
-            "`10.0`": "Rank 1 did bring a 10, but `all_reduce` works in place: afterwards its tensor holds the sum.",
-            "`15.0`": "That would be the largest value. `all_reduce` can do that if it is asked to; by default it "
-            "adds up.",
+            "`40.0`": "That counts rank 1's own value four times. Other ranks may pass in other values: rank 3 "
+            "passes in 15.",
+            "`10.0`": "Rank 1 passed in 10, but `all_reduce` works in place: afterwards its tensor holds the sum.",
+            "`15.0`": "That is the largest value. `all_reduce` can compute it if you ask for `ReduceOp.MAX`. By "
+            "default it adds up.",
         },
-        look_at="Let them talk",
+        look_at="Add up a number across the ranks: all_reduce",
     ),
     Question(
-        text="Rank 2 of four returns early, but its process lives on. What do ranks 0, 1 and 3 do if nobody looks on?",
+        text="In plain PyTorch, rank 2 of four returns early, but its process lives on. What do ranks 0, 1 and 3 do?",
         program=Program(
             """
 def f(rank, world_size):
@@ -74,19 +73,19 @@ def f(rank, world_size):
             holds='type(error).__name__ == "WorkersStuck"',
             ranks=4,
         ),
-        right="They wait in `all_reduce` for one who never comes.",
+        right="They wait in `all_reduce`, which never ends.",
         letter="a",
-        why="A collective ends only when every rank has called it. `launch` notices, stops the three, and says "
-        "that rank 2 has returned.",
+        why="A collective ends only when every rank has called it. This is a hang. `launch` notices it, stops the "
+        "three ranks and reports that rank 2 has returned.",
         wrong={
-            "They add up what the three of them have and go on.": "That would be a sum over three, and nobody "
-            "asked for that: a collective cannot know that a rank will never come, so it waits for all.",
-            "They raise an error at once, since rank 2 is missing.": "They cannot know that it will not come: its "
-            "process is still there, and rank 2 may only be late.",
-            "They get zeros in the place of rank 2's tensor.": "Nobody fills in for a missing rank. A silent zero "
-            "would be a wrong answer; waiting is what the call promises.",
+            "They add up their three tensors and go on.": "A collective never leaves a rank out. It "
+            "cannot know that rank 2 will not call it, so it waits for all four.",
+            "They raise an error at once, since rank 2 is missing.": "They cannot know that it will not come. Its "
+            "process is still running, and rank 2 may only be late.",
+            "They get zeros in place of rank 2's tensor.": "Nothing replaces a missing rank. A silent zero "
+            "would be a wrong answer.",
         },
-        look_at="Break one",
+        look_at="See what happens when one rank fails",
     ),
     Question(
         text="`results = launch(f, 4)`, and `f` returns `rank * rank`. What is `results[3]`?",
@@ -100,30 +99,30 @@ def f(rank, world_size):
         ),
         right="`9`",
         letter="d",
-        why="Answers come back in the order of ranks, whoever was ready first, and ranks are counted from 0.",
+        why="Results come back in the order of the ranks, and ranks are counted from 0.",
         wrong={
-            "`4`": "That is rank 2's answer. There are four ranks, but the first is number 0, so `results[3]` is "
-            "the last of them.",
-            "`14`": "That is 0 + 1 + 4 + 9. `launch` does not add up what is returned; adding is what "
-            "`all_reduce` is for.",
-            "`16`": "That would be a fourth rank counted from 1. Ranks are numbered from 0, so the last of four is 3.",
+            "`4`": "That is rank 2's result. The first of the four ranks is number 0, so `results[3]` belongs to "
+            "the last one.",
+            "`14`": "That is 0 + 1 + 4 + 9. `launch` does not add up the results. `all_reduce` adds up tensors.",
+            "`16`": "That counts the ranks from 1. They are numbered from 0, so the last of four is rank 3.",
         },
-        look_at="Four memories",
+        look_at="Each process has its own memory",
     ),
     Question(
-        text="With `%%ranks 4` a cell sets `mine = rank`. The next cell for the same ranks shows `mine`. What do "
-        "you see?",
-        right="The ranks' own values: 0, 1, 2 and 3.",
+        text="Two ranks train with DDP, each on its own half of the digits. What is the same on both after ten steps?",
+        right="The weights of the model.",
         letter="c",
-        why="These ranks stay between cells, with their variables. Each has its own `mine`; the notebook has none.",
+        why="Both ranks start with the same weights. In every step DDP gives both the mean of their gradients, so "
+        "both optimizers make the same change.",
         wrong={
-            "An error, for `mine` ended with its cell.": "So it would be after `launch`, whose ranks are fresh "
-            "each time. The ranks of `%%ranks` stay until they are stopped.",
-            "Four times 3, for the last rank set it last.": "That would need one variable for all. Four processes "
-            "have four variables of that name.",
-            "Four times the value that the notebook has.": "The notebook has no `mine` at all. What is to be on "
-            'every rank is put there: `ranks["mine"] = 5`.',
+            "The loss that each rank logs.": "Each rank computes the loss of its own digits, and those differ. Only "
+            "the gradients are averaged.",
+            "The digits of each batch.": "`DistributedSampler` gives each rank different digits. With the same digits, "
+            "the second rank would be of no use.",
+            "Nothing: the ranks train two models, which are averaged at the end.": "The average is taken in every "
+            "step, and of the gradients. Two models that train apart for a whole run and are averaged once are a "
+            "different algorithm.",
         },
-        look_at="Ranks that stay",
+        look_at="Train on MNIST with DDP",
     ),
 )

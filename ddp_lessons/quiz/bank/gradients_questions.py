@@ -1,4 +1,4 @@
-"""Lesson 5: many ranks, one training."""
+"""Lesson 5: many ranks, one training run."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from ddp_lessons.quiz.question import Program, Question
 
 QUESTIONS = (
     Question(
-        text="Two ranks with two samples each. What do both return?",
+        text="Two ranks with two samples each. What does each rank return?",
         program=Program(
             """
 def f(rank, world_size):
@@ -20,34 +20,34 @@ def f(rank, world_size):
         ),
         right="`-10.0`",
         letter="c",
-        why="Rank 0 finds -6, rank 1 finds -14; their mean is the gradient of all four samples, 2 x (0 - 5).",
+        why="Rank 0 computes -6 and rank 1 computes -14. Their mean is the gradient of all four samples, 2 x (0 - 5).",
         wrong={
-            "`-6.0` and `-14.0`": "These are the gradients before the ranks have talked. `all_reduce` works in "
-            "place, so both hold the sum, and half of it is the mean.",
+            "`-6.0` and `-14.0`": "These are the gradients before the `all_reduce`. It works in place, so afterwards "
+            "both ranks hold the sum, and half of it is the mean.",
             "`-20.0`": "That is the sum, as `all_reduce` leaves it. The last line divides it by the number of ranks.",
-            "`-5.0`": "The samples' mean is 5, but the gradient of a square has a factor of 2 in it.",
+            "`-5.0`": "The mean of the samples is 5, but the gradient of a square has a factor of 2.",
         },
-        look_at="A model of one number",
+        look_at="Average gradients with all_reduce",
     ),
     Question(
-        text="The line that averages was lost: each of four ranks takes its own steps. What do you see of it?",
-        right="Losses that fall on every rank, perhaps lower than before.",
+        text="The line that averages is missing, so each of four ranks takes its own steps. What do you see?",
+        right="Losses that fall on each rank, perhaps lower than before.",
         letter="a",
-        why="Each rank learns its own quarter, which is easier to please than all data. Four models, no error; "
-        "fingerprints show it.",
+        why="Each rank fits its own quarter of the data, which is easier than all of it. There are four models and no "
+        "error, but the fingerprints differ.",
         wrong={
-            "An error, since the weights of the ranks no longer agree.": "Nobody compares them. Each rank has a "
-            "model of its own, and sees nothing of the others'.",
-            "A loss that no longer falls, since the ranks pull apart.": "They do pull apart, but each goes "
-            "downhill on its own samples, and its own loss is all that it prints.",
-            "A standstill, since the ranks wait for missing gradients.": "They would wait inside a collective. "
-            "Without one there is nothing to wait for.",
+            "An error, since the weights of the ranks no longer agree.": "Nothing compares them. Each rank has its own "
+            "model and doesn't see those of the others.",
+            "A loss that no longer falls, since the ranks drift apart.": "They do drift apart, but each one follows "
+            "its own gradient, and it prints only the loss of its own samples.",
+            "A hang, because the ranks wait for the missing gradients.": "Ranks wait only inside a collective, and "
+            "here no rank calls one, so there is nothing to wait for.",
         },
-        look_at="When one forgets",
+        look_at="Keep replicas equal",
     ),
     Question(
-        text="Gradients are averaged in each step, but rank 1 starts ten higher. How far apart are the ranks at "
-        "the end?",
+        text="The ranks average their gradients in each step, but rank 1's initial weight is larger by 10. How far "
+        "apart are the ranks at the end?",
         program=Program(
             """
 def f(rank, world_size):
@@ -62,51 +62,52 @@ def f(rank, world_size):
         ),
         right="Still 10, as at the start",
         letter="d",
-        why="Both take the same steps, so the distance never changes. Replicas stay equal only if they start "
-        "equal: broadcast rank 0's weights once.",
+        why="Both ranks take the same steps, so the distance never changes. Replicas stay equal only if they start "
+        "equal, so broadcast rank 0's weights once.",
         wrong={
-            "0: averaging draws them together": "Gradients are averaged, not weights. A common step moves both by "
-            "the same amount.",
-            "5: they meet half-way": "Their mean goes to 3, the best weight, but neither of them does: one ends "
-            "five below it, one five above.",
-            "It grows with every step": "So it would without averaging, on different data. With equal steps the "
-            "distance neither grows nor shrinks.",
+            "0, because averaging brings them together": "The ranks average gradients, not weights. A common step "
+            "moves both weights by the same amount.",
+            "5, because they meet half-way": "The mean of the two weights goes to 3, the best weight. But one rank "
+            "ends five below it and the other five above.",
+            "More, because it grows with every step": "Both ranks take the same step each time, so the distance "
+            "neither grows nor shrinks.",
         },
-        look_at="When one forgets",
+        look_at="Broadcast the initial weights",
     ),
     Question(
-        text="The division is forgotten: gradients are added up over 4 ranks, with a learning rate of 0.1. Which "
-        "check notices?",
-        right="One process with all the data ends elsewhere.",
+        text="With 4 ranks and a learning rate of 0.1, the gradients are added up, but not divided. Which check finds "
+        "this bug?",
+        right="Comparing with one process that has all the data.",
         letter="b",
-        why="It is a training with a learning rate of 0.4. All ranks agree on it, so only a yardstick from "
-        "outside tells.",
+        why="It is a training run with a learning rate of 0.4. All ranks agree on it, so only a baseline from outside "
+        "shows the difference.",
         wrong={
-            "The fingerprints of the ranks differ from each other.": "All made the same mistake and took the same "
-            "steps. Equal fingerprints are necessary, but they prove only that ranks agree.",
-            "Each rank's loss rises from the first step on.": "It may even fall faster, as with any larger "
-            "learning rate, until there are so many ranks that it flies away.",
-            "torch warns that the gradients were not divided.": "torch cannot know what is wanted. A sum is a "
-            "perfectly good result of `all_reduce`.",
+            "Comparing the fingerprints of the ranks with each other.": "All ranks have the same bug and take the same "
+            "steps. Equal fingerprints prove only that the ranks agree.",
+            "Watching whether the loss of a rank rises at once.": "It may even fall faster, as with any larger "
+            "learning rate, and it diverges only if the learning rate is too large.",
+            "Watching the log for a warning from torch.": "There is none, because torch can't know what you want. A "
+            "sum is a valid result of `all_reduce`.",
         },
-        look_at="Sum or mean?",
+        look_at="Sum or mean, and the learning rate",
     ),
     Question(
-        text="Rank 0 had 1 sample, and its mean gradient is 8. Rank 1 had 3 samples, and its mean gradient is 4. "
+        text="Rank 0 has 1 sample, and its mean gradient is 8. Rank 1 has 3 samples, and its mean gradient is 4. "
         "What is the gradient of all four?",
         right="5",
         letter="a",
-        why="Weighted by the samples: (1 x 8 + 3 x 4) / 4. The plain mean would let one sample count as much as three.",
+        why="It is weighted by the number of samples, (1 x 8 + 3 x 4) / 4. In the plain mean, one sample would count "
+        "as much as three.",
         wrong={
-            "6": "That is the mean of the two means, what averaging over ranks gives. It is right only where all "
-            "shares are equally large.",
-            "12": "That is the sum of the two means. A gradient of a mean loss is itself a mean, over the samples.",
-            "20": "That is the weighted sum, 1 x 8 + 3 x 4. It still has to be divided by all four samples.",
+            "6": "That is the mean of the two means, as plain averaging over ranks gives it. It is right only if all "
+            "batches have the same size.",
+            "12": "That is the sum of the two means. But the gradient of a mean loss is a mean over the samples.",
+            "20": "That is the weighted sum, 1 x 8 + 3 x 4. You still have to divide it by the four samples.",
         },
-        look_at="Unequal shares",
+        look_at="Unequal batch sizes",
     ),
     Question(
-        text="How many of this model's parameters pass the guard of the well-known script?",
+        text="How many of this model's parameters does the condition in `train_dist.py` accept?",
         program=Program(
             """
 def f(rank, world_size):
@@ -119,16 +120,16 @@ def f(rank, world_size):
         ),
         right="None of them",
         letter="c",
-        why="A parameter is an `nn.Parameter`, a kind of tensor; `type(...) is` asks for the very class. So "
-        "nothing was ever averaged there.",
+        why="A parameter is an `nn.Parameter`, a subclass of `torch.Tensor`, and `type(...) is` rejects subclasses. So "
+        "that script never averages.",
         wrong={
-            "Both: weight and bias": "`isinstance(parameter, torch.Tensor)` would say yes to both. `type(...) is` "
-            "says yes only to the class itself, not to its kinds.",
-            "One: the weight alone": "The bias is no other kind of thing: both are `nn.Parameter`, and the guard "
-            "is false for both.",
-            "All eight of its numbers": "`parameters()` goes through tensors, and there are two of them, with 6 + "
-            "2 numbers inside.",
+            "Both, the weight and the bias": "`isinstance(parameter, torch.Tensor)` would accept both. `type(...) is` "
+            "accepts only the class itself, not its subclasses.",
+            "One, the weight alone": "The weight and the bias have the same type, `nn.Parameter`, so the condition is "
+            "false for both.",
+            "All eight of its values": "`parameters()` returns tensors, and there are two of them, with 6 + 2 values "
+            "inside.",
         },
-        look_at="Fingerprints",
+        look_at="Compare replicas by fingerprint",
     ),
 )

@@ -6,98 +6,97 @@ from ddp_lessons.quiz.question import Question
 
 QUESTIONS = (
     Question(
-        text="Three machines have 4, 2 and 8 GPUs, with a rank for each. Which rank is the first on the third machine?",
+        text="Three nodes have 4, 2 and 8 GPUs, with one rank per GPU. What is the first rank on the third node?",
         right="6",
         letter="d",
-        why="The number of all ranks on the machines before it, 4 + 2. Ranks count from 0, so it is number 6.",
+        why="It is the number of ranks on the nodes before it, 4 + 2. Ranks count from 0, so this is also its number.",
         wrong={
-            "2": "That is the number of the machine, its `GROUP_RANK`. The machines before it have more than one "
-            "rank each.",
-            "7": "It is the seventh, but the first rank is number 0, so the seventh has number 6.",
-            "16": "2 x 8 would be right if each machine had eight. They have as many as they have.",
+            "2": "That is the number of the node, its `GROUP_RANK`. The nodes before it have more than one rank each.",
+            "7": "It is the seventh rank, but ranks count from 0, so the seventh has the number 6.",
+            "16": "The formula 2 x 8 is right only if every node has eight GPUs. Add up what the nodes really have.",
         },
-        look_at="Who has which number?",
+        look_at="Compute the rank from node and local rank",
     ),
     Question(
-        text="On both of two machines somebody types `torchrun --nnodes=2 --nproc-per-node=4 train.py`. What happens?",
-        right="Both wait by themselves, without a word.",
+        text="You type `torchrun --nnodes=2 --nproc-per-node=4 train.py` on each of two nodes. What happens?",
+        right="Both hang without a message.",
         letter="a",
-        why="Without a rendezvous each looks for the other at 127.0.0.1, that is, at home. The line stands in "
-        "many job scripts.",
+        why="Without a rendezvous each torchrun waits at 127.0.0.1, on its own node, for a second one.",
         wrong={
-            "They find each other and train on 8 ranks.": "How should they? Neither was told an address of the "
-            "other. That is what the endpoint is for.",
-            "Each trains alone, with 4 ranks of its own.": "`--nnodes=1` would do that. With 2 each waits for a "
-            "second machine before it starts any rank.",
-            "Both raise an error, for no endpoint is given.": "There is a default, the address of the machine "
-            "itself, so nothing seems to be missing.",
+            "They find each other and train on 8 ranks.": "Neither torchrun knows an address of the other node. The "
+            "option `--rdzv-endpoint` gives it one.",
+            "Each trains alone, with 4 ranks of its own.": "That would need `--nnodes=1`. With 2, each torchrun waits "
+            "for a second node before it starts any rank.",
+            "Both raise an error about the missing endpoint.": "The endpoint has a default, the node's own address, "
+            "so torchrun sees nothing that is missing.",
         },
-        look_at="An address where nobody is",
+        look_at="Which failures are silent",
     ),
     Question(
-        text="`GLOO_SOCKET_IFNAME=lo` was right in all lessons on one machine. What does it do on two?",
-        right="Each tells the other an address that leads back home.",
+        text="`GLOO_SOCKET_IFNAME=lo` was right in all lessons on one machine. What does it do on two nodes?",
+        right="Each rank gives the other an address that only works locally.",
         letter="b",
-        why="127.0.0.1 always means this machine. One rank calls there, at its own, and is refused; the other "
-        "waits to be called.",
+        why="127.0.0.1 is always the node itself. One rank connects to its own node and is refused; the other waits "
+        "for a connection.",
         wrong={
-            "Nothing bad: gloo only uses it for ranks of one machine.": "gloo uses the interface that is named "
-            "for all connections. It does not look where a rank lives.",
-            "Each says at once that it has no interface of that name.": "Every machine has a loopback; an `eth7` "
-            "would be missing. That is why this mistake is not seen at once.",
-            "The data go through machine 0, only slower than needed.": "Nobody passes them on. An address that "
-            "leads home leads nowhere else, slowly or quickly.",
+            "Nothing bad: gloo uses it only between ranks of one node.": "gloo uses the named interface for all "
+            "connections, whether the other rank is on the same node or not.",
+            "Both ranks report at once that there is no such interface.": "Every machine has a loopback interface, so "
+            "the name is found. Only an interface such as `eth7` is missing.",
+            "All data goes through node 0, so training is slower.": "No node forwards data for another. A connection "
+            "to 127.0.0.1 never leaves the node, so it fails.",
         },
-        look_at="The cable that gloo takes",
+        look_at="Choose the network interface",
     ),
     Question(
-        text="Two machines train, the group's timeout is 5 minutes. The cable of one is pulled out. When does the "
-        "other one know?",
+        text="Two nodes train with a timeout of 5 minutes. You pull the network cable of one. When does the other "
+        "notice?",
         right="After 5 minutes of waiting in a collective",
         letter="c",
-        why="Nobody closes a connection, and silence is no message. A process that dies is another matter: its "
-        "system closes, and that is heard at once.",
+        why="A pulled cable closes no connection, so only the timeout ends the wait. A killed process is different: "
+        "its operating system closes its connections.",
         wrong={
-            "At once, for the connection is broken": "A connection is broken when somebody says so. Nobody is "
-            "left who could; TCP goes on trying, since the cable may come back.",
-            "After 30 minutes, as gloo always waits": "That is the default where nobody sets a timeout. Here it "
-            "was set, and it is the only clock that runs.",
-            "Never, until the job is ended by hand": "Never, if nobody had a timeout. Each collective has one, "
-            "the group's.",
+            "At once, because the connection is broken": "TCP learns of a broken connection only from a packet, and "
+            "none arrives. It keeps trying, since the network may return.",
+            "After 30 minutes, the default of gloo": "That is the timeout if you do not set one. Here it was set to "
+            "5 minutes, which is what counts.",
+            "Never, until you stop the job yourself": "That would be true without any timeout. Every collective has "
+            "one, the timeout of its process group.",
         },
-        look_at="Somebody pulls the cable",
+        look_at="Pull the network cable",
     ),
     Question(
-        text="A job script asks Slurm for two machines and says `torchrun --nnodes=2 ... train.py`, without "
-        "`srun`. Where does torchrun run?",
-        right="On the first machine only",
+        text="A Slurm job script requests two nodes and runs `torchrun --nnodes=2 ... train.py` without `srun`. Where "
+        "does torchrun run?",
+        right="On the first node only",
         letter="d",
-        why="The script itself runs there and nowhere else. `srun` starts a command on all machines of the job; "
-        "without it the one torchrun waits for a second.",
+        why="The job script itself runs only there. `srun` would start torchrun on all nodes; without it the only "
+        "torchrun waits for a second one.",
         wrong={
-            "On both, as `--nodes=2` asks": "`--nodes` says what the job may use. Nothing is started on the "
-            "second machine unless `srun` does it.",
-            "On both, torchrun sees to that": "An agent starts ranks on its own machine only. It never starts "
-            "anything on another.",
-            "Where `sbatch` was typed": "There it is only handed in. Slurm starts the script when machines are "
-            "free, on the first of them.",
+            "On both, because of `--nodes=2`": "`--nodes` says which nodes the job may use. Only `srun` starts a "
+            "command on the second one.",
+            "On both, because torchrun does that": "torchrun starts ranks on its own node only. It never starts "
+            "anything on another node.",
+            "Where you typed `sbatch`": "`sbatch` only submits the script. Slurm runs it when nodes are free, on the "
+            "first of them.",
         },
-        look_at="A cluster: Slurm",
+        look_at="Submit a job to Slurm",
     ),
     Question(
-        text="Two machines with four GPUs each, `#SBATCH --ntasks-per-node=4`, then `srun torchrun "
-        "--nproc-per-node=4 ...`. How many torchruns are started?",
-        right="Eight, where two are wanted",
+        text="A job on two nodes with four GPUs each has `#SBATCH --ntasks-per-node=4` and then `srun torchrun "
+        "--nproc-per-node=4 ...`. How many torchruns start?",
+        right="Eight, although two are needed",
         letter="a",
-        why="`srun` starts a torchrun for each task, and each wants to start four ranks. One task on each "
-        "machine: torchrun does the rest.",
+        why="`srun` starts a torchrun for every task, and each torchrun starts four ranks. Request one task per node "
+        "instead.",
         wrong={
-            "Two, one on each machine": "That takes `--ntasks-per-node=1`. Here four tasks were asked for on "
-            "each, and `srun` starts the command in all of them.",
-            "Four, one for each rank": "Tasks are counted for each node: four on each of two machines.",
-            "One, which starts eight ranks": "So it looks from a distance, but an agent starts ranks on its own "
-            "machine only, and `srun` starts one in every task.",
+            "Two, one on each node": "That would need `--ntasks-per-node=1`. Here each node has four tasks, and `srun` "
+            "runs the command in every task.",
+            "Four, one for each GPU of a node": "Tasks are counted per node: four on each of the two nodes, and `srun` "
+            "runs the command in all of them.",
+            "One, which starts eight ranks": "torchrun starts ranks on its own node only, so two nodes need at least "
+            "two. And `srun` starts one per task.",
         },
-        look_at="Exercise: four mistakes",
+        look_at="Submit a job to Slurm",
     ),
 )

@@ -1,4 +1,4 @@
-"""Lesson 9: what goes wrong, and how to find it."""
+"""Lesson 9: hangs, deadlocks and silent errors, and how to find them."""
 
 from __future__ import annotations
 
@@ -6,24 +6,23 @@ from ddp_lessons.quiz.question import Program, Question
 
 QUESTIONS = (
     Question(
-        text="The message says: rank 0 waits in `all_reduce` (line 5), ranks 1 and 2 have returned. Where do you "
-        "look for the mistake?",
-        right="At what let ranks 1 and 2 return without that call",
+        text="Rank 0 waits in `all_reduce` at line 5. Ranks 1 and 2 have returned. Where do you look for the bug?",
+        right="At what made ranks 1 and 2 return without that call",
         letter="d",
-        why="The rank that waits is rarely the one that is wrong: it does what it should. An `if rank == 0`, an "
-        "early return, one batch less?",
+        why="The rank that waits is rarely the one with the bug. Look for an `if rank == 0`, an early return or a "
+        "missing batch.",
         wrong={
-            "At line 5, for that is where the program got stuck": "That line is where it shows. A collective "
-            "waits for the others, and it is they who are somewhere else.",
-            "At the network, since the others no longer answer": "They have returned: they ended well and make no "
-            "more calls. No network is in the way.",
-            "At rank 0's tensor, which must have a wrong shape": "A shape that does not fit has a message of its "
-            "own. Here nobody else brought a tensor at all.",
+            "At line 5, because the program got stuck there": "Line 5 is where the hang shows. A collective waits "
+            "for the other ranks, and those are somewhere else.",
+            "At the network, because two ranks no longer answer": "They have returned, so they ended normally and "
+            "make no further calls. The network is not involved.",
+            "At the tensor of rank 0, which has a wrong shape": "A shape mismatch has a message of its own. Here "
+            "the other ranks did not bring a tensor at all.",
         },
-        look_at="Somebody does not come",
+        look_at="A collective that only some ranks call",
     ),
     Question(
-        text="Both ranks reduce a loss and an accuracy, but not in the same order. What is `loss` on rank 0?",
+        text="Both ranks reduce a loss and an accuracy, but not in the same order. What does rank 0 return?",
         program=Program(
             """
 def f(rank, world_size):
@@ -36,83 +35,80 @@ def f(rank, world_size):
 """,
             holds="results[0] == 31 and right.startswith('31')",
         ),
-        right="31, and nobody complains",
+        right="31, and no error is reported",
         letter="a",
-        why="Collectives carry no names: rank 0's first call meets rank 1's first. 1 + 30, and both calls look alike.",
+        why="Collectives carry no names. The first call of rank 0 is paired with the first call of rank 1: 1 + 30.",
         wrong={
-            "4, whatever the order is": "1 + 3 would need a way to tell which tensor is the loss. gloo only knows "
+            "4, whatever the order of the calls": "1 + 3 would need a way to recognize the loss. gloo knows only "
             "which call comes first.",
-            "None: the two wait for ever": "So it is with calls of different kinds. Two of one kind and shape fit "
-            "each other perfectly.",
-            "None: `launch` refuses it": "`launch` compares kind, shape, dtype, root and op, and here all of "
-            "these agree. What you meant it cannot see.",
+            "Nothing, because both ranks hang": "That happens if the two calls are of different kinds. Two calls of "
+            "one kind and shape match.",
+            "Nothing, because `launch` raises an error": "`launch` compares kind, shape, dtype, root and op. These "
+            "all agree, and it cannot know what a value means.",
         },
-        look_at="Two lines change places",
+        look_at="Mismatched collectives: a different order",
     ),
     Question(
-        text="A model with BatchNorm is wrapped in DDP. After each epoch rank 0 alone calls `model(images)` to "
+        text="A model with BatchNorm is wrapped in DDP. After each epoch, rank 0 alone calls `model(images)` to "
         "validate. What happens?",
-        right="Rank 0 waits: a forward pass sends buffers to all.",
+        right="Rank 0 hangs, because DDP broadcasts the buffers.",
         letter="c",
-        why="DDP sends rank 0's buffers before a forward pass, also in `eval()`: a collective that you do not "
-        "see. Alone, use `model.module`.",
+        why="DDP broadcasts the buffers of rank 0 before a forward pass, also in `eval()` mode. Use `model.module`.",
         wrong={
-            "Nothing: only `backward()` talks to other ranks.": "So it is for a model without buffers, and "
-            "therefore it works, until somebody adds a BatchNorm.",
-            "Nothing: in `eval()` mode DDP keeps quiet.": "`eval()` changes what BatchNorm and dropout do. DDP "
-            "sends the buffers all the same.",
-            "An error: a wrapped model refuses to run on one rank.": "DDP cannot know that the others do not "
-            "come. It sends, and waits for them.",
+            "It works, because only `backward()` communicates.": "That is true for a model without buffers. The "
+            "code works until someone adds a BatchNorm.",
+            "It works if the model is in `eval()` mode.": "`eval()` changes what BatchNorm and dropout do. DDP still "
+            "broadcasts the buffers in that mode.",
+            "DDP raises an error, because one rank calls it alone.": "DDP cannot know that the other ranks will not "
+            "call the model. It starts the broadcast and waits.",
         },
-        look_at="A collective that you do not see",
+        look_at="DDP's hidden collectives",
     ),
     Question(
-        text="Four ranks run `torch.save({'rank': rank}, path)` with one path, rank 3 being slowest. What is "
-        "reported, and what is in the file?",
-        right="Nothing is reported; in the file is rank 3's.",
+        text="A job on 8 GPUs uses NCCL with its default settings, and rank 3 never calls an `all_reduce`. What "
+        "happens?",
+        right="After 10 minutes a watchdog logs the call and aborts",
         letter="b",
-        why="Whoever is last wins, here by chance the slowest. And two that write at one moment may leave half a "
-        "file of each.",
+        why="The watchdog logs `SeqNum` and `OpType` of the collective on each rank that waits, and ends its process.",
         wrong={
-            "Nothing is reported; in the file is rank 0's.": "Rank 0 is no master: its write is overwritten like "
-            "any other. It has to be asked for, `if rank == 0:`.",
-            "An error: the path is taken on three ranks.": "A file is no port. The system lets any number of "
-            "processes write to it.",
-            "Nothing is reported; all four are in the file.": "A file that is opened for writing begins empty. "
-            "Nothing is appended.",
+            "The job hangs until you find it and kill it by hand": "NCCL waits on the GPU, but a watchdog thread in "
+            "each process checks how long.",
+            "After 30 minutes the 7 other ranks raise an exception": "30 minutes is the default timeout of gloo, "
+            "which raises an exception. NCCL has a shorter timeout and a watchdog.",
+            "The 7 other ranks go on without the tensor of rank 3": "A collective has no result until every rank "
+            "of its group has called it.",
         },
-        look_at="Everybody saves",
+        look_at="NCCL timeouts: watchdog and Flight Recorder",
     ),
     Question(
-        text="After every step all four ranks have the same fingerprint. What does that prove?",
-        right="That they agree, which all could do on something wrong",
+        text="After every step, all four ranks have the same fingerprint. What does that prove?",
+        right="The ranks agree, but possibly on something wrong",
         letter="d",
-        why="A sum in place of a mean, or one order in every epoch, is the same mistake on all ranks. The "
-        "yardstick is one process with all the data.",
+        why="A sum in place of a mean is the same mistake on every rank. Compare with a baseline: one process on all "
+        "data.",
         wrong={
-            "That the gradients were averaged as they should have been": "Added up they would agree as well. "
-            "Equal steps need equal gradients, not right ones.",
-            "That one process with all the data would end there, too": "That needs right gradients as well. "
-            "Whether it holds is seen only by running the one process.",
-            "That every rank saw its own share, and all data were seen": "The weights of all ranks follow from "
-            "the averaged gradients. What went into these a fingerprint does not tell.",
+            "The gradients were averaged over the ranks, as they should be": "With summed gradients the ranks would "
+            "agree as well. Equal steps need equal gradients, not correct ones.",
+            "One process on all data would end with the same weights": "That also needs correct gradients. To find "
+            "out, run the one process and compare.",
+            "Every rank saw its own part of the data": "All ranks apply the same averaged gradients. A fingerprint "
+            "does not tell which samples those came from.",
         },
-        look_at="They agree, and are wrong",
+        look_at="Silent errors: compare with one process",
     ),
     Question(
-        text="Which of these does `TORCH_DISTRIBUTED_DEBUG=DETAIL` explain?",
-        right="An `all_reduce` of 3 numbers that meets one of 4",
+        text="Which of these mistakes does `TORCH_DISTRIBUTED_DEBUG=DETAIL` explain?",
+        right="An `all_reduce` of 3 elements paired with one of 4",
         letter="a",
-        why="With it the ranks compare kind and shape before each collective. Messages, waits and meanings it "
-        "does not see.",
+        why="Under `DETAIL` the ranks compare kind and shape before each collective, and only those.",
         wrong={
-            "Two ranks that both call `send` before their `recv`": "It compares collectives only. Two polite "
-            "ranks time out without an explanation.",
-            "An `async_op=True` call whose `wait()` was forgotten": "The call itself is right on every rank. That "
-            "nobody waits for it is not looked at.",
-            "A loss that is added up with another rank's accuracy": "Both are an `all_reduce` of one float. No "
-            "checker knows what the numbers mean.",
+            "Two ranks that both call `send` before `recv`": "`DETAIL` compares collectives only. Two ranks that "
+            "both send first just run into the timeout.",
+            "An `async_op=True` call without its `wait()`": "The call itself is correct on every rank. `DETAIL` "
+            "does not check whether you wait for it.",
+            "A loss that is added to another rank's accuracy": "Both calls are an `all_reduce` of one float. No "
+            "checker knows what the values mean.",
         },
-        look_at="What torch says by itself",
+        look_at="What PyTorch reports: timeouts and TORCH_DISTRIBUTED_DEBUG",
     ),
 )
