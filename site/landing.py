@@ -29,6 +29,7 @@ PARTS = {
     5: ("Training on many ranks", "Average gradients, share the data, and take DistributedDataParallel apart."),
     9: ("When it hangs", "Break working programs on purpose, and learn to read what they leave behind."),
     10: ("Beyond the notebook", "torchrun, several machines, other backends, and models that no longer fit."),
+    14: ("For reference", "Other ways to start processes and to let them meet."),
 }
 CARD = 16 / 10  # its width by its height
 NOTHING_STORED = """\

@@ -104,8 +104,9 @@ PLANS: dict[str, tuple[Day, ...]] = {
                 Take(0),
                 Take(
                     1,
-                    "What has to be done / Step 2: who am I, and where do we meet? / "
-                    "Step 3: meet, by environment variables / What joining waits for",
+                    "What `launch` does for you / Read the four environment variables / "
+                    "Join the process group: `init_process_group` / What joining waits for / "
+                    "When the port is taken: `EADDRINUSE`",
                 ),
                 Take(
                     2,
@@ -181,7 +182,7 @@ PLANS: dict[str, tuple[Day, ...]] = {
                     "opening / One rank gives: scatter and broadcast / Exercise: broadcast by hand / "
                     "One rank receives: gather and reduce / Everybody receives: all_gather and all_reduce",
                 ),
-                in_hand(6),
+                in_hand(35),
                 LUNCH,
                 Take(
                     3,

@@ -21,6 +21,7 @@ MODULES = (
     "machines",
     "backends",
     "shards",
+    "ways_to_meet",
 )
 
 
