@@ -20,7 +20,7 @@ LATE: dict[str, tuple[Cut, ...]] = {
     "half a day": (
         Cut(8, "The whole program", "show the picture in the copy of lesson 8 that kept its outputs"),
         Cut(5, "Sum or mean, and the learning rate", "say: a sum over N ranks is N times the learning rate"),
-        Cut(7, "", "say: DDP hands out rank 0's weights once, and averages gradients in `backward()`"),
+        Cut(7, "", "say: DDP broadcasts rank 0's weights once, and averages gradients in `backward()`"),
         Cut(3, "Exercise: the mean over all ranks", "ask: which two numbers does a rank have to send?"),
     ),
     "one day": (
@@ -30,7 +30,7 @@ LATE: dict[str, tuple[Cut, ...]] = {
         Cut(1, "", "say: each rank is told who it is and where to meet, and joining waits for all"),
         Cut(3, "Exercise: the mean over all ranks", "ask: which two numbers does a rank have to send?"),
         Cut(6, "Load MNIST", "nothing; run its cells, lesson 8 loads it again"),
-        Cut(7, "Buckets", "say: many small gradients travel as one, the last layers' first"),
+        Cut(7, "Group gradients into buckets", "say: one call for many gradients, the last layers' first"),
         Cut(9, "Mismatched collectives: a different order", "say: all ranks make the same calls in the same order"),
         Cut(8, "Exercise: evaluate", "say: add up the right and the seen over all ranks, divide once; homework"),
     ),
@@ -51,9 +51,9 @@ LATE: dict[str, tuple[Cut, ...]] = {
         Cut(5, "Exercise: weight the gradients by batch size", "show the next section instead, with `scale_the_loss`"),
     ),
     "second day": (
-        Cut(7, "Two old mistakes", "nothing; a table to read"),
+        Cut(7, "`device_ids` does not move the model", "say: move the model first, then wrap it"),
         Cut(6, "shuffle=True in a DataLoader", "say: alone, it gives every rank all of the data"),
-        Cut(7, "Buckets", "say: many small gradients travel as one, the last layers' first"),
+        Cut(7, "Group gradients into buckets", "say: one call for many gradients, the last layers' first"),
         Cut(6, "Exercise: a partitioner that loses no sample", "nothing; the notebook uses the package's"),
         Cut(8, "How much faster?", "say: more ranks than cores help nobody"),
         Cut(11, "Pull the network cable", "say: a pulled cable closes no connection; only a timeout ends the wait"),

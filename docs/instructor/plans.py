@@ -79,7 +79,7 @@ PLANS: dict[str, tuple[Day, ...]] = {
                 BREAK,
                 Take(
                     7,
-                    "opening / Wrapping / `backward()` averages",
+                    "opening / Wrap a model: rank 0 broadcasts its weights / `backward()` averages the gradients",
                 ),
                 Take(
                     8,
@@ -90,7 +90,7 @@ PLANS: dict[str, tuple[Day, ...]] = {
                     "opening / Four symptoms of a broken job / A collective that only some ranks call / "
                     "Exercise: a mean when some ranks have no data",
                 ),
-                in_hand(16),
+                in_hand(19),
                 GOODBYE,
             ),
         ),
@@ -144,8 +144,10 @@ PLANS: dict[str, tuple[Day, ...]] = {
                 BREAK,
                 Take(
                     7,
-                    "opening / Wrapping / `backward()` averages / Hooks: how it gets into `backward()` / "
-                    "Exercise: a DDP of your own / Waiting, seen / Buckets / Do you know it?",
+                    "opening / Wrap a model: rank 0 broadcasts its weights / `backward()` averages the gradients / "
+                    "Hooks: run code in the backward pass / Exercise: write your own DDP / "
+                    "Overlap communication with computation / Group gradients into buckets / "
+                    "Gradient accumulation with `no_sync` / Do you know it?",
                 ),
                 Take(
                     8,
@@ -161,7 +163,7 @@ PLANS: dict[str, tuple[Day, ...]] = {
                     "What PyTorch reports: timeouts and TORCH_DISTRIBUTED_DEBUG / "
                     "Silent errors: compare with one process / Troubleshooting table",
                 ),
-                in_hand(17),
+                in_hand(24),
                 GOODBYE,
             ),
         ),
@@ -215,15 +217,17 @@ PLANS: dict[str, tuple[Day, ...]] = {
                 BREAK,
                 Take(
                     7,
-                    "opening / Wrapping / `backward()` averages / Hooks: how it gets into `backward()` / "
-                    "Exercise: a DDP of your own / Waiting, seen / Buckets / Two old mistakes / "
-                    "Do you know it? / What you have now",
+                    "opening / Wrap a model: rank 0 broadcasts its weights / `backward()` averages the gradients / "
+                    "Hooks: run code in the backward pass / Exercise: write your own DDP / "
+                    "Overlap communication with computation / Group gradients into buckets / "
+                    "Gradient accumulation with `no_sync` / Unused parameters: `find_unused_parameters` / "
+                    "`device_ids` does not move the model / Do you know it? / What you have now",
                 ),
                 Take(
                     8,
                     "The digits / The whole program / Exercise: evaluate",
                 ),
-                in_hand(11),
+                in_hand(15),
                 LUNCH,
                 Take(
                     8,

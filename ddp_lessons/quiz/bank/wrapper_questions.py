@@ -6,7 +6,7 @@ from ddp_lessons.quiz.question import Program, Question
 
 QUESTIONS = (
     Question(
-        text="After wrapping, rank 1 alone adds 1 to its weight. What becomes of the difference?",
+        text="After wrapping, rank 1 alone adds 1 to its weight. What happens to the difference?",
         program=Program(
             """
 def f(rank, world_size):
@@ -22,19 +22,19 @@ def f(rank, world_size):
 """,
             holds='abs(results[1] - results[0] - 1) < 1e-5 and right.startswith("It stays")',
         ),
-        right="It stays: nobody sends weights again.",
+        right="It stays: DDP sends weights only once.",
         letter="d",
-        why="DDP gives out rank 0's weights once, at the start. Afterwards ranks are peers that take equal steps, "
+        why="DDP broadcasts rank 0's weights once, when it wraps the model. After that, all ranks take the same steps "
         "from wherever they are.",
         wrong={
-            "It is gone after the next `backward()`.": "`backward()` averages gradients, not weights. A common "
-            "step moves both ranks alike and leaves the distance as it is.",
-            "It is gone after the next forward pass.": "That is true of buffers, which rank 0 sends before a "
-            "forward pass. Parameters are sent once only, at construction.",
-            "DDP raises an error in the next step.": "Nobody compares the weights of the ranks. Look yourself now "
-            "and then, by fingerprints.",
+            "It is gone after the next `backward()`.": "`backward()` averages gradients, not weights. Both ranks take "
+            "the same step, so the difference stays as it is.",
+            "It is gone after the next forward pass.": "That is true of buffers, which rank 0 broadcasts before each "
+            "forward pass. Parameters are sent only once, when DDP wraps the model.",
+            "DDP raises an error in the next step.": "DDP doesn't compare the weights of the ranks. Check them "
+            "yourself now and then, for example by their fingerprints.",
         },
-        look_at="Wrapping",
+        look_at="Wrap a model: rank 0 broadcasts its weights",
     ),
     Question(
         text="Two ranks, no optimizer. What do both return?",
@@ -50,16 +50,17 @@ def f(rank, world_size):
         ),
         right="`4.0`",
         letter="b",
-        why="The gradient is the input, 2 and 6. When `backward()` is over, `.grad` holds the mean on every rank; "
-        "`step()` finds it there.",
+        why="The gradient is the input, 2 on rank 0 and 6 on rank 1. When `backward()` returns, `.grad` holds the mean "
+        "on every rank.",
         wrong={
-            "`2.0` and `6.0`": "So it would be without DDP, or if the averaging waited for `step()`. It is done "
-            "by hooks in the midst of `backward()`.",
-            "`8.0`": "That is the sum. DDP divides by the number of ranks, so that the gradient does not depend on it.",
-            "`2.0`": "Rank 0's weights were sent to all, at the start. Gradients are nobody's privilege: they are "
-            "averaged.",
+            "`2.0` and `6.0`": "That is the result without DDP. With DDP, hooks average the gradients in the middle of "
+            "`backward()`, without waiting for `step()`.",
+            "`8.0`": "That is the sum. DDP divides by the number of ranks, so the size of the gradient doesn't depend "
+            "on it.",
+            "`2.0`": "DDP broadcast the weights of rank 0 when it wrapped the model. But it averages the gradients of "
+            "all ranks.",
         },
-        look_at="`backward()` averages",
+        look_at="`backward()` averages the gradients",
     ),
     Question(
         text="Four parts for one step. How many `all_reduce` calls does rank 0 make?",
@@ -77,65 +78,65 @@ def f(rank, world_size):
 """,
             holds='sum(event.operation == "all_reduce" for event in results.events.of(0)) == int(right[0])',
         ),
-        right="4: the forward passes stand outside of `no_sync`",
+        right="4: the forward passes are outside of `no_sync`",
         letter="c",
-        why="DDP decides in the forward pass whether the coming `backward()` will talk. The gradient is right all "
-        "the same, so only the count tells.",
+        why="DDP decides in the forward pass whether the next `backward()` communicates. The gradient is right in both "
+        "cases, so only the number of calls shows the difference.",
         wrong={
-            "1: only the last `backward()` stands outside of it": "That was the plan, and so it would be with the "
-            "forward pass inside as well. `no_sync` is asked there, not in `backward()`.",
-            "3: those within `no_sync` are made up for at the end": "Nothing is made up for. Either a "
-            "`backward()` talks or its gradients are only added to `.grad`.",
-            "0: `no_sync` once used keeps the model quiet for good": "It holds for its `with` block. The last "
-            "part lies outside in any reading.",
+            "1: only the last `backward()` is outside of it": "That was the plan, and it would work with the forward "
+            "pass inside as well. DDP looks at `no_sync` there, not in `backward()`.",
+            "3: those within `no_sync` are made up for at the end": "DDP makes up for nothing. A `backward()` either "
+            "communicates or only adds its gradients to `.grad`.",
+            "0: `no_sync`, once used, turns communication off for good": "It holds only for its `with` block, and the "
+            "last part is outside of every such block.",
         },
-        look_at="Several batches for one step",
+        look_at="Gradient accumulation with `no_sync`",
     ),
     Question(
-        text="A model has two heads, and no batch uses the second. DDP without switches. What do you see, and when?",
+        text="A model has two heads, and no batch uses the second. DDP has its default options. What do you see?",
         right="An error in the forward pass of the second step",
         letter="a",
-        why="The first `backward()` ends with a bucket that never set off, so its gradients are not averaged. The "
-        "next forward pass finds that.",
+        why="The first `backward()` ends with a bucket that was never sent, so its gradients are not averaged. The "
+        "next forward pass finds the unfinished bucket.",
         wrong={
-            "An error in `backward()` of the very first step": "It would be the right place to complain, but "
-            "`backward()` just ends: a gradient that does not come is nothing that it can see.",
-            "Nothing: the unused head keeps `None`, as it should": "So it is with `find_unused_parameters=True`. "
-            "Without it a bucket waits for a gradient that never comes.",
-            "A standstill in `backward()` of the first step": "The bucket waits, but no rank waits for the "
-            "bucket: `backward()` is over when all gradients that there are have come.",
+            "An error in `backward()` of the very first step": "It would be the right place, but `backward()` just "
+            "ends. A gradient that never comes triggers no hook.",
+            "Nothing: the unused head keeps `None`, as it should": "That is what happens with "
+            "`find_unused_parameters=True`. Without it, a bucket waits for a gradient that never comes.",
+            "A hang in `backward()` of the very first step": "The bucket waits, but no rank waits for the bucket. "
+            "`backward()` returns after the last gradient that does come.",
         },
-        look_at="A parameter that has no part in it",
+        look_at="Unused parameters: `find_unused_parameters`",
     ),
     Question(
-        text="Ten layers, several buckets. Which gradients set off first, from the second step on?",
+        text="Ten layers, several buckets. Which gradients does DDP send first, from the second step on?",
         right="Those of the last layers",
         letter="d",
-        why="`backward()` goes from the end of the model to its beginning. While it still computes the first "
-        "layers, these are on their way: that is the overlap.",
+        why="`backward()` goes from the end of the model to its beginning. While it still computes the first layers, "
+        "the gradients of the last ones are on their way. That is overlap.",
         wrong={
-            "Those of the first layers": "So the model is written, and so the forward pass goes. `backward()` "
-            "goes the other way, and DDP rebuilds its buckets after the first step to fit.",
-            "The largest, to get them over with": "Size only decides what fits into a bucket. A bucket sets off "
-            "when all of its gradients are there.",
-            "All together, when `backward()` ends": "So it is with a single bucket, as in the first step here. "
-            "Then nothing is left to compute while they travel.",
+            "Those of the first layers": "That is the order of the forward pass. `backward()` goes the other way, and "
+            "DDP rebuilds its buckets in that order after the first step.",
+            "The largest, to get them done": "The size only decides what fits into a bucket. A bucket is sent as soon "
+            "as all of its gradients are complete.",
+            "All together, when `backward()` ends": "That happens with a single bucket, as in the first step in the "
+            "lesson. Then there is no computation left to overlap with.",
         },
-        look_at="Buckets",
+        look_at="Group gradients into buckets",
     ),
     Question(
-        text="The model is on the CPU. A note replaces `model.to(0)` by `DDP(model, device_ids=[0])`. What happens?",
-        right="DDP refuses it: the model is not on GPU 0.",
+        text="The model is on the CPU. A script replaces `model.to(0)` by `DDP(model, device_ids=[0])`. What happens?",
+        right="An error: the model is not on GPU 0.",
         letter="b",
-        why="`device_ids` says where a model is. Write both: `DDP(model.to(0), device_ids=[0])`.",
+        why="`device_ids` says where the model already is. Write both: `DDP(model.to(0), device_ids=[0])`.",
         wrong={
-            "DDP moves it to GPU 0, as the option says.": "It moves the inputs of each call there, never the "
-            "model. The name invites the mistake.",
-            "It trains on the CPU and ignores the option.": "A slow training would be a trap. This is kinder: DDP "
-            "compares and raises a `ValueError`.",
-            "It fails in the first forward pass on a GPU.": "So a plain model would, whose inputs are elsewhere. "
-            "DDP looks before, when it wraps.",
+            "DDP moves it to GPU 0, as the option says.": "It moves the inputs of each call there, but never the "
+            "model. The name is misleading.",
+            "It trains on the CPU and ignores the option.": "Then you would notice only that training is slow. DDP "
+            "compares the devices and raises a `ValueError`.",
+            "It fails in the first forward pass on a GPU.": "A plain model would, if its inputs were on another "
+            "device. DDP checks earlier, when it wraps the model.",
         },
-        look_at="Two old mistakes",
+        look_at="`device_ids` does not move the model",
     ),
 )
