@@ -33,4 +33,4 @@ RUN uv pip install --no-cache --no-deps -e . \
 
 EXPOSE 8888
 # Jupyter keeps its token: docker's log shows the address with it.
-CMD ["jupyter", "lab", "--ip", "0.0.0.0", "--port", "8888", "--no-browser", "notebooks/00_start_four_ranks.ipynb"]
+CMD first=$(python -m ddp_lessons lessons) && exec jupyter lab --ip 0.0.0.0 --port 8888 --no-browser "$first"

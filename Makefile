@@ -20,11 +20,9 @@ help:  ## show this list
 
 # The environment's commands (torchrun, pip) are first on PATH, for the `!` of a cell and for Jupyter's terminal. `exec`, so
 # that Ctrl-C meets only Jupyter, and not a shell that would leave it behind.
-# JupyterLab shows stored figures of a trusted notebook only, and text in their place elsewhere
-lab: setup  ## set up, then open the first lesson in JupyterLab
-	@set -- notebooks/*.ipynb; [ -e "$$1" ] || set -- .; \
-	[ "$$1" = . ] || $(py) -m nbformat.sign "$$@" >/dev/null 2>&1; \
-	exec env PATH="$$(pwd)/.venv/bin:$$PATH" $(py) -m jupyterlab "$$1" $(JUPYTER_ARGS) \
+lab: setup  ## set up, then open a copy of the lessons in JupyterLab: my_lessons/, without the stored outputs
+	@first=$$($(py) -m ddp_lessons lessons) || exit; \
+	exec env PATH="$$(pwd)/.venv/bin:$$PATH" $(py) -m jupyterlab "$$first" $(JUPYTER_ARGS) \
 	  $${CI:+--no-browser} $$([ "$$(id -u)" != 0 ] || echo --allow-root)
 
 test: lint $(CI:%=.venv/.extra-mpi)  ## set up, then all that must be green: lint, types, tests, lessons

@@ -6,11 +6,12 @@ import argparse
 import io
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ddp_lessons import __version__
 from ddp_lessons.script.command import add_command
-from ddp_lessons.workshop import doctor
+from ddp_lessons.workshop import doctor, working_copy
 from ddp_lessons.workshop.room.room_command import add_room
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--version", action="version", version=f"ddp-lessons {__version__}")
     commands = parser.add_subparsers(title="commands", dest="command", metavar="")
-    for add in (_add_doctor, _add_pair, _add_progress, _add_explain, add_command, add_room):
+    for add in (_add_doctor, _add_pair, _add_lessons, _add_progress, _add_explain, add_command, add_room):
         add(commands)
     chosen = parser.parse_args(arguments)
 
@@ -66,6 +67,18 @@ def _add_pair(commands: Commands) -> None:
         description="Look whether torch and torchvision belong together. Exit status 0: yes; 1: no, and what to type.",
     )
     pair.set_defaults(run=lambda chosen: doctor.report({"torch and torchvision": doctor.check_pair}))
+
+
+def _add_lessons(commands: Commands) -> None:
+    copied = commands.add_parser(
+        "lessons",
+        help="copy the lessons, without their stored outputs, into a folder of yours; nothing of yours is written over",
+        description="Copy the lessons, without their stored outputs, into a folder of yours. Run it again after an "
+        "update: what you have changed is kept, and a new version of it comes beside it.",
+    )
+    copied.add_argument("--notebooks", type=Path, default=Path("notebooks"), help="where the lessons are (notebooks)")
+    copied.add_argument("--folder", type=Path, default=Path("my_lessons"), help="where your copy is (my_lessons)")
+    copied.set_defaults(run=lambda chosen: working_copy.report(chosen.notebooks, chosen.folder))
 
 
 def _add_progress(commands: Commands) -> None:

@@ -12,6 +12,7 @@ import tempfile
 from pathlib import Path
 
 from ddp_lessons.workshop.room.seed import Seed
+from ddp_lessons.workshop.working_copy import copy_lessons
 
 NOTEBOOKS = Path(__file__).parent.parent / "notebooks"
 WORK = Path(os.environ.get("WORKSHOP_FOLDER", "workshop")).absolute()
@@ -55,11 +56,7 @@ atexit.register(shutil.rmtree, SOCKETS, ignore_errors=True)
 
 def give_notebooks(spawner):
     spawner.environment["JUPYTER_RUNTIME_DIR"] = f"{SOCKETS}/{spawner.user.id}"
-    folder = WORK / spawner.user.name
-    folder.mkdir(parents=True, exist_ok=True)
-    for notebook in NOTEBOOKS.iterdir():
-        if notebook.is_file() and not (folder / notebook.name).exists():
-            shutil.copy(notebook, folder / notebook.name)
+    copy_lessons(NOTEBOOKS, WORK / spawner.user.name)
 
 
 c.Spawner.pre_spawn_hook = give_notebooks

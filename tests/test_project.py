@@ -15,10 +15,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-import nbformat
 import pytest
 import yaml
-from nbformat.sign import NotebookNotary
 from packaging.requirements import Requirement
 
 from ddp_lessons.workshop.doctor import TORCHVISION_FOR
@@ -117,7 +115,7 @@ def copy(tmp_path: Path) -> Copy:
         shutil.copy(PROJECT / name, copy.folder)
     (copy.folder / "notebooks").mkdir()
     for lesson in ("01_second.ipynb", "00_first.ipynb"):
-        (copy.folder / "notebooks" / lesson).touch()
+        (copy.folder / "notebooks" / lesson).write_text('{"cells": []}')
     for package, code in PACKAGES.items():
         copy.publish(package, code)
     (here / "tools").mkdir()
@@ -130,22 +128,12 @@ def copy(tmp_path: Path) -> Copy:
 
 def test_one_command_sets_up_and_opens_the_first_lesson(copy: Copy) -> None:
     first = copy.make("lab", "JUPYTER_ARGS=--port 9999")
-    assert first.stdout.splitlines()[-1].startswith("notebooks/00_first.ipynb --port 9999 --no-browser"), first.stdout
+    assert first.stdout.splitlines()[-1].startswith("my_lessons/00_first.ipynb --port 9999 --no-browser"), first.stdout
     assert list((copy.folder / "ddp_lessons" / "__pycache__").glob("__init__.*.pyc"))
     calls = copy.calls
     second = copy.make("lab")
-    assert second.stdout.startswith("notebooks/00_first.ipynb"), second.stdout
+    assert second.stdout.startswith("my_lessons/00_first.ipynb"), second.stdout
     assert copy.calls == calls
-
-
-def test_lessons_are_trusted_when_the_lab_opens_so_that_jupyterlab_shows_their_stored_figures(tmp_path: Path) -> None:
-    if not (PROJECT / ".venv").is_dir():
-        pytest.skip("JupyterLab itself is needed, as make setup installs it")
-    command = ["make", "--old-file=setup", "lab", "JUPYTER_ARGS=--version"]
-    subprocess.run(command, cwd=PROJECT, env={**os.environ, "JUPYTER_DATA_DIR": str(tmp_path)}, check=True, stdout=-3)
-    notary = NotebookNotary(data_dir=str(tmp_path))  # type: ignore[no-untyped-call]
-    for lesson in (PROJECT / "notebooks").glob("[0-9]*.ipynb"):
-        assert notary.check_signature(nbformat.read(lesson, as_version=4)), lesson  # type: ignore[no-untyped-call]
 
 
 def test_a_set_up_that_was_killed_recovers(copy: Copy) -> None:

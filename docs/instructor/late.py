@@ -18,7 +18,7 @@ class Cut:
 
 LATE: dict[str, tuple[Cut, ...]] = {
     "half a day": (
-        Cut(8, "The whole program", "show the picture in the copy of lesson 8 that kept its outputs"),
+        Cut(8, "The whole program", "show the stored picture in `notebooks/08_mnist_with_ddp.ipynb`"),
         Cut(5, "Sum or mean, and the learning rate", "say: a sum over N ranks is N times the learning rate"),
         Cut(7, "", "say: DDP broadcasts rank 0's weights once, and averages gradients in `backward()`"),
         Cut(3, "Exercise: the mean over all ranks", "ask: which two numbers does a rank have to send?"),

@@ -53,7 +53,7 @@ def test_it_installs_all_wheels_and_says_how_to_begin_and_the_folder_stays_as_it
     assert {"torch", "torchvision", "jupyterlab", "pip", "only_on_linux"} <= installed
     assert "only_on_macos" not in installed
     opened = os.popen(f"cd / && {sys.executable} '{lessons}/lessons.py' --port 9").read()
-    assert opened.startswith("jupyterlab runs notebooks/00_start_four_ranks.ipynb --port 9")
+    assert opened.startswith("jupyterlab runs my_lessons/00_start_four_ranks.ipynb --port 9")
 
 
 def test_started_twice_it_goes_on_and_leaves_a_lesson_that_was_worked_in(given: Path, home: Path) -> None:

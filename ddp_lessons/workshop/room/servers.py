@@ -23,6 +23,7 @@ from ddp_lessons.run.processes.shared_template import SEED
 from ddp_lessons.workshop.room.handouts import address, link, new_token, strips
 from ddp_lessons.workshop.room.interruptions import undisturbed
 from ddp_lessons.workshop.room.seed import Seed
+from ddp_lessons.workshop.working_copy import copy_lessons
 
 _SECONDS_TO_ANSWER = 300.0  # thirty start on few cores
 _SECONDS_TO_END = 15.0
@@ -199,9 +200,7 @@ class Room:
         hidden = folder / ".room"
         hidden.mkdir(parents=True, exist_ok=True)
         hidden.chmod(0o700)
-        for notebook in sorted(self.notebooks.iterdir()):
-            if notebook.is_file() and not (folder / notebook.name).exists():
-                shutil.copy(notebook, folder / notebook.name)
+        copy_lessons(self.notebooks, folder)
         kept = hidden / "token"
         if not kept.exists():
             kept.write_text(new_token())

@@ -1,0 +1,89 @@
+"""A learner's own copy of the lessons, without the stored outputs. What they write in it meets nobody's update.
+
+What each file was copied from is kept beside them, as digests. A lesson that has changed since then replaces a copy
+that nobody has touched; otherwise the new version comes beside it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+GIVEN = ".given.json"
+LESSONS = "[0-9][0-9]_*.ipynb"
+
+
+def report(source: Path, folder: Path) -> int:
+    """Copy, say what the learner has to know, and end with the path of the first lesson: for `make lab`."""
+    try:
+        news = copy_lessons(source, folder)
+    except OSError as error:
+        print(f"The lessons could not be copied to {folder}: {error.strerror or error}", file=sys.stderr)
+        return 1
+    for line in news:
+        print(line, file=sys.stderr)
+    print(folder / min((lesson.name for lesson in source.glob(LESSONS)), default="."))
+    return 0
+
+
+def copy_lessons(source: Path, folder: Path) -> list[str]:
+    """Bring the copy up to date with the lessons in `source`. Return a line for each new version beside it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    book = folder / GIVEN
+    given = _read(book)
+    news = []
+    for file in sorted([*source.glob(LESSONS), *source.glob("*.md")]):
+        content = without_outputs(file) if file.suffix == ".ipynb" else file.read_bytes()
+        if given.get(file.name) == _digest(content) and (folder / file.name).exists():
+            continue
+        place = next(_places(folder / file.name, content, given))
+        if not (place.exists() and place.read_bytes() == content):
+            _write(place, content)
+        if place.name != file.name:
+            news.append(f"{file.name} has a new version. Yours is kept; the new one is {place}")
+        given |= {file.name: _digest(content), place.name: _digest(content)}
+        _write(book, json.dumps(given, indent=1).encode())
+    return news
+
+
+def _places(wanted: Path, content: bytes, given: dict[str, str]) -> Iterator[Path]:
+    """Where a version may stand: nothing that a learner has touched is written over."""
+    for number in itertools.count(1):
+        place = wanted.with_suffix(f".{number}{wanted.suffix}") if number > 1 else wanted
+        if not place.exists() or _digest(place.read_bytes()) in (given.get(place.name), _digest(content)):
+            yield place
+
+
+def without_outputs(lesson: Path) -> bytes:
+    notebook = json.loads(lesson.read_text(encoding="utf-8"))
+    for cell in notebook["cells"]:
+        if cell["cell_type"] == "code":
+            cell |= {"outputs": [], "execution_count": None}
+    return (json.dumps(notebook, indent=1, ensure_ascii=False) + "\n").encode()
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _read(book: Path) -> dict[str, str]:
+    """Of a book that is broken nothing is known: so every copy counts as touched."""
+    try:
+        return dict(json.loads(book.read_text(encoding="utf-8")))
+    except (OSError, ValueError):
+        return {}
+
+
+def _write(file: Path, content: bytes) -> None:
+    """All of it, or nothing: a full disk leaves what was there."""
+    half = file.with_name(f"{file.name}.{os.getpid()}.half")
+    try:
+        half.write_bytes(content)
+        half.replace(file)
+    finally:
+        half.unlink(missing_ok=True)
