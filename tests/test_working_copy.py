@@ -144,6 +144,6 @@ def test_the_command_ends_with_the_first_lesson_and_jupyter_reads_what_it_made(t
 
     for file in stored:
         copied, lesson = (nbformat.read(path, as_version=4) for path in (tmp_path / "mine" / file.name, file))  # type: ignore[no-untyped-call]
-        nbformat.validate(copied)  # type: ignore[no-untyped-call]
+        nbformat.validate(copied)
         assert [cell.source for cell in copied.cells] == [cell.source for cell in lesson.cells]
         assert not any(cell.get("outputs") for cell in copied.cells)
