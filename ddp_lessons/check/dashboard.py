@@ -47,7 +47,7 @@ LESSONS = (
     ),
     Lesson(10, "Leave the notebook", ("restartable",)),
     Lesson(11, "Many machines", ("ranks_of", "job_script")),
-    Lesson(12, "Choose a backend", ("choose_backend", "all_reduce_on_board")),
+    Lesson(12, "Appendix: choose a backend", ("choose_backend", "all_reduce_on_board")),
     Lesson(13, "After DDP", ("shard", "sharded_mean", "stage_of")),
 )
 LESSON_OF = {exercise: lesson.number for lesson in LESSONS for exercise in lesson.exercises}

@@ -30,7 +30,7 @@ REFUSED = {
     "08": {"train_until"},
     "09": {"join_at", "what_torch_says", "my_share"},
     "10": {"train"},
-    "12": {"take_a_ticket", "import_module('lessons_over_mpi').run"},
+    "12": {"import_module('lessons_over_mpi').run"},
 }
 
 
