@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -159,9 +160,6 @@ WRONG = {
     "no torchrun in scripts/started.py of started.py": {  # only its docstring has it
         "file": "[scripts/started.py](../scripts/started.py) `torchrun`"
     },
-    "no set_device in 3 of 03_collectives.ipynb": {  # a branch for machines with a GPU
-        "lesson": "[3](../notebooks/03_collectives.ipynb) `set_device`"
-    },
     "no weighted_average in 5 of 05_average_gradients.ipynb": {  # an exercise that nobody has solved
         "lesson": "[5](../notebooks/05_average_gradients.ipynb) `weighted_average`"
     },
@@ -177,3 +175,12 @@ WRONG = {
 def test_a_row_that_is_wrong_is_found_out(sentence: str) -> None:
     assert complaints(RIGHT) == []
     assert sentence in complaints(Row(**(vars(RIGHT) | WRONG[sentence])))
+
+
+def test_a_branch_for_machines_with_a_gpu_is_not_in_use(tmp_path: Path) -> None:
+    branch = "    if device == 'cuda':\n        torch.cuda.set_device(0)\n"
+    source = f"def f(device):\n{branch}    dist.barrier()\n\n\nf('cpu')"
+    notebook = tmp_path / "03_made_up.ipynb"
+    notebook.write_text(json.dumps({"cells": [{"cell_type": "code", "execution_count": 1, "source": [source]}]}))
+    assert has(code_of(notebook), "barrier")
+    assert not has(code_of(notebook), "set_device")

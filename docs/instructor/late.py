@@ -24,7 +24,7 @@ LATE: dict[str, tuple[Cut, ...]] = {
         Cut(3, "Exercise: the mean over all ranks", "ask: which two numbers does a rank have to send?"),
     ),
     "one day": (
-        Cut(3, "What goes wrong", "nothing; it is lesson 9 in short"),
+        Cut(3, "Mismatched shapes: a wrong result without an error", "nothing; it is lesson 9 in short"),
         Cut(2, "Measure latency and bandwidth", "say: seconds = latency + bytes / bandwidth"),
         Cut(5, "Unequal batch sizes", "say: weight unequal batches by their numbers of samples"),
         Cut(1, "", "say: each rank is told who it is and where to meet, and joining waits for all"),

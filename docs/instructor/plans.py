@@ -65,9 +65,9 @@ PLANS: dict[str, tuple[Day, ...]] = {
                 BREAK,
                 Take(
                     3,
-                    "opening / One rank gives: scatter and broadcast / Exercise: broadcast by hand / "
-                    "One rank receives: gather and reduce / Everybody receives: all_gather and all_reduce / "
-                    "Two calls, one answer / The mean of means / Exercise: the mean over all ranks",
+                    "opening / Scatter and broadcast: one rank sends to all / Exercise: broadcast by hand / "
+                    "Gather and reduce: one rank receives / all_gather and all_reduce: every rank receives / "
+                    "Average over ranks: the mean of means / Exercise: the mean over all ranks",
                 ),
                 Take(
                     5,
@@ -90,7 +90,7 @@ PLANS: dict[str, tuple[Day, ...]] = {
                     "opening / Four symptoms of a broken job / A collective that only some ranks call / "
                     "Exercise: a mean when some ranks have no data",
                 ),
-                in_hand(19),
+                in_hand(22),
                 GOODBYE,
             ),
         ),
@@ -118,10 +118,10 @@ PLANS: dict[str, tuple[Day, ...]] = {
                 BREAK,
                 Take(
                     3,
-                    "opening / One rank gives: scatter and broadcast / Exercise: broadcast by hand / "
-                    "One rank receives: gather and reduce / Everybody receives: all_gather and all_reduce / "
-                    "Two calls, one answer / The mean of means / Exercise: the mean over all ranks / What goes wrong / "
-                    "Do you know it? / What you have now",
+                    "opening / Scatter and broadcast: one rank sends to all / Exercise: broadcast by hand / "
+                    "Gather and reduce: one rank receives / all_gather and all_reduce: every rank receives / "
+                    "Average over ranks: the mean of means / Exercise: the mean over all ranks / "
+                    "Mismatched shapes: a wrong result without an error / Do you know it? / What you have now",
                 ),
                 Take(
                     5,
@@ -131,7 +131,7 @@ PLANS: dict[str, tuple[Day, ...]] = {
                     "Prove that four ranks equal one process / Compare replicas by fingerprint / "
                     "Unequal batch sizes / What you have now",
                 ),
-                in_hand(12),
+                in_hand(17),
                 LUNCH,
                 Take(
                     6,
@@ -181,18 +181,18 @@ PLANS: dict[str, tuple[Day, ...]] = {
                 Take(2),
                 Take(
                     3,
-                    "opening / One rank gives: scatter and broadcast / Exercise: broadcast by hand / "
-                    "One rank receives: gather and reduce / Everybody receives: all_gather and all_reduce",
+                    "opening / Scatter and broadcast: one rank sends to all / Exercise: broadcast by hand / "
+                    "Gather and reduce: one rank receives / all_gather and all_reduce: every rank receives",
                 ),
                 in_hand(42),
                 LUNCH,
                 Take(
                     3,
-                    "Exercise: all_gather by hand / Two calls, one answer / Message by message / "
-                    "Everybody gets a share: reduce_scatter and all_to_all / "
-                    "Nobody receives: barrier / The mean of means / Exercise: the mean over all ranks / "
-                    "Groups / In the background: async_op / What goes wrong / Do you know it? / "
-                    "What you have now",
+                    "Exercise: all_gather by hand / Step through the messages / "
+                    "reduce_scatter and all_to_all: every rank gets a part / barrier: wait for all ranks / "
+                    "Average over ranks: the mean of means / Exercise: the mean over all ranks / Groups: new_group / "
+                    "Collectives in the background: async_op / Mismatched shapes: a wrong result without an error / "
+                    "Do you know it? / What you have now",
                 ),
                 BREAK,
                 Take(
@@ -203,7 +203,7 @@ PLANS: dict[str, tuple[Day, ...]] = {
                 ),
                 BREAK,
                 Take(5),
-                in_hand(19),
+                in_hand(29),
                 Say("What to try tonight: the *Try next* of each lesson", teach=5),
             ),
         ),

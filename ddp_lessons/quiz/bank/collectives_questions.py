@@ -10,82 +10,84 @@ QUESTIONS = (
         program=Program(
             """
 def f(rank, world_size):
-    room = [torch.zeros(1)] * 3
-    dist.all_gather(room, torch.ones(1) * rank)
-    return [tensor.item() for tensor in room]
+    buffers = [torch.zeros(1)] * 3
+    dist.all_gather(buffers, torch.ones(1) * rank)
+    return [tensor.item() for tensor in buffers]
 """,
             holds='str(results[2]) == right.strip("`")',
             ranks=3,
         ),
         right="`[2.0, 2.0, 2.0]`",
         letter="d",
-        why="`* 3` makes a list with one tensor in it three times. All was written into that one, and the last stayed.",
+        why="`* 3` makes a list with the same tensor three times. All values were written into it, and the last one "
+        "stayed.",
         wrong={
-            "`[0.0, 1.0, 2.0]`": "That is what it should be, and what `[torch.zeros(1) for _ in range(3)]` gives. "
-            "Here the three places are one and the same tensor.",
-            "`[0.0, 0.0, 0.0]`": "The tensor was written to: `all_gather` fills what it is given. It was only the "
-            "same one three times.",
-            "`[3.0, 3.0, 3.0]`": "Nothing is added up by a gather; 0 + 1 + 2 = 3 would be an `all_reduce`.",
+            "`[0.0, 1.0, 2.0]`": "This would be right with three tensors, as in `[torch.zeros(1) for _ in range(3)]`. "
+            "Here the list has the same tensor three times.",
+            "`[0.0, 0.0, 0.0]`": "`all_gather` does write into the tensors of the list. Here all three values are "
+            "written into the same one.",
+            "`[3.0, 3.0, 3.0]`": "A gather adds nothing up. The sum 0 + 1 + 2 = 3 would be the result of an "
+            "`all_reduce`.",
         },
-        look_at="Everybody receives: all_gather and all_reduce",
+        look_at="all_gather and all_reduce: every rank receives",
     ),
     Question(
-        text="`dist.reduce(total, dst=0)` on three ranks. What may be read from `total` on rank 1 afterwards?",
-        right="Nothing: there it is undefined.",
+        text="Three ranks call `dist.reduce(total, dst=0)`. What does `total` contain on rank 1 afterwards?",
+        right="Nothing reliable: it is undefined there.",
         letter="c",
-        why="Only the destination has an answer. Elsewhere torch may have used the tensor as scratch paper.",
+        why="Only the destination has a result. On the other ranks, torch may use the tensor for partial sums.",
         wrong={
-            "The sum, as it is on rank 0.": "That is `all_reduce`. `reduce` gives the sum to `dst` alone, and "
-            "this is why it may be cheaper.",
-            "What rank 1 itself brought.": "Often so, and therefore believed. But torch promises nothing: it may "
-            "have left a part of the sum in it.",
-            "The sum of ranks 0 and 1.": "It may look like that, if parts of the sum passed through rank 1. What "
-            "is left depends on backend and world size, so do not read it.",
+            "The sum, as it is on rank 0.": "That would be `all_reduce`. `reduce` gives the sum only to `dst`, which "
+            "is why it can be cheaper.",
+            "The value that rank 1 contributed.": "This is often true, but torch does not guarantee it. The tensor "
+            "may contain a part of the sum.",
+            "The sum of ranks 0 and 1.": "It may look like that if a partial sum passed through rank 1. It depends "
+            "on the backend and the world size, so do not read it.",
         },
-        look_at="One rank receives: gather and reduce",
+        look_at="Gather and reduce: one rank receives",
     ),
     Question(
-        text="Rank 0 has 4 numbers whose mean is 1, rank 1 has 1 number, a 6. Both take their mean and "
-        "`all_reduce` it with AVG. What do they hold, and what is the mean of all five?",
+        text="Rank 0 has four values with the mean 1, and rank 1 has the single value 6. What do the ranks return, "
+        "and what is the mean of all five values?",
         program=Program(
             """
 def f(rank, world_size):
-    numbers = torch.ones(4) if rank == 0 else torch.tensor([6.0])
-    mean = numbers.mean()
+    values = torch.ones(4) if rank == 0 else torch.tensor([6.0])
+    mean = values.mean()
     dist.all_reduce(mean, dist.ReduceOp.AVG)
     return mean.item()
 """,
-            holds='list(results) == [3.5, 3.5] and right == "3.5; the mean of all is 2"',
+            holds='list(results) == [3.5, 3.5] and right == "They return 3.5. The mean is 2."',
         ),
-        right="3.5; the mean of all is 2",
+        right="They return 3.5. The mean is 2.",
         letter="a",
-        why="The mean of means is (1 + 6) / 2. All five add up to 10, so their mean is 2: the 6 counted as much "
-        "as four numbers.",
+        why="The mean of means is (1 + 6) / 2. All five values add up to 10, so their mean is 2. The single 6 counted "
+        "as much as the four other values.",
         wrong={
-            "2; the mean of all is 2, too": "So it would be if both had equally many numbers. AVG divides by the "
-            "ranks, and knows nothing of how many numbers are behind a mean.",
-            "2; the mean of all is 3.5": "The other way round: AVG gives (1 + 6) / 2 = 3.5, and the five numbers "
-            "add up to 10, so their mean is 2.",
-            "7; the mean of all is 3.5": "7 is the sum of the two means; AVG divides it by two. And the mean of "
-            "all five numbers has to count each of them: 10 / 5.",
+            "They return 2. The mean is 2, too.": "The two would be equal if both ranks had the same number of values. "
+            "`AVG` divides by the number of ranks and ignores how many values each mean stands for.",
+            "They return 2. The mean is 3.5.": "It is the other way round. `AVG` gives (1 + 6) / 2 = 3.5, and the five "
+            "values add up to 10, so their mean is 2.",
+            "They return 7. The mean is 3.5.": "7 is the sum of the two means, and `AVG` divides it by two. The mean "
+            "of all five values is 10 / 5.",
         },
-        look_at="The mean of means",
+        look_at="Average over ranks: the mean of means",
     ),
     Question(
-        text="Ranks 0 and 1 shall be a group of their own, of four. Who has to call `new_group([0, 1])`?",
-        right="All four, and in the same order as other groups.",
+        text="In a world of four ranks, ranks 0 and 1 need a group. Which ranks must call `new_group([0, 1])`?",
+        right="All four, in the same order as other groups.",
         letter="b",
-        why="torch numbers groups as they are made. A rank that leaves one out counts differently from then on, "
-        "and the others wait for it.",
+        why="torch numbers the groups as they are created. If a rank leaves one out, its numbers no longer match those "
+        "of the other ranks, and a later group can hang.",
         wrong={
-            "Only ranks 0 and 1, for they alone are in it.": "It sounds fair, and hangs: making a group is itself "
-            "done together by the whole world. Only using it is for its members.",
-            "Rank 0 alone, which tells the other members.": "There is no such leader. Every rank makes the group "
-            "for itself, at the same place of the program.",
-            "Any one rank, as long as it is a member of it.": "Nobody is told of a group by somebody else. Each "
-            "rank has to make the call, members or not.",
+            "Only ranks 0 and 1, because they are its members.": "It may seem to work, but ranks 2 and 3 then number "
+            "the next group differently, and it can hang. Only the calls that use a group are for its members.",
+            "Only rank 0, which informs the other members.": "No rank creates a group for the others. Every rank makes "
+            "the call itself, at the same place in the program.",
+            "Any one rank that is a member of the group.": "A rank learns about a group only from its own call of "
+            "`new_group`, so each rank has to make it.",
         },
-        look_at="Groups",
+        look_at="Groups: new_group",
     ),
     Question(
         text="Four ranks run this. What do the four return?",
@@ -103,16 +105,16 @@ def f(rank, world_size):
         ),
         right="`[2.0, 1.0, 2.0, 3.0]`",
         letter="d",
-        why="0 + 2 in the group. Ranks 1 and 3 are outside: they get a warning, no error, and keep what they had.",
+        why="The members add up 0 + 2. Ranks 1 and 3 are not members, so they get a warning and keep their values.",
         wrong={
-            "`[6.0, 6.0, 6.0, 6.0]`": "That is the sum over the world. The group has two members, and only these "
+            "`[6.0, 6.0, 6.0, 6.0]`": "6 is the sum over the world. The group has two members, and only their values "
             "are added up.",
-            "`[2.0, 2.0, 2.0, 2.0]`": "Who is not in the group takes no part, also not as a reader: ranks 1 and 3 "
+            "`[2.0, 2.0, 2.0, 2.0]`": "A rank that is not a member does not receive the result either. Ranks 1 and 3 "
             "keep their own values.",
-            "`[2.0, 4.0, 2.0, 4.0]`": "That would need a second group of ranks 1 and 3. The call with a group "
-            "that one is not in does nothing but warn.",
+            "`[2.0, 4.0, 2.0, 4.0]`": "For this, ranks 1 and 3 would need a group of their own. Calling a collective "
+            "on a group of others only causes a warning.",
         },
-        look_at="Groups",
+        look_at="Groups: new_group",
     ),
     Question(
         text="Three ranks bring `[0, 1, 2]`, `[10, 11, 12]` and `[20, 21, 22]` to a `reduce_scatter`. What does "
@@ -122,7 +124,7 @@ def f(rank, world_size):
 def f(rank, world_size):
     mine = 10.0 * rank + torch.arange(3)
     total = torch.zeros(1)
-    dist.reduce_scatter(total, list(mine.split(1)))
+    dist.reduce_scatter_tensor(total, mine)
     return total.item()
 """,
             holds="results[2] == 36 == int(right)",
@@ -130,15 +132,15 @@ def f(rank, world_size):
         ),
         right="36",
         letter="a",
-        why="Everybody's part 2 goes to rank 2 and is added up there: 2 + 12 + 22.",
+        why="Part 2 of every rank goes to rank 2 and is added up there, which gives 2 + 12 + 22.",
         wrong={
-            "63": "That is 20 + 21 + 22, rank 2's own row. The parts of all ranks with its number are added up: a "
-            "column, not a row.",
-            "2, 12 and 22": "That is `all_to_all`, which delivers the three parts. `reduce_scatter` adds them up "
-            "as well.",
-            "30, 33 and 36": "All three sums on every rank is `all_reduce`. Of the sums, `reduce_scatter` gives "
-            "each rank only its own.",
+            "63": "63 is 20 + 21 + 22, rank 2's own row. Rank 2 gets part 2 of every rank, which is a column and not "
+            "a row.",
+            "2, 12 and 22": "That is `all_to_all`, which only delivers the three parts. `reduce_scatter` also adds "
+            "them up.",
+            "30, 33 and 36": "Having all three sums on every rank would be `all_reduce`. `reduce_scatter` gives each "
+            "rank only one of them.",
         },
-        look_at="Everybody gets a share: reduce_scatter and all_to_all",
+        look_at="reduce_scatter and all_to_all: every rank gets a part",
     ),
 )
