@@ -197,13 +197,15 @@ PLANS: dict[str, tuple[Day, ...]] = {
                 BREAK,
                 Take(
                     4,
-                    "opening / First way: everyone sends to rank 0 / Second way: a tree / "
-                    "Third way: the ring, in chunks / Exercise: the ring / Sizes that do not divide / "
-                    "What it costs / A cable for every rank / Do you know it? / What you have now",
+                    "opening / Star: send everything to rank 0 / Tree: add up in pairs / "
+                    "Ring: send chunks to the next rank / Exercise: write the ring all-reduce / "
+                    "A correct sum that sends too many bytes / Uneven chunks: tensor_split and chunk / "
+                    "Cost model: latency and bandwidth / Simulate a link for every rank / Do you know it? / "
+                    "What you have now",
                 ),
                 BREAK,
                 Take(5),
-                in_hand(29),
+                in_hand(32),
                 Say("What to try tonight: the *Try next* of each lesson", teach=5),
             ),
         ),
