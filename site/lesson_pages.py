@@ -12,7 +12,6 @@ from ddp_lessons.quiz.bank import questions_of
 from ddp_lessons.quiz.question_document import as_document
 from ddp_lessons.quiz.question_text import as_page
 
-ABOUT_CLEARING = re.compile(r"clear\b.{0,40}\boutputs", re.I)
 ASKS = re.compile(r"^quiz\.questions\((\d+)\)", re.M)
 PREDICT = re.compile(r"\bPredict\b")
 OF_A_KERNEL = "application/vnd.jupyter.widget-view+json"
@@ -29,7 +28,6 @@ def page_of(notebook: Any, file: str) -> Any:
     predicting = False
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
-            cell.source = without_clearing(cell.source)
             predicting = bool(PREDICT.search(last_section(cell.source)))
             continue
         put_quiz(cell)
@@ -39,11 +37,6 @@ def page_of(notebook: Any, file: str) -> Any:
             cell.metadata["tags"] = ["hide-output"]
     notebook.cells[0].source += f"\n{ABOUT.format(file)}"
     return notebook
-
-
-def without_clearing(text: str) -> str:
-    """A reader of a page has no outputs to clear."""
-    return "\n\n".join(part for part in text.split("\n\n") if not ABOUT_CLEARING.search(part))
 
 
 def last_section(text: str) -> str:

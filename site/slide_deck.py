@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
-from lesson_pages import ASKS, PREDICT, without_clearing
+from lesson_pages import ASKS, PREDICT
 from living import STILL, place_of, words_of
 from slide_blocks import LONGEST_LEAD, Block, Slide, lay_out
 from staging import FENCED
@@ -39,7 +39,7 @@ class Deck:
         self._prose: list[str] = []  # what was said since the last slide
         for cell in notebook.cells:
             if cell.cell_type == "markdown":
-                for text in sections(without_clearing(LINK_INSIDE.sub(r"\1", cell.source))):
+                for text in sections(LINK_INSIDE.sub(r"\1", cell.source)):
                     self._add_text(text)
                     if not self.slides:
                         self._end_section()

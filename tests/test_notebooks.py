@@ -45,6 +45,24 @@ def test_a_lesson_says_at_once_what_it_gives_and_needs(notebook: pathlib.Path) -
 
 
 @every_notebook
+def test_a_lesson_has_no_chores(notebook: pathlib.Path) -> None:
+    said = "\n".join(cell.source for cell in cells_of(notebook, "markdown"))
+    assert not re.search(r"clear\b.{0,60}output", said, re.I)
+    cells = [cell.source for cell in cells_of(notebook, "code") if not cell.source.startswith("%%writefile")]
+    assert not [cell for cell in cells if re.search("# *(noqa|NBVAL)", cell)]
+
+
+@every_notebook
+def test_a_lesson_can_be_read_in_an_hour_and_its_file_is_small(notebook: pathlib.Path) -> None:
+    read: Any = nbformat.read
+    minutes = read(notebook, as_version=4).metadata.ddp_lessons.minutes
+    planned = sum(minutes.teach.values()) + sum(minutes.exercise.values())
+    longest = 65 if notebook.name.startswith("08_") else 60
+    assert planned <= longest
+    assert notebook.stat().st_size <= 200_000
+
+
+@every_notebook
 def test_a_lesson_closes_with_what_you_have_now(notebook: pathlib.Path) -> None:
     assert "What you have now" in cells_of(notebook, "markdown")[-1].source
 

@@ -146,14 +146,6 @@ def test_a_slide_shows_what_was_printed_and_not_the_words_that_stand_for_it() ->
     assert (block.kind, block.text.split("\n")[-2:]) == ("output", ["a < b", "next"])
 
 
-def test_no_lesson_says_anything_about_outputs_to_clear(laid: Path) -> None:
-    for lesson in LESSONS:
-        notebook = nbformat.read(laid / "notebooks" / lesson.name, 4)  # type: ignore[no-untyped-call]
-        said = "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "markdown")
-        assert "Time:" in said
-        assert not re.search(r"clear\b.{0,60}output", said, re.I)
-
-
 def new_lesson(*cells: tuple[str, str]) -> Any:
     make: Any = nbformat.v4
     shown = [make.new_output("stream", text="shown\n")]

@@ -33,7 +33,7 @@ def kinds(slide: Slide) -> list[str]:
 
 def test_a_program_is_shown_with_its_question_and_the_prose_is_for_the_speaker() -> None:
     first, second = slides_of(
-        ("text", "# Title\n\n**You will:** see.\n\nClear the stored outputs first.\n\n## Next\n\nA story. It is long."),
+        ("text", "# Title\n\n**You will:** see.\n\n## Next\n\nA story. It is long."),
         ("text", "More of it.\n\n**Predict.** What comes?"),
         ("code", "import torch\nfrom ddp_lessons import launch\n\nprint(launch)"),
         ("text", "**Why.** Because."),
