@@ -1,4 +1,4 @@
-"""The commands of an author: `python -m authoring notebooks`, `new-exercise` and `new-lesson`."""
+"""The commands of an author: `python -m authoring notebooks`, `new-exercise`, `new-lesson` and `sample`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from authoring import beginning
+from authoring import beginning, samples
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -22,13 +22,19 @@ def main(arguments: list[str] | None = None) -> int:
     lesson = commands.add_parser("new-lesson", help="begin a lesson: notebook, questions, page for instructors")
     lesson.add_argument("title", help="it gets the next number: lessons have no gap")
     lesson.add_argument("--exercise", default="", metavar="NAME", help="that new-exercise began")
+    sample = commands.add_parser("sample", help="draw paragraphs or messages at random, to judge their English")
+    sample.add_argument("kind", choices=samples.KINDS)
+    sample.add_argument("--count", type=int, default=60)
+    sample.add_argument("--seed", type=int, help="that an earlier sample printed")
     options = parser.parse_args(arguments)
     try:
         if options.command == "notebooks":
             from authoring import notebooks  # with what runs kernels, which takes a second
 
             return notebooks.store_all(Path.cwd(), options.lessons, options.twice, options.pictures)
-        if options.command == "new-exercise":
+        if options.command == "sample":
+            print("\n".join(samples.drawn(Path.cwd(), options.kind, options.count, options.seed)))
+        elif options.command == "new-exercise":
             print("\n".join(beginning.exercise(Path.cwd(), options.name, options.folder)))
         else:
             print("\n".join(beginning.lesson(Path.cwd(), options.title, options.exercise)))

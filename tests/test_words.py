@@ -1,0 +1,71 @@
+"""The field's word, always the same one: who searches for our words finds what others write.
+
+Read here: lessons, glossary, quizzes, the instructor's pages and the pages for participants.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+
+PROJECT = Path(__file__).parent.parent
+INSTEAD_OF = {
+    "standstill": "hang",
+    "nothing moves": "hang",
+    "can(?:not)? move any more": "no rank can make progress",
+    "trainings": "training runs",
+    "yardstick": "baseline",
+    "held against": "compared with",
+    "optimizer's memory": "optimizer state",
+    "start weights": "initial weights",
+    "farewell": "teardown",
+    "letter box": "buffered send",
+    "notice board": "key-value store",
+    "anew": "again, or: restart",
+    "do not fit together": "mismatched",
+    "impostor": "wrong implementation that passes",
+    "for ever": "forever",
+    "whoever": "the rank that, or: you",
+    "whom": "which rank",
+    "beside": "next to, compared with",
+    "dice": "random",
+}
+
+
+def texts() -> list[Path]:
+    pages = [PROJECT / "docs" / "participants.md", PROJECT / "notebooks" / "glossary.md"]
+    places = ("notebooks/[0-9][0-9]_*.ipynb", "ddp_lessons/quiz/bank/*.py", "docs/instructor/lessons/*.md")
+    return sorted(pages + [file for place in places for file in PROJECT.glob(place)])
+
+
+def prose_of(file: Path) -> str:
+    """Without code, and without what the package or torch prints: those have words of their own."""
+    if file.suffix == ".ipynb":
+        read: Any = nbformat.read
+        text = "\n\n".join(cell.source for cell in read(file, as_version=4).cells if cell.cell_type == "markdown")
+    else:
+        text = file.read_text(encoding="utf-8")
+    text = re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
+    return re.sub(r"`[^`\n]+`|\]\([^)]*\)", " ", text)
+
+
+@pytest.mark.parametrize("file", texts(), ids=lambda file: str(file.relative_to(PROJECT)))
+def test_no_word_of_the_house_stands_where_the_field_has_one(file: Path) -> None:
+    prose = prose_of(file)
+    found = [
+        f"{match[0]!r} in {prose[max(0, match.start() - 40) : match.end() + 40]!r}: write {better!r}"
+        for word, better in INSTEAD_OF.items()
+        for match in re.finditer(rf"\b{word}\b", prose, re.IGNORECASE)
+    ]
+    assert not found, "\n".join(found)
+
+
+def test_a_word_in_code_or_in_a_message_is_no_prose(tmp_path: Path) -> None:
+    file = tmp_path / "page.md"
+    file.write_text("A `standstill`, [hang](#standstill):\n\n```text\nno rank can move any more\n```\n\nA yardstick.\n")
+    assert not re.search("standstill|move", prose_of(file))
+    assert "yardstick" in prose_of(file)
