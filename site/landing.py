@@ -26,9 +26,9 @@ from docs.draw import ring_in_motion
 # the first lesson of each part, and what the part is about
 PARTS = {
     0: ("Ranks that talk", "Start processes, send tensors between them, and build an all-reduce by hand."),
-    5: ("Training on many ranks", "Average gradients, share the data, and take DistributedDataParallel apart."),
+    5: ("Training on many ranks", "Average gradients, partition the data, and take DistributedDataParallel apart."),
     9: ("When it hangs", "Break working programs on purpose, and learn to read what they leave behind."),
-    10: ("Beyond the notebook", "torchrun, several machines, other backends, and models that no longer fit."),
+    10: ("Electives", "torchrun, several machines, other backends, and models that no longer fit."),
     14: ("For reference", "Other ways to start processes and to let them meet."),
 }
 CARD = 16 / 10  # its width by its height
@@ -94,8 +94,8 @@ def duration(minutes: int) -> str:
 def card_of(lesson: str) -> Card:
     row = re.search(rf"\({re.escape(lesson)}\) \| (.+) \|$", readme(), re.M)
     aim = re.sub("`(.+?)`", r"<code>\1</code>", html.escape(row[1], quote=False)) if row else ""
-    title, page = title_of(lesson).partition(":")[0], lesson.removesuffix(".ipynb")
-    return Card(number_of(lesson), title, aim, minutes_of(lesson), thumbnail(lesson), page)
+    title, page = title_of(lesson).removeprefix("Appendix: ").partition(":")[0], lesson.removesuffix(".ipynb")
+    return Card(number_of(lesson), title[0].upper() + title[1:], aim, minutes_of(lesson), thumbnail(lesson), page)
 
 
 def thumbnail(lesson: str) -> str:

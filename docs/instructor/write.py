@@ -26,6 +26,14 @@ TRAIN = PROJECT / "ddp_lessons" / "train"
 OPENING = "opening"  # the plan's name for what comes before the first section
 TEACHING, EXERCISE = "teach", "exercise"
 HAND = "the time in hand"
+CORE = 10  # lessons; the others are electives
+# minutes, code cells and words per cell before the lessons were rewritten
+FIRST_DRAFT = {
+    **{0: "25, 21, 54", 1: "49, 36, 75", 2: "55, 37, 67", 3: "71, 37, 78", 4: "55, 39, 71", 5: "70, 33, 93"},
+    **{6: "87, 39, 105", 7: "80, 40, 97", 8: "65, 34, 100", 9: "90, 38, 96", 10: "64, 40, 68", 11: "75, 40, 85"},
+    **{12: "62, 35, 82", 13: "75, 39, 84"},
+}
+FIRST_CORE = "647, 354, 85"
 NEEDS_NOTHING = {"Do you know it?", "What you have now"}  # their cells stand alone, or there are none
 JUDGED = re.compile(r"^check\.(?!reading|replicas_agree)\w+\((\w+)\)", re.M)  # those two judge no learner's function
 
@@ -39,6 +47,8 @@ class Lesson:
     key_points: list[str]
     minutes: dict[str, dict[str, int]]
     cut: dict[str, str]
+    cells: int  # of code
+    words: int  # outside of them
     exercises: tuple[tuple[str, str], ...]  # the section, and the name of what its check is given
 
     @property
@@ -63,15 +73,17 @@ class Lesson:
 
 def read_lesson(file: Path) -> Lesson:
     notebook = json.loads(file.read_text(encoding="utf-8"))
-    headings, exercises = list[str](), list[tuple[str, str]]()
+    headings, exercises, words = list[str](), list[tuple[str, str]](), 0
     for cell in notebook["cells"]:
         text = "".join(cell["source"])
         if cell["cell_type"] == "markdown":
+            words += len(text.split())
             headings += [line[3:].strip() for line in text.splitlines() if line.startswith("## ")]
         else:
             exercises += [(headings[-1], name) for name in JUDGED.findall(text)]
     opening, plan = "".join(notebook["cells"][0]["source"]), notebook["metadata"]["ddp_lessons"]
-    return Lesson(file, opening, tuple(headings), **plan, exercises=tuple(exercises))
+    cells = sum(cell["cell_type"] == "code" for cell in notebook["cells"])
+    return Lesson(file, opening, tuple(headings), **plan, cells=cells, words=words, exercises=tuple(exercises))
 
 
 def read_lessons() -> list[Lesson]:
@@ -124,11 +136,19 @@ def lesson_table(lessons: Sequence[Lesson]) -> str:
             lesson.spent(TEACHING),
             lesson.spent(EXERCISE),
             lesson.spent(TEACHING) + lesson.spent(EXERCISE),
+            lesson.cells,
+            round(lesson.words / lesson.cells),
+            FIRST_DRAFT.get(lesson.number, "-"),
         )
         for lesson in lessons
     ]
-    rows.append(("", "**all**", *(sum(int(str(row[place])) for row in rows) for place in (2, 3, 4))))
-    return table(("", "lesson", "teaching", "exercises", "minutes"), rows)
+    both = (("core path, 0 to 9", rows[:CORE], FIRST_CORE), ("all", rows[:], ""))
+    for name, some, before in both:
+        sums = [sum(int(str(row[place])) for row in some) for place in (2, 3, 4, 5)]
+        words = round(sum(lesson.words for lesson in lessons[: len(some)]) / sums[-1])
+        rows.append(("", f"**{name}**", *sums, words, before))
+    header = ("", "lesson", "teaching", "exercises", "minutes", "code cells", "words per cell", "first draft")
+    return table(header, rows)
 
 
 @dataclass(frozen=True)
