@@ -209,7 +209,7 @@ def test_the_first_page_has_what_readme_and_the_lessons_say(laid: Path) -> None:
     for card, lesson in zip(cards, LESSONS, strict=True):
         opening = committed(lesson)[0].source
         assert f"**Time:** {card['minutes']} minutes" in opening
-        assert opening.startswith(f"# {card['title']}")
+        assert opening.removeprefix("# Appendix: ").removeprefix("# ").lower().startswith(card["title"].lower())
         assert card["aim"]
 
 

@@ -28,11 +28,12 @@ TEACHING, EXERCISE = "teach", "exercise"
 HAND = "the time in hand"
 CORE = 10  # lessons; the others are electives
 # minutes, code cells and words per cell before the lessons were rewritten
-FIRST_DRAFT = {
-    **{0: "25, 21, 54", 1: "49, 36, 75", 2: "55, 37, 67", 3: "71, 37, 78", 4: "55, 39, 71", 5: "70, 33, 93"},
-    **{6: "87, 39, 105", 7: "80, 40, 97", 8: "65, 34, 100", 9: "90, 38, 96", 10: "64, 40, 68", 11: "75, 40, 85"},
-    **{12: "62, 35, 82", 13: "75, 39, 84"},
-}
+FIRST_DRAFT = dict(
+    enumerate(
+        "25, 21, 54|49, 36, 75|55, 37, 67|71, 37, 78|55, 39, 71|70, 33, 93|87, 39, 105|80, 40, 97|65, 34, 100|90, 38, 96|"
+        "64, 40, 68|75, 40, 85|62, 35, 82|75, 39, 84".split("|")
+    )
+)
 FIRST_CORE = "647, 354, 85"
 NEEDS_NOTHING = {"Do you know it?", "What you have now"}  # their cells stand alone, or there are none
 JUDGED = re.compile(r"^check\.(?!reading|replicas_agree)\w+\((\w+)\)", re.M)  # those two judge no learner's function
