@@ -57,8 +57,7 @@ def test_a_lesson_can_be_read_in_an_hour_and_its_file_is_small(notebook: pathlib
     read: Any = nbformat.read
     minutes = read(notebook, as_version=4).metadata.ddp_lessons.minutes
     planned = sum(minutes.teach.values()) + sum(minutes.exercise.values())
-    longest = 65 if notebook.name.startswith("08_") else 60
-    assert planned <= longest
+    assert planned <= 60
     assert notebook.stat().st_size <= 200_000
 
 

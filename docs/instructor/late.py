@@ -18,7 +18,7 @@ class Cut:
 
 LATE: dict[str, tuple[Cut, ...]] = {
     "half a day": (
-        Cut(8, "The whole program", "show the stored picture in `notebooks/08_mnist_with_ddp.ipynb`"),
+        Cut(8, "Train with DDP: the complete program", "show the figure in `notebooks/08_mnist_with_ddp.ipynb`"),
         Cut(5, "Sum or mean, and the learning rate", "say: a sum over N ranks is N times the learning rate"),
         Cut(7, "", "say: DDP broadcasts rank 0's weights once, and averages gradients in `backward()`"),
         Cut(3, "Exercise: the mean over all ranks", "ask: which two numbers does a rank have to send?"),
@@ -32,7 +32,7 @@ LATE: dict[str, tuple[Cut, ...]] = {
         Cut(6, "Load MNIST", "nothing; run its cells, lesson 8 loads it again"),
         Cut(7, "Group gradients into buckets", "say: one call for many gradients, the last layers' first"),
         Cut(9, "Mismatched collectives: a different order", "say: all ranks make the same calls in the same order"),
-        Cut(8, "Exercise: evaluate", "say: add up the right and the seen over all ranks, divide once; homework"),
+        Cut(8, "Exercise: exact accuracy over all ranks", "say: add up two counts, divide once; homework"),
     ),
     "first day": (
         Cut(2, "Tags, and recv from any rank", "nothing"),
@@ -59,7 +59,7 @@ LATE: dict[str, tuple[Cut, ...]] = {
         Cut(6, "shuffle=True in a DataLoader", "say: alone, it gives every rank all of the data"),
         Cut(7, "Group gradients into buckets", "say: one call for many gradients, the last layers' first"),
         Cut(6, "Exercise: a partitioner that loses no sample", "nothing; the notebook uses the package's"),
-        Cut(8, "How much faster?", "say: more ranks than cores help nobody"),
+        Cut(8, "Measure strong scaling", "say: more ranks than cores don't help"),
         Cut(11, "Pull the network cable", "say: a pulled cable closes no connection; only a timeout ends the wait"),
         Cut(9, "What PyTorch reports: timeouts and TORCH_DISTRIBUTED_DEBUG", "say: `TORCH_DISTRIBUTED_DEBUG=DETAIL`"),
         Cut(9, "Exercise: share the best", "nothing; homework"),

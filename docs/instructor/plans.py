@@ -83,14 +83,14 @@ PLANS: dict[str, tuple[Day, ...]] = {
                 ),
                 Take(
                     8,
-                    "The digits / The whole program",
+                    "Load MNIST / Train with DDP: the complete program",
                 ),
                 Take(
                     9,
                     "opening / Four symptoms of a broken job / A collective that only some ranks call / "
                     "Exercise: a mean when some ranks have no data",
                 ),
-                in_hand(22),
+                in_hand(24),
                 GOODBYE,
             ),
         ),
@@ -151,8 +151,8 @@ PLANS: dict[str, tuple[Day, ...]] = {
                 ),
                 Take(
                     8,
-                    "The digits / The whole program / Exercise: evaluate / Save: three traps / "
-                    "Exercise: save a checkpoint / What you have now",
+                    "Load MNIST / Train with DDP: the complete program / Exercise: exact accuracy over all ranks / "
+                    "Checkpoints: three common mistakes / Exercise: save a checkpoint / What you have now",
                 ),
                 BREAK,
                 Take(
@@ -163,7 +163,7 @@ PLANS: dict[str, tuple[Day, ...]] = {
                     "What PyTorch reports: timeouts and TORCH_DISTRIBUTED_DEBUG / "
                     "Silent errors: compare with one process / Troubleshooting table",
                 ),
-                in_hand(24),
+                in_hand(28),
                 GOODBYE,
             ),
         ),
@@ -227,14 +227,14 @@ PLANS: dict[str, tuple[Day, ...]] = {
                 ),
                 Take(
                     8,
-                    "The digits / The whole program / Exercise: evaluate",
+                    "Load MNIST / Train with DDP: the complete program / Exercise: exact accuracy over all ranks",
                 ),
-                in_hand(15),
+                in_hand(17),
                 LUNCH,
                 Take(
                     8,
-                    "Save: three traps / Exercise: save a checkpoint / Stop and go on / How much faster? / "
-                    "Do you know it? / What you have now",
+                    "Checkpoints: three common mistakes / Exercise: save a checkpoint / Resume from a checkpoint / "
+                    "Measure strong scaling / Do you know it? / What you have now",
                 ),
                 BREAK,
                 Take(
@@ -261,7 +261,7 @@ PLANS: dict[str, tuple[Day, ...]] = {
                     "opening / Simulate two nodes / Start torchrun on every node: the rendezvous / "
                     "Choose the network interface / Which failures are silent / Pull the network cable",
                 ),
-                in_hand(35),
+                in_hand(41),
                 GOODBYE,
             ),
         ),
