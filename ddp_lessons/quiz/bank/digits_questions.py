@@ -53,8 +53,7 @@ def f(rank, world_size):
         wrong={
             "`['weight', 'bias']`": "These are the names in the model inside. The wrapper's `state_dict` puts the "
             "name under which it keeps the model in front of them.",
-            "`['module']`": "A `state_dict` is flat. It lists every tensor by its full name, such as "
-            "`module.weight`.",
+            "`['module']`": "A `state_dict` is flat. It lists every tensor by its full name, such as `module.weight`.",
             "`['rank0.weight', 'rank0.bias']`": "The names don't contain the rank, they are the same on all ranks. "
             "Only the wrapper adds something to them.",
         },
@@ -104,8 +103,7 @@ def f(rank, world_size):
         wrong={
             "4 times: 2.5 ms instead of 10": "The ranks share only the time for the images. Every rank pays the fixed "
             "2 ms in full, however few images it has.",
-            "5 times: 2 ms instead of 10": "2 ms are only the fixed cost. Each rank still has to compute eight "
-            "images.",
+            "5 times: 2 ms instead of 10": "2 ms are only the fixed cost. Each rank still has to compute eight images.",
             "1 time: the batch is no smaller": "The batch is the same, but each rank computes a quarter of it. Strong "
             "scaling helps, just less than four times.",
         },
