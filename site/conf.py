@@ -45,7 +45,7 @@ napoleon_numpy_docstring = False
 # what links to nowhere is an error; other projects' names would need their lists, which are outside
 nitpicky = True
 # type variables, and types by a borrowed name
-OURS_WITHOUT_A_PLACE = r".*\.([TP]|explorer\.Shown|drawing\.Drawing|mpi_runs\.Ended|backend_table\.Trials)"
+OURS_WITHOUT_A_PLACE = r".*\.([TP]|explorer\.Shown|drawing\.Drawing|terminals\.Ended|backend_table\.Trials)"
 nitpick_ignore_regex = [(r"py:.*", r"(?!ddp_lessons\.).*"), (r"py:class", OURS_WITHOUT_A_PLACE)]
 
 root_doc = "contents"  # index.html is the first page, which is made of a template

@@ -166,12 +166,12 @@ def test_whoever_shows_them_again_begins_again(notebook: Screen, asked: Locator)
 
 def test_without_widgets_each_choice_can_be_unfolded_by_keyboard(notebook: Screen) -> None:
     page = notebook.output(2)
-    folded = page.get_by_text("a) is not right. It may have them")
+    folded = page.get_by_text("a) is right. All four ranks meet at one address")
     expect(folded).to_be_hidden()
     page.locator("summary").first.focus()
     notebook.page.keyboard.press("Space")
     expect(folded).to_be_visible()
-    expect(notebook.output(3)).to_contain_text("a) is not right. Nobody asked for a GPU")
+    expect(notebook.output(3)).to_contain_text("a) is not right. A rank finds rank 0 only through")
 
 
 def check_that_all_can_use_it(notebook: Screen) -> None:

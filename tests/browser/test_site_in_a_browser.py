@@ -275,7 +275,7 @@ def test_a_figure_on_a_slide_is_played_by_the_presenters_keys(screen: Screen) ->
     open_slides("04_ring_all_reduce", screen)
     number = present("slide.innerText.includes('show.ring(')", screen)
     film = screen.page.locator("section.present .ddp-figure")
-    step = film.get_by_role("slider")
+    step = film.locator("input")
     screen.page.keyboard.press("Space")  # what the cell showed
     expect(step).to_have_value("0")
     screen.page.keyboard.press("Enter")
