@@ -273,7 +273,7 @@ def present(slide: str, screen: Screen) -> int:
 
 def test_a_figure_on_a_slide_is_played_by_the_presenters_keys(screen: Screen) -> None:
     open_slides("04_ring_all_reduce", screen)
-    number = present("slide.innerText.includes('show.ring(')", screen)
+    number = present("slide.querySelector('.fragment script')?.textContent.includes('6 steps')", screen)
     film = screen.page.locator("section.present .ddp-figure")
     step = film.locator("input")
     screen.page.keyboard.press("Space")  # what the cell showed
