@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -123,11 +124,10 @@ def test_a_full_disk_is_said_and_leaves_what_was_there(
     before = {file: file.read_bytes() for file in mine.iterdir()}
     write(lessons, FIRST, "a new version")
 
-    def fill(path: Path, content: bytes) -> int:
-        path.touch()
+    def fill(file: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Path, "write_bytes", fill)
+    monkeypatch.setattr(os, "fsync", fill)
     assert report(lessons, mine) == 1
     assert capsys.readouterr().err == f"The lessons could not be copied to {mine}: No space left on device\n"
     monkeypatch.undo()

@@ -24,9 +24,23 @@ def request_of_front_end() -> str:
     Others, such as nbclient and nbval, run the cells of a stored notebook: what they see must not depend on how many
     cells ran before, and an error may be all that is kept.
     """
-    kernel = getattr(_shell(), "kernel", None)
-    request = kernel.get_parent() if kernel is not None else {}
-    return str(request["header"]["msg_id"]) if request.get("metadata", {}).get("cellId") else ""
+    return str(_request()["header"]["msg_id"]) if cell_of_front_end() else ""
+
+
+def cell_of_front_end() -> str:
+    """What the front end calls the cell that is running; "" where it does not say."""
+    return str(_request().get("metadata", {}).get("cellId", ""))
+
+
+def notebook_shell() -> Any:
+    """IPython's shell, where this is a notebook's kernel."""
+    shell = _shell()
+    return shell if hasattr(shell, "kernel") else None
+
+
+def _request() -> dict[str, Any]:
+    shell = notebook_shell()
+    return shell.kernel.get_parent() if shell is not None else {}
 
 
 def _name_of_cell(file: str) -> str:

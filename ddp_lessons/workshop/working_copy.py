@@ -9,10 +9,10 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
-import os
 import sys
-from collections.abc import Iterator
 from pathlib import Path
+
+from ddp_lessons.check.progress_file import write_whole
 
 GIVEN = ".given.json"
 LESSONS = "[0-9][0-9]_*.ipynb"
@@ -38,33 +38,36 @@ def copy_lessons(source: Path, folder: Path) -> list[str]:
     given = _read(book)
     news = []
     for file in sorted([*source.glob(LESSONS), *source.glob("*.md")]):
-        content = without_outputs(file) if file.suffix == ".ipynb" else file.read_bytes()
-        if given.get(file.name) == _digest(content) and (folder / file.name).exists():
+        content = without_outputs(file) if file.suffix == ".ipynb" else file.read_text(encoding="utf-8")
+        version = _digest(content.encode())
+        if given.get(file.name) == version and (folder / file.name).exists():
             continue
-        place = next(_places(folder / file.name, content, given))
-        if not (place.exists() and place.read_bytes() == content):
-            _write(place, content)
+        place = _place(folder / file.name, version, given)
+        write_whole(place, content, mode=0o666)
         if place.name != file.name:
             news.append(f"{file.name} has a new version. Yours is kept; the new one is {place}")
-        given |= {file.name: _digest(content), place.name: _digest(content)}
-        _write(book, json.dumps(given, indent=1).encode())
+        given |= {file.name: version, place.name: version}
+        write_whole(book, json.dumps(given, indent=1), mode=0o666)
     return news
 
 
-def _places(wanted: Path, content: bytes, given: dict[str, str]) -> Iterator[Path]:
-    """Where a version may stand: nothing that a learner has touched is written over."""
-    for number in itertools.count(1):
-        place = wanted.with_suffix(f".{number}{wanted.suffix}") if number > 1 else wanted
-        if not place.exists() or _digest(place.read_bytes()) in (given.get(place.name), _digest(content)):
-            yield place
+def _place(wanted: Path, version: str, given: dict[str, str]) -> Path:
+    """Where that version may be written: nothing that a learner has touched is written over."""
+    places = (wanted.with_suffix(f".{number}{wanted.suffix}") for number in itertools.count(2))
+    free = (
+        place
+        for place in itertools.chain([wanted], places)
+        if not place.exists() or _digest(place.read_bytes()) in (given.get(place.name), version)
+    )
+    return next(free)
 
 
-def without_outputs(lesson: Path) -> bytes:
+def without_outputs(lesson: Path) -> str:
     notebook = json.loads(lesson.read_text(encoding="utf-8"))
     for cell in notebook["cells"]:
         if cell["cell_type"] == "code":
             cell |= {"outputs": [], "execution_count": None}
-    return (json.dumps(notebook, indent=1, ensure_ascii=False) + "\n").encode()
+    return json.dumps(notebook, indent=1, ensure_ascii=False) + "\n"
 
 
 def _digest(content: bytes) -> str:
@@ -77,13 +80,3 @@ def _read(book: Path) -> dict[str, str]:
         return dict(json.loads(book.read_text(encoding="utf-8")))
     except (OSError, ValueError):
         return {}
-
-
-def _write(file: Path, content: bytes) -> None:
-    """All of it, or nothing: a full disk leaves what was there."""
-    half = file.with_name(f"{file.name}.{os.getpid()}.half")
-    try:
-        half.write_bytes(content)
-        half.replace(file)
-    finally:
-        half.unlink(missing_ok=True)

@@ -9,7 +9,6 @@ import io
 import json
 import logging
 import os
-import pty
 import random
 import re
 import subprocess
@@ -29,7 +28,7 @@ import torch
 import torch.distributed as dist
 from nbclient import NotebookClient
 from notebook_session import Cell, NotebookSession
-from processes import PROJECT, Doorbell
+from processes import PROJECT, Doorbell, run_on_a_terminal
 from torch._C._distributed_c10d import TCPStore
 
 from ddp_lessons import WorkerFailed, Workers, launch
@@ -618,17 +617,11 @@ def test_a_terminal_that_lacks_letters_is_no_reason_to_fail(tmp_path: Path) -> N
 
 def test_on_a_real_terminal_the_labels_are_coloured(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(_SCRIPT, encoding="utf-8")
-    ours, theirs = pty.openpty()
-    env = {**os.environ, **_ENVIRONMENT}
-    with subprocess.Popen([sys.executable, os.fspath(tmp_path / "script.py")], env=env, stdout=theirs, stderr=theirs):
-        os.close(theirs)
-        said = b""
-        with contextlib.suppress(OSError):  # how a terminal says that nobody holds its other end any more
-            while data := os.read(ours, 65536):
-                said += data
-    os.close(ours)
+    script = [os.fspath(tmp_path / "script.py")]
+    said, complaints = run_on_a_terminal(script, {**os.environ, **_ENVIRONMENT}, "stdout")
+    assert complaints == ""
     # what a launch waits for is said, and erased
-    *lines, last = re.sub(r"[^\n]*\r\x1b\[K", "", said.decode().replace("\r\n", "\n")).splitlines()
+    *lines, last = re.sub(r"[^\n]*\r\x1b\[K", "", said).splitlines()
     assert last == "[0, 1]"
     assert all(re.match(r"\x1b\[[\d;]+mrank \d \|\x1b\[0m ", line) for line in lines)
     assert sorted(re.sub(r"\x1b\[[\d;]*m", "", line) for line in lines) == _GREETINGS

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import html
 import re
-import sys
 from typing import Any
+
+from ddp_lessons.record.line_names import cell_of_front_end, notebook_shell
 
 _LOOK = "color:inherit;text-decoration:underline"
 _CELL = re.compile(r"\bcell \[(\d+)\]")
@@ -18,10 +19,10 @@ _ids: dict[int, str] = {}  # of the cells that ran, by the number beside them
 
 def note_cells() -> None:
     """From now on, with the one that is running."""
-    shell: Any = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
-    if hasattr(shell, "kernel"):
-        _note(shell, _cells_so_far(shell) - 1)
-        shell.events.register("pre_run_cell", lambda info: _note(shell, _cells_so_far(shell)))
+    shell = notebook_shell()
+    if shell is not None:
+        _note(_cells_so_far(shell) - 1)
+        shell.events.register("pre_run_cell", lambda info: _note(_cells_so_far(shell)))
 
 
 def linked(card: str) -> str:
@@ -29,9 +30,9 @@ def linked(card: str) -> str:
     return _CELL.sub(_link, card)
 
 
-def _note(shell: Any, number: int) -> None:
-    if cell_id := shell.kernel.get_parent().get("metadata", {}).get("cellId"):
-        _ids[number] = str(cell_id)
+def _note(number: int) -> None:
+    if cell_id := cell_of_front_end():
+        _ids[number] = cell_id
 
 
 def _cells_so_far(shell: Any) -> int:

@@ -16,6 +16,7 @@ from contextvars import ContextVar
 from typing import Any, Protocol
 
 from ddp_lessons.record.colors import rank_color
+from ddp_lessons.record.line_names import notebook_shell
 from ddp_lessons.record.rank_record import Told
 from ddp_lessons.record.results import NO_VALUE, Results, told_by_rank
 from ddp_lessons.run.output.terminal_text import is_terminal, painted_by_rank
@@ -109,8 +110,7 @@ def screen_for_here(quiet: bool) -> Screen:
 
 
 def in_a_notebook() -> bool:
-    ipython = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
-    return hasattr(ipython, "kernel")
+    return notebook_shell() is not None
 
 
 def show_card(card: str, text: str) -> None:

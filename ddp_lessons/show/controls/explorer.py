@@ -6,11 +6,11 @@ An explorer draws nothing of its own: it maps the values of its controls to a fu
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
+from ddp_lessons.record.line_names import notebook_shell
 from ddp_lessons.show.controls.explorer_controls import Choice, Values, nearest
 from ddp_lessons.show.figures.figure import Figure
 from ddp_lessons.show.page.picture import Picture, write_picture
@@ -150,8 +150,7 @@ class Explorer(Generic[Shown]):
 
 def _has_widgets() -> bool:
     """There is a front end that could show controls, and what makes them."""
-    ipython = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
-    if not hasattr(ipython, "kernel"):
+    if notebook_shell() is None:
         return False
     try:
         import ipywidgets  # noqa: F401

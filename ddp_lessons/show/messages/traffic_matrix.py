@@ -166,7 +166,7 @@ def _text(events: Events, sent: list[list[int]], expected: Mapping[str, list[flo
         ]
         for rank in ranks
     ]
-    return "\n".join([*in_columns([head, *rows], "  ", str.rjust), *_asked_of_collectives(events), *_dropped(events)])
+    return "\n".join([*in_columns([head, *rows], "  ", slice(None)), *_asked_of_collectives(events), *_dropped(events)])
 
 
 def _asked_of_collectives(events: Events) -> list[str]:

@@ -40,10 +40,13 @@ def _style() -> str:
     return pathlib.Path(__file__).with_name("printed.css").read_text(encoding="utf-8").strip()
 
 
-def in_columns(rows: Sequence[Sequence[str]], between: str = " | ", align: Any = str.ljust) -> list[str]:
-    """Lines of text, in which each column is as wide as its widest cell."""
+def in_columns(rows: Sequence[Sequence[str]], between: str = " | ", numbers: slice = slice(0)) -> list[str]:
+    """Lines of text, in which each column is as wide as its widest cell; those of `numbers` are aligned right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [between.join(map(align, row, widths)).rstrip() for row in rows]
+    aligned = [str.ljust] * len(widths)
+    aligned[numbers] = [str.rjust] * len(aligned[numbers])
+    lines = ([align(cell, width) for align, cell, width in zip(aligned, row, widths, strict=True)] for row in rows)
+    return [between.join(line).rstrip() for line in lines]
 
 
 def caption(words: str, more: str = "") -> str:

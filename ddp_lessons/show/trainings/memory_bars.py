@@ -103,7 +103,7 @@ def _text(held: Mapping[str, Sequence[Held]], kinds: Sequence[str]) -> str:
         for rank, parts in enumerate(ranks):
             numbers = [*(parts.get(kind, 0) for kind in kinds), sum(parts.values())]
             rows.append([f"{name}, rank {rank}".ljust(width), *(f"{number:,}" for number in numbers)])
-    return "\n".join(in_columns(rows, "   ", str.rjust))
+    return "\n".join(in_columns(rows, "   ", slice(None)))
 
 
 def _describe(held: Mapping[str, Sequence[Held]], kinds: Sequence[str]) -> str:

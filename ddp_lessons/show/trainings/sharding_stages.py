@@ -17,6 +17,7 @@ from ddp_lessons.show.figures.figure import Figure
 from ddp_lessons.show.figures.films import Cue, Film, film_of
 from ddp_lessons.show.figures.layouts import LINE_HEIGHT, cut, key_at, label, moved, name_rank, notes_at
 from ddp_lessons.show.page.picture import count, show_bytes
+from ddp_lessons.show.page.printed import in_columns
 from ddp_lessons.show.trainings.memory_bars import MOST_PARTS, part_of_bar
 
 ROW, BAR, NAMES, GAP, CHIP = 18.0, 12.0, 66.0, 8.0, 7.0  # pixels
@@ -147,10 +148,10 @@ def _draw(ways: Sequence[Way], kinds: Sequence[str], width: float) -> Film:
 
 @dataclass(frozen=True)
 class Panel:
-    """One way, a row for each rank. `yardstick` says how much all of a kind is, `widest` how much of it any has."""
+    """One way, a row for each rank. `unsharded` says how much all of a kind is, `widest` how much of it any has."""
 
     way: Way
-    yardstick: Way
+    unsharded: Way
     widest: Held
     x: float
     y: float
@@ -200,7 +201,7 @@ class Panel:
     def _bar(self, rank: int, number: int, kind: str) -> Iterator[Cue]:
         """A rank's share is where it would be in the whole; what all have begins at the left."""
         left, y = self.left(kind), self.row(rank) + (ROW - BAR) / 2
-        whole = self.yardstick.most(kind)
+        whole = self.unsharded.most(kind)
         yield Cue(Box(left, y, self.scale * whole, BAR, edge="line", corner=0))
         for since, until, amount in _runs(self.way.by_step(rank, kind)):
             is_share = amount * len(self.way.ranks) <= 1.05 * whole
@@ -247,10 +248,7 @@ def _text(ways: Sequence[Way], kinds: Sequence[str]) -> str:
             name = f"before {way.phases[number]}" if is_phase else "at the end"
             travels = f"then {_travels(way.calls[number])}" if is_phase else ""
             rows.append([f"  {name}", *(_range(held, kind) for kind in kinds), travels])
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join(
-        "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:-1], widths[1:-1]), row[-1]]).rstrip() for row in rows
-    )
+    return "\n".join(in_columns(rows, "  ", slice(1, -1)))
 
 
 def _range(held: Sequence[Held], kind: str) -> str:
