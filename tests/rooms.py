@@ -32,7 +32,7 @@ MAY_IMPORT = {
     "script": {"script"},
     "backends": {"backends", "run", "record", "train"},
     "quiz": {"quiz", "show"},
-    "workshop": {"workshop", "run", "check", "train", "Results", "launch", "__version__"},
+    "workshop": {"workshop", "run", "record", "check", "train", "Results", "launch", "__version__"},
 }
 # any test may go through `python -m ddp_lessons` and `%load_ext ddp_lessons`
 FRONT_DOOR = {"record", "run", "script", "workshop"}

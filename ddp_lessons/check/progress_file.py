@@ -11,7 +11,6 @@ import contextlib
 import json
 import os
 import unicodedata
-import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -19,6 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from platformdirs import user_data_path
+
+from ddp_lessons.record.whole_file import write_whole
 
 COURSE, FORMAT = "ddp-lessons", 1
 VARIABLE, OFF = "DDP_LESSONS_PROGRESS", "off"
@@ -183,19 +184,6 @@ def clean_name(name: object) -> str:
         return ""
     letters = "".join(letter if letter.isprintable() else " " for letter in unicodedata.normalize("NFC", name))
     return " ".join(letters.split())[:LONGEST_NAME]
-
-
-def write_whole(path: Path, text: str, mode: int) -> None:
-    """The file has the old content or the new one, never a part."""
-    part = path.with_name(f"{path.name}.{uuid.uuid4().hex}.part")
-    try:
-        with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(part, path)
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def _write_down(path: Path) -> None:

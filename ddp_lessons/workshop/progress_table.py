@@ -20,6 +20,7 @@ from pathlib import Path
 from ddp_lessons.check import progress_file
 from ddp_lessons.check.dashboard import LESSON_OF, LESSONS, Progress, progress
 from ddp_lessons.check.judging.report_lines import table
+from ddp_lessons.record.whole_file import write_whole
 from ddp_lessons.workshop.ticket_table import without_controls
 
 _SHOWN_OF_A_NAME = 32
@@ -64,7 +65,7 @@ def share(file: str, name: str) -> int:
     entries, notes = progress_file.recall()
     known = {name: replace(entry, passed=entry.passed[:10]) for name, entry in entries.items()}
     try:
-        progress_file.write_whole(path, progress_file.as_text(known, {"name": shown}), mode=0o666)
+        write_whole(path, progress_file.as_text(known, {"name": shown}), mode=0o666)
     except OSError as error:
         return _refuse(f"{file} could not be written: {_reason(error)}.")
     print(
@@ -160,7 +161,7 @@ def _write_spreadsheet(path: Path, learners: Sequence[_Learner]) -> list[str]:
     try:
         if path.exists() and not path.read_bytes().removeprefix(b"\xef\xbb\xbf").startswith(b'"learner","lesson",'):
             return [f"{path} is left as it is, since it is no table of learners. Give another name."]
-        progress_file.write_whole(path, "\ufeff" + text.getvalue().replace("\r\n", "\n"), mode=0o666)  # for Excel
+        write_whole(path, "\ufeff" + text.getvalue().replace("\r\n", "\n"), mode=0o666)  # for Excel
     except OSError as error:
         return [f"{path} could not be written: {_reason(error)}."]
     return []

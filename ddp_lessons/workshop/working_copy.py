@@ -12,7 +12,7 @@ import json
 import sys
 from pathlib import Path
 
-from ddp_lessons.check.progress_file import write_whole
+from ddp_lessons.record.whole_file import write_whole
 
 GIVEN = ".given.json"
 LESSONS = "[0-9][0-9]_*.ipynb"
