@@ -14,6 +14,8 @@ from ddp_lessons.quiz.question_text import as_page
 
 ASKS = re.compile(r"^quiz\.questions\((\d+)\)", re.M)
 PREDICT = re.compile(r"\bPredict\b")
+HAS_CONTROLS = re.compile(r"^show\.(explore_\w+|turn_the_ring)\(", re.M)
+TO_RUN = "Run the next cell and choose."  # before the questions, which are there on a page
 OF_A_KERNEL = "application/vnd.jupyter.widget-view+json"
 
 ABOUT = """
@@ -29,10 +31,12 @@ def page_of(notebook: Any, file: str) -> Any:
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
             predicting = bool(PREDICT.search(last_section(cell.source)))
+            cell.source = cell.source.replace(TO_RUN, "Choose an answer to each question.")
             continue
         put_quiz(cell)
         leave_out_widgets(cell)
         bring_to_life(cell)
+        say_what_has_controls(cell)
         if cell.outputs and (predicting or PREDICT.search(cell.source)):
             cell.metadata["tags"] = ["hide-output"]
     notebook.cells[0].source += f"\n{ABOUT.format(file)}"
@@ -52,6 +56,14 @@ def put_quiz(cell: Any) -> None:
         page = {"text/html": living_place(as_document(lesson, questions), as_page(lesson, questions))}
         make: Any = nbformat.v4
         cell.outputs = [make.new_output("display_data", page)]
+
+
+def say_what_has_controls(cell: Any) -> None:
+    """What they change is computed by a kernel."""
+    if cell.outputs and HAS_CONTROLS.search(cell.source):
+        make: Any = nbformat.v4
+        said = {"text/html": "<p>In JupyterLab, this figure has controls. Here you see it for one choice.</p>"}
+        cell.outputs.append(make.new_output("display_data", said))
 
 
 def leave_out_widgets(cell: Any) -> None:

@@ -45,6 +45,7 @@ class Event:
     remark: str = ""  # of a non-blocking call: "not waited for", "let go" (before it was over), "changed" (its tensor)
     untouched: float | None = None  # of a changed tensor: when another call ended by which it was not changed yet
     parts: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())  # of an all_to_all: bytes to each of the group, from each
+    is_blocking: bool = False  # torch's own function waited before it returned
 
     @property
     def is_collective(self) -> bool:

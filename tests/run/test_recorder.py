@@ -448,3 +448,45 @@ def test_a_function_that_joins_by_itself_is_recorded_too() -> None:
 
     events = launch(call, 2, join=False).events
     assert sorted(event.call for event in events) == ["all_reduce", "all_reduce", *["init_process_group"] * 2]
+
+
+BLOCKING = {
+    "send": True,
+    "recv": True,
+    "all_reduce": True,
+    "broadcast": True,
+    "barrier": True,
+    "isend": False,
+    "irecv": False,
+    "batch_isend_irecv": False,
+    "all_gather": False,
+    "allreduce": False,
+    "DistributedDataParallel": False,
+}
+
+
+def in_many_ways(rank: int, world_size: int) -> None:
+    other, group = 1 - rank, dist.group.WORLD
+    for call in (dist.send, dist.recv) if rank else (dist.recv, dist.send):
+        call(THREE.clone(), other)
+    dist.all_reduce(THREE.clone())
+    dist.broadcast(THREE.clone(), src=0)
+    dist.barrier()
+    for work in (dist.isend(THREE.clone(), other), dist.irecv(THREE.clone(), other)):
+        assert work is not None
+        work.wait()
+    batch = [dist.P2POp(dist.isend, THREE.clone(), other), dist.P2POp(dist.irecv, THREE.clone(), other)]
+    for work in dist.batch_isend_irecv(batch):
+        work.wait()
+    started = dist.all_gather([THREE.clone(), THREE.clone()], THREE, async_op=True)
+    assert started is not None
+    started.wait()
+    assert group is not None
+    group.allreduce([THREE.clone()]).wait()  # a method of the group's own: it gives a Work, and does not wait for it
+    DistributedDataParallel(nn.Linear(1, 1))(torch.ones(1, 1)).backward()
+
+
+def test_a_call_tells_whether_torch_waited_before_it_returned() -> None:
+    events = launch(in_many_ways, 2).events.of(0)
+    assert {event.call for event in events} == set(BLOCKING)
+    assert {event.call: event.is_blocking for event in events} == BLOCKING

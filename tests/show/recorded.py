@@ -30,10 +30,12 @@ def call(
     error: str = "",
     group: str = "0",
     thread: str = "MainThread",
+    is_blocking: bool = False,
 ) -> Event:
     """A call in milliseconds after the function began; one that does not say when it was issued is a blocking one."""
     if issued is None:
         issued = waited = begin
+        is_blocking = True
     return Event(
         rank=-1,
         call=name or operation,
@@ -59,6 +61,7 @@ def call(
         waited=None if waited is None else BEGAN + waited / 1e3,
         end=None if end is None else BEGAN + end / 1e3,
         error=error,
+        is_blocking=is_blocking,
     )
 
 

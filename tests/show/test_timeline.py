@@ -87,8 +87,11 @@ def test_calls_that_go_on_at_once_are_in_different_rows() -> None:
 
 
 def test_a_blocking_call_is_never_in_the_background_however_late_its_wait_began() -> None:
-    slow = call("recv", 2, 9, peer=0, issued=4, waited=6)  # the processor was with another process
-    figure = show.timeline(record([[call("send", 2, 9, peer=1)], [slow]]))
+    both: dict[str, Any] = {"group_ranks": (0, 1)}
+    slow: dict[str, Any] = {"issued": 4, "waited": 6, "is_blocking": True}  # the processor was with another process
+    figure = show.timeline(record([[call("send", 2, 9, peer=1)], [call("recv", 2, 9, peer=0, **slow)]]))
+    assert parts_of(figure, 1) == [("move", 0, pytest.approx(7))]
+    figure = show.timeline(record([[call("broadcast", 2, 9, **both)], [call("broadcast", 2, 9, **both, **slow)]]))
     assert parts_of(figure, 1) == [("move", 0, pytest.approx(7))]
 
 

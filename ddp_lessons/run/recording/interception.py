@@ -151,13 +151,16 @@ def _recorded(operation: str, position: int, name: str, original: Any) -> Any:
         else:
             recorder.under_way[id(work)] = call
             if is_message:
-                if function not in _WAITING_BY_THEMSELVES:
+                call.is_blocking = function in _WAITING_BY_THEMSELVES
+                if not call.is_blocking:
                     _expect_a_wait(call, work, args[0], ())
             elif getattr(kwargs.get("opts", args[-1] if args else None), "asyncOp", False):
                 _note_end_from_afar(call, work, args)
                 is_counted = name.endswith("coalesced") or name_of_operator(call.operator) == "avg"  # by torch itself
                 is_lent = call.tensors and not is_counted
                 _expect_a_wait(call, work, *(flat(args[place]) for place in (position, 0)) if is_lent else ((), ()))
+            else:
+                call.is_blocking = bool(function)  # else a group's own method was called, which gives a Work
         return work
 
     def take_down(call: Call, group: Any, given: tuple[Any, ...]) -> None:

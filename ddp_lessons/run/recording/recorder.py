@@ -68,6 +68,7 @@ class Call:
     end: float | None = None
     error: str = ""
     is_on_gpu: bool = False
+    is_blocking: bool = False
     home: Group = NO_GROUP
     patience_seconds: float = float("inf")  # after which torch itself gives this call up
     work: Any = None  # a weak reference to what a non-blocking call gave, for as long as nobody asked for its end
@@ -234,6 +235,7 @@ class Recorder:
             remark=_remark(call),
             untouched=call.untouched if call.remark == "changed" else None,
             parts=call.parts,
+            is_blocking=call.is_blocking,
         )
 
 

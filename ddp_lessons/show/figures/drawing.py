@@ -25,7 +25,7 @@ LIGHT = {
     "faint": "#5F6B7A",
     "line": "#D5DAE1",
     "band": "#F5F7FA",
-    "alarm": "#A8123E",
+    "alarm": "#A8121E",
     "collective": "#64748B",
     "ddp": "#8B5FB8",
 }
@@ -35,7 +35,7 @@ DARK = {
     "faint": "#A3AEBB",
     "line": "#3A434D",
     "band": "#1D232A",
-    "alarm": "#FF7A9C",
+    "alarm": "#FF6B6B",
 }
 RANKS = {f"rank {number}": color for number, color in enumerate(RANK_COLORS)}
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif"

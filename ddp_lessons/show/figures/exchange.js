@@ -292,12 +292,14 @@ class Stage {
   /** @param {Move} move @param {number} middle @param {number} y @returns {SVGElement[]} */
   flier(move, middle, y) {
     const width = this.wide(move.text) + 14
-    const color = move.tone === "sum" || move.tone === "part" ? SUM : rankColor(move.tone)
+    const isPart = move.tone === "part"
+    const color = typeof move.tone === "number" ? rankColor(move.tone) : SUM
     const room = Number(this.svg.getAttribute("width"))
     const x = Math.min(Math.max(middle, width / 2 + 1), room - width / 2 - 1)
     return [
-      mark("rect", { x: x - width / 2, y: y - 11, width, height: 22, rx: 5, fill: color, class: "ddp-chip" }),
-      mark("text", { x, y: y + 4.5, "text-anchor": "middle", fill: inkOn(color) }, move.text),
+      mark("rect", { x: x - width / 2, y: y - 11, width, height: 22, rx: 5, fill: isPart ? undefined : color,
+        class: isPart ? "ddp-part" : "ddp-chip" }),
+      mark("text", { x, y: y + 4.5, "text-anchor": "middle", fill: isPart ? undefined : inkOn(color) }, move.text),
     ]
   }
 }

@@ -127,6 +127,7 @@ class TimelineView {
     this.zooms.hidden = axis === "steps"
     this.lanes = lanesOf(this.figure, axis)
     this.zoom = 1
+    this.scroll.scrollLeft = 0
     this.name()
     this.place()
     this.about.textContent = "" // another axis, another hint
@@ -164,13 +165,20 @@ class TimelineView {
   }
 
   /** @param {number} factor 0: all of it @param {number} [at] pixels from the left edge that stay where they are */
-  zoomBy(factor, at = this.scroll.clientWidth / 2) {
+  zoomBy(factor, at = this.middleOfChosen()) {
     const moment = (this.scroll.scrollLeft + at) / this.width
     const most = WIDEST / (this.scroll.clientWidth || 600)
     this.zoom = factor ? Math.min(Math.max(this.zoom * factor, 1), most) : 1
     this.place()
     this.scroll.scrollLeft = moment * this.width - at
     this.draw()
+  }
+
+  /** Of the chosen call, as far as it is in sight; else of all that is in sight. */
+  middleOfChosen() {
+    const room = this.scroll.clientWidth
+    const [left, right] = this.chosen === null ? [0, 0] : this.spanOf(this.chosen).map(x => Math.min(Math.max(x - this.scroll.scrollLeft, 0), room))
+    return right > left ? (left + right) / 2 : room / 2
   }
 
   /** @param {KeyboardEvent} event */
@@ -316,7 +324,8 @@ class TimelineView {
       const [[, x0], [x1]] = [this.spanOf(one.send), this.spanOf(one.recv)]
       return [x0, middle(calls[one.send]), x1, middle(calls[one.recv]), rankColor(calls[one.send].rank)]
     }))
-    return [...links, ...missing.flat(), ...chips, ...arrows]
+    const loads = calls.filter((_, number) => isSeen(number)).flatMap(call => this.load(call))
+    return [...links, ...missing.flat(), ...chips, ...arrows, ...loads]
   }
 
   /** Where a rank did not make a call that the others wait for. @param {Collective} one @param {number} rank */
@@ -328,7 +337,14 @@ class TimelineView {
     ]
   }
 
-  /** A call as a box with its name; below a send, what it sends. @param {Call} call @param {number} number */
+  /** Below a send, what it sends. @param {Call} call */
+  load(call) {
+    const isSend = call.name.startsWith("send") || call.name.startsWith("isend")
+    const at = { x: this.columns.left[call.step], y: this.lanes[call.rank].main + CHIP + 13, class: "ddp-faint ddp-halo" }
+    return isSend && call.load ? [mark("text", at, call.load)] : []
+  }
+
+  /** A call as a box with its name. @param {Call} call @param {number} number */
   chip(call, number) {
     const [left, right] = this.spanOf(number)
     const y = this.lanes[call.rank].main
@@ -338,10 +354,9 @@ class TimelineView {
       class: isBroken ? "ddp-broken" : undefined })
     const name = mark("text", { x: (left + right) / 2, y: y + CHIP / 2 + 4, "text-anchor": "middle",
       class: isBroken ? "ddp-alarm ddp-halo" : undefined, fill: isBroken ? undefined : inkOn(color) }, call.name)
-    const load = call.name.startsWith("send") || call.name.startsWith("isend") ? call.load : ""
     const waits = { x: left, y, width: right - left, height: CHIP, rx: 5, fill: `url(#${this.id}-never)` }
     const hatched = call.state === "waits forever" ? [mark("rect", waits)] : []
-    return [box, ...hatched, name, ...(load ? [mark("text", { x: left, y: y + CHIP + 13, class: "ddp-faint" }, load)] : [])]
+    return [box, ...hatched, name]
   }
 
   /** @param {{from: number, to: number}} view @returns {SVGElement[]} */
@@ -624,8 +639,8 @@ function keyOf(figure, axis) {
   const kinds = new Set(figure.calls.map(call => call.kind))
   const isTime = axis === "time"
   const signs = [
-    ["ddp-k-computing", "computing, as high as its part of a processor", isTime && figure.computing.length],
-    ["ddp-k-off", "asleep, or without a processor", isTime],
+    ["ddp-k-computing", "computing: the higher, the larger its share of a core", isTime && figure.computing.length],
+    ["ddp-k-off", "not computing: asleep, or waiting for a core", isTime],
     ["ddp-k-wait", "waiting for another rank", isTime && (looks.has("wait") || looks.has("open"))],
     ["ddp-k-move", "data moving", isTime && (looks.has("move") || looks.has("travel"))],
     ["ddp-k-call", "starting a call", isTime && looks.has("call")],

@@ -168,9 +168,9 @@ def ring_film(played: Played) -> Figure:
     first = "No rank sends a message, so there is nothing to turn."
     if last:
         first = (
-            f"Before the first of {count(last, 'step')}: every rank holds its own numbers. Sums over some ranks will "
+            f"Before the first of {count(last, 'step')}: every rank holds its own values. Sums over some ranks will "
         )
-        first += "be dashed, sums over all dark."
+        first += "have a dashed edge, sums over all ranks a gray box."
     alt = f"{count(last, 'step')} of a ring of {count(played.world_size, 'rank')}." if last else first
     film = Exchange("", alt, states, steps, first=first, sent=sent, is_ring=True)
     return film.figure(_text_of_ring(played, columns, ends, first))

@@ -27,7 +27,7 @@ from ddp_lessons.show.figures.figure import Shown
 P = ParamSpec("P")
 Drawn = TypeVar("Drawn")
 
-PAPER, INK, FAINT, ALARM = "#FFFFFF", "#111820", "#5F6B7A", "#A8123E"
+PAPER, INK, FAINT, ALARM = "#FFFFFF", "#111820", "#5F6B7A", "#A8121E"
 LINE, BAND = "#D5DAE1", "#F5F7FA"  # rulers and frames; every other lane
 SHADES = 12
 PIXELS_PER_INCH, TALL, PIXELS_PER_INCH_OF_TALL = 160, 4.5, 115

@@ -23,7 +23,6 @@ from ddp_lessons.show.timelines.told_phases import Phases
 MOST_ROWS = 3  # below a lane: so many calls that go on in the background are drawn below each other
 SHORTEST_SECONDS = 0.0002  # a rank that goes on with something else is away for longer than this
 SHORT_RUN_MS = 50.0  # a run that is over sooner is shown by its steps
-_BLOCKING = ("send", "recv")
 
 
 def describe_timeline(events: Events, phases: Phases, title: str, alt: str, axis: str | None = None) -> dict[str, Any]:
@@ -162,7 +161,7 @@ class _Lanes:
         return _last_known(event) if event.error else self.stop
 
     def _is_in_background(self, event: Event) -> bool:
-        if event.call in _BLOCKING:
+        if event.is_blocking:
             return False
         end = self._end(event)
         return min(end, end if event.waited is None else event.waited) - event.issued >= SHORTEST_SECONDS
