@@ -194,7 +194,8 @@ def test_a_page_asks_for_no_cell_to_be_run_and_says_where_controls_are_missing()
         ("code", "show.timeline(results)  # as show.explore_cost( would"),
     )
     text, *cells = page_of(lesson, "01_one.ipynb").cells
-    assert "Choose an answer to each question." in text.source and "Run the next cell" not in text.source
+    assert "Choose an answer to each question." in text.source
+    assert "Run the next cell" not in text.source
     assert ["has controls" in str(cell.outputs[-1]) for cell in cells] == [True, True, False]
 
 
