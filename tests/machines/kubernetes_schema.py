@@ -1,7 +1,7 @@
-"""What Kubeflow's training operator (kubeflow.org/v1) takes as a PyTorchJob, as far as the course's files use it.
+"""What Kubeflow Trainer (v2.2 and v2.3) accepts as a TrainJob, as far as the course's files use it.
 
-Written down from the operator's published types. Nothing more than what is named here may be in a file: a field with
-a typing error would be ignored by a cluster, in silence.
+Written down from its published types. A file may hold nothing more than what is named here, because a cluster
+silently ignores a field with a typing error.
 """
 
 from __future__ import annotations
@@ -10,11 +10,12 @@ from typing import Any
 
 Schema = dict[str, Any]
 TEXT: Schema = {"type": "string", "minLength": 1}
-COUNT: Schema = {"type": "integer", "minimum": 0}
-PORT: Schema = {"type": "integer", "minimum": 1, "maximum": 65535}
+FROM_ONE: Schema = {"type": "integer", "minimum": 1}
 # lower case letters, digits and dashes: names become host names
 NAME: Schema = {"type": "string", "pattern": "^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$"}
 QUANTITY: Schema = {"type": "string", "pattern": r"^\d+(\.\d+)?(m|k|M|G|T|Ki|Mi|Gi|Ti)?$"}
+# variables that Kubeflow Trainer sets itself, and refuses in a TrainJob
+RESERVED = ("PET_NNODES", "PET_NPROC_PER_NODE", "PET_NODE_RANK", "PET_MASTER_ADDR", "PET_MASTER_PORT")
 
 
 def thing(required: str = "", **properties: Schema) -> Schema:
@@ -34,20 +35,22 @@ def one_of(*values: str) -> Schema:
     return {"enum": list(values)}
 
 
-CONTAINER = thing(
-    "name image",
-    name=NAME,
+VARIABLE = thing("name", name={**TEXT, "not": {"enum": list(RESERVED)}}, value={"type": "string"})
+TRAINER = thing(
     image=TEXT,
-    imagePullPolicy=one_of("Always", "IfNotPresent", "Never"),
-    workingDir=TEXT,
     command=many(TEXT),
     args=many(TEXT),
-    env=many(thing("name", name=TEXT, value={"type": "string"})),
-    ports=many(thing("containerPort", name={**NAME, "maxLength": 15}, containerPort=PORT)),
-    resources=thing(
+    env=many(VARIABLE),
+    numNodes=FROM_ONE,
+    numProcPerNode=FROM_ONE,
+    resourcesPerNode=thing(
         limits={"type": "object", "additionalProperties": QUANTITY},
         requests={"type": "object", "additionalProperties": QUANTITY},
     ),
+)
+CONTAINER_PATCH = thing(
+    "name",
+    name=NAME,
     volumeMounts=many(thing("name mountPath", name=NAME, mountPath=TEXT, readOnly={"type": "boolean"})),
 )
 VOLUME = thing(
@@ -56,48 +59,28 @@ VOLUME = thing(
     persistentVolumeClaim=thing("claimName", claimName=NAME, readOnly={"type": "boolean"}),
     emptyDir=thing(medium=TEXT, sizeLimit=QUANTITY),
 )
-POD = thing(
-    "spec",
-    metadata=thing(
-        labels={"type": "object", "additionalProperties": TEXT},
-        annotations={"type": "object", "additionalProperties": TEXT},
+POD_PATCH = thing(
+    containers=many(CONTAINER_PATCH), volumes=many(VOLUME), serviceAccountName=NAME, nodeSelector={"type": "object"}
+)
+JOB_PATCH = thing("spec", spec=thing("template", template=thing("spec", spec=POD_PATCH)))
+RUNTIME_PATCH = thing(
+    "manager trainingRuntimeSpec",
+    manager={**TEXT, "maxLength": 253},
+    trainingRuntimeSpec=thing(
+        "template",
+        template=thing("spec", spec=thing(replicatedJobs=many(thing("name template", name=NAME, template=JOB_PATCH)))),
     ),
-    spec=thing("containers", containers=many(CONTAINER), volumes=many(VOLUME), nodeSelector={"type": "object"}),
 )
-REPLICAS = thing(
-    "template",
-    replicas=COUNT,
-    restartPolicy=one_of("Always", "OnFailure", "Never", "ExitCode"),
-    template=POD,
-)
-ELASTIC = thing(
-    minReplicas=COUNT,
-    maxReplicas=COUNT,
-    rdzvBackend=one_of("c10d", "etcd", "etcd-v2"),
-    rdzvHost=TEXT,
-    rdzvPort=PORT,
-    rdzvId=TEXT,
-    rdzvConf=many(thing("key value", key=TEXT, value=TEXT)),
-    standalone={"type": "boolean"},
-    maxRestarts=COUNT,
-)
-RUN_POLICY = thing(
-    cleanPodPolicy=one_of("All", "Running", "None"),
-    ttlSecondsAfterFinished=COUNT,
-    activeDeadlineSeconds={"type": "integer", "minimum": 1},
-    backoffLimit=COUNT,
-    suspend={"type": "boolean"},
-)
-PYTORCH_JOB = thing(
+TRAIN_JOB = thing(
     "apiVersion kind metadata spec",
-    apiVersion=one_of("kubeflow.org/v1"),
-    kind=one_of("PyTorchJob"),
+    apiVersion=one_of("trainer.kubeflow.org/v1alpha1"),
+    kind=one_of("TrainJob"),
     metadata=thing("name", name=NAME, namespace=NAME, labels={"type": "object", "additionalProperties": TEXT}),
     spec=thing(
-        "pytorchReplicaSpecs",
-        nprocPerNode={"type": "string", "pattern": r"^(auto|cpu|gpu|[1-9]\d*)$"},
-        elasticPolicy=ELASTIC,
-        runPolicy=RUN_POLICY,
-        pytorchReplicaSpecs={**thing(Master=REPLICAS, Worker=REPLICAS), "minProperties": 1},
+        "runtimeRef",
+        runtimeRef=thing("name", name=NAME, apiGroup=TEXT, kind=one_of("ClusterTrainingRuntime", "TrainingRuntime")),
+        trainer=TRAINER,
+        runtimePatches={**many(RUNTIME_PATCH), "maxItems": 16},
+        suspend={"type": "boolean"},
     ),
 )

@@ -1,4 +1,4 @@
-"""The files for Kubernetes: what the operator takes, and what torchrun makes of the variables that it sets."""
+"""The files for Kubernetes: what Kubeflow Trainer accepts, and what torchrun makes of the variables that it sets."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ import pytest
 import yaml
 from effort import EVERYTHING
 from jsonschema import Draft202012Validator
-from kubernetes_schema import PYTORCH_JOB
+from kubernetes_schema import TRAIN_JOB
 from places import here, places_of
 from torch.distributed.run import parse_args
 
 from ddp_lessons.machines import Machines
 
 PROJECT = Path(__file__).parents[2]
+IN_THE_IMAGE = "/ddp-lessons"
 FILES = sorted((PROJECT / "scripts" / "kubernetes").glob("*.yaml"))
 
 
@@ -25,7 +26,7 @@ def job_of(file: Path) -> Any:
 
 
 def complaints(job: Any) -> list[str]:
-    return [error.message for error in Draft202012Validator(PYTORCH_JOB).iter_errors(job)]
+    return [error.message for error in Draft202012Validator(TRAIN_JOB).iter_errors(job)]
 
 
 def test_there_are_files() -> None:
@@ -33,20 +34,21 @@ def test_there_are_files() -> None:
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
-def test_the_operator_takes_the_file(file: Path) -> None:
+def test_kubeflow_trainer_accepts_the_file(file: Path) -> None:
     assert complaints(job_of(file)) == []
 
 
 @pytest.mark.parametrize(
     ("way", "value"),
     [
-        ("apiVersion", "kubeflow.org/v2"),
-        ("spec.nprocPerNode", 2),
-        ("spec.elasticPolicy.rdzvBackend", "gloo"),
-        ("spec.elasticPolicy.rdzvport", 29400),
-        ("spec.pytorchReplicaSpecs.Worker.replica", 2),
-        ("spec.pytorchReplicaSpecs.Worker.restartPolicy", "Sometimes"),
-        ("spec.pytorchReplicaSpecs.Slave", {}),
+        ("apiVersion", "kubeflow.org/v1"),
+        ("kind", "PyTorchJob"),
+        ("spec.trainer.numNodes", "2"),
+        ("spec.trainer.numNodes", 0),
+        ("spec.trainer.nprocPerNode", 2),
+        ("spec.trainer.env", [{"name": "PET_NNODES", "value": "2"}]),
+        ("spec.runtimeRef.name", "Torch"),
+        ("spec.pytorchReplicaSpecs", {}),
         ("metadata.name", "Two_Machines"),
     ],
 )
@@ -63,46 +65,56 @@ def test_a_mistake_in_it_would_be_seen(way: str, value: object) -> None:
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
 def test_its_parts_fit_together(file: Path) -> None:
     spec = job_of(file)["spec"]
-    elastic, worker = spec["elasticPolicy"], spec["pytorchReplicaSpecs"]["Worker"]
-    (container,) = worker["template"]["spec"]["containers"]
-    assert container["name"] == "pytorch"  # the operator gives its variables to a container of that name
-    assert elastic["minReplicas"] <= worker["replicas"] <= elastic["maxReplicas"]
-    assert [port["containerPort"] for port in container["ports"]] == [elastic["rdzvPort"]]
-    assert f"--nproc-per-node={spec['nprocPerNode']}" in container["command"]
-    assert (PROJECT / container["command"][-1]).is_file()
-    volumes = {volume["name"] for volume in worker["template"]["spec"]["volumes"]}
-    assert {mount["name"] for mount in container["volumeMounts"]} == volumes
+    assert spec["runtimeRef"]["name"] == "torch-distributed"  # whose job and container both have the name "node"
+    (patch,) = spec["runtimePatches"]
+    (job,) = patch["trainingRuntimeSpec"]["template"]["spec"]["replicatedJobs"]
+    pod = job["template"]["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    assert (job["name"], container["name"]) == ("node", "node")
+    (volume,), (mount,) = pod["volumes"], container["volumeMounts"]
+    assert volume["name"] == mount["name"]
+    checkpoint = spec["trainer"]["args"][-1]
+    assert Path(checkpoint).parent == Path(mount["mountPath"])
+    script = Path(spec["trainer"]["command"][-1]).relative_to(IN_THE_IMAGE)
+    assert (PROJECT / script).is_file()
 
 
-def operators_variables() -> dict[str, str]:
-    """What the operator sets in each pod, as torchrun calls it."""
-    spec = job_of(FILES[0])["spec"]
-    elastic = spec["elasticPolicy"]
+def variables_of(node: int) -> dict[str, str]:
+    """What Kubeflow Trainer sets in the container of each node, as torchrun calls it."""
+    job = job_of(FILES[0])
+    name, trainer = job["metadata"]["name"], job["spec"]["trainer"]
     return {
-        "PET_NNODES": f"{elastic['minReplicas']}:{elastic['maxReplicas']}",
-        "PET_NPROC_PER_NODE": spec["nprocPerNode"],
-        "PET_RDZV_BACKEND": elastic["rdzvBackend"],
-        "PET_RDZV_ENDPOINT": f"two-machines-worker-0:{elastic['rdzvPort']}",
-        "PET_MAX_RESTARTS": str(elastic["maxRestarts"]),
+        "PET_NNODES": str(trainer["numNodes"]),
+        "PET_NPROC_PER_NODE": str(trainer["numProcPerNode"]),
+        "PET_NODE_RANK": str(node),
+        "PET_MASTER_ADDR": f"{name}-node-0-0.{name}",
+        "PET_MASTER_PORT": "29500",
     }
 
 
-def test_torchrun_reads_the_variables_that_the_operator_sets(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in operators_variables().items():
+def test_torchrun_reads_the_variables_that_kubeflow_trainer_sets(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in variables_of(1).items():
         monkeypatch.setenv(name, value)
     asked = parse_args(["scripts/many_machines.py"])
-    assert (asked.nnodes, asked.nproc_per_node, asked.max_restarts) == ("1:2", "2", 3)
-    assert (asked.rdzv_backend, asked.rdzv_endpoint) == ("c10d", "two-machines-worker-0:29400")
+    assert (asked.nnodes, asked.nproc_per_node, asked.node_rank) == ("2", "2", 1)
+    assert (asked.rdzv_backend, asked.master_addr, asked.master_port) == (
+        "static",
+        "two-machines-node-0-0.two-machines",
+        29500,
+    )
 
 
 @pytest.mark.skipif(not EVERYTHING, reason="four ranks on two machines: make test-all")
 def test_two_machines_play_the_pods_with_the_file_s_command_and_those_variables(tmp_path: Path) -> None:
-    worker = job_of(FILES[0])["spec"]["pytorchReplicaSpecs"]["Worker"]
-    (container,) = worker["template"]["spec"]["containers"]
-    # with 1:2 one of them might begin alone; and machine0 has the name of the first pod's service here
-    variables = operators_variables() | {"PET_NNODES": "2", "PET_RDZV_ENDPOINT": "machine0:29400"}
+    command = " ".join(job_of(FILES[0])["spec"]["trainer"]["command"]).replace(IN_THE_IMAGE, str(PROJECT))
     training = f"--epochs 1 --samples 128 --checkpoint {tmp_path}/digits.pt"
+    here_it_is = {"PET_MASTER_ADDR": "machine0"}  # which has the name of the first pod's service
+
+    def on(machine: int) -> str:
+        variables = {**variables_of(machine), **here_it_is}
+        return " ".join([*(f"{name}={value}" for name, value in variables.items()), command, training])
+
     with here(Machines(2)) as machines:
-        attempt = machines.everywhere(f"{' '.join(container['command'])} {training}", 90, variables)
+        attempt = machines.everywhere(on, 90)
     assert attempt.ended_well, attempt
     assert [(rank, size) for rank, size, _ in places_of(attempt)] == [(str(rank), "4") for rank in range(4)]
