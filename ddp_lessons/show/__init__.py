@@ -19,11 +19,7 @@ if TYPE_CHECKING:
     from ddp_lessons.show.messages.collective_films import collective as collective, collectives as collectives
     from ddp_lessons.show.messages.joining_ranks import joining as joining
     from ddp_lessons.show.messages.rings import ring as ring
-    from ddp_lessons.show.messages.step_players import (
-        play_messages as play_messages,
-        step_through as step_through,
-        turn_the_ring as turn_the_ring,
-    )
+    from ddp_lessons.show.messages.step_players import step_through as step_through, turn_the_ring as turn_the_ring
     from ddp_lessons.show.messages.traffic_matrix import traffic as traffic
     from ddp_lessons.show.messages.wait_graph import waits as waits
     from ddp_lessons.show.page.chart import Chart as Chart
@@ -72,7 +68,6 @@ _HOME = {
     "memory": "trainings.memory_bars",
     "mpi_run": "programs.terminals",
     "pipeline": "trainings.pipeline_slots",
-    "play_messages": "messages.step_players",
     "ring": "messages.rings",
     "samples": "trainings.seen_samples",
     "scaling": "costs.measured_speeds",

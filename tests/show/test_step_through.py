@@ -16,7 +16,7 @@ from ddp_lessons.show.messages.collective_examples import run_example
 from ddp_lessons.show.messages.recorded_messages import Played, play
 from ddp_lessons.show.messages.step_players import HAVE_A_ROOT, OPERATIONS
 from ddp_lessons.show.messages.watched_tensors import Held, prepare_collective
-from ddp_lessons.train import collectives_by_hand, point_to_point
+from ddp_lessons.train import collectives_by_hand
 from ddp_lessons.train.collectives_by_hand import reduce_by_hand
 
 # as functions of a cell do, so that ranks need not import this module, and all that it imports
@@ -148,11 +148,3 @@ def test_a_stub_that_sends_nothing_is_played_to_its_end() -> None:
 def test_nothing_to_play_is_said_at_once() -> None:
     with pytest.raises(ValueError, match="these can be played: broadcast, reduce"):
         show.step_through({"broadcst": reduce_by_hand})
-
-
-@pytest.mark.parametrize(("program", "ends"), [("token", [3, 2, 3]), ("swap", [10, 0, 20])])
-def test_programs_of_a_tensor_are_played_too(program: str, ends: list[int]) -> None:
-    programs = {"token": point_to_point.pass_the_token, "swap": point_to_point.swap}
-    explorer = show.play_messages(programs, world_size=3)
-    explorer.set(program=program)
-    assert held(film(explorer)) == [str(number) for number in ends]

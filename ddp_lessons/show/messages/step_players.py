@@ -13,7 +13,7 @@ from ddp_lessons.show.figures.figure import Figure
 from ddp_lessons.show.messages.exchange import Cell, Exchange, Move, Step
 from ddp_lessons.show.messages.recorded_messages import Message, Played, play
 from ddp_lessons.show.messages.values import show_numbers
-from ddp_lessons.show.messages.watched_tensors import Held, prepare_chunks, prepare_collective, prepare_tensor
+from ddp_lessons.show.messages.watched_tensors import Held, prepare_chunks, prepare_collective
 from ddp_lessons.show.page.picture import count, show_bytes
 
 WORLD_SIZES = range(2, 9)
@@ -50,24 +50,6 @@ def step_through(
         "root": Choice("root", lambda now: range(now["world_size"] if now["operation"] in HAVE_A_ROOT else 1), root),
     }
     title = "A collective, message by message"
-    return Explorer(lambda **chosen: message_film(played(**chosen)), title=title, controls=controls)
-
-
-def play_messages(programs: Mapping[str, Callable[..., Any]], world_size: int = 4) -> Explorer[Figure]:
-    """Play programs that send and receive, message by message, with what every rank holds after each.
-
-    Args:
-        programs: functions of one tensor by their names, `{"token": pass_the_token, "swap": swap}`: every rank calls
-            one with a tensor of its own. Rank 2's holds 20.
-        world_size: of how many ranks.
-    """
-
-    @functools.cache
-    def played(program: str, world_size: int) -> Played:
-        return play(programs[program], world_size, prepare_tensor)
-
-    controls = {"program": Choice("program", list(programs)), "world_size": Choice("ranks", WORLD_SIZES, world_size)}
-    title = "A program, message by message"
     return Explorer(lambda **chosen: message_film(played(**chosen)), title=title, controls=controls)
 
 

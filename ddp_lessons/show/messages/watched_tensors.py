@@ -48,14 +48,6 @@ def run_and_look(
     return Part(looks, _numbers(given if is_in_place or result is None else result), is_in_place)
 
 
-def prepare_tensor(rank: int, world_size: int) -> Prepared:
-    """For a function of one tensor: rank 2 brings 20."""
-    import torch
-
-    tensor = torch.tensor([10 * rank])
-    return [tensor], (tensor,), False
-
-
 def prepare_chunks(rank: int, world_size: int) -> Prepared:
     """A tensor of as many numbers as there are ranks: rank 2 brings 100, 200, 300, ..."""
     import torch
