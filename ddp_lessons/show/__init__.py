@@ -2,7 +2,7 @@
 
 Every function here returns a `Figure`, or for a chart a `Picture`: it shows itself in a notebook and carries a drawing
 in plain text.
-The names load when they are first used, so that nobody pays for matplotlib who draws nothing.
+The names load when they are first used, so that matplotlib is imported only by programs that draw.
 """
 
 from __future__ import annotations

@@ -69,7 +69,7 @@ def test_words_name_what_was_measured_and_hold_no_speed() -> None:
     again = show.scaling({ranks: 0.7 * speed for ranks, speed in MEASURED.items()}, MEASURED, {1: 3.0}, cores=8)
     assert (picture.text, picture.alt) == (again.text, again.alt)
     assert picture.text.splitlines() == [
-        "Images per second of so many ranks, beside the ideal line:",
+        "Throughput (images per second) by number of ranks, compared with the ideal line:",
         "  measured: 1, 2, 4",
         "  model: 1, 2, 4",
         "  independent processes: 1",

@@ -97,4 +97,4 @@ def test_of_very_many_ranks_some_are_left_out_and_it_says_so() -> None:
 
 def test_where_no_rank_waits_for_ever_it_says_so() -> None:
     results = launch(lambda rank, world_size: dist.barrier(), 2, quiet=True)
-    assert show.waits(results).text == "No rank waits for ever: there is nothing to draw."
+    assert show.waits(results).text == "No rank waits forever, so there is nothing to draw."

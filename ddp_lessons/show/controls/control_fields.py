@@ -1,6 +1,6 @@
 """One control of an explorer as ipywidgets: a field of the browser's own with a label and, for some, what goes with it.
 
-A slider's handle has no name in ipywidgets, so none stands without a field of the same value.
+A slider's handle has no name in ipywidgets, so each slider comes with a field of the same value.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ class Field:
 
 
 class Player(Field):
-    """Play, Back and Step before a slider. The clock is the kernel's: while a cell runs, it stands still."""
+    """Play, Back and Step before a slider. The kernel keeps the time, so playing pauses while a cell runs."""
 
     def __init__(
         self, control: Steps, options: dict[str, Any], value: Any, turn: Callable[[Any], None], looks: Looks

@@ -50,7 +50,7 @@ class Explorer(Generic[Shown]):
 
     @property
     def picture(self) -> Shown:
-        """As it is now; drawn when somebody first looks."""
+        """As it is now; drawn on first use."""
         if self._picture is None:
             self.run()
         assert self._picture is not None

@@ -29,7 +29,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class Slider(Choice):
-    """The same with a slider beside it, for values in an order."""
+    """The same with a slider next to it, for ordered values."""
 
 
 @dataclass(frozen=True)

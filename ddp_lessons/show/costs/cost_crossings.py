@@ -270,7 +270,7 @@ def _draw_side(axes: Axes, study: Study, now: Setting, side: Side) -> None:
 
 
 def _key_columns(study: Study) -> tuple[int, float]:
-    """How many names stand beside each other, and how far apart: the same for every choice."""
+    """How many names fit into a row, and how far apart: the same for every choice."""
     pitch = SIGN + max(text_size(f"{name}: 99.9 ms", 9, "bold")[0] for name in study.names) / 72
     columns = min(max(int((WIDTH - RIGHT) // pitch), 1), len(study.names))
     return columns, pitch

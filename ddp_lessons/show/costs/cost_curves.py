@@ -17,7 +17,7 @@ from ddp_lessons.show.page.picture import INK, PAPER, count, drawn_in_house_styl
 
 Points = Sequence[tuple[float, float]]
 MARKERS = "osD^vP*X"
-SMOOTH = 150  # points of a line: from 128 on matplotlib leaves out those that nobody would miss
+SMOOTH = 150  # points of a line: from 128 on, matplotlib leaves out those that make no visible difference
 WIDTH, HEIGHT = 6.4, 3.6
 
 
@@ -141,7 +141,7 @@ def _sizes(sizes: Sequence[float]) -> str:
 
 def _new_axes(x: str, y: str) -> tuple[Figure, Axes]:
     figure = new_figure(WIDTH, HEIGHT)
-    axes = figure.add_axes((0.12, 0.13, 0.85, 0.73))  # the key stands above, where it hides nothing
+    axes = figure.add_axes((0.12, 0.13, 0.85, 0.73))  # the key is above the axes, where it hides nothing
     axes.set_xlabel(x)
     axes.set_ylabel(y)
     return figure, axes

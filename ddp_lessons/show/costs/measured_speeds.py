@@ -34,7 +34,7 @@ def scaling(
     cores: int | None = None,
     title: str | None = None,
 ) -> Chart:
-    """Draw how many images a second so many ranks see together, and beside each point its part of the ideal.
+    """Draw the throughput (images per second) of each number of ranks, with each point's fraction of the ideal.
 
     Args:
         measured: {ranks: images per second}.
@@ -142,7 +142,7 @@ def _write_efficiency(axes: Axes, speeds: Mapping[str, Mapping[int, float]], one
 
 
 def _keep_free(labels: Labels, axes: Axes, corners: Any) -> None:
-    """No label shall cover a line between these points."""
+    """Keep labels away from the line between these points."""
     to_data = axes.transData.inverted()
     for a, b in itertools.pairwise(axes.transData.transform(corners)):
         for part in np.linspace(0, 1, 100):
@@ -152,7 +152,7 @@ def _keep_free(labels: Labels, axes: Axes, corners: Any) -> None:
 
 def _text(speeds: Mapping[str, Mapping[int, float]]) -> str:
     lines = [f"  {name}: {', '.join(map(str, points))}" for name, points in speeds.items()]
-    return "\n".join(["Images per second of so many ranks, beside the ideal line:", *lines])
+    return "\n".join(["Throughput (images per second) by number of ranks, compared with the ideal line:", *lines])
 
 
 def _describe(speeds: Mapping[str, Mapping[int, float]]) -> str:

@@ -85,7 +85,7 @@ def explore_scaling(
 
     def draw(batch_size: int, is_for_each: bool, cores: int, latency: float, bandwidth: float) -> Chart:
         now = Machine(batch_size, is_for_each, cores, latency, bandwidth)
-        # what is stored shall be the same in every run
+        # so that the stored picture is the same in every run
         return speed_ups(model, now, measured[is_for_each].get(batch_size), tells_numbers=now != first)
 
     def batches(now: Values) -> dict[str, int]:

@@ -134,7 +134,7 @@ def ink_on(color: str) -> str:
 
 
 def to_svg(drawing: Drawing, alt: str, document: Mapping[str, Any] | None = None) -> str:
-    """One that stands alone. It carries the document that it was drawn from, so that a page can bring it to life."""
+    """A file of its own. It carries the document that it was drawn from, so that a page can bring it to life."""
     anchors = Counter(shape.anchor for shape in drawing.shapes if isinstance(shape, Words))
     anchor = anchors.most_common(1)[0][0] if anchors else "start"
     parts = [

@@ -9,7 +9,7 @@ import { Player, ease } from "./player.js"
  * @typedef {{from: number, to: number, text: string, tone: number | "part" | "sum"}} Move
  * @typedef {{caption: string, moves: Move[]}} Step
  * @typedef {{kind: string, title: string, alt: string, layout: "row" | "ring" | "flow", ranks: number, states: State[], steps: Step[],
- *   first: string, empty: string, plays: boolean, source: string}} Exchange `ranks` counts the source, which stands before rank 0
+ *   first: string, empty: string, plays: boolean, source: string}} Exchange `ranks` counts the source, which is drawn before rank 0
  * @typedef {{x: number, y: number}} Point
  */
 

@@ -1,6 +1,6 @@
 """A picture that is laid out for several widths: the browser shows the widest one that its column has room for.
 
-All words have one size, which no reader finds too small; what has no room beside goes below.
+All words have the same readable size; what doesn't fit next to something goes below it.
 """
 
 from __future__ import annotations

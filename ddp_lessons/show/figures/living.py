@@ -32,7 +32,7 @@ def _without_comments(source: str) -> str:
 
 @functools.cache
 def theme() -> str:
-    """The colors of the page, for whatever stands in a figure."""
+    """The colors of the page, for everything in a figure."""
     return (HERE / "theme.css").read_text(encoding="utf-8")
 
 

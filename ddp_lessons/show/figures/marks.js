@@ -2,7 +2,7 @@
 
 const SVG = "http://www.w3.org/2000/svg"
 const RANK_COLORS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8A8A8A", "#9C6B30"]
-/** JupyterLab takes arrow keys for its own, but not where this stands. */
+/** JupyterLab handles arrow keys itself, except in elements with this attribute. */
 export const OWN_KEYS = { "data-lm-suppress-shortcuts": "true" }
 const INK = "#111820"
 const PAPER = "#FFFFFF"

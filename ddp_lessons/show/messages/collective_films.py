@@ -120,7 +120,7 @@ def _title(name: str) -> str:
 
 
 def _instead(name: str) -> str:
-    """What a rank without a result has. After reduce, its tensor holds something, but nobody says what."""
+    """What a rank without a result has. After reduce, the content of its tensor is undefined."""
     return "undefined" if name == "reduce" else "nothing"
 
 

@@ -52,7 +52,7 @@ class Exchange:
     sent: Sequence[Sequence[str]] | None = None  # by state and rank, how much it has sent so far
     is_ring: bool = False
     is_collective: bool = False  # one step, in which all that moves does so at once
-    source: str = ""  # the name of what stands before rank 0 and gives to the ranks, if something does
+    source: str = ""  # the name of what is drawn before rank 0 and gives values to the ranks, if there is one
 
     @property
     def document(self) -> dict[str, Any]:

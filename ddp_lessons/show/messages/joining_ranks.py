@@ -157,7 +157,7 @@ class Room:
         return x + 6, y + HEAD + 3 + number * ROW
 
     def noted(self, number: int) -> Point:
-        """In the store, two beside each other."""
+        """In the store, two in a row."""
         return self.store[0] + 6 + number % 2 * self.wide_above / 2, self.store[1] + HEAD + 4 + (2 + number // 2) * ROW
 
 

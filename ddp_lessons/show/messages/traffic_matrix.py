@@ -18,7 +18,7 @@ from ddp_lessons.show.timelines.text_steps import name_call
 from ddp_lessons.show.timelines.timeline_figure import NOTHING
 
 ROW, LOW_ROW, WIDEST, HEAD, GAP = 34.0, 18.0, 64.0, 38.0, 10.0  # pixels
-BESIDE = 700.0  # of a page: from here on the totals have room beside the matrix
+BESIDE = 700.0  # of a page: from here on, the totals fit next to the matrix
 PALEST, STRONGEST = 0.12, 0.5  # color of a cell: words on it can be read on a light and on a dark page
 MOST_RANKS = 16
 STYLES = [("ink", 2.5, False), ("ink", 2.5, True), ("faint", 2.5, False)]  # of textbooks, in turn

@@ -23,7 +23,7 @@ Point = tuple[float, float]
 
 @dataclass(frozen=True)
 class Waiting:
-    """One rank that waits for ever: in which call, and for which ranks."""
+    """A rank that waits forever: in which call, and for which ranks."""
 
     rank: int
     name: str
@@ -39,7 +39,7 @@ def waits(results: Any) -> Figure:
     events = events_of(results)
     waiting = _waiting(events)
     if not waiting:
-        return write_figure("No rank waits for ever: there is nothing to draw.")
+        return write_figure("No rank waits forever, so there is nothing to draw.")
     circle = _circle(waiting)
     ranks = _ranks_to_draw(waiting, circle)
     text = _text(waiting, circle)
@@ -127,7 +127,7 @@ def _arrow(
     rank: int, other: int, at: Mapping[int, Point], waiting: Mapping[int, Waiting], *, is_of_circle: bool
 ) -> Iterator[Shape]:
     (x0, y0), (x1, y1) = at[rank], at[other]
-    if other in waiting and rank in waiting[other].waits_for:  # one in each direction, beside each other
+    if other in waiting and rank in waiting[other].waits_for:  # one in each direction, side by side
         length = math.hypot(x1 - x0, y1 - y0)
         aside = APART * (y1 - y0) / length, -APART * (x1 - x0) / length
         x0, y0, x1, y1 = x0 + aside[0], y0 + aside[1], x1 + aside[0], y1 + aside[1]

@@ -49,7 +49,7 @@ class Labels:
                     return
 
     def keep_free(self, x: float, y: float, size: float) -> None:
-        """No label shall cover this point, nor what lies so many points around it."""
+        """Keep labels away from this point and from a margin of so many points around it."""
         across, up = self.points(x, y)
         self._take((across - size, up - size, across + size, up + size))
 

@@ -28,7 +28,7 @@ def new_axes(left: float, right: float, high: float, above: float, foot: float) 
 
 
 def draw_rulers(axes: Axes, axis: Literal["both", "y"] = "y") -> None:
-    """Behind the curves, at each number beside the axes."""
+    """Grid lines behind the curves, one at each tick."""
     axes.grid(axis=axis, color=LINE, lw=0.6)
     axes.set_axisbelow(True)
 

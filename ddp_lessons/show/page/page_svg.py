@@ -1,7 +1,7 @@
 """What matplotlib draws, as a small SVG in the colors of the page.
 
 Colors that a light and a dark page have differently become classes, such as "f-ink" for what is filled and "s-ink" for
-lines. Groups, names and digits that nobody sees are left out.
+lines. Groups, names and digits that make no visible difference are left out.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Attributes = Mapping[str, str]
 
 
 def still_svg(figure: Figure, alt: str) -> str:
-    """One that stands alone. It is as light or as dark as the reader's system."""
+    """A file of its own, light or dark like the reader's system."""
     file = io.StringIO()
     with house_style():
         figure.savefig(file, format="svg", metadata={"Date": None})
@@ -138,7 +138,7 @@ def _declarations(style: str) -> Iterator[tuple[str, str]]:
 
 
 def _path(d: str) -> str:
-    """Coordinates to a tenth of a point, or a hundredth where all is small; a line's letter stands once."""
+    """Coordinates to a tenth of a point, or a hundredth if all are small. Consecutive lines share one letter."""
     parts = re.findall(r"[A-Za-z]|[-\d.e]+", d)
     numbers = [abs(float(part)) for part in parts if not part.isalpha()]
     digits = 1 if max(numbers, default=0) > 20 else 2

@@ -92,7 +92,7 @@ def _palette() -> Image.Image:
 def house_style() -> Iterator[None]:
     """Our pictures look alike whatever style the notebook has chosen for its own."""
     house = {"font.size": 9, "svg.hashsalt": "ddp-lessons", "svg.fonttype": "none", "hatch.linewidth": 0.7}
-    house |= {"path.simplify_threshold": 0.25}  # in points: what nobody sees takes no room
+    house |= {"path.simplify_threshold": 0.25}  # in points: leave out what is too small to see
     house |= {"text.parse_math": False}  # a learner's label may hold dollar signs
     house |= {"text.color": INK, "axes.labelcolor": FAINT, "xtick.color": FAINT, "ytick.color": FAINT}
     house |= {
@@ -116,7 +116,7 @@ def drawn_in_house_style(draw: Callable[P, Drawn]) -> Callable[P, Drawn]:
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """A figure of so many inches. It belongs to no pyplot: nothing shows it twice, and nobody need close it."""
+    """A figure of so many inches. It doesn't belong to pyplot, so it isn't shown twice and needn't be closed."""
     return Figure(figsize=(width, height), facecolor=PAPER, dpi=PIXELS_PER_INCH)
 
 

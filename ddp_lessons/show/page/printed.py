@@ -50,7 +50,7 @@ def in_columns(rows: Sequence[Sequence[str]], between: str = " | ", numbers: sli
 
 
 def caption(words: str, more: str = "") -> str:
-    """What stands above; `more` is HTML."""
+    """The title above; `more` is HTML."""
     return f"<figcaption>{html.escape(words)}{more}</figcaption>"
 
 

@@ -13,7 +13,7 @@ from ddp_lessons.show.figures.drawing import Bars, Box, Drawing, Line, Shape, co
 from ddp_lessons.show.figures.figure import Figure
 from ddp_lessons.show.figures.layouts import LINE_HEIGHT, cut, figure_of, fits, label, name_rank, wrapped
 
-LEFT, ENDING, LANE, AXIS = 92.0, 120.0, 22.0, 30.0  # pixels: where lanes begin, what stands behind them, their heights
+LEFT, ENDING, LANE, AXIS = 92.0, 120.0, 22.0, 30.0  # pixels: where lanes begin, the column after them, their heights
 BESIDE = 500.0  # of a page: from here on the endings have room behind the lanes
 TICK = 2.0  # the width of a mark
 TIMES, WORDS = 48.0, 74.0  # where the seconds of a line end, and where it begins
@@ -22,7 +22,7 @@ MOST_ROWS, MOST_LINES = 20, 4
 _WAY_THERE = re.compile(r"\s|Traceback|The above exception|During handling|[=\-~^]{4,}|\[\S*debug_logger\.cc:\d+\]|$")
 _RANK = re.compile(r"\[rank\d+\]: ")  # torch puts it before each line of a rank's traceback
 
-# of [/a/long/way/pair.cc:152], /a/long/way/launch.py:207 and /a/long/way/python: what stands at its end is enough
+# of [/a/long/way/pair.cc:152], /a/long/way/launch.py:207 and /a/long/way/python: the end of the path is enough
 _FOLDERS = re.compile(r"(?<![:\w./+-])(?:[\w./+-]*/(?=[\w-]+\.[a-z]\w*:\d+)|/(?:[\w.+-]+/)+(?=\w))")
 
 

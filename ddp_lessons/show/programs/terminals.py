@@ -1,6 +1,6 @@
 """What a program printed: times, names of machines and process numbers, which differ from run to run.
 
-Of a program under mpirun the words beside it are the same whether it ran here or was recorded elsewhere.
+The text form of a program under mpirun is the same whether it ran here or was recorded elsewhere.
 """
 
 from __future__ import annotations

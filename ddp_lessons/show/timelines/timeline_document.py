@@ -90,7 +90,7 @@ class _Stretch:
 
 
 class _Lanes:
-    """Where each call lies in time, and which part of it was waiting and which was moving."""
+    """When each call began and ended, which part of it was waiting, and in which part data moved."""
 
     def __init__(self, events: Events, phases: Phases) -> None:
         self.never = {id(event) for event in never_ending(events)}
@@ -206,7 +206,7 @@ def _beginnings_of_moving(events: Events) -> dict[int, float]:
         moments |= {id(event): _last_came(meeting) for event in meeting.events}
     for event in events:
         if (event.end is None or event.error) and id(event) not in moments:
-            moments[id(event)] = math.inf  # nobody came to meet it
+            moments[id(event)] = math.inf  # no other rank made the matching call
     return moments
 
 

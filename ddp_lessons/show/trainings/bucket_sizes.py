@@ -88,7 +88,7 @@ def explore_buckets(
 
 
 def last_backward(results: Any) -> Backward | None:
-    """None: nobody told when there was one."""
+    """None: no rank logged it."""
     phases = [
         [one for one in mine if one.label == BACKWARD and one.end is not None] for mine in phases_of(results).by_rank
     ]

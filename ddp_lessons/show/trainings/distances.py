@@ -123,7 +123,7 @@ def _draw_curve(axes: Axes, index: int, name: str, curve: Any, places: tuple[flo
             label = name if first else None
             axes.plot(*thinned(stretch, heights[stretch]), label=label, gid=f"curve {name}", **style)
             first = False
-    if first:  # its name stands in the key all the same
+    if first:  # its name is in the key all the same
         axes.plot([], [], label=name, gid=f"curve {name}", **style)
     if is_odd.any():
         odd = steps[is_odd][:: -(-int(is_odd.sum()) // MOST_MARKERS)]

@@ -64,7 +64,7 @@ class Epoch:
 
 
 def read_epochs(results: Any, total: int | None) -> tuple[list[Epoch], bool]:
-    """The epochs, and whether they were given as such; none, if nobody saw anything and the total is not known.
+    """The epochs, and whether they were given as such; none, if no rank saw anything and the total is not known.
 
     Raises:
         TypeError: these are not indices.

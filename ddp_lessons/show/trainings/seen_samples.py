@@ -19,7 +19,7 @@ from ddp_lessons.show.page.picture import count
 from ddp_lessons.show.trainings.sample_counts import Epoch, describe_epochs, read_epochs, tell_epochs
 
 LEFT, HEAD, TIMES, TIMES_OF_MANY, CLOSE, GAP = 75.0, 20.0, 28.0, 46.0, 14.0, 8.0  # pixels
-BESIDE, MAP = 700.0, 340.0  # from this width on indices stand beside the samples, which then have so much of it
+BESIDE, MAP = 700.0, 340.0  # from this width on, indices are next to the samples, which then have so much of it
 WIDEST, NARROWEST, COARSE, READABLE = 26.0, 3.0, 2.5, 9.0  # of a column; below the narrowest, samples share one
 HIGHEST = 900.0  # pixels, for all epochs together
 SMALLEST = 0.12  # part of a row's height
@@ -43,7 +43,7 @@ class Columns:
 
     @property
     def number(self) -> float:
-        """How wide the numbers of samples are that stand beside the rows."""
+        """How wide the numbers of samples next to the rows are."""
         return 10 + max(width_of(text, COMMON) for text in ("seen", f"{self.total:,}"))
 
     @property
@@ -137,7 +137,7 @@ def _draw(epochs: Sequence[Epoch], has_epochs: bool, width: float) -> Drawing:
 
 
 def _name_columns(columns: Columns) -> Iterator[Shape]:
-    """As many numbers of samples as there is room for, and the names of what stands beside."""
+    """As many numbers of samples as fit, and the names of the columns next to them."""
     yield label(4, HEAD / 2, "sample", "faint")
     yield label(columns.seen, HEAD / 2, "seen", "faint", "end")
     if columns.is_beside:
@@ -152,7 +152,7 @@ def _name_columns(columns: Columns) -> Iterator[Shape]:
 
 
 def _row(columns: Columns, rank: int, seen: Any, y: float, row: float) -> Iterator[Shape]:
-    """What one rank saw; its order stands beside it or below."""
+    """What one rank saw, with its order next to it or below."""
     middle, color = y + row / 2, color_of_rank(rank)
     beside = middle if columns.is_beside else y + row + 6
     yield from name_rank(rank, middle)
@@ -210,7 +210,7 @@ def _key(epochs: Sequence[Epoch], columns: Columns) -> list[tuple[Shape, str]]:
     """The signs of the last row that occur."""
     never = ("paper", "alarm") if columns.is_readable else ("alarm", "none")
     signs = [
-        (never, "seen by nobody" + ", from above" * columns.is_coarse, any(len(epoch.never) for epoch in epochs)),
+        (never, "seen by no rank" + ", from above" * columns.is_coarse, any(len(epoch.never) for epoch in epochs)),
         (("line", "none"), "seen once", True),
         (("collective", "none"), "seen twice or more", any(len(epoch.often) for epoch in epochs)),
     ]

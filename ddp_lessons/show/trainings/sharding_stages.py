@@ -1,4 +1,4 @@
-"""What each rank holds during a training step, and what travels when: ways to share it out, beside each other.
+"""What each rank holds during a training step, and what travels when, for several ways to shard it, side by side.
 
 The ranks logged how many bytes they held, phase by phase: `tell("forward", parameters=800, gradients=0)`.
 """

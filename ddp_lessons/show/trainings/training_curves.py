@@ -174,7 +174,7 @@ def _prepare(axes: Axes, finite: Any, across: Sequence[Any], place: str) -> None
 
 
 def _short(number: float, _: object = None) -> str:
-    """In as little room as beside an axis: 0.25, 12,500, 1.02e6."""
+    """As short as a tick label: 0.25, 12,500, 1.02e6."""
     plain = f"{number:,.6g}"
     if len(plain) <= 7:
         return plain
