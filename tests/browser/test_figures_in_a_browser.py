@@ -366,3 +366,22 @@ def test_in_a_notebook_arrow_keys_walk_through_a_timeline_and_the_notebook_keeps
     screen.page.keyboard.press("ArrowDown")
     expect(selected).to_contain_text("below")
     screen.shut_down()
+
+
+def test_no_two_figures_of_a_page_share_the_name_of_a_pattern(documents: Any, page: Screen) -> None:
+    """In a notebook each figure is drawn by a copy of the script; a pattern out of sight would leave others empty."""
+    page.page.evaluate("document.querySelector('main').innerHTML = '<div></div>'.repeat(4)")
+    for number, name in enumerate(("hang", "hang", "traffic", "traffic")):
+        page.page.add_script_tag(content=script_of_page())
+        page.page.evaluate(
+            "([number, figure]) => ddpFigures.mount(document.querySelectorAll('main > div')[number], figure)",
+            [number, documents[name]],
+        )
+    names = page.page.evaluate("[...document.querySelectorAll('main pattern')].map(one => one.id)")
+    assert len(names) >= 4
+    assert len(set(names)) == len(names)
+
+
+def test_a_click_on_the_slider_leaves_the_notebook_s_keys_to_the_notebook(documents: Any, page: Screen) -> None:
+    mount(page, documents["ring"]).get_by_role("slider").click()
+    assert page.page.evaluate("document.activeElement == document.body")

@@ -79,6 +79,20 @@ def test_a_call_in_the_background_has_a_bar_of_its_own_below_and_the_wait_is_in_
     assert parts_of(figure, 1, row=1) == [("travel", 0, pytest.approx(7))]
 
 
+def test_time_in_wait_is_told_once_though_the_call_went_on_in_the_background() -> None:
+    busy = call("recv", 2, 9, name="irecv", peer=0, issued=2.5, waited=5)
+    figure = show.timeline(record([[call("send", 6, 9, peer=1)], [busy]]))
+    (told,) = calls_of(figure, 1)
+    assert (told["end"] - told["begin"], told["waited"], told["moved"]) == pytest.approx((7, 4, 3))
+
+
+def test_the_figure_ends_when_the_function_has_returned() -> None:
+    both = record([[call("send", 1, 2, peer=1)], [call("recv", 1, 2, peer=0)]])
+    assert show.timeline(both).document["span"] == pytest.approx(1)
+    asleep = record_work([[(2, 50, 0)], [(2, 102, 0)]], both)
+    assert show.timeline(asleep).document["span"] == pytest.approx(101)
+
+
 def test_calls_that_go_on_at_once_are_in_different_rows() -> None:
     both: dict[str, Any] = {"name": "isend", "peer": 1}
     sends = [call("send", begin, 9, issued=begin + 0.1, waited=9.0, **both) for begin in (1, 2)]

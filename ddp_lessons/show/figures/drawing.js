@@ -1,7 +1,7 @@
 // A picture that was laid out for several widths: the widest one that its column has room for is shown, never a smaller copy.
 // With captions it is a film: its shapes come and go in steps.
 
-import { arrowHead, boxPath, f, mark, rankColor, tag } from "./marks.js"
+import { arrowHead, boxPath, f, freshName, mark, rankColor, tag } from "./marks.js"
 import { Player, ease } from "./player.js"
 
 /**
@@ -17,7 +17,6 @@ import { Player, ease } from "./player.js"
  */
 
 const DASHES = "5 3"
-let drawings = 0 // a page may have many, and the patterns of each have names of their own
 
 /** @param {HTMLElement} element @param {{title: string, alt: string, layouts: Layout[], captions?: string[]}} figure
  * @returns {() => void} what ends it */
@@ -66,7 +65,7 @@ function showAt(element, { since = 0, until = Infinity, from }, position) {
 
 /** @param {Layout} layout @param {string} alt @param {[SVGElement, Cue][]} cues is filled @returns {SVGElement} */
 function drawn({ width, height, shapes }, alt, cues) {
-  const id = `ddp-drawing-${drawings++}`
+  const id = freshName()
   const hatched = new Set(shapes.flatMap(shape => "is_hatched" in shape ? [shape.edge ?? ""] : []))
   const patterns = [...hatched].map(color =>
     mark("pattern", { id: hatch(id, color), width: 6, height: 6, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" },

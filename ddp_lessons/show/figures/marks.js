@@ -7,6 +7,11 @@ export const OWN_KEYS = { "data-lm-suppress-shortcuts": "true" }
 const INK = "#111820"
 const PAPER = "#FFFFFF"
 
+/** A name that no other element of the page has; each figure of a notebook is drawn by a module of its own. */
+export function freshName() {
+  return `ddp-${Math.random().toString(36).slice(2, 10)}`
+}
+
 /** @param {number} rank @returns {string} */
 export function rankColor(rank) {
   return RANK_COLORS[rank % RANK_COLORS.length]

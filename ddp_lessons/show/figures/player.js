@@ -24,6 +24,7 @@ export class Player {
     this.slider = /** @type {HTMLInputElement} */ (tag("input", { type: "range", min: 0, max: film.steps, step: 1, value: 0,
       "aria-label": "step", ...OWN_KEYS }))
     this.slider.addEventListener("input", () => this.jump(Number(this.slider.value)))
+    this.slider.addEventListener("pointerup", () => this.slider.blur()) // so that Shift + Enter still runs the next cell
     this.caption = tag("div", { class: "ddp-about", "aria-live": "polite" })
     this.bar = tag("div", { class: "ddp-bar ddp-player" }, this.playing, this.back, this.step, this.slider)
     this.jump(0)

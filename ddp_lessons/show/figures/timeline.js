@@ -1,6 +1,6 @@
 // A lane for each rank with its calls, by steps (each call of equal width) or by time, which can be zoomed and moved.
 
-import { OWN_KEYS, arrowHead, boxPath, button, duration, f, inkOn, mark, rankColor, tag, widthOf } from "./marks.js"
+import { OWN_KEYS, arrowHead, boxPath, button, duration, f, freshName, inkOn, mark, rankColor, tag, widthOf } from "./marks.js"
 
 /**
  * @typedef {{rank: number, name: string, kind: string, step: number, begin: number, end: number, state?: string,
@@ -35,13 +35,11 @@ export function mountTimeline(element, figure) {
   return () => timeline.end()
 }
 
-let views = 0
-
 class TimelineView {
   /** @param {HTMLElement} element @param {Timeline} figure */
   constructor(element, figure) {
     this.figure = figure
-    this.id = `ddp-${views++}`
+    this.id = freshName()
     this.axis = figure.axis
     this.zoom = 1
     /** @type {number | null} */
@@ -325,7 +323,7 @@ class TimelineView {
       return [x0, middle(calls[one.send]), x1, middle(calls[one.recv]), rankColor(calls[one.send].rank)]
     }))
     const loads = calls.filter((_, number) => isSeen(number)).flatMap(call => this.load(call))
-    return [...links, ...missing.flat(), ...chips, ...arrows, ...loads]
+    return [...links, ...missing.flat(), ...chips, ...arrows.shafts, ...loads, ...arrows.heads]
   }
 
   /** Where a rank did not make a call that the others wait for. @param {Collective} one @param {number} rank */
@@ -374,7 +372,7 @@ class TimelineView {
       return [this.x(one.begin), this.edge(sender, down), this.x(one.end), this.edge(receiver, !down), rankColor(sender.rank)]
     }))
     const strips = phases.filter(isSeen).flatMap(one => this.phase(one, view))
-    return [this.computing(view), ...shapes, ...strips, ...bars, ...arrows, ...this.labels(seen, view), ...this.ticks(view)]
+    return [this.computing(view), ...shapes, ...strips, ...bars, ...arrows.shafts, ...this.labels(seen, view), ...arrows.heads, ...this.ticks(view)]
   }
 
   /** Those that are so thin that they touch are drawn as one. @param {Call[]} seen @param {{from: number, to: number}} view */
@@ -569,7 +567,7 @@ function hatches(id, colors) {
   return mark("defs", {}, stripe("never", undefined), ...colors.map(color => stripe(color.slice(1), color)))
 }
 
-/** All arrows of a color as one line and one mark for their heads. @param {Arrow[]} arrows */
+/** All arrows of a color as one line and one mark for their heads, which no label may cover. @param {Arrow[]} arrows */
 function arrowsOf(arrows) {
   /** @type {Map<string, {lines: string[], heads: string[]}>} */
   const byColor = new Map()
@@ -579,11 +577,13 @@ function arrowsOf(arrows) {
     paths.lines.push(`M${f(x0)} ${f(y0)}L${f(x1)} ${f(y1)}`)
     paths.heads.push(arrowHead(x0, y0, x1, y1))
   }
-  return [...byColor].flatMap(([color, { lines, heads }]) => [
-    mark("path", { d: lines.join(""), class: "ddp-under" }),
-    mark("path", { d: lines.join(""), stroke: color, "stroke-width": 2 }),
-    mark("path", { d: heads.join(""), fill: color }),
-  ])
+  return {
+    shafts: [...byColor].flatMap(([color, { lines }]) => [
+      mark("path", { d: lines.join(""), class: "ddp-under" }),
+      mark("path", { d: lines.join(""), stroke: color, "stroke-width": 2 }),
+    ]),
+    heads: [...byColor].map(([color, { heads }]) => mark("path", { d: heads.join(""), fill: color })),
+  }
 }
 
 /** Where a name is written in a bar: in its middle, and again and again in a long one. @param {number} left @param {number} right */
@@ -615,7 +615,9 @@ function tell(figure, number, members) {
   const others = (members.get(number) ?? []).filter(other => other !== number).map(other => figure.calls[other].rank)
   const facts = [`rank ${call.rank}: ${call.name}`]
   if (call.state) facts.push(call.state)
-  facts.push(`waited ${duration(call.waited)}, moved data for ${duration(call.moved)}`)
+  const isAway = call.parts.some(part => part[2] === "open" || part[2] === "travel")
+  facts.push(isAway ? `in the background for ${duration(call.end - call.begin)}, in wait() for ${duration(call.waited)}`
+    : `waited ${duration(call.waited)}, moved data for ${duration(call.moved)}`)
   if (call.load) facts.push(call.load)
   if (call.kind !== "message" && others.length) facts.push(`with rank${others.length > 1 ? "s" : ""} ${others.join(", ")}`)
   return [...facts, call.place].join(" · ")
@@ -624,7 +626,9 @@ function tell(figure, number, members) {
 /** @param {Timeline} figure @param {"steps" | "time"} axis */
 function hint(figure, axis) {
   if (!figure.calls.length) return "No call of torch.distributed was recorded."
-  const what = axis === "steps" ? "Each column is one step in the program's order, not a time." : "Time goes to the right, from the first call on."
+  const isAway = figure.calls.some(call => call.name.includes("←") && call.parts.some(part => part[3] > 0))
+  const steps = `Each column is one step, not a time.${isAway ? " A receive in the background is where the rank waits for it." : ""}`
+  const what = axis === "steps" ? steps : "Time goes to the right, from the first call on."
   return `${what} Point at a call, tap it, or use the arrow keys, to read about it.`
 }
 

@@ -127,8 +127,8 @@ class _Lanes:
             "parts": parts,
             "load": load_of(event),
             "place": event.place,
-            "waited": round(sum(end - begin for begin, end, look, _ in parts if look in ("wait", "open", "never")), 3),
-            "moved": round(sum(end - begin for begin, end, look, _ in parts if look in ("move", "travel")), 3),
+            "waited": _sum_of(parts, "wait", "never", *["move"] * self._is_in_background(event)),
+            "moved": _sum_of(parts, "travel" if self._is_in_background(event) else "move"),
         }
         return about | ({"state": state} if (state := self._state(event)) else {})
 
@@ -148,12 +148,14 @@ class _Lanes:
         return "not over" if event.end is None else ""
 
     def _stop(self, events: Events, moments: Sequence[float]) -> float:
-        """What waits forever goes on a little after the hang; all else that was not over, until it was asked."""
+        """When the function had returned on all ranks. What waits forever goes on a little after the hang; all else
+        that was not over, until the rank was asked."""
         last = max([self.start, *moments, *(_last_known(event) for event in events)])
+        returned = [end for rank in range(events.world_size) for _, end, _ in events.gaps(rank)[-1:]]
         pending = [event for event in events if event.end is None and not event.error]
         if pending and all(id(event) in self.never or event.waited is None for event in pending):
             return last + 0.35 * (last - self.start) if last > self.start else events.until
-        return max(last, events.until) if pending else last
+        return max(last, events.until) if pending else max([last, *returned])
 
     def _end(self, event: Event) -> float:
         if event.end is not None:  # the call may be back long after the message has arrived
@@ -191,6 +193,10 @@ class _Lanes:
             free[row] = max(free[row], self._end(event))
             rows[id(event)] = row
         return rows
+
+
+def _sum_of(parts: Sequence[Sequence[Any]], *looks: str) -> float:
+    return round(sum(end - begin for begin, end, look, _ in parts if look in looks), 3)
 
 
 def _last_known(event: Event) -> float:
