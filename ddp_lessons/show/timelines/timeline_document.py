@@ -195,8 +195,8 @@ class _Lanes:
         return rows
 
 
-def _sum_of(parts: Sequence[Sequence[Any]], *looks: str) -> float:
-    return round(sum(end - begin for begin, end, look, _ in parts if look in looks), 3)
+def _sum_of(parts: Sequence[list[Any]], *looks: str) -> float:
+    return float(round(sum(end - begin for begin, end, look, _ in parts if look in looks), 3))
 
 
 def _last_known(event: Event) -> float:
