@@ -70,7 +70,7 @@ def lesson(project: Path, title: str, exercise: str = "") -> list[str]:
         project / "docs" / "instructor" / "lessons" / f"{stem}.md": filled(lesson_stubs.PAGE, words),
     }
     refuse_what_is_there(project, new)
-    row = f"| {number} | [{title}](notebooks/{stem}.ipynb) | WRITE: what one can do after it |"
+    row = f"| {number} | [{title}](notebooks/{stem}.ipynb) | WRITE: minutes | WRITE: what you can do after it |"
     readme = project / "README.md"
     last = re.findall(rf"^\| {number - 1} \|.*$", readme.read_text(encoding="utf-8"), re.M)
     replace(readme, last[0] if last else f"| {number - 1} |", f"{last[0] if last else ''}\n{row}")

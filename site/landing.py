@@ -69,7 +69,7 @@ def readme() -> str:
 
 def commands() -> str:
     """The first that README gives."""
-    found = re.search(r"^## Begin\n[^#]*?\n\n((?: {4}.+\n)+)", readme(), re.M)
+    found = re.search(r"^## Get started\n[^#]*?\n\n((?: {4}.+\n)+)", readme(), re.M)
     return re.sub("^ {4}", "", found[1], flags=re.M).strip() if found else ""
 
 
@@ -92,7 +92,7 @@ def duration(minutes: int) -> str:
 
 
 def card_of(lesson: str) -> Card:
-    row = re.search(rf"\({re.escape(lesson)}\) \| (.+) \|$", readme(), re.M)
+    row = re.search(rf"\({re.escape(lesson)}\) \| [^|]+ \| (.+) \|$", readme(), re.M)
     aim = re.sub("`(.+?)`", r"<code>\1</code>", html.escape(row[1], quote=False)) if row else ""
     title, page = title_of(lesson).removeprefix("Appendix: ").partition(":")[0], lesson.removesuffix(".ipynb")
     return Card(number_of(lesson), title[0].upper() + title[1:], aim, minutes_of(lesson), thumbnail(lesson), page)

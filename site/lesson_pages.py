@@ -19,7 +19,7 @@ OF_A_KERNEL = "application/vnd.jupyter.widget-view+json"
 ABOUT = """
 ```{{container}} about-this-page
 You see the lesson as it ran, and its figures move here too. Where it says *Predict*, guess first, then open *Reveal*.
-To run and change it, open `{}` in JupyterLab: [how to begin](../README.md#begin).
+To run and change it, open `{}` in JupyterLab: [how to install it](../README.md#get-started).
 ```"""
 
 
