@@ -72,8 +72,8 @@ def f(rank, world_size):
         wrong={
             "they compare themselves": "A collective does not continue with the ranks that called it: all ranks of its "
             "group have to call it.",
-            "rank 2 counts as zero": "A missing rank has no default value. Each rank of the group has to contribute its "
-            "own tensor.",
+            "rank 2 counts as zero": "A missing rank has no default value. Each rank of the group has to contribute "
+            "its own tensor.",
         },
         look_at="Exercise: spread",
     ),
