@@ -1,4 +1,4 @@
-"""A lesson as a page: figures alive, questions there, outputs folded where you are asked to predict them."""
+"""A lesson as a page: with interactive figures, with its quiz, and with the outputs to predict folded."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ OF_A_KERNEL = "application/vnd.jupyter.widget-view+json"
 
 ABOUT = """
 ```{{container}} about-this-page
-You see the lesson as it ran, and its figures move here too. Where it says *Predict*, guess first, then open *Reveal*.
-To run and change it, open `{}` in JupyterLab: [how to install it](../README.md#get-started).
+This is the lesson with stored outputs and interactive figures. Where it says *Predict*, guess first, then open *Reveal*.
+To run and change it, open `{}` in JupyterLab ([how to install](../README.md#get-started)).
 ```"""
 
 
@@ -40,12 +40,12 @@ def page_of(notebook: Any, file: str) -> Any:
 
 
 def last_section(text: str) -> str:
-    """What stands right before the next cell; a prediction is over where its *Why* begins."""
+    """The text right before the next cell; a *Why* ends a prediction."""
     return re.split(r"^(?:#+ |\*\*Why)", text, flags=re.M)[-1]
 
 
 def put_quiz(cell: Any) -> None:
-    """The questions, whatever the notebook has stored of them."""
+    """Show the current questions, whatever outputs the notebook has stored."""
     if asked := ASKS.search(cell.source):
         lesson = int(asked[1])
         questions = questions_of(lesson)
@@ -55,6 +55,6 @@ def put_quiz(cell: Any) -> None:
 
 
 def leave_out_widgets(cell: Any) -> None:
-    """Beside a widget there is always a picture or a text, which needs no kernel."""
+    """Every widget comes with a picture or a text that needs no kernel."""
     for output in cell.outputs:
         output.get("data", {}).pop(OF_A_KERNEL, None)
