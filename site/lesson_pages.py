@@ -18,7 +18,7 @@ OF_A_KERNEL = "application/vnd.jupyter.widget-view+json"
 
 ABOUT = """
 ```{{container}} about-this-page
-This is the lesson with stored outputs and interactive figures. Where it says *Predict*, guess first, then open *Reveal*.
+This lesson has stored outputs and interactive figures. Where it says *Predict*, guess first, then open *Reveal*.
 To run and change it, open `{}` in JupyterLab ([how to install](../README.md#get-started)).
 ```"""
 
