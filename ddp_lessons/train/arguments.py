@@ -17,8 +17,7 @@ NETWORKS = {network.__name__: network for network in (QuickNet, Net)}
 
 
 def training_arguments(description: str | None) -> argparse.ArgumentParser:
-    """Return the arguments that every script accepts. The first paragraph of the script's docstring is its
-    description."""
+    """Return the arguments of every script. The first paragraph of the script's docstring describes it."""
     what, _, how = (description or "").partition("\n\n")
     parser = argparse.ArgumentParser(
         description=what, epilog=how.strip("\n"), formatter_class=argparse.RawDescriptionHelpFormatter

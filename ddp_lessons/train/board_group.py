@@ -30,8 +30,7 @@ def all_reduce_on_board(board: Store, tensor: Tensor, rank: int, world_size: int
 
 
 def to_bytes(tensor: Tensor) -> Any:
-    """The bytes of an entry. They don't contain shape and dtype; as in every collective, the ranks have to agree on
-    these."""
+    """The bytes of an entry, without shape and dtype, on which the ranks have to agree as in every collective."""
     return tensor.detach().contiguous().view(-1).view(torch.uint8).numpy().tobytes()
 
 

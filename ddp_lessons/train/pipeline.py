@@ -1,5 +1,4 @@
-"""Train a model that is cut between its layers: every rank owns some neighbouring layers, a stage, and sends
-activations to the next rank.
+"""Train a model that is cut between its layers: every rank owns a stage, and sends activations to the next rank.
 
 A batch is cut into micro-batches too: while one is on the second stage, the first stage can start with the next.
 """

@@ -71,8 +71,7 @@ class SmallDDP(nn.Module):
             self._next += 1
 
     def _end(self) -> None:
-        """After backward: send the buckets that are not full because some parameters had no gradient, and wait for
-        all."""
+        """After backward: send the buckets that lack gradients of unused parameters, and wait for all buckets."""
         for bucket in self._buckets[self._next :]:
             bucket.set_off()
         for bucket in self._buckets:
