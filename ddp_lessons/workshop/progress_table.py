@@ -68,9 +68,7 @@ def share(file: str, name: str) -> int:
         write_whole(path, progress_file.as_text(known, {"name": shown}), mode=0o666)
     except OSError as error:
         return _refuse(f"{file} could not be written: {_reason(error)}.")
-    print(
-        f"{Progress(entries).headline}. Written to {file}, with only the name {shown}, the tries and the dates."
-    )
+    print(f"{Progress(entries).headline}. Written to {file}, with only the name {shown}, the tries and the dates.")
     for note in notes:
         print(note, file=sys.stderr)
     return 0
