@@ -29,7 +29,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         if options.command == "notebooks":
-            from authoring import notebooks  # with what runs kernels, which takes a second
+            from authoring import notebooks  # imports what runs kernels, which takes a second
 
             return notebooks.store_all(Path.cwd(), options.lessons, options.twice, options.pictures)
         if options.command == "sample":

@@ -1,6 +1,6 @@
-"""Begin an exercise or a lesson: files with the parts that each has, and a line where the project lists such things.
+"""Create an exercise or a lesson: files with all parts, and a line in each list of the project.
 
-Nothing here is hidden: `git status` and `git diff` show all of it, and what is left to write says WRITE.
+`git status` and `git diff` show everything that it wrote; WRITE marks what is left to write.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FOLDERS = ("messages", "trainings", "clusters")
 
 
 def exercise(project: Path, name: str, folder: str = "messages") -> list[str]:
-    """Write solution, check, bank and test, and enter the check into the front door. Return what to do now."""
+    """Write solution, check, bank and test, and add the check to the front door. Return what to do next."""
     if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
         raise ValueError(f"an exercise is called as a function is, in small letters: {name!r} is not")
     imports = ["from banks import assert_accepts, assert_refuses, name_of", f"from {name}_answers import RIGHT, WRONG"]
@@ -51,7 +51,7 @@ def exercise(project: Path, name: str, folder: str = "messages") -> list[str]:
 
 
 def lesson(project: Path, title: str, exercise: str = "") -> list[str]:
-    """Write the lesson, its questions and its page for instructors, and enter them where such things are listed.
+    """Write the lesson, its questions and its instructor page, and add them to the project's lists.
 
     Return what was done, and what is left to write.
     """
@@ -90,7 +90,7 @@ def lesson(project: Path, title: str, exercise: str = "") -> list[str]:
 
 
 def from_template(words: dict[str, str], has_exercise: bool) -> str:
-    """The notebook as text; its plan, in the metadata, has the sections of the template."""
+    """The notebook as text; the plan in its metadata has the sections of the template."""
     escaped = {word: json.dumps(value)[1:-1] for word, value in words.items()}
     text = filled(TEMPLATE.read_text(encoding="utf-8"), escaped)
     text = text.replace("questions(1000)", f"questions({words['NUMBER']})")
@@ -117,7 +117,7 @@ def filled(text: str, words: dict[str, str]) -> str:
 
 
 def insert(path: Path, block: str, start: str, line: str) -> None:
-    """Put a line into a sorted block, before the first that comes after it."""
+    """Insert a line into a sorted block."""
     lines = path.read_text(encoding="utf-8").splitlines()
     at = lines.index(block) + 1
     while lines[at].startswith(" ") and not (lines[at].startswith(start) and lines[at] > line):

@@ -1,4 +1,4 @@
-"""`make offline`: choose, say how large it is, fetch what is not here yet, write the folder, and say how to use it."""
+"""`make offline`: choose wheels, report their size, download the missing ones, and write the folder."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from offline.torch_index import index_of
 from offline.wheels import PAIR, PROJECT, Wheel, choose, fetch, in_words, requirements
 
 FAT32 = 4_294_967_295
-_LESSONS_BYTES = 25_000_000  # with MNIST, packed
+_LESSONS_BYTES = 25_000_000  # with packed MNIST
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -79,7 +79,7 @@ def _say_sizes(folder: Path, sets: dict[str, list[Wheel]], tar: bool) -> None:
         print(f"  the largest: {file}, {in_words(sizes[file])}")
     folder.mkdir(parents=True, exist_ok=True)
     free = shutil.disk_usage(folder).free
-    # pip keeps a second copy of what it fetches in its cache
+    # pip keeps a second copy of downloads in its cache
     needed = 2 * missing + _LESSONS_BYTES + (total if tar else 0)
     if free < needed:
         raise NotPacked(f"{in_words(needed)} are needed, with pip's cache, and {in_words(free)} are free.")
@@ -116,7 +116,7 @@ def _unfinished(folder: Path) -> Path:
 
 
 def _pack(folder: Path, archive: Path) -> None:
-    with tarfile.open(_unfinished(folder), "w") as tar:  # not compressed: wheels are
+    with tarfile.open(_unfinished(folder), "w") as tar:  # not compressed, because wheels are
         tar.add(folder, folder.name)
     _unfinished(folder).replace(archive)
 

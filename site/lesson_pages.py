@@ -24,7 +24,7 @@ To run and change it, open `{}` in JupyterLab ([how to install](../README.md#get
 
 
 def page_of(notebook: Any, file: str) -> Any:
-    """The same notebook, changed for readers without a kernel."""
+    """The notebook, changed for readers without a kernel."""
     predicting = False
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
@@ -55,6 +55,6 @@ def put_quiz(cell: Any) -> None:
 
 
 def leave_out_widgets(cell: Any) -> None:
-    """Every widget comes with a picture or a text that needs no kernel."""
+    """Remove widgets; each comes with a picture or a text that needs no kernel."""
     for output in cell.outputs:
         output.get("data", {}).pop(OF_A_KERNEL, None)

@@ -1,4 +1,4 @@
-"""The folder that was handed over: for which machines it has wheels, and whether this copy of it is whole."""
+"""The packed folder: for which machines it has wheels, and whether this copy is complete."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ _SHOWN = 10
 
 
 class Refused(Exception):
-    """The lessons cannot be installed like this; the message says why, and what to do."""
+    """The lessons can't be installed this way; the message says why, and what to do."""
 
 
 @dataclass(frozen=True)
 class Contents:
-    """What the one who made the folder wrote into contents.json."""
+    """The content of contents.json, which was written during packing."""
 
-    words: dict[str, str]  # of each system
-    sets: dict[str, list[str]]  # "linux 3.11" and the wheels for it
+    words: dict[str, str]  # the name of each system
+    sets: dict[str, list[str]]  # "linux 3.11" and its wheels
     pins: dict[str, list[str]]
     installed_bytes: dict[str, int]
-    without: dict[str, str]  # "torch" and what the lessons require of it: this machine has to have it already
+    without: dict[str, str]  # "torch" and the required versions, which this machine must have already
 
 
 def read() -> Contents:
@@ -38,7 +38,7 @@ def read() -> Contents:
 
 
 def set_for_this_machine(contents: Contents) -> str:
-    """Raise Refused where no set of wheels fits this machine, which `python install.py` has not looked at yet."""
+    """The set of wheels for this machine. Raise Refused if there is none."""
     system, machine, python = (
         platform.system(),
         platform.machine().lower(),
@@ -65,7 +65,7 @@ def set_for_this_machine(contents: Contents) -> str:
 
 
 def _look_at_the_systems_age(wheels: Iterable[str]) -> None:
-    """A wheel's name says the oldest C library, or macOS, that it works with; of several, the oldest holds."""
+    """A wheel's name contains the oldest C library, or macOS, that it supports; of several, the oldest applies."""
     if platform.system() == "Linux":
         library, release = platform.libc_ver()
         if library != "glibc":
@@ -86,7 +86,7 @@ def _two_numbers(found: Iterable[tuple[str, str]]) -> list[tuple[int, int]]:
 
 
 def check_copy(contents: Contents, chosen: str) -> None:
-    """Raise Refused if a file that is needed here is not what it was; wheels for other machines are not looked at."""
+    """Raise Refused if a file that is needed here has changed. Wheels for other machines are not checked."""
     others = {wheel for name, wheels in contents.sets.items() if name != chosen for wheel in wheels}
     not_needed = {f"wheels/{wheel}" for wheel in others - set(contents.sets[chosen])}
     sums = read_sums()
@@ -112,7 +112,7 @@ def read_sums() -> dict[str, str]:
 
 
 def _files() -> set[str]:
-    """What would be installed or copied from here; without what systems leave behind on a stick."""
+    """The files to install or copy, without files that operating systems leave on a stick."""
     found = [file for part in ("wheels", "project") for file in (HERE / part).rglob("*") if file.is_file()]
     left_behind = {"Thumbs.db", "desktop.ini"}
     return {

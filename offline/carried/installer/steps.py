@@ -1,6 +1,6 @@
-"""The way from the folder to JupyterLab: look, copy, install, look again, and say how to begin.
+"""The steps from the folder to JupyterLab: verify, copy, install, verify again, and say how to start.
 
-Each step finds out by itself whether it is already done, so that a second start goes on where the first one ended.
+Each step checks whether it is already done, so a second run continues where the first one ended.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from . import already, folder  # in the repository it has a longer name than in the folder handed over
+from . import already, folder  # in the repository it has a longer name than in the packed folder
 from .folder import HERE, Refused
 
 MARK = ".ddp-lessons-offline"
 _ROOM_TO_WORK = 100_000_000
-_DIGITS = 290_000_000  # unpacked, and preprocessed
+_DIGITS = 290_000_000  # unpacked and preprocessed
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -100,7 +100,7 @@ def _look_for_room(target: Path, needed: int) -> None:
 
 
 def _copy_lessons(target: Path) -> None:
-    """Lessons that a participant has worked in stay; the package itself is always the one of this folder."""
+    """Copy the package of this folder. Lessons that a participant has changed stay."""
     kept = []
     for source in sorted((HERE / "project").rglob("*")):
         place = target / source.relative_to(HERE / "project")
@@ -115,7 +115,7 @@ def _copy_lessons(target: Path) -> None:
 
 
 def _copy_whole(source: Path, place: Path) -> None:
-    """Cut off, or on a full disk, it leaves no half of a lesson, which would pass for one that was worked in."""
+    """If it is interrupted or the disk is full, no partial lesson remains, which would look like a changed one."""
     unfinished = place.with_name(f"{place.name}.unfinished")
     shutil.copyfile(source, unfinished)
     unfinished.replace(place)
@@ -129,7 +129,7 @@ def _install_wheels(target: Path, pins: list[str], wheels: list[str]) -> None:
     venv = target / ".venv"
     installing = venv / ".installing"
     if not installing.is_file() or not _works(python_of(venv)):
-        # without pip: Debian's Python has none to give, and the wheels bring one along
+        # without pip, because Debian's Python may lack it and the wheels include it
         command = [sys.executable, "-m", "venv", "--clear", "--without-pip", str(venv)]
         if subprocess.run(command, env=_plain_environment()).returncode:
             _refuse_if_full(target)
@@ -141,7 +141,7 @@ def _install_wheels(target: Path, pins: list[str], wheels: list[str]) -> None:
     wanted.write_text("\n".join(_with_sums(pins, wheels)) + "\n", encoding="utf-8")
     pip = (
         HERE / "wheels" / next(name for name in wheels if name.startswith("pip-")) / "pip"
-    )  # a zip that Python can run
+    )  # a zip file that Python can run
     offline = [
         "--isolated",
         "--no-index",
@@ -159,7 +159,7 @@ def _install_wheels(target: Path, pins: list[str], wheels: list[str]) -> None:
 
 
 def _with_sums(pins: list[str], wheels: list[str]) -> list[str]:
-    """Each line of requirements, with the sums of the wheels that were packed for it: pip takes no other."""
+    """Each line of requirements with the checksums of its packed wheels, so that pip accepts no other."""
     sums, of_package = folder.read_sums(), dict[str, list[str]]()
     for wheel in wheels:
         of_package.setdefault(_normal(wheel.partition("-")[0]), []).append(f"--hash=sha256:{sums[f'wheels/{wheel}']}")
@@ -184,7 +184,7 @@ def _works(python: Path) -> bool:
 
 
 def _settle(target: Path) -> None:
-    """As `make setup` does: the package is found from everywhere, and JupyterLab keeps widgets and asks nothing."""
+    """As in `make setup`: make the package importable, and let JupyterLab store widgets and ask no questions."""
     venv = target / ".venv"
     site = _packages(target)
     (site / "ddp_lessons.pth").write_text(os.path.relpath(target, site) + "\n", encoding="ascii")
@@ -208,7 +208,7 @@ def _call(target: Path, *words: str) -> int:
 
 
 def _plain_environment() -> dict[str, str]:
-    """What a terminal has set for another Python, or another pip, must not lead this one astray."""
+    """The environment without variables that are meant for another Python or pip."""
     return {name: value for name, value in os.environ.items() if not name.startswith(("PIP_", "PYTHON", "VIRTUAL_ENV"))}
 
 
