@@ -1,4 +1,4 @@
-"""Run everything once and print it: launches, beginnings, memory, recording, and the promises they keep or not."""
+"""Run everything once and print it: launches, beginnings, memory, recording, and the promises."""
 
 import argparse
 import os
@@ -41,7 +41,7 @@ def machine() -> str:
 
 
 def said(what: str, measure: Callable[[], T]) -> T:
-    """Measure, and say on stderr what takes so long."""
+    """Measure, and print on stderr what is being measured."""
     begin = time.monotonic()
     print(f"{what} ...", end=" ", file=sys.stderr, flush=True)
     found = measure()

@@ -1,4 +1,4 @@
-"""All lessons, run and compared with what is stored in them, again and again: how long it takes, does it ever fail?"""
+"""All lessons, run repeatedly and compared with their stored outputs: how long does it take, and does it ever fail?"""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ COMMAND = ("make", "--no-print-directory", "lessons")
 
 @dataclass(frozen=True)
 class Run:
-    """One time through the whole course."""
+    """One run of the whole course."""
 
     seconds: float
     passed: bool
@@ -37,7 +37,7 @@ def run_all() -> Run:
 def promises(runs: list[Run], loaded: bool) -> list[Target]:
     failures = at_most("runs that failed", sum(not run.passed for run in runs), 0, "")
     if loaded:
-        return [failures]  # how long it takes beside something else depends on that
+        return [failures]  # the time next to another process depends on this
     return [failures, at_most("the slowest run", max(run.seconds for run in runs), LONGEST_SECONDS)]
 
 

@@ -1,4 +1,4 @@
-"""Make every mistake of the catalogue: how soon it is seen, whether it is said right, and what it leaves behind."""
+"""Make every mistake of the catalogue: how soon is it reported, is the message right, and what does it leave behind?"""
 
 import argparse
 import sys
@@ -97,7 +97,7 @@ def seconds_and_message(mistake: Mistake) -> tuple[float, str]:
 
 def main() -> int:
     asked = arguments()
-    next_is_right()  # torch is imported, and the first processes are there
+    next_is_right()  # torch is imported, and the first processes exist
     if asked.compare:
         print(compare(seconds_and_message, asked.names or EIGHT, asked.markdown))
         return 0
