@@ -98,7 +98,7 @@ def _newest_pip(notes: Path) -> Path:
         command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", str(notes), "pip"]
         ended = subprocess.run(command, capture_output=True, text=True)
         if ended.returncode:
-            raise NotPacked(f"pip cannot fetch anything here:\n{ended.stderr[-2000:]}")
+            raise NotPacked(f"pip can't download anything here:\n{ended.stderr[-2000:]}")
         known = sorted(notes.glob("pip-*.whl"), key=lambda path: path.stat().st_mtime)
     return known[-1]
 
@@ -131,7 +131,7 @@ def _as_wheel(item: dict[str, Any]) -> Wheel:
     file = urllib.parse.unquote(urllib.parse.urlsplit(url).path.rpartition("/")[2])
     sums = archive.get("hashes", {})
     if "sha256" not in sums:
-        raise NotPacked(f"The index has no sha256 of {file}: whether it arrives whole could not be told.")
+        raise NotPacked(f"The index has no sha256 for {file}, so the download can't be verified.")
     return Wheel(item["metadata"]["name"], item["metadata"]["version"], file, sums["sha256"], _size_of(url))
 
 
@@ -163,7 +163,7 @@ def fetch(system: System, python: str, wheels: Iterable[Wheel], folder: Path, in
         for wheel in some:
             if not wheel.is_in(folder):
                 (folder / wheel.file).unlink(missing_ok=True)
-                raise NotPacked(f"{wheel.file} did not arrive whole. Start again: what is here is kept.")
+                raise NotPacked(f"{wheel.file} was not downloaded completely. Run it again; complete files are kept.")
 
 
 def _pip(system: System, python: str, command: Sequence[str], pip: Path | None = None) -> None:
@@ -176,7 +176,7 @@ def _pip(system: System, python: str, command: Sequence[str], pip: Path | None =
     ended = subprocess.run(words, cwd=PROJECT, env=os.environ | first, capture_output=True, text=True)
     if ended.returncode:
         last = "\n".join(line for line in ended.stderr.splitlines() if "is ignored: it is neither" not in line)
-        raise NotPacked(f"pip could not do it for {system.words} and Python {python}:\n{last[-2000:]}")
+        raise NotPacked(f"pip failed for {system.words} and Python {python}:\n{last[-2000:]}")
 
 
 def in_words(size: int) -> str:

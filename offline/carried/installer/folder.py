@@ -54,12 +54,12 @@ def set_for_this_machine(contents: Contents) -> str:
     there = ", ".join(contents.words[name] for name in sorted({name.split()[0] for name in contents.sets}))
     if kind not in {name.split()[0] for name in contents.sets}:
         this = {"Darwin": "macOS"}.get(system, system)
-        raise Refused(f"This machine is {this} {platform.machine()}, and this folder has wheels for: {there}.")
+        raise Refused(f"This machine is {this} {platform.machine()}, but this folder has wheels for: {there}.")
     if sys.implementation.name != "cpython" or struct.calcsize("P") != 8 or sysconfig.get_config_var("Py_GIL_DISABLED"):
-        raise Refused("The wheels are for the usual 64-bit Python from python.org or your system, and this is another.")
+        raise Refused("The wheels are for the usual 64-bit Python from python.org or your system, but this is not one.")
     if f"{kind} {python}" not in contents.sets:
         fitting = ", ".join(name.split()[1] for name in contents.sets if name.startswith(f"{kind} "))
-        raise Refused(f"For {contents.words[kind]} this folder has wheels for Python {fitting}, and this is {python}.")
+        raise Refused(f"For {contents.words[kind]} this folder has wheels for Python {fitting}, but this is {python}.")
     _look_at_the_systems_age(contents.sets[f"{kind} {python}"])
     return f"{kind} {python}"
 
@@ -78,7 +78,7 @@ def _look_at_the_systems_age(wheels: Iterable[str]) -> None:
     oldest = [min(_two_numbers(found)) for wheel in wheels if (found := re.findall(pattern, wheel))]
     needed = max(oldest, default=(0, 0))
     if tuple(map(int, here.split(".")[:2])) < needed:
-        raise Refused(f"The wheels need {what} {needed[0]}.{needed[1]} or newer, and this machine has {here}.")
+        raise Refused(f"The wheels need {what} {needed[0]}.{needed[1]} or newer, but this machine has {here}.")
 
 
 def _two_numbers(found: Iterable[tuple[str, str]]) -> list[tuple[int, int]]:
@@ -92,11 +92,11 @@ def check_copy(contents: Contents, chosen: str) -> None:
     sums = read_sums()
     expected = {f"wheels/{wheel}" for wheel in contents.sets[chosen]} | {"contents.json"}
     if not expected <= set(sums):
-        raise Refused(f"The list of sums, {SUMS}, is missing or cut off: copy the whole folder again.")
+        raise Refused(f"The list of checksums, {SUMS}, is missing or incomplete: copy the whole folder again.")
     faults = [f"  {name} {fault}" for name in sorted(set(sums) - not_needed) if (fault := _fault(name, sums[name]))]
     if faults:
         more = [f"  and {len(faults) - _SHOWN} more"] if len(faults) > _SHOWN else []
-        raise Refused("\n".join(["This copy is not whole. Copy again:", *faults[:_SHOWN], *more]))
+        raise Refused("\n".join(["This copy is incomplete or damaged. Copy again:", *faults[:_SHOWN], *more]))
     if strangers := sorted(_files() - set(sums)):
         more = [f"  and {len(strangers) - _SHOWN} more"] if len(strangers) > _SHOWN else []
         listed = [f"  {name!a}" for name in strangers[:_SHOWN]]
@@ -132,4 +132,4 @@ def _fault(name: str, expected: str) -> str:
         return "is missing"
     except OSError as error:
         return f"cannot be read: {error.strerror or error}"
-    return "" if total.hexdigest() == expected else "is damaged, or was cut off"
+    return "" if total.hexdigest() == expected else "is damaged or incomplete"
