@@ -26,7 +26,7 @@ FOLDERS = ("messages", "trainings", "clusters")
 def exercise(project: Path, name: str, folder: str = "messages") -> list[str]:
     """Write solution, check, bank and test, and add the check to the front door. Return what to do next."""
     if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
-        raise ValueError(f"an exercise is called as a function is, in small letters: {name!r} is not")
+        raise ValueError(f"an exercise is named as a function is, in small letters: {name!r} is not")
     imports = ["from banks import assert_accepts, assert_refuses, name_of", f"from {name}_answers import RIGHT, WRONG"]
     class_name = "".join(part.capitalize() for part in name.split("_"))
     words = {"NAME": name, "CLASS": class_name, "IMPORTS": "\n".join(sorted(imports))}
@@ -47,7 +47,7 @@ def exercise(project: Path, name: str, folder: str = "messages") -> list[str]:
     before = "    assert {one.__name__ for one in CHECKS}"
     replace(reports, before, f'    others |= {{"{name}"}}\n{before}')
     written = [f"wrote {path.relative_to(project)}" for path in new]
-    return [*written, f"entered {name} in ddp_lessons/check/__init__.py and tests/check/test_check_reports.py"]
+    return [*written, f"added {name} to ddp_lessons/check/__init__.py and tests/check/test_check_reports.py"]
 
 
 def lesson(project: Path, title: str, exercise: str = "") -> list[str]:
@@ -57,7 +57,7 @@ def lesson(project: Path, title: str, exercise: str = "") -> list[str]:
     """
     slug = "_".join(re.findall(r"[a-z0-9]+", title.lower()))
     if not slug.isidentifier() or keyword.iskeyword(slug):
-        raise ValueError(f"files get their names from the title: let it begin with a word, and {title!r} does not")
+        raise ValueError(f"files get their names from the title: it must start with a word, but {title!r} does not")
     number = len(list((project / "notebooks").glob("[0-9][0-9]_*.ipynb")))
     stem = f"{number:02}_{slug}"
     words = {"TITLE": title, "NUMBER": str(number), "EXERCISE": exercise or "the_name", "STEM": stem}
@@ -86,7 +86,7 @@ def lesson(project: Path, title: str, exercise: str = "") -> list[str]:
         path.write_text(text, encoding="utf-8", newline="\n")
     written = [str(path.relative_to(project)) for path in new]
     left = f"left to write: each WRITE in {', '.join(written)} and README.md"
-    return [*(f"wrote {name}" for name in written), f"entered it in {', '.join(entered)}", left]
+    return [*(f"wrote {name}" for name in written), f"added it to {', '.join(entered)}", left]
 
 
 def from_template(words: dict[str, str], has_exercise: bool) -> str:
@@ -128,5 +128,5 @@ def insert(path: Path, block: str, start: str, line: str) -> None:
 def replace(path: Path, old: str, new: str) -> None:
     text = path.read_text(encoding="utf-8")
     if text.count(old) != 1:
-        raise ValueError(f"{path.name} has no single place {old!r}: enter it by hand")
+        raise ValueError(f"{path.name} has no single place {old!r}: add it by hand")
     path.write_text(text.replace(old, new), encoding="utf-8")

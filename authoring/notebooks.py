@@ -27,10 +27,10 @@ def store_all(project: Path, wanted: Sequence[str], twice: bool = False, new_pic
             said = store(path, project, twice, new_pictures)
         except CellFailed as failure:
             troubles += 1
-            said = f"stopped, its file is as it was: {failure}"
+            said = f"stopped; its file is unchanged: {failure}"
         except NotTheSame as difference:
             troubles += 1
-            said = f"not the same in two runs, its file is as it was: {difference}"
+            said = f"two runs differ; its file is unchanged: {difference}"
         print(f"{path.stem} ({time.monotonic() - began:.0f} s): {said}", flush=True)
     for line in bring_up_to_date(project):
         print(line)
@@ -74,11 +74,9 @@ def store(path: Path, project: Path, twice: bool = False, new_pictures: bool = F
     new, changes = stored(fresh, committed(path) or lesson, new_pictures)
     text = files.writes(new)
     text += "" if text.endswith("\n") else "\n"
-    said = [f"stored anew: {', '.join(changes.outputs)}"] if changes.outputs else []
+    said = [f"new outputs stored: {', '.join(changes.outputs)}"] if changes.outputs else []
     if changes.pictures and not new_pictures:
-        said.append(
-            f"pictures look otherwise, with the same words beside them, and are kept: {', '.join(changes.pictures)}"
-        )
+        said.append(f"pictures look different with the same text, and are not stored: {', '.join(changes.pictures)}")
     if text == path.read_text(encoding="utf-8"):
         return "; ".join(["nothing to change", *said])
     write(path, text)
@@ -88,7 +86,7 @@ def store(path: Path, project: Path, twice: bool = False, new_pictures: bool = F
 def compare(first: Any, second: Any) -> None:
     pairs = [(one, other) for one, other in zip(first.cells, second.cells, strict=True) if one.cell_type == "code"]
     if differing := [a.id for a, b in pairs if not agree(tidy(a.outputs), tidy(b.outputs), looked_at(a))]:
-        raise NotTheSame(f"cells {', '.join(differing)}. Times, process numbers and paths do not belong into text")
+        raise NotTheSame(f"cells {', '.join(differing)}. Keep times, process ids and paths out of text")
 
 
 def committed(path: Path) -> Any | None:

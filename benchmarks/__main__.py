@@ -27,9 +27,9 @@ LARGER = max(WORLD_SIZES)
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="few repeats, to try it out")
-    parser.add_argument("--strict", action="store_true", help="exit status 1 when a target is not met")
-    parser.add_argument("--markdown", action="store_true", help="tables of Markdown")
+    parser.add_argument("--quick", action="store_true", help="few repetitions, for a quick test")
+    parser.add_argument("--strict", action="store_true", help="exit status 1 if a target is not met")
+    parser.add_argument("--markdown", action="store_true", help="print Markdown tables")
     return parser.parse_args()
 
 

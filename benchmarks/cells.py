@@ -422,7 +422,7 @@ def troubles(findings: Findings) -> list[str]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.cells", description=__doc__)
-    parser.add_argument("--rounds", type=int, default=20, help="of the timed cells (20)")
+    parser.add_argument("--rounds", type=int, default=20, help="rounds of timed cells (20)")
     parser.add_argument(
         "--patience",
         type=float,
@@ -431,8 +431,8 @@ def main() -> int:
         help=f"before the first interrupt of a cell that failed on one rank ({PATIENCE_SECONDS:.0f}; "
         "65 shows what comes after nbdistributed gives up by itself)",
     )
-    parser.add_argument("--strict", action="store_true", help="exit status 1 when a target is not met")
-    parser.add_argument("--markdown", action="store_true", help="tables of Markdown")
+    parser.add_argument("--strict", action="store_true", help="exit status 1 if a target is not met")
+    parser.add_argument("--markdown", action="store_true", help="print Markdown tables")
     asked = parser.parse_args()
     os.environ.update(ENVIRONMENT)
     findings = measure(TOOLS, max(asked.rounds, 1), asked.patience)

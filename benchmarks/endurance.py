@@ -105,9 +105,9 @@ def endurance_table(found: Endurance, markdown: bool) -> str:
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.endurance", description=__doc__)
-    parser.add_argument("launches", nargs="?", type=int, default=500, help="how many (500; at least 51)")
-    parser.add_argument("--strict", action="store_true", help="exit status 1 when something grows")
-    parser.add_argument("--markdown", action="store_true", help="a table of Markdown")
+    parser.add_argument("launches", nargs="?", type=int, default=500, help="number of launches (500; at least 51)")
+    parser.add_argument("--strict", action="store_true", help="exit status 1 if something grows")
+    parser.add_argument("--markdown", action="store_true", help="print a Markdown table")
     return parser.parse_args()
 
 

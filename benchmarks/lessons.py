@@ -43,8 +43,8 @@ def promises(runs: list[Run], loaded: bool) -> list[Target]:
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.lessons", description=__doc__)
-    parser.add_argument("--times", type=int, default=10, help="how often (10)")
-    parser.add_argument("--load", type=int, default=0, metavar="CORES", help="so many are kept busy beside it")
+    parser.add_argument("--times", type=int, default=10, help="number of runs (10)")
+    parser.add_argument("--load", type=int, default=0, metavar="CORES", help="keep so many cores busy at the same time")
     return parser.parse_args()
 
 

@@ -152,9 +152,9 @@ def left_aligned(rows: Sequence[Sequence[str]]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--keep", action="store_true", help="make it the table that the lesson shows")
-    parser.add_argument("--at-once", type=int, default=3, metavar="N", help="so many mistakes at the same time (3)")
-    parser.add_argument("--only", default="", metavar="WORDS", help="mistakes with these words in their name")
+    parser.add_argument("--keep", action="store_true", help="store it as the table that the lesson shows")
+    parser.add_argument("--at-once", type=int, default=3, metavar="N", help="number of mistakes at the same time (3)")
+    parser.add_argument("--only", default="", metavar="WORDS", help="only mistakes with these words in their name")
     asked = parser.parse_args()
     with ThreadPoolExecutor(asked.at_once) as pool:
         seen = list(pool.map(try_out, [name for name in TROUBLES_TRIED if asked.only in name]))

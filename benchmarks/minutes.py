@@ -92,8 +92,8 @@ def put_into_guide(lessons: Sequence[Planned], guide: Path = GUIDE) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.minutes", description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("file", type=Path, help="what nbval wrote, where DDP_LESSONS_MINUTES named it")
-    parser.add_argument("--write", action="store_true", help="keep the table in the instructor guide")
+    parser.add_argument("file", type=Path, help="the file that DDP_LESSONS_MINUTES named for nbval")
+    parser.add_argument("--write", action="store_true", help="write the table into the instructor guide")
     asked = parser.parse_args(arguments)
     lessons = planned(json.loads(asked.file.read_text(encoding="utf-8")))
     print(plain_table(HEADER, [lesson.row(step=1) for lesson in lessons]))

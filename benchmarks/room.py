@@ -140,18 +140,18 @@ def promises(room: Room, watch: MemoryWatch) -> list[Target]:
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.room", description=__doc__)
-    parser.add_argument("kernels", nargs="?", type=int, default=30, help="how many learners (30)")
+    parser.add_argument("kernels", nargs="?", type=int, default=30, help="number of learners (30)")
     parser.add_argument(
         "--lessons",
         nargs="+",
         type=int,
         metavar="N",
-        help="go through whole lessons, dealt out in turn: of 30 kernels, 15 take lesson 3 and 15 lesson 8",
+        help="run whole lessons, assigned in turn: of 30 kernels, 15 run lesson 3 and 15 run lesson 8",
     )
-    parser.add_argument("--limit", type=float, default=3600.0, metavar="SECONDS", help="of all lessons (3600)")
-    parser.add_argument("--without-seed", action="store_true", help="each kernel imports torch for its template")
-    parser.add_argument("--strict", action="store_true", help="exit status 1 when a target is not met")
-    parser.add_argument("--markdown", action="store_true", help="tables of Markdown")
+    parser.add_argument("--limit", type=float, default=3600.0, metavar="SECONDS", help="for all lessons (3600)")
+    parser.add_argument("--without-seed", action="store_true", help="let each kernel import torch for its template")
+    parser.add_argument("--strict", action="store_true", help="exit status 1 if a target is not met")
+    parser.add_argument("--markdown", action="store_true", help="print Markdown tables")
     return parser.parse_args()
 
 

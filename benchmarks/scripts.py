@@ -61,11 +61,11 @@ def promise(found: dict[str, list[float]]) -> Target:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.scripts", description=__doc__)
-    parser.add_argument("--rounds", type=int, default=7, help="each way is started so often (7)")
-    parser.add_argument("--epochs", type=int, default=7, help="of one start (7)")
-    parser.add_argument("--samples", type=int, default=19_200, help="of an epoch (19,200: 300 steps)")
-    parser.add_argument("--strict", action="store_true", help="exit status 1 when the target is not met")
-    parser.add_argument("--markdown", action="store_true", help="tables of Markdown")
+    parser.add_argument("--rounds", type=int, default=7, help="number of starts of each (7)")
+    parser.add_argument("--epochs", type=int, default=7, help="epochs per start (7)")
+    parser.add_argument("--samples", type=int, default=19_200, help="samples per epoch (19,200: 300 steps)")
+    parser.add_argument("--strict", action="store_true", help="exit status 1 if the target is not met")
+    parser.add_argument("--markdown", action="store_true", help="print Markdown tables")
     asked = parser.parse_args()
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # as torchrun sets it, for both
     found = measure(asked.rounds, [f"--epochs={asked.epochs}", f"--samples={asked.samples}"])

@@ -217,12 +217,12 @@ def promises(learned: Sequence[Learned], taken: dict[str, list[float]]) -> list[
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.training", description=__doc__)
-    parser.add_argument("--folder", help="of the MNIST files (else those of the course)")
-    parser.add_argument("--seeds", type=int, default=3, help="how many trainings to the end (3; 0: only times)")
-    parser.add_argument("--rounds", type=int, default=5, help="of the timed epochs (5)")
-    parser.add_argument("--samples", type=int, help="so many training images (all)")
-    parser.add_argument("--strict", action="store_true", help="exit status 1 when a target is not met")
-    parser.add_argument("--markdown", action="store_true", help="tables of Markdown")
+    parser.add_argument("--folder", help="folder of the MNIST files (default: those of the course)")
+    parser.add_argument("--seeds", type=int, default=3, help="number of complete training runs (3; 0: only times)")
+    parser.add_argument("--rounds", type=int, default=5, help="rounds of timed epochs (5)")
+    parser.add_argument("--samples", type=int, help="number of training images (all)")
+    parser.add_argument("--strict", action="store_true", help="exit status 1 if a target is not met")
+    parser.add_argument("--markdown", action="store_true", help="print Markdown tables")
     asked = parser.parse_args()
     training, test = digits(samples=asked.samples, folder=asked.folder), digits(train=False, folder=asked.folder)
     print(f"MNIST, {len(training):,} images to learn from, {len(test):,} to test with\n")

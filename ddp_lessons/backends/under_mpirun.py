@@ -77,7 +77,7 @@ def mpirun(program: str | os.PathLike[str], ranks: int = 4, timeout_seconds: flo
         return Ended(command, tuple(sorted(printed.splitlines())), is_live=True)
     known = RECORDED.get((path.name, ranks, digest_of(path.read_text(encoding="utf-8"))))
     if known is None:
-        raise NoMPI(f"{why_not}; and of this program nothing was recorded, for it is none of the lesson's")
+        raise NoMPI(f"{why_not}, and there is no recording of this program, because it is not one of the lesson")
     return Ended(command, known, is_live=False)
 
 
@@ -121,7 +121,7 @@ def run_under_mpirun(
         except BaseException as reason:
             _end(process)
             if isinstance(reason, subprocess.TimeoutExpired):
-                raise RuntimeError(f"mpirun was not done after {timeout_seconds:g} seconds, and was stopped") from None
+                raise RuntimeError(f"mpirun had not ended after {timeout_seconds:g} seconds, and was stopped") from None
             raise
     if process.returncode:
         raise RuntimeError(_why_it_failed(complained, process.returncode, arguments[0]))

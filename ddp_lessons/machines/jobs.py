@@ -70,7 +70,7 @@ class Job:
             if not self._take(min(0.1, deadline - time.monotonic())) and (
                 time.monotonic() > deadline or (self.is_over() and not any(r.is_alive() for r in self._readers))
             ):
-                raise TimeoutError(f"nobody said {words!r} ({times} times):\n{self._attempt()!r}")
+                raise TimeoutError(f"no node printed {words!r} ({times} times):\n{self._attempt()!r}")
 
     def finish(self, timeout_seconds: float = 60.0) -> Attempt:
         """Wait until it has ended on all nodes; stop it on the others when the time is over."""

@@ -63,7 +63,7 @@ def attempt(
 
 def _check(function: object, place: object) -> None:
     if isinstance(place, type):
-        raise TypeError(f"attempt() makes the place itself, but of how many machines? {place.__name__}(2) says it")
+        raise TypeError(f"attempt() needs a place with a number of nodes, such as {place.__name__}(2)")
     if not callable(function) or not hasattr(place, "why_not"):
         raise TypeError("attempt() takes a function and a place: attempt(look, Machines(2))")
 
@@ -119,7 +119,7 @@ def recall(name: str, reason: str, of: str = "") -> Attempt:
     """The recording of this name. If `of` is given, the digest must match."""
     file = RECORDINGS / f"{name}.json"
     if not file.is_file():
-        raise NotHere(f"this cannot be tried here, and nobody has recorded {name}: {reason}")
+        raise NotHere(f"this cannot run here, and there is no recording of {name}: {reason}")
     text = file.read_text(encoding="utf-8")
     if of and json.loads(text).get("of") != of:
         raise NotHere(
