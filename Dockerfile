@@ -1,14 +1,14 @@
-# The lessons in a container: JupyterLab on port 8888, a user without root, torch for the CPU.
+# The lessons in a container: JupyterLab on port 8888, a user without root, the CPU build of torch.
 #     docker build -t ddp-lessons . && docker run --rm -p 8888:8888 --shm-size 1g ddp-lessons
-# Codespaces (.devcontainer/) and Binder (binder/) are made of the same requirements.
+# Codespaces (.devcontainer/) and Binder (binder/) use the same requirements.
 FROM python:3.12-slim-bookworm
 
-# What the base image lacks for lesson 11 (machines made of namespaces, where the container may) and for Jupyter's terminal.
+# For lesson 11 (nodes made of namespaces, if the container may create them) and for Jupyter's terminal.
 RUN apt-get update \
     && apt-get install --yes --no-install-recommends git iproute2 make procps \
     && rm -rf /var/lib/apt/lists/*
 
-# Not root: a cell of a notebook runs whatever its author wrote. Binder asks for this number, and for these variables.
+# Not root, because notebook cells can run anything. Binder requires this user id and these variables.
 ARG NB_USER=learner
 ARG NB_UID=1000
 RUN useradd --create-home --uid "${NB_UID}" "${NB_USER}"
@@ -17,7 +17,7 @@ WORKDIR /home/${NB_USER}/ddp-lessons
 RUN chown "${NB_USER}" .
 USER ${NB_USER}
 
-# First what changes rarely: a change in a lesson then installs nothing again. uv knows where torch for the CPU is.
+# What changes rarely comes first, so that a change in a lesson installs nothing again. uv knows the index of the CPU build.
 ENV VIRTUAL_ENV="/home/${NB_USER}/venv" PATH="/home/${NB_USER}/venv/bin:${PATH}"
 ARG TORCH=cpu
 COPY --chown=${NB_USER} requirements.txt ./
@@ -32,5 +32,5 @@ RUN uv pip install --no-cache --no-deps -e . \
     && cp ddp_lessons/jupyterlab.json "${VIRTUAL_ENV}/etc/jupyter/labconfig/default_setting_overrides.json"
 
 EXPOSE 8888
-# Jupyter keeps its token: docker's log shows the address with it.
+# Jupyter keeps its token; docker's log shows the address with the token.
 CMD first=$(python -m ddp_lessons lessons) && exec jupyter lab --ip 0.0.0.0 --port 8888 --no-browser "$first"

@@ -1,7 +1,7 @@
-# Set up, open and test the course. `make` alone shows what there is.
-# All paths are relative, because make cannot handle a folder whose name has a space.
+# Set up, open and test the course. `make` alone lists the commands.
+# All paths are relative, because make can't handle folder names with spaces.
 
-# make lab TORCH=cpu       the small torch, for a laptop without an NVIDIA GPU (any kind that uv's --torch-backend knows)
+# make lab TORCH=cpu       the CPU build of torch, without an NVIDIA GPU (or any build that uv's --torch-backend knows)
 # make lab PYTHON=python3.12
 # make lab JUPYTER_ARGS="--no-browser --port 9999"
 TORCH =
@@ -18,25 +18,25 @@ ready = .venv/.ready$(TORCH:%=-torch-%)
 help:  ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' Makefile | awk -F '|' '{ printf "make %-18s %s\n", $$1, $$2 }'
 
-# The environment's commands (torchrun, pip) are first on PATH, for the `!` of a cell and for Jupyter's terminal. `exec`, so
-# that Ctrl-C meets only Jupyter, and not a shell that would leave it behind.
-lab: setup  ## set up, then open a copy of the lessons in JupyterLab: my_lessons/, without the stored outputs
+# The environment's commands (torchrun, pip) come first on PATH, for the `!` of a cell and for Jupyter's terminal. With
+# `exec`, Ctrl-C reaches only Jupyter, and not a shell that would leave it running.
+lab: setup  ## set up, then open a copy of the lessons (my_lessons/) in JupyterLab
 	@first=$$($(py) -m ddp_lessons lessons) || exit; \
 	exec env PATH="$$(pwd)/.venv/bin:$$PATH" $(py) -m jupyterlab "$$first" $(JUPYTER_ARGS) \
 	  $${CI:+--no-browser} $$([ "$$(id -u)" != 0 ] || echo --allow-root)
 
-test: lint $(CI:%=.venv/.extra-mpi)  ## set up, then all that must be green: lint, types, tests, lessons
+test: lint $(CI:%=.venv/.extra-mpi)  ## set up, then run everything that must pass: lint, types, tests, lessons
 	$(py) -m compileall -q authoring ddp_lessons scripts tests benchmarks docs/instructor offline
 	$(py) -m pytest -n 3 --durations=10 tests --ignore=tests/timing --ignore=tests/browser
-	$(py) -m pytest --durations=3 tests/timing  # nothing beside them
+	$(py) -m pytest --durations=3 tests/timing  # alone
 	@$(MAKE) --no-print-directory lessons
 
-test-all:  ## the same with every test, case and seed there is, and in a browser: an hour and more
+test-all:  ## the same with every test, case and seed, and in a browser: two hours
 	$(MAKE) test test-browser test-offline DDP_LESSONS_TESTS=all
 
-# As copies in another folder: so they need nothing of their own. The later ones take longest, and so begin first; and
-# three at once, since many of their cells wait: for torchrun, for a time that runs out, for a cable that is pulled.
-lessons: setup .venv/.extra-dev  ## run every lesson, and compare what comes out with what is stored in it
+# Copies in another folder show that the lessons need no other files. The later lessons take longest, so they start
+# first. Three run at once, because many cells wait: for torchrun, for a timeout, for a network link that was cut.
+lessons: setup .venv/.extra-dev  ## run every lesson, and compare its outputs with the stored ones
 	rm -rf .elsewhere && mkdir .elsewhere && cp notebooks/*.ipynb .elsewhere
 	DDP_LESSONS_MINUTES=.elsewhere/minutes.json \
 	  $(py) -m pytest -n 3 --dist loadfile --no-loadscope-reorder --nbval $$(ls -r .elsewhere/*.ipynb)
@@ -46,85 +46,84 @@ lessons: setup .venv/.extra-dev  ## run every lesson, and compare what comes out
 test-browser: setup .venv/.extra-browser site slides  ## run the lessons and the site in a real browser; see .screenshots/
 	$(py) -m pytest -n 2 --dist loadgroup tests/browser
 
-lint: setup .venv/.extra-dev  ## look at style and types
+lint: setup .venv/.extra-dev  ## check style and types
 	$(py) -m ruff check .
 	$(py) -m ruff format --check .
 	$(py) -m mypy
 
 # make notebooks LESSONS="3 09"    by number or a part of the name; make notebooks NOTEBOOKS_ARGS=--twice
-notebooks: setup  ## run lessons and store their outputs, with the smallest diff
+notebooks: setup  ## run lessons and store their outputs with the smallest diff
 	@$(py) -m authoring notebooks $(LESSONS) $(NOTEBOOKS_ARGS)
 
-doctor: setup  ## look whether this machine is ready for the lessons
+doctor: setup  ## check whether this machine is ready for the lessons
 	@$(py) -m ddp_lessons doctor
 
-bench: setup .venv/.extra-bench  ## measure our launch beside its peers, and training on two ranks
+bench: setup .venv/.extra-bench  ## compare launch with other launchers, and measure training on two ranks
 	$(py) -m benchmarks
 	$(py) -m benchmarks.cells
 	$(py) -m benchmarks.steps
 	$(py) -m benchmarks.scripts
 	$(py) -m benchmarks.training
 
-site: setup .venv/.extra-site  ## make the site of the lessons and docs, build/site/index.html: no network is needed to read it
+site: setup .venv/.extra-site  ## build the site of the lessons and docs, build/site/index.html, readable without a network
 	@$(py) site/staging.py build/pages
 	@$(sphinx) -b html -W --keep-going build/pages build/site
 	@$(py) site/walk.py build/site
 
-slides: setup .venv/.extra-site  ## make slides of the lessons, build/slides/index.html
+slides: setup .venv/.extra-site  ## build slides of the lessons, build/slides/index.html
 	@$(py) site/make_slides.py build/slides
 	@$(py) site/walk.py build/slides
 
-links: setup .venv/.extra-site  ## try the links that lead outside; it needs the network
+links: setup .venv/.extra-site  ## test the external links; needs the network
 	@$(py) site/staging.py build/pages
 	@$(py) site/outside.py || exit 0; $(sphinx) -b linkcheck build/pages build/links
 
-# two processes: more would wait for each other's cores
+# two processes, because more would share the cores
 sphinx = $(py) -m sphinx -c site -d build/doctrees -j 2 -q
 
-test-torch-range:  ## run the tests with the oldest and the newest torch that we support
+test-torch-range:  ## run the tests with the oldest and the newest supported torch
 	@$(call test_with,torch==$(oldest_torch))
 	@$(call test_with,torch)
 
 # make test-with PYTHON=python3.13 WITH="torch==2.13.0 ipython<8.13"
 WITH =
-test-with:  ## run the tests in another Python, or with other packages, than those of .venv
+test-with:  ## run the tests with another Python or other packages than those of .venv
 	@$(call test_with,$(WITH))
 
-# FOR and PYTHONS name other machines than this one; TAR=yes makes one file of the folder;
-# WITHOUT=torch leaves out torch and torchvision, which participants have already
+# FOR and PYTHONS name other machines than this one; TAR=yes also packs the folder into one file;
+# WITHOUT=torch leaves out torch and torchvision, if participants have them already
 # make offline FOR="linux macos" PYTHONS="3.11 3.12 3.13" TORCH=cpu
 FOR =
 PYTHONS =
 TAR =
 WITHOUT =
-offline: setup  ## make a folder that installs the lessons on machines without a network; see docs/offline.md
+offline: setup  ## build a folder that installs the lessons without a network; see docs/offline.md
 	@$(py) -m offline $(FOR:%=--for %) $(PYTHONS:%=--python %) $(TORCH:%=--torch %) $(TAR:%=--tar %) \
 	  $(WITHOUT:%=--without %)
 
-test-offline: setup .venv/.extra-dev  ## fetch all wheels and install them where there is no network: 3 GB to fetch, 10 GB of disk
+test-offline: setup .venv/.extra-dev  ## download all wheels and install them without a network: 3 GB to download, 10 GB of disk
 	DDP_LESSONS_TESTS=all $(py) -m pytest tests/offline/test_everything.py
 
-clean:  ## remove the virtual environment and what tools left behind
+clean:  ## remove the virtual environment and the files of tools
 	rm -rf .elsewhere .screenshots build .venv .venv.unfinished .venv-range .venv-range.unfinished *.egg-info
 	rm -rf .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # --- set-up ---------------------------------------------------------------------------------------------------------
-# $(ready) says that the set-up went through to its end, and in which folder: the commands in .venv know only that one.
-# It is done again when anything was installed since, for that may have torn torch and torchvision apart.
-setup:  ## make .venv and install what the lessons need; at once when it is there
+# $(ready) records that the set-up is complete, and in which folder, because the commands in .venv work only there.
+# The set-up runs again if anything was installed since, because torch and torchvision may no longer match.
+setup:  ## make .venv and install what the lessons need
 	@[ ! -e $(ready) ] || [ "$$(cat $(ready))" = "$$(pwd -P)" ] || { echo "This folder was moved or copied from" \
-	  "$$(cat $(ready)), and its .venv does not work here. Type: make clean, and then what you typed." >&2; exit 1; }
+	  "$$(cat $(ready)), and its .venv does not work here. Run make clean, and then your command again." >&2; exit 1; }
 	@$(MAKE) --no-print-directory --silent $(ready)
 
-# JupyterLab's settings: it leaves the state of widgets out of a notebook that it saves, unless told; opened again, the notebook
-# would have "model not found" in the place of their pictures. And it would begin with a question, whether to show news from
-# outside. These are defaults, which a learner can change.
+# JupyterLab's settings. By default it saves notebooks without the state of widgets, and shows "model not found" instead of
+# their pictures when they are opened again. It also asks whether to show news. Learners can change these settings.
 $(ready): requirements.txt pyproject.toml $(wildcard .venv/lib/python3*/site-packages)
 	@echo "Setting up .venv: half a minute with uv, some minutes with pip."
 	@$(call make_venv,.venv)
 	@$(call install,.venv,-r requirements.txt -e . $(torch_of_this_kind))
-	@echo "Looking whether torch and torchvision are a pair: some seconds, at first."
+	@echo "Checking whether torch and torchvision match: some seconds the first time."
 	@$(py) -m ddp_lessons pair
 	@$(py) -m compileall -q ddp_lessons
 	@mkdir -p .venv/etc/jupyter/labconfig
@@ -138,7 +137,7 @@ $(ready): requirements.txt pyproject.toml $(wildcard .venv/lib/python3*/site-pac
 torch_of_this_kind = $(TORCH:%=--torch-backend % --reinstall-package torch --reinstall-package torchvision)
 oldest_torch = $(shell sed -n 's/^torch>=\([0-9.]*\).*/\1/p' requirements.txt)
 
-# Folder $(1) gets a virtual environment, unless it is a working one. One that was cut off half-way is begun anew.
+# Makes a virtual environment in $(1), unless it is a working one. An incomplete one is made again.
 define make_venv
 if [ -e $(1).unfinished ] || ! $(1)/bin/python -c "$(is_new_enough)" 2>/dev/null; then \
   python=$$($(find_python)) && touch $(1).unfinished && "$$python" -m venv --clear $(1) && rm $(1).unfinished; \
@@ -154,7 +153,7 @@ echo "The lessons need Python 3.10 or newer, and $(or $(PYTHON),python3) is not.
   "or say where it is: make lab PYTHON=/path/to/python" >&2; exit 1
 endef
 
-# Installs $(2) into $(1): with uv if it is there, else with pip. Only uv can choose a kind of torch: then pip fetches uv.
+# Installs $(2) into $(1), with uv if available, else with pip. Only uv can choose a build of torch; then pip installs uv.
 define install
 [ ! -e $(1)/.installing ] || $(1)/bin/python -m ddp_lessons.workshop.half_installed; touch $(1)/.installing; \
 if [ -n "$(TORCH)" ] && ! $(call find_uv,$(1)) >/dev/null; then $(1)/bin/python -m pip install uv || exit 1; fi; \
@@ -163,7 +162,7 @@ else $(1)/bin/python -m pip install --disable-pip-version-check $(2); fi && rm $
 endef
 find_uv = { command -v uv || command -v $(1)/bin/uv; }
 
-# A throwaway environment with the packages that $(1) asks for, within the range; the tests; and away with it (6 GB).
+# Makes a temporary environment (6 GB) with the packages in $(1), runs the tests, and removes it.
 define test_with
 trap 'rm -rf .venv-range .venv-range.unfinished' EXIT; trap 'exit 1' INT TERM; rm -rf .venv-range; \
 $(call make_venv,.venv-range) && $(call install,.venv-range,-r requirements.txt -e ".[dev]" $(patsubst %,"%",$(1))) && \

@@ -1,1 +1,1 @@
-"""For those who write lessons: run and store them with the smallest diff, and begin new ones. No learner needs it."""
+"""For authors: run and store lessons with the smallest diff, and create new ones. Learners don't need it."""

@@ -12,24 +12,24 @@ from authoring import beginning, samples
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m authoring", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
-    store = commands.add_parser("notebooks", help="run lessons, and store their outputs with the smallest diff")
-    store.add_argument("lessons", nargs="*", metavar="LESSON", help="a number or a part of its name; none: all lessons")
-    store.add_argument("--twice", action="store_true", help="run each twice, and name the cells that are not the same")
-    store.add_argument("--pictures", action="store_true", help="store also pictures that only look otherwise")
-    exercise = commands.add_parser("new-exercise", help="begin an exercise: solution, check, and its bank of answers")
+    store = commands.add_parser("notebooks", help="run lessons and store their outputs with the smallest diff")
+    store.add_argument("lessons", nargs="*", metavar="LESSON", help="a number or a part of a name (default: all)")
+    store.add_argument("--twice", action="store_true", help="run each twice, and name the cells that differ")
+    store.add_argument("--pictures", action="store_true", help="also store pictures that only look different")
+    exercise = commands.add_parser("new-exercise", help="create an exercise: solution, check, and its bank of answers")
     exercise.add_argument("name", help="the name of the learner's function, such as spread")
-    exercise.add_argument("--folder", choices=beginning.FOLDERS, default="messages", help="where its check is")
-    lesson = commands.add_parser("new-lesson", help="begin a lesson: notebook, questions, page for instructors")
-    lesson.add_argument("title", help="it gets the next number: lessons have no gap")
-    lesson.add_argument("--exercise", default="", metavar="NAME", help="that new-exercise began")
+    exercise.add_argument("--folder", choices=beginning.FOLDERS, default="messages", help="the folder of its check")
+    lesson = commands.add_parser("new-lesson", help="create a lesson: notebook, questions, page for instructors")
+    lesson.add_argument("title", help="its title; it gets the next number")
+    lesson.add_argument("--exercise", default="", metavar="NAME", help="an exercise made by new-exercise")
     sample = commands.add_parser("sample", help="draw paragraphs or messages at random, to judge their English")
     sample.add_argument("kind", choices=samples.KINDS)
     sample.add_argument("--count", type=int, default=60)
-    sample.add_argument("--seed", type=int, help="that an earlier sample printed")
+    sample.add_argument("--seed", type=int, help="the seed that an earlier sample printed")
     options = parser.parse_args(arguments)
     try:
         if options.command == "notebooks":
-            from authoring import notebooks  # with what runs kernels, which takes a second
+            from authoring import notebooks  # imports what runs kernels, which takes a second
 
             return notebooks.store_all(Path.cwd(), options.lessons, options.twice, options.pictures)
         if options.command == "sample":

@@ -1,6 +1,6 @@
-"""Begin an exercise or a lesson: files with the parts that each has, and a line where the project lists such things.
+"""Create an exercise or a lesson: files with all parts, and a line in each list of the project.
 
-Nothing here is hidden: `git status` and `git diff` show all of it, and what is left to write says WRITE.
+`git status` and `git diff` show everything that it wrote; WRITE marks what is left to write.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ FOLDERS = ("messages", "trainings", "clusters")
 
 
 def exercise(project: Path, name: str, folder: str = "messages") -> list[str]:
-    """Write solution, check, bank and test, and enter the check into the front door. Return what to do now."""
+    """Write solution, check, bank and test, and add the check to the front door. Return what to do next."""
     if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
-        raise ValueError(f"an exercise is called as a function is, in small letters: {name!r} is not")
+        raise ValueError(f"an exercise is named as a function is, in small letters: {name!r} is not")
     imports = ["from banks import assert_accepts, assert_refuses, name_of", f"from {name}_answers import RIGHT, WRONG"]
     class_name = "".join(part.capitalize() for part in name.split("_"))
     words = {"NAME": name, "CLASS": class_name, "IMPORTS": "\n".join(sorted(imports))}
@@ -47,17 +47,17 @@ def exercise(project: Path, name: str, folder: str = "messages") -> list[str]:
     before = "    assert {one.__name__ for one in CHECKS}"
     replace(reports, before, f'    others |= {{"{name}"}}\n{before}')
     written = [f"wrote {path.relative_to(project)}" for path in new]
-    return [*written, f"entered {name} in ddp_lessons/check/__init__.py and tests/check/test_check_reports.py"]
+    return [*written, f"added {name} to ddp_lessons/check/__init__.py and tests/check/test_check_reports.py"]
 
 
 def lesson(project: Path, title: str, exercise: str = "") -> list[str]:
-    """Write the lesson, its questions and its page for instructors, and enter them where such things are listed.
+    """Write the lesson, its questions and its instructor page, and add them to the project's lists.
 
     Return what was done, and what is left to write.
     """
     slug = "_".join(re.findall(r"[a-z0-9]+", title.lower()))
     if not slug.isidentifier() or keyword.iskeyword(slug):
-        raise ValueError(f"files get their names from the title: let it begin with a word, and {title!r} does not")
+        raise ValueError(f"files get their names from the title: it must start with a word, but {title!r} does not")
     number = len(list((project / "notebooks").glob("[0-9][0-9]_*.ipynb")))
     stem = f"{number:02}_{slug}"
     words = {"TITLE": title, "NUMBER": str(number), "EXERCISE": exercise or "the_name", "STEM": stem}
@@ -70,7 +70,7 @@ def lesson(project: Path, title: str, exercise: str = "") -> list[str]:
         project / "docs" / "instructor" / "lessons" / f"{stem}.md": filled(lesson_stubs.PAGE, words),
     }
     refuse_what_is_there(project, new)
-    row = f"| {number} | [{title}](notebooks/{stem}.ipynb) | WRITE: what one can do after it |"
+    row = f"| {number} | [{title}](notebooks/{stem}.ipynb) | WRITE: minutes | WRITE: what you can do after it |"
     readme = project / "README.md"
     last = re.findall(rf"^\| {number - 1} \|.*$", readme.read_text(encoding="utf-8"), re.M)
     replace(readme, last[0] if last else f"| {number - 1} |", f"{last[0] if last else ''}\n{row}")
@@ -86,11 +86,11 @@ def lesson(project: Path, title: str, exercise: str = "") -> list[str]:
         path.write_text(text, encoding="utf-8", newline="\n")
     written = [str(path.relative_to(project)) for path in new]
     left = f"left to write: each WRITE in {', '.join(written)} and README.md"
-    return [*(f"wrote {name}" for name in written), f"entered it in {', '.join(entered)}", left]
+    return [*(f"wrote {name}" for name in written), f"added it to {', '.join(entered)}", left]
 
 
 def from_template(words: dict[str, str], has_exercise: bool) -> str:
-    """The notebook as text; its plan, in the metadata, has the sections of the template."""
+    """The notebook as text; the plan in its metadata has the sections of the template."""
     escaped = {word: json.dumps(value)[1:-1] for word, value in words.items()}
     text = filled(TEMPLATE.read_text(encoding="utf-8"), escaped)
     text = text.replace("questions(1000)", f"questions({words['NUMBER']})")
@@ -117,7 +117,7 @@ def filled(text: str, words: dict[str, str]) -> str:
 
 
 def insert(path: Path, block: str, start: str, line: str) -> None:
-    """Put a line into a sorted block, before the first that comes after it."""
+    """Insert a line into a sorted block."""
     lines = path.read_text(encoding="utf-8").splitlines()
     at = lines.index(block) + 1
     while lines[at].startswith(" ") and not (lines[at].startswith(start) and lines[at] > line):
@@ -128,5 +128,5 @@ def insert(path: Path, block: str, start: str, line: str) -> None:
 def replace(path: Path, old: str, new: str) -> None:
     text = path.read_text(encoding="utf-8")
     if text.count(old) != 1:
-        raise ValueError(f"{path.name} has no single place {old!r}: enter it by hand")
+        raise ValueError(f"{path.name} has no single place {old!r}: add it by hand")
     path.write_text(text.replace(old, new), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Bring the instructor guide up to date with the lessons' own plans, which are in their metadata."""
+"""Update the instructor guide from the plans in the lessons' metadata."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from benchmarks import minutes
 
 
 def bring_up_to_date(project: Path) -> list[str]:
-    """Say which files were written. A project without a guide has none to write.
+    """Return which files were written; none if the project has no guide.
 
     Raises:
-        ValueError: a plan, or a page of the guide, is not there or not whole.
+        ValueError: a plan or a page of the guide is missing or incomplete.
     """
     program = project / "docs" / "instructor" / "write.py"
     if not program.is_file():
@@ -34,7 +34,7 @@ def bring_up_to_date(project: Path) -> list[str]:
 
 
 def with_minutes(text: str, lessons: list[minutes.Planned]) -> str:
-    """The table of seconds, with the minutes that are planned now. What nobody has measured yet is a dash."""
+    """The table of seconds with the current planned minutes. Lessons that were not measured have a dash."""
     before, begin, rest = text.partition(minutes.BEGIN)
     table, end, after = rest.partition(minutes.END)
     rows = {row.split("|")[1].strip(): row for row in re.findall(r"^\| \d\d_.*$", table, re.M)}

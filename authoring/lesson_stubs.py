@@ -1,4 +1,4 @@
-"""What belongs to a lesson beside its notebook, before anybody has written it: `__TITLE__` stands for its title."""
+"""The templates for a new lesson's quiz and instructor page; `__TITLE__` is replaced by its title."""
 
 QUIZ = '''\
 """Lesson __NUMBER__: WRITE."""
@@ -19,10 +19,10 @@ def f(rank, world_size):
             ranks=3,
         ),
         right="`0`",
-        letter="b",  # where the right choice stands among the wrong ones
+        letter="b",  # the position of the right choice
         why="WRITE: eight words or more.",
         wrong={
-            "`1`": "WRITE: twelve words or more: what somebody thinks who takes it, and what is the case.",
+            "`1`": "WRITE: twelve words or more: the misconception behind this choice, and what is true instead.",
             "`3`": "WRITE: the same for this one.",
         },
         look_at="WRITE: the section of the lesson that answers it",
@@ -49,7 +49,7 @@ PAGE = """\
 
 [The lesson](../../../notebooks/__STEM__.ipynb) | [all lessons](../index.md#the-lessons)
 
-WRITE: what kind of lesson it is, and what to do with those who are quick.
+WRITE: what kind of lesson it is, and what fast participants can do.
 
 <!-- facts: written by docs/instructor/write.py -->
 
@@ -74,14 +74,14 @@ WRITE: what kind of lesson it is, and what to do with those who are quick.
 
 ## What will go wrong here
 
-WRITE: four things or more, each with what to *Say:*, and two or more as they are typed and answered:
+WRITE: four mistakes or more, each with what to *Say:*. Show two or more with their code and their message:
 
 ```python
 WRITE
 ```
 
 ```text
-WRITE: a line of what is really said; a test types the above, and looks
+WRITE: a line of the real message; a test runs the code above and compares
 ```
 
 Say: WRITE.

@@ -1,4 +1,4 @@
-"""Run the lessons that were asked for, and write those files that have to change."""
+"""Run the chosen lessons, and write the files that have to change."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ files: Any = nbformat
 
 
 def store_all(project: Path, wanted: Sequence[str], twice: bool = False, new_pictures: bool = False) -> int:
-    """Say of each lesson what became of it; 1 if one failed, or is not the same in two runs."""
+    """Print the result for each lesson; return 1 if one failed, or differs between two runs."""
     troubles = 0
     for path in chosen(project / "notebooks", wanted):
         began = time.monotonic()
@@ -27,10 +27,10 @@ def store_all(project: Path, wanted: Sequence[str], twice: bool = False, new_pic
             said = store(path, project, twice, new_pictures)
         except CellFailed as failure:
             troubles += 1
-            said = f"stopped, its file is as it was: {failure}"
+            said = f"stopped; its file is unchanged: {failure}"
         except NotTheSame as difference:
             troubles += 1
-            said = f"not the same in two runs, its file is as it was: {difference}"
+            said = f"two runs differ; its file is unchanged: {difference}"
         print(f"{path.stem} ({time.monotonic() - began:.0f} s): {said}", flush=True)
     for line in bring_up_to_date(project):
         print(line)
@@ -38,14 +38,14 @@ def store_all(project: Path, wanted: Sequence[str], twice: bool = False, new_pic
 
 
 class NotTheSame(Exception):
-    """Two runs in a row differ; the message names the cells."""
+    """Two consecutive runs differ; the message names the cells."""
 
 
 def chosen(folder: Path, wanted: Sequence[str]) -> list[Path]:
     """Lessons by number ("3", "03") or by a part of the name.
 
     Raises:
-        ValueError: nothing is called so.
+        ValueError: no lesson has this name.
     """
     lessons = sorted(folder.glob("[0-9][0-9]_*.ipynb"))
     if not wanted:
@@ -66,7 +66,7 @@ def chosen(folder: Path, wanted: Sequence[str]) -> list[Path]:
 
 
 def store(path: Path, project: Path, twice: bool = False, new_pictures: bool = False) -> str:
-    """Run one lesson, write its file if it has to change, and say in words what changed."""
+    """Run one lesson, write its file if it has to change, and return a description of the changes."""
     lesson = files.read(path, as_version=4)
     fresh = run(lesson, project)
     if twice:
@@ -74,11 +74,9 @@ def store(path: Path, project: Path, twice: bool = False, new_pictures: bool = F
     new, changes = stored(fresh, committed(path) or lesson, new_pictures)
     text = files.writes(new)
     text += "" if text.endswith("\n") else "\n"
-    said = [f"stored anew: {', '.join(changes.outputs)}"] if changes.outputs else []
+    said = [f"new outputs stored: {', '.join(changes.outputs)}"] if changes.outputs else []
     if changes.pictures and not new_pictures:
-        said.append(
-            f"pictures look otherwise, with the same words beside them, and are kept: {', '.join(changes.pictures)}"
-        )
+        said.append(f"pictures look different with the same text, and are not stored: {', '.join(changes.pictures)}")
     if text == path.read_text(encoding="utf-8"):
         return "; ".join(["nothing to change", *said])
     write(path, text)
@@ -88,21 +86,21 @@ def store(path: Path, project: Path, twice: bool = False, new_pictures: bool = F
 def compare(first: Any, second: Any) -> None:
     pairs = [(one, other) for one, other in zip(first.cells, second.cells, strict=True) if one.cell_type == "code"]
     if differing := [a.id for a, b in pairs if not agree(tidy(a.outputs), tidy(b.outputs), looked_at(a))]:
-        raise NotTheSame(f"cells {', '.join(differing)}. Times, process numbers and paths do not belong into text")
+        raise NotTheSame(f"cells {', '.join(differing)}. Keep times, process ids and paths out of text")
 
 
 def committed(path: Path) -> Any | None:
-    """The lesson as git has it: who has run it by hand, and saved, gets back what did not change."""
+    """The lesson as committed, so that unchanged outputs are restored after a run by hand."""
     command = ["git", "show", f"HEAD:./{path.name}"]
     try:
         shown = subprocess.run(command, cwd=path.parent, capture_output=True, check=True)
-    except (OSError, subprocess.CalledProcessError):  # no git, no repository, or a lesson that is new
+    except (OSError, subprocess.CalledProcessError):  # no git, no repository, or a new lesson
         return None
     return files.reads(shown.stdout.decode("utf-8"), as_version=4)
 
 
 def write(path: Path, text: str) -> None:
-    """All of it, or nothing."""
+    """Write the whole file, or nothing."""
     unfinished = path.with_name(f".{path.name}.unfinished")
     unfinished.write_text(text, encoding="utf-8", newline="\n")
     os.replace(unfinished, path)

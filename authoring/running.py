@@ -1,4 +1,4 @@
-"""Run a lesson as a reader's kernel does: a copy, in an empty folder, with the settings of the stored outputs."""
+"""Run a copy of a lesson as a reader's kernel does, in an empty folder, with the settings of the stored outputs."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 
 LONGEST_CELL_SECONDS = 600
-SETTINGS = {"DDP_LESSONS_PROGRESS": "off"}  # nothing of what was passed here gets into the outputs
+SETTINGS = {"DDP_LESSONS_PROGRESS": "off"}  # the author's progress must not get into the outputs
 
 
 class CellFailed(Exception):
-    """A cell raised, ran for too long, or took the kernel along; the message names it."""
+    """A cell raised, ran too long, or killed the kernel; the message names it."""
 
 
 def run(lesson: Any, project: Path) -> Any:
     """Return a copy of the lesson with the outputs of this run.
 
     Raises:
-        CellFailed: the lesson did not come to its end.
+        CellFailed: the lesson did not run to its end.
     """
     fresh = copy.deepcopy(lesson)
     began: list[Any] = []
@@ -49,7 +49,7 @@ def run(lesson: Any, project: Path) -> Any:
 
 
 def environment(project: Path) -> dict[str, str]:
-    """This process's, with the settings; lesson 11 is recorded only by who asks for it."""
+    """This process's environment with the settings. Lesson 11 is recorded only if asked for."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("DDP_LESSONS_M")}
     if os.environ.get("DDP_LESSONS_MACHINES") == "record":
         inherited["DDP_LESSONS_MACHINES"] = "record"
@@ -58,6 +58,6 @@ def environment(project: Path) -> dict[str, str]:
 
 
 def named(cell: Any) -> str:
-    """Its id, and the line by which its author knows it."""
+    """A cell's id, and its first line for the author to recognise it."""
     lines = [line for line in cell.source.splitlines() if line.strip()]
     return f"cell {cell.id} ({lines[0] if lines else 'empty'})"

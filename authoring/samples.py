@@ -1,4 +1,4 @@
-"""Paragraphs drawn at random, to be judged with fresh eyes: would an editor rewrite this one?"""
+"""Paragraphs drawn at random, to judge whether an editor would rewrite them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ KINDS = ("paragraphs", "messages")
 
 
 def drawn(project: Path, kind: str, count: int, seed: int | None = None) -> Iterator[str]:
-    """First the seed, so that anyone can draw the same ones again."""
+    """The seed comes first, so that you can draw the same paragraphs again."""
     seed = random.randrange(10_000) if seed is None else seed
     every = list(paragraphs(project) if kind == "paragraphs" else messages(project))
     yield f"{count} of {len(every)} {kind}; the same again: --seed {seed}"
@@ -33,7 +33,7 @@ def paragraphs(project: Path) -> Iterator[tuple[str, str]]:
 
 
 def messages(project: Path) -> Iterator[tuple[str, str]]:
-    """The sentences in the package's code that are no docstrings; what is filled in is {}."""
+    """The sentences in the package's code except docstrings; {} marks filled-in values."""
     for folder in MESSAGES:
         for file in sorted((project / folder).rglob("*.py")):
             tree = ast.parse(file.read_text(encoding="utf-8"))

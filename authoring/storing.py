@@ -1,7 +1,7 @@
-"""What of a run is stored: all that a reader gets, nothing that is only for the moment, and no change without a reason.
+"""Which outputs of a run are stored: what a reader sees, nothing temporary, and no change without a reason.
 
-A cell whose source and words are what they were keeps its stored outputs. So do its pictures, to the byte: their bytes
-differ with each release of matplotlib and each measured time. What is the same is what nbval takes for the same.
+A cell with the same source and the same text as before keeps its stored outputs, and its pictures byte for byte,
+because their bytes change with each release of matplotlib and each measured time. *The same* means the same for nbval.
 """
 
 from __future__ import annotations
@@ -21,29 +21,29 @@ from nbval.plugin import coalesce_streams
 
 from ddp_lessons.show.figures.drawing import document_of, without_document
 
-VIEW = "application/vnd.jupyter.widget-view+json"  # without its kernel, an error in the place of the picture beside it
+VIEW = "application/vnd.jupyter.widget-view+json"  # without a kernel, it shows an error instead of the picture
 STILL = "image/svg+xml"
 PICTURES = {"image/png", "image/jpeg", STILL}
-PRINTED = PICTURES | {"text/html"}  # what a program printed: other times and numbers in every run
-MAY_DIFFER = "nbval-ignore-output"  # nbval's own word for a cell whose output is not compared
+PRINTED = PICTURES | {"text/html"}  # a program's output, with other times and numbers in every run
+MAY_DIFFER = "nbval-ignore-output"  # nbval's tag for a cell whose output is not compared
 METADATA = {
     "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
     "language_info": {"name": "python"},
 }
 NUMBER = re.compile(r"\d[\d.,]*")
-OF_THE_MOMENT = {"execution", "ExecuteTime", "collapsed", "scrolled", "trusted"}  # what front ends write into cells
+OF_THE_MOMENT = {"execution", "ExecuteTime", "collapsed", "scrolled", "trusted"}  # written by front ends
 
 
 @dataclass
 class Changes:
-    """The cells whose outputs are stored anew, and those whose pictures look otherwise."""
+    """The cells with new outputs, and the cells whose pictures look different."""
 
     outputs: list[str] = field(default_factory=list)
     pictures: list[str] = field(default_factory=list)
 
 
 def stored(fresh: Any, before: Any | None, new_pictures: bool = False) -> tuple[Any, Changes]:
-    """The lesson as it is to be stored, after a run; `before` is how it was stored when all was well."""
+    """The lesson to store after a run; `before` is the last good stored version."""
     lesson, changes = copy.deepcopy(fresh), Changes()
     known = {cell.id: cell for cell in before.cells if cell.cell_type == "code"} if before else {}
     lesson.metadata.pop("widgets", None)
@@ -79,7 +79,7 @@ def number(cell: Any, count: int) -> None:
 
 
 def tidy(outputs: Sequence[Any]) -> list[Any]:
-    """Without views and empty displays; what was printed in pieces is in one piece."""
+    """Remove widget views and empty displays, and join text that was printed in pieces."""
     kept: list[Any] = []
     for output in copy.deepcopy(list(outputs)):
         output.get("data", {}).pop(VIEW, None)
@@ -94,14 +94,15 @@ def tidy(outputs: Sequence[Any]) -> list[Any]:
 
 
 def looked_at(cell: Any) -> set[str]:
-    """Kinds of output that are looked at, and not compared: pictures and, in a cell that says so, what was printed."""
+    """Kinds of output that are not compared: pictures and, in cells with the tag, printed text."""
     return PRINTED if MAY_DIFFER in cell.metadata.get("tags", ()) else PICTURES
 
 
 def agree(fresh: Sequence[Any], old: Sequence[Any], kinds: set[str] = PICTURES) -> bool:
-    """Would nbval take them for the same, and are their pictures of the same kinds, with the same alternative texts?
+    """Would nbval treat them as the same, and do their pictures have the same kinds and alternative texts?
 
-    With more kinds than pictures it is stricter than nbval, which then compares nothing: the words have to be the same.
+    For outputs that also have other kinds than pictures, this is stricter than nbval, which then compares nothing: the
+    text must be the same.
     """
     same_pictures = alternative_texts(fresh) == alternative_texts(old) and kinds_of(fresh, kinds) == kinds_of(
         old, kinds
@@ -110,7 +111,7 @@ def agree(fresh: Sequence[Any], old: Sequence[Any], kinds: set[str] = PICTURES) 
 
 
 def by_kind(outputs: Sequence[Any], pictures: set[str] = PICTURES) -> dict[str, list[str]]:
-    """All that nbval compares. The order counts only among those of a kind."""
+    """Everything that nbval compares. The order matters only within a kind."""
     found: dict[str, list[str]] = defaultdict(list)
     for output in coalesce_streams(copy.deepcopy(list(outputs))):
         if output.output_type == "stream":
@@ -124,7 +125,7 @@ def by_kind(outputs: Sequence[Any], pictures: set[str] = PICTURES) -> dict[str, 
 
 
 def alternative_texts(outputs: Sequence[Any]) -> list[str]:
-    """Without their numbers, of which some were measured."""
+    """The alternative texts without numbers, because some are measured."""
     about = [one for output in outputs if pictures_of([output]) for one in output.metadata.values() if "alt" in one]
     texts = [one["alt"] for one in about]
     return [NUMBER.sub("#", text) for text in texts]
@@ -139,13 +140,13 @@ def pictures_of(outputs: Sequence[Any], kinds: set[str] = PICTURES) -> list[str]
 
 
 def look_different(fresh: Sequence[Any], old: Sequence[Any], kinds: set[str] = PICTURES) -> bool:
-    """Would somebody see it who lays one over the other? Smooth edges may differ by a little."""
+    """Whether the two pictures look different. Smooth edges may differ a little."""
     pairs = zip(pictures_of(fresh, kinds), pictures_of(old, kinds), strict=True)
     return any(one != other and is_seen(one, other) for one, other in pairs)
 
 
 def _without_numbers(still: str) -> str:
-    """What is drawn, and what its living figure is drawn from."""
+    """The drawing and the data of its interactive figure, without numbers."""
     return NUMBER.sub("#", f"{without_document(still)}{json.dumps(document_of(still))}")
 
 
@@ -153,10 +154,10 @@ def is_seen(one: str, other: str) -> bool:
     import numpy
     from matplotlib.image import imread
 
-    if one.startswith("<") or other.startswith("<"):  # what is drawn or written, wherever it is
+    if one.startswith("<") or other.startswith("<"):  # shapes and text, at any position
         return _without_numbers(one) != _without_numbers(other)
     try:
         new, old = (imread(io.BytesIO(base64.b64decode(png)), format="png") for png in (one, other))
-    except (binascii.Error, SyntaxError, OSError, ValueError):  # no picture at all
+    except (binascii.Error, SyntaxError, OSError, ValueError):  # not a picture
         return True
     return new.shape != old.shape or bool(numpy.mean(numpy.abs(new - old) > 0.2) > 0.002)

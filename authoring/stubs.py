@@ -1,7 +1,7 @@
-"""The files of an exercise before anybody has written it: `__NAME__` stands for its name."""
+"""The templates for the files of a new exercise; `__NAME__` is replaced by its name."""
 
 SOLUTION = '''\
-"""WRITE: what it is good for, in one sentence."""
+"""WRITE: what it is for, in one sentence."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def __NAME__(tensor: Tensor) -> Tensor:
 '''
 
 CHECK = '''\
-"""The exercise of WRITE."""
+"""The exercise `__NAME__`: WRITE."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ class ___CLASS__(Exercise):
     yardstick = "enough"
 
     def expected(self, case: Case, rank: int) -> Tensor:
-        """From `case.inputs`, the tensors of all ranks; in this process, without any rank."""
+        """Computed in this process, from the tensors of all ranks (`case.inputs`)."""
         raise NotImplementedError("WRITE")
 
     def likely_mistake(self, case: Case, rank: int, answer: Tensor) -> str:
-        """The sentence for wrong numbers that one can recognise."""
+        """The sentence for a wrong answer whose cause can be recognised."""
         raise NotImplementedError("WRITE")
 
     def too_little(self, case: Case) -> str:
@@ -61,7 +61,7 @@ class ___CLASS__(Exercise):
 '''
 
 BANK = '''\
-"""Answers to the exercise `__NAME__`: right ones, and wrong ones with words of their sentences."""
+"""Answers to the exercise `__NAME__`: right ones, and wrong ones with the sentence that each must get."""
 
 # mypy: disable-error-code="no-any-return"
 from __future__ import annotations

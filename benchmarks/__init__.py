@@ -1,8 +1,8 @@
-"""How fast and how small: ours beside its peers, measured in one run.
+"""Speed and memory: our launcher compared with others, measured in one run.
 
-python -m benchmarks              launches, first launches, memory, each beside its target
-python -m benchmarks.talking      what recording costs, and the ring by hand beside gloo's
-python -m benchmarks.standstills  every mistake of the catalogue: how soon it is seen, and whether it is said right
+python -m benchmarks              launches, first launches and memory, each with its target
+python -m benchmarks.talking      the cost of recording, and the ring by hand compared with gloo's
+python -m benchmarks.standstills  every mistake of the catalogue: how soon is it reported, and is the message right
 python -m benchmarks.room         thirty kernels of four ranks on one machine
-python -m benchmarks.endurance    500 launches in a row: what grows
+python -m benchmarks.endurance    500 launches in a row: is there a leak
 """

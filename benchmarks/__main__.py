@@ -1,4 +1,4 @@
-"""Run everything once and print it: launches, beginnings, memory, recording, and the promises they keep or not."""
+"""Run everything once and print it: launches, beginnings, memory, recording, and the promises."""
 
 import argparse
 import os
@@ -27,9 +27,9 @@ LARGER = max(WORLD_SIZES)
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="few repeats, to try it out")
-    parser.add_argument("--strict", action="store_true", help="exit status 1 when a target is not met")
-    parser.add_argument("--markdown", action="store_true", help="tables of Markdown")
+    parser.add_argument("--quick", action="store_true", help="few repetitions, for a quick test")
+    parser.add_argument("--strict", action="store_true", help="exit status 1 if a target is not met")
+    parser.add_argument("--markdown", action="store_true", help="print Markdown tables")
     return parser.parse_args()
 
 
@@ -41,7 +41,7 @@ def machine() -> str:
 
 
 def said(what: str, measure: Callable[[], T]) -> T:
-    """Measure, and say on stderr what takes so long."""
+    """Measure, and print on stderr what is being measured."""
     begin = time.monotonic()
     print(f"{what} ...", end=" ", file=sys.stderr, flush=True)
     found = measure()

@@ -1,4 +1,4 @@
-"""The first minute of a notebook: how long the imports take, and the first launch right after them or later."""
+"""The first minute of a notebook: the time of the imports, and of the first launch right after them or later."""
 
 import ast
 import subprocess
@@ -30,7 +30,7 @@ class Beginnings:
 
 
 def measure_beginnings(world_size: int, rounds: int) -> Beginnings:
-    """All beginnings in turn, `rounds` times, each in a process or kernel that is new."""
+    """All beginnings in turn, `rounds` times, each in a new process or kernel."""
     found = Beginnings(world_size)
     for _ in range(rounds):
         found.import_torch.samples.append(time_import(IMPORT_TORCH))
@@ -44,7 +44,7 @@ def measure_beginnings(world_size: int, rounds: int) -> Beginnings:
 
 
 def time_import(statement: str) -> Sample:
-    """One import in a fresh process, without the start and the end of Python itself."""
+    """One import in a new process, without the start and the end of Python itself."""
     program = f"import time; begin = time.perf_counter(); {statement}; print(time.perf_counter() - begin)"
     family = Family()
     command = [sys.executable, "-c", program]
@@ -73,14 +73,14 @@ def time_whole_first_cell(world_size: int) -> Sample:
 
 
 def time_at_once(world_size: int) -> Sample:
-    """Launch in the very cell that imports ours, where torch was already there."""
+    """Launch in the cell that imports ddp_lessons, with torch imported already."""
     with Kernel() as kernel:
         kernel.run("import torch")
         return time_answers(kernel, world_size, TIMEOUT_SECONDS, before=peer_cell("ours"))
 
 
 def time_after_reading(world_size: int) -> list[Sample]:
-    """The first launch when the learner has read for a while, and six more with pauses between."""
+    """The first launch after the learner has read for a while, and six more with pauses in between."""
     with Kernel() as kernel:
         kernel.run(peer_cell("ours"))
         time.sleep(READING_SECONDS)

@@ -1,7 +1,7 @@
-"""Ranks that stay between cells: how soon they are there, how soon a cell answers, and what is left after a failure.
+"""Ranks that stay between cells: how fast they start, how fast a cell answers, and what works after a failure.
 
-Each tool has a notebook of its own, and all of them are used in turns. A cell takes from its sending until the kernel
-is idle again; that its answer is shown, and is right, is looked at afterwards. Linux only, on CPUs, over loopback.
+Each tool has its own notebook, and the tools take turns. The time of a cell is from sending it until the kernel is idle
+again; afterwards its answer is checked. Linux only, on CPUs, over loopback.
 """
 
 import argparse
@@ -25,12 +25,12 @@ from .tables import table, target_table
 
 WORLD_SIZE = 4
 EVERYBODY = set(range(WORLD_SIZE))
-START_SECONDS = 90.0  # a tool may take so long to start,
-ANSWER_SECONDS = 10.0  # a cell to answer,
-PATIENCE_SECONDS = 10.0  # a cell to fail before the learner presses the button,
-INTERRUPTED_SECONDS = 3.0  # and to end when it is interrupted
+START_SECONDS = 90.0  # the longest start of a tool,
+ANSWER_SECONDS = 10.0  # the longest answer of a cell,
+PATIENCE_SECONDS = 10.0  # the time for a cell to fail before the learner presses the stop button,
+INTERRUPTED_SECONDS = 3.0  # and the time to end after that
 INTERRUPTS = 3
-READING_SECONDS = 4.0  # a learner's, after the import
+READING_SECONDS = 4.0  # a learner's pause after the import
 ENVIRONMENT = {"GLOO_SOCKET_IFNAME": "lo", "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
 
 _ANSI = re.compile(r"\x1b\[[\d;]*m")
@@ -39,14 +39,14 @@ _SHOWN = re.compile(r"\(([0-3]), (-?\d+\.\d+)\)")
 
 @dataclass(frozen=True)
 class Tool:
-    """`prepare` is a cell before the clock runs, `start` are those that give four ranks, `magic` runs one on them."""
+    """`prepare` is a cell before the clock starts, `start` are cells that start ranks, `magic` runs a cell on them."""
 
     title: str
     needs: str
     magic: str
     prepare: str = ""
     start: Sequence[str] = ()
-    join: str = ""  # on each rank, where the tool leaves that to the learner
+    join: str = ""  # on each rank, if the tool leaves this to the learner
     replace_kernel: Callable[[Kernel], None] | None = None
 
     @property
@@ -63,7 +63,7 @@ class Tool:
 
 
 def become_a_group(kernel: Kernel) -> None:
-    """As the server extension of jupyter-distributed does it: begin the kernel anew, as one that leads four others."""
+    """As the server extension of jupyter-distributed does: restart the kernel as the leader of four others."""
     from jupyter_distributed.coordinator import (  # type: ignore[import-not-found, import-untyped, unused-ignore]
         KernelLaunchAdapter,
     )
@@ -80,7 +80,7 @@ OURS = Tool(
     "ours: %%ranks",
     "ddp_lessons",
     f"%%ranks {WORLD_SIZE}",
-    "from ddp_lessons import launch\n%load_ext ddp_lessons",  # the import lets the helper process get ready
+    "from ddp_lessons import launch\n%load_ext ddp_lessons",  # the import starts the helper process
 )
 IPYPARALLEL = Tool(
     "ipyparallel: %%px --block",
@@ -95,9 +95,10 @@ IPYPARALLEL = Tool(
     ),
     f"dist.init_process_group('gloo', f'file://{{meeting}}', rank=number, world_size={WORLD_SIZE})",
 )
-# Its workers are started as "python", so ours must come first on PATH. It says that they are there after two seconds,
-# but what is sent to one that is not is lost, and missed only after 30 s: so ask until all answer. (Never call its
-# %dist_shutdown or %dist_reset here: they kill every process of the user with "python" and "worker" in its command.)
+# It starts its workers as "python", so ours must come first on PATH. It reports them as ready after two seconds, but
+# messages to a worker that is not ready are lost, which it notices only after 30 s. So ask until all answer. (Never
+# call its %dist_shutdown or %dist_reset here: they kill every process of the user with "python" and "worker" in its
+# command.)
 NBDISTRIBUTED = Tool(
     "nbdistributed: %%distributed",
     "nbdistributed",
@@ -128,7 +129,7 @@ TOOLS = (OURS, IPYPARALLEL, NBDISTRIBUTED, JUPYTER_DISTRIBUTED)
 
 @dataclass
 class Cell:
-    """What a cell has shown until now; `seconds` when it has ended."""
+    """The output of a cell so far; `seconds` is set when it has ended."""
 
     message_id: str
     begin: float
@@ -141,12 +142,12 @@ class Cell:
 
     @property
     def values(self) -> dict[int, float]:
-        """By rank: a cell's last line is (rank, value), which each tool frames in its own way."""
+        """The values by rank: a cell's last line is (rank, value), which each tool prints in its own way."""
         return {int(rank): float(value) for rank, value in _SHOWN.findall(self.text)}
 
 
 class Notebook:
-    """One tool in a real kernel, seen as its reader sees it: by what its cells show."""
+    """One tool in a real kernel, judged by the output of its cells, as a reader sees it."""
 
     def __init__(self, tool: Tool) -> None:
         self.tool = tool
@@ -155,7 +156,7 @@ class Notebook:
             self.ended(tool.prepare, START_SECONDS)
 
     def start(self) -> Sample:
-        """From the first cell sent until each of four ranks has joined, imported torch and said its name."""
+        """From sending the first cell until each of four ranks has joined, imported torch and printed its rank."""
         begin = time.perf_counter()
         try:
             if self.tool.replace_kernel:
@@ -190,7 +191,7 @@ class Notebook:
         return Cell(str(self.kernel.client.execute(code, allow_stdin=False)), begin)
 
     def follow(self, cell: Cell, timeout_seconds: float) -> bool:
-        """Read what it shows until the kernel is idle again: True; or until the time is up."""
+        """Read its output until the kernel is idle again (True) or the time is over."""
         deadline = time.perf_counter() + timeout_seconds
         while cell.seconds is None and time.perf_counter() < deadline:
             try:
@@ -204,7 +205,7 @@ class Notebook:
         return cell.seconds is not None
 
     def interrupt(self, cell: Cell) -> bool:
-        """Press the button, and again: True when the cell has ended."""
+        """Press the stop button, and again if needed; True when the cell has ended."""
         for _ in range(INTERRUPTS):
             self.kernel.manager.interrupt_kernel()
             if self.follow(cell, INTERRUPTED_SECONDS):
@@ -252,7 +253,7 @@ STALE = "total = torch.tensor([666.0])\ndist.all_reduce(total)\n(rank, total.ite
 
 @dataclass(frozen=True)
 class Aftermath:
-    """How a cell ended in which rank 1 did not come to an all_reduce, and what came after, in words."""
+    """How a cell ended in which rank 1 never called all_reduce, and what happened afterwards, in words."""
 
     end: str
     next_sum: str = "-"
@@ -274,7 +275,7 @@ def aftermath(notebook: Notebook, mistake: Mistake, patience_seconds: float) -> 
 
 
 def make(notebook: Notebook, mistake: Mistake, patience_seconds: float) -> str:
-    """Run the cell as a learner would: wait, and press the button when nothing comes."""
+    """Run the cell as a learner would: wait, and press the stop button if nothing happens."""
     cell = notebook.send(notebook.tool.on_ranks(MISTAKES[mistake] + STALE))
     if notebook.follow(cell, 2.0 if mistake == "an interrupt" else patience_seconds):
         return f"ends after {cell.seconds:.1f} s"
@@ -299,11 +300,11 @@ def survivors(cell: Cell) -> str:
 
 @dataclass
 class Found:
-    """All that was measured of one tool."""
+    """All measurements of one tool."""
 
     starts: Series = field(default_factory=Series)
     cells: Series = field(default_factory=Series)
-    empty_cells: Series = field(default_factory=Series)  # what a cell takes that has no ranks
+    empty_cells: Series = field(default_factory=Series)  # the time of a cell without ranks
     after: dict[Mistake, Aftermath] = field(default_factory=dict)
 
 
@@ -311,7 +312,7 @@ Findings = dict[Tool, Found]
 
 
 def measure(tools: Sequence[Tool], rounds: int, patience_seconds: float) -> Findings:
-    """Two worlds of each tool: a mistake is the end of one."""
+    """Two worlds of each tool, because a mistake ends one of them."""
     findings = {tool: Found() for tool in tools}
     for mistake in MISTAKES:
         with begun(findings) as notebooks, ThreadPoolExecutor(len(tools)) as pool:
@@ -327,7 +328,7 @@ def measure(tools: Sequence[Tool], rounds: int, patience_seconds: float) -> Find
 
 @contextmanager
 def begun(findings: Findings) -> Iterator[list[Notebook]]:
-    """A notebook for each tool, whose ranks start one after the other; those where that went well."""
+    """A notebook for each tool, started one after the other; only those that started successfully."""
     with ExitStack() as closing:
         notebooks = []
         for tool in findings:
@@ -347,7 +348,7 @@ def said(what: str) -> None:
 
 
 def time_cells(notebooks: Sequence[Notebook], findings: Findings, rounds: int) -> None:
-    """In turns, forwards and backwards, so that none has always the same one before it; the first is a rehearsal."""
+    """In turns, forwards and backwards, so that the order does not matter; the first round is a warm-up."""
     for number in range(rounds + 1):
         for notebook in notebooks[:: 1 if number % 2 else -1]:
             notebook.kernel.family.settle(limit_seconds=2.0)
@@ -421,7 +422,7 @@ def troubles(findings: Findings) -> list[str]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.cells", description=__doc__)
-    parser.add_argument("--rounds", type=int, default=20, help="of the timed cells (20)")
+    parser.add_argument("--rounds", type=int, default=20, help="rounds of timed cells (20)")
     parser.add_argument(
         "--patience",
         type=float,
@@ -430,8 +431,8 @@ def main() -> int:
         help=f"before the first interrupt of a cell that failed on one rank ({PATIENCE_SECONDS:.0f}; "
         "65 shows what comes after nbdistributed gives up by itself)",
     )
-    parser.add_argument("--strict", action="store_true", help="exit status 1 when a target is not met")
-    parser.add_argument("--markdown", action="store_true", help="tables of Markdown")
+    parser.add_argument("--strict", action="store_true", help="exit status 1 if a target is not met")
+    parser.add_argument("--markdown", action="store_true", help="print Markdown tables")
     asked = parser.parse_args()
     os.environ.update(ENVIRONMENT)
     findings = measure(TOOLS, max(asked.rounds, 1), asked.patience)

@@ -1,4 +1,4 @@
-"""The same eight mistakes with torch's own means and with launch: how soon each is seen, and what is said of it."""
+"""Eight mistakes with torch's own tools and with launch: how soon each is reported, and what the report names."""
 
 import re
 import signal
@@ -41,11 +41,11 @@ _FINGERPRINT = re.compile(r"CollectiveFingerPrint\(SequenceNumber=\d+, OpType=(\
 
 @dataclass(frozen=True)
 class Account:
-    """What one means said of one mistake, and how many seconds after the standstill: None, if it said nothing."""
+    """The report of one tool on one mistake, and the seconds after the hang, or None if it reported nothing."""
 
     seconds: float | None
     quote: str
-    names: Sequence[str] = ()  # those of rank, line and call that it told rightly
+    names: Sequence[str] = ()  # which of rank, line and call it named correctly
 
     @property
     def cell(self) -> str:
@@ -71,7 +71,7 @@ BARRIER = Means("monitored_barrier", {}, BARRIER_SECONDS)
 
 
 class Attempt:
-    """A process for each rank, as torchrun starts them, until one fails, all have ended or patience has."""
+    """A process for each rank, as under torchrun, until one fails, all have ended, or the time is over."""
 
     def __init__(self, mistake: Mistake, means: Means, folder: str) -> None:
         self.mistake, self.means, self.folder = mistake, means, folder
@@ -120,7 +120,7 @@ class Attempt:
                 if process.poll() is not None:
                     self.ended.setdefault(rank, time.perf_counter())
             if self.ended or len(self.moments("ended")) == WORLD_SIZE:
-                time.sleep(1)  # the others say their last words
+                time.sleep(1)  # the others print their last lines
                 return
             time.sleep(0.05)
 
@@ -133,7 +133,7 @@ class Attempt:
         return file.read_text().splitlines() if file.exists() else []
 
     def standstill(self) -> float:
-        """The last moment at which a rank did something: far away while not all of them have begun."""
+        """The last activity of a rank, or infinity while not all of them have started."""
         begun = len(self.moments("began")) == WORLD_SIZE
         return max(self.moments("began", "called", "ended")) if begun else time.perf_counter()
 
@@ -153,13 +153,13 @@ class Attempt:
 
 
 def telling_line(mistake: Mistake, text: str) -> str:
-    """Of all that was raised, the message that tells most."""
+    """The most informative message of all exceptions."""
     raised = [line for line in text.splitlines() if _RAISED.match(line)]
     return max(raised, key=lambda line: (len(named(mistake, line, text)), "closed by" not in line), default="")
 
 
 def named(mistake: Mistake, quote: str, text: str) -> list[str]:
-    """Which of rank, line and call are told, and are those of the mistake."""
+    """Which of rank, line and call the message names correctly."""
     ranks = ranks_named_in(_OWN_RANK.sub("", quote), WORLD_SIZE)
     calls = [line.partition("(")[0].rpartition(".")[2] for line in mistake.lines]
     told = {
@@ -171,7 +171,7 @@ def named(mistake: Mistake, quote: str, text: str) -> list[str]:
 
 
 def is_shown(place: str, text: str) -> bool:
-    """In a message of ours ("groups.py line 5") or in a traceback."""
+    """Whether a message of ours ("groups.py line 5") or a traceback contains it."""
     file, _, line = place.partition(" line ")
     return re.search(rf'{re.escape(file)}"?,? line {line}\b', text) is not None
 
@@ -188,7 +188,7 @@ def free_port() -> int:
 
 
 def compare(ours: Callable[[Mistake], tuple[float, str]], names: Sequence[str], markdown: bool) -> str:
-    """`ours` makes a mistake with launch: seconds and message."""
+    """`ours` makes a mistake with launch, and returns seconds and message."""
     header = ["mistake", PLAIN.title, DETAIL.title, BARRIER.title, "launch"]
     rows, quotes = [], []
     for mistake in (mistake for mistake in MISTAKES if mistake.name in names):

@@ -1,4 +1,4 @@
-"""Which ranks the message of a mistake has to name, in a world of a given size."""
+"""The ranks that the message of a mistake has to name, for a given world size."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""Five hundred launches in a row from one kernel: does anything grow?"""
+"""Five hundred launches in a row from one kernel: is there a leak?"""
 
 import argparse
 import os
@@ -25,7 +25,7 @@ said = (time.perf_counter() - begin, wrong)
 
 @dataclass(frozen=True)
 class Footprint:
-    """What a kernel and its helpers occupy at one moment."""
+    """The memory and processes of a kernel and its helpers at one moment."""
 
     file_descriptors_of_the_kernel: float
     threads_of_the_kernel: float
@@ -48,7 +48,7 @@ def footprint(kernel: Kernel) -> Footprint:
         sum(len(folders) + len(files) for _, folders, files in os.walk(kernel.folder.name)),
         entries("/dev/shm"),
         resident_set_size(kernel.family.root) / MEGABYTE,
-        resident_set_size(min(helpers, default=0)) / MEGABYTE,  # the first to be born
+        resident_set_size(min(helpers, default=0)) / MEGABYTE,  # the first process started
     )
 
 
@@ -61,7 +61,7 @@ def entries(folder: str) -> int:
 
 @dataclass(frozen=True)
 class Endurance:
-    """The same kernel, early and late."""
+    """The same kernel, early and late in the run."""
 
     launches: int
     early: Footprint
@@ -72,7 +72,7 @@ class Endurance:
 
 
 def endure(launches: int) -> Endurance:
-    """Launch, look, launch many times more, look again; seconds are per launch."""
+    """Launch, measure, launch many more times, and measure again; seconds are per launch."""
     with Kernel() as kernel:
         kernel.run(peer_cell("ours"), timeout_seconds=TIMEOUT_SECONDS)
         kernel.family.settle()
@@ -85,7 +85,7 @@ def endure(launches: int) -> Endurance:
 
 
 def growths(found: Endurance) -> list[tuple[str, float, float, bool]]:
-    """Name, early, late, and whether it may be called growth: memory may breathe by a few MB, nothing else may."""
+    """Name, early, late, and whether it counts as growth. Memory may vary by a few MB; nothing else may."""
     rows = []
     for field, early, late in zip(fields(Footprint), astuple(found.early), astuple(found.late), strict=True):
         allowed = ALLOWED_MEGABYTES if field.name.startswith("megabytes") else 0.0
@@ -105,9 +105,9 @@ def endurance_table(found: Endurance, markdown: bool) -> str:
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.endurance", description=__doc__)
-    parser.add_argument("launches", nargs="?", type=int, default=500, help="how many (500; at least 51)")
-    parser.add_argument("--strict", action="store_true", help="exit status 1 when something grows")
-    parser.add_argument("--markdown", action="store_true", help="a table of Markdown")
+    parser.add_argument("launches", nargs="?", type=int, default=500, help="number of launches (500; at least 51)")
+    parser.add_argument("--strict", action="store_true", help="exit status 1 if something grows")
+    parser.add_argument("--markdown", action="store_true", help="print a Markdown table")
     return parser.parse_args()
 
 

@@ -1,7 +1,7 @@
-"""All processes that a measured one brought to life, found by descent or by a mark in their environment.
+"""All processes that a measured process started, found by descent or by a mark in their environment.
 
-The mark also finds those that cut the tie to their parent; what is found can be counted, weighed and ended.
-Linux only: everything is read from /proc.
+The mark also finds processes that detached from their parent. The processes can be counted, measured and ended. Linux
+only: everything is read from /proc.
 """
 
 import os
@@ -20,7 +20,7 @@ TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 
 @dataclass
 class Family:
-    """Start the first process with `environment`; everything it starts belongs to the family."""
+    """Start the first process with `environment`; every process that it starts belongs to the family."""
 
     root: int = 0
     mark: str = field(default_factory=lambda: uuid.uuid4().hex)
@@ -30,7 +30,7 @@ class Family:
         return {**os.environ, MARK: self.mark}
 
     def members(self) -> list[int]:
-        """Process ids, the root's among them, zombies included."""
+        """Process ids, including the root's and zombies."""
         found = {self.root} if exists(self.root) else set()
         parents = parent_of_each()
         found |= {process for process in parents if is_marked(process, self.mark)}
@@ -48,14 +48,14 @@ class Family:
         return [process for process in self.members() if not is_zombie(process)]
 
     def megabytes(self) -> float:
-        """The sum of proportional set sizes: a page shared by ten counts for each as a tenth."""
+        """The sum of proportional set sizes: a page shared by ten processes counts as a tenth for each."""
         return sum(proportional_set_size(process) for process in self.members()) / MEGABYTE
 
     def cpu_seconds(self) -> float:
         return sum(cpu_seconds(process) for process in self.members())
 
     def settle(self, limit_seconds: float = 20.0) -> None:
-        """Wait until nobody in the family computes, so that one measurement does not disturb the next."""
+        """Wait until no process of the family computes, so that one measurement does not disturb the next."""
         deadline = time.monotonic() + limit_seconds
         before, quiet = self.cpu_seconds(), 0
         while quiet < 2 and time.monotonic() < deadline:
@@ -65,7 +65,7 @@ class Family:
             before = now
 
     def kill(self) -> None:
-        """End them all, also those that are born meanwhile."""
+        """End them all, including those started meanwhile."""
         for _ in range(20):
             living = self.living()
             if not living:
@@ -85,7 +85,7 @@ def exists(process: int) -> bool:
 
 
 def read(process: int, name: str) -> str:
-    """A file of /proc, empty when the process is gone or somebody else's."""
+    """A file of /proc, empty if the process is gone or belongs to another user."""
     try:
         return Path(f"/proc/{process}/{name}").read_text(errors="replace")
     except OSError:
@@ -93,7 +93,7 @@ def read(process: int, name: str) -> str:
 
 
 def fields_of(process: int) -> list[str]:
-    """The fields of /proc/*/stat from the state on (the name before it may hold spaces)."""
+    """The fields of /proc/*/stat starting with the state (the name before it may contain spaces)."""
     return read(process, "stat").rpartition(")")[2].split()
 
 
@@ -117,7 +117,7 @@ def cpu_seconds(process: int) -> float:
 
 
 def bytes_counted(text: str, name: str) -> int:
-    """The bytes behind `name:` in a file of /proc that counts in kB."""
+    """The bytes after `name:` in a file of /proc that counts in kB."""
     line = next((line for line in text.splitlines() if line.startswith(f"{name}:")), "")
     return int(line.split()[1]) * 1024 if line else 0
 
@@ -131,7 +131,7 @@ def resident_set_size(process: int) -> int:
 
 
 def available_memory() -> int:
-    """Bytes that the whole machine could still give."""
+    """Available memory of the machine, in bytes."""
     return bytes_counted(Path("/proc/meminfo").read_text(), "MemAvailable")
 
 

@@ -1,4 +1,4 @@
-"""A mistake made once with launch: how it ended, how soon, what its message lacks, and what it leaves behind."""
+"""One mistake made with launch: how it ended, how soon, what its message lacks, and what it leaves behind."""
 
 import time
 from collections.abc import Sequence
@@ -25,10 +25,10 @@ class Finding:
     mistake: Mistake
     world_size: int
     ended: Failure | Results[object]
-    seconds: float  # from the standstill to the exception
+    seconds: float  # from the hang to the exception
     missing: Sequence[str]
-    is_alive: bool  # the next launch gave the right answer
-    left: int  # of its processes, when the exception was there
+    is_alive: bool  # the next launch returned the right answer
+    left: int  # of its processes, when the exception was raised
 
 
 def make(mistake: Mistake, world_size: int) -> Finding:
@@ -57,12 +57,12 @@ def launched(mistake: Mistake, world_size: int, folder: str) -> Failure | Result
 
 
 def standstill(ended: Failure | Results[object], moments: dict[str, list[float]]) -> float:
-    """The last moment at which any rank began a call, was through with one, or returned; or the first raised.
+    """The last moment at which a rank started or completed a call, or returned; or the first exception.
 
-    What ranks raise when the others are stopped ("connection closed") comes after the standstill, and does not count.
+    Exceptions of ranks because others were stopped ("connection closed") come after the hang and don't count.
     """
     results = ended if isinstance(ended, Results) else ended.results
-    origin = min(moments["began"])  # where the clock of the events begins
+    origin = min(moments["began"])  # when the events' clock starts
     calls = [
         origin + moment
         for event in results.events

@@ -1,4 +1,4 @@
-"""A real Jupyter kernel: cells go in, values come out, and nothing of it outlives `close`."""
+"""A real Jupyter kernel: it takes cells, returns values, and leaves nothing running after `close`."""
 
 import ast
 import time
@@ -21,14 +21,14 @@ PEERS = Path(__file__).parent / "peers"
 
 
 class CellFailed(Exception):
-    """A cell raised, hung, or took its kernel with it; the first argument is one of the table's words."""
+    """A cell raised, hung, or killed its kernel; the first argument is one of the table's words."""
 
     def as_sample(self) -> Sample:
         return Sample(trouble=self.args[0], detail=" ".join(self.args[1:]))
 
 
 class Kernel:
-    """One notebook's kernel, with a family of processes and a temporary folder of its own."""
+    """One notebook's kernel, with its own family of processes and temporary folder."""
 
     def __init__(self, variables: Mapping[str, str] | None = None) -> None:
         self.family = Family()
@@ -57,11 +57,11 @@ class Kernel:
         self.close()
 
     def send(self, code: str, value: str = "None") -> str:
-        """Start a cell without waiting for it; `value` is an expression to be read when it has run."""
+        """Start a cell without waiting for it; `value` is an expression to read after it has run."""
         return str(self.client.execute(code, allow_stdin=False, user_expressions={"value": value}))
 
     def receive(self, message_id: str, timeout_seconds: float) -> Any:
-        """Wait for a cell and give back its value, which must be a literal."""
+        """Wait for a cell and return its value, which must be a literal."""
         reply = self.reply_to(message_id, time.monotonic() + timeout_seconds)
         if reply["status"] != "ok":
             raise CellFailed("failed", shorten(f"{reply.get('ename')}: {reply.get('evalue')}", 160))
@@ -83,7 +83,7 @@ class Kernel:
         raise CellFailed(HANG)
 
     def drop_output(self) -> None:
-        """Take what the cells print off the wire, as a notebook page would."""
+        """Read what the cells print, as a notebook page would."""
         while self.client.iopub_channel.msg_ready():
             self.client.get_iopub_msg(timeout=1)
 
@@ -91,11 +91,11 @@ class Kernel:
         return self.receive(self.send(code, value), timeout_seconds)
 
     def kill(self) -> None:
-        """SIGKILL to the kernel alone, as the OOM killer does."""
+        """SIGKILL only the kernel, as the OOM killer does."""
         kill(self.family.root)
 
     def close(self) -> None:
-        """As hard as it can be: SIGKILL to the kernel and to whoever is left."""
+        """SIGKILL the kernel and all remaining processes."""
         self.client.stop_channels()
         self.manager.shutdown_kernel(now=True)
         self.family.kill()
@@ -103,7 +103,7 @@ class Kernel:
 
 
 def peer_cell(name: str) -> str:
-    """The text of a program under benchmarks/peers/, to be sent as a cell."""
+    """The source of a program under benchmarks/peers/, to send as a cell."""
     return (PEERS / f"{name}.py").read_text()
 
 
@@ -117,7 +117,7 @@ def timed_cell(world_size: int) -> str:
 
 
 def time_answers(kernel: Kernel, world_size: int, timeout_seconds: float, before: str = "") -> Sample:
-    """Call `answers`, which an earlier cell (or `before`, in the same cell) defined, timed inside the kernel."""
+    """Call `answers`, defined by an earlier cell (or by `before` in the same cell), timed inside the kernel."""
     try:
         cell = before + "\n" + timed_cell(world_size)
         seconds, answers = kernel.run(cell, "said", timeout_seconds)

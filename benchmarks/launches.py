@@ -1,4 +1,4 @@
-"""Cell to answer: every tool in turn, again and again, so that the machine's moods fall on all alike."""
+"""Cell to answer: the tools take turns, so that changes of the machine affect all of them equally."""
 
 import random
 from collections.abc import Iterator, Sequence
@@ -9,12 +9,12 @@ from .measurement import NOT_INSTALLED, Sample, Series
 from .tools import Runner, Tool
 
 TIMEOUT_SECONDS = 30.0
-PATIENCE = 2  # calls that may hang or fail before a tool is given up
+PATIENCE = 2  # hangs or failures before a tool is dropped
 
 
 @dataclass
 class Launches:
-    """What one tool did with one world size: its first call in a fresh kernel, and the later ones."""
+    """The calls of one tool with one world size: the first in a new kernel, and the later ones."""
 
     first: Series = field(default_factory=lambda: Series([Sample(trouble=NOT_INSTALLED)]))
     later: Series = field(default_factory=lambda: Series([Sample(trouble=NOT_INSTALLED)]))
@@ -22,7 +22,7 @@ class Launches:
 
 @dataclass
 class Contest:
-    """All tools side by side with one world size, each in a kernel of its own."""
+    """All tools with one world size, each in its own kernel."""
 
     tools: Sequence[Tool]
     world_size: int
@@ -44,7 +44,7 @@ class Contest:
         return self.launches
 
     def begin(self, tool: Tool) -> Launches:
-        """Start a kernel for the tool, leave it the time to get ready, and make its first call."""
+        """Start a kernel for the tool, give it time to get ready, and make its first call."""
         try:
             self.runners[tool] = tool.open()
         except CellFailed as trouble:
@@ -53,7 +53,7 @@ class Contest:
         return Launches(Series([self.time_once(tool)]), Series())
 
     def order(self) -> Iterator[Tool]:
-        """Each round in another, repeatable order; slow tools only in some of the rounds."""
+        """Each round has another, reproducible order; slow tools take part only in some rounds."""
         dice = random.Random(0)
         for number in range(self.rounds):
             is_slow_round = (number + 1) * self.slow_rounds // self.rounds > number * self.slow_rounds // self.rounds
@@ -62,7 +62,7 @@ class Contest:
             yield from tools
 
     def time_once(self, tool: Tool) -> Sample:
-        """One call, and its after-effects waited for; a tool that failed is tidied away and begins anew."""
+        """One call, and a wait until its after-effects are over. After a failure, the tool gets a new kernel."""
         sample = self.runners[tool].time_once(self.world_size, TIMEOUT_SECONDS)
         self.runners[tool].family.settle()
         if sample.trouble:

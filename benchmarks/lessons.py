@@ -1,4 +1,4 @@
-"""All lessons, run and compared with what is stored in them, again and again: how long it takes, does it ever fail?"""
+"""All lessons, run repeatedly and compared with their stored outputs: how long does it take, and does it ever fail?"""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ COMMAND = ("make", "--no-print-directory", "lessons")
 
 @dataclass(frozen=True)
 class Run:
-    """One time through the whole course."""
+    """One run of the whole course."""
 
     seconds: float
     passed: bool
@@ -37,14 +37,14 @@ def run_all() -> Run:
 def promises(runs: list[Run], loaded: bool) -> list[Target]:
     failures = at_most("runs that failed", sum(not run.passed for run in runs), 0, "")
     if loaded:
-        return [failures]  # how long it takes beside something else depends on that
+        return [failures]  # the time next to another process depends on this
     return [failures, at_most("the slowest run", max(run.seconds for run in runs), LONGEST_SECONDS)]
 
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.lessons", description=__doc__)
-    parser.add_argument("--times", type=int, default=10, help="how often (10)")
-    parser.add_argument("--load", type=int, default=0, metavar="CORES", help="so many are kept busy beside it")
+    parser.add_argument("--times", type=int, default=10, help="number of runs (10)")
+    parser.add_argument("--load", type=int, default=0, metavar="CORES", help="keep so many cores busy at the same time")
     return parser.parse_args()
 
 

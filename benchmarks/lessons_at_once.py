@@ -1,6 +1,6 @@
-"""A full room: many real kernels that go through whole lessons at the same time, each as fast as its learner can click.
+"""A full room: many real kernels that run whole lessons at the same time, as fast as a learner can click.
 
-After its lesson every learner hands in the right answer to each exercise: a machine that is slow must not refuse it.
+After its lesson, every learner submits the right answer to each exercise, which must pass even on a slow machine.
 """
 
 import os
@@ -27,7 +27,7 @@ from .watch import MemoryWatch
 
 BETWEEN_LOOKS = 0.1
 BETWEEN_WEIGHINGS = 5.0
-# notes how long each launch takes that a cell makes; the checks' own are not among them
+# records the time of each launch from a cell, but not those of checks
 SETUP = """
 import time as _time, functools as _functools, ddp_lessons as _ddp_lessons
 _seconds, _launch = [], _ddp_lessons.launch
@@ -45,7 +45,7 @@ EXERCISE = re.compile(r"^check\.(\w+)\((\w+)\)$", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Step:
-    """One cell, and what it should come to."""
+    """One cell, and its expected result."""
 
     what: str
     source: str
@@ -55,7 +55,7 @@ class Step:
 
 @dataclass
 class Learner:
-    """One kernel on its way through one lesson."""
+    """One kernel that runs one lesson."""
 
     lesson: int
     kernel: Kernel
@@ -76,7 +76,7 @@ class Learner:
             self.sent = self.kernel.send(self.steps[self.at].source, self.steps[self.at].value)
 
     def look(self) -> None:
-        """Take in what has come; where the cell is done, send the next one."""
+        """Read new output; if the cell is done, send the next one."""
         self.kernel.drop_output()
         while self.kernel.client.shell_channel.msg_ready():
             message = self.kernel.client.get_shell_msg(timeout=1)
@@ -113,12 +113,12 @@ class Learner:
 
 @dataclass
 class LessonsAtOnce:
-    """What thirty learners saw who went through lessons at the same time, and what that cost the machine."""
+    """What thirty learners saw while they ran lessons at the same time, and the load on the machine."""
 
     learners: int
     lessons: list[int]
     limit_seconds: float
-    has_seed: bool = True  # as `python -m ddp_lessons room` gives to its notebooks
+    has_seed: bool = True  # as set by `python -m ddp_lessons room`
     variables: dict[str, str] = field(default_factory=lambda: {"DDP_LESSONS_PROGRESS": "off"})
     seed: Family = field(default_factory=Family)
     room: list[Learner] = field(default_factory=list)
@@ -145,7 +145,7 @@ class LessonsAtOnce:
             self.failures.append("Stopped: less than 1 GiB was available on this machine. Try fewer kernels.")
 
     def sow(self, closing: ExitStack, watch: MemoryWatch) -> None:
-        os.environ.update({**self.seed.environment, "PYTHONPATH": str(ROOT)})  # as the kernels will have it
+        os.environ.update({**self.seed.environment, "PYTHONPATH": str(ROOT)})  # as in the kernels
         seed = closing.enter_context(Seed())
         seed.wait_until_ready(300)
         self.seed.root = seed.process.pid
@@ -174,7 +174,7 @@ class LessonsAtOnce:
             time.sleep(BETWEEN_LOOKS)
 
     def weigh(self, over: threading.Event) -> None:
-        """Now and then: reading what each of hundreds of processes holds takes the kernels' time."""
+        """Measure rarely, because reading the memory of hundreds of processes slows down the kernels."""
         families = [self.seed, *(learner.kernel.family for learner in self.room)]
         marks = {f"{MARK}={family.mark}" for family in families}
         while not over.wait(BETWEEN_WEIGHINGS):
@@ -221,7 +221,7 @@ class LessonsAtOnce:
 
 
 def steps_of(lesson: int) -> list[Step]:
-    """Each code cell of the lesson; then the right answers, to the exercises that it has; then the times."""
+    """Each code cell of the lesson, then the right answers to its exercises, then the times."""
     (path,) = (ROOT / "notebooks").glob(f"{lesson:02}_*.ipynb")
     cells = nbformat.read(path, as_version=4).cells  # type: ignore[no-untyped-call]
     steps = [
@@ -235,7 +235,7 @@ def steps_of(lesson: int) -> list[Step]:
 
 
 def right_answer(exercise: str) -> list[Step]:
-    """The solution is the package's own function of that name."""
+    """The solution is the package's function of the same name."""
     for file in sorted((ROOT / "ddp_lessons" / "train").glob("*.py")):
         if re.search(rf"^(def|class) {exercise}\b", file.read_text(), re.MULTILINE):
             source = (

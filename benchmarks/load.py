@@ -1,4 +1,4 @@
-"""Something else that the machine has to do while we measure."""
+"""Other load on the machine during a measurement."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def busy_cores(cores: int) -> Iterator[None]:
-    """Other processes, which keep so many cores busy."""
+    """Processes that keep so many cores busy."""
     busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(cores)]
     try:
         yield

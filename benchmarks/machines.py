@@ -1,7 +1,7 @@
-"""What a wrong set-up of several machines looks like, and after how many seconds that is said.
+"""What a wrong set-up of several nodes reports, and after how many seconds.
 
-torchrun is left as it is, with its own time limits. Each mistake has two machines of its own. With --keep the table
-becomes the one that the lesson shows.
+torchrun is unchanged, with its own timeouts. Each mistake has its own two nodes. With --keep the lesson shows this
+table.
 """
 
 import argparse
@@ -36,7 +36,7 @@ Trouble = Callable[[Machines, str], Attempt]
 
 @dataclass(frozen=True)
 class Seen:
-    """Who said what first, and when: seconds since the mistake was made."""
+    """The first message, its node, and the seconds since the mistake was made."""
 
     name: str
     seconds: float | None
@@ -68,7 +68,7 @@ def port_is_taken(machines: Machines, script: str) -> Attempt:
 
 
 def names_at_loopback(machines: Machines, script: str) -> Attempt:
-    """As many systems have it: each machine's own name leads to itself."""
+    """As on many systems: each node's own name resolves to loopback."""
     for number, (own, other) in enumerate([("machine0", "10.77.0.2 machine1"), ("machine1", "10.77.0.1 machine0")]):
         hosts = f"{script}.hosts{number}"
         Path(hosts).write_text(f"127.0.0.1 localhost\n127.0.1.1 {own}\n{other}\n")
@@ -110,7 +110,7 @@ TROUBLES_TRIED: dict[str, Trouble] = {
     "no rendezvous, only --nnodes=2": with_options("", ""),
     "cable pulled out while training": in_the_middle(lambda machines: machines.cut(1)),
     "the same, with timeout=10 seconds": in_the_middle(lambda machines: machines.cut(1), "10"),
-    # a machine without power would be silent, as without its cable; here the system lives and closes the connections
+    # a node without power would be silent, as with a cut link; here the system is alive and closes the connections
     "all processes on machine 1 killed while training": in_the_middle(lambda machines: machines.power_off(1)),
 }
 
@@ -122,7 +122,7 @@ def try_out(name: str) -> Seen:
         attempt = TROUBLES_TRIED[name](machines, os.fspath(script))
     print(f"--- {name}\n{attempt}"[:6000], file=sys.stderr, flush=True)
     complaints = [complaint for machine in (0, 1) if (complaint := attempt.complaint(machine))]
-    found = [complaint for complaint in complaints if complaint.seconds < LIMIT_SECONDS]  # later ones: we ended it
+    found = [complaint for complaint in complaints if complaint.seconds < LIMIT_SECONDS]  # later: we ended it
     if attempt.statuses == (0, 0):
         return Seen(name, attempt.seconds, -1, "it is done")
     if not found:
@@ -152,9 +152,9 @@ def left_aligned(rows: Sequence[Sequence[str]]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--keep", action="store_true", help="make it the table that the lesson shows")
-    parser.add_argument("--at-once", type=int, default=3, metavar="N", help="so many mistakes at the same time (3)")
-    parser.add_argument("--only", default="", metavar="WORDS", help="mistakes with these words in their name")
+    parser.add_argument("--keep", action="store_true", help="store it as the table that the lesson shows")
+    parser.add_argument("--at-once", type=int, default=3, metavar="N", help="number of mistakes at the same time (3)")
+    parser.add_argument("--only", default="", metavar="WORDS", help="only mistakes with these words in their name")
     asked = parser.parse_args()
     with ThreadPoolExecutor(asked.at_once) as pool:
         seen = list(pool.map(try_out, [name for name in TROUBLES_TRIED if asked.only in name]))

@@ -1,4 +1,4 @@
-"""What a measurement leaves behind: numbers, or the one word why there are none."""
+"""The result of a measurement: numbers, or one word that says why there are none."""
 
 from dataclasses import dataclass, field
 from statistics import median
@@ -10,7 +10,7 @@ DIGITS = {"s": ".3f", "x": ".3f", "MB": ".1f", "GiB": ".1f", "": ".0f"}
 
 @dataclass(frozen=True)
 class Sample:
-    """One call: its seconds and what the ranks answered, or what went wrong instead."""
+    """One call: its seconds and the ranks' answers, or the failure."""
 
     seconds: float = 0.0
     answers: tuple[float, ...] = ()
@@ -18,7 +18,7 @@ class Sample:
     detail: str = ""
 
     def checked(self, world_size: int) -> "Sample":
-        """The same sample, in trouble when a rank does not hold 0 + 1 + ... + (world_size - 1)."""
+        """The same sample, marked as failed if a rank does not hold 0 + 1 + ... + (world_size - 1)."""
         right = (world_size * (world_size - 1) / 2,) * world_size
         if self.trouble or self.answers == right:
             return self
@@ -37,7 +37,7 @@ class Series:
 
     @property
     def trouble(self) -> str:
-        """One word for what went wrong, and how often if other calls were right."""
+        """One word for the failure, and how often it happened if other calls were right."""
         if not self.troubles:
             return ""
         return f"{len(self.troubles)} x {self.troubles[0]}" if self.seconds else self.troubles[0]
@@ -52,13 +52,13 @@ class Series:
 
     @property
     def median(self) -> float | None:
-        """The middle of all calls that were right."""
+        """The median of the calls that were right."""
         return median(self.seconds) if self.seconds else None
 
 
 @dataclass(frozen=True)
 class Target:
-    """A promise beside what was measured; `met` is None where something needed was not measured."""
+    """A promise and its measurement; `met` is None if a needed measurement is missing."""
 
     promise: str
     measured: str
@@ -67,7 +67,7 @@ class Target:
 
 
 def at_most(promise: str, measured: float | None, limit: float | None, unit: str = "s") -> Target:
-    """Hold one number against its limit."""
+    """Compare one number with its limit."""
     met = None if measured is None or limit is None else measured <= limit
     return Target(promise, with_unit(measured, unit), with_unit(limit, unit), met)
 

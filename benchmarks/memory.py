@@ -1,4 +1,4 @@
-"""What idle ranks weigh: the sum of proportional set sizes over a kernel and all that it started."""
+"""The memory of idle ranks: the sum of proportional set sizes over a kernel and all processes that it started."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ TIMEOUT_SECONDS = 90.0
 
 @dataclass
 class IdleRanks:
-    """Megabytes of the whole family, by how many ranks it keeps."""
+    """Megabytes of the whole family, by the number of idle ranks."""
 
     title: str
     megabytes: dict[int, float] = field(default_factory=dict)
@@ -22,7 +22,7 @@ class IdleRanks:
 
     @property
     def per_further_rank(self) -> float | None:
-        """The slope of a line through all of them."""
+        """The slope of a line through all points."""
         if self.trouble or len(self.megabytes) < 2:
             return None
         return linear_regression(list(self.megabytes), list(self.megabytes.values())).slope

@@ -1,8 +1,8 @@
-"""How long the cells of each lesson run, beside the minutes that an instructor plans for it.
+"""How long the cells of each lesson run, compared with the minutes that an instructor plans.
 
-`make test` runs all lessons by nbval, and its variable DDP_LESSONS_MINUTES names a file for the seconds. A lesson is
-taught while its cells run, so they may take a tenth of the minutes for teaching, on the two cores of CI. On a machine
-half as fast that is a fifth, and with every cell run twice two fifths: still more talk than silence.
+`make test` runs all lessons with nbval, and the variable DDP_LESSONS_MINUTES names a file for the seconds. An
+instructor waits while cells run, so they may take a tenth of the teaching minutes on the two cores of CI. On a machine
+half as fast that is a fifth, and two fifths if every cell runs twice.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from .tables import markdown_table, plain_table
 PROJECT = Path(__file__).parent.parent
 NOTEBOOKS = PROJECT / "notebooks"
 GUIDE = PROJECT / "docs" / "instructor" / "index.md"
-LIMIT = 0.1  # of the minutes for teaching
-OVERLOADED = 4.5  # processes that want each core, as a mean: three lessons at a time alone come to about three
+LIMIT = 0.1  # of the teaching minutes
+OVERLOADED = 4.5  # mean number of processes per core; three lessons at a time need about three
 HEADER = ("lesson", "cells run for, s", "teaching, min", "exercises, min", "share of teaching")
 BEGIN, END = "<!-- cells: written by python -m benchmarks.minutes FILE --write -->", "<!-- end of cells -->"
 
 
 @dataclass(frozen=True)
 class Planned:
-    """What a lesson's metadata says, and what was measured."""
+    """The plan from a lesson's metadata, and what was measured."""
 
     name: str
     teach_minutes: int
@@ -51,7 +51,7 @@ class Planned:
         return ""
 
     def row(self, step: int) -> tuple[str, ...]:
-        """Seconds are rounded up to whole steps, so that a stored table is not another one after each run."""
+        """Seconds are rounded up to steps, so that a stored table does not change with each run."""
         planned = (str(self.teach_minutes), str(self.exercise_minutes))
         if self.seconds is None or self.share is None:
             return self.name, "-", *planned, "-"
@@ -68,12 +68,12 @@ def planned(seconds: Mapping[str, float], notebooks: Path = NOTEBOOKS) -> list[P
 
 
 def wanting_each_core() -> float:
-    """How many processes, over the last five minutes."""
+    """The number of processes per core, over the last five minutes."""
     return os.getloadavg()[1] / (os.cpu_count() or 1)
 
 
 def named_run() -> str:
-    """Whose seconds these are: those of other machines and days differ."""
+    """A description of this run, because seconds differ between machines and days."""
     today, torch = datetime.date.today(), importlib.metadata.version("torch")
     return f"Run on {today.day} {today:%B %Y}, {os.cpu_count()} cores, torch {torch}, three lessons at a time."
 
@@ -92,8 +92,8 @@ def put_into_guide(lessons: Sequence[Planned], guide: Path = GUIDE) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.minutes", description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("file", type=Path, help="what nbval wrote, where DDP_LESSONS_MINUTES named it")
-    parser.add_argument("--write", action="store_true", help="keep the table in the instructor guide")
+    parser.add_argument("file", type=Path, help="the file that DDP_LESSONS_MINUTES named for nbval")
+    parser.add_argument("--write", action="store_true", help="write the table into the instructor guide")
     asked = parser.parse_args(arguments)
     lessons = planned(json.loads(asked.file.read_text(encoding="utf-8")))
     print(plain_table(HEADER, [lesson.row(step=1) for lesson in lessons]))

@@ -1,4 +1,4 @@
-"""The catalogue of mistakes: the program of each, how it ends, and what its message has to say."""
+"""The catalogue of mistakes: each with its program, its outcome, and what its message must contain."""
 
 import inspect
 from collections.abc import Callable
@@ -15,18 +15,18 @@ Alone = Literal["hang", "abort", "wrong answer", "error", "warning"]
 
 @dataclass(frozen=True)
 class Mistake:
-    """One program, and what the sentences of its message must name (`ranks`, `words`) and show (`lines`)."""
+    """One program, and what its message must name (`ranks`, `words`) and show (`lines`)."""
 
     kind: int
     function: Callable[[int, int], object]
     ends: Ending  # with launch
-    alone: Alone  # with torch alone; who waits for a rank whose process has ended gets an error, else it hangs
+    alone: Alone  # with torch alone; a rank that waits for an ended process gets an error, otherwise it hangs
     ranks: Ranks
-    lines: tuple[str, ...]  # source texts of the function: where ranks waited, or what they called
+    lines: tuple[str, ...]  # source lines of the function: where ranks waited, or what they called
     words: tuple[str, ...] = ()
     world_sizes: tuple[int, ...] = (2, 3, 4, 8)
     join: bool = True
-    is_slow: bool = field(default=False, kw_only=True)  # takes seconds until it stands still
+    is_slow: bool = field(default=False, kw_only=True)  # takes seconds until it hangs
 
     @property
     def name(self) -> str:

@@ -1,4 +1,4 @@
-"""The promises of the project, each held against what this run measured."""
+"""The promises of the project, each compared with what this run measured."""
 
 from collections.abc import Mapping, Sequence
 from statistics import quantiles
@@ -13,13 +13,13 @@ Contestants = Mapping[Tool, Launches]
 
 
 def best_peer(launches: Contestants) -> float | None:
-    """The quickest of the others in this run."""
+    """The fastest of the others in this run."""
     medians = [found.later.median for tool, found in launches.items() if tool.role == "peer"]
     return min((seconds for seconds in medians if seconds is not None), default=None)
 
 
 def references(launches: Contestants) -> list[float | None]:
-    """What every tool is compared with: the floor, the best peer, and mp.spawn."""
+    """The baselines for every tool: the floor, the best peer, and mp.spawn."""
     return [launches[FLOOR].later.median, best_peer(launches), launches[MP_SPAWN].later.median]
 
 
@@ -38,7 +38,7 @@ def launch_promises(launches: Contestants, world_size: int) -> list[Target]:
 
 
 def noise(series: Series) -> float | None:
-    """How far above the middle one of them lies in a quarter of the cases: no promise can be held closer than that."""
+    """How far the upper quartile is above the median: no promise can be checked more precisely than that."""
     return None if series.median is None else quantiles(series.seconds, n=4)[-1] / series.median
 
 
@@ -59,7 +59,7 @@ def memory_promises(ours: IdleRanks) -> list[Target]:
 def all_promises(
     launches: Mapping[int, Contestants], beginnings: Beginnings, idle: Sequence[IdleRanks], world_size: int
 ) -> list[Target]:
-    """All of them; `idle` begins with ours."""
+    """All promises; ours comes first in `idle`."""
     return [
         *launch_promises(launches[world_size], world_size),
         *beginning_promises(beginnings),

@@ -1,4 +1,4 @@
-"""The tables, made of what was measured and of nothing else."""
+"""The tables of what was measured."""
 
 from collections.abc import Mapping, Sequence
 
@@ -20,7 +20,7 @@ def spread(series: Series) -> str:
 
 
 def launch_table(launches: Mapping[int, Contestants], markdown: bool) -> str:
-    """One row per tool; the ratios belong to the larger world."""
+    """One row per tool; the ratios are those of the larger world size."""
     header = ["cell to answer, seconds"]
     for world_size in launches:
         header += [f"{world_size} ranks, first", "later"]

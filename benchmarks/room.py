@@ -1,6 +1,6 @@
 """Thirty learners on one machine: a kernel each, all launching at the same moment, then four idle ranks each.
 
-With `--lessons 3 8` they go through these lessons instead, all at once: see `lessons_at_once`.
+With `--lessons 3 8` they run these lessons instead, all at once: see `lessons_at_once`.
 """
 
 import argparse
@@ -40,7 +40,7 @@ said = (time.perf_counter() - begin, got)
 
 @dataclass
 class Room:
-    """What the learners saw, and what it cost the machine."""
+    """What the learners saw, and the load on the machine."""
 
     learners: int
     launch_seconds: list[float] = field(default_factory=list)
@@ -51,7 +51,7 @@ class Room:
     left_over: int = 0
 
     def run(self, watch: MemoryWatch) -> None:
-        """Fill the room, let all launch, let all keep their ranks, weigh, and send everybody home."""
+        """Start all kernels, let all launch, let all keep their ranks, measure, and kill them."""
         with ExitStack() as closing:
             kernels: list[Kernel] = []
             for _ in range(self.learners):
@@ -67,7 +67,7 @@ class Room:
             self.idle_gigabytes = None
 
     def let_in(self, closing: ExitStack, kernels: list[Kernel], watch: MemoryWatch) -> None:
-        """One more learner runs the first cell; the next one comes when nothing computes any more."""
+        """One more learner runs the first cell; the next one starts when the machine is idle."""
         try:
             kernels.append(closing.enter_context(Kernel()))
             watch.families.append(kernels[-1].family)
@@ -77,7 +77,7 @@ class Room:
             self.failures.append(": ".join(trouble.args))
 
     def all_at_once(self, kernels: list[Kernel], cell: str) -> list[float]:
-        """Send the cell to all before waiting for any; give the seconds of those that were right."""
+        """Send the cell to all before waiting for any; return the seconds of those that were right."""
         sent = [(kernel, kernel.send(cell, "said")) for kernel in kernels]
         right = []
         for kernel, message_id in sent:
@@ -99,7 +99,7 @@ class Room:
         self.idle_gigabytes = sum(kernel.family.megabytes() for kernel in kernels) / 1024
 
     def send_home(self, kernels: list[Kernel]) -> None:
-        """SIGKILL every kernel, and count who is still there two seconds later."""
+        """SIGKILL every kernel, and count the processes that are left two seconds later."""
         for kernel in kernels:
             kernel.kill()
         time.sleep(2)
@@ -140,24 +140,24 @@ def promises(room: Room, watch: MemoryWatch) -> list[Target]:
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.room", description=__doc__)
-    parser.add_argument("kernels", nargs="?", type=int, default=30, help="how many learners (30)")
+    parser.add_argument("kernels", nargs="?", type=int, default=30, help="number of learners (30)")
     parser.add_argument(
         "--lessons",
         nargs="+",
         type=int,
         metavar="N",
-        help="go through whole lessons, dealt out in turn: of 30 kernels, 15 take lesson 3 and 15 lesson 8",
+        help="run whole lessons, assigned in turn: of 30 kernels, 15 run lesson 3 and 15 run lesson 8",
     )
-    parser.add_argument("--limit", type=float, default=3600.0, metavar="SECONDS", help="of all lessons (3600)")
-    parser.add_argument("--without-seed", action="store_true", help="each kernel imports torch for its template")
-    parser.add_argument("--strict", action="store_true", help="exit status 1 when a target is not met")
-    parser.add_argument("--markdown", action="store_true", help="tables of Markdown")
+    parser.add_argument("--limit", type=float, default=3600.0, metavar="SECONDS", help="for all lessons (3600)")
+    parser.add_argument("--without-seed", action="store_true", help="let each kernel import torch for its template")
+    parser.add_argument("--strict", action="store_true", help="exit status 1 if a target is not met")
+    parser.add_argument("--markdown", action="store_true", help="print Markdown tables")
     return parser.parse_args()
 
 
 def main() -> int:
     asked = arguments()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that kernels are sent home
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that kernels are killed
     return lessons(asked) if asked.lessons else launches(asked)
 
 

@@ -1,4 +1,4 @@
-"""A script under torchrun beside the same function under launch: steps per second, in turns."""
+"""A script under torchrun, compared with the same function under launch: steps per second, in turns."""
 
 import argparse
 import os
@@ -23,7 +23,7 @@ _SPEED = re.compile(r"([\d.]+) steps per second")
 
 
 def under_torchrun(arguments: list[str]) -> list[str]:
-    """What rank 0 printed."""
+    """The output of rank 0."""
     torchrun = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={RANKS}"]
     command = [sys.executable, *torchrun, str(SCRIPT), *arguments]
     return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()
@@ -38,12 +38,12 @@ WAYS: dict[str, Callable[[list[str]], list[str]]] = {"torchrun": under_torchrun,
 
 
 def steps_per_second(lines: list[str]) -> list[float]:
-    """Of each epoch but the first, which is slower: some things are made in the first step."""
+    """For each epoch but the first, which is slower because of work in the first step."""
     return [float(match[1]) for line in lines if (match := _SPEED.search(line))][1:]
 
 
 def measure(rounds: int, arguments: list[str]) -> dict[str, list[float]]:
-    """The median of each start, by turns: a machine is not as fast all the time."""
+    """The median of each start, in turns, because a machine's speed varies over time."""
     found: dict[str, list[float]] = {way: [] for way in WAYS}
     for number in range(rounds):
         for way in list(WAYS)[:: 1 if number % 2 else -1]:
@@ -61,13 +61,13 @@ def promise(found: dict[str, list[float]]) -> Target:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.scripts", description=__doc__)
-    parser.add_argument("--rounds", type=int, default=7, help="each way is started so often (7)")
-    parser.add_argument("--epochs", type=int, default=7, help="of one start (7)")
-    parser.add_argument("--samples", type=int, default=19_200, help="of an epoch (19,200: 300 steps)")
-    parser.add_argument("--strict", action="store_true", help="exit status 1 when the target is not met")
-    parser.add_argument("--markdown", action="store_true", help="tables of Markdown")
+    parser.add_argument("--rounds", type=int, default=7, help="number of starts of each (7)")
+    parser.add_argument("--epochs", type=int, default=7, help="epochs per start (7)")
+    parser.add_argument("--samples", type=int, default=19_200, help="samples per epoch (19,200: 300 steps)")
+    parser.add_argument("--strict", action="store_true", help="exit status 1 if the target is not met")
+    parser.add_argument("--markdown", action="store_true", help="print Markdown tables")
     asked = parser.parse_args()
-    os.environ.setdefault("OMP_NUM_THREADS", "1")  # as torchrun would set it, for both
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # as torchrun sets it, for both
     found = measure(asked.rounds, [f"--epochs={asked.epochs}", f"--samples={asked.samples}"])
     rows = [(way, f"{median(some):.1f}", f"{min(some):.1f}-{max(some):.1f}") for way, some in found.items()]
     target = promise(found)

@@ -1,4 +1,4 @@
-"""Make every mistake of the catalogue: how soon it is seen, whether it is said right, and what it leaves behind."""
+"""Make every mistake of the catalogue: how soon is it reported, is the message right, and what does it leave behind?"""
 
 import argparse
 import sys
@@ -59,12 +59,12 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.standstills", description=__doc__)
     parser.add_argument("names", nargs="*", help="only these mistakes (all)")
     parser.add_argument("--ranks", type=int, nargs="+", help="only these world sizes (all that make sense)")
-    parser.add_argument("--times", type=int, default=1, help="how often each (1)")
-    parser.add_argument("--load", action="store_true", help="keep one core busy with something else")
-    parser.add_argument("--compare", action="store_true", help="eight of them beside torch's own means instead")
-    parser.add_argument("--show", action="store_true", help="print each message, too")
-    parser.add_argument("--strict", action="store_true", help="exit status 1 when a target is not met")
-    parser.add_argument("--markdown", action="store_true", help="tables of Markdown")
+    parser.add_argument("--times", type=int, default=1, help="runs of each (1)")
+    parser.add_argument("--load", action="store_true", help="keep one core busy at the same time")
+    parser.add_argument("--compare", action="store_true", help="compare eight of them with torch's own tools instead")
+    parser.add_argument("--show", action="store_true", help="also print each message")
+    parser.add_argument("--strict", action="store_true", help="exit status 1 if a target is not met")
+    parser.add_argument("--markdown", action="store_true", help="print Markdown tables")
     asked = parser.parse_args()
     if not any(wanted(asked)):
         parser.error("no mistake has this name and this world size")
@@ -97,7 +97,7 @@ def seconds_and_message(mistake: Mistake) -> tuple[float, str]:
 
 def main() -> int:
     asked = arguments()
-    next_is_right()  # torch is imported, and the first processes are there
+    next_is_right()  # torch is imported, and the first processes exist
     if asked.compare:
         print(compare(seconds_and_message, asked.names or EIGHT, asked.markdown))
         return 0

@@ -1,4 +1,4 @@
-"""What a training step on two ranks costs, by who averages the gradients: by hand, in buckets, our DDP, torch's."""
+"""The cost of a training step on two ranks, by how gradients are averaged: by hand, in buckets, our DDP, torch's."""
 
 import time
 from collections.abc import Callable
@@ -20,12 +20,12 @@ from .measurement import Target
 from .tables import table
 
 RANKS = 2
-BATCH = 128  # of the world: each rank has its share
-STEPS = 10  # in a row, before the next one has its turn
+BATCH = 128  # the global batch
+STEPS = 10  # in a row, before the next way's turn
 NETWORKS: tuple[type[nn.Module], ...] = (Net, QuickNet)
 
 Model = nn.Module
-# each: what wraps the model, and what comes between backward() and step()
+# for each: the wrapper of the model, and the call between backward() and step()
 WAYS: dict[str, tuple[Callable[[Model], Model], Callable[[Model], None]]] = {
     "no averaging at all": (lambda model: model, lambda model: None),
     "average_gradients": (lambda model: model, average_gradients),
@@ -38,7 +38,7 @@ REFERENCE = "torch's DDP"
 
 @dataclass(frozen=True)
 class Steps:
-    """Seconds of a step, for each turn of each way: the turns of one number were neighbours in time."""
+    """Seconds of a step, for each turn of each way; turns with the same number were neighbours in time."""
 
     network: str
     turns: dict[str, list[float]]
@@ -47,7 +47,7 @@ class Steps:
         return median(self.turns[way])
 
     def ratio(self, way: str) -> float:
-        """How long, where torch's DDP takes 1: from turn to turn, since a machine is not as fast all the time."""
+        """The time relative to torch's DDP, turn by turn, because a machine's speed varies over time."""
         return median(own / its for own, its in zip(self.turns[way], self.turns[REFERENCE], strict=True))
 
 
@@ -62,16 +62,16 @@ def measure_steps(rounds: int) -> list[Steps]:
 
 
 def time_ways(rank: int, world_size: int, network: type[nn.Module], rounds: int) -> dict[str, list[float]]:
-    """All ways in turns, forwards and backwards, so that none has always the same one before it."""
+    """All ways in turns, forwards and backwards, so that the order does not matter."""
     steps = {way: prepared(network, *WAYS[way], BATCH // world_size) for way in WAYS}
     turns: dict[str, list[float]] = {way: [] for way in WAYS}
-    for number in range(-1, rounds):  # the first is a rehearsal
+    for number in range(-1, rounds):  # the first is a warm-up
         for way in list(WAYS)[:: 1 if number % 2 else -1]:
             dist.barrier()
             begin = time.perf_counter()
             for _ in range(STEPS):
                 steps[way]()
-            dist.barrier()  # till both are through
+            dist.barrier()  # until both are done
             if number >= 0:
                 turns[way].append((time.perf_counter() - begin) / STEPS)
     return turns

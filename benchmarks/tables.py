@@ -1,4 +1,4 @@
-"""Tables of plain text that can be pasted into a README as they are."""
+"""Plain-text tables that can be pasted into a README."""
 
 from collections.abc import Sequence
 
@@ -8,14 +8,14 @@ Row = Sequence[str]
 
 
 def plain_table(header: Row, rows: Sequence[Row]) -> str:
-    """Columns aligned by spaces: the first one to the left, numbers to the right."""
+    """Columns aligned by spaces: the first one left-aligned, numbers right-aligned."""
     widths = [max(len(cell) for cell in column) for column in zip(header, *rows, strict=True)]
     lines = [header, ["-" * width for width in widths], *rows]
     return "\n".join(aligned(line, widths, "  ") for line in lines)
 
 
 def markdown_table(header: Row, rows: Sequence[Row]) -> str:
-    """The same as a table of Markdown, aligned for the eye too."""
+    """The same as a Markdown table, with aligned source."""
     widths = [max(3, *(len(cell) for cell in column)) for column in zip(header, *rows, strict=True)]
     rule = ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])]
     return "\n".join(f"| {aligned(line, widths, ' | ')} |" for line in [header, rule, *rows])

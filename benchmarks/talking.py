@@ -1,4 +1,4 @@
-"""What recording costs a rank, and how a ring all-reduce of Python functions compares with gloo's own."""
+"""The cost of recording, and a ring all-reduce of Python functions compared with gloo's."""
 
 import subprocess
 import sys
@@ -24,7 +24,7 @@ RING_RANKS = 4
 
 @dataclass(frozen=True)
 class Talking:
-    recorded_call: float  # seconds of the rank's own time for one all_reduce of four floats, recorded
+    recorded_call: float  # seconds of the rank's CPU time for one all_reduce of four floats, recorded
     bare_call: float
     calls_per_step: int
     step: float
@@ -41,12 +41,12 @@ class Talking:
 
     @property
     def ring_beside_gloo(self) -> float:
-        """How fast, where gloo is 1."""
+        """The speed relative to gloo."""
         return self.gloo / self.ring
 
 
 def measure_talking(rounds: int) -> Talking:
-    # a processor that dozes off whenever a rank waits makes all that follows dear: keep one awake
+    # a processor that sleeps whenever a rank waits is slow afterwards, so keep one awake
     awake = subprocess.Popen([sys.executable, "-c", "while True: pass"])
     try:
         recorded, bare = launch(time_calls, 1, 10 * rounds, quiet=True)[0]
@@ -60,7 +60,7 @@ def measure_talking(rounds: int) -> Talking:
 
 
 def time_calls(rank: int, world_size: int, rounds: int) -> tuple[float, float]:
-    """Recorded and not, in turns, in one process. Only while this thread computes: the rest is gloo's, and the same."""
+    """Calls with and without recording, in turns, in one process. Counts only this thread's CPU time."""
     from ddp_lessons.run.recording.interception import install, uninstall
 
     tensor = torch.zeros(4)
@@ -77,7 +77,7 @@ def time_calls(rank: int, world_size: int, rounds: int) -> tuple[float, float]:
 
 
 def time_steps(rank: int, world_size: int, steps: int) -> float:
-    """Training steps on pictures of MNIST's size, each parameter's gradient averaged by a call of its own."""
+    """Training steps on images of MNIST's size, with one call per parameter to average its gradient."""
     model = nn.Sequential(
         *(nn.Conv2d(1, 10, 5), nn.MaxPool2d(2), nn.ReLU(), nn.Conv2d(10, 20, 5), nn.MaxPool2d(2), nn.ReLU()),
         *(nn.Flatten(), nn.Linear(320, 50), nn.ReLU(), nn.Linear(50, 10)),
@@ -99,7 +99,7 @@ def time_steps(rank: int, world_size: int, steps: int) -> float:
 
 
 def time_ring(rank: int, world_size: int, rounds: int) -> tuple[float, float]:
-    """Gloo's own and ours in turns, from a barrier to a barrier. The answers are compared."""
+    """Gloo's and ours in turns, from barrier to barrier. The results are compared."""
     taken: dict[str, list[float]] = {"gloo": [], "ring": []}
     for number in range(rounds + 1):
         for name, all_reduce in (("gloo", dist.all_reduce), ("ring", ring_all_reduce)):
@@ -108,7 +108,7 @@ def time_ring(rank: int, world_size: int, rounds: int) -> tuple[float, float]:
             begin = time.perf_counter()
             all_reduce(tensor)
             dist.barrier()
-            if number:  # the first is a rehearsal
+            if number:  # the first is a warm-up
                 taken[name].append(time.perf_counter() - begin)
             assert tensor.eq(sum(range(world_size))).all()
     return median(taken["gloo"]), median(taken["ring"])

@@ -1,4 +1,4 @@
-"""The tools that are compared, and how each one is called once."""
+"""The tools that are compared, and how to call each of them."""
 
 import importlib.util
 import json
@@ -17,9 +17,10 @@ Role = Literal["floor", "ours", "peer"]
 
 @dataclass(frozen=True)
 class Tool:
-    """One row of the table. `cell` is its file under peers/, `needs` the package that must be there.
+    """One row of the table. `cell` is its file under peers/, `needs` the package that must be installed.
 
-    Calls have a pause before them, as a learner makes one; a tool that gets ready in it is shown without one, too.
+    There is a pause before each call, as with a learner. A tool that prepares during the pause is also shown without
+    it.
     """
 
     title: str
@@ -50,7 +51,7 @@ TOOLS = (FLOOR, OURS, OURS_IN_A_ROW, OURS_SPAWNED, PLAIN_FORK, NOTEBOOK_LAUNCHER
 
 
 class Runner(Protocol):
-    """Where one tool runs: it can be called again and again, and is closed in the end."""
+    """Where one tool runs: it can be called repeatedly, and is closed at the end."""
 
     family: Family
 
@@ -59,7 +60,7 @@ class Runner(Protocol):
 
 
 class KernelWith:
-    """A kernel of its own for one tool, so that no tool carries another one's imports."""
+    """A separate kernel for one tool, so that no tool has another one's imports."""
 
     def __init__(self, cell: str, has_pauses: bool) -> None:
         self.has_pauses = has_pauses
@@ -80,7 +81,7 @@ class KernelWith:
 
 
 class FloorProcess:
-    """The process that the floor is measured in: one thread, torch imported, loopback only."""
+    """The process in which the floor is measured: one thread, torch imported, loopback only."""
 
     def __init__(self) -> None:
         self.family = Family()
@@ -106,7 +107,7 @@ class FloorProcess:
         self.process.stdin.write(line.encode() + b"\n")
 
     def reply(self, timeout_seconds: float) -> tuple[float, list[float]] | None:
-        """Seconds and answers; None when none came in time."""
+        """Seconds and answers, or None if none came in time."""
         assert self.process.stdout
         if not select.select([self.process.stdout], [], [], timeout_seconds)[0]:
             return None

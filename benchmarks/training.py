@@ -1,4 +1,4 @@
-"""Train on digits: how well, how fast, and how far two ranks are from two processes that never talk to each other."""
+"""Train on digits: accuracy, throughput, and a comparison with two processes that don't communicate."""
 
 import argparse
 import multiprocessing
@@ -36,7 +36,7 @@ PATIENCE_SECONDS = 1800.0
 
 @dataclass(frozen=True)
 class Learned:
-    """The test accuracy after so many epochs of one seed."""
+    """The test accuracy with one seed after so many epochs."""
 
     program: str
     seed: int
@@ -59,10 +59,10 @@ def learn(rank: int, world_size: int, seed: int, training: Digits, test: Digits)
 
 
 def learn_as_the_notes(rank: int, world_size: int, seed: int, training: Digits, test: Digits) -> dict[int, float]:
-    """The notes' program, repaired: their net, learning rate and momentum."""
+    """The notes' program, repaired, with its net, learning rate and momentum."""
     torch.manual_seed(seed)
     model = DistributedDataParallel(Net())
-    torch.manual_seed(seed * world_size + rank)  # other dropout on every rank
+    torch.manual_seed(seed * world_size + rank)  # different dropout on every rank
     batches = GlobalBatches(training, BATCH, seed)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.5)
     accuracy = {}
@@ -74,7 +74,7 @@ def learn_as_the_notes(rank: int, world_size: int, seed: int, training: Digits, 
 
 
 class Pictures(Dataset[Any]):
-    """The same digits as torchvision gives them: each one made from its pixels when it is asked for."""
+    """The same digits as torchvision provides them, each one converted from its pixels on access."""
 
     def __init__(self, data: Digits) -> None:
         from torchvision import transforms
@@ -114,7 +114,7 @@ def epoch_with_ddp(rank: int, world_size: int, data: Digits) -> float:
 
 
 def epoch_with_one_number(rank: int, world_size: int, data: Digits) -> float:
-    """The least that staying together can cost here: in each step, the ranks wait till they have exchanged a number."""
+    """The minimal cost of synchronization here: in each step, the ranks exchange one number."""
     torch.set_num_threads(1)
     model, number = Net(), torch.zeros(1)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.5)
@@ -128,7 +128,7 @@ def epoch_with_one_number(rank: int, world_size: int, data: Digits) -> float:
 
 
 def epoch_on_its_own(rank: int, world_size: int, data: Digits) -> float:
-    """As much work as a rank of two has, and nobody to talk to."""
+    """As much work as one of two ranks has, without communication."""
     torch.set_num_threads(1)
     model, half = Net(), data.first(len(data) // RANKS)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.5)
@@ -138,7 +138,7 @@ def epoch_on_its_own(rank: int, world_size: int, data: Digits) -> float:
 
 
 def in_a_process_of_its_own(function: Callable[[Digits], float], data: Digits) -> float:
-    """As the notes start theirs: without our launcher."""
+    """As in the notes, without our launcher."""
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
         return pool.submit(function, data).result()
 
@@ -152,7 +152,7 @@ WAITING, APART = f"{RANKS} ranks that exchange one number per step", f"{RANKS} p
 
 
 def epochs(rounds: int, data: Digits) -> dict[str, list[float]]:
-    """In turns, so that whatever else the machine does meets all alike; the two to be compared are neighbours."""
+    """In turns, so that other load affects all equally; the two ways to compare are neighbours."""
     ways: dict[str, Callable[[], float]] = {
         NOTES: lambda: in_a_process_of_its_own(epoch_of_the_notes, data),
         DDP: lambda: on_ranks(epoch_with_ddp, data),
@@ -167,7 +167,7 @@ def epochs(rounds: int, data: Digits) -> dict[str, list[float]]:
 
 
 def ratio(these: list[float], those: list[float]) -> float:
-    """Of two ways' times, round by round: a machine is not as fast all the time."""
+    """The ratio of two ways' times, round by round, because a machine's speed varies over time."""
     return median(this / that for this, that in zip(these, those, strict=True))
 
 
@@ -217,12 +217,12 @@ def promises(learned: Sequence[Learned], taken: dict[str, list[float]]) -> list[
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.training", description=__doc__)
-    parser.add_argument("--folder", help="of the MNIST files (else those of the course)")
-    parser.add_argument("--seeds", type=int, default=3, help="how many trainings to the end (3; 0: only times)")
-    parser.add_argument("--rounds", type=int, default=5, help="of the timed epochs (5)")
-    parser.add_argument("--samples", type=int, help="so many training images (all)")
-    parser.add_argument("--strict", action="store_true", help="exit status 1 when a target is not met")
-    parser.add_argument("--markdown", action="store_true", help="tables of Markdown")
+    parser.add_argument("--folder", help="folder of the MNIST files (default: those of the course)")
+    parser.add_argument("--seeds", type=int, default=3, help="number of complete training runs (3; 0: only times)")
+    parser.add_argument("--rounds", type=int, default=5, help="rounds of timed epochs (5)")
+    parser.add_argument("--samples", type=int, help="number of training images (all)")
+    parser.add_argument("--strict", action="store_true", help="exit status 1 if a target is not met")
+    parser.add_argument("--markdown", action="store_true", help="print Markdown tables")
     asked = parser.parse_args()
     training, test = digits(samples=asked.samples, folder=asked.folder), digits(train=False, folder=asked.folder)
     print(f"MNIST, {len(training):,} images to learn from, {len(test):,} to test with\n")

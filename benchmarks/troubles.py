@@ -1,4 +1,4 @@
-"""What went wrong, in words: a peer that fails is a finding, one of ours (or the floor) is a broken measurement."""
+"""Failures in words. A failing peer is a finding; a failure of ours (or of the floor) breaks the measurement."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
@@ -35,6 +35,6 @@ def troubles(launches: Mapping[int, Contestants], first: Beginnings, idle: Seque
 
 
 def broken(launches: Mapping[int, Contestants], first: Beginnings, idle: Sequence[IdleRanks]) -> bool:
-    """Something that must work did not: ours, the floor, or torch itself."""
+    """Whether something that must work failed: ours, the floor, or torch itself."""
     needed = [*of_launches(launches, with_peers=False), *of_beginnings(first)]
     return any(series.trouble for _, series in needed) or any(ranks.trouble for ranks in idle)

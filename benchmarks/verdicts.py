@@ -1,4 +1,4 @@
-"""Was a mistake said right? The ranks, the lines and the words that its message must have, and those it lacks."""
+"""Was a mistake reported correctly? The ranks, lines and words that its message must have, and those that it lacks."""
 
 import re
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ _KINDS: dict[Ending, tuple[type[Failure], ...]] = {
 
 
 def missing(mistake: Mistake, world_size: int, ended: Failure | Results[object]) -> list[str]:
-    """What the exception does not say (of a mistake that torch only warns of, the output): nothing, if all is well."""
+    """What the exception lacks (or the output, if torch only warns of the mistake). Empty if nothing is missing."""
     if isinstance(ended, Results):
         return _missing_in_output(mistake, world_size, ended)
     kinds = _KINDS.get(mistake.ends, ())

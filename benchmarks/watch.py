@@ -1,4 +1,4 @@
-"""An eye on the whole machine's memory, which ends what it watches before the machine dies."""
+"""Watch the machine's memory, and end the watched processes before it runs out."""
 
 import threading
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ LEAST_AVAILABLE = GIGABYTE
 
 @dataclass
 class MemoryWatch:
-    """Inside the `with`, the worst moment is remembered; below 1 GiB the watched families are killed."""
+    """Inside the `with`, it records the peak; below 1 GiB of free memory it kills the watched families."""
 
     before: int = field(default_factory=available_memory)
     least: int = field(default_factory=available_memory)
@@ -36,5 +36,5 @@ class MemoryWatch:
 
     @property
     def peak(self) -> int:
-        """Bytes that were in use at the worst moment and not before."""
+        """Additional bytes in use at the peak."""
         return self.before - self.least

@@ -1,8 +1,8 @@
 """Draw README's two pictures, and the figure of the site's first page: `.venv/bin/python docs/draw.py`.
 
-The ring all-reduce comes from a real run; a test makes the same run and compares. The first lesson's two cells come
-from the stored notebook, as Chromium shows them; it needs what `make test-browser` installs. The
-picture keeps their text in its metadata, so a test can tell when it is stale.
+The ring all-reduce comes from a real run; a test makes the same run and compares. The first lesson's cells come from
+the stored notebook, drawn by Chromium, which needs what `make test-browser` installs. The picture has their text in its
+metadata, so that a test notices when it is out of date.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ddp_lessons.train.ring import ring_all_reduce
 
 DOCS = pathlib.Path(__file__).parent
 LESSON = DOCS.parent / "notebooks" / "00_start_four_ranks.ipynb"
-SHOWN = ("def add_up(", "def add_up_unless_unlucky(", "except WorkerFailed")  # the cells that hold these
+SHOWN = ("def add_up(", "def add_up_unless_unlucky(", "except WorkerFailed")  # the cells that contain these
 SHELL = "--no-sandbox", "--disable-background-networking", "--no-first-run"
 
 
@@ -33,13 +33,13 @@ def add_up(rank: int, world_size: int) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def ring_by_steps() -> str:
-    """The ring all-reduce of four ranks, as SVG: by steps it is the same in every run."""
+    """The ring all-reduce of four ranks as SVG. Drawn by steps, it is the same in every run."""
     figure = show.timeline(launch(add_up, 4, record="values", quiet=True), axis="steps")
     return to_svg(figure.still, figure.alt) + "\n"
 
 
 def ring_in_motion() -> show.Figure:
-    """The same run, as values that travel: the first page of the site plays it."""
+    """The same run with moving values, for the first page of the site."""
     return show.ring(launch(add_up, 4, record="values", quiet=True))
 
 
@@ -50,7 +50,7 @@ def shown_cells() -> list[Any]:
 
 
 def text_of(cells: list[Any]) -> str:
-    """What a reader of the picture reads."""
+    """The text in the picture."""
     outputs = [output for cell in cells for output in cell.get("outputs", [])]
     said = [output.get("text") or output.get("data", {}).get("text/plain", "") for output in outputs]
     return "\n".join([cell.source for cell in cells] + ["".join(one) for one in said])

@@ -1,4 +1,4 @@
-"""`make offline`: choose, say how large it is, fetch what is not here yet, write the folder, and say how to use it."""
+"""`make offline`: choose wheels, report their size, download the missing ones, and write the folder."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from offline.torch_index import index_of
 from offline.wheels import PAIR, PROJECT, Wheel, choose, fetch, in_words, requirements
 
 FAT32 = 4_294_967_295
-_LESSONS_BYTES = 25_000_000  # with MNIST, packed
+_LESSONS_BYTES = 25_000_000  # with packed MNIST
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m offline", description=__doc__)
-    systems = f"{', '.join(SYSTEMS)}; may be repeated (without: what this machine is)"
+    systems = f"{', '.join(SYSTEMS)}; may be repeated (default: this system)"
     parser.add_argument("--for", dest="systems", action="append", metavar="SYSTEM", help=systems)
-    pythons = f"{', '.join(PYTHONS)}; may be repeated (without: the one that runs this)"
+    pythons = f"{', '.join(PYTHONS)}; may be repeated (default: this Python)"
     parser.add_argument("--python", dest="pythons", action="append", metavar="3.N", help=pythons)
-    parser.add_argument("--torch", metavar="KIND", help="cpu: the small one, from the PyTorch project's server")
+    parser.add_argument("--torch", metavar="KIND", help="cpu: the CPU build, from PyTorch's own server")
     parser.add_argument("--without", choices=["torch"], help="torch: participants have torch and torchvision already")
-    parser.add_argument("--tar", choices=["yes", "no"], default="no", help="yes: one file beside the folder")
-    parser.add_argument("--folder", type=Path, default=PROJECT / "dist" / "ddp-lessons-offline", help="where to")
+    parser.add_argument("--tar", choices=["yes", "no"], default="no", help="yes: also write the folder as one file")
+    parser.add_argument("--folder", type=Path, default=PROJECT / "dist" / "ddp-lessons-offline", help="target folder")
     chosen = parser.parse_args(arguments)
     try:
         _make(chosen)
@@ -35,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"\n{error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print("\nStopped. Start again to go on: what is here is kept.", file=sys.stderr)
+        print("\nStopped. Run it again to continue; downloaded files are kept.", file=sys.stderr)
         return 1
     return 0
 
@@ -44,13 +44,13 @@ def _make(chosen: argparse.Namespace) -> None:
     folder: Path = chosen.folder.absolute()
     machines = asked_for(chosen.systems or [], chosen.pythons or [])
     if chosen.torch and chosen.without:
-        raise NotPacked("TORCH says which torch to pack, and WITHOUT=torch says to pack none: take one of them.")
+        raise NotPacked("TORCH chooses the torch to pack, and WITHOUT=torch packs none. Use only one of them.")
     index = index_of(chosen.torch) if chosen.torch else None
     without = PAIR if chosen.without else ()
     notes = folder.with_name(f"{folder.name}.notes")
     sets: dict[str, list[Wheel]] = {}
     for system, python in machines:
-        print(f"Asking which wheels fit {system.words} with Python {python}...", flush=True)
+        print(f"Asking pip for the wheels of {system.words} with Python {python}...", flush=True)
         sets[f"{system.name} {python}"] = choose(system, python, notes, index, without)
     _unfinished(folder).unlink(missing_ok=True)
     _say_sizes(folder, sets, chosen.tar == "yes")
@@ -74,15 +74,15 @@ def _say_sizes(folder: Path, sets: dict[str, list[Wheel]], tar: bool) -> None:
     total, missing = sum(sizes.values()), sum(size for file, size in sizes.items() if file not in here)
     at_least = f"at least (of {unknown} the index does not say it) " if unknown else ""
     to_fetch = in_words(missing) if missing else "nothing"
-    print(f"{len(sizes)} wheels, {at_least}{in_words(total)}; to be fetched: {to_fetch}")
+    print(f"{len(sizes)} wheels, {at_least}{in_words(total)}; to download: {to_fetch}")
     for file in sorted(sizes, key=lambda file: -sizes[file])[:3]:
         print(f"  the largest: {file}, {in_words(sizes[file])}")
     folder.mkdir(parents=True, exist_ok=True)
     free = shutil.disk_usage(folder).free
-    # pip keeps a second copy of what it fetches in its cache
+    # pip keeps a second copy of downloads in its cache
     needed = 2 * missing + _LESSONS_BYTES + (total if tar else 0)
     if free < needed:
-        raise NotPacked(f"{in_words(needed)} are needed, with pip's cache, and {in_words(free)} are free.")
+        raise NotPacked(f"{in_words(needed)} are needed, including pip's cache, but only {in_words(free)} are free.")
 
 
 def _say_what_there_is(folder: Path, machines: list[tuple[System, str]]) -> None:
@@ -94,17 +94,17 @@ def _say_what_there_is(folder: Path, machines: list[tuple[System, str]]) -> None
 def _say_what_to_do(folder: Path, tar: bool, already: Collection[str]) -> None:
     archive = folder.with_name(f"{folder.name}.tar")
     if tar:
-        print(f"Making {_shown(archive)}, the same as one file...", flush=True)
+        print(f"Writing {_shown(archive)}, the folder as one file...", flush=True)
         _pack(folder, archive)
         if archive.stat().st_size > FAT32:
-            print("A stick formatted with FAT32 takes no file above 4.3 GB: copy the folder there.")
+            print("A FAT32 stick can't hold a file above 4.3 GB. Copy the folder to it instead.")
     elif archive.is_file():
-        print(f"{_shown(archive)} is of an earlier run, and not of this folder.")
+        print(f"{_shown(archive)} is from an earlier run, not from this folder.")
     if changed := contents.changed_lessons():
-        print("These lessons go along as you changed them, your answers included:", *changed, sep="\n  ")
-    print("Copy the folder to a stick. There, each participant types: python3 install.py")
+        print("These lessons are packed with your changes, including your answers:", *changed, sep="\n  ")
+    print("Copy the folder to a stick. Each participant runs there: python3 install.py")
     if already:
-        print(f"with a Python that has {' and '.join(already)}: they are not in this folder.")
+        print(f"with a Python that has {' and '.join(already)}, which this folder leaves out.")
 
 
 def _shown(path: Path) -> Path:
@@ -116,7 +116,7 @@ def _unfinished(folder: Path) -> Path:
 
 
 def _pack(folder: Path, archive: Path) -> None:
-    with tarfile.open(_unfinished(folder), "w") as tar:  # not compressed: wheels are
+    with tarfile.open(_unfinished(folder), "w") as tar:  # not compressed, because wheels are
         tar.add(folder, folder.name)
     _unfinished(folder).replace(archive)
 

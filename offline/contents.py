@@ -1,4 +1,4 @@
-"""What lies in the folder beside the wheels: the lessons, their package, MNIST, the installer, the list of sums."""
+"""The folder's content besides the wheels: the lessons, the package, MNIST, the installer, the checksums."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _FILES = ("README.md", "CHANGELOG.md", "LICENSE", "requirements.txt", "pyproject
 _NOT_THESE = shutil.ignore_patterns(
     "__pycache__", ".*", "Untitled*", "*.egg-info", "preprocessed", "*-ubyte", "*.lock", "*.part"
 )
-_BYTECODE = 1.05  # what pip compiles takes that much more than the wheels hold: measured, 6.03 GB for 5.79
+_BYTECODE = 1.05  # the factor by which pip's compiled files add to the wheels' content: measured, 6.03 GB for 5.79
 
 
 def write_lessons(folder: Path) -> None:
-    """The lessons with MNIST, and the installer, as they are now; what an earlier run left of them goes."""
+    """Write the current lessons, MNIST and the installer; those of an earlier run are removed."""
     for name in ("project", "installer", "data"):
         shutil.rmtree(folder / name, ignore_errors=True)
     shutil.copytree(CARRIED, folder, dirs_exist_ok=True, ignore=_NOT_THESE)
@@ -39,17 +39,17 @@ def missing_of_mnist() -> list[str]:
 
 
 def changed_lessons() -> list[str]:
-    """Lessons that differ from what is committed: an instructor who tried them may not want to hand out the answers."""
+    """Lessons with uncommitted changes, because an instructor may not want to hand out their own answers."""
     try:
         asked = ["git", "status", "--porcelain", "--", "notebooks"]
         said = subprocess.run(asked, cwd=PROJECT, capture_output=True, text=True, check=True).stdout
-    except (OSError, subprocess.CalledProcessError):  # no git, or no clone
+    except (OSError, subprocess.CalledProcessError):  # no git, or not a clone
         return []
     return [line[3:] for line in said.splitlines()]
 
 
 def remove_other_wheels(folder: Path, wheels: Iterable[Wheel]) -> None:
-    """Those of an earlier run for other machines; pip may still have them in its cache."""
+    """Remove wheels of an earlier run for other machines; pip may still have them in its cache."""
     wanted = {wheel.file for wheel in wheels}
     for path in (folder / "wheels").iterdir():
         if path.name not in wanted:
@@ -57,7 +57,7 @@ def remove_other_wheels(folder: Path, wheels: Iterable[Wheel]) -> None:
 
 
 def write_contents(folder: Path, sets: Mapping[str, Sequence[Wheel]], without: Mapping[str, str]) -> None:
-    """contents.json, which the installer reads, and SHA256SUMS, which `sha256sum --check` reads, too."""
+    """Write contents.json for the installer, and SHA256SUMS, which `sha256sum --check` can read too."""
     contents = {
         "words": {name: system.words for name, system in SYSTEMS.items()},
         "sets": {name: [wheel.file for wheel in wheels] for name, wheels in sets.items()},

@@ -1,4 +1,4 @@
-"""The systems that a folder can be made for: their names, the wheels that fit, and what pip has to take them for."""
+"""The systems that a folder can be built for: their names, their wheels, and the values that pip uses for them."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from dataclasses import dataclass
 
 PYTHONS = ("3.10", "3.11", "3.12", "3.13")
 
-# A wheel says for which C library it was built; a system takes all up to its own. torch needs 2.28 itself (2018).
+# A wheel names its C library; a system accepts all versions up to its own. torch itself needs 2.28 (2018).
 _GLIBC = 28
 _MANYLINUX = {"1": 5, "2010": 12, "2014": 17}
 
 
 class NotPacked(Exception):
-    """The folder could not be made as asked for; the message says why, and what to do."""
+    """The folder could not be built; the message says why, and what to do."""
 
 
 @dataclass(frozen=True)
 class System:
-    """What pip would see on such a machine: the tags of its wheels, and its answers to the markers of requirements."""
+    """What pip would see on such a machine: the tags of wheels, and the values of requirement markers."""
 
     name: str
     words: str
@@ -28,7 +28,7 @@ class System:
     markers: tuple[str, str, str, str]  # os_name, sys_platform, platform_system, platform_machine
 
     def answers(self, python: str) -> dict[str, str]:
-        """The first release of each Python: what needs a backport at all then gets it, and the others do not mind."""
+        """The markers for the first release of each Python, so that every needed backport is included."""
         names = ("os_name", "sys_platform", "platform_system", "platform_machine")
         return {
             **dict(zip(names, self.markers, strict=True)),
@@ -58,7 +58,7 @@ SYSTEMS = {
 
 
 def asked_for(systems: Sequence[str], pythons: Sequence[str]) -> list[tuple[System, str]]:
-    """Every pair of them; where nothing is named, this machine and this Python."""
+    """Every pair of system and Python; by default this machine and this Python."""
     systems = systems or [this_system()]
     pythons = pythons or [f"{sys.version_info.major}.{sys.version_info.minor}"]
     for what, given, known in (("system", systems, SYSTEMS), ("Python", pythons, PYTHONS)):

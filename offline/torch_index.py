@@ -1,4 +1,4 @@
-"""Where a kind of torch (cpu, cu130, ...) is to be had: uv knows, and pip does not."""
+"""The package index for a build of torch (cpu, cu130, ...), which uv knows and pip does not."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _FROM = "# from "
 
 
 def index_of(kind: str) -> str:
-    """The index with torch of this kind, which uv has asked for it and names beside its answer."""
+    """The index with this build of torch, which uv names in its answer."""
     own = Path(sys.executable).parent / "uv"
     uv = shutil.which("uv") or shutil.which(own)
     if uv is None:

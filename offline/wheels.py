@@ -1,4 +1,4 @@
-"""The wheels of one system and Python: which ones (asked of pip), how large they are, and fetching what is not here."""
+"""The wheels of one system and Python: which ones pip chooses, their sizes, and downloading the missing ones."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from offline.systems import NotPacked, System
 PROJECT = Path(__file__).parent.parent
 REQUIREMENTS = PROJECT / "requirements.txt"
 
-# pip keeps what it has fetched only when all of a call is there: so what is large is fetched alone.
+# pip keeps downloads only when the whole call succeeds, so large wheels are downloaded one by one.
 LARGE = 20_000_000
 _ANSWER_SECONDS = 20
 _ASK_AGAIN_SECONDS = 24 * 3600
 
-# What `--without torch` leaves out, with all that only these two need.
+# What `--without torch` leaves out, with everything that only these two need.
 PAIR = ("torch", "torchvision")
 
 
@@ -38,7 +38,7 @@ class Wheel:
     version: str
     file: str
     sha256: str
-    size: int | None  # None: the index does not say
+    size: int | None  # None if the index does not say
 
     @property
     def pin(self) -> str:
@@ -67,7 +67,7 @@ def _sum_of(path: Path) -> str:
 
 
 def requirements(without: Iterable[str] = ()) -> dict[str, str]:
-    """The lines of requirements.txt, by the name of the package."""
+    """The lines of requirements.txt, by package name."""
     lines = REQUIREMENTS.read_text(encoding="utf-8").splitlines()
     by_name = {line[: re.search(r"[^\w-]|$", line).start()]: line for line in lines if line[:1].isalpha()}  # type: ignore[union-attr]
     return {name: line for name, line in by_name.items() if name not in without}
@@ -76,8 +76,8 @@ def requirements(without: Iterable[str] = ()) -> dict[str, str]:
 def choose(
     system: System, python: str, notes: Path, index: str | None = None, without: Sequence[str] = ()
 ) -> list[Wheel]:
-    """What pip would install there. An answer of the last day is taken from the notes, so that a second run goes on."""
-    asked = [*requirements(without).values(), "pip"]  # pip goes along: then a Python without it (Debian's) is enough
+    """The wheels that pip would install there. A second run reuses answers from the last day."""
+    asked = [*requirements(without).values(), "pip"]  # with pip, so that a Python without it (Debian's) is enough
     question = "; ".join([*asked, f"torch from {index}" if index else "torch as configured"])
     note = notes / f"{system.name}-{python}{'-without' * bool(without)}.json"
     if note.is_file() and time.time() - note.stat().st_mtime < _ASK_AGAIN_SECONDS:
@@ -92,13 +92,13 @@ def choose(
 
 
 def _newest_pip(notes: Path) -> Path:
-    """Asked what it would install, an old pip fetches all of it; this one, only what it has to look into."""
+    """A dry run of an old pip downloads everything; the newest one downloads only the metadata."""
     known = [path for path in notes.glob("pip-*.whl") if time.time() - path.stat().st_mtime < _ASK_AGAIN_SECONDS]
     if not known:
         command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", str(notes), "pip"]
         ended = subprocess.run(command, capture_output=True, text=True)
         if ended.returncode:
-            raise NotPacked(f"pip cannot fetch anything here:\n{ended.stderr[-2000:]}")
+            raise NotPacked(f"pip can't download anything here:\n{ended.stderr[-2000:]}")
         known = sorted(notes.glob("pip-*.whl"), key=lambda path: path.stat().st_mtime)
     return known[-1]
 
@@ -110,12 +110,12 @@ def _ask_pip(system: System, python: str, asked: Sequence[str], index: str | Non
         options += ["--extra-index-url", index] if index else []
         words = ["install", *options, *asked]
         try:
-            # of each wheel it then fetches only what it asks for
+            # downloads only the needed part of each wheel
             _pip(system, python, [*words, "--use-feature=fast-deps"], pip)
         except NotPacked as refusal:
             if "fast-deps" not in str(refusal):
                 raise
-            _pip(system, python, words, pip)  # a pip that no longer has it
+            _pip(system, python, words, pip)  # a pip without this feature
         chosen = json.loads(report.read_text(encoding="utf-8"))["install"]
     with ThreadPoolExecutor(8) as pool:
         wheels = list(pool.map(_as_wheel, chosen))
@@ -131,7 +131,7 @@ def _as_wheel(item: dict[str, Any]) -> Wheel:
     file = urllib.parse.unquote(urllib.parse.urlsplit(url).path.rpartition("/")[2])
     sums = archive.get("hashes", {})
     if "sha256" not in sums:
-        raise NotPacked(f"The index has no sha256 of {file}: whether it arrives whole could not be told.")
+        raise NotPacked(f"The index has no sha256 for {file}, so the download can't be verified.")
     return Wheel(item["metadata"]["name"], item["metadata"]["version"], file, sums["sha256"], _size_of(url))
 
 
@@ -141,12 +141,12 @@ def _size_of(url: str) -> int | None:
             return Path(urllib.request.url2pathname(urllib.parse.urlsplit(url).path)).stat().st_size
         with urllib.request.urlopen(urllib.request.Request(url, method="HEAD"), timeout=_ANSWER_SECONDS) as answer:
             return int(answer.headers["Content-Length"])
-    except (OSError, TypeError, ValueError):  # it is only said ahead, and not needed
+    except (OSError, TypeError, ValueError):  # only for the estimate, so not needed
         return None
 
 
 def fetch(system: System, python: str, wheels: Iterable[Wheel], folder: Path, index: str | None = None) -> None:
-    """Have these wheels in the folder, whole; those that are there already are not fetched again."""
+    """Download these wheels into the folder and verify them; complete ones are not downloaded again."""
     folder.mkdir(parents=True, exist_ok=True)
     missing = [wheel for wheel in wheels if not wheel.is_in(folder)]
     small = [wheel for wheel in missing if not wheel.is_large]
@@ -157,17 +157,17 @@ def fetch(system: System, python: str, wheels: Iterable[Wheel], folder: Path, in
         what = some[0].file if len(some) == 1 else f"{len(some)} wheels"
         print(f"  {what}, {in_words(size) if size else 'size not known'}", flush=True)
         for wheel in some:
-            (folder / wheel.file).unlink(missing_ok=True)  # pip would take half of a file for the whole
+            (folder / wheel.file).unlink(missing_ok=True)  # pip would treat a partial file as complete
         options = ["--dest", str(folder), "--no-deps", *(["--extra-index-url", index] if index else [])]
         _pip(system, python, ["download", *options, *(wheel.pin for wheel in some)])
         for wheel in some:
             if not wheel.is_in(folder):
                 (folder / wheel.file).unlink(missing_ok=True)
-                raise NotPacked(f"{wheel.file} did not arrive whole. Start again: what is here is kept.")
+                raise NotPacked(f"{wheel.file} was not downloaded completely. Run it again; complete files are kept.")
 
 
 def _pip(system: System, python: str, command: Sequence[str], pip: Path | None = None) -> None:
-    """Options of pip's that say where packages come from (a configuration, PIP_...) hold here as everywhere."""
+    """Run pip with the user's settings for the package index (a configuration file, PIP_...)."""
     platforms = [option for platform in system.platforms for option in ("--platform", platform)]
     fitting = ["--only-binary=:all:", "--python-version", python, "--implementation", "cp", *platforms]
     words = [sys.executable, "-m", "offline.pip_for", json.dumps(system.answers(python)), command[0]]
@@ -176,7 +176,7 @@ def _pip(system: System, python: str, command: Sequence[str], pip: Path | None =
     ended = subprocess.run(words, cwd=PROJECT, env=os.environ | first, capture_output=True, text=True)
     if ended.returncode:
         last = "\n".join(line for line in ended.stderr.splitlines() if "is ignored: it is neither" not in line)
-        raise NotPacked(f"pip could not do it for {system.words} and Python {python}:\n{last[-2000:]}")
+        raise NotPacked(f"pip failed for {system.words} and Python {python}:\n{last[-2000:]}")
 
 
 def in_words(size: int) -> str:

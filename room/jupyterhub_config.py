@@ -1,6 +1,6 @@
-"""JupyterHub for a workshop on one machine: an example to change, which docs/room.md explains.
+"""JupyterHub for a workshop on one machine: an example to adapt, explained in docs/room.md.
 
-Start it in the folder of the project, with the Python that has the package:
+Start it in the project's folder, with the Python that has the package:
     WORKSHOP_PASSWORD=... jupyterhub -f room/jupyterhub_config.py
 """
 
@@ -19,38 +19,38 @@ WORK = Path(os.environ.get("WORKSHOP_FOLDER", "workshop")).absolute()
 
 c = get_config()  # noqa: F821  JupyterHub gives it
 
-# Who comes in: any name, with the one password. All learners are one user of the system, the one that runs the hub.
+# Sign in with any name and one password. All learners are one system user, the one that runs the hub.
 c.JupyterHub.authenticator_class = "dummy"
 c.DummyAuthenticator.password = os.environ["WORKSHOP_PASSWORD"]
 c.Authenticator.allow_all = True
 c.JupyterHub.spawner_class = "simple"
-c.JupyterHub.bind_url = "http://127.0.0.1:8000"  # a proxy with TLS belongs before it; see docs/room.md
+c.JupyterHub.bind_url = "http://127.0.0.1:8000"  # put a proxy with TLS in front; see docs/room.md
 
-# What each may take. The same lines in /etc/ddp-lessons.conf cannot be loosened by a learner.
+# Limits for each learner. In /etc/ddp-lessons.conf, learners can't loosen them.
 c.Spawner.environment = {
     "DDP_LESSONS_MOST_RANKS": "8",
     "DDP_LESSONS_MOST_SECONDS": "120",
     "DDP_LESSONS_MOST_MEMORY": "1 GB",
 }
-c.JupyterHub.concurrent_spawn_limit = 5  # thirty at once only wait for each other
+c.JupyterHub.concurrent_spawn_limit = 5  # more at once would only wait for each other
 c.JupyterHub.active_server_limit = 30
 c.Spawner.start_timeout = 180
 c.Spawner.http_timeout = 180
 
-# torch is imported once, and not by each notebook for itself. It needs that all are one user of the system.
+# torch is imported once instead of in each notebook. This works only if all learners are one system user.
 seed = Seed().__enter__()
 atexit.register(seed.__exit__)
 c.Spawner.environment.update(seed.variables)
 
-# A folder for each, with the notebooks; what is there already is the learner's work.
+# A folder for each learner, with the notebooks; existing files are the learner's work.
 c.SimpleLocalProcessSpawner.home_dir_template = str(WORK / "{username}")
 c.Spawner.cmd = [sys.executable, "-m", "jupyterhub.singleuser"]
 c.Spawner.default_url = "/lab/tree/00_start_four_ranks.ipynb"
-c.Spawner.args = ["--allow-root"] if os.geteuid() == 0 else []  # who is root in a container of their own
+c.Spawner.args = ["--allow-root"] if os.geteuid() == 0 else []  # for root in a container
 
-# Over TCP, other users of this machine could read what cells print. The path of a socket has to be short.
+# With TCP, other users of this machine could read what cells print. The path of a socket has to be short.
 c.Spawner.args.append("--KernelManager.transport=ipc")
-SOCKETS = tempfile.mkdtemp(prefix="hub-", dir="/tmp")  # mode 0700; with users of their own, take one for each
+SOCKETS = tempfile.mkdtemp(prefix="hub-", dir="/tmp")  # mode 0700; one each for separate system users
 atexit.register(shutil.rmtree, SOCKETS, ignore_errors=True)
 
 

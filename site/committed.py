@@ -1,4 +1,4 @@
-"""The lessons as they were committed last. What somebody ran in this clone since then is not for other readers."""
+"""The lessons as last committed. Readers don't see what was run in this clone since then."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def read_lesson(lesson: str, folder: Path = ROOT) -> Any:
 
 @cache
 def source_of(lesson: str, folder: Path = ROOT) -> str:
-    """What git has of it. A lesson that git does not know is taken from the folder."""
+    """The committed version. A lesson that git does not know is read from the folder."""
     here = (folder / lesson).read_text(encoding="utf-8")
     try:
         asked = ["git", "show", f"HEAD:./{lesson}"]
@@ -47,6 +47,6 @@ def title_of(lesson: str) -> str:
 
 
 def minutes_of(lesson: str) -> int:
-    """As its opening says; a test compares that with the plan of the lesson."""
+    """The minutes in its opening, which a test compares with the lesson's plan."""
     said = re.search(r"\*\*Time:\*\* (\d+) minutes", read_lesson(lesson).cells[0].source)
     return int(said[1]) if said else 0

@@ -1,4 +1,4 @@
-"""How Sphinx makes the site of what staging.py laid out. Nothing runs, and no page asks for anything outside."""
+"""Sphinx's settings for the site. Nothing is executed, and no page needs anything from outside."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ language = "en"
 
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "pictures"]
 
-# the lessons, as they are stored
+# the lessons with stored outputs
 nb_execution_mode = "off"
-nb_ipywidgets_js: dict[str, object] = {}  # else a page with a widget asks a server outside for require.js
+nb_ipywidgets_js: dict[str, object] = {}  # otherwise a page with a widget asks an external server for require.js
 nb_merge_streams = True
 nb_code_prompt_show = "Reveal"
 nb_code_prompt_hide = "Hide"
-suppress_warnings = ["misc.highlighting_failure"]  # a job script in a cell is no Python
+suppress_warnings = ["misc.highlighting_failure"]  # a job script in a cell is not Python
 myst_heading_anchors = 4
 myst_enable_extensions = ["attrs_inline"]
 
-# the reference; a name in backticks is code, as in the rest of the project
+# the reference; names in backticks are code, as in the rest of the project
 default_role = "code"
 autodoc_typehints_format = "short"
 autodoc_member_order = "bysource"
@@ -42,13 +42,13 @@ python_maximum_signature_line_length = 88
 add_module_names = False
 napoleon_numpy_docstring = False
 
-# what links to nowhere is an error; other projects' names would need their lists, which are outside
+# a dead link is an error; links to other projects would need their lists, which are external
 nitpicky = True
-# type variables, and types by a borrowed name
+# type variables, and types under an alias
 OURS_WITHOUT_A_PLACE = r".*\.([TP]|explorer\.Shown|drawing\.Drawing|terminals\.Ended|backend_table\.Trials)"
 nitpick_ignore_regex = [(r"py:.*", r"(?!ddp_lessons\.).*"), (r"py:class", OURS_WITHOUT_A_PLACE)]
 
-root_doc = "contents"  # index.html is the first page, which is made of a template
+root_doc = "contents"  # index.html is the first page, made from a template
 html_theme = "furo"
 html_title = "ddp-lessons"
 html_static_path = ["static"]
@@ -67,12 +67,12 @@ linkcheck_anchors_ignore_for_url = [r"https://github\.com/.*", r"https://ui\.per
 
 
 def readable(app: object, what: str, name: str, thing: object, options: object, signature: str, returns: str) -> object:
-    """A type with a field that a factory fills is handed out, and made by nobody: how to make it is left out."""
+    """Users don't construct types whose fields have factories, so leave out their signatures."""
     return ("", None) if signature and "<factory>" in signature else (signature, returns)
 
 
 def add_figures(app: Sphinx, config: object) -> None:
-    """What staging.py laid beside the pages."""
+    """Add the figures' files, which staging.py writes next to the pages."""
     app.config.html_static_path.append(str(Path(app.srcdir) / FOLDER))
 
 

@@ -1,6 +1,6 @@
-"""The texts of all pages in one script, so that the search can show what surrounds a word also from disk.
+"""The texts of all pages in one script, so that the search can show excerpts even from disk.
 
-There a page may not read another one, but it may load a script. Only the search page loads it.
+From disk a page may not read another page, but it may load a script. Only the search page loads it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def write_texts(app: Sphinx, error: Exception | None) -> None:
 
 
 def text_of(page: nodes.document) -> str:
-    """Without pictures, quizzes and what else is HTML already."""
+    """The page's text without pictures, quizzes and other raw HTML."""
     found = (node for node in page.findall(nodes.TextElement) if not isinstance(node, LEFT_OUT))
     texts = [node.astext() for node in found if not isinstance(node.parent, nodes.TextElement)]
     return re.sub(r"\s+", " ", " ".join(texts)).strip()

@@ -1,7 +1,7 @@
-"""What the first page shows: a figure that moves, the commands of README, and a map of the lessons.
+"""The first page: a figure that moves, the commands of README, and a map of the lessons.
 
-Nothing of it is kept here twice: README has the commands and what each lesson is for; a lesson has its title, its
-minutes and its figures.
+Nothing is stored twice: the commands and the aim of each lesson come from README; the title, the minutes and the
+figures come from the lesson.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from ddp_lessons.show.figures.drawing import document_of, to_svg
 sys.path.append(str(ROOT))
 from docs.draw import ring_in_motion
 
-# the first lesson of each part, and what the part is about
+# the first lesson of each part, with the title and a description of the part
 PARTS = {
-    0: ("Ranks that talk", "Start processes, send tensors between them, and build an all-reduce by hand."),
+    0: ("Communication between ranks", "Start processes, send tensors between them, and build an all-reduce by hand."),
     5: ("Training on many ranks", "Average gradients, partition the data, and take DistributedDataParallel apart."),
-    9: ("When it hangs", "Break working programs on purpose, and learn to read what they leave behind."),
-    10: ("Electives", "torchrun, several machines, other backends, and models that no longer fit."),
-    14: ("For reference", "Other ways to start processes and to let them meet."),
+    9: ("When it hangs", "Break working programs on purpose, and learn to read the messages and records."),
+    10: ("Electives", "torchrun, several nodes, other backends, and models that don't fit on one rank."),
+    14: ("For reference", "Other ways to start processes and to form a process group."),
 }
-CARD = 16 / 10  # its width by its height
+CARD = 16 / 10  # width divided by height
 NOTHING_STORED = """\
 <svg class="no-figure" viewBox="0 0 160 100" aria-hidden="true"><path d="M24 32h112M24 50h112M24 68h112"/>
 <circle cx="44" cy="32" r="5"/><circle cx="80" cy="50" r="5"/><circle cx="116" cy="68" r="5"/></svg>"""
@@ -56,7 +56,7 @@ class Part:
 
 
 def first_page() -> dict[str, object]:
-    """For the template landing.html."""
+    """The variables of the template landing.html."""
     headline, _, sentence = readme().split("\n\n")[1].replace("\n", " ").partition(": ")
     words = {"headline": f"{headline}.", "sentence": sentence[0].upper() + sentence[1:], "commands": commands()}
     return words | {"figure": moving_figure(), "parts": [asdict(part) for part in parts()]}
@@ -68,13 +68,13 @@ def readme() -> str:
 
 
 def commands() -> str:
-    """The first that README gives."""
-    found = re.search(r"^## Begin\n[^#]*?\n\n((?: {4}.+\n)+)", readme(), re.M)
+    """The first commands of README."""
+    found = re.search(r"^## Get started\n[^#]*?\n\n((?: {4}.+\n)+)", readme(), re.M)
     return re.sub("^ {4}", "", found[1], flags=re.M).strip() if found else ""
 
 
 def moving_figure() -> str:
-    """It plays as soon as it is seen; in a lesson such a figure waits for its reader."""
+    """It plays as soon as it is visible; in a lesson, such a figure waits for the reader."""
     figure = ring_in_motion()
     return place_of(to_svg(figure.still, figure.alt, {**figure.document, "plays": True}), figure.alt)
 
@@ -92,21 +92,21 @@ def duration(minutes: int) -> str:
 
 
 def card_of(lesson: str) -> Card:
-    row = re.search(rf"\({re.escape(lesson)}\) \| (.+) \|$", readme(), re.M)
+    row = re.search(rf"\({re.escape(lesson)}\) \| [^|]+ \| (.+) \|$", readme(), re.M)
     aim = re.sub("`(.+?)`", r"<code>\1</code>", html.escape(row[1], quote=False)) if row else ""
     title, page = title_of(lesson).removeprefix("Appendix: ").partition(":")[0], lesson.removesuffix(".ipynb")
     return Card(number_of(lesson), title[0].upper() + title[1:], aim, minutes_of(lesson), thumbnail(lesson), page)
 
 
 def thumbnail(lesson: str) -> str:
-    """The best of the stored figures. It needs no words: the title of the lesson is beside it."""
+    """The best of the stored figures. It needs no alt text, because the lesson's title is next to it."""
     outputs = (output for cell in read_lesson(lesson).cells for output in cell.get("outputs", []))
     stills = [output.data[STILL] for output in outputs if STILL in output.get("data", {})]
     return image_of(min(stills, key=fitness), "") if stills else NOTHING_STORED
 
 
 def fitness(still: str) -> tuple[int, float]:
-    """Values that travel say more than calls, and these more than a chart; then the shape nearest to a card's."""
+    """Prefer figures of values, then of calls, then charts; among these, the shape closest to a card's."""
     kind = (document_of(still) or {}).get("kind")
     return {"timeline": 1, None: 2, "note": 3}.get(kind, 0), abs(log(shape_of(still) / CARD))
 

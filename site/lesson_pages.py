@@ -1,4 +1,4 @@
-"""A lesson as a page: figures alive, questions there, outputs folded where you are asked to predict them."""
+"""A lesson as a page: with interactive figures, with its quiz, and with the outputs to predict folded."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ OF_A_KERNEL = "application/vnd.jupyter.widget-view+json"
 
 ABOUT = """
 ```{{container}} about-this-page
-You see the lesson as it ran, and its figures move here too. Where it says *Predict*, guess first, then open *Reveal*.
-To run and change it, open `{}` in JupyterLab: [how to begin](../README.md#begin).
+This lesson has stored outputs and interactive figures. Where it says *Predict*, guess first, then open *Reveal*.
+To run and change it, open `{}` in JupyterLab ([how to install](../README.md#get-started)).
 ```"""
 
 
 def page_of(notebook: Any, file: str) -> Any:
-    """The same notebook, changed for readers without a kernel."""
+    """The notebook, changed for readers without a kernel."""
     predicting = False
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
@@ -44,12 +44,12 @@ def page_of(notebook: Any, file: str) -> Any:
 
 
 def last_section(text: str) -> str:
-    """What stands right before the next cell; a prediction is over where its *Why* begins."""
+    """The text right before the next cell; a *Why* ends a prediction."""
     return re.split(r"^(?:#+ |\*\*Why)", text, flags=re.M)[-1]
 
 
 def put_quiz(cell: Any) -> None:
-    """The questions, whatever the notebook has stored of them."""
+    """Show the current questions, whatever outputs the notebook has stored."""
     if asked := ASKS.search(cell.source):
         lesson = int(asked[1])
         questions = questions_of(lesson)
@@ -67,6 +67,6 @@ def say_what_has_controls(cell: Any) -> None:
 
 
 def leave_out_widgets(cell: Any) -> None:
-    """Beside a widget there is always a picture or a text, which needs no kernel."""
+    """Remove widgets; each comes with a picture or a text that needs no kernel."""
     for output in cell.outputs:
         output.get("data", {}).pop(OF_A_KERNEL, None)

@@ -1,7 +1,6 @@
-"""Make slides of the lessons as they were committed: `python site/make_slides.py FOLDER`.
+"""Make slides of the committed lessons: `python site/make_slides.py FOLDER`.
 
-reveal.js (MIT) comes from the package sphinx-revealjs, which brings a copy, and is laid beside the slides: they need no
-network.
+reveal.js (MIT) comes from the package sphinx-revealjs and is copied next to the slides, so they need no network.
 """
 
 from __future__ import annotations
@@ -82,7 +81,7 @@ def with_rank_colors(text: str) -> str:
 
 
 def lay_reveal(folder: Path) -> None:
-    """The copy of reveal.js that comes with sphinx-revealjs."""
+    """Copy the reveal.js of sphinx-revealjs."""
     spec = find_spec("sphinx_revealjs")
     if spec is None or spec.origin is None:
         sys.exit("The slides need the package sphinx-revealjs, for its copy of reveal.js. Type: make slides")
@@ -98,7 +97,7 @@ def lay_reveal(folder: Path) -> None:
 
 
 def style_sheet() -> str:
-    """Ours, and the colors of code and of ranks, for a light and a dark room."""
+    """Our styles, and the colors of code and ranks, for light and dark."""
     light, dark = (
         HtmlFormatter(style=style).get_style_defs(".highlight") for style in ("a11y-high-contrast-light", "a11y-dark")
     )

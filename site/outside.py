@@ -1,4 +1,4 @@
-"""Is there a network? Without one no link to the outside can be tried, which is no fault of the links."""
+"""Is there a network? Without one, external links can't be tested, which is not an error."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def main() -> int:
     try:
         urllib.request.urlopen(LINKED_OFTEN, timeout=10).close()
     except urllib.error.HTTPError:
-        return 0  # somebody answered
+        return 0  # a server answered
     except (OSError, urllib.error.URLError) as error:
         print(f"No link to the outside was tried: {LINKED_OFTEN} cannot be reached from here ({error}).")
         return 1

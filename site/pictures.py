@@ -1,4 +1,4 @@
-"""A picture that a lesson stores keeps its words: myst-nb forgets the alt text that stands beside the image."""
+"""Keep the alt texts of stored pictures, which myst-nb drops."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sphinx.application import Sphinx
 
 
 def alternative_texts(notebook: Path) -> dict[str, str]:
-    """By the name that myst-nb gives to an image: the hash of its bytes."""
+    """The alt texts, by myst-nb's name of the image, which is the hash of its bytes."""
     found: dict[str, str] = {}
     for cell in nbformat.read(notebook, as_version=4).cells:  # type: ignore[no-untyped-call]
         for output in cell.get("outputs", []):

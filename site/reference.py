@@ -1,6 +1,6 @@
 """The pages of the reference, one for each part of the package, from its docstrings.
 
-Which names a part offers is read from its `__all__`, so nothing is imported here and no list is kept by hand.
+The names of a part are read from its `__all__`, so nothing is imported here and no list is written by hand.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import ast
 from pathlib import Path
 
 FRONT_DOOR = "run"
-# title, and a sentence for who comes here first
+# title, and a sentence for new readers
 PARTS = {
     FRONT_DOOR: ("Run", "From a cell to many ranks and back. All of these come `from ddp_lessons import ...`."),
     "train": ("Train", "What the lessons build, in plain PyTorch: also the solutions of the exercises."),
@@ -19,7 +19,7 @@ PARTS = {
     "backends": ("Backends", "Which backends work here, and programs under mpirun."),
     "quiz": ("Quizzes", "The questions at the end of a lesson."),
 }
-# types that nobody makes, but which are handed out by what a part offers
+# types that users don't construct but get from a part's functions
 HANDED_OUT = {
     FRONT_DOOR: ["run.launcher.rank_states.Account"],
     "show": ["show.controls.explorer_controls.Choice"],
@@ -35,7 +35,7 @@ def plural(number: int, noun: str) -> str:
 
 
 def api_pages(package: Path) -> dict[str, str]:
-    """The text of every page of the reference, by its name."""
+    """The text of every page of the reference, by name."""
     parts = [part for part in PARTS if (package / part).is_dir()]
     pages = {f"api/{part}.md": page_of(part, package) for part in parts}
     return {"api/index.md": index(parts), **pages}
@@ -68,7 +68,7 @@ def type_handed_out(name: str) -> list[str]:
 
 
 def offered(file: Path) -> list[str]:
-    """The names in a module's `__all__`, functions first: they are what a reader calls."""
+    """The names in a module's `__all__`, functions first, because readers call them."""
     body = ast.parse(file.read_text(encoding="utf-8")).body
     lists = {ast.unparse(node.targets[0]): node.value for node in body if isinstance(node, ast.Assign)}
     names = lists.get("__all__", ast.List([]))
@@ -89,7 +89,7 @@ def directive(home: str, name: str) -> list[str]:
 
 
 def by_module(part: str, package: Path) -> str:
-    """For a part that offers its modules, rather than names."""
+    """For a part that offers modules rather than names."""
     modules = sorted(path.stem for path in (package / part).glob("[a-z]*.py"))
     home = f"ddp_lessons.{part}"
     lines = [(f"`{part}.{module}`", [f".. automodule:: {home}.{module}", "   :members:"]) for module in modules]

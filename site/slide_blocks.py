@@ -1,8 +1,8 @@
-"""What a slide is made of: blocks, each with the height that it takes, laid one below the other until a slide is full.
+"""The content of a slide: blocks with known heights, stacked until a slide is full.
 
-A slide is a page of 1280 x 720 pixels that never scrolls. Words are at least 24 pixels high. So is code, and what it
-prints; where that does not fit, they are 20 pixels high. What is still too long continues on the next slide, cut where
-a function or at least a block ends.
+A slide is a page of 1280 x 720 pixels that never scrolls. Text is at least 24 pixels high. Code and its output are too,
+or 20 pixels if they don't fit. What is still too long continues on the next slide, split where a function or at least a
+block ends.
 """
 
 from __future__ import annotations
@@ -10,24 +10,24 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-WIDTH, ROOM = 1152, 628  # within the margins; a title, and below it the blocks
+WIDTH, ROOM = 1152, 628  # within the margins: a title, and the blocks below it
 TITLE, TITLE_LETTERS, BELOW_TITLE = 46, 46, 18
-SIZES = (24, 20)  # of code and what it prints
+SIZES = (24, 20)  # of code and its output
 GAP = 16  # below a block
-LINE, LETTERS = 34, 78  # of words
+LINE, LETTERS = 34, 78  # of text
 FRAME = 26  # around code
 LEAST_PICTURE = 380
-LONGEST_LEAD = 320  # letters
+LONGEST_LEAD = 320  # characters
 
 
 @dataclass(frozen=True)
 class Block:
-    """`kind` is lead, point, choice, table, code, output or picture; a picture takes all the room that is left."""
+    """`kind` is lead, point, choice, table, code, output or picture; a picture takes the remaining space."""
 
     kind: str
     text: str
     size: int = SIZES[0]
-    is_shown_later: bool = False  # with the next key, so that a room can predict it
+    is_shown_later: bool = False  # appears with the next key, so that a room can predict it
 
     @property
     def height(self) -> int:
@@ -41,7 +41,7 @@ class Block:
 
     @property
     def broken_lines(self) -> int:
-        """How many are too long and go on below."""
+        """The number of extra lines from wrapping."""
         return sum(len(line) > columns(self.size) for line in self.text.splitlines())
 
 
@@ -62,23 +62,23 @@ class Slide:
 
 
 def columns(size: int) -> int:
-    """Letters in a line of code."""
+    """Characters in a line of code."""
     return int((WIDTH - FRAME) / (0.605 * size))
 
 
 def rows(text: str, letters: int) -> int:
-    """A line that is too long goes on below."""
+    """Rows of text, including wrapped lines."""
     return sum(max(1, -(-len(line) // letters)) for line in text.rstrip().splitlines())
 
 
 def lines_of_row(row: str) -> int:
-    """Of a table whose columns are equally wide."""
+    """The lines of a table row with equally wide columns."""
     cells = row.strip("| ").split("|")
     return max(rows(cell.strip() or "-", LETTERS // len(cells) - 3) for cell in cells)
 
 
 def lay_out(title: str, blocks: Sequence[Block], notes: Sequence[str]) -> list[Slide]:
-    """As few slides as have room for the blocks; a picture is the last of its slide. The first has the notes."""
+    """The blocks on as few slides as possible. A picture is the last on its slide. The first slide has the notes."""
     slides = [Slide(title, notes=list(notes))]
     for block in blocks:
         for part in parts(block, Slide(title).room):
@@ -90,7 +90,7 @@ def lay_out(title: str, blocks: Sequence[Block], notes: Sequence[str]) -> list[S
 
 
 def parts(block: Block, room: int) -> Iterator[Block]:
-    """The block itself; code that is too long for one slide in several."""
+    """The block itself; code that is too long for one slide is split."""
     if block.kind not in ("code", "output"):
         yield block
         return
@@ -106,7 +106,7 @@ def parts(block: Block, room: int) -> Iterator[Block]:
 
 
 def cut_at(lines: Sequence[str], room: int, block: Block) -> int:
-    """After how many lines the next slide begins: as late as it can before a line that stands far to the left."""
+    """After how many lines to split: as late as possible, before a line with little indentation."""
     fits = max((end for end in range(1, len(lines)) if height_of(lines[:end], block) <= room), default=1)
     return min(range(fits, max(fits // 2, 1) - 1, -1), key=lambda end: depth(lines, end))
 
@@ -116,7 +116,7 @@ def height_of(lines: Sequence[str], block: Block) -> int:
 
 
 def depth(lines: Sequence[str], end: int) -> tuple[int, bool]:
-    """How deep the line stands that would begin the next slide, and whether the line before it is not empty."""
+    """The indentation of the next slide's first line, and whether the line before it is not empty."""
     line = lines[end]
     indent = len(line) - len(line.lstrip()) if line.strip() else 99
     return indent, bool(lines[end - 1].strip())

@@ -1,4 +1,4 @@
-"""From a lesson to its slides: each shows one question, one program or one figure, and its prose is for the speaker."""
+"""From a lesson to its slides: each shows one question, program or figure, and the prose goes to the speaker notes."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ POINT = re.compile(r"^(?:[-*]|\d+\.) ")
 SENTENCE = re.compile(r".+?[.?!](?=\s+[^a-z\s]|\s*$)", re.S)
 ANSI = re.compile(r"\x1b\[[\d;]*m")
 STYLE, TAG = re.compile(r"<style>.*?</style>", re.DOTALL), re.compile(r"<[^>]*>")
-PRINTED = 'class="ddp-printed"'  # whose text says only that there is something
-WRITES = re.compile(r"(?:Writing|Overwriting) \S+$")  # what %%writefile says
+PRINTED = 'class="ddp-printed"'  # objects whose text says only that they exist
+WRITES = re.compile(r"(?:Writing|Overwriting) \S+$")  # the output of %%writefile
 CHECKS = re.compile(r"^check\.", re.M)
 TALLEST_TABLE = 500
-FEW_LINES = 3  # of code: there is room for a picture below
+FEW_LINES = 3  # of code, so that a picture fits below
 
 
 class Deck:
@@ -36,7 +36,7 @@ class Deck:
     def __init__(self, notebook: Any) -> None:
         self.slides: list[Slide] = []
         self._title = ""
-        self._prose: list[str] = []  # what was said since the last slide
+        self._prose: list[str] = []  # the prose since the last slide
         for cell in notebook.cells:
             if cell.cell_type == "markdown":
                 for text in sections(LINK_INSIDE.sub(r"\1", cell.source)):
@@ -58,7 +58,7 @@ class Deck:
             self._title = line.strip()
         paragraphs = [part.strip() for part in text.split("\n\n") if part.strip()]
         if paragraphs and paragraphs[0].startswith("**Why") and self.slides and not self._prose:
-            self.slides[-1].notes += paragraphs[:1]  # it explains what has just been shown
+            self.slides[-1].notes += paragraphs[:1]  # it explains the previous slide
             del paragraphs[:1]
         self._prose += paragraphs
         listed = [block for part in paragraphs for block in points(part)]
@@ -66,7 +66,7 @@ class Deck:
             self._add(self._title, *listed)
 
     def _end_section(self) -> None:
-        """What was only told gets a slide with its first sentence; the first slide says what you will do."""
+        """A section with only prose gets a slide with its first sentence. The first slide lists the objectives."""
         if self.slides and self.slides[-1].title == self._title:
             self.slides[-1].notes += self._prose
         elif self._prose:
@@ -99,7 +99,7 @@ class Deck:
 
 
 def sections(text: str) -> Iterator[str]:
-    """A heading in the middle of a cell begins a section."""
+    """Split at headings in the middle of a cell."""
     plain = FENCED.sub(lambda code: "~" * len(code[0]), text)
     begins = [begin for begin in (match.start() for match in HEADING.finditer(plain)) if begin]
     for begin, end in pairwise([0, *begins, len(text)]):
@@ -107,7 +107,7 @@ def sections(text: str) -> Iterator[str]:
 
 
 def points(paragraph: str) -> list[Block]:
-    """A list as one block per point, a table as one per row; other prose is for the speaker."""
+    """One block per list item or table row; other prose goes to the speaker notes."""
     lines = paragraph.splitlines()
     if lines[0].startswith("|"):
         return list(tables(lines[:2], lines[2:]))
@@ -118,7 +118,7 @@ def points(paragraph: str) -> list[Block]:
 
 
 def tables(head: list[str], rows: list[str]) -> Iterator[Block]:
-    """One, or more where one would be too long; each has the head."""
+    """One table, or several if it is too long, each with the header."""
     here: list[str] = []
     for row in rows:
         if here and Block("table", "\n".join([*head, *here, row])).height > TALLEST_TABLE:
@@ -129,7 +129,7 @@ def tables(head: list[str], rows: list[str]) -> Iterator[Block]:
 
 
 def lead_of(prose: list[str]) -> str:
-    """The question to the room; where there is none, the last thing that was said, in one sentence."""
+    """The question to the room, or otherwise the last sentence of the prose."""
     prose = [part for part in prose if not part.startswith(("```", "|", "- "))]
     if not prose:
         return ""
@@ -144,20 +144,20 @@ def lead_of(prose: list[str]) -> str:
 
 
 def is_plumbing(cell: Any) -> bool:
-    """Imports, and at most what prepares a folder or a variable: nothing is defined, and nothing comes out."""
+    """Whether a cell only imports, or prepares a folder or a variable, without definitions and outputs."""
     code = without_imports(cell.source)
     is_set_up = code != cell.source.strip("\n") and not re.search(r"^(def|class) ", code, re.M)
     return not code or (is_set_up and not cell.outputs)
 
 
 def without_imports(code: str) -> str:
-    """A room reads what a cell does, and not where its names come from."""
+    """The code without imports, because a room needs to read only what the cell does."""
     found = IMPORT.match(code)
     return code[found.end() :].strip("\n") if found else code.strip("\n")
 
 
 def blocks_of(outputs: list[Any]) -> Iterator[Block]:
-    """What came out, with the next key."""
+    """The outputs, which appear with the next key."""
     printed: list[str] = []
     for output in outputs:
         data = output.get("data", {})
@@ -165,7 +165,7 @@ def blocks_of(outputs: list[Any]) -> Iterator[Block]:
             yield Block("picture", place_of(data[STILL], words_of(output)), is_shown_later=True)
         elif "image/png" in data:
             yield Block("picture", png_of(output), is_shown_later=True)
-        elif not str(data.get("text/html", "")).startswith("<details"):  # the words of the picture before
+        elif not str(data.get("text/html", "")).startswith("<details"):  # the text of the previous picture
             printed.append(text_of(output))
     text = "\n".join(part for part in printed if part and not WRITES.match(part))
     if text:

@@ -1,7 +1,7 @@
-"""Lay out what the site is made of: `python site/staging.py FOLDER` fills a folder that Sphinx reads.
+"""Prepare the sources of the site: `python site/staging.py FOLDER` fills a folder for Sphinx.
 
-Its pages are README.md, the lessons with their stored outputs, docs/, and the docstrings. The page that you see first
-is made by landing.py. A link to another file of the project (a script, a test) leads to a page that shows it.
+The pages are README.md, the lessons with stored outputs, docs/, and the docstrings. landing.py makes the first page. A
+link to another file of the project (a script, a test) leads to a page that shows the file.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from reference import api_pages, plural
 
 FRONT = "README.md"
 LIST = "contents.md"  # all pages
-# the other texts of docs/ are to look things up
+# the other texts of docs/ are for reference
 TO_TEACH = ("docs/instructor", "docs/participants.md", "docs/room.md", "docs/offline.md")
 OF_THE_PROJECT = ("CONTRIBUTING.md", "CHANGELOG.md")
 GLOSSARY = "notebooks/glossary.md"
@@ -37,7 +37,7 @@ ANCHOR = re.compile(r"(?<=\]\()#([^)\s]+)(?=[)\s])")  # within the page
 
 
 def texts() -> list[str]:
-    """The Markdown files under docs/; the page that introduces a folder comes before the others of it."""
+    """The Markdown files under docs/; a folder's index page comes before its other pages."""
     found = [name(path) for path in (ROOT / "docs").rglob("*.md")]
     return sorted(found, key=lambda text: (str(Path(text).parent), Path(text).stem not in ("README", "index"), text))
 
@@ -47,7 +47,7 @@ def name(path: Path) -> str:
 
 
 class Staging:
-    """One folder being filled. A file is only written where it changed, so that Sphinx reads no page in vain."""
+    """A folder being filled. A file is written only if it changed, so that Sphinx rereads only changed pages."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -82,7 +82,7 @@ class Staging:
         return str(nbformat.writes(notebook))  # type: ignore[no-untyped-call]
 
     def _relink(self, text: str, page: str) -> str:
-        """Let the links of a text lead to pages of the site."""
+        """Make the links of a text lead to pages of the site."""
 
         def relinked(link: re.Match[str]) -> str:
             return self._goal(unquote(link[1]), page) + (f"#{slug(link[2][1:])}" if link[2] else "")
@@ -93,7 +93,7 @@ class Staging:
         return outside_of_fences(text, prose)
 
     def _goal(self, link: str, page: str) -> str:
-        """Where a link of this page leads to on the site; what is not there is left for Sphinx to complain of."""
+        """The target of this page's link on the site. Missing targets are left for Sphinx to report."""
         path = (ROOT / page).parent / link
         target = os.path.relpath(path, ROOT).replace(os.sep, "/")
         if path.is_dir():
@@ -122,14 +122,14 @@ class Staging:
             goal.write_text(text, encoding="utf-8")
 
     def _forget_the_rest(self) -> None:
-        """A page whose source is gone would live on."""
+        """Remove pages whose source is gone."""
         for path in self.folder.rglob("*"):
             if path.is_file() and path not in self._laid:
                 path.unlink()
 
 
 def outside_of_fences(text: str, change: Callable[[str], str]) -> str:
-    """Change a text, but not the code in it."""
+    """Change a text except the code in it."""
     parts, end = [], 0
     for fence in FENCED.finditer(text):
         parts += [change(text[end : fence.start()]), fence[0]]
@@ -143,7 +143,7 @@ def slug(anchor: str) -> str:
 
 
 def title_of(page: str) -> str:
-    """What a page is called in the list of pages; a lesson by its number, too."""
+    """A page's title in the list of pages; a lesson's title includes its number."""
     if page.endswith(".ipynb"):
         return f"{number_of(page)}. {title_of_lesson(page)}"
     if page == FRONT:
@@ -153,7 +153,7 @@ def title_of(page: str) -> str:
 
 
 def shown(file: str) -> str:
-    """A page that shows a file. It is no part of the list of pages, nor of what is searched."""
+    """A page that shows a file. It is not in the list of pages, and not searched."""
     text = (ROOT / file).read_text(encoding="utf-8")
     fence = "`" * max(3, 1 + max((len(run) for run in re.findall(r"`{3,}", text)), default=0))
     language = LANGUAGES.get(Path(file).suffix, "text")
@@ -162,7 +162,7 @@ def shown(file: str) -> str:
 
 
 def contents() -> str:
-    """The list of pages, by what a reader wants."""
+    """The list of pages, grouped by purpose."""
     teach = [text for place in TO_TEACH for text in texts() if text == place or text.startswith(f"{place}/")]
     look_up = [text for text in texts() if text not in teach]
     groups = {

@@ -1,6 +1,6 @@
-"""Walk through what was built: `python site/walk.py FOLDER` names every dead link, and every call outside.
+"""Check the built site: `python site/walk.py FOLDER` names every dead link and every external request.
 
-A page may link to the outside, but it may not need it: no script, style, font, picture or frame comes from there.
+A page may link to external pages, but must not load scripts, styles, fonts, pictures or frames from them.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ FETCHED = {
 }
 FETCHED_LINKS = {"stylesheet", "icon", "preload", "modulepreload", "prefetch", "preconnect", "manifest"}
 IN_STYLE = re.compile(r"(?:url\(|@import\s+)[\"']?((?:https?:)?//[^\"')\s]+)")
-MADE_BY_SCRIPT = "genindex"  # Sphinx leaves its anchors of letters to the page
+MADE_BY_SCRIPT = "genindex"  # Sphinx creates the anchors of letters in the page
 
 
 class Page(HTMLParser):
-    """What a page offers as goals, what it links to, and what it fetches."""
+    """A page's anchors, its links, and what it loads."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -63,9 +63,9 @@ def is_outside(address: str) -> bool:
 
 
 def complaints(folder: Path) -> Iterator[str]:
-    """A sentence for whatever is wrong, by page."""
+    """A sentence for each fault, by page."""
     for page in sorted(folder.rglob("*.html")):
-        if "_static" in page.relative_to(folder).parts:  # what others ship is not ours to walk
+        if "_static" in page.relative_to(folder).parts:  # skip files of other projects
             continue
         name, content = page.relative_to(folder), read(page)
         yield from (f"{name}: asks for {one}, which is outside" for one in content.fetched if is_outside(one))

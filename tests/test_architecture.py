@@ -1,4 +1,4 @@
-"""Who may import whom: the picture in README.md, held."""
+"""Which part may import which: the picture in docs/package.md."""
 
 from __future__ import annotations
 

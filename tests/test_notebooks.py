@@ -37,6 +37,14 @@ def test_the_readme_lists_all_lessons_and_numbers_without_a_gap() -> None:
     assert linked == [notebook.name for notebook in NOTEBOOKS]
 
 
+def test_the_readme_has_the_minutes_that_each_lesson_plans() -> None:
+    readme = (pathlib.Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
+    said = [int(minutes) for minutes in re.findall(r"^\| \d+ \| .*? \| (\d+) \|", readme, re.M)]
+    read: Any = nbformat.read
+    plans = [read(notebook, as_version=4).metadata.ddp_lessons.minutes for notebook in NOTEBOOKS]
+    assert said == [sum(plan.teach.values()) + sum(plan.exercise.values()) for plan in plans]
+
+
 @every_notebook
 def test_a_lesson_says_at_once_what_it_gives_and_needs(notebook: pathlib.Path) -> None:
     opening = cells_of(notebook, "markdown")[0].source

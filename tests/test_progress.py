@@ -317,7 +317,7 @@ def test_by_itself_it_lies_in_the_home_of_the_learner_and_nobody_else_may_read_i
     (kept,) = (tmp_path / "home").rglob("*.json")
     assert kept.parent.name == "ddp_lessons"
     assert kept.stat().st_mode & 0o777 == 0o600
-    assert f"Kept in {kept.resolve()}" in run(**home).stdout
+    assert f"Stored in {kept.resolve()}. It is not sent anywhere." in run(**home).stdout
 
 
 def test_shared_is_the_given_name_the_tries_and_the_days_and_no_more(file: Path, tmp_path: Path) -> None:
@@ -365,7 +365,7 @@ def test_sharing_writes_over_nothing_but_the_same_learner_s_file(
     ] == [1] * 5
     assert command.share(os.fspath(tmp_path / "new.json"), " \x00 ") == 1
     assert (file.read_bytes(), ada.read_bytes(), notebook.read_text()) == (own, shared, '{"cells": []}')
-    assert "it holds the progress of Ada" in capsys.readouterr().err
+    assert "it contains the progress of Ada" in capsys.readouterr().err
     assert command.share(os.fspath(ada), "Ada") == 0
     assert written(ada)["exercises"].keys() == {"reading(4)", "reading(5)"}
 

@@ -184,7 +184,7 @@ def test_a_moved_project_says_what_to_type(copy: Copy) -> None:
     assert copy.make("setup").returncode == 0
     moved = Copy(copy.folder.rename(copy.folder.with_name("moved")))
     refused = moved.make("lab")
-    assert "Type: make clean" in refused.stdout
+    assert "Run make clean" in refused.stdout
     assert refused.returncode != 0
 
 

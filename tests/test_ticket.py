@@ -114,7 +114,7 @@ def test_a_line_that_a_mail_program_broke_is_named_and_does_not_count(
     said = capsys.readouterr()
     assert "1 ticket: 1 ready" in said.out
     for who in ("anna", "cem", "dan"):
-        assert f"{who}: this ticket is not whole. Ask for the file ddp-lessons-ticket.json.\n" in said.err
+        assert f"{who}: this ticket is incomplete. Ask for the file ddp-lessons-ticket.json.\n" in said.err
 
 
 def test_files_that_kept_their_name_are_told_apart_by_their_folders(
@@ -181,10 +181,10 @@ def test_what_to_bring_names_who_has_something_else(tmp_path: Path, capsys: pyte
     said = capsys.readouterr().out
     assert "5 tickets: 5 ready, 0 not\n" in said
     assert "Fritz Old has course 0.0.9: git pull, or the stick\n" in said
-    assert f"Hed has course 99.0: yours is {__version__}, and older\n" in said
+    assert f"Hed has course 99.0: yours is older: {__version__}\n" in said
     assert 'helps 3 of 5:\n    make offline FOR="linux" PYTHONS="3.11"\n' in said
-    assert "far smaller with TORCH=cpu, which leaves the GPU unused of: Hed)" in said
-    assert "the Python of: Gil (3.14.0). Let them install one of 3.10 to 3.13." in said
+    assert "far smaller with TORCH=cpu, but then torch does not use the GPU of: Hed)" in said
+    assert "the Python of: Gil (3.14.0). They can install Python 3.10 to 3.13." in said
     assert "for the systems of: Ina." in said
 
 

@@ -1,6 +1,6 @@
-"""The field's word, always the same one: who searches for our words finds what others write.
+"""The field's word, always the same one: a learner who searches for our words finds other people's pages.
 
-Read here: lessons, glossary, quizzes, the instructor's pages and the pages for participants.
+It reads lessons, glossary, quizzes, the instructor's pages, README, CONTRIBUTING, CHANGELOG and docs/.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ INSTEAD_OF = {
 
 
 def texts() -> list[Path]:
-    pages = [PROJECT / "docs" / "participants.md", PROJECT / "notebooks" / "glossary.md"]
-    places = ("notebooks/[0-9][0-9]_*.ipynb", "ddp_lessons/quiz/bank/*.py", "docs/instructor/lessons/*.md")
-    return sorted(pages + [file for place in places for file in PROJECT.glob(place)])
+    lessons = ("notebooks/[0-9][0-9]_*.ipynb", "notebooks/glossary.md", "ddp_lessons/quiz/bank/*.py")
+    places = (*lessons, "*.md", "docs/**/*.md")
+    return sorted(file for place in places for file in PROJECT.glob(place))
 
 
 def prose_of(file: Path) -> str:

@@ -67,7 +67,8 @@ def test_what_a_learner_wrote_or_ran_is_kept_and_a_new_version_comes_beside_it(l
     write(mine, FIRST, "1 + 1  # what I think", output="2")
     write(lessons, FIRST, "1 + 1 == 2")
     (news,) = copy_lessons(lessons, mine)
-    assert news.startswith(f"{FIRST} has a new version. Yours is kept; the new one is {mine / '00_first.2.ipynb'}")
+    newer = mine / "00_first.2.ipynb"
+    assert news.startswith(f"{FIRST} has a new version. Your file is unchanged; the new one is {newer}")
     assert sources(mine) == {FIRST: "1 + 1  # what I think", "00_first.2.ipynb": "1 + 1 == 2", SECOND: "2 + 2"}
     assert copy_lessons(lessons, mine) == []  # it is said once
 

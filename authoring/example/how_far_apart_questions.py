@@ -1,4 +1,4 @@
-"""Lesson 15: how far ranks are apart."""
+"""Lesson 15: how far apart the ranks are."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ def f(rank, world_size):
         ),
         right="`4.0`",
         letter="b",
-        why="Rank 2 brings 4.0, the largest, and after an all-reduce every rank has the result.",
+        why="Rank 2 contributes 4.0, the largest value, and an all-reduce gives the result to every rank.",
         wrong={
-            "`0.0`": "That is what rank 0 brought. `all_reduce` writes into the tensor that it was given, "
+            "`0.0`": "That is what rank 0 contributed. `all_reduce` overwrites the tensor that you pass to it, "
             "on every rank.",
-            "`6.0`": "That is the sum, which `all_reduce` gives where nobody says another reduce op; here one is said.",
+            "`6.0`": "That is the sum, the default reduce op of `all_reduce`. This program asks for `MAX` instead.",
         },
-        look_at="Is anybody different?",
+        look_at="Do the ranks agree?",
     ),
     Question(
-        text="After an all-reduce with SUM all ranks hold the same number. What does it say of what they brought?",
-        right="nothing about whether it was the same",
+        text="After an all-reduce with SUM, all ranks hold the same number. What does it say about their inputs?",
+        right="nothing about whether they were equal",
         letter="c",
-        why="Everybody gets the same sum, of equal numbers as well as of different ones.",
+        why="Every rank gets the same sum, whether the inputs were equal or different.",
         wrong={
-            "that it was the same on all ranks": "The result is the same everywhere, whatever came in: 0 + 1 + 2 "
-            "is 3 on each of the three ranks.",
-            "that it was the same on most ranks": "A sum does not count who agrees with whom: 1 + 1 + 1 and "
+            "that they were equal on all ranks": "The result is the same on every rank, whatever the inputs were: "
+            "0 + 1 + 2 is 3 on each of the three ranks.",
+            "that they were equal on most ranks": "A sum does not count how many ranks agree: 1 + 1 + 1 and "
             "0 + 1 + 2 are both 3.",
         },
-        look_at="Is anybody different?",
+        look_at="Do the ranks agree?",
     ),
     Question(
         text="Two ranks call `spread`, with `[1.0, 5.0]` and `[4.0, 5.0]`. What does rank 1 get?",
@@ -55,38 +55,38 @@ def f(rank, world_size):
         ),
         right="`[3.0, 0.0]`",
         letter="a",
-        why="Each element for itself: 4 minus 1, and 5 minus 5. The second weight is the same on both.",
+        why="It works element by element: 4 minus 1, and 5 minus 5. The second weight is equal on both ranks.",
         wrong={
-            "`[4.0, 0.0]`": "That is the largest number of all minus the smallest of one's own; here every "
-            "element counts for itself.",
-            "`[-3.0, 0.0]`": "That is the smallest minus the largest. A distance is never below zero, on no rank "
-            "and for no element.",
+            "`[4.0, 0.0]`": "The first weight is 1 on rank 0, and that is its smallest value. So 4 minus 1 "
+            "remains, which is 3.",
+            "`[-3.0, 0.0]`": "That is the smallest minus the largest. A distance is never negative, on any rank "
+            "or for any element.",
         },
         look_at="Exercise: spread",
     ),
     Question(
-        text="`spread` is called on ranks 0 and 1, and rank 2 has no time for it. What happens?",
+        text="Ranks 0 and 1 call `spread`, but rank 2 does not. What happens?",
         right="both wait for rank 2",
         letter="b",
-        why="An all-reduce is a collective: it ends when every rank of the group has come.",
+        why="An all-reduce is a collective: it completes only when every rank of the group has called it.",
         wrong={
-            "they compare themselves": "A collective does not go on with those who are there: all ranks of its "
+            "they compare themselves": "A collective does not continue with the ranks that called it: all ranks of its "
             "group have to call it.",
-            "rank 2 counts as zero": "Nothing stands in for a rank that does not come. A number has to be sent "
-            "by somebody.",
+            "rank 2 counts as zero": "A missing rank has no default value. Each rank of the group has to contribute "
+            "its own tensor.",
         },
         look_at="Exercise: spread",
     ),
     Question(
-        text="A training prints the spread of its weights after each step. At one step it is no longer zero. Then",
+        text="A training run prints the spread of its weights after each step. At one step it is no longer zero. Why?",
         right="the ranks train different models",
         letter="c",
-        why="With equal weights and the mean of all gradients every step is the same on all ranks.",
+        why="With equal weights and averaged gradients, every step is the same on all ranks.",
         wrong={
-            "the learning rate is too large": "Too large a step spoils the model, but it spoils it on all ranks "
-            "in the same way: the spread stays zero.",
-            "the batches were different": "They always are; that is why gradients are averaged. After it the "
-            "weights have to be equal again.",
+            "the learning rate is too large": "Too large a step spoils the model, but on all ranks in the same "
+            "way, so the spread stays zero.",
+            "the batches were different": "They always are, and that is why gradients are averaged. After the step, "
+            "the weights have to be equal again.",
         },
         look_at="What you have now",
     ),

@@ -1,4 +1,4 @@
-"""Answers to the exercise `spread`: right ones, and wrong ones with words of their sentences."""
+"""Answers to the exercise `spread`: right ones, and wrong ones with the sentence that each must get."""
 
 # mypy: disable-error-code="no-any-return"
 from __future__ import annotations
@@ -30,7 +30,7 @@ def upside_down(tensor: Tensor) -> Tensor:
     return -by_gathering(tensor)
 
 
-def nobody_talks(tensor: Tensor) -> Tensor:
+def without_communication(tensor: Tensor) -> Tensor:
     return tensor - tensor
 
 
@@ -40,8 +40,8 @@ def in_the_callers_tensor(tensor: Tensor) -> Tensor:
 
 RIGHT: list[Answer] = [by_gathering]
 WRONG: list[tuple[Answer, str]] = [
-    (the_largest, "That is the largest value of all ranks"),
-    (upside_down, "It is right but for the sign"),
-    (nobody_talks, "it compares its tensor with itself"),
+    (the_largest, "That is the largest value of all ranks."),
+    (upside_down, "The sign is wrong"),
+    (without_communication, "compared its tensor with itself"),
     (in_the_callers_tensor, "the given tensor was changed on the way"),
 ]

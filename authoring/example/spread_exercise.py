@@ -1,4 +1,4 @@
-"""The exercise of telling how far ranks are apart."""
+"""The exercise `spread`: how far apart the ranks are."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ddp_lessons.check.judging.report import Report
 
 
 def spread(function: Callable[[Tensor], object]) -> Report:
-    """Check `function(tensor)`: every rank returns the largest minus the smallest of all ranks."""
+    """Check `function(tensor)`: every rank returns the largest value of all ranks minus the smallest."""
     return examine(_Spread(), function)
 
 
@@ -27,20 +27,20 @@ class _Spread(Exercise):
     yardstick = "enough"
 
     def expected(self, case: Case, rank: int) -> Tensor:
-        """From `case.inputs`, the tensors of all ranks; in this process, without any rank."""
+        """Computed in this process, from the tensors of all ranks (`case.inputs`)."""
         together = torch.stack(case.inputs)
         return together.amax(0) - together.amin(0)
 
     def likely_mistake(self, case: Case, rank: int, answer: Tensor) -> str:
-        """The sentence for wrong numbers that one can recognise."""
+        """The sentence for a wrong answer whose cause can be recognised."""
         together = torch.stack(case.inputs)
         if torch.equal(answer, together.amax(0)):
-            return "That is the largest value of all ranks: take the smallest away from it."
+            return "That is the largest value of all ranks. Subtract the smallest from it."
         if not answer.any():
-            return f"Rank {rank} finds no difference: it compares its tensor with itself."
+            return f"Rank {rank} found no difference, as if it had compared its tensor with itself."
         if torch.equal(answer, together.amin(0) - together.amax(0)):
-            return "It is right but for the sign: the largest minus the smallest."
-        return f"Rank {rank} has another number than the largest minus the smallest."
+            return "The sign is wrong: return the largest minus the smallest."
+        return f"Rank {rank} does not return the largest minus the smallest."
 
     def too_little(self, case: Case) -> str:
         return said_nothing(case, range(case.world_size))

@@ -1,4 +1,4 @@
-"""What the tools that return nothing or name no port need: ranks that write their sum to a file, and a free port."""
+"""Helpers for tools that return nothing or choose no port: ranks that write their sum to a file, and a free port."""
 
 import os
 import socket
@@ -10,7 +10,7 @@ import torch.distributed as dist
 
 
 def join_and_add(rank: int, world_size: int, folder: str) -> None:
-    """Join the group that the environment describes and write what this rank then holds."""
+    """Join the group that the environment describes, and write this rank's result."""
     dist.init_process_group("gloo", rank=rank, world_size=world_size)
     total = torch.ones(1) * rank
     dist.all_reduce(total)
@@ -18,19 +18,19 @@ def join_and_add(rank: int, world_size: int, folder: str) -> None:
 
 
 def add_up(rank: int, world_size: int, folder: str) -> None:
-    """The whole life of a rank."""
+    """Everything that a rank does."""
     join_and_add(rank, world_size, folder)
     dist.destroy_process_group()
 
 
 def add_up_at(rank: int, world_size: int, folder: str, port: int) -> None:
-    """The same where the tool sets no environment."""
+    """The same for tools that set no environment."""
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
     add_up(rank, world_size, folder)
 
 
 def add_up_and_sleep(rank: int, world_size: int, folder: str, port: int) -> None:
-    """Join, add, write, and stay."""
+    """Join, add, write, and stay idle."""
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
     join_and_add(rank, world_size, folder)
     time.sleep(3600)

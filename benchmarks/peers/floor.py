@@ -1,7 +1,7 @@
-"""The floor: fork from a process that did nothing but import torch, join by a file, add once, answer by a pipe.
+"""The floor: fork from a process that only imported torch, join by a file, add once, and answer through a pipe.
 
-Nothing is caught, shown or looked after, so no launcher of fresh processes can be much faster. It runs as a process
-of its own that obeys lines on stdin: `time 4` times one world, `hold 4` keeps one idle until the next line.
+It catches, shows and supervises nothing, so no launcher of new processes can be much faster. It runs in its own process
+and reads commands from stdin: `time 4` times one world, `hold 4` keeps one idle until the next line.
 """
 
 import json
@@ -22,9 +22,9 @@ def add_up(rank: int, world_size: int, meeting_file: str) -> float:
 
 
 def start(world_size: int, meeting_file: str, keep: int | None) -> list[tuple[int, int]]:
-    """Fork the ranks; give each one's process id and the pipe that it answers through.
+    """Fork the ranks; return each one's process id and the pipe for its answer.
 
-    A rank that is kept (`keep` is the reading end of another pipe) ends when the writing end closes.
+    An idle rank (`keep` is the read end of another pipe) ends when the write end is closed.
     """
     started = []
     for rank in range(world_size):
@@ -53,7 +53,7 @@ def reap(started: list[tuple[int, int]]) -> None:
 
 
 def time_once(world_size: int) -> tuple[float, list[float]]:
-    """Seconds until the last answer is there; ending the ranks comes after, as strict as a floor can be."""
+    """Seconds until the last answer arrives. To be strict, this does not include ending the ranks."""
     with tempfile.TemporaryDirectory() as folder:
         begin = time.perf_counter()
         started = start(world_size, os.path.join(folder, "meeting"), None)

@@ -1,4 +1,4 @@
-"""mp.spawn, kept: ranks that have joined and added once, then sleep until they are ended."""
+"""mp.spawn with idle ranks, which have joined and added once, then sleep until they are ended."""
 
 import tempfile
 import time

@@ -1,4 +1,4 @@
-"""Ours, kept: `hold` starts ranks that have joined and then wait, `release` ends them."""
+"""Our launcher with idle ranks: `hold` starts ranks that have joined and then wait, `release` ends them."""
 
 import torch
 import torch.distributed as dist

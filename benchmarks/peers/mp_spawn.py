@@ -1,4 +1,4 @@
-"""torch.multiprocessing.spawn of a module's function: one of a cell cannot be found by the new processes."""
+"""torch.multiprocessing.spawn of a module's function, because new processes can't find a function of a cell."""
 
 import tempfile
 

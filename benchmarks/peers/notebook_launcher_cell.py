@@ -1,4 +1,4 @@
-"""accelerate's notebook_launcher, which forks the kernel; a free port each time, for its own one goes stale."""
+"""accelerate's notebook_launcher, which forks the kernel; with a free port each time, because its own stays in use."""
 
 import os
 import tempfile

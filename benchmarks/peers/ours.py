@@ -1,4 +1,4 @@
-"""Ours, as a learner types it."""
+"""Our launcher, as a learner types it."""
 
 import torch
 import torch.distributed as dist

@@ -1,4 +1,4 @@
-"""Ours without fork: processes that were started ahead of need."""
+"""Our launcher without fork: processes that were started in advance."""
 
 import torch
 import torch.distributed as dist

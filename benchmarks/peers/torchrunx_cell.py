@@ -1,4 +1,4 @@
-"""torchrunx on this machine alone; it joins the group and returns the values."""
+"""torchrunx on this machine only; it joins the group and returns the values."""
 
 import torch
 import torch.distributed as dist

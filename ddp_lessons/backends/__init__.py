@@ -1,6 +1,6 @@
-"""What carries the calls: which backends this machine has, what each of them can do here, and programs under mpirun.
+"""Backends: which ones this machine has, which calls each of them supports, and programs under mpirun.
 
-The names load when they are first used: who only wants to run a program under mpirun does not pay for torch.
+Names are loaded on first use, so running a program under mpirun does not import torch.
 """
 
 from __future__ import annotations

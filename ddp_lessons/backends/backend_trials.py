@@ -1,6 +1,6 @@
-"""Which backend does what on this machine: each call is tried, in fresh processes of its own, for some seconds.
+"""Which backend supports which call on this machine: each call is tried in new processes, for some seconds.
 
-So what kills a process, or never returns, costs one field of the table and no more.
+A call that kills a process, or never returns, costs only one field of the table.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     Call = Callable[[torch.device], bool]
 
-PATIENCE_SECONDS = 15.0  # for calls that take milliseconds, beside a first import
+PATIENCE_SECONDS = 15.0  # for calls that take milliseconds, plus a first import
 JOIN = "init_process_group"
 NO_GPU = "there is no GPU here"
 NEEDS_TWO = {"send, recv", "batch_isend_irecv", "recv from anyone"}
@@ -32,7 +32,7 @@ OUTCOMES = ("works", "wrong", "refused", "no answer", "died", "not tried")
 
 @dataclass(frozen=True)
 class Place:
-    """A backend, and where the tensors are. `name` is what it is called in the table."""
+    """A backend, and the device of the tensors. `name` is its name in the table."""
 
     name: str
     backend: str
@@ -49,7 +49,7 @@ PLACES = (GLOO, GLOO_ON_GPU, NCCL, NCCL_SHARED, MPI, MPI4PY)
 
 @dataclass(frozen=True)
 class Trial:
-    """What came of one call in one place: one of OUTCOMES, and what was said."""
+    """The outcome of one call in one place: one of OUTCOMES, and the message."""
 
     place: str
     call: str
@@ -59,7 +59,7 @@ class Trial:
 
 @dataclass(frozen=True, repr=False)
 class Trials:
-    """What was tried here. It can be printed: the picture's own words do not tell what came of it."""
+    """The trials on this machine. Print them to see the outcomes, which the picture's own text does not contain."""
 
     all: tuple[Trial, ...]
 
@@ -75,7 +75,7 @@ class Trials:
         return next(trial for trial in self.all if (trial.place, trial.call) == (place, call))
 
     def why_not(self, place: str) -> str:
-        """What stood at the beginning of a place where nobody could join, else ""."""
+        """Why ranks could not join in this place, or ""."""
         joining = self.of(place, JOIN)
         return "" if joining.outcome == "works" else joining.words
 
@@ -92,7 +92,7 @@ class Trials:
 
 
 def try_backends() -> Trials:
-    """Try every call with every backend that there is or could be; on two ranks, where there is room for two."""
+    """Try every call with every backend; on two ranks, if two are possible."""
     tried: list[Trial] = []
     with ProgressLine() as progress:
         for trial in itertools.chain.from_iterable(map(_tried, PLACES)):
@@ -106,7 +106,7 @@ def _tried(place: Place) -> Iterator[Trial]:
     if place is MPI4PY and not why_not:
         yield from _tried_under_mpirun(place)
         return
-    # NCCL joins for good only with the first call
+    # NCCL really joins only in the first call
     join = CALLS["all_reduce"] if place.backend == "nccl" else None
     joining = Trial(place.name, JOIN, "not tried", why_not) if why_not else try_one(place, JOIN, join)
     yield joining
@@ -122,7 +122,7 @@ def _why_nobody_can_join(place: Place) -> str:
 
     if place is MPI4PY:
         return why_no_mpi()
-    # without a GPU NCCL itself is asked once, for the sake of what it says
+    # without a GPU, NCCL is tried once for its error message
     needs_gpu = place in (GLOO_ON_GPU, NCCL_SHARED)
     return NO_GPU if needs_gpu and not torch.cuda.device_count() else ""
 
@@ -135,7 +135,7 @@ def _ranks(place: Place) -> int:
 
 
 def try_one(place: Place, name: str, call: Call | None) -> Trial:
-    """Join in this place on fresh ranks, and make the call there, if there is one."""
+    """Join in this place on new ranks, and make the call there, if there is one."""
     try:
         answers = launch(
             _try_on_this_rank,
@@ -151,7 +151,7 @@ def try_one(place: Place, name: str, call: Call | None) -> Trial:
         return Trial(place.name, name, "no answer", f"no answer in {PATIENCE_SECONDS:g} seconds")
     except WorkerFailed as failure:
         return Trial(place.name, name, "died", first_sentence(failure))
-    # the rank that fared worst speaks for all
+    # the worst outcome of all ranks counts
     outcome, words = max(answers, key=lambda answer: OUTCOMES.index(answer[0]))
     return Trial(place.name, name, outcome, words)
 
@@ -172,7 +172,7 @@ def _try_on_this_rank(rank: int, world_size: int, place: Place, call: Call | Non
 
 
 def _tried_under_mpirun(place: Place) -> Iterator[Trial]:
-    """One mpirun for all calls, since each has to start a Python. A call that fails there fails on all ranks."""
+    """One mpirun for all calls, because each starts Python. A call that fails there fails on all ranks."""
     try:
         lines = run_under_mpirun(["-m", calls.__name__], 2, 12 * PATIENCE_SECONDS).splitlines()
         told = {call: (outcome, words) for call, outcome, words in map(json.loads, lines)}

@@ -1,6 +1,6 @@
-"""Every call of torch.distributed that a backend can be asked for, small enough to know the right answer by heart.
+"""Every call of torch.distributed that a backend may support, with inputs so small that the right result is known.
 
-Each function makes its call on tensors of the given device, and says whether this rank has what it should have.
+Each function makes its call on tensors of the given device, and returns whether this rank has the right result.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def _all_reduce_average(device: Device) -> bool:
 
 
 def _all_reduce_of_bfloat16(device: Device) -> bool:
-    tensor = _given(dist.get_rank(), device).bfloat16()  # small whole numbers, which it holds exactly
+    tensor = _given(dist.get_rank(), device).bfloat16()  # small integers, which it holds exactly
     dist.all_reduce(tensor)
     return _equal(tensor.float(), _sum(device))
 
@@ -130,7 +130,7 @@ def _new_group(device: Device) -> bool:
 
 
 def _training_step(device: Device) -> bool:
-    torch.manual_seed(dist.get_rank())  # other weights on each rank, until they are wrapped
+    torch.manual_seed(dist.get_rank())  # different weights on each rank, until the model is wrapped
     model = torch.nn.Linear(2, 1).to(device)
     wrapped = torch.nn.parallel.DistributedDataParallel(model)
     wrapped(_given(dist.get_rank(), device)).backward()
@@ -160,7 +160,7 @@ CALLS: dict[str, Callable[[Device], bool]] = {
 
 
 def attempt(call: Callable[[Device], bool], device: Device) -> tuple[str, str]:
-    """Make a call, and say what came of it in a word; and in another, what was raised."""
+    """Make a call, and return its outcome, and the exception that it raised."""
     try:
         return ("works", "") if call(device) else ("wrong", "the answer is not the right one")
     except Exception as error:
@@ -168,7 +168,7 @@ def attempt(call: Callable[[Device], bool], device: Device) -> tuple[str, str]:
 
 
 def first_sentence(error: BaseException) -> str:
-    """What an error says before it comes to addresses, versions and advice."""
+    """The part of an error message before addresses, versions and advice."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[0][:200] if lines else type(error).__name__
 

@@ -1,6 +1,6 @@
-"""What the lesson's programs printed under mpirun, for machines without one; a test runs them and compares.
+"""The output of the lesson's programs under mpirun, for machines without it. A test runs them and compares.
 
-The keys are a program's name, its ranks, and a digest of its text.
+The keys are a program's name, its ranks, and a digest of its source.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Programs under mpirun, where there is one; elsewhere, what the same program has printed before.
+"""Programs under mpirun, if it is installed; otherwise, the recorded output of the same program.
 
-Only programs of the lessons were recorded, each with the text that it had: what somebody writes by himself needs a real
-mpirun, and is never given an answer of another program.
+Only programs of the lessons were recorded, each with its exact source. Any other program needs a real mpirun, and never
+gets the output of another program.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ HOW_TO_GET_IT = (
     "to have one, install Open MPI (on Debian and Ubuntu `apt-get install openmpi-bin`, on a Mac `brew install "
     "open-mpi`) and mpi4py (`python -m pip install mpi4py`)"
 )
-# Open MPI's settings, which mpirun takes from the environment: more ranks than cores, none of them tied to a core, as
-# root where the notebook is root's, and over loopback and shared memory only. Other MPIs pass them over.
+# Open MPI's settings, which mpirun reads from the environment: more ranks than cores, not bound to cores, as root if
+# the notebook runs as root, and over loopback and shared memory only. Other MPIs ignore them.
 _SETTINGS = {
     "OMPI_MCA_rmaps_base_oversubscribe": "1",
     "OMPI_MCA_hwloc_base_binding_policy": "none",
@@ -40,22 +40,22 @@ _SETTINGS = {
     "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
     "PYTHONUNBUFFERED": "",
 }
-# a line on the way out; once a process has joined, torch begins each with the rank
+# a line of a traceback; once a process has joined, torch starts each with the rank
 _SAID = re.compile(r"(?:\[rank(?P<rank>\d+)\]:)?\s*(?P<words>.*?)\s*")
 _RAISED = re.compile(r"(?:\w+\.)*\w*(?:Error|Exception)\b")
 
 
 class NoMPI(RuntimeError):
-    """A program wants an mpirun, and this machine has none."""
+    """A program needs mpirun, and this machine has none."""
 
 
 @dataclass(frozen=True)
 class Ended:
-    """What a program under mpirun has printed, line by line; sorted, since the ranks print when they get to it."""
+    """The output of a program under mpirun, line by line, sorted because the ranks print in any order."""
 
-    command: str  # as one would type it
+    command: str  # as typed in a terminal
     lines: tuple[str, ...]
-    is_live: bool  # else recorded on another machine
+    is_live: bool  # otherwise recorded on another machine
 
     @property
     def origin(self) -> str:
@@ -63,11 +63,11 @@ class Ended:
 
 
 def mpirun(program: str | os.PathLike[str], ranks: int = 4, timeout_seconds: float = 180.0) -> Ended:
-    """Run a Python file on so many ranks under mpirun; where there is none, give what was recorded of it.
+    """Run a Python file on so many ranks under mpirun; without mpirun, return its recorded output.
 
     Raises:
-        NoMPI: this machine has no MPI, and nothing was recorded of this very program.
-        RuntimeError: the program failed; the message has its last lines.
+        NoMPI: this machine has no MPI, and there is no recording of this program.
+        RuntimeError: the program failed; the message contains its last lines.
     """
     path = pathlib.Path(program)
     command = f"mpirun -n {ranks} python {path.name}"
@@ -77,7 +77,7 @@ def mpirun(program: str | os.PathLike[str], ranks: int = 4, timeout_seconds: flo
         return Ended(command, tuple(sorted(printed.splitlines())), is_live=True)
     known = RECORDED.get((path.name, ranks, digest_of(path.read_text(encoding="utf-8"))))
     if known is None:
-        raise NoMPI(f"{why_not}; and of this program nothing was recorded, for it is none of the lesson's")
+        raise NoMPI(f"{why_not}, and there is no recording of this program, because it is not one of the lesson")
     return Ended(command, known, is_live=False)
 
 
@@ -87,7 +87,7 @@ def digest_of(program: str) -> str:
 
 @functools.cache
 def why_no_mpi() -> str:
-    """A sentence if no Python program can be run under mpirun here, else ""."""
+    """Why no Python program can run under mpirun here, or ""."""
     if shutil.which("mpirun") is None:
         return f"this machine has no mpirun; {HOW_TO_GET_IT}"
     if importlib.util.find_spec("mpi4py") is None:
@@ -102,9 +102,9 @@ def why_no_mpi() -> str:
 def run_under_mpirun(
     arguments: Sequence[str], ranks: int, timeout_seconds: float, settings: Mapping[str, str] | None = None
 ) -> str:
-    """Return what Python with these arguments prints on so many ranks. All have ended when this returns."""
+    """Return what Python with these arguments prints on so many ranks. All ranks have ended when this returns."""
     command = ["mpirun", "-n", str(ranks), sys.executable, *arguments]
-    # one thread for each rank: they share the cores
+    # one thread for each rank, because they share the cores
     surroundings = {"OMP_NUM_THREADS": "1", **os.environ, **_SETTINGS, **(settings or {})}
     with subprocess.Popen(
         command,
@@ -121,7 +121,7 @@ def run_under_mpirun(
         except BaseException as reason:
             _end(process)
             if isinstance(reason, subprocess.TimeoutExpired):
-                raise RuntimeError(f"mpirun was not done after {timeout_seconds:g} seconds, and was stopped") from None
+                raise RuntimeError(f"mpirun had not ended after {timeout_seconds:g} seconds, and was stopped") from None
             raise
     if process.returncode:
         raise RuntimeError(_why_it_failed(complained, process.returncode, arguments[0]))
@@ -129,7 +129,7 @@ def run_under_mpirun(
 
 
 def _end(process: subprocess.Popen[str]) -> None:
-    """mpirun ends its ranks when it is asked to end; only if it does not, nobody asks any more."""
+    """mpirun ends its ranks when it is terminated. It is killed only if that does not work."""
     process.terminate()
     try:
         process.communicate(timeout=10)
@@ -140,7 +140,7 @@ def _end(process: subprocess.Popen[str]) -> None:
 
 
 def _why_it_failed(complained: str, code: int, program: str) -> str:
-    """What Python says that was raised, by which rank, and where in the program."""
+    """The exception from Python's output, with its rank and its line in the program."""
     lines = [match for line in complained.splitlines() if (match := _SAID.fullmatch(line)) and match["words"]]
     raised = next((line for line in lines if _RAISED.match(line["words"])), None)
     if raised is None:

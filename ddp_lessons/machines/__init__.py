@@ -1,6 +1,6 @@
-"""Several machines for a lesson or a test, made on this one: with networks, cables and a batch system of their own.
+"""Several nodes for a lesson or a test, simulated on this machine, with their own networks, links and batch system.
 
-Where this machine cannot make them, `attempt` shows what was recorded on one that could.
+If this machine can't simulate them, `attempt` shows a recording.
 """
 
 from __future__ import annotations

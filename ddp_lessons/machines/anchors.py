@@ -1,4 +1,4 @@
-"""The first process of a machine: it holds the machine's namespaces, and ends when its maker does."""
+"""The first process of a node: it holds the node's namespaces, and ends when its parent does."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ import psutil
 from ddp_lessons.machines.places import NotHere, environment_of_jobs
 
 _SECONDS_TO_BEGIN = 10.0
-_SYS_ADMIN = 1 << 21  # the number that the kernel gives this right
+_SYS_ADMIN = 1 << 21  # the kernel's number of this capability
 
-# Says that the machine is there, then waits for the end of its maker. It is the machine's first process, who inherits
-# all orphans: it has to wait for these too, or they would stay as zombies, and Slurm would think that they work.
+# Reports that the node is ready, then waits for the end of its parent. As the node's first process it inherits all
+# orphans, so it has to wait for these too. Otherwise they would stay as zombies, and Slurm would think that they run.
 # (Status 137: its helper was killed, with all that ran on the machine.)
 ANCHOR = "echo; exec 3<&0; while cat <&3 & wait $!; [ $? = 137 ]; do :; done"
 
@@ -28,7 +28,7 @@ def anchor(command: list[str]) -> subprocess.Popen[bytes]:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env=environment_of_jobs(),
-        start_new_session=True,  # the stop button is not for machines
+        start_new_session=True,  # the stop button must not end nodes
     )
     assert anchor.stdout is not None
     if not anchor.stdout.readline():
@@ -39,7 +39,7 @@ def anchor(command: list[str]) -> subprocess.Popen[bytes]:
 
 
 def pid_inside(anchor: subprocess.Popen[bytes]) -> int:
-    """The process that waits in the namespace; what makes new process numbers stays outside itself."""
+    """The process that waits in the namespace. (The process that creates a process namespace stays outside it.)"""
     deadline = time.monotonic() + _SECONDS_TO_BEGIN
     while time.monotonic() < deadline:
         for process in [psutil.Process(anchor.pid), *psutil.Process(anchor.pid).children(recursive=True)]:
@@ -50,7 +50,7 @@ def pid_inside(anchor: subprocess.Popen[bytes]) -> int:
 
 
 def end_anchor(anchor: subprocess.Popen[bytes]) -> None:
-    """It reads to the end of what we write: that is now."""
+    """It ends when our pipe to it is closed, so close it."""
     for stream in (anchor.stdin, anchor.stdout, anchor.stderr):
         if stream is not None:
             stream.close()
@@ -66,12 +66,12 @@ def _user_options() -> tuple[str, ...]:
 
 
 def in_new_user_space() -> tuple[str, ...]:
-    """Who does not rule this machine may do so in a space of users of his own, on many systems."""
+    """On many systems, a user without root rights can have them in a user namespace."""
     return () if rules_here() else ("unshare", "--user", "--map-root-user", "--")
 
 
 @functools.cache
 def rules_here() -> bool:
-    """May we make networks and enter them? Root may, unless this right was taken away, as it is in many containers."""
+    """May we make and enter network namespaces? Root may, unless this capability was removed, as in many containers."""
     rights = re.search(r"^CapEff:\s*(\w+)", Path("/proc/self/status").read_text(), re.M)
     return bool(rights and int(rights[1], 16) & _SYS_ADMIN)

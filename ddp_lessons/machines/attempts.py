@@ -1,4 +1,4 @@
-"""What was said on each machine, when, and how it ended: plain data, which can be kept in a file and drawn."""
+"""The output of each node, with times and exit statuses: plain data that can be stored and drawn."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from typing import NamedTuple
 
-_COMPLAINT = re.compile(r"(\[rank\d+\]: )?[\w.]*(Error|Timeout|Exception): \S")  # as Python ends a traceback
+_COMPLAINT = re.compile(r"(\[rank\d+\]: )?[\w.]*(Error|Timeout|Exception): \S")  # the last line of a Python traceback
 
 
 class Said(NamedTuple):
-    """One line, the machine that said it, and how many seconds after the beginning."""
+    """One line of output, its node, and the seconds since the start."""
 
     machine: int
     seconds: float
@@ -21,34 +21,34 @@ class Said(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class Attempt:
-    """One command on all machines, or one job, from its beginning to its end. It shows itself as a log.
+    """One command on all nodes, or one job, from start to end. It is displayed as a log.
 
-    `statuses` has an exit status for each machine, None where it was stopped because the time was over.
+    `statuses` has an exit status for each node, or None if it was stopped by the timeout.
     """
 
     statuses: tuple[int | None, ...]
     said: tuple[Said, ...]
     seconds: float
-    recorded: str = ""  # with what it was recorded; "" if it has just been done here
-    happened: tuple[Said, ...] = ()  # to a machine, as that its cable was pulled out; nobody there said it
+    recorded: str = ""  # the system of the recording; "" if it ran live
+    happened: tuple[Said, ...] = ()  # done to a node, such as cutting its link; not its output
 
     @property
     def ended_well(self) -> bool:
         return all(status == 0 for status in self.statuses)
 
     def lines(self, machine: int | None = None) -> list[str]:
-        """What this machine said, or all of them, in the order of time."""
+        """The output of this node, or of all nodes, in order of time."""
         return [said.line for said in self.said if machine in (None, said.machine)]
 
     def has(self, words: str, machine: int | None = None) -> bool:
         return any(words in line for line in self.lines(machine))
 
     def first(self, words: str) -> Said | None:
-        """The first line with these words."""
+        """The first line that contains these words."""
         return next((said for said in self.said if words in said.line), None)
 
     def complaint(self, machine: int) -> Said | None:
-        """The first line of this machine that names an error: what is raised, without the way there."""
+        """The first line of this node that names an error: the exception without its traceback."""
         mine = (said for said in self.said if said.machine == machine)
         return next((said for said in mine if _COMPLAINT.match(said.line)), None)
 
@@ -59,7 +59,7 @@ class Attempt:
         return "\n".join([*rows, *ends, *([f"recorded: {self.recorded}"] if self.recorded else [])])
 
     def to_json(self, clean: Callable[[str], str] = str) -> str:
-        """`clean` takes out of every line what belongs to the machine it was recorded on."""
+        """`clean` removes from every line what is specific to the machine of the recording."""
         said = [[machine, round(seconds, 2), clean(line)] for machine, seconds, line in self.said]
         happened = [[machine, round(seconds, 2), words] for machine, seconds, words in self.happened]
         own = {"said": said, "happened": happened, "seconds": round(self.seconds, 2)}

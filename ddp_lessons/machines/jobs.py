@@ -1,4 +1,4 @@
-"""A command that runs on several machines, and what they say while it does."""
+"""A command that runs on several nodes, and its output while it runs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SECONDS_FOR_LAST_WORDS = 2.0
 
 
 class Job:
-    """It runs since it was made. Wait for words with `wait_for`, for its end with `finish`."""
+    """A running command. Wait for output with `wait_for`, and for the end with `finish`."""
 
     def __init__(
         self,
@@ -33,7 +33,7 @@ class Job:
         self.run_also(commands, environment)
 
     def run_also(self, commands: Mapping[int, Sequence[str]], environment: Mapping[str, str]) -> None:
-        """Run these, too, in the same log; what ran on the same machine before must have ended."""
+        """Also run these, in the same log. Earlier commands on the same node must have ended."""
         for machine, command in commands.items():
             process = subprocess.Popen(
                 command,
@@ -57,10 +57,10 @@ class Job:
         return all(process.poll() is not None for process in self._processes.values())
 
     def wait_for(self, words: str, timeout_seconds: float = 180.0, times: int = 1) -> Said:
-        """Wait until some machine has said these words, so many times.
+        """Wait until a node has printed these words so many times.
 
         Raises:
-            TimeoutError: it did not; with all that was said.
+            TimeoutError: it did not; the message contains the whole output.
         """
         deadline = time.monotonic() + timeout_seconds
         while True:
@@ -70,22 +70,22 @@ class Job:
             if not self._take(min(0.1, deadline - time.monotonic())) and (
                 time.monotonic() > deadline or (self.is_over() and not any(r.is_alive() for r in self._readers))
             ):
-                raise TimeoutError(f"nobody said {words!r} ({times} times):\n{self._attempt()!r}")
+                raise TimeoutError(f"no node printed {words!r} ({times} times):\n{self._attempt()!r}")
 
     def finish(self, timeout_seconds: float = 60.0) -> Attempt:
-        """Wait until it has ended on all machines; what has not when the time is over is stopped."""
+        """Wait until it has ended on all nodes; stop it on the others when the time is over."""
         deadline = time.monotonic() + timeout_seconds
         while not self.is_over() and time.monotonic() < deadline:
             self._take(min(0.1, deadline - time.monotonic()))
         return self.end()
 
     def end(self) -> Attempt:
-        """Stop what still runs, and return what there was."""
+        """Stop what still runs, and return the output so far."""
         running = [machine for machine, process in self._processes.items() if process.poll() is None]
         for machine in running:
             self._stop(machine)
             self._processes[machine].wait()
-        for reader in self._readers:  # something that it left behind may hold the pipe
+        for reader in self._readers:  # a process that it left behind may keep the pipe open
             reader.join(_SECONDS_FOR_LAST_WORDS)
         while self._take(0):
             pass

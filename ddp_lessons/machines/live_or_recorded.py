@@ -1,6 +1,6 @@
-"""Attempts live where this machine can, else as they were recorded: a lesson reads the same in both cases.
+"""Attempts run live if this machine supports it; otherwise a recording is shown. A lesson reads the same in both cases.
 
-With DDP_LESSONS_MACHINES=recorded nothing is live; with =record what is done is kept as the new recording.
+With DDP_LESSONS_MACHINES=recorded nothing runs live; with =record each live run becomes the new recording.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ddp_lessons.machines.sources import digest_of
 RECORDINGS = Path(__file__).with_name("recordings")
 TROUBLES = RECORDINGS / "troubles.txt"
 VARIABLE = "DDP_LESSONS_MACHINES"
-MOST_LETTERS = 100  # of a line that a notebook shows without wrapping it
+MOST_LETTERS = 100  # the longest line that a notebook shows without wrapping
 
 A = ParamSpec("A")
 P = TypeVar("P")
@@ -32,14 +32,14 @@ P = TypeVar("P")
 def attempt(
     function: Callable[Concatenate[P, A], Attempt], place: Place[P], *args: A.args, **kwargs: A.kwargs
 ) -> Attempt:
-    """Make the place, call `function(place, ...)` and return what it returns; or what was recorded of such a call.
+    """Make the place, call `function(place, ...)` and return its result, or the recording of this call.
 
-    A recording is of the function's own text, of what it uses, and of the place: what you change runs live or not at
-    all.
+    A recording belongs to the function's source, to what it uses, and to the place. If you change one of them, the call
+    runs live or not at all.
 
     Raises:
-        NotHere: the place cannot be made here, and nobody has recorded this call.
-        TypeError: there is no function or no place, or the function does not return what happened.
+        NotHere: the place can't be made here, and there is no recording of this call.
+        TypeError: the function or the place is missing, or the function returns something else than an attempt.
     """
     _check(function, place)
     name = name_of(function, args, kwargs)
@@ -63,7 +63,7 @@ def attempt(
 
 def _check(function: object, place: object) -> None:
     if isinstance(place, type):
-        raise TypeError(f"attempt() makes the place itself, but of how many machines? {place.__name__}(2) says it")
+        raise TypeError(f"attempt() needs a place with a number of nodes, such as {place.__name__}(2)")
     if not callable(function) or not hasattr(place, "why_not"):
         raise TypeError("attempt() takes a function and a place: attempt(look, Machines(2))")
 
@@ -79,9 +79,9 @@ def _returned(function: Callable[..., object], done: object) -> Attempt:
 
 
 def troubles() -> str:
-    """A table of what goes wrong with several machines, as it was measured: `python -m benchmarks.machines`.
+    """A table of what goes wrong with several nodes, as measured by `python -m benchmarks.machines`.
 
-    It is narrow enough for a notebook: long words go on below, and who of the two machines said them is left out.
+    It is narrow enough for a notebook: long messages wrap, and it leaves out which of the two nodes printed them.
     """
     lines = TROUBLES.read_text(encoding="utf-8").splitlines()
     rows = [_cells(line, lines[1]) for line in lines]
@@ -94,7 +94,7 @@ def troubles() -> str:
 
 
 def _cells(line: str, ruler: str) -> list[str]:
-    """The columns of this line: a ruler has as many dashes as each is wide, and two blanks between them."""
+    """The columns of this line. The ruler has one dash per character of a column, and two blanks between columns."""
     widths = [len(dashes) for dashes in ruler.split()]
     ends = accumulate(width + 2 for width in widths)
     return [line[end - width - 2 : end - 2].strip() for width, end in zip(widths, ends, strict=True)]
@@ -110,16 +110,16 @@ def _line(parts: Sequence[str], widths: Sequence[int]) -> str:
 
 
 def name_of(function: Callable[..., object], args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-    """The name of the recording: the function, and what it was called with."""
+    """The name of the recording: the function and its arguments."""
     parts = [str(arg) for arg in args] + [f"{name}-{value}" for name, value in kwargs.items()]
     return re.sub(r"[^\w.-]+", "_", "_".join([getattr(function, "__name__", "attempt"), *parts]))
 
 
 def recall(name: str, reason: str, of: str = "") -> Attempt:
-    """The recording of this name. Where `of` is given, it must be what was recorded."""
+    """The recording of this name. If `of` is given, the digest must match."""
     file = RECORDINGS / f"{name}.json"
     if not file.is_file():
-        raise NotHere(f"this cannot be tried here, and nobody has recorded {name}: {reason}")
+        raise NotHere(f"this cannot run here, and there is no recording of {name}: {reason}")
     text = file.read_text(encoding="utf-8")
     if of and json.loads(text).get("of") != of:
         raise NotHere(
@@ -137,7 +137,7 @@ def keep(name: str, done: Attempt, of: str = "") -> None:
 
 
 def _without_this_machine(line: str) -> str:
-    """A recording is for all: no folders of the one who made it, no process numbers."""
+    """Remove folders and process ids of the machine that made the recording."""
     line = re.sub(
         rf"({re.escape(sys.prefix)}|{re.escape(sys.base_prefix)})/lib/python[\d.]+(/site-packages)?", "...", line
     )

@@ -1,8 +1,8 @@
-"""Machines made of Linux namespaces: each with a network, an address, a name and processes of its own.
+"""Nodes made of Linux namespaces, each with its own network, address, name and processes.
 
-A cable (a veth pair) leads from each to a switch (a bridge), which has a namespace of its own too: this machine's own
-network is not touched. In every namespace waits a process that reads from us. When we end, in whatever way, it ends,
-and with it go all processes of its machine, its cable and its address.
+A link (a veth pair) connects each node to a switch (a bridge). The switch has its own namespace too, so this machine's
+network is not affected. In every namespace, a process waits and reads from us. When we end, in whatever way, it ends,
+and all processes of its node, its link and its address end with it.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _ALL_BUT_USER = ("--net", "--uts", "--mount", "--pid")
 
 
 class Machines:
-    """So many machines, named machine0, machine1, ..., that reach each other over a switch.
+    """So many nodes, named machine0, machine1, ..., connected by a switch.
 
-    Use it with `with`. Each knows the others by name, and sees the files of this machine.
+    Use it with `with`. Each node knows the others by name, and sees the files of this machine.
     """
 
     interface = "eth0"
@@ -40,15 +40,15 @@ class Machines:
             raise ValueError(f"there can be 1 to 16 machines, not {count}")
         self.names = tuple(f"machine{number}" for number in range(count))
         self.addresses = tuple(f"10.77.0.{number + 1}" for number in range(count))
-        self._anchors: list[subprocess.Popen[bytes]] = []  # of the machines, in their order
+        self._anchors: list[subprocess.Popen[bytes]] = []  # of the nodes, in order
         self._pids: list[int] = []
-        self._happened: list[tuple[int, float, str]] = []  # machine, moment, words
+        self._happened: list[tuple[int, float, str]] = []  # node, time, text
 
     def __repr__(self) -> str:
         return f"Machines({len(self.names)})"
 
     def why_not(self) -> str:
-        """A sentence if this machine cannot make others, else ""."""
+        """Why this machine can't simulate nodes, or ""."""
         return _why_not()
 
     def __enter__(self) -> Machines:
@@ -73,7 +73,7 @@ class Machines:
     def run(
         self, machine: int, command: str | Sequence[str], timeout_seconds: float | None = 60.0
     ) -> subprocess.CompletedProcess[str]:
-        """Run a command on one machine, to its end, and return what it printed and its status."""
+        """Run a command on one node until it ends, and return its output and its exit status."""
         inside = self.command(machine, command)
         return subprocess.run(
             inside, capture_output=True, text=True, timeout=timeout_seconds, check=False, env=environment_of_jobs()
@@ -86,13 +86,13 @@ class Machines:
         environment: Mapping[str, str] | None = None,
         job: Job | None = None,
     ) -> Job:
-        """Start a command on every machine, or those in `on`, and come back at once.
+        """Start a command on every node, or on those in `on`, and return at once.
 
         Args:
-            command: a text or a list of words, or a function that makes one from the machine's number.
-            on: the numbers of the machines.
-            environment: variables to be set on top.
-            job: an earlier one that this one belongs to: it goes on in that one's log.
+            command: a string or a list of words, or a function that makes one from the node's number.
+            on: the numbers of the nodes.
+            environment: additional variables.
+            job: an earlier job, whose log this one continues.
         """
         numbers = range(len(self.names)) if on is None else on
         commands = {
@@ -109,41 +109,41 @@ class Machines:
         timeout_seconds: float = 180.0,
         environment: Mapping[str, str] | None = None,
     ) -> Attempt:
-        """Run a command on all machines until it has ended on all of them, or the time is over."""
+        """Run a command on all nodes until it has ended on all of them, or the time is over."""
         return self.start(command, environment=environment).finish(timeout_seconds)
 
     def launch(self, function: Callable[..., object], *args: object, timeout_seconds: float = 30.0) -> Attempt:
-        """Call `function(rank, world_size, *args)` on one rank on each machine: quicker than `start`, from a cell."""
+        """Call `function(rank, world_size, *args)` on one rank on each node; faster than `start`."""
         if not rules_here():
             raise NotHere("only root can move a rank to another machine; others can start commands there")
         self._check(0)
         return launch_on(self._pids, self.addresses[0], function, args, timeout_seconds, self._happened_since)
 
     def cut(self, machine: int) -> None:
-        """Pull this machine's cable out of the switch. Nobody is told: what is sent gets lost.
+        """Cut this node's link to the switch. No process is notified: packets get lost.
 
-        A machine that is gone by then is left in peace.
+        A node that is already gone is ignored.
         """
         self._move_cable(machine, "down", "the cable is pulled out")
 
     def heal(self, machine: int) -> None:
-        """Put the cable back."""
+        """Restore the link."""
         self._move_cable(machine, "up", "the cable is back")
 
     def stop(self, machine: int) -> None:
-        """End every process on this machine."""
+        """End every process on this node."""
         if self._is_there(machine):
-            # -1 is everyone whom it can see but the machine's first process: those of this machine
+            # -1 means every visible process except the node's first one, so all processes of this node
             subprocess.run(self.command(machine, ["kill", "-KILL", "-1"]), capture_output=True, check=False)
 
     def power_off(self, machine: int) -> None:
-        """The machine is gone, with all that ran on it."""
+        """Remove the node, with everything that runs on it."""
         self._check(machine)
         self._happened.append((machine, time.monotonic(), "the machine is switched off"))
         self._end_machine(machine)
 
     def power_on(self, machine: int) -> None:
-        """Make the machine again, with its name and address; nothing runs on it yet."""
+        """Make the node again, with its name and address; nothing runs on it yet."""
         self._check(machine)
         if self._is_there(machine):
             raise RuntimeError(f"machine {machine} is on")
@@ -151,7 +151,7 @@ class Machines:
         self._happened.append((machine, time.monotonic(), "the machine is on again"))
 
     def command(self, machine: int, command: str | Sequence[str]) -> list[str]:
-        """The command by which `command` is run on that machine, in the folder where we are."""
+        """The command that runs `command` on that node, in the current folder."""
         self._check(machine)
         words = shlex.split(command) if isinstance(command, str) else list(command)
         return [*enter(self._pids[machine], *_ALL_BUT_USER), "env", f"--chdir={os.getcwd()}", *words]
@@ -181,7 +181,7 @@ class Machines:
             f"link add {port} type veth peer name {self.interface} netns {pid}", f"link set {port} master switch"
         )
         here = [
-            f"link set {self.interface} addrgenmode none up",  # no second address, of the newer kind
+            f"link set {self.interface} addrgenmode none up",  # no second address (IPv6)
             f"address add {self.addresses[number]}/24 dev {self.interface}",
         ]
         said_by([*enter(pid, "--net"), "ip", "-batch", "-"], "\n".join(here))
@@ -207,7 +207,7 @@ class Machines:
             if self._is_there(machine):
                 self._wire(f"link set port{machine} {way}")
                 self._happened.append((machine, time.monotonic(), words))
-        except NotHere:  # it may have gone just now
+        except NotHere:  # it may have ended in the meantime
             if self._is_there(machine):
                 raise
 

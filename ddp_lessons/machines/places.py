@@ -1,4 +1,4 @@
-"""Where an attempt can be made, and the sentence that says why not here."""
+"""Places for attempts, and the reasons why a place can't be made here."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ P = TypeVar("P", covariant=True)
 
 
 class NotHere(RuntimeError):
-    """This machine cannot make such a place; the message says what is missing and how to get it."""
+    """This machine can't make such a place; the message says what is missing and how to get it."""
 
 
 class Place(Protocol[P]):
-    """Machines or a cluster: made by `with`, and away with it afterwards. Its repr says what it is and how large."""
+    """Nodes or a cluster: made by `with`, and removed afterwards. Its repr says what it is and how large."""
 
     def why_not(self) -> str:
-        """A sentence if it cannot be made here, else ""."""
+        """Why it can't be made here, or ""."""
 
     def __enter__(self) -> P: ...
 
@@ -30,7 +30,7 @@ class Place(Protocol[P]):
 
 
 def missing_commands(packages: dict[str, str]) -> str:
-    """A sentence if one of these commands is not there; each with Debian's name of its package."""
+    """Which of these commands are missing, with Debian's names of their packages, or ""."""
     missing = {command: package for command, package in packages.items() if not find(command)}
     if not missing:
         return ""
@@ -39,15 +39,15 @@ def missing_commands(packages: dict[str, str]) -> str:
 
 
 def find(command: str) -> str | None:
-    """Where a command is, also one that only administrators have on their PATH."""
+    """The path of a command, even if only administrators have it on their PATH."""
     return shutil.which(command, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
 
 
 def said_by(command: list[str], stdin: str = "", environment: dict[str, str] | None = None) -> str:
-    """Run a small command and return what it printed.
+    """Run a small command and return its output.
 
     Raises:
-        NotHere: it failed; with its own words.
+        NotHere: it failed; the message contains its output.
     """
     done = subprocess.run(command, input=stdin, capture_output=True, text=True, check=False, env=environment)
     if done.returncode != 0:
@@ -57,10 +57,10 @@ def said_by(command: list[str], stdin: str = "", environment: dict[str, str] | N
 
 
 def environment_of_jobs() -> dict[str, str]:
-    """As ours, but this Python's own commands come first.
+    """Our environment, but with this Python's commands first.
 
-    Whoever wants its lines at once flushes them: without a buffer print() writes a line in pieces, and the ranks of one
-    torchrun write into each other's.
+    Programs that need their lines at once must flush them. Unbuffered, print() writes a line in pieces, and the lines
+    of the ranks of one torchrun mix.
     """
     path = f"{os.path.dirname(sys.executable)}:{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
     own = {"PATH": path, "PYTHONUNBUFFERED": "", "TORCH_CPP_LOG_LEVEL": "ERROR"}

@@ -1,4 +1,4 @@
-"""One rank on each machine, without starting a Python there: a rank that is ready moves into the machine's network."""
+"""One rank on each node, without starting Python there: a rank that is ready moves into the node's network."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ddp_lessons.run.launch import launch
 
 MASTER_PORT = "29500"
 _NAMESPACES = ("net", "uts")
-_OURS = ("GLOO_SOCKET_IFNAME", "TORCHELASTIC_USE_AGENT_STORE")  # launch set them for one machine
+_OURS = ("GLOO_SOCKET_IFNAME", "TORCHELASTIC_USE_AGENT_STORE")  # launch set them for one node
 
 
 def launch_on(
@@ -25,9 +25,9 @@ def launch_on(
     timeout_seconds: float,
     happened_since: Callable[[float], tuple[Said, ...]],
 ) -> Attempt:
-    """Call the function on a rank on each of the machines where these processes are, and keep what it says or raises.
+    """Call the function on one rank on the node of each of these processes, and keep its output and exceptions.
 
-    MASTER_ADDR is `address`. As in a script nothing is joined yet.
+    MASTER_ADDR is `address`. As in a script, the ranks have not joined a process group.
     """
     done = launch(
         _live_there,
@@ -52,7 +52,7 @@ def launch_on(
 
 
 class _Lived(NamedTuple):
-    """How a rank's call ended, and when, by the clock that all processes of this machine share."""
+    """How a rank's call ended, and when, by the clock of all processes of this machine."""
 
     status: int
     begin: float
@@ -84,7 +84,7 @@ def _live_there(
 
 
 def _move(namespace: str) -> None:
-    """This thread goes there, and all that it starts from now on."""
+    """Move this thread, and everything that it starts later, to the node."""
     descriptor = os.open(namespace, os.O_RDONLY)
     try:
         libc = ctypes.CDLL(None, use_errno=True)

@@ -1,7 +1,7 @@
-"""A Slurm cluster of its own, made of machines with cables: the batch system that most clusters have, for real.
+"""A real Slurm cluster on simulated nodes.
 
-machine0 also has the controller. All files are in a folder that goes away with the cluster, and a Slurm that runs on
-this machine is not touched. (Slurm's word for a machine is node.)
+machine0 also runs the controller. All files are in a folder that is removed with the cluster. A Slurm that already runs
+on this machine is not affected.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _NEEDED = {
     "slurmd": "slurmd",
 }
 _SECONDS_TO_BEGIN, _LOOK_SECONDS = 20.0, 0.1
-_SECONDS_IN_LINE = 40.0  # nobody else is on this cluster: a job that waits so long will never begin
+_SECONDS_IN_LINE = 40.0  # this cluster has no other users, so a job that waits so long will never start
 _UNFINISHED = {"PENDING", "CONFIGURING", "RUNNING", "COMPLETING"}
 _OUTPUT = re.compile(r"^#SBATCH\s(.*\s)?(-o|--output)", re.M)
 _LABEL = re.compile(r"(\d+): (.*)")
 
-# nothing but what two small machines need: no accounts, no control groups, no GPUs
+# only what two small nodes need: no accounts, no control groups, no GPUs
 _CONFIGURATION = """\
 ClusterName=lesson
 SlurmctldHost=machine0
@@ -62,7 +62,7 @@ PartitionName=lesson Nodes=ALL Default=YES MaxTime=60 State=UP
 
 
 class Slurm:
-    """A cluster of so many machines with four processors each. Use it with `with`."""
+    """A cluster of so many nodes with four processors each. Use it with `with`."""
 
     def __init__(self, count: int = 2) -> None:
         self.machines = Machines(count)
@@ -72,7 +72,7 @@ class Slurm:
         return f"Slurm({len(self.machines.names)})"
 
     def why_not(self) -> str:
-        """A sentence if this machine cannot make a cluster, else ""."""
+        """Why this machine can't make a cluster, or ""."""
         if reason := missing_commands(_NEEDED) or self.machines.why_not():
             return reason
         return "" if rules_here() else "only root may begin a Slurm"
@@ -101,10 +101,10 @@ class Slurm:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def run(self, command: str, machine: int = 0) -> str:
-        """Run one of Slurm's commands (or any other) there, and return what it printed.
+        """Run one of Slurm's commands (or any other) on the cluster, and return its output.
 
         Raises:
-            RuntimeError: it failed; with its words.
+            RuntimeError: it failed; the message contains its output.
         """
         done = self.machines.run(machine, f"env SLURM_CONF={self.folder}/slurm.conf {command}")
         if done.returncode:
@@ -112,11 +112,11 @@ class Slurm:
         return done.stdout
 
     def sbatch(self, script: str | os.PathLike[str], arguments: str = "", timeout_seconds: float = 180.0) -> Attempt:
-        """Submit a job script, follow what the job writes, and come back when it is over, or cancelled for its time.
+        """Submit a job script, follow its output, and return when the job has ended or was cancelled by the time limit.
 
-        Where `srun --label` says which task a line is from, the line counts as of that machine, else as of the first.
-        A job that cannot begin is cancelled too, and its last line says what `squeue` gives as the reason. The job
-        writes into the file that the script's --output names; without one, into a file that goes away with the cluster.
+        With `srun --label`, a line belongs to the node of its task; otherwise it belongs to the first node. A job that
+        can't start is cancelled too, and its last line is the reason that `squeue` gives. The job writes into the file
+        of the script's --output, or else into a file that is removed with the cluster.
         """
         begin = time.monotonic()
         names_a_file = _OUTPUT.search(Path(script).read_text(encoding="utf-8"))
@@ -149,14 +149,14 @@ class Slurm:
         return Path(told[1].strip())
 
     def state_of(self, job: str) -> tuple[str, int]:
-        """Slurm's word for where a job is, and its exit status."""
+        """Slurm's name for the state of a job, and its exit status."""
         about = self.run(f"scontrol show job {job}")
         state, status = re.search(r"JobState=(\w+)", about), re.search(r"ExitCode=(\d+):(\d+)", about)
         assert state, about
         return state[1], int(status[1]) or int(status[2]) if status else 0
 
     def _begin(self) -> None:
-        self.folder.chmod(0o755)  # munge wants its socket where all can get at it
+        self.folder.chmod(0o755)  # munge requires a socket that all users can reach
         (self.folder / "state").mkdir()
         key = self.folder / "munge.key"
         key.touch(0o600)
@@ -180,7 +180,7 @@ class Slurm:
     def _is_ready(self) -> bool:
         try:
             states = self.run("sinfo --noheader --Node --format=%T").split()
-        except RuntimeError:  # the controller does not listen yet
+        except RuntimeError:  # the controller is not listening yet
             return False
         return states == ["idle"] * len(self.machines.names)
 

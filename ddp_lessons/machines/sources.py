@@ -1,6 +1,6 @@
-"""What a recording is of: the text of the function, of the functions and files of the lesson that it uses, its place.
+"""What identifies a recording: its function's source, the lesson's functions and files that it uses, and its place.
 
-Whoever changes one of them asks for something that nobody has recorded.
+If one of them changes, the recording no longer applies.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import CodeType, FunctionType
 
-_FILE = re.compile(r"[\w.-]+\.\w+")  # in the folder where we are
+_FILE = re.compile(r"[\w.-]+\.\w+")  # in the current folder
 _LARGEST_BYTES = 100_000
-_PLAIN = (str, int, float, bool, tuple, list, dict, type(None))  # what a cell may set beside its functions
+_PLAIN = (str, int, float, bool, tuple, list, dict, type(None))  # values that a cell may define next to its functions
 
 
 def digest_of(function: Callable[..., object], place: object) -> str:
-    """The same as long as nothing is changed but comments and empty lines."""
+    """A digest that changes with anything but comments and empty lines."""
     parts = [repr(place), *_parts(function, set())]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 
@@ -47,7 +47,7 @@ def _text_of(function: FunctionType) -> str:
     try:
         return without_comments(inspect.getsource(function))
     except (OSError, TypeError, tokenize.TokenError, SyntaxError):
-        return function.__code__.co_code.hex()  # made without a text; no recording is of such
+        return function.__code__.co_code.hex()  # it has no source; there are no recordings of such functions
 
 
 def without_comments(source: str) -> str:
@@ -60,7 +60,7 @@ def without_comments(source: str) -> str:
 
 
 def _used_by(code: CodeType) -> tuple[set[str], list[str]]:
-    """The global names that it reads, and its texts; also those of the functions within."""
+    """The global names that it reads, and its string constants, including those of inner functions."""
     names = {step.argval for step in dis.get_instructions(code) if step.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
     texts: list[str] = []
     for constant in code.co_consts:
@@ -73,7 +73,7 @@ def _used_by(code: CodeType) -> tuple[set[str], list[str]]:
 
 
 def _files_in(text: str, known: set[object]) -> Iterator[str]:
-    """The text of every file that is named there, and of those that it names."""
+    """The content of every file that is named in the text, and of the files that these name."""
     for name in sorted(set(_FILE.findall(text)) - known):
         path = Path(name)
         if path.is_file() and path.stat().st_size <= _LARGEST_BYTES:

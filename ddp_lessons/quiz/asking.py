@@ -1,4 +1,4 @@
-"""The two calls of a learner: show the questions of a lesson, and answer one without buttons."""
+"""The two functions for learners: show the questions of a lesson, and answer one without buttons."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ddp_lessons.quiz.question_text import as_page, as_text
 
 
 class Questions:
-    """The questions of one lesson. In a notebook they show themselves, with choices to press."""
+    """The questions of one lesson. A notebook displays them with buttons."""
 
     def __init__(self, lesson: int) -> None:
         self.questions = questions_of(lesson)
@@ -19,7 +19,7 @@ class Questions:
         return self.text
 
     def _ipython_display_(self) -> None:
-        """One output: choices to press where there are widgets; for all other readers a page, and the same as text."""
+        """One output: buttons if there are widgets; otherwise a page, and the same as text."""
         from IPython.display import publish_display_data
 
         from ddp_lessons.show.figures.living import view_of
@@ -29,7 +29,7 @@ class Questions:
 
 
 class Verdict:
-    """What is said to a choice; `right` tells whether it was the right one."""
+    """The reply to a choice; `right` says whether the choice was right."""
 
     def __init__(self, right: bool, text: str) -> None:
         self.right, self.text = right, text
@@ -48,7 +48,7 @@ def questions(lesson: int) -> Questions:
 
 
 def answer(lesson: int, question: int, choice: str) -> Verdict:
-    """Say whether this choice is right; if not, what is behind it and where to look. One may try as often as one likes.
+    """Say whether this choice is right; if not, explain the misconception and where to look. You can try again.
 
     Raises:
         ValueError: there is no such lesson, question or choice.

@@ -1,4 +1,4 @@
-"""What is asked: plain data, one object for each question."""
+"""Questions as plain data, one object for each."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ LETTERS = "abcd"
 
 @dataclass(frozen=True)
 class Program:
-    """A program in a question. It defines `f`, which is launched on so many ranks; a test looks whether `holds`.
+    """A program in a question. It defines `f`, which a test launches on so many ranks.
 
-    `holds` is an expression that has to be true. It may use `results`, `error` if the launch raises one, and `right`,
-    the text of the right choice.
+    The test evaluates `holds`, an expression that must be true. It may use `results`, `error` if the launch raises
+    one, and `right`, the text of the right choice.
     """
 
     code: str
@@ -29,16 +29,16 @@ class Program:
 
 @dataclass(frozen=True)
 class Question:
-    """One right choice, and wrong ones that somebody would take for a reason.
+    """One right choice, and wrong ones that have a misconception behind them.
 
-    Text between backticks is code. `letter` is where the right choice stands among the others, which keep their order.
+    Text between backticks is code. `letter` is the position of the right choice; the others keep their order.
     """
 
     text: str
     right: str
     letter: str
     why: str
-    wrong: Mapping[str, str]  # each wrong choice, and what is behind it
+    wrong: Mapping[str, str]  # each wrong choice, and the misconception behind it
     look_at: str  # the section of the lesson that answers it
     program: Program | None = None
 
@@ -59,7 +59,7 @@ class Question:
         return letter == self.letter
 
     def verdict(self, letter: str, with_invitation: bool = True) -> str:
-        """What is said to somebody who chose this; the invitation is to try another choice."""
+        """The reply to this choice, with an invitation to try another one."""
         if self.is_right(letter):
             return f"{letter}) is right. {self.why}"
         misconception = self.wrong[self.choices[letter]]

@@ -1,6 +1,6 @@
-"""The questions of a lesson as data for the page, where `show/figures/questions.js` asks them.
+"""The questions of a lesson as data for `show/figures/questions.js`, which asks them in the page.
 
-Every answer goes along, so that a page can ask without a kernel.
+The data contains every answer, so a page needs no kernel.
 """
 
 from __future__ import annotations

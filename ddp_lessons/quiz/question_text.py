@@ -1,4 +1,4 @@
-"""The questions of a lesson as text, and as a page that needs no kernel: there a choice unfolds when it is chosen."""
+"""The questions of a lesson as text, and as a page without a kernel, in which a choice unfolds when it is selected."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ def as_page(lesson: int, questions: Sequence[Question]) -> str:
 
 
 def as_paragraph(number: int, question: Question) -> str:
-    """The question without its choices."""
+    """The question without choices."""
     code = f'<pre style="{CODE_STYLE}">{html.escape(question.program.text)}</pre>' if question.program else ""
     return f"<p style='margin:1em 0 0.4em'><strong>{number}.</strong> {marked_up(question.text)}</p>{code}"
 
 
 def marked_up(text: str) -> str:
-    """As HTML, with what stands between backticks as code."""
+    """As HTML, with the text between backticks as code."""
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", html.escape(text, quote=False))
 
 

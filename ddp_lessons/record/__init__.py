@@ -1,1 +1,1 @@
-"""What a run leaves behind: results, events, colors. It needs no living process."""
+"""The data of a run: results, events, colors. It needs no running process."""

@@ -1,7 +1,7 @@
-"""One colour for each rank, the same in text, curves and timelines, and never the only sign: a label is always there.
+"""One colour for each rank, the same in text, curves and timelines. A label always accompanies the colour.
 
-The eight colours can be told apart by colour-blind readers (Okabe and Ito's set; its black and yellow, which vanish on
-a dark or a white page, are replaced by grey and brown).
+Colour-blind readers can distinguish the eight colours. They are Okabe and Ito's set, but with grey and brown instead of
+black and yellow, which are invisible on a dark or a white page.
 """
 
 from __future__ import annotations

@@ -14,37 +14,37 @@ POINT_TO_POINT = ("send", "recv")
 class Event:
     """One call of torch.distributed on one rank. Times are seconds since the function began on the first rank.
 
-    As a rank tells it, they are those of `time.perf_counter()`, one clock for all processes of a machine.
+    When a rank sends it, the times are those of `time.perf_counter()`, one clock for all processes of a node.
     """
 
     rank: int
     call: str  # the name that was called: "isend", "all_gather_object", "DistributedDataParallel", ...
-    operation: str  # what that is: "send", "recv", "broadcast", "all_reduce", ..., "barrier", "new_group"
-    group: str  # the name of the group, as torch gave it
+    operation: str  # what kind it is: "send", "recv", "broadcast", "all_reduce", ..., "barrier", "new_group"
+    group: str  # the group's name, given by torch
     group_ranks: tuple[int, ...]
-    peer: int | None  # of a send, to whom; of a recv, from whom (None: from anyone, and nothing has come)
+    peer: int | None  # the destination of a send; the source of a recv (None: from any rank, and nothing was received)
     root: int | None  # of broadcast, reduce, scatter and gather
     reduce_op: str | None  # "sum", "max", ...
-    tag: int  # of init_process_group: the rank that it was told
-    shape: tuple[int, ...]  # of the first tensor that this rank brought; of a recv, of the tensor to fill
-    tensors: int  # how many it brought
+    tag: int  # of init_process_group: the rank argument
+    shape: tuple[int, ...]  # of this rank's first tensor; of a recv, of the tensor to fill
+    tensors: int  # the number of its tensors
     dtype: str  # "float32"
-    bytes: int  # of all that it brought
-    values: tuple[float, ...] | None  # what it brought, flat; only with record="values", and of small tensors
-    received: tuple[float, ...] | None  # what it had afterwards, flat; likewise
+    bytes: int  # of all its tensors
+    values: tuple[float, ...] | None  # its values, flat; only with record="values" and for small tensors
+    received: tuple[float, ...] | None  # its values afterwards, flat; likewise
     file: str
     line: int
     function: str
     thread: str
     begin: float
-    issued: float  # the call of a non-blocking one was back
-    waited: float | None  # when the rank began to wait for the end; None: it never did
-    end: float | None  # when it was complete; None: nobody saw it complete
-    error: str  # what it raised, or ""
+    issued: float  # when a non-blocking call returned
+    waited: float | None  # when the rank began to wait for it; None: never
+    end: float | None  # when it was complete; None: not seen complete
+    error: str  # the exception that it raised, or ""
     backend: str = "gloo"
     remark: str = ""  # of a non-blocking call: "not waited for", "let go" (before it was over), "changed" (its tensor)
-    untouched: float | None = None  # of a changed tensor: when another call ended by which it was not changed yet
-    parts: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())  # of an all_to_all: bytes to each of the group, from each
+    untouched: float | None = None  # of a changed tensor: the end of another call at which it was not changed yet
+    parts: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())  # of an all_to_all: bytes to and from each rank
     is_blocking: bool = False  # torch's own function waited before it returned
 
     @property
@@ -57,7 +57,7 @@ class Event:
 
     @property
     def took_part(self) -> bool:
-        """Torch did not refuse it from the start."""
+        """Whether torch accepted the call."""
         return not self.error or self.waited is not None
 
     @property
@@ -66,30 +66,30 @@ class Event:
 
 
 def of_rank(rank: int, event: Event, origin: float) -> Event:
-    """What a rank has told, with its number, and in seconds since the origin."""
+    """The event with the rank's number, and with times in seconds since the origin."""
     times = {name: getattr(event, name) for name in ("begin", "issued", "waited", "end", "untouched")}
     return replace(event, rank=rank, **{name: time - origin for name, time in times.items() if time is not None})
 
 
 @dataclass(frozen=True)
 class Delivery:
-    """A send and the recv that took it."""
+    """A send and the matching recv."""
 
     send: Event
     recv: Event
 
     @property
     def arrived(self) -> float | None:
-        """When both sides were through."""
+        """When both sides were complete."""
         return self.recv.end
 
 
 @dataclass(frozen=True)
 class Meeting:
-    """What the ranks of a group called as one collective: one event of each rank that came."""
+    """One collective: one event of each rank of the group that called it."""
 
     events: tuple[Event, ...]
-    expected: tuple[int, ...]  # the ranks that have to come
+    expected: tuple[int, ...]  # the ranks that have to call it
 
     @property
     def operation(self) -> str:
@@ -97,7 +97,7 @@ class Meeting:
 
     @property
     def is_agreed(self) -> bool:
-        """Everyone came, to the same collective."""
+        """Whether all ranks called it, and all called the same collective."""
         return len(self.events) == len(self.expected) and len({event.operation for event in self.events}) == 1
 
     @property

@@ -1,7 +1,7 @@
-"""What the ranks said to each other: every call of torch.distributed in a launch, as plain data.
+"""The communication of the ranks: every call of torch.distributed in a launch, as plain data.
 
-`Events` holds the calls of all ranks in the order of their beginnings, and finds which belong together: a send and the
-recv that took it are a `Delivery`, the calls that make one collective a `Meeting`.
+`Events` holds the calls of all ranks in the order in which they began, and finds the ones that belong together: a send
+and the matching recv are a `Delivery`, the calls of one collective are a `Meeting`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ddp_lessons.record.worlds import Worlds
 
 
 class Events(Sequence[Event]):
-    """All events of a launch, by their beginnings. `dropped[rank]` is how many older ones a rank could not keep."""
+    """All events of a launch, in order of their start. `dropped[rank]` is the number of older ones missing."""
 
     def __init__(self, recorded: Sequence[Recorded | None] = ()) -> None:
         self._recorded: tuple[Recorded, ...] = tuple(one or Recorded(0.0) for one in recorded)
@@ -36,23 +36,23 @@ class Events(Sequence[Event]):
 
     @property
     def is_out_of_sight(self) -> bool:
-        """A rank made calls that are not here (compiled ones), or talks to somebody of whom nothing is known."""
+        """Whether a rank made calls that were not recorded (compiled ones), or communicates with an unknown process."""
         return any(one.is_out_of_sight for one in self._recorded) or self._worlds.have_strangers
 
     @property
     def until(self) -> float:
-        """When the last rank told what it had called: calls that were not over then had gone on until then."""
+        """When the last rank sent its calls. Calls that were not complete then lasted at least until then."""
         return max((one.until for one in self._recorded if one.until), default=self.origin) - self.origin
 
     def of(self, rank: int) -> tuple[Event, ...]:
-        """What one rank did, in its order."""
+        """The events of one rank, in order."""
         if not 0 <= rank < self.world_size:
             raise IndexError(f"there is no rank {rank} in a world of {self.world_size}")
         return self._by_rank[rank]
 
     @cached_property
     def deliveries(self) -> tuple[Delivery, ...]:
-        """Every send with the recv that took it: messages between two ranks do not overtake each other."""
+        """Every send with the matching recv: messages between two ranks do not overtake each other."""
         takers: dict[object, Event] = {
             (event.peer, rank, event.group, event.tag, number): event
             for rank in range(self.world_size)
@@ -70,7 +70,7 @@ class Events(Sequence[Event]):
 
     @cached_property
     def meetings(self) -> tuple[Meeting, ...]:
-        """Every collective: the first call of each rank on a group belongs to the first of the others, and so on."""
+        """Every collective: the first call of each rank on a group matches the first of the others, and so on."""
         met: dict[object, list[Event]] = defaultdict(list)
         for rank in range(self.world_size):
             for event, number in self.numbered(rank):
@@ -80,7 +80,7 @@ class Events(Sequence[Event]):
         return tuple(sorted(meetings, key=lambda meeting: _last_begin(meeting.events)))
 
     def numbered(self, rank: int) -> Iterator[tuple[Event, int]]:
-        """What a rank did, each with how many calls it had made at the same meeting point before."""
+        """The events of a rank, each with the number of its earlier calls at the same meeting point."""
         count = self._before(rank)
         for event in self.of(rank):
             if event.took_part:
@@ -96,40 +96,40 @@ class Events(Sequence[Event]):
 
     @property
     def by_rank(self) -> Iterator[Event]:
-        """Rank by rank, each in its order: an order that is the same in every run of a program."""
+        """Rank by rank, each in order. This order is the same in every run of a program."""
         return itertools.chain.from_iterable(self._by_rank)
 
     @cached_property
     def made(self) -> tuple[Counter[MeetingPoint], ...]:
-        """How many calls each rank has made at each meeting point."""
+        """The number of calls that each rank made at each meeting point."""
         return tuple(
             self._before(rank) + Counter(event.meeting_point for event in self.of(rank) if event.took_part)
             for rank in range(self.world_size)
         )
 
     def standing(self, rank: int) -> Standing:
-        """What held a rank when it told its calls."""
+        """What a rank was waiting for when it sent its calls."""
         return self._recorded[rank].standing or Standing(is_free=True)
 
     def variables(self, rank: int) -> dict[str, str]:
-        """RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, as far as a rank had them when its function began."""
+        """RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, if they were set in a rank when its function began."""
         return dict(self._recorded[rank].variables)
 
     def held(self, rank: int) -> tuple[Event, ...]:
-        """The calls that a rank was waiting for when it told them."""
+        """The calls that a rank was waiting for when it sent its calls."""
         one = self._recorded[rank]
         numbers = (number - one.dropped for number in self.standing(rank).held_in)
         return tuple(self._as_told[rank][number] for number in numbers if 0 <= number < len(one.calls))
 
     def newest(self, number: int) -> Events:
-        """Only the last calls, about so many; of those before them it is kept how many they were."""
+        """Only about this many of the last calls; of the earlier ones, only their number is kept."""
         if len(self) <= number:
             return self
         since = self[-number].begin
         return Events([_since(since, *told) for told in zip(self._recorded, self._as_told, strict=True)])
 
     def to_chrome_trace(self, path: str | os.PathLike[str]) -> None:
-        """Write a file that Perfetto (ui.perfetto.dev) and chrome://tracing open."""
+        """Write a file for Perfetto (ui.perfetto.dev) and chrome://tracing."""
         write_chrome_trace(path, self.world_size, self, self.deliveries)
 
     def messages_sent(self, rank: int, to: int | None = None) -> int:
@@ -139,7 +139,7 @@ class Events(Sequence[Event]):
         return len(self._between(rank, "recv", sender))
 
     def bytes_sent(self, rank: int, to: int | None = None) -> int:
-        """By send and its kin. What a collective moves is its own affair: it is not counted here."""
+        """The bytes of point-to-point messages. What a collective moves does not count."""
         return sum(event.bytes for event in self._between(rank, "send", to))
 
     def bytes_received(self, rank: int, sender: int | None = None) -> int:
@@ -163,16 +163,16 @@ class Events(Sequence[Event]):
 
     @cached_property
     def origin(self) -> float:
-        """By `time.perf_counter()`, when the function began on the first rank."""
+        """When the function began on the first rank, by `time.perf_counter()`."""
         return min((one.began for one in self._recorded if one.began), default=0.0)
 
     @property
     def common_begin(self) -> float:
-        """When the function had begun on every rank: processes do not start at one moment."""
+        """When the function had begun on every rank, because processes do not start at the same moment."""
         return max((one.began for one in self._recorded), default=self.origin) - self.origin
 
     def gaps(self, rank: int) -> list[Gap]:
-        """Between the calls of a rank."""
+        """The gaps between the calls of a rank."""
         return [(begin - self.origin, end - self.origin, on_cpu) for begin, end, on_cpu in self._recorded[rank].gaps]
 
     @cached_property
@@ -200,9 +200,9 @@ class Events(Sequence[Event]):
 
 
 def _meetings_of(events: Sequence[Event]) -> Iterator[Meeting]:
-    """Of calls at one point. One by the name of a new group may be several groups that do not touch each other.
+    """The meetings of calls at one point. One name of a new group may mean several disjoint groups.
 
-    Only its members meet in it: whoever is outside is back at once, and a group of one meets nobody.
+    Only members meet in a group. For other ranks the call returns at once, and a group of one waits for no other rank.
     """
     first = events[0]
     if first.operation not in NEW_GROUPS:

@@ -1,4 +1,4 @@
-"""What ranks returned, read as fingerprints of their models."""
+"""The values that ranks returned, read as fingerprints of their models."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ddp_lessons.record.results import NO_ANSWER, NO_VALUE
 
 
 def fingerprints_of(results: Any) -> list[list[str]]:
-    """By rank, its fingerprints step by step; of results, or of an exception that carries some.
+    """The fingerprints of each rank, step by step, from results or from an exception with results.
 
     Raises:
         TypeError: these are not lists of fingerprints.

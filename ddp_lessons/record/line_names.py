@@ -1,4 +1,4 @@
-"""What a learner calls a line: of a cell, or of a file."""
+"""The name of a line, in a cell or in a file, as a learner sees it."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ def is_cell(file: str) -> bool:
 
 
 def request_of_front_end() -> str:
-    """The name of the run of a cell, where a front end said which of its cells it is: then a person looks on.
+    """The id of a cell's run, if the front end says which cell it is. Then a person is watching.
 
-    Others, such as nbclient and nbval, run the cells of a stored notebook: what they see must not depend on how many
-    cells ran before, and an error may be all that is kept.
+    Other clients, such as nbclient and nbval, run the cells of a stored notebook. Their output must not depend on how
+    many cells ran before, and an error may be all that is stored.
     """
     return str(_request()["header"]["msg_id"]) if cell_of_front_end() else ""
 
 
 def cell_of_front_end() -> str:
-    """What the front end calls the cell that is running; "" where it does not say."""
+    """The front end's name for the running cell, or "" if it does not say."""
     return str(_request().get("metadata", {}).get("cellId", ""))
 
 
 def notebook_shell() -> Any:
-    """IPython's shell, where this is a notebook's kernel."""
+    """IPython's shell, if this is a notebook's kernel."""
     shell = _shell()
     return shell if hasattr(shell, "kernel") else None
 
@@ -44,7 +44,7 @@ def _request() -> dict[str, Any]:
 
 
 def _name_of_cell(file: str) -> str:
-    """ "[7]", as it stands beside the cell when that has run."""
+    """ "[7]", as shown next to the cell after it has run."""
     if not request_of_front_end():
         return ""
     label_and_name = getattr(_shell().compile, "format_code_name", lambda file: None)(file)

@@ -1,4 +1,4 @@
-"""What comes back from a launch: plain data that needs no living process."""
+"""The result of a launch: plain data that needs no running process."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ class _NoValue(enum.Enum):
         return False
 
 
-NO_VALUE = _NoValue.NO_VALUE  # stands for the answer of a rank that never gave one
+NO_VALUE = _NoValue.NO_VALUE  # the placeholder for a rank that returned nothing
 NO_ANSWER = "returned nothing, because the launch ended before it could"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Results(Sequence[T], Generic[T]):
-    """The answers by rank: `results[2]` is what rank 2 returned.
+    """The values returned by the ranks: `results[2]` is what rank 2 returned.
 
-    `lines[rank]` is what it printed, `events` the calls of
-    torch.distributed, `told[rank]` what it told while it ran, `seconds` how long all of it took.
+    `lines[rank]` is what it printed, `events` the calls of torch.distributed, `told[rank]` what it logged with `tell`,
+    and `seconds` the duration of the run.
     """
 
     values: tuple[T, ...]
@@ -56,6 +56,6 @@ class Results(Sequence[T], Generic[T]):
 
 
 def told_by_rank(told: Sequence[Sequence[Told]], origin: float | None) -> tuple[tuple[Told, ...], ...]:
-    """What each rank told, with the time since the function began (`origin`); if that is not known, since the first."""
+    """What each rank logged, with times since the function began (`origin`), or else since the first entry."""
     begin = origin or min((one.seconds for by_rank in told for one in by_rank), default=0.0)
     return tuple(tuple(replace(one, seconds=one.seconds - begin) for one in by_rank) for by_rank in told)

@@ -1,4 +1,4 @@
-"""Events in the format that Perfetto (ui.perfetto.dev) and chrome://tracing open."""
+"""Events in the format of Perfetto (ui.perfetto.dev) and chrome://tracing."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _Entry = dict[str, Any]
 def write_chrome_trace(
     path: str | os.PathLike[str], world_size: int, events: Sequence[Event], deliveries: Sequence[Delivery]
 ) -> None:
-    """One process per rank; what its threads were held by, what went on beside that, and an arrow per message."""
+    """One process per rank: calls that blocked its threads, calls in the background, and an arrow per message."""
     threads = {place: number for number, place in enumerate(sorted({(e.rank, e.thread) for e in events}), start=1)}
     last = max((event.end or event.issued for event in events), default=0.0)
     entries = [*_names(world_size, threads)]
@@ -41,7 +41,7 @@ def _names(world_size: int, threads: dict[tuple[int, str], int]) -> Iterator[_En
 
 
 def _slices(event: Event, number: int, last: float) -> Iterator[_Entry]:
-    """The call as a whole, which others may overlap; and what of it held its thread."""
+    """The whole call, which may overlap others, and the part of it that blocked its thread."""
     end = event.issued if event.error else last if event.end is None else event.end
     yield {"ph": "b", "id": number, "name": event.call, "ts": event.begin * 1e6, "args": _detail(event)}
     yield {"ph": "e", "id": number, "name": event.call, "ts": end * 1e6}

@@ -1,4 +1,4 @@
-"""In what calls that meet have to agree: one rule, for a rank before its call, and for the notebook afterwards."""
+"""What must agree between matching calls: one rule, used by a rank before its call and by the notebook afterwards."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import math
 from ddp_lessons.record.event import POINT_TO_POINT, Event
 from ddp_lessons.record.rank_record import NEW_GROUPS
 
-# what the ranks of a collective bring has to be of one shape; all_to_all may bring what it likes
+# the tensors of a collective must have the same shape on all ranks; those of all_to_all may differ
 _OF_ONE_SHAPE = ("all_reduce", "reduce", "broadcast", "all_gather", "gather", "scatter", "reduce_scatter")
 _WITHOUT_TENSORS = ("barrier", "monitored_barrier", *NEW_GROUPS, "init_process_group")
 
 
 def what_must_agree(call: Event) -> dict[str, object]:
-    """By name, and the first difference is the one to tell. What of an all_to_all fits, its `parts` say besides."""
+    """What must agree, by name. The first difference is the one to report. For an all_to_all, see also its `parts`."""
     if call.operation in POINT_TO_POINT:
         return {"dtype": call.dtype, "bytes": call.bytes}
     return {

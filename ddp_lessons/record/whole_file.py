@@ -1,4 +1,4 @@
-"""A file written so that a reader never meets a part of it. The set-up imports it, too: standard library only."""
+"""Write a file so that a reader never sees a part of it. Standard library only, because the set-up imports it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def write_whole(path: Path, text: str, mode: int) -> None:
-    """The file has the old content or the new one, whatever happens meanwhile."""
+    """Whatever happens, the file has either the old content or the new one."""
     part = path.with_name(f"{path.name}.{uuid.uuid4().hex}.part")
     try:
         with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "w", encoding="utf-8") as file:

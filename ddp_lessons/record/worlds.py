@@ -1,7 +1,7 @@
-"""Worlds that ranks join by themselves, in which they may have other numbers than the launch gave them.
+"""Worlds that ranks join by themselves, in which their numbers may differ from those of the launch.
 
-A function that was launched without a group may join one after the other, or several side by side. What is concluded
-and said of its calls is in the launch's numbers.
+A function that was launched without a group may join several worlds, one after the other or at the same time. Messages
+about its calls use the launch's numbers.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from ddp_lessons.record.rank_record import NEW_GROUPS, MeetingPoint
 
 
 class Worlds:
-    """Give it, for each rank of the launch, the worlds that it joined: the name, its number there, the size."""
+    """Made from the worlds that each rank of the launch joined: the name, its number there, the size."""
 
     def __init__(self, joined: Sequence[Sequence[tuple[str, int, int]]]) -> None:
-        self._numbers: dict[str, dict[int, int]] = defaultdict(dict)  # of the launch, by those in a world
+        self._numbers: dict[str, dict[int, int]] = defaultdict(dict)  # numbers in the launch, by the numbers in a world
         sizes: dict[str, int] = {}
         for rank, worlds in enumerate(joined):
             for name, number, size in worlds:
                 self._numbers[name][number] = rank
                 sizes[name] = size
         for name in [name for name, ranks in self._numbers.items() if all(a == b for a, b in ranks.items())]:
-            del self._numbers[name]  # they are the launch's
+            del self._numbers[name]  # they are numbers of the launch already
         self.have_strangers = any(len(ranks) < sizes[name] for name, ranks in self._numbers.items())
 
     def at_home(self, event: Event) -> Event:

@@ -1,7 +1,6 @@
-"""What the scripts ask on their command line, and the digits that they are asked for.
+"""The command-line arguments of the scripts, and the digits that they select.
 
-A value that cannot be right ends a script before it has begun, in one sentence: on a cluster it may have waited in a
-queue for a day.
+An invalid value ends a script at once with one sentence, because on a cluster it may have waited in a queue for a day.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ NETWORKS = {network.__name__: network for network in (QuickNet, Net)}
 
 
 def training_arguments(description: str | None) -> argparse.ArgumentParser:
-    """Return what every script understands. The first paragraph of its docstring says what it does."""
+    """Return the arguments of every script. The first paragraph of the script's docstring describes it."""
     what, _, how = (description or "").partition("\n\n")
     parser = argparse.ArgumentParser(
         description=what, epilog=how.strip("\n"), formatter_class=argparse.RawDescriptionHelpFormatter
@@ -36,7 +35,7 @@ def training_arguments(description: str | None) -> argparse.ArgumentParser:
 
 
 def need_starter(parser: argparse.ArgumentParser) -> None:
-    """End the script if nobody has told this process which rank it is."""
+    """End the script if no environment variable says which rank this process is."""
     missing = [name for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT") if name not in os.environ]
     if missing:
         parser.error(
@@ -46,7 +45,7 @@ def need_starter(parser: argparse.ArgumentParser) -> None:
 
 
 def digits_of(asked: argparse.Namespace) -> tuple[Digits, Digits]:
-    """Return the digits to train on and those to test with, or end the script with the reason why there are none."""
+    """Return the digits for training and for testing, or end the script with the reason why there are none."""
     try:
         return digits(samples=asked.samples, folder=asked.folder), digits(train=False, folder=asked.folder)
     except (NotMnist, OSError) as error:
@@ -72,7 +71,7 @@ def above_zero(text: str) -> float:
         number = float(text)
     except ValueError:
         number = 0.0
-    if not 0 < number < float("inf"):  # nan is not either
+    if not 0 < number < float("inf"):  # nan fails this too
         raise argparse.ArgumentTypeError(f"a number above 0, not {text!r}")
     return number
 
@@ -84,7 +83,7 @@ def folder(text: str) -> Path:
 
 
 def file_to_write(text: str) -> Path:
-    """The folder has to be there now, and not only found missing when hours of training are to be written."""
+    """The folder must exist now; otherwise the script would notice only after hours of training."""
     path = Path(text).absolute()
     if not path.parent.is_dir():
         raise argparse.ArgumentTypeError(f"there is no folder {os.fspath(path.parent)!r} to write into")

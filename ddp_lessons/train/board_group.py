@@ -1,12 +1,12 @@
-"""A process group whose ranks talk over a store: the smallest backend that DistributedDataParallel is content with.
+"""A process group over a key-value store: the smallest backend with which DistributedDataParallel works.
 
-A backend is a class with a method for each call. torch.distributed checks what a program gave, then calls the method of
-that name, and waits on what it returns, a `Work`. Here every message is a note on the board, which all can read. That
-is slow, since each rank reads what all have written; but it needs nothing but a place for notes.
+A backend is a class with a method for each call. torch.distributed checks the arguments, calls the method of that name,
+and waits for the `Work` that it returns. Here every message is an entry in the store, which all ranks can read. That is
+slow, because each rank reads what all have written, but it needs only a store.
 """
 
 # mypy: disable-error-code="override"
-# torch calls these methods in one of their forms only, and so do we.
+# torch calls only one overload of each of these methods, and so do we.
 from __future__ import annotations
 
 from collections import Counter
@@ -22,27 +22,27 @@ BACKEND = "board"
 
 
 def all_reduce_on_board(board: Store, tensor: Tensor, rank: int, world_size: int) -> Tensor:
-    """Give every rank the sum over all ranks, by notes. The board has to be fresh: each call needs one of its own."""
+    """Give every rank the sum over all ranks, through a store. Each call needs an empty store."""
     board.set(f"rank {rank}", to_bytes(tensor))
-    # `get` waits until the note is there. All ranks add up in the same order, so all have the same bits.
+    # `get` waits until the entry exists. All ranks add up in the same order, so their results are equal bit for bit.
     parts = [from_bytes(board.get(f"rank {other}"), tensor) for other in range(world_size)]
     return tensor.copy_(torch.stack(parts).sum(0, dtype=tensor.dtype))
 
 
 def to_bytes(tensor: Tensor) -> Any:
-    """What a note can hold. Shape and dtype are not in it: as everywhere, the ranks have to agree on these."""
+    """The bytes of an entry, without shape and dtype, on which the ranks have to agree as in every collective."""
     return tensor.detach().contiguous().view(-1).view(torch.uint8).numpy().tobytes()
 
 
 def from_bytes(note: bytes, like: Tensor) -> Tensor:
-    """The tensor that is in a note, if it has the shape and dtype of `like`."""
+    """The tensor in an entry, with the shape and dtype of `like`."""
     if not note:
         return torch.empty_like(like)
     return torch.frombuffer(bytearray(note), dtype=like.dtype).view(like.shape)
 
 
 class Done(Work):
-    """Work that was over when it was returned: the methods of this group wait for themselves."""
+    """Work that is already complete when it is returned, because the methods of this group block."""
 
     def __init__(self, tensors: list[Tensor]) -> None:
         super().__init__()
@@ -55,13 +55,13 @@ class Done(Work):
         return True
 
     def get_future(self) -> torch.futures.Future[list[Tensor]]:
-        future: torch.futures.Future[list[Tensor]] = torch.futures.Future()  # DistributedDataParallel asks for one
+        future: torch.futures.Future[list[Tensor]] = torch.futures.Future()  # DistributedDataParallel asks for it
         future.set_result(self._tensors)
         return future
 
 
 class BoardGroup(dist.ProcessGroup):
-    """Each method reads and writes notes under names that no other call has."""
+    """Each method reads and writes entries under names that no other call uses."""
 
     def __init__(self, store: Store, rank: int, world_size: int) -> None:
         super().__init__(rank, world_size)
@@ -91,7 +91,7 @@ class BoardGroup(dist.ProcessGroup):
         return Done(outputs[0])
 
     def barrier(self, opts: Any = None) -> Work:
-        return self.allreduce([torch.zeros(1)])  # nobody can know a sum before all have come
+        return self.allreduce([torch.zeros(1)])  # the sum exists only when all ranks have arrived
 
     def send(self, tensors: list[Tensor], dst: int, tag: int) -> Work:
         self._store.set(self._next_message(self.rank(), dst, tag), to_bytes(tensors[0]))
@@ -102,10 +102,10 @@ class BoardGroup(dist.ProcessGroup):
         return Done(tensors)
 
     def _get_backend(self, device: torch.device) -> Any:
-        return self  # some of torch's functions ask a group what carries it
+        return self  # some functions of torch ask a group for the name of its backend
 
     def _fresh_board(self) -> Store:
-        """All ranks make the same collective calls in the same order, so that counting them is enough."""
+        """All ranks make the same collective calls in the same order, so counting the calls is enough."""
         self._calls += 1
         return PrefixStore(f"call {self._calls}", self._store)
 
@@ -119,5 +119,5 @@ def _make(store: Store, rank: int, world_size: int, timeout: timedelta) -> Board
     return BoardGroup(store, rank, world_size)
 
 
-# From now on init_process_group("board") makes such a group, as "gloo" makes one of gloo's.
+# From now on init_process_group("board") makes such a group, as "gloo" makes a gloo group.
 dist.Backend.register_backend(BACKEND, _make, devices="cpu")

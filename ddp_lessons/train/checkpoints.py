@@ -1,7 +1,7 @@
-"""Save a training so that it can go on as if it had never stopped.
+"""Save a training run so that it can resume as if it had never stopped.
 
-One rank writes, since all hold the same model; what differs between them are the random states, which it collects. On
-machines without a disk in common one rank of each may write, and the newest file counts.
+One rank writes, because all ranks hold the same model. Only the random states differ between ranks, so this rank
+collects them. On nodes without a shared disk, one rank of each node may write, and the newest file counts.
 """
 
 from __future__ import annotations
@@ -26,55 +26,55 @@ PARTS = {"model", "optimizer", "epoch", "random_states"}
 def save_checkpoint(
     path: str | os.PathLike[str], model: nn.Module, optimizer: Optimizer, epoch: int, on_each_machine: bool = False
 ) -> None:
-    """Write model, optimizer, epoch and every rank's random states. All ranks call it, and come back when it is there.
+    """Write model, optimizer, epoch and every rank's random states. All ranks call it, and return when it is written.
 
-    Rank 0 writes; `on_each_machine` lets the first rank of each machine write, so that any machine may be lost.
+    Rank 0 writes. With `on_each_machine` the first rank of each node writes, so that any node may be lost.
 
     Raises:
-        OSError: it could not be written, on every rank; the file that was there before is still there.
+        OSError: on every rank, if it could not be written; an earlier file is still there.
     """
     states = of_all_ranks(_random_states(_device_of(model)))
     trouble = ""
     rank = rank_and_world_size()[0]
-    # The rank in the world, not the one on this machine: on two machines that would be two writers. Where just this is
-    # asked for, it does no harm, even to one file on a shared disk: each has a name of its own until it is whole.
+    # The global rank, because the local rank is 0 on each node. With `on_each_machine` several ranks write. That is
+    # safe even on a shared disk, because each writes to its own name until the file is complete.
     if (int(os.environ.get("LOCAL_RANK", rank)) if on_each_machine else rank) == 0:
-        # without the wrapper's "module." before each name, so that one process alone can load it as well
+        # without the wrapper's "module." before each name, so that one process can load it too
         content = {"model": unwrapped(model).state_dict(), "optimizer": optimizer.state_dict(), "epoch": epoch}
         try:
             _write(Path(path), content | {"random_states": states}, f".{rank}.unfinished" if rank else ".unfinished")
-        except Exception as error:  # whatever it was, the others wait to hear of it
+        except Exception as error:  # any error: the others wait for the result
             trouble = f"{type(error).__name__}: {error}"
-    for told in of_all_ranks(trouble):  # nobody goes on before it is written
+    for told in of_all_ranks(trouble):  # no rank continues before it is written
         if told:
             raise OSError(f"checkpoint {os.fspath(path)} could not be written ({told})")
 
 
 def load_checkpoint(path: str | os.PathLike[str], model: nn.Module, optimizer: Optimizer) -> int:
-    """Put the model, the optimizer and this rank's random states back, and return the epoch. All ranks call it.
+    """Restore the model, the optimizer and this rank's random states, and return the epoch. All ranks call it.
 
-    With another number of ranks than it was saved with, the random states stay what they are. From three ranks on,
-    DistributedDataParallel may go on with other last bits: its first step has other buckets than those that follow, so
-    that numbers are added up in another order (find_unused_parameters=True keeps the buckets).
+    With another world size than when it was saved, the random states are not restored. With three or more ranks, the
+    last bits may differ after a resume: the first step of DistributedDataParallel uses other buckets than the later
+    steps, so it adds up in another order (find_unused_parameters=True keeps the buckets).
 
     Raises:
-        FileNotFoundError: there is no such file, on some rank; raised on every rank.
-        ValueError: it is broken, or no checkpoint of ours; likewise.
+        FileNotFoundError: on every rank, if a rank does not find the file.
+        ValueError: on every rank, if the file is damaged or is not a checkpoint of this module.
     """
     content, trouble = _read(Path(path))
     for other, error in enumerate(of_all_ranks(trouble)):
-        if error:  # on two machines one may have the file and the other not: nobody goes on alone
+        if error:  # on two nodes, one may have the file and the other not; then no rank continues
             raise trouble or type(error)(f"rank {other}: {error}")
     return _put_back(content, model, optimizer)
 
 
 def load_newest(path: str | os.PathLike[str], model: nn.Module, optimizer: Optimizer) -> int:
-    """Load the checkpoint of the latest epoch, whichever machine has it, and return the epoch; 0 where none has one.
+    """Load the checkpoint of the latest epoch from the node that has it, and return the epoch, or 0 if there is none.
 
-    All ranks call it. A machine that was away holds an older one, a new machine none: they are given the newest.
+    All ranks call it. A node that was away has an older checkpoint and a new node has none; both get the newest.
 
     Raises:
-        ValueError: some machine's file is broken, or no checkpoint of ours; on every rank.
+        ValueError: on every rank, if a node's file is damaged or is not a checkpoint of this module.
     """
     content, trouble = _read(Path(path)) if Path(path).is_file() else ({}, None)
     found = of_all_ranks((content.get("epoch", 0), "" if trouble is None else str(trouble)))
@@ -84,7 +84,7 @@ def load_newest(path: str | os.PathLike[str], model: nn.Module, optimizer: Optim
     epochs = [epoch for epoch, _ in found]
     if max(epochs) == 0:
         return 0
-    if min(epochs) < max(epochs):  # not all have it
+    if min(epochs) < max(epochs):  # some ranks lack it
         whole = [content]
         dist.broadcast_object_list(whole, src=epochs.index(max(epochs)))
         content = whole[0]
@@ -92,7 +92,7 @@ def load_newest(path: str | os.PathLike[str], model: nn.Module, optimizer: Optim
 
 
 def of_all_ranks(value: T) -> list[T]:
-    """Return what each rank brought, by rank: nobody has it before all have come."""
+    """Return each rank's object, by rank, once all ranks have called this."""
     values = [value] * rank_and_world_size()[1]
     if len(values) > 1:
         dist.all_gather_object(values, value)
@@ -109,7 +109,7 @@ def _put_back(content: dict[str, Any], model: nn.Module, optimizer: Optimizer) -
 
 
 def _write(path: Path, content: dict[str, Any], ending: str) -> None:
-    """In full beside it, then by another name: a write that is cut off leaves the last good file alone."""
+    """Write a new file, then rename it, so that an interrupted write leaves the last good file unchanged."""
     if not path.parent.is_dir():
         raise FileNotFoundError(f"there is no folder {path.parent}")
     unfinished = path.with_name(path.name + ending)
@@ -117,21 +117,21 @@ def _write(path: Path, content: dict[str, Any], ending: str) -> None:
         with unfinished.open("wb") as file:
             torch.save(content, file)
             file.flush()
-            os.fsync(file.fileno())  # on the disk, not only on its way there
+            os.fsync(file.fileno())  # now it is on the disk, not in a buffer
         unfinished.replace(path)
     except BaseException:
-        unfinished.unlink(missing_ok=True)  # a disk that is full needs the room
+        unfinished.unlink(missing_ok=True)  # free the space on a full disk
         raise
 
 
 def _read(path: Path) -> tuple[dict[str, Any], Exception | None]:
-    """The checkpoint, or what is wrong with it."""
+    """The checkpoint, or the error."""
     if not path.is_file():
         return {}, FileNotFoundError(f"there is no checkpoint {path}")
     try:
-        # weights_only: a file from elsewhere may hold code, and would run it when it is opened
+        # weights_only, because a file from elsewhere may contain code that runs when it is loaded
         content = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # of many kinds: what is no file of torch's, or the half of one
+    except Exception as error:  # many kinds of errors, for files that torch did not write or that are incomplete
         reason = str(error).strip().partition("\n")[0]
         return {}, ValueError(f"{path} cannot be read as a checkpoint ({type(error).__name__}: {reason})")
     if not isinstance(content, dict) or not content.keys() >= PARTS:

@@ -1,9 +1,9 @@
-"""What an all-reduce should take, by the textbook: every message costs a latency, and every byte its time on the way.
+"""The textbook cost of an all-reduce: every message costs a latency, and every byte costs transfer time.
 
     seconds of a message = latency_seconds + size_bytes / bytes_per_second
 
-The three functions differ only in how many messages follow one after the other, and in how large these are. The model
-knows nothing of the adding, nor of ranks that share one processor or one cable.
+The three functions differ only in the number of messages in a row and in their size. The model ignores the time to add,
+and ranks that share a processor or a network link.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def tree_seconds(world_size: int, size_bytes: float, latency_seconds: float, byt
 
 
 def ring_seconds(world_size: int, size_bytes: float, latency_seconds: float, bytes_per_second: float) -> float:
-    """Round a ring in chunks: as many messages in a row as through rank 0, but each 1 / world_size as large."""
+    """Around a ring in chunks: as many messages in a row as through rank 0, but each 1 / world_size as large."""
     messages = 2 * (world_size - 1)
-    # all ranks send at the same time: for many ranks the bytes cost twice the tensor, and no more
+    # all ranks send at the same time; for many ranks, the bytes approach twice the tensor
     return messages * (latency_seconds + size_bytes / world_size / bytes_per_second)

@@ -11,20 +11,20 @@ from ddp_lessons.train.sampling import rank_and_world_size
 
 
 def backend_for(world_size: int) -> str:
-    """Return "nccl" if every rank on this machine can have a GPU of its own, which nccl asks for, else "gloo"."""
+    """Return "nccl" if every rank on this node can have its own GPU, which nccl requires, else "gloo"."""
     return "nccl" if dist.is_nccl_available() and _has_gpus_for_all(world_size) else "gloo"
 
 
 def choose_backend(device: str, ranks_here: int, gpus_here: int, has_nccl: bool) -> str:
-    """Return the backend for tensors on `device`, "cpu" or "cuda", when so many ranks and GPUs are on this machine."""
-    # A torch that was built with NCCL says nothing about GPUs, and NCCL refuses two ranks on one of them.
+    """Return the backend for tensors on `device`, "cpu" or "cuda", with so many ranks and GPUs on this node."""
+    # Whether torch was built with NCCL says nothing about GPUs, and NCCL refuses two ranks on one GPU.
     return "nccl" if device == "cuda" and has_nccl and gpus_here >= ranks_here else "gloo"
 
 
 def device_of_this_rank() -> torch.device:
-    """Return this rank's own GPU, if all ranks on this machine have one and their group speaks nccl, else the CPU.
+    """Return this rank's own GPU if all ranks on this node have one and their group uses nccl, else the CPU.
 
-    Outside of a group, one process is a world: it has the first GPU, if there is one.
+    Outside a process group, one process is the world and gets the first GPU, if there is one.
     """
     rank, world_size = rank_and_world_size()
     speaks_nccl = not dist.is_initialized() or "nccl" in dist.get_backend_config()
@@ -34,5 +34,5 @@ def device_of_this_rank() -> torch.device:
 
 
 def _has_gpus_for_all(world_size: int) -> bool:
-    # torchrun says how many ranks are on this machine, and which of them this one is; without it, all are here
+    # torchrun sets how many ranks are on this node, and which of them this one is; without it, all ranks are here
     return torch.cuda.device_count() >= int(os.environ.get("LOCAL_WORLD_SIZE", world_size))

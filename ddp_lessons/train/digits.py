@@ -1,8 +1,8 @@
-"""MNIST preprocessed: all images as one tensor, and one copy of it in memory for all ranks of a machine.
+"""MNIST preprocessed: all images as one tensor, and one copy of it in memory for all ranks of a node.
 
 `torchvision.datasets.MNIST` converts and normalises an image whenever it is indexed. Here that is done once, and the
-result is kept in a file, which every process maps into its memory instead of reading it. When digits travel to a rank,
-only the file's name does.
+result is stored in a file, which every process maps into its memory instead of reading it. When digits are sent to a
+rank, only the file's name is sent.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ COUNT = {True: 60_000, False: 10_000}  # to train on, to test with
 
 
 class Digits(Dataset[tuple[Tensor, int]]):
-    """Images [n, 1, 28, 28], normalised, float32, and labels [n], int64. What you write to them, only you see."""
+    """Images [n, 1, 28, 28], normalised, float32, and labels [n], int64. Only your process sees changes to them."""
 
     def __init__(self, images: Tensor, labels: Tensor, file: Path | None = None) -> None:
         self.images = images
@@ -38,7 +38,7 @@ class Digits(Dataset[tuple[Tensor, int]]):
         return self.images[index], int(self.labels[index])
 
     def first(self, samples: int) -> Digits:
-        """The first so many, with the same memory."""
+        """The first `samples` of them, in the same memory."""
         samples = _whole_number(samples)
         if samples > len(self):
             raise ValueError(f"samples={samples:,}, but there are only {len(self):,} digits")
@@ -56,12 +56,12 @@ class Digits(Dataset[tuple[Tensor, int]]):
 def digits(train: bool = True, samples: int | None = None, folder: str | os.PathLike[str] | None = None) -> Digits:
     """Return MNIST's 60,000 digits for training, or the 10,000 for testing, or the first `samples` of them.
 
-    They are those of `mnist_folder(folder)`, and raise what it raises.
+    They come from `mnist_folder(folder)`, and this raises what it raises.
     """
     if samples is not None and _whole_number(samples) > COUNT[train]:
         raise ValueError(f"samples={samples:,}, but there are only {COUNT[train]:,} digits")
     if folder is not None or os.environ.get(VARIABLE):
-        mnist_folder(folder)  # what was asked for has to be MNIST, also if the images are preprocessed already
+        mnist_folder(folder)  # the folder must be MNIST, even if the images are preprocessed already
     whole = _preprocessed(train, folder)
     return whole if samples is None else whole.first(samples)
 
@@ -78,7 +78,7 @@ def _preprocessed(train: bool, folder: str | os.PathLike[str] | None) -> Digits:
     try:
         file = in_a_place(lambda place: _readable(made_once(place / "preprocessed" / name, write)))
     except OSError:
-        return Digits(*_preprocess(train, folder))  # nowhere to keep them: each process has its own
+        return Digits(*_preprocess(train, folder))  # no place to store them: each process has its own copy
     return _of_file(file)
 
 
@@ -88,7 +88,7 @@ def _readable(file: Path) -> Path:
 
 
 def _preprocess(train: bool, folder: str | os.PathLike[str] | None) -> tuple[Tensor, Tensor]:
-    """The very numbers of `ToTensor` and `Normalize`, of all images at once."""
+    """The same values as `ToTensor` and `Normalize` give, for all images at once."""
     from torchvision.datasets import MNIST
 
     mnist = MNIST(mnist_folder(folder), train=train)
@@ -96,15 +96,15 @@ def _preprocess(train: bool, folder: str | os.PathLike[str] | None) -> tuple[Ten
 
 
 def _of_file(file: Path) -> Digits:
-    """Lay the file into this process's memory, where it costs nothing that another process has already paid."""
+    """Map the file into this process's memory, which other processes with the same file share."""
     try:
-        # A page that this process writes to becomes its own, and the file stays as it is.
+        # A page that this process writes to becomes its own copy; the file stays unchanged.
         images, labels = torch.load(file, mmap=True, weights_only=True)
     except FileNotFoundError:
         raise FileNotFoundError(f"the file of preprocessed digits is gone: {file}\nCall digits() again.") from None
     except (OSError, MemoryError):
         raise
-    except Exception as error:  # whatever a broken file sets off in torch
+    except Exception as error:  # any error that a damaged file causes in torch
         raise ValueError(
             f"the file of preprocessed digits is broken: {file}\nRemove it, and call digits() again."
         ) from error

@@ -1,4 +1,4 @@
-"""How many of the test samples are recognised: every one counted exactly once, whatever the number of ranks."""
+"""Accuracy over the test samples: each sample counts exactly once, for any number of ranks."""
 
 from __future__ import annotations
 
@@ -18,23 +18,24 @@ from ddp_lessons.train.sampling import rank_and_world_size
 def evaluate(model: nn.Module, data: Any, batch_size: int = 1000) -> float:
     """Return the accuracy over all samples of `data`, the same number on every rank.
 
-    It is that of rank 0's model: buffers, as the running means of batch-norm, differ among ranks that train, and are
-    given to all ranks first, as DistributedDataParallel does.
+    It is the accuracy of rank 0's model. Buffers, such as the running means of batch-norm, differ between ranks that
+    train, so rank 0 broadcasts its buffers first, as DistributedDataParallel does.
     """
     if len(data) == 0:
         raise ValueError("there is no sample to evaluate the model on")
     rank, world_size = rank_and_world_size()
-    # Not a DistributedSampler: it repeats samples until all ranks have equally many, and those would count twice.
+    # Not a DistributedSampler, because it repeats samples until all ranks have equally many, and those would count
+    # twice.
     mine = torch.arange(len(data))[rank::world_size]
-    # Not the wrapped model: DistributedDataParallel may talk in forward(), and a rank may have one batch less.
+    # Not the wrapped model: DistributedDataParallel may communicate in forward(), and a rank may have one batch less.
     inner = unwrapped(model)
     device = next(inner.parameters()).device
-    counts = torch.zeros(2, dtype=torch.int64, device=device)  # recognised, seen
+    counts = torch.zeros(2, dtype=torch.int64, device=device)  # correct, seen
     if world_size > 1:
         for buffer in inner.buffers():
             dist.broadcast(buffer, src=0)
     with _in_eval_mode(inner):
-        # a rank without samples has no batch: not every model takes an empty one
+        # a rank without samples has no batch, because not every model accepts an empty one
         for batch in mine.split(batch_size) if len(mine) else ():
             outputs = inner(data.images[batch].to(device))
             recognised = (outputs.argmax(dim=1) == data.labels[batch].to(device)).sum()
@@ -47,7 +48,7 @@ def evaluate(model: nn.Module, data: Any, batch_size: int = 1000) -> float:
 
 @contextlib.contextmanager
 def _in_eval_mode(model: nn.Module) -> Iterator[None]:
-    modes = [(module, module.training) for module in model.modules()]  # each its own: some may be frozen
+    modes = [(module, module.training) for module in model.modules()]  # per module, because some may be frozen
     model.eval()
     try:
         yield

@@ -1,7 +1,7 @@
 """Average gradients over all ranks, by hand.
 
-Call it between backward() and step(): afterwards every rank holds the same gradients, takes the same step, and models
-that were equal stay equal.
+Call it between backward() and step(). Then every rank holds the same gradients and takes the same step, and models that
+were equal stay equal.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ MEGABYTE = 2**20
 
 
 def average_gradients(model: nn.Module) -> None:
-    """Make every gradient the mean over the ranks' gradients. What has no gradient stays without."""
+    """Make every gradient the mean over the ranks' gradients. A parameter without a gradient stays without one."""
     for parameter in model.parameters():
-        # The only question to ask. `type(parameter) is torch.Tensor` is false for each of them: their type is
-        # Parameter, and a loop with that guard averages nothing, and nobody is told.
+        # The only check needed. `type(parameter) is torch.Tensor` is false for every parameter, because its type is
+        # Parameter. A loop with that check averages nothing, without an error.
         if parameter.grad is not None:
             dist.all_reduce(parameter.grad)
             parameter.grad /= dist.get_world_size()  # sum -> mean
 
 
 def average_gradients_bucketed(model: nn.Module, bucket_bytes: int = 25 * MEGABYTE) -> None:
-    """Do the same with few large calls: the latency of a call is paid once per bucket, not once per parameter."""
+    """Do the same with few large calls: the latency is paid once per bucket, not once per parameter."""
     gradients = [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
     for bucket in in_buckets(gradients, bucket_bytes):
         flat = flattened(bucket)
@@ -36,9 +36,9 @@ def average_gradients_bucketed(model: nn.Module, bucket_bytes: int = 25 * MEGABY
 
 
 def weighted_average(model: nn.Module, samples: int) -> None:
-    """Make every gradient the mean over all samples, where each rank brings its mean over `samples` of its own.
+    """Make every gradient the mean over all samples, if each rank's gradient is the mean over its `samples` samples.
 
-    A rank without samples takes part as well, with gradients of any numbers or without: they count as nothing.
+    A rank without samples also takes part. Its gradients, if it has any, count as zero.
     """
     parameters = list(model.parameters())
     facts = torch.tensor([samples, *(parameter.grad is not None for parameter in parameters)])
@@ -46,7 +46,7 @@ def weighted_average(model: nn.Module, samples: int) -> None:
     dist.all_reduce(facts)
     everyone, *ranks_with_gradient = facts.tolist()
     for parameter, ranks in zip(parameters, ranks_with_gradient, strict=True):
-        if ranks:  # where one rank calls all_reduce, all must
+        if ranks:  # if one rank calls all_reduce, all must
             if samples == 0 or parameter.grad is None:
                 parameter.grad = torch.zeros_like(parameter)  # a mean over no samples is nan, and 0 times nan is nan
             parameter.grad *= samples / everyone  # this rank's part of the mean over all samples
@@ -54,7 +54,7 @@ def weighted_average(model: nn.Module, samples: int) -> None:
 
 
 def in_buckets(tensors: Iterable[Tensor], bucket_bytes: int) -> Iterator[list[Tensor]]:
-    """Group neighbours of one dtype for as long as they fit into a bucket. A larger tensor has a bucket of its own."""
+    """Group neighbours of the same dtype as long as they fit into a bucket. A larger tensor gets its own bucket."""
     bucket: list[Tensor] = []
     bytes_so_far = 0
     for tensor in tensors:
@@ -68,11 +68,11 @@ def in_buckets(tensors: Iterable[Tensor], bucket_bytes: int) -> Iterator[list[Te
 
 
 def flattened(tensors: Iterable[Tensor]) -> Tensor:
-    """Return one long tensor with all of their numbers."""
+    """Return one long tensor with all their elements."""
     return torch.cat([tensor.flatten() for tensor in tensors])
 
 
 def put_back(flat: Tensor, tensors: list[Tensor]) -> None:
-    """Undo `flattened`: its numbers go back into the tensors."""
+    """Undo `flattened`: copy the elements back into the tensors."""
     parts = flat.split([tensor.numel() for tensor in tensors])
     torch._foreach_copy_(tensors, [part.view_as(tensor) for part, tensor in zip(parts, tensors, strict=True)])

@@ -1,4 +1,4 @@
-"""Ranks that have to agree before they talk: on who gives, and on who belongs together."""
+"""Ranks that have to agree before they communicate: on the root, and on the members of a group."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ def share_best(score: float, tensor: Tensor) -> Tensor:
     """Give every rank the tensor of the rank with the highest score, or of the lowest such rank."""
     scores = [torch.zeros(1, dtype=torch.float64) for _ in range(dist.get_world_size())]
     dist.all_gather(scores, torch.tensor([score], dtype=torch.float64))
-    # All ranks look at the same list, so all find the same root. A rank that knows only its own score cannot.
-    best = int(torch.cat(scores).argmax())  # the first one, if several are the highest
+    # All ranks look at the same list, so all find the same root. A rank with only its own score can't.
+    best = int(torch.cat(scores).argmax())  # the first one, if several have the highest score
     dist.broadcast(tensor, best)
     return tensor
 
 
 def sum_of_half(tensor: Tensor) -> Tensor:
-    """Add up over the even ranks, and apart from them over the odd ones."""
+    """Add up over the even ranks, and separately over the odd ranks."""
     rank, world_size = dist.get_rank(), dist.get_world_size()
-    # Every rank makes both groups, in the same order, also the one that it does not belong to.
+    # Every rank makes both groups, in the same order, even the one that it does not belong to.
     even, odd = dist.new_group(range(0, world_size, 2)), dist.new_group(range(1, world_size, 2))
     mine = odd if rank % 2 else even
-    assert isinstance(mine, dist.ProcessGroup)  # the other one is only a sign here that this rank is not in it
+    assert isinstance(mine, dist.ProcessGroup)  # the other one is only a placeholder here
     dist.all_reduce(tensor, group=mine)
     return tensor

@@ -1,7 +1,7 @@
-"""One epoch of training in three ways that differ in one line: who averages the gradients.
+"""One epoch of training in three ways that differ in one line: how gradients are averaged.
 
-Each returns the losses of the whole batches, step by step, the same on every rank. They travel once, when the epoch is
-over: asking the others in every step would make everyone wait for the slowest, for a number that only we look at.
+Each returns the losses of the global batches, step by step, the same on every rank. The losses are exchanged once,
+after the epoch. Exchanging them in every step would make all ranks wait for the straggler, only for a log.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def train_by_hand(
     epoch: int,
     average: Callable[[nn.Module], None] = average_gradients,
 ) -> list[float]:
-    """Train on all ranks, where `average` makes the ranks' gradients one."""
+    """Train on all ranks; `average` averages their gradients."""
     losses = []
     for inputs, labels, scale in batches.epoch(epoch):
         optimizer.zero_grad()
@@ -50,19 +50,19 @@ def train_by_hand(
 
 
 def train_with_ddp(model: nn.Module, batches: GlobalBatches, optimizer: Optimizer, epoch: int) -> list[float]:
-    """Train on all ranks, where the model is wrapped in DistributedDataParallel: backward() averages."""
+    """Train on all ranks with a model wrapped in DistributedDataParallel, whose backward() averages the gradients."""
     losses = []
     for inputs, labels, scale in batches.epoch(epoch):
         optimizer.zero_grad()
         loss = scale * F.nll_loss(model(inputs), labels, reduction="sum")
-        loss.backward()  # and, meanwhile, the average
+        loss.backward()  # and averages at the same time
         optimizer.step()
         losses.append(loss.detach())
     return mean_over_ranks(losses)
 
 
 def mean_over_ranks(losses: list[Tensor]) -> list[float]:
-    """Every rank has as many steps, so that all of them can travel at once."""
+    """Every rank has the same number of steps, so one call can send all losses."""
     means = torch.stack(losses)
     dist.all_reduce(means)
     means /= dist.get_world_size()

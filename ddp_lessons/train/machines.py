@@ -1,19 +1,19 @@
-"""Ranks on several machines: who has which number, and a job script that starts them all."""
+"""Ranks on several nodes: their numbers, and a job script that starts them all."""
 
 from __future__ import annotations
 
 
 def ranks_of(gpus: str, machine: int) -> list[int]:
-    """Return the ranks on one machine. `gpus` says how many GPUs each machine has, as one types it: "8,2".
+    """Return the ranks on one node. `gpus` lists how many GPUs each node has, as typed: "8,2".
 
     Raises:
-        ValueError: there is no such machine, or a number of GPUs is none.
+        ValueError: there is no such node, or a number of GPUs is not valid.
     """
-    # what is typed is a text: neither a number, nor a list of numbers
+    # typed input is text, not a number or a list of numbers
     counts = [int(count) for count in gpus.split(",")]
     if not 0 <= machine < len(counts) or min(counts) < 0:
         raise ValueError(f"{gpus!r} has no machine {machine}: they are numbered from 0 to {len(counts) - 1}")
-    first = sum(counts[:machine])  # so many ranks are on the machines before
+    first = sum(counts[:machine])  # the number of ranks on the nodes before
     return list(range(first, first + counts[machine]))
 
 

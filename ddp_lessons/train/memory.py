@@ -1,4 +1,4 @@
-"""How many bytes of a training a rank holds: the parameters, their gradients, and what the optimizer remembers."""
+"""How many bytes a rank holds in training: the parameters, their gradients, and the optimizer state."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from torch import Tensor, nn
 
 
 def bytes_held(model: nn.Module, optimizer: Any) -> dict[str, int]:
-    """Count what lies in this rank's memory. Ask between `backward` and `zero_grad`, when the gradients are there.
+    """Count what is in this rank's memory. Call it between `backward` and `zero_grad`, while the gradients exist.
 
-    An optimizer may step for tensors of its own, copies of weights: those are parameters, too. Adam's counters of
-    steps, one number for each parameter, are left out. So are activations: those come and go.
+    An optimizer may have its own copies of weights; these count as parameters. Adam's step counters, one number for
+    each parameter, don't count, and neither do activations, which are temporary.
     """
-    # ZeroRedundancyOptimizer is a shell round the optimizer that does the work
+    # ZeroRedundancyOptimizer wraps the optimizer that does the work
     optimizer = getattr(optimizer, "optim", optimizer)
     stepped = [tensor for group in optimizer.param_groups for tensor in group["params"]]
     parameters = list({id(tensor): tensor for tensor in [*model.parameters(), *stepped]}.values())  # each once
@@ -30,20 +30,20 @@ def bytes_held(model: nn.Module, optimizer: Any) -> dict[str, int]:
 
 
 def local(tensor: Tensor) -> Tensor:
-    """The part of a DTensor that this rank has; any other tensor as it is."""
+    """The part of a DTensor on this rank; any other tensor unchanged."""
     part: Any = tensor.detach()
     mine: Tensor = part.to_local() if hasattr(part, "to_local") else part
     return mine
 
 
 def whole(tensor: Tensor) -> Tensor:
-    """All of a DTensor, gathered from the ranks that share it, which all have to call this; any other as it is."""
+    """A whole DTensor, gathered from its ranks, which all have to call this; any other tensor unchanged."""
     part: Any = tensor.detach()
     if not hasattr(part, "to_local"):
         return tensor.detach()
     from torch.distributed.tensor import Replicate
 
-    # One dimension of the mesh after the other, as full_tensor() does it for a single one. Of two it would warn.
+    # One dimension of the mesh after the other, because full_tensor() warns if there are two.
     for dimension in range(part.device_mesh.ndim):
         placements = list(part.placements)
         placements[dimension] = Replicate()

@@ -1,7 +1,7 @@
-"""Where MNIST lies, for `torchvision.datasets.MNIST(mnist_folder())`.
+"""The folder of MNIST, for `torchvision.datasets.MNIST(mnist_folder())`.
 
-The course brings the four files packed, in `data/`. They are unpacked once: beside the packed ones or, if nothing
-can be written there, in the user's cache. Other data sets have files of the same names and sizes, so each file
+The course contains the four files packed, in `data/`. They are unpacked once: next to the packed files or, if that
+folder is read-only, in the user's cache. Other data sets have files of the same names and sizes, so each file
 is compared with MNIST's checksum before it is used.
 """
 
@@ -19,10 +19,10 @@ from pathlib import Path
 
 from ddp_lessons.own_files import DATA as DATA
 
-RAW = Path("MNIST", "raw")  # as torchvision lays it out
+RAW = Path("MNIST", "raw")  # as torchvision expects it
 VARIABLE = "DDP_LESSONS_MNIST"
-_LONGEST_WAIT_SECONDS = 120.0  # for a process that writes the file, or was stopped meanwhile
-SUMS = {  # md5, of the unpacked files
+_LONGEST_WAIT_SECONDS = 120.0  # for a process that writes the file, or was stopped while writing
+SUMS = {  # md5 of the unpacked files
     "train-images-idx3-ubyte": "6bbc9ace898e44ae57da46a324031adb",
     "train-labels-idx1-ubyte": "a25bea736e30d166cdddb491f175f624",
     "t10k-images-idx3-ubyte": "2646ac647ad5339dbf082846283269ea",
@@ -31,16 +31,16 @@ SUMS = {  # md5, of the unpacked files
 
 
 class NotMnist(Exception):
-    """MNIST is not there, or not all of it, or something else is; the message says what to do."""
+    """MNIST is missing, incomplete, or another data set; the message says what to do."""
 
 
 def mnist_folder(folder: str | os.PathLike[str] | None = None) -> str:
     """Return the folder to give to `torchvision.datasets.MNIST`: `folder`, or the one that comes with the course.
 
-    If the variable DDP_LESSONS_MNIST names a folder, that one comes before the course's.
+    If the variable DDP_LESSONS_MNIST names a folder, it is used instead of the course's.
 
     Raises:
-        NotMnist: it is not MNIST that lies there; or the course came without it.
+        NotMnist: the folder does not contain MNIST, or the course came without it.
         OSError: there is no place to unpack it; the message says what to do.
     """
     if folder is not None:
@@ -55,7 +55,7 @@ def mnist_folder(folder: str | os.PathLike[str] | None = None) -> str:
 
 
 def mnist_sum() -> str:
-    """Of all four files, to name what is made of them."""
+    """A checksum of all four files, to name what is made from them."""
     return hashlib.md5(" ".join(SUMS.values()).encode(), usedforsecurity=False).hexdigest()[:8]
 
 
@@ -72,14 +72,14 @@ def in_a_place(make: Callable[[Path], Path]) -> Path:
 
 
 def made_once(file: Path, write: Callable[[Path], None], is_good: Callable[[Path], bool] = Path.is_file) -> Path:
-    """Let one of all processes write the file. It gets its name when it is whole."""
+    """Let one of all processes write the file. It gets its name when it is complete."""
     from filelock import FileLock
 
     if not is_good(file):
         file.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(f"{file}.lock", timeout=_LONGEST_WAIT_SECONDS):
             if not is_good(file):
-                part = file.with_name(f"{file.name}.part")  # what a killed process left is written over
+                part = file.with_name(f"{file.name}.part")  # overwrites what a killed process left
                 try:
                     write(part)
                     os.replace(part, file)
@@ -92,7 +92,7 @@ def _places() -> Iterator[Path]:
     from platformdirs import user_cache_path
 
     yield DATA
-    if (cache := user_cache_path("ddp_lessons")).is_absolute():  # else this user has no home
+    if (cache := user_cache_path("ddp_lessons")).is_absolute():  # otherwise this user has no home
         yield cache
 
 
@@ -125,7 +125,7 @@ def _unpack(name: str, file: Path) -> None:
 
 
 def _checked(folder: Path) -> Path:
-    """The folder that torchvision wants: this one, or, of MNIST or its raw files, the one above."""
+    """The folder for torchvision: this one, or the one above if this is MNIST/ or its raw/ folder."""
     root = folder
     for inside in (RAW, RAW.parent):
         if folder.parts[-len(inside.parts) :] == inside.parts:
@@ -141,7 +141,7 @@ def _checked(folder: Path) -> Path:
 
 
 def _fault_of(file: Path, name: str) -> str:
-    """What is wrong with a file, or nothing."""
+    """What is wrong with a file, or an empty text."""
     try:
         about = file.stat()
         if _sum_of(file, about.st_size, about.st_mtime_ns) != SUMS[name]:
@@ -155,5 +155,5 @@ def _fault_of(file: Path, name: str) -> str:
 
 @functools.cache
 def _sum_of(file: Path, size: int, changed: int) -> str:
-    """Size and time only tell one content from a later one: each is read once."""
+    """Each content is read once; a later one is recognised by size and time."""
     return hashlib.md5(file.read_bytes(), usedforsecurity=False).hexdigest()

@@ -1,11 +1,11 @@
 """A process group over MPI, in Python: torch's calls, carried by mpi4py.
 
-torch has an MPI backend of its own, but only if it was built from source on a machine with MPI. This one works with any
-torch. Each method starts what MPI calls a request, and returns it as torch's `Work`; its `wait` ends it.
+torch has its own MPI backend, but only if it was built from source on a machine with MPI. This one works with any
+torch. Each method starts an MPI request and returns it as torch's `Work`; `wait` completes it.
 """
 
 # mypy: disable-error-code="override"
-# torch calls these methods in one of their forms only, and so do we.
+# torch calls only one overload of each of these methods, and so do we.
 from __future__ import annotations
 
 import functools
@@ -27,15 +27,15 @@ BACKEND = "mpi4py"
 
 def join_over_mpi() -> None:
     """Join the group of all processes that mpirun has started, as init_process_group does under torchrun."""
-    from mpi4py import MPI  # begins to speak MPI at once, so only when it is wanted
+    from mpi4py import MPI  # the import initializes MPI, so do it only when needed
 
     world = MPI.COMM_WORLD
-    # mpirun has told everyone who the others are, so nobody has to meet: the store stays empty.
+    # mpirun has told every process about the others, so no rendezvous is needed and the store stays empty.
     dist.init_process_group(BACKEND, store=HashStore(), rank=world.rank, world_size=world.size)
 
 
 class Request(Work):
-    """What MPI has begun. It uses the memory of the tensors until `wait` is back, so they are kept alive."""
+    """A request that MPI has started. It uses the tensors' memory until `wait` returns, so it keeps them alive."""
 
     def __init__(
         self, request: MPI.Request, tensors: list[Tensor], afterwards: Callable[[], object] | None = None
@@ -47,7 +47,7 @@ class Request(Work):
         self._status = MPI.Status()
 
     def wait(self, timeout: timedelta | None = None) -> bool:
-        self._request.Wait(self._status)  # MPI knows no timeouts
+        self._request.Wait(self._status)  # MPI has no timeouts
         if self._afterwards is not None:
             self._afterwards()
             self._afterwards = None
@@ -57,8 +57,8 @@ class Request(Work):
         return bool(self._request.Test(self._status)) and (self._afterwards is None or self.wait())
 
     def get_future(self) -> torch.futures.Future[list[Tensor]]:
-        # DistributedDataParallel wants one. MPI tells nobody when a request is done, so wait for it here and now: the
-        # numbers are right, but backward() goes on only when this bucket is through.
+        # DistributedDataParallel needs one. MPI does not notify when a request is done, so wait here. The values are
+        # right, but backward() continues only when this bucket is complete.
         self.wait()
         future: torch.futures.Future[list[Tensor]] = torch.futures.Future()
         future.set_result(self._tensors)
@@ -74,7 +74,7 @@ class MPIGroup(dist.ProcessGroup):
 
     def __init__(self, communicator: MPI.Comm) -> None:
         super().__init__(communicator.rank, communicator.size)
-        # A copy of the communicator: nothing that the program says over MPI by itself can meet a message of ours.
+        # A copy of the communicator, so that messages of the program itself never match ours.
         self._comm = communicator.Dup()
 
     def allreduce(self, tensors: list[Tensor], opts: Any = None) -> Work:
@@ -87,7 +87,7 @@ class MPIGroup(dist.ProcessGroup):
         return Request(self._comm.Ibcast(_memory(tensors[0]), root=opts.rootRank), tensors)
 
     def allgather(self, outputs: list[list[Tensor]], inputs: list[Tensor], opts: Any = None) -> Work:
-        gathered = inputs[0].new_empty((self.size(), *inputs[0].shape))  # in one piece, as MPI wants it
+        gathered = inputs[0].new_empty((self.size(), *inputs[0].shape))  # contiguous, as MPI requires
         request = self._comm.Iallgather(_memory(inputs[0]), _memory(gathered))
         return Request(request, [gathered, *inputs], lambda: torch._foreach_copy_(outputs[0], list(gathered)))
 
@@ -106,7 +106,7 @@ class MPIGroup(dist.ProcessGroup):
         return self.recv(tensors, MPI.ANY_SOURCE, tag)
 
     def _get_backend(self, device: torch.device) -> Any:
-        return self  # some of torch's functions ask a group what carries it
+        return self  # some functions of torch ask a group for the name of its backend
 
 
 def _make(store: Store, rank: int, world_size: int, timeout: timedelta) -> MPIGroup:
@@ -121,7 +121,7 @@ def _make(store: Store, rank: int, world_size: int, timeout: timedelta) -> MPIGr
 
 
 def _memory(tensor: Tensor) -> Any:
-    """The tensor's own memory, with its dtype, as MPI reads and writes it."""
+    """The tensor's memory with its dtype, as MPI reads and writes it."""
     if tensor.device.type != "cpu" or not tensor.is_contiguous():
         raise ValueError("MPI reads a tensor's memory: give one on the CPU that lies in one piece (contiguous)")
     if tensor.dtype in (torch.float16, torch.bfloat16):
@@ -145,5 +145,5 @@ def _operators(names: tuple[tuple[str, str], ...]) -> list[tuple[Any, MPI.Op]]:
     return [(getattr(dist.ReduceOp, ours), getattr(MPI, theirs)) for ours, theirs in names]
 
 
-# From now on init_process_group("mpi4py") makes such a group, as "gloo" makes one of gloo's.
+# From now on init_process_group("mpi4py") makes such a group, as "gloo" makes a gloo group.
 dist.Backend.register_backend(BACKEND, _make, devices="cpu")

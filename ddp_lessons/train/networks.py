@@ -1,7 +1,7 @@
 """Two networks for digits of 28 x 28: the one of the classic PyTorch example, and one that learns faster.
 
-Both end in log_softmax, so that their loss is `nll_loss`. On plain outputs `nll_loss` falls below every bound, nothing
-is learned, and no error tells of it.
+Both end in log_softmax, so their loss is `nll_loss`. On raw outputs `nll_loss` falls without bound, the model learns
+nothing, and no error is raised.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Net(nn.Sequential):
 
 
 class QuickNet(nn.Sequential):
-    """Convolutions that step over every second pixel: less to compute, and no dropout that slows the learning."""
+    """Convolutions with stride 2, so there is less to compute, and no dropout, which would slow down learning."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -38,6 +38,6 @@ class QuickNet(nn.Sequential):
 
 
 def unwrapped(model: nn.Module) -> nn.Module:
-    """Return the model inside of a wrapper such as DistributedDataParallel, or the model itself."""
+    """Return the model inside a wrapper such as DistributedDataParallel, or the model itself."""
     wrappers = (nn.parallel.DistributedDataParallel, nn.DataParallel, SmallDDP)
     return cast(nn.Module, model.module) if isinstance(model, wrappers) else model

@@ -1,7 +1,7 @@
-"""Train with a parameter server, over torch.distributed.rpc: one process has the weights, the others bring gradients.
+"""Train with a parameter server over torch.distributed.rpc: one process has the weights, the others compute gradients.
 
-With remote procedure calls no rank waits for a message. The server calls a method of an object in another process, as
-if it were here. What is called is found by its name there, so it has to be in a file that both can import.
+With remote procedure calls no rank waits for a message. The server calls a method of an object in another process as if
+it were local. The other process finds the method by name, so it must be in a file that both can import.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ Share = tuple[Tensor, Tensor]  # inputs and labels
 
 
 class Worker:
-    """Lives in a worker's process, with its share of the data."""
+    """Runs in a worker's process, with its shard of the data."""
 
     def __init__(self, model: nn.Module, share: Share) -> None:
         self._model, self._share = model, share
 
     def gradients(self, weights: list[Tensor]) -> list[Tensor]:
-        """Return the gradients of the mean loss over this worker's share, for these weights."""
+        """Return the gradients of the mean loss over this worker's shard, for these weights."""
         inputs, labels = self._share
         with torch.no_grad():
             for parameter, weight in zip(self._model.parameters(), weights, strict=True):
@@ -36,16 +36,16 @@ class Worker:
 
 
 def train_with_server(model: nn.Module, shares: Sequence[Share], steps: int, learning_rate: float) -> list[Tensor]:
-    """On the server: train `model` with a worker for each share, all of the same length, and return its weights."""
+    """On the server: train `model` with a worker for each shard, all of the same length, and return its weights."""
     optimizer = torch.optim.SGD(model.parameters(), lr=learning_rate)
-    # `remote` makes the object over there, and what is here is a handle to it
+    # `remote` creates the object in the other process and returns a handle to it
     workers = [
         rpc.remote(name_of(number), Worker, args=(copy.deepcopy(model), share))
         for number, share in enumerate(shares, start=1)
     ]
     for _ in range(steps):
         weights = [parameter.detach() for parameter in model.parameters()]
-        asked = [worker.rpc_async().gradients(weights) for worker in workers]  # all compute at the same time
+        asked = [worker.rpc_async().gradients(weights) for worker in workers]  # all workers compute at the same time
         answers = [answer.wait() for answer in asked]
         for parameter, *gradients in zip(model.parameters(), *answers, strict=True):
             parameter.grad = torch.stack(gradients).mean(0)
@@ -57,7 +57,7 @@ def with_rpc(rank: int, world_size: int, task: Callable[..., T], *args: Any) -> 
     """Call `task(*args)` on rank 0 while the other ranks answer its calls; RANK, MASTER_ADDR and so on must be set."""
     rpc.init_rpc(name_of(rank), rank=rank, world_size=world_size)
     answer = task(*args) if rank == 0 else None
-    rpc.shutdown()  # waits until nobody has anything left to ask
+    rpc.shutdown()  # waits until no rank has calls left
     return answer
 
 

@@ -12,7 +12,7 @@ from torch.utils.data import Dataset
 
 
 class Partition(Dataset[Any]):
-    """The samples of some data that these indices name, counted from 0 again."""
+    """The samples of some data at these indices, numbered from 0."""
 
     def __init__(self, data: Any, indices: Sequence[int]) -> None:
         self.data = data
@@ -26,7 +26,7 @@ class Partition(Dataset[Any]):
 
 
 class DataPartitioner:
-    """Cut shuffled data into partitions of these sizes, which are parts of 1.
+    """Cut shuffled data into partitions; the sizes are fractions that add up to 1.
 
     Raises:
         ValueError: sizes are negative or do not add up to 1, or there are more of them than samples.
@@ -36,11 +36,11 @@ class DataPartitioner:
         self.data = data
         _check(sizes, len(data))
         indices = list(range(len(data)))
-        # Every rank cuts for itself, and nobody tells the others how. With a seed all of them shuffle alike; without
-        # one each would cut another order, and the partitions would overlap and leave samples out.
+        # Every rank cuts by itself, without communication. With a shared seed all ranks shuffle in the same way.
+        # Without one, the orders would differ, and partitions would overlap and leave samples out.
         Random(seed).shuffle(indices)
-        # Where a partition ends is rounded, not how long it is: nothing is lost, and the last one ends with the data.
-        # (Half a sample goes up: `round` goes to the even number, so that 1.5 and 2.5 would be the same end.)
+        # Round the end of each partition, not its length: no sample is lost, and the last partition ends with the data.
+        # (Halves are rounded up, because `round` rounds to even: 1.5 and 2.5 would give the same end.)
         ends = [math.floor(len(data) * end + 0.5) for end in itertools.accumulate(sizes)]
         self.partitions = [indices[begin:end] for begin, end in itertools.pairwise([0, *ends[:-1], len(data)])]
 
@@ -50,7 +50,7 @@ class DataPartitioner:
 
 
 def _check(sizes: Sequence[float], samples: int) -> None:
-    if not all(size >= 0 for size in sizes):  # nan is not at least 0 either
+    if not all(size >= 0 for size in sizes):  # nan fails this too
         raise ValueError(f"each partition's size is a number from 0 to 1, not as in {list(sizes)}")
     if not math.isclose(sum(sizes), 1, abs_tol=1e-6):
         raise ValueError(f"partition sizes add up to {sum(sizes):.6g}, not to 1: for equal ones, [1 / ranks] * ranks")

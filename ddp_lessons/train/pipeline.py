@@ -1,6 +1,6 @@
-"""Train a model that is cut between its layers: every rank owns some neighbours, a stage, and hands activations on.
+"""Train a model that is cut between its layers: every rank owns a stage, and sends activations to the next rank.
 
-A batch is cut as well, into micro-batches: while one is on the second stage, the first can begin with the next.
+A batch is cut into micro-batches too: while one is on the second stage, the first stage can start with the next.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 
 def stage_of(layer: int, layers: int, stages: int) -> int:
-    """Return the stage that owns this layer: neighbours together, and no stage with two more than another."""
+    """Return the stage that owns this layer. Neighbours stay together, and the stages' sizes differ by at most one."""
     return layer * stages // layers
 
 
@@ -22,20 +22,20 @@ def pipeline_step(
 ) -> float | None:
     """Add the gradients of one step to this rank's stage; return the mean loss, which only the last rank knows.
 
-    Every rank is given all micro-batches. Of the inputs, all stages but the first look only at the shape, which every
-    activation shares; of the targets, only the last looks at anything. `loss(output, target)` is a mean.
+    Every rank gets all micro-batches. Only the first stage uses the inputs; the others use just their shape, which all
+    activations share. Only the last stage uses the targets. `loss(output, target)` is a mean.
     """
     return send_backward(send_forward(stage, inputs), targets, loss)
 
 
 def send_forward(stage: nn.Module, inputs: Sequence[Tensor]) -> list[tuple[Tensor, Tensor]]:
-    """All micro-batches through this stage. Return what went in and what came out: backward needs both."""
+    """Send all micro-batches through this stage. Return their inputs and outputs, because backward needs both."""
     rank, last, kept = dist.get_rank(), dist.get_world_size() - 1, []
     for given in inputs:
         if rank > 0:
             given = torch.empty_like(given)
             dist.recv(given, rank - 1)
-            given.requires_grad_()  # the stage before wants to know its gradient
+            given.requires_grad_()  # the previous stage needs its gradient
         output = stage(given)
         if rank < last:
             dist.send(output.detach(), rank + 1)
@@ -46,11 +46,11 @@ def send_forward(stage: nn.Module, inputs: Sequence[Tensor]) -> list[tuple[Tenso
 def send_backward(
     kept: Sequence[tuple[Tensor, Tensor]], targets: Sequence[Tensor], loss: Callable[[Tensor, Tensor], Tensor]
 ) -> float | None:
-    """The same way back, with gradients. Those of the weights add up over the micro-batches."""
+    """The same backward, with gradients. The gradients of the weights add up over the micro-batches."""
     rank, last, total = dist.get_rank(), dist.get_world_size() - 1, 0.0
     for (given, output), target in zip(kept, targets, strict=True):
         if rank == last:
-            part = loss(output, target) / len(targets)  # a part of the mean over the batch
+            part = loss(output, target) / len(targets)  # this micro-batch's part of the mean over the batch
             part.backward()
             total += part.item()
         else:

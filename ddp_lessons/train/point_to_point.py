@@ -1,4 +1,4 @@
-"""Messages between two ranks: a token that goes round, and ranks that swap tensors."""
+"""Messages between two ranks: a token that travels around a ring, and ranks that swap tensors."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from torch import Tensor
 
 
 def pass_the_token(token: Tensor) -> Tensor:
-    """Add 1 to the token of rank 0 on every rank, once round the ring, and return it as this rank last had it."""
+    """Send rank 0's token once around the ring. Each rank adds 1, and returns the last value it had."""
     rank, world_size = dist.get_rank(), dist.get_world_size()
     after, before = (rank + 1) % world_size, (rank - 1) % world_size
-    # Someone has to begin: if every rank waited for the token first, nobody would ever have it.
+    # Rank 0 has to start: if every rank waited for the token first, all would wait forever.
     if rank > 0:
         dist.recv(token, before)
     token += 1
-    if world_size > 1:  # a rank cannot send to itself
+    if world_size > 1:  # a rank can't send to itself
         dist.send(token, after)
         if rank == 0:
-            dist.recv(token, before)  # it has been everywhere: start + world_size
+            dist.recv(token, before)  # after the whole ring: start + world_size
     return token
 
 
 def exchange(tensor: Tensor) -> Tensor:
     """Return the tensor of the other of two ranks."""
     other = 1 - dist.get_rank()
-    # not received into `tensor`: that may still be on its way out
+    # not received into `tensor`, which may still be being sent
     received = torch.empty_like(tensor)
     send_and_receive(tensor, other, received, other)
     return received
@@ -41,7 +41,7 @@ def swap(tensor: Tensor) -> Tensor:
     if partner == world_size:
         return tensor.clone()
     received = torch.empty_like(tensor)
-    # If both sent first, each would wait for a partner that waits as well: so the odd one receives first.
+    # If both sent first, each would wait for the other. So the odd rank receives first.
     if rank % 2 == 0:
         dist.send(tensor, partner)
         dist.recv(received, partner)
@@ -54,9 +54,9 @@ def swap(tensor: Tensor) -> Tensor:
 def send_and_receive(outgoing: Tensor, dst: int, incoming: Tensor, src: int) -> None:
     """Send to one rank while receiving from another, and return when both are done.
 
-    All ranks may call this at the same moment. With `send` and then `recv` each would wait, in `send`, for a `recv`
-    that the other has not come to yet.
+    All ranks may call this at the same time. With `send` and then `recv`, each rank would wait in `send` for a `recv`
+    that the other has not reached yet.
     """
     both = [dist.P2POp(dist.irecv, incoming, src), dist.P2POp(dist.isend, outgoing, dst)]
     for work in dist.batch_isend_irecv(both):
-        work.wait()  # before this, `incoming` is not filled, and `outgoing` must not be changed
+        work.wait()  # before this, `incoming` is not filled yet, and `outgoing` must not be changed

@@ -1,4 +1,4 @@
-"""Are the models of all ranks still the same? Eight digits that each rank can say of its own."""
+"""Are the models of all ranks still equal? A fingerprint of eight digits for each rank's model."""
 
 from __future__ import annotations
 
@@ -16,6 +16,6 @@ def fingerprint(model: nn.Module) -> str:
     """
     digest = hashlib.blake2b(digest_size=4)
     for tensor in itertools.chain(model.parameters(), model.buffers()):
-        # the bytes as they lie in memory: rounded to a few digits, models that drift apart would look alike for long
+        # the raw bytes: rounded to a few digits, models that drift apart would look equal for a long time
         digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
     return digest.hexdigest()

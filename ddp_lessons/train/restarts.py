@@ -1,4 +1,4 @@
-"""A training that may be killed at any moment, and goes on where it was when it is started again."""
+"""A training run that can be killed at any moment, and resumes when it is started again."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from ddp_lessons.train.checkpoints import load_checkpoint, save_checkpoint
 def train_restartably(
     model: nn.Module, optimizer: Optimizer, train_epoch: Callable[[int], object], epochs: int, path: str
 ) -> None:
-    """Call `train_epoch(epoch)` for those of the epochs that are not done yet; the file at `path` tells which are."""
+    """Call `train_epoch(epoch)` for the epochs that are not done yet, according to the file at `path`."""
     first_epoch = load_checkpoint(path, model, optimizer) if os.path.isfile(path) else 0
     for epoch in range(first_epoch, epochs):
         train_epoch(epoch)
-        save_checkpoint(path, model, optimizer, epoch + 1)  # how many are done, which is where to go on
+        save_checkpoint(path, model, optimizer, epoch + 1)  # how many are done, so where to resume

@@ -1,7 +1,7 @@
-"""Three ways to give every rank the sum over all ranks, by hand: through rank 0, by a tree, round a ring.
+"""Three ways to give every rank the sum over all ranks, by hand: through rank 0, by a tree, around a ring.
 
-All three give the same answer. They differ in how much the busiest rank has to send, and in how many messages
-follow one after the other. Each changes the tensor in place and returns it, as `dist.all_reduce` changes its own.
+All three give the same result. They differ in how much the busiest rank sends, and in how many messages follow each
+other. Each changes the tensor in place, as `dist.all_reduce` does, and returns it.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from ddp_lessons.train.point_to_point import send_and_receive
 
 
 def all_reduce_through_rank_0(tensor: Tensor) -> Tensor:
-    """Everyone sends to rank 0, which adds up and sends the sum to everyone."""
+    """All ranks send to rank 0, which adds up and sends the sum back to all."""
     rank, world_size = dist.get_rank(), dist.get_world_size()
-    total = tensor.contiguous()  # what travels must lie in one piece of memory
+    total = tensor.contiguous()  # a tensor must be contiguous to be sent
     if rank == 0:
         received = torch.empty_like(total)
         for src in range(1, world_size):
@@ -36,8 +36,8 @@ def all_reduce_by_tree(tensor: Tensor) -> Tensor:
     rank, world_size = dist.get_rank(), dist.get_world_size()
     total = tensor.contiguous()
     received = torch.empty_like(total)
-    # In round `distance` = 1, 2, 4, ... a rank either hands its sum to the rank `distance` below and has done its part,
-    # or takes the sum of the rank `distance` above, if there is one. After the last round rank 0 has the whole sum.
+    # In round `distance` = 1, 2, 4, ... a rank either sends its sum to the rank `distance` below and is done, or
+    # receives the sum of the rank `distance` above, if there is one. After the last round rank 0 has the whole sum.
     distance = 1
     while distance < world_size and rank % (2 * distance) == 0:
         if rank + distance < world_size:
@@ -47,7 +47,7 @@ def all_reduce_by_tree(tensor: Tensor) -> Tensor:
     if rank > 0:
         dist.send(total, rank - distance)
         dist.recv(total, rank - distance)
-    # the way back: the farthest branch first, since it has the longest way to go from there
+    # back again: the farthest branch first, because it has the longest path
     while distance > 1:
         distance //= 2
         if rank + distance < world_size:
@@ -56,19 +56,19 @@ def all_reduce_by_tree(tensor: Tensor) -> Tensor:
 
 
 def ring_all_reduce(tensor: Tensor) -> Tensor:
-    """Send chunks round a ring: no rank ever sends more than two tensors in all, however many ranks there are."""
+    """Send chunks around a ring: no rank sends more than two tensors in total, however many ranks there are."""
     rank, world_size = dist.get_rank(), dist.get_world_size()
     if world_size == 1:
         return tensor
     after, before = (rank + 1) % world_size, (rank - 1) % world_size
     total = tensor.contiguous()
-    # One chunk per rank, as views: to change a chunk is to change `total`. Sizes that do not divide give chunks that
-    # differ by one element, and fewer elements than ranks give some that are empty.
+    # One chunk per rank, as views: changing a chunk changes `total`. If the size is not divisible, chunks differ by one
+    # element; with fewer elements than ranks, some chunks are empty.
     chunks = list(total.view(-1).tensor_split(world_size))
-    received = torch.empty_like(chunks[0])  # room for the largest
+    received = torch.empty_like(chunks[0])  # a buffer for the largest chunk
 
-    # First half, reduce-scatter. In step s this rank passes chunk (rank - s) on and adds what it gets to chunk
-    # (rank - s - 1), which it passes on in the next step. A chunk that has been everywhere is complete.
+    # First half, reduce-scatter. In step s this rank sends chunk (rank - s) and adds what it receives to chunk (rank -
+    # s - 1), which it sends in the next step. A chunk that has visited all ranks is complete.
     for step in range(world_size - 1):
         outgoing = chunks[(rank - step) % world_size]
         incoming = chunks[(rank - step - 1) % world_size]
@@ -76,15 +76,15 @@ def ring_all_reduce(tensor: Tensor) -> Tensor:
         send_and_receive(outgoing, after, arrived, before)
         incoming += arrived
 
-    # Second half, all-gather: chunk (rank + 1) is complete here. Complete chunks go round once more, and are received
-    # straight into their place, for nothing is added any more.
+    # Second half, all-gather: chunk (rank + 1) is complete here. The complete chunks travel around once more, and are
+    # received directly into their place, because nothing is added.
     for step in range(world_size - 1):
         send_and_receive(chunks[(rank + 1 - step) % world_size], after, chunks[(rank - step) % world_size], before)
     return _put_back(total, tensor)
 
 
 def _put_back(total: Tensor, tensor: Tensor) -> Tensor:
-    """If the tensor was, say, transposed, `contiguous` made a copy: bring the sum back to where it is expected."""
+    """If the tensor was, for example, transposed, `contiguous` made a copy: copy the sum back."""
     if total.data_ptr() != tensor.data_ptr():
         tensor.copy_(total)
     return tensor

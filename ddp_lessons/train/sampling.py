@@ -1,4 +1,4 @@
-"""Which samples a rank sees, in which order: another order in every epoch, and the same one on all ranks."""
+"""Which samples a rank sees, and in which order: a new order in every epoch, the same on all ranks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch.utils.data.distributed import DistributedSampler
 
 
 def epoch_order(data: Any, epoch: int, seed: int = 0) -> list[int]:
-    """Return the indices of the samples that this rank sees in this epoch, in their order."""
+    """Return the indices of the samples that this rank sees in this epoch, in order."""
     rank, world_size = rank_and_world_size()
     sampler: DistributedSampler[Any] = DistributedSampler(data, world_size, rank, seed=seed)
     # Without this line the order would be the same in every epoch.
@@ -21,10 +21,10 @@ def epoch_order(data: Any, epoch: int, seed: int = 0) -> list[int]:
 
 
 class GlobalBatches:
-    """This rank's share of every batch of the whole world, straight from memory.
+    """This rank's part of every global batch, straight from memory.
 
-    `data.images` and `data.labels` are tensors. `batch_size` is that of the world, whatever its size: so a training on
-    one rank and one on four take the same steps.
+    `data.images` and `data.labels` are tensors. `batch_size` is the global batch size for any world size, so training
+    takes the same steps on one rank and on four.
     """
 
     def __init__(self, data: Any, batch_size: int, seed: int = 0, device: torch.device | str = "cpu") -> None:
@@ -39,19 +39,19 @@ class GlobalBatches:
     def epoch(self, number: int) -> Iterator[tuple[Tensor, Tensor, float]]:
         """Yield inputs, labels and a scale: the sum of this rank's losses times the scale is its part of the step.
 
-        The mean of these parts over the ranks is the mean loss of the whole batch, also where a rank has fewer samples
+        The mean of these parts over the ranks is the mean loss of the global batch, also if a rank has fewer samples
         than the others, as in the last batch, or none.
         """
         rank, world_size = rank_and_world_size()
-        # All ranks shuffle alike, and each takes every world_size-th sample of a batch.
+        # All ranks shuffle in the same way, and each takes every world_size-th sample of a batch.
         order = torch.randperm(len(self.data), generator=torch.Generator().manual_seed(self.seed + number))
         for batch in order.split(self.batch_size):
             mine = batch[rank::world_size]
-            # the same as images[mine], only faster
+            # the same as images[mine], but faster
             inputs, labels = self.data.images.index_select(0, mine), self.data.labels.index_select(0, mine)
             yield inputs.to(self.device), labels.to(self.device), world_size / len(batch)
 
 
 def rank_and_world_size() -> tuple[int, int]:
-    """Outside of a group, one process is a world."""
+    """Outside a process group, one process is the world."""
     return (dist.get_rank(), dist.get_world_size()) if dist.is_initialized() else (0, 1)

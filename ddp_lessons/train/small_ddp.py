@@ -1,7 +1,7 @@
-"""DistributedDataParallel in small: gradients travel in buckets while backward() is still at work.
+"""A small DistributedDataParallel: it averages gradients in buckets while backward() is still running.
 
-Backward goes through a model from its end to its beginning, so the gradients of the last layers are there first. They
-fill the first bucket, whose all_reduce is under way while the gradients of the layers before are still being computed.
+Backward goes through a model from its last layer to its first, so the gradients of the last layers are ready first.
+They fill the first bucket, and its all_reduce runs while the gradients of earlier layers are still being computed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ddp_lessons.train.gradients import MEGABYTE, flattened, in_buckets
 
 
 class SmallDDP(nn.Module):
-    """Keep the models of all ranks equal: the same weights at the start, in backward() the mean of the gradients."""
+    """Keep the models of all ranks equal: the same initial weights, and averaged gradients in backward()."""
 
     def __init__(self, module: nn.Module, bucket_bytes: int = 25 * MEGABYTE) -> None:
         super().__init__()
@@ -36,16 +36,16 @@ class SmallDDP(nn.Module):
         self._synchronises, self._averages = True, False
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        self._averages = self._synchronises  # what holds at forward() holds for its backward(), wherever that is called
+        self._averages = self._synchronises  # the setting at forward() applies to its backward() too
         if self._averages:
             for buffer in self.module.buffers():
                 dist.broadcast(buffer, src=0)
-            self._begin()  # also after a backward() that raised half-way
+            self._begin()  # also after a backward() that raised
         return self.module(*args, **kwargs)
 
     @contextlib.contextmanager
     def no_sync(self) -> Iterator[None]:
-        """Gradients only add up for the forward() calls in here; the next one outside averages the sum."""
+        """For forward() calls in here, gradients only accumulate; the next one outside averages the sum."""
         self._synchronises, before = False, self._synchronises
         try:
             yield
@@ -62,16 +62,16 @@ class SmallDDP(nn.Module):
             return
         if not self._is_under_way:
             self._is_under_way = True
-            Variable._execution_engine.queue_callback(self._end)  # when this backward() has computed everything
+            Variable._execution_engine.queue_callback(self._end)  # when this backward() is complete
         bucket.missing -= 1
-        # Buckets set off in one order, the same on all ranks, whichever is full first: else two ranks would add up
-        # numbers of different parameters.
+        # Buckets are sent in the same order on all ranks, whichever is full first. Otherwise two ranks would add up
+        # gradients of different parameters.
         while self._next < len(self._buckets) and self._buckets[self._next].missing <= 0:
             self._buckets[self._next].set_off()
             self._next += 1
 
     def _end(self) -> None:
-        """Backward is through: send what was not full, since some parameters had no gradient, and wait for all."""
+        """After backward: send the buckets that lack gradients of unused parameters, and wait for all buckets."""
         for bucket in self._buckets[self._next :]:
             bucket.set_off()
         for bucket in self._buckets:
@@ -80,7 +80,7 @@ class SmallDDP(nn.Module):
 
 
 class _Bucket:
-    """Some parameters whose gradients travel together."""
+    """Some parameters whose gradients are sent together."""
 
     def __init__(self, parameters: list[Tensor]) -> None:
         self.parameters = parameters
@@ -88,7 +88,7 @@ class _Bucket:
 
     def set_off(self) -> None:
         gradients = [parameter.grad for parameter in self.parameters]
-        # A last number for each parameter tells whether it had a gradient; if not, zeros travel for it.
+        # One more value per parameter says whether it had a gradient; if not, zeros are sent for it.
         had = torch.tensor([float(gradient is not None) for gradient in gradients]).to(self.parameters[0])
         numbers = [torch.zeros_like(p) if g is None else g for p, g in zip(self.parameters, gradients, strict=True)]
         self.flat = flattened([*numbers, had])
@@ -100,6 +100,6 @@ class _Bucket:
         sizes = [parameter.numel() for parameter in self.parameters]
         *means, had = self.flat.split([*sizes, len(sizes)])
         for parameter, mean, share_of_ranks in zip(self.parameters, means, had.tolist(), strict=True):
-            if share_of_ranks:  # a gradient that no rank has stays away
+            if share_of_ranks:  # no gradient if no rank has one
                 parameter.grad = torch.empty_like(parameter) if parameter.grad is None else parameter.grad
                 parameter.grad.copy_(mean.view_as(parameter))

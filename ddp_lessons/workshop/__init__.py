@@ -1,1 +1,1 @@
-"""What an instructor needs: is each machine ready, who has got how far, one machine for a whole room."""
+"""For instructors: is each machine ready, what progress has each learner made, one machine for many learners."""

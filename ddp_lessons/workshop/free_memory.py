@@ -1,4 +1,4 @@
-"""How much memory is free, as far as this machine, and the container or slice that we are in, let us have it."""
+"""How much memory is free, within the limits of this machine and of our container or slice."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ _SYSTEM = Path("/")
 
 
 def free_memory(root: Path = _SYSTEM) -> int:
-    """In bytes. `root`: where /proc and /sys are looked for."""
+    """Free memory in bytes. `root`: where to look for /proc and /sys."""
     import psutil
 
     return int(min([psutil.virtual_memory().available, *_left_in_groups(root)]))
 
 
 def _left_in_groups(root: Path) -> Iterator[int]:
-    """What each group of processes that holds us has left: of cgroups of version 2, and of version 1."""
+    """What each of our cgroups has left, in version 2 and in version 1."""
     with contextlib.suppress(OSError):
         for line in (root / "proc/self/cgroup").read_text().splitlines():
             _, _, rest = line.partition(":")
@@ -29,7 +29,7 @@ def _left_in_groups(root: Path) -> Iterator[int]:
             else:
                 continue
             inner = mount / path.lstrip("/")
-            # in a container the path may be the host's; what holds us is then at the mount itself
+            # in a container the path may be the host's; our group is then at the mount itself
             for group in [inner, *inner.parents] if inner.is_dir() else [mount]:
                 yield from _left(group / limit, group / used, group)
                 if group == mount:
@@ -45,7 +45,7 @@ def _left(limit: Path, used: Path, group: Path) -> Iterator[int]:
 
 
 def _can_be_dropped(group: Path) -> int:
-    """Of what the group uses: files that were read, which the system keeps only as long as nobody needs the room."""
+    """The part of the group's memory that caches files, which the system frees when memory is needed."""
     with contextlib.suppress(OSError, ValueError):
         for line in (group / "memory.stat").read_text().splitlines():
             name, _, amount = line.partition(" ")

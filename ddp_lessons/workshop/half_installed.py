@@ -1,7 +1,7 @@
-"""Forget packages of which only half was installed: python -m ddp_lessons.workshop.half_installed
+"""Forget packages that are only half installed: python -m ddp_lessons.workshop.half_installed
 
-Where an installation was cut off, pip and uv take a package with half of its files for a whole one. Without its
-entry it is installed again. (A name with ~ is the old version, put aside during an upgrade.)
+After an interrupted installation, pip and uv treat a package with half of its files as complete. Without its entry it
+is installed again. (A name with ~ is the old version, put aside during an upgrade.)
 """
 
 from __future__ import annotations

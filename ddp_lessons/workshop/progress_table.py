@@ -1,7 +1,7 @@
-"""Look at the exercises that have passed, share that, and make one table of what many learners shared.
+"""Show which exercises have passed, share this, and make one table of what many learners shared.
 
-A shared file holds the name that the learner gives, and of each exercise the number of tries and the day when it
-passed. Nothing else, and nothing is sent anywhere: the learner hands it over.
+A shared file contains only the name that the learner gives, and for each exercise the number of tries and the date when
+it passed. Nothing is sent anywhere; the learner hands over the file.
 """
 
 from __future__ import annotations
@@ -35,42 +35,40 @@ class _Learner:
 
 
 def show() -> int:
-    """Print the learner's own."""
+    """Print the learner's own progress."""
     print(progress())
     path = progress_file.place()
     if path is None:
-        print("\nDDP_LESSONS_PROGRESS is off: nothing is kept.")
+        print("\nDDP_LESSONS_PROGRESS is off: nothing is stored.")
     elif path.exists():
-        print(f"\nKept in {path}, and sent nowhere.")
+        print(f"\nStored in {path}. It is not sent anywhere.")
         print('To share it: python -m ddp_lessons progress --share FILE --name "the name that your instructor knows"')
     return 0
 
 
 def share(file: str, name: str) -> int:
-    """Write a copy with this name, for the learner to hand over."""
+    """Write a copy with this name for the learner to hand over."""
     shown, path = progress_file.clean_name(name), Path(file).expanduser()
     if progress_file.place() is None:
         return _refuse("DDP_LESSONS_PROGRESS is off: nothing is kept that could be shared.")
     if not shown:
         return _refuse("A shared file needs a name that can be read: --name NAME.")
     if path.is_dir():
-        return _refuse(f"{file} is a folder: give the name of a file, like {path / 'progress.json'}.")
+        return _refuse(f"{file} is a folder: give the name of a file, such as {path / 'progress.json'}.")
     try:
         before = progress_file.read(path)
     except (OSError, progress_file.NotProgress) as error:
-        return _refuse(f"{file} is left as it is, since {_reason(error)}. Give another name.")
+        return _refuse(f"{file} was not changed, because {_reason(error)}. Choose another name.")
     if path.exists() and before.name != shown:
         whose = f"the progress of {before.name}" if before.name else "no shared progress, maybe your own"
-        return _refuse(f"{file} is left as it is, since it holds {whose}. Give another name.")
+        return _refuse(f"{file} was not changed, because it contains {whose}. Choose another name.")
     entries, notes = progress_file.recall()
     known = {name: replace(entry, passed=entry.passed[:10]) for name, entry in entries.items()}
     try:
         write_whole(path, progress_file.as_text(known, {"name": shown}), mode=0o666)
     except OSError as error:
         return _refuse(f"{file} could not be written: {_reason(error)}.")
-    print(
-        f"{Progress(entries).headline}. Written to {file}, with the name {shown}, the tries and the days, and no more."
-    )
+    print(f"{Progress(entries).headline}. Written to {file}, with only the name {shown}, the tries and the dates.")
     for note in notes:
         print(note, file=sys.stderr)
     return 0
@@ -98,16 +96,16 @@ def _read_all(folder: Path) -> tuple[list[_Learner], list[str]]:
     for path in sorted(folder.rglob("*")):
         file = without_controls(path.relative_to(folder).as_posix())  # it is printed
         if not path.is_file() or any(part.startswith(".") for part in path.relative_to(folder).parts):
-            continue  # what an editor or a notebook server keeps for itself
+            continue  # files of an editor or a notebook server
         try:
             kept = progress_file.read(path)
             if not kept.data:
                 raise progress_file.NotProgress("it is empty")
         except (OSError, progress_file.NotProgress) as error:
-            if path.suffix == ".json" or isinstance(error, OSError):  # other files may lie there, too
+            if path.suffix == ".json" or isinstance(error, OSError):  # other files may be there too
                 faults.append(f"{file} is left out: {_reason(error)}")
             continue
-        faults += [f"{file}: what it says of {progress_file.clean_name(name)} cannot be read" for name in kept.lost]
+        faults += [f"{file}: its entry for {progress_file.clean_name(name)} cannot be read" for name in kept.lost]
         found.append(_Learner(kept.name, file, Progress(kept.entries)))
     times = Counter(learner.name.casefold() for learner in found)
     named = [
@@ -118,7 +116,7 @@ def _read_all(folder: Path) -> tuple[list[_Learner], list[str]]:
 
 
 def _with_file(learner: _Learner) -> str:
-    """Who gave no name, or that of somebody else, too, is told apart by the file."""
+    """The file name distinguishes learners without a name, or with the same name."""
     return f"{learner.name} ({progress_file.clean_name(learner.file)})".strip()
 
 
@@ -134,7 +132,7 @@ def _by_lesson(learners: Sequence[_Learner]) -> list[str]:
 
 
 def _by_exercise(learners: Sequence[_Learner]) -> list[str]:
-    """Where do learners get stuck?"""
+    """Exercises, to see where learners get stuck."""
     rows = [("exercise", "lesson", "passed", "tried", "open", "tries until passed, median")]
     for exercise, lesson in LESSON_OF.items():
         states = Counter(learner.progress.state(exercise) for learner in learners)
@@ -146,13 +144,13 @@ def _by_exercise(learners: Sequence[_Learner]) -> list[str]:
 
 
 def _write_spreadsheet(path: Path, learners: Sequence[_Learner]) -> list[str]:
-    """One line for each learner and exercise; another file than an older one of these is left as it is."""
+    """One line for each learner and exercise. It overwrites only an older table of this kind."""
     text = io.StringIO()
     writer = csv.writer(text, quoting=csv.QUOTE_ALL)
     writer.writerow(_COLUMNS)
     for learner in learners:
         entries = learner.progress.entries
-        for exercise in [*LESSON_OF, *sorted(entries.keys() - LESSON_OF.keys())]:  # of another version of the course
+        for exercise in [*LESSON_OF, *sorted(entries.keys() - LESSON_OF.keys())]:  # from another version of the course
             entry, state = entries.get(exercise), learner.progress.state(exercise)
             lesson, tries, passed = (
                 (entry.lesson, entry.tries, entry.passed[:10]) if entry else (LESSON_OF[exercise], 0, "")
@@ -160,7 +158,7 @@ def _write_spreadsheet(path: Path, learners: Sequence[_Learner]) -> list[str]:
             writer.writerow(map(_harmless, (learner.name, lesson, exercise, state, tries, passed, learner.file)))
     try:
         if path.exists() and not path.read_bytes().removeprefix(b"\xef\xbb\xbf").startswith(b'"learner","lesson",'):
-            return [f"{path} is left as it is, since it is no table of learners. Give another name."]
+            return [f"{path} was not changed, because it is not a table of learners. Choose another name."]
         write_whole(path, "\ufeff" + text.getvalue().replace("\r\n", "\n"), mode=0o666)  # for Excel
     except OSError as error:
         return [f"{path} could not be written: {_reason(error)}."]
@@ -168,9 +166,9 @@ def _write_spreadsheet(path: Path, learners: Sequence[_Learner]) -> list[str]:
 
 
 def _harmless(value: object) -> str:
-    """No spreadsheet takes it for a formula, whoever wrote it."""
+    """Text from anyone that no spreadsheet treats as a formula."""
     text = progress_file.clean_name(str(value))
-    first = unicodedata.normalize("NFKC", text[:1])  # some spreadsheets read the full-width signs, too
+    first = unicodedata.normalize("NFKC", text[:1])  # some spreadsheets accept full-width signs too
     return f"'{text}" if first in ("=", "+", "-", "@") else text
 
 

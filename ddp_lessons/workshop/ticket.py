@@ -1,6 +1,6 @@
-"""What the doctor saw, as one line of JSON for the instructor, and nothing that tells who or where.
+"""The doctor's findings, as one line of JSON for the instructor, without personal data.
 
-No name of a person, machine or folder is in it. The line is printed, and lies in a file that can be sent along.
+It contains no name of a person, machine or folder. The line is printed, and written to a file for sending.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ FACTS = (
 )
 NONE = "none"
 MARK = "ddp-lessons-ticket"
-BEGIN = re.compile(r"\{\s*\W?" + MARK)  # also where a mail program has changed the quotes
+BEGIN = re.compile(r"\{\s*\W?" + MARK)  # even if a mail program has changed the quotes
 _FORMAT = 1
 _LONGEST, _LONGEST_FACT = 4_000, 200
 _FAILURE = re.compile(r"\w+(Error|Exception|Stuck|Failed|Expired)\b")
 
 
 class NotWhole(ValueError):
-    """A line begins as a ticket and is none: a mail program has broken it, say."""
+    """A line starts like a ticket but is not one, for example because a mail program has broken it."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Ticket:
 
 
 def ticket(findings: Mapping[str, Finding]) -> Ticket:
-    """What the doctor's findings come to."""
+    """The ticket for the doctor's findings."""
     facts = {
         "course": __version__,
         "system": _system(),
@@ -69,17 +69,17 @@ def ticket(findings: Mapping[str, Finding]) -> Ticket:
 
 
 def hand_out(made: Ticket) -> str:
-    """Write the ticket into a file of the current folder, if that can be written to, and return what to say."""
+    """Write the ticket into a file of the current folder, if it is writable, and return the message."""
     try:
         Path(FILE).write_text(f"{made}\n", encoding="utf-8")
-        how = f"it is in {FILE}: send that file to your instructor, or copy this whole line:"
+        how = f"it is in {FILE}. Send this file to your instructor, or copy this whole line:"
     except OSError:
         how = "copy this whole line, and send it to your instructor:"
     return f"Your ticket: {how}\n{made}"
 
 
 def read_ticket(line: str) -> Ticket | None:
-    """The ticket of a line, None if there is none."""
+    """The ticket in a line, or None."""
     if not (begin := BEGIN.search(line)):
         return None
     try:
@@ -92,7 +92,7 @@ def read_ticket(line: str) -> Ticket | None:
 
 
 def _harmless(fact: str) -> str:
-    """Whoever wrote it: no control character for a terminal, and no mark-up."""
+    """Tickets may come from anyone: remove control characters and mark-up."""
     return re.sub(r"[^\w.+,()?-]", "-", fact, flags=re.ASCII)
 
 
@@ -110,7 +110,7 @@ def _memory() -> str:
         import psutil
 
         return f"{free_memory() / 1e9:.1f}of{psutil.virtual_memory().total / 1e9:.1f}GB"
-    except Exception:  # not installed, or broken: then the doctor's check says so
+    except Exception:  # not installed, or broken; the doctor's check reports this
         return "?"
 
 
@@ -130,7 +130,7 @@ def _digits(finding: Finding | None) -> str:
 
 
 def _problem(check: str, finding: Finding) -> str:
-    """The check's name, and what kind of failure it was; not its words, which may name a folder."""
+    """The check's name and the kind of failure, but not its message, which may name a folder."""
     failure = _FAILURE.match(finding.found)
     kind = "(missing)" if finding.found.endswith("is not installed") else f"({failure[0]})" if failure else ""
     return check.replace(" ", "-") + kind

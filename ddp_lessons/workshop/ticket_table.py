@@ -1,4 +1,4 @@
-"""Collect the tickets that participants sent, and make one table: who is ready, who is not and why, what to bring."""
+"""Make one table of participants' tickets: which machines are ready, which are not and why, and what to bring."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ddp_lessons.check.judging.report_lines import table
 from ddp_lessons.workshop.ticket import BEGIN, FILE, NONE, NotWhole, Ticket, read_ticket
 
 _NAMED_AT_MOST, _SHOWN_OF_A_NAME = 30, 28
-_MOST_BYTES = 5_000_000  # a ticket has half a kilobyte
+_MOST_BYTES = 5_000_000  # a ticket has about half a kilobyte
 _ROUND_A_NAME = " \t>|:,;=*`\"'-"
 _PACKED_FOR = {
     "Linux-x86_64": "linux",
@@ -66,7 +66,7 @@ def collect(place: str) -> int:
 
 
 def _read_all(path: Path) -> tuple[list[Participant], list[str], list[str]]:
-    """The participants, the files without a ticket, and what could not be read. Of two tickets the later one counts."""
+    """The participants, the files without a ticket, and the faults. A later ticket replaces an earlier one."""
     last: dict[str, Participant] = {}
     without, faults = list[str](), list[str]()
     folder = path.resolve() if path.is_dir() else None
@@ -75,19 +75,19 @@ def _read_all(path: Path) -> tuple[list[Participant], list[str], list[str]]:
         name = without_controls(place.as_posix())
         try:
             if any(part.startswith(".") for part in place.parts) or not file.is_file():
-                continue  # what an editor keeps for itself; a folder
+                continue  # an editor's file, or a folder
             found, broken = _read_one(file, folder)
         except (OSError, ValueError) as error:
             faults.append(f"{name} could not be read: {getattr(error, 'strerror', None) or error}")
             continue
         last |= {one.name.casefold(): one for one in found}
-        faults += [f"{who}: this ticket is not whole. Ask for the file {FILE}." for who in broken[:_NAMED_AT_MOST]]
+        faults += [f"{who}: this ticket is incomplete. Ask for the file {FILE}." for who in broken[:_NAMED_AT_MOST]]
         without += [name] * (not found and not broken)
     return sorted(last.values(), key=lambda one: one.name.casefold()), without, faults
 
 
 def _read_one(file: Path, folder: Path | None) -> tuple[list[Participant], list[str]]:
-    """The participants, and who sent something that is not whole. Strangers wrote it: it is a text, and no more."""
+    """The participants, and the senders of incomplete tickets. The content is untrusted text."""
     if folder and not file.resolve().is_relative_to(folder):
         raise ValueError("it is a link that leads out of this folder")
     if file.stat().st_size > _MOST_BYTES:
@@ -104,13 +104,13 @@ def _read_one(file: Path, folder: Path | None) -> tuple[list[Participant], list[
 
 
 def _sender(file: Path, folder: Path | None) -> str:
-    """The file's name; or that of its folder, if the file has the name that the doctor gave it."""
+    """The file's name, or that of its folder if the file still has the doctor's file name."""
     is_as_given = re.fullmatch(rf"{re.escape(Path(FILE).stem)}( ?\(\d+\))?", file.stem)
     return _shown(file.parent.name if is_as_given and folder and file.parent.resolve() != folder else file.stem)
 
 
 def without_controls(text: str) -> str:
-    """What a terminal shows as it stands."""
+    """The text without characters that control a terminal."""
     return "".join(letter for letter in text if letter.isprintable())
 
 
@@ -137,13 +137,13 @@ def _why(one: Participant) -> str:
     for problem in one.ticket.problems:
         check = problem.partition("(")[0].replace("-", " ")
         if check == "torch and torchvision":
-            both = f"torch {one['torch']} and torchvision {one['torchvision']} do not fit each other"
+            both = f"torch {one['torch']} and torchvision {one['torchvision']} do not match"
             reasons.append("torch is not installed" if one["torch"] == NONE else both)
         elif check == "Python":
             reasons.append(f"Python {one['python']} is too old")
         elif check == "memory":
             reasons.append(f"too little memory is free ({one['memory']})")
-        elif not (one["torch"] == NONE and "(missing)" in problem):  # all of these follow from the first
+        elif not (one["torch"] == NONE and "(missing)" in problem):  # these follow from the missing torch
             reasons.append(f"{check} fails{problem[len(check) :] and f' {problem[len(check) :]}'}")
     return "; ".join(reasons)
 
@@ -166,7 +166,7 @@ def _other_courses(people: Sequence[Participant]) -> list[str]:
     for one in people:
         if one["course"] != __version__:
             older = _numbers(one["course"]) < _numbers(__version__)
-            what = "git pull, or the stick" if older else f"yours is {__version__}, and older"
+            what = "git pull, or the stick" if older else f"yours is older: {__version__}"
             lines.append(f"    {one.name} has course {one['course']}: {what}")
     return lines
 
@@ -175,7 +175,7 @@ def _stick(packed: Sequence[Participant], people: Sequence[Participant]) -> list
     lines = []
     kinds = sorted({_PACKED_FOR[one.system] for one in packed})
     pythons = [python for python in _PACKED_PYTHONS if python in {one.minor for one in packed}]
-    linux = [one for one in packed if one.system.startswith("Linux")]  # elsewhere there is one torch only
+    linux = [one for one in packed if one.system.startswith("Linux")]  # other systems have only one build of torch
     gpus = [one.name for one in linux if one["gpu"] == "yes"]
     if kinds:
         torch = " TORCH=cpu" if linux and not gpus else ""
@@ -183,16 +183,16 @@ def _stick(packed: Sequence[Participant], people: Sequence[Participant]) -> list
         command = f'make offline FOR="{" ".join(kinds)}" PYTHONS="{" ".join(pythons)}"{torch}'
         lines += [f"For a stick that helps {helped}:", f"    {command}"]
     if gpus:
-        lines.append(f"    (far smaller with TORCH=cpu, which leaves the GPU unused of: {', '.join(gpus)})")
+        lines.append(f"    (far smaller with TORCH=cpu, but then torch does not use the GPU of: {', '.join(gpus)})")
     others = [one.name for one in people if one.system not in _PACKED_FOR]
     if others:
         lines.append(
-            f"No wheels are packed for the systems of: {', '.join(others)}. Let them use a server or a browser."
+            f"No wheels are packed for the systems of: {', '.join(others)}. They can use a shared machine or a browser."
         )
     odd = [f"{one.name} ({one['python']})" for one in people if one.system in _PACKED_FOR and one not in packed]
     if odd:
         tried = f"{_PACKED_PYTHONS[0]} to {_PACKED_PYTHONS[-1]}"
-        lines.append(f"No wheels are packed for the Python of: {', '.join(odd)}. Let them install one of {tried}.")
+        lines.append(f"No wheels are packed for the Python of: {', '.join(odd)}. They can install Python {tried}.")
     return lines
 
 

@@ -7,7 +7,7 @@ import subprocess
 
 
 def why() -> tuple[str, str]:
-    """What was found, and the next step."""
+    """The finding and the next step."""
     import torch
 
     if torch.version.cuda is None:

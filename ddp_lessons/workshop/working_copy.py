@@ -1,7 +1,7 @@
-"""A learner's own copy of the lessons, without the stored outputs. What they write in it meets nobody's update.
+"""A learner's own copy of the lessons, without stored outputs, so that updates never conflict with their work.
 
-What each file was copied from is kept beside them, as digests. A lesson that has changed since then replaces a copy
-that nobody has touched; otherwise the new version comes beside it.
+Digests of the originals are stored with the copies. A lesson that has changed since then replaces an unchanged copy;
+otherwise the new version gets another name.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ LESSONS = "[0-9][0-9]_*.ipynb"
 
 
 def report(source: Path, folder: Path) -> int:
-    """Copy, say what the learner has to know, and end with the path of the first lesson: for `make lab`."""
+    """Copy the lessons, print what the learner has to know, then the path of the first lesson for `make lab`."""
     try:
         news = copy_lessons(source, folder)
     except OSError as error:
@@ -32,7 +32,7 @@ def report(source: Path, folder: Path) -> int:
 
 
 def copy_lessons(source: Path, folder: Path) -> list[str]:
-    """Bring the copy up to date with the lessons in `source`. Return a line for each new version beside it."""
+    """Update the copy from the lessons in `source`. Return a line for each new version with another name."""
     folder.mkdir(parents=True, exist_ok=True)
     book = folder / GIVEN
     given = _read(book)
@@ -45,14 +45,14 @@ def copy_lessons(source: Path, folder: Path) -> list[str]:
         place = _place(folder / file.name, version, given)
         write_whole(place, content, mode=0o666)
         if place.name != file.name:
-            news.append(f"{file.name} has a new version. Yours is kept; the new one is {place}")
+            news.append(f"{file.name} has a new version. Your file is unchanged; the new one is {place}")
         given |= {file.name: version, place.name: version}
         write_whole(book, json.dumps(given, indent=1), mode=0o666)
     return news
 
 
 def _place(wanted: Path, version: str, given: dict[str, str]) -> Path:
-    """Where that version may be written: nothing that a learner has touched is written over."""
+    """Where to write that version without overwriting a file that the learner has changed."""
     places = (wanted.with_suffix(f".{number}{wanted.suffix}") for number in itertools.count(2))
     free = (
         place
@@ -75,7 +75,7 @@ def _digest(content: bytes) -> str:
 
 
 def _read(book: Path) -> dict[str, str]:
-    """Of a book that is broken nothing is known: so every copy counts as touched."""
+    """The stored digests. If they can't be read, every copy counts as changed."""
     try:
         return dict(json.loads(book.read_text(encoding="utf-8")))
     except (OSError, ValueError):

@@ -1,7 +1,7 @@
-"""What a plan leaves out when it is late, in the order in which it goes. After a change: write.py, as for plans.py.
+"""The sections that a plan skips when it is late, in this order. After a change, run write.py, as for plans.py.
 
-First what nobody misses, exercises last: what they typed is what stays. Each half of a day has a list of its own, as
-nobody can make up after lunch what was lost before it without losing the afternoon.
+The least important sections come first and exercises last, because learners remember what they typed. Each half of a
+day has its own list, so that a late morning does not shorten the afternoon.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 @dataclass(frozen=True)
 class Cut:
     lesson: int
-    section: str  # empty: all that the plan takes of the lesson
+    section: str  # empty: everything that the plan teaches of the lesson
     instead: str
 
 
@@ -27,7 +27,7 @@ LATE: dict[str, tuple[Cut, ...]] = {
         Cut(3, "Mismatched shapes: a wrong result without an error", "nothing; it is lesson 9 in short"),
         Cut(2, "Measure latency and bandwidth", "say: seconds = latency + bytes / bandwidth"),
         Cut(5, "Unequal batch sizes", "say: weight unequal batches by their numbers of samples"),
-        Cut(1, "", "say: each rank is told who it is and where to meet, and joining waits for all"),
+        Cut(1, "", "say: each rank gets its number and an address, and joining waits for all ranks"),
         Cut(3, "Exercise: the mean over all ranks", "ask: which two numbers does a rank have to send?"),
         Cut(6, "Load MNIST", "nothing; run its cells, lesson 8 loads it again"),
         Cut(7, "Group gradients into buckets", "say: one call for many gradients, the last layers' first"),
@@ -44,7 +44,7 @@ LATE: dict[str, tuple[Cut, ...]] = {
             "say: `EADDRINUSE` means that the port is taken; use a free one",
         ),
         Cut(2, "Exercise: pass a token around a ring", "say: in a ring, each rank sends to the next one"),
-        Cut(5, "Explore: sum or mean, learning rate, batch sizes", "nothing; to play with in the break"),
+        Cut(5, "Explore: sum or mean, learning rate, batch sizes", "nothing; learners can play with it in the break"),
         Cut(
             4,
             "Tree: add up in pairs",
@@ -56,9 +56,9 @@ LATE: dict[str, tuple[Cut, ...]] = {
     ),
     "second day": (
         Cut(7, "`device_ids` does not move the model", "say: move the model first, then wrap it"),
-        Cut(6, "shuffle=True in a DataLoader", "say: alone, it gives every rank all of the data"),
+        Cut(6, "shuffle=True in a DataLoader", "say: without a sampler, it gives every rank all the data"),
         Cut(7, "Group gradients into buckets", "say: one call for many gradients, the last layers' first"),
-        Cut(6, "Exercise: a partitioner that loses no sample", "nothing; the notebook uses the package's"),
+        Cut(6, "Exercise: a partitioner that loses no sample", "nothing; the notebook uses the package's partitioner"),
         Cut(8, "Measure strong scaling", "say: more ranks than cores don't help"),
         Cut(11, "Pull the network cable", "say: a pulled cable closes no connection; only a timeout ends the wait"),
         Cut(9, "What PyTorch reports: timeouts and TORCH_DISTRIBUTED_DEBUG", "say: `TORCH_DISTRIBUTED_DEBUG=DETAIL`"),

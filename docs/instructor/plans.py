@@ -1,7 +1,7 @@
-"""What a workshop takes of the lessons. After a change: `.venv/bin/python docs/instructor/write.py`.
+"""The sections that each workshop plan teaches. After a change: `.venv/bin/python docs/instructor/write.py`.
 
-A section that is named costs the minutes that stand for it in the notebook; a lesson without sections is taken whole.
-Each day has time in hand: a plan without it is late at its first question.
+The minutes of a section come from the notebook. A lesson without named sections is taught whole. Each day has time in
+hand; without it, the first question would make the plan late.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Day:
 
 FIRST = "[The first ten minutes](checklist.md#the-first-ten-minutes): the first cell of lesson 0, on every machine"
 WELCOME = Say(FIRST, teach=5, exercise=10)
-BREAK = Say("A break. Who is stuck stays with a helper", pause=15)
+BREAK = Say("Break. If you are stuck, stay with a helper", pause=15)
 LUNCH = Say("Lunch. The machines stay on", pause=60)
 TOMORROW = "[What to do tomorrow](checklist.md#what-to-do-tomorrow), and [the end](checklist.md#at-the-end)"
 GOODBYE = Say(TOMORROW, teach=10, exercise=5)
@@ -214,7 +214,7 @@ PLANS: dict[str, tuple[Day, ...]] = {
             "9:00",
             450,
             (
-                Say("What was left open yesterday: three questions of the quizzes, asked aloud", teach=10),
+                Say("Open questions of yesterday: three quiz questions, asked aloud", teach=10),
                 Take(6),
                 BREAK,
                 Take(

@@ -1,8 +1,8 @@
-"""Write what can be counted into the instructor guide: `.venv/bin/python docs/instructor/write.py`, or with `--check`.
+"""Write tables and totals into the instructor guide: `.venv/bin/python docs/instructor/write.py`, or with `--check`.
 
-Each lesson carries its plan in its notebook (`metadata.ddp_lessons`), and plans.py says which sections a workshop
-takes. What follows from these two stands in the pages between marks, and after *Time* in a lesson's first cell;
-everything else is written by hand.
+Each lesson has its plan in its notebook (`metadata.ddp_lessons`), and plans.py lists the sections of each workshop.
+The text between the marks of the pages, and the minutes after *Time* in a lesson's first cell, come from these two.
+Everything else is written by hand.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ GUIDE = Path(__file__).parent
 PROJECT = GUIDE.parent.parent
 NOTEBOOKS = PROJECT / "notebooks"
 TRAIN = PROJECT / "ddp_lessons" / "train"
-OPENING = "opening"  # the plan's name for what comes before the first section
+OPENING = "opening"  # the plan's name for the text before the first section
 TEACHING, EXERCISE = "teach", "exercise"
 HAND = "the time in hand"
 CORE = 10  # lessons; the others are electives
@@ -35,7 +35,7 @@ FIRST_DRAFT = dict(
     )
 )
 FIRST_CORE = "647, 354, 85"
-NEEDS_NOTHING = {"Do you know it?", "What you have now"}  # their cells stand alone, or there are none
+NEEDS_NOTHING = {"Do you know it?", "What you have now"}  # they have no cells, or cells that need no earlier ones
 JUDGED = re.compile(r"^check\.(?!reading|replicas_agree)\w+\((\w+)\)", re.M)  # those two judge no learner's function
 
 
@@ -49,8 +49,8 @@ class Lesson:
     minutes: dict[str, dict[str, int]]
     cut: dict[str, str]
     cells: int  # of code
-    words: int  # outside of them
-    exercises: tuple[tuple[str, str], ...]  # the section, and the name of what its check is given
+    words: int  # outside the code cells
+    exercises: tuple[tuple[str, str], ...]  # the section, and the name of the function that its check gets
 
     @property
     def number(self) -> int:
@@ -62,7 +62,7 @@ class Lesson:
 
     @property
     def sections(self) -> list[str]:
-        """Those that have minutes, in the lesson's order; without a heading of its own, before the last one."""
+        """The sections with minutes, in the lesson's order; one without a heading comes before the last."""
         named = {section for minutes in self.minutes.values() for section in minutes}
         others = sorted(named - {OPENING, *self.headings})
         return [section for section in (OPENING, *self.headings[:-1], *others, *self.headings[-1:]) if section in named]
@@ -92,7 +92,7 @@ def read_lessons() -> list[Lesson]:
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """Numbers stand to the right, and nothing stands in the place of a zero."""
+    """Numbers are right-aligned, and a zero is left blank."""
     numbers = [all(isinstance(row[place], int) for row in rows) for place in range(len(header))]
     rule = ["--:" if number else "---" for number in numbers]
     lines = [header, rule, *([str(cell) if cell != 0 else "" for cell in row] for row in rows)]
@@ -123,7 +123,7 @@ def facts(lesson: Lesson) -> str:
 
 
 def solution(section: str, name: str) -> str:
-    """The package's own: it has the name that the exercise gives to the learner's."""
+    """The package's own function, which has the same name as the learner's."""
     made = re.compile(rf"^(?:(?:def|class) )?{name}\b", re.M)
     (file,) = [file for file in sorted(TRAIN.glob("*.py")) if made.search(file.read_text(encoding="utf-8"))]
     return f"- *{section}*: `{name}` in [{file.name}](../../../{file.relative_to(PROJECT).as_posix()})"
@@ -191,7 +191,7 @@ def day_table(day: Day, lessons: Sequence[Lesson]) -> str:
 
 
 def left_out_before(day: Day, lessons: Sequence[Lesson]) -> list[str]:
-    """The sections above which something is not part of the plan: its cells have to be run all the same."""
+    """The sections below a skipped one, whose cells have to be run too."""
     taken, found = set[tuple[int, str]](), list[str]()
     for part in [part for part in day.parts if isinstance(part, Take)]:
         for section in part.sections:
@@ -204,12 +204,12 @@ def left_out_before(day: Day, lessons: Sequence[Lesson]) -> list[str]:
 
 
 def late_tables(day: Day, lessons: Sequence[Lesson]) -> str:
-    """For each half of a day what to leave out, and how many minutes that makes in all."""
+    """For each half of a day: what to leave out, and the minutes added up."""
     parts = list(zip(clocks(day, lessons), day.parts, strict=False))
     noon = day.parts.index(LUNCH) if LUNCH in day.parts else len(parts)
     halves = [late_rows(half, LATE[day.name], lessons) for half in (parts[:noon], parts[noon:]) if half]
     if len(LATE[day.name]) != sum(row[1] != HAND for half in halves for row in half):
-        raise ValueError(f"{day.name}: late.py leaves out what the plan does not take")
+        raise ValueError(f"{day.name}: late.py leaves out a section that the plan does not teach")
     made = [table(("clock", "leave out", "saves", "in all", "instead"), half) for half in halves]
     names = ("Before lunch:", "After lunch:")
     return "\n\n".join(made if len(made) == 1 else [f"{name}\n\n{one}" for name, one in zip(names, made, strict=True)])
@@ -218,7 +218,7 @@ def late_tables(day: Day, lessons: Sequence[Lesson]) -> str:
 def late_rows(
     parts: Sequence[tuple[str, Say | Take]], cuts: Sequence[Cut], lessons: Sequence[Lesson]
 ) -> list[tuple[object, ...]]:
-    """The time in hand first: it costs nobody anything."""
+    """The time in hand comes first, because it costs learners nothing."""
     found = [(at, HAND, part.teach, "") for at, part in parts if isinstance(part, Say) and part.text == IN_HAND]
     for cut in cuts:
         for at, part in parts:
@@ -252,7 +252,7 @@ def put_between_marks(text: str, name: str, written: str) -> str:
 
 
 def pages() -> dict[Path, Callable[[str], str]]:
-    """For each page what makes the text that it should have, out of the one that it has."""
+    """For each page, a function that turns its current text into the text that it should have."""
     lessons = read_lessons()
     found: dict[Path, Callable[[str], str]] = {
         GUIDE / "index.md": lambda text: put_between_marks(text, "lessons", lesson_table(lessons))
@@ -279,7 +279,7 @@ def with_days(text: str, days: Sequence[Day], lessons: Sequence[Lesson]) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description="Write what can be counted into the instructor guide.")
+    parser = argparse.ArgumentParser(description="Write tables and totals into the instructor guide.")
     parser.add_argument("--check", action="store_true", help="change nothing; exit status 1 if a page is not current")
     check = parser.parse_args(arguments).check
     stale = []

@@ -1,6 +1,6 @@
 """Install the lessons from this folder, without a network: python install.py
 
-Every Python reads this file, also one that is much too old, and gets a sentence instead of a syntax error.
+Every Python can read this file; a Python that is too old prints a sentence instead of a syntax error.
 """
 
 # ruff: noqa: UP020, UP024, UP031
@@ -27,15 +27,15 @@ def main():
         sys.stderr.write("The file contents.json is missing or damaged: copy the whole folder again.\n")
         return 1
     if "%d.%d" % sys.version_info[:2] not in known:
-        words = "This is Python %d.%d, and this folder has wheels for Python %s." % (
+        words = "This is Python %d.%d, but this folder has wheels for Python %s." % (
             sys.version_info[0],
             sys.version_info[1],
             ", ".join(known),
         )
-        sys.stderr.write("%s\nWith one of these type, for example: python%s install.py\n" % (words, known[-1]))
+        sys.stderr.write("%s\nUse one of these, for example: python%s install.py\n" % (words, known[-1]))
         return 1
-    sys.dont_write_bytecode = True  # the folder stays as it was given
-    steps = importlib.import_module("installer.steps")  # a syntax that old ones do not read
+    sys.dont_write_bytecode = True  # the folder stays unchanged
+    steps = importlib.import_module("installer.steps")  # syntax that old versions can't read
     return int(steps.main(sys.argv[1:]))
 
 

@@ -119,7 +119,7 @@ def test_what_is_not_the_same_in_two_runs_is_named(lesson: Path, capsys: pytest.
     change(lesson, "answer", "import os; os.getpid()")
     before = lesson.read_bytes()
     assert main(["notebooks", "--twice"]) == 1
-    assert "not the same in two runs, its file is as it was: cells answer." in capsys.readouterr().out
+    assert "two runs differ; its file is unchanged: cells answer." in capsys.readouterr().out
     assert lesson.read_bytes() == before
 
 
@@ -129,10 +129,7 @@ def test_what_a_tagged_cell_printed_is_kept_until_its_words_change_or_it_is_aske
     before = outputs(lesson)["log"]
     assert main(["notebooks", "--twice"]) == 0
     assert outputs(lesson)["log"] == before
-    assert (
-        "pictures look otherwise, with the same words beside them, and are kept: picture, log"
-        in capsys.readouterr().out
-    )
+    assert "pictures look different with the same text, and are not stored: picture, log" in capsys.readouterr().out
     assert main(["notebooks", "--pictures"]) == 0
     renewed = outputs(lesson)["log"]
     assert renewed != before

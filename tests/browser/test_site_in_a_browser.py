@@ -165,7 +165,7 @@ def test_the_first_page_leads_to_what_each_reader_wants(screen: Screen) -> None:
     for words, heading in (
         ("instructor guide", "Instructor guide"),
         ("Lesson 9", "Debug hangs, deadlocks and silent errors"),
-        ("Where each thing is run", "Where each thing is run"),
+        ("PyTorch names", "PyTorch names: file, lesson and test"),
         ("Read lesson 0", "Start four ranks"),
     ):
         screen.page.goto((SITE / "index.html").as_uri())

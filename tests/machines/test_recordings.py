@@ -63,7 +63,7 @@ def test_where_it_cannot_be_made_the_recording_is_shown_and_says_so(recordings: 
 
 
 def test_without_a_recording_it_says_what_is_missing(recordings: Path) -> None:
-    with pytest.raises(NotHere, match="nobody has recorded greet_louder: this machine has no such thing"):
+    with pytest.raises(NotHere, match="there is no recording of greet_louder: this machine has no such thing"):
         attempt(greet, Nowhere(), "louder")
 
 
@@ -145,7 +145,7 @@ def test_machines_and_clusters_say_how_large_they_are() -> None:
 
 
 def test_what_is_no_place_and_who_returns_nothing_is_named(recordings: Path) -> None:
-    with pytest.raises(TypeError, match=r"of how many machines\? Machines\(2\) says it"):
+    with pytest.raises(TypeError, match=r"a number of nodes, such as Machines\(2\)"):
         attempt(greet, Machines)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r"takes a function and a place: attempt\(look, Machines\(2\)\)"):
         attempt(Machines(2), greet)  # type: ignore[arg-type]

@@ -11,5 +11,5 @@ def test_it_says_what_may_be_repeated(capsys: pytest.CaptureFixture[str]) -> Non
     with pytest.raises(SystemExit):
         main(["--help"])
     said = " ".join(capsys.readouterr().out.split())
-    assert "--for SYSTEM linux, linux-arm, macos; may be repeated (without: what this machine is)" in said
-    assert "may be repeated (without: the one that runs this)" in said
+    assert "--for SYSTEM linux, linux-arm, macos; may be repeated (default: this system)" in said
+    assert "may be repeated (default: this Python)" in said

@@ -67,7 +67,7 @@ def test_started_twice_it_goes_on_and_leaves_a_lesson_that_was_worked_in(given: 
         path.unlink() if path.exists() else path.touch()
     again = install(given, home)
     assert "cut off, so this is installed again: ipywidgets" in again.stdout, again.stdout
-    assert "Left as they are, since you have worked in them: 02_send_and_receive.ipynb" in again.stdout
+    assert "Unchanged, because you have worked in them: 02_send_and_receive.ipynb" in again.stdout
     assert lesson.read_text() == "mine"
     assert half.read_text() == ""
     third = install(given, home)
@@ -79,7 +79,7 @@ def test_a_copy_that_was_cut_off_is_refused_and_the_file_named(copy: Path, home:
     wheel.write_bytes(wheel.read_bytes()[:-10])
     (copy / "project" / "ddp_lessons" / "workshop/doctor.py").unlink()
     refused = install(copy, home)
-    assert f"wheels/{wheel.name} is damaged, or was cut off" in refused.stdout
+    assert f"wheels/{wheel.name} is damaged or incomplete" in refused.stdout
     assert "project/ddp_lessons/workshop/doctor.py is missing" in refused.stdout
     assert "Traceback" not in refused.stdout
     assert refused.returncode == 1
@@ -99,9 +99,9 @@ MACHINES = {
     "this is Python 3.9": "import sys; sys.version_info = (3, 9, 1)",
     "this machine is macOS x86_64": "import platform as p; p.system, p.machine = lambda: 'Darwin', lambda: 'x86_64'",
     "need a linux with glibc": "import platform; platform.libc_ver = lambda: ('', '')",
-    "glibc 2.28 or newer, and this machine has 2.17": "import platform; platform.libc_ver = lambda: ('glibc', '2.17')",
+    "glibc 2.28 or newer, but this machine has 2.17": "import platform; platform.libc_ver = lambda: ('glibc', '2.17')",
     "the usual 64-bit Python": "import struct; struct.calcsize = lambda kind: 4",
-    "room for 0.0 GB": "import shutil\nclass Usage: free = 0\nshutil.disk_usage = lambda folder: Usage",
+    "has 0.0 GB of free space": "import shutil\nclass Usage: free = 0\nshutil.disk_usage = lambda folder: Usage",
 }
 
 
@@ -128,7 +128,7 @@ def test_a_disk_that_gets_full_is_said_in_a_sentence(given: Path, home: Path) ->
     refuse = "def refuse(*_): raise OSError(errno.ENOSPC, 'No space left on device')"
     full = f"import shutil, errno\n{refuse}\nshutil.copyfile = refuse"
     refused = install(given, home, before=full)
-    assert "The disk is full. Make room and start again" in refused.stdout
+    assert "The disk is full. Free some space and start again" in refused.stdout
     assert "Traceback" not in refused.stdout
 
 
@@ -162,19 +162,19 @@ def test_on_a_disk_that_is_really_full_it_says_so_and_goes_on_when_there_is_room
     plain = {"PATH": os.environ["PATH"], "HOME": str(home), "LANG": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1"}
     said = subprocess.run(command, cwd=given, env=plain, text=True, stdout=-1, stderr=subprocess.STDOUT).stdout
     _, lessons_do_not_fit, packages_do_not_fit, all_fits = said.split("--- ")
-    full = "The disk is full. Make room and start again: what is done is kept."
+    full = "The disk is full. Free some space and start again; finished steps stay."
     assert full in lessons_do_not_fit, said
     assert full in packages_do_not_fit, said
     assert "Traceback" not in lessons_do_not_fit, said
     assert len(re.findall(r"same: .*\.ipynb", lessons_do_not_fit)) in range(1, len(lessons))
     assert "other: " not in said, said  # no half of a lesson is left
-    assert "Left as they are" not in said
+    assert "Unchanged, because" not in said
     assert '{"ddp-lessons-ticket": ' in all_fits, said
     assert len(re.findall(r"same: .*\.ipynb", all_fits)) == len(lessons)
 
 
 def test_asked_only_to_look_it_installs_nothing(given: Path, home: Path) -> None:
     looked = install(given, home, "--check")
-    assert f"It is whole, and fits this machine: Linux x86_64, Python {PYTHON}." in looked.stdout
+    assert f"It is complete and fits this machine: Linux x86_64, Python {PYTHON}." in looked.stdout
     assert looked.returncode == 0
     assert not (home / "ddp-lessons").exists()

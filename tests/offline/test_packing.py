@@ -31,7 +31,7 @@ def test_each_system_and_python_gets_what_it_asks_for_and_nothing_else(index: Pa
     options = ["--for", "linux", "--python", PYTHON]
     linux = pack(index, tmp_path / "given", *options, "--tar", "yes")
     assert linux.returncode == 0, linux.stderr
-    assert "to be fetched: " in linux.stdout
+    assert "to download: " in linux.stdout
     assert "Linux x86_64" in linux.stdout
     assert (tmp_path / "given.tar").is_file()
     assert {"torch", "pip", "only_on_linux"} <= names(tmp_path / "given", LINUX)
@@ -60,9 +60,9 @@ def test_started_again_it_fetches_only_what_is_missing_or_damaged(index: Path, t
     again = pack(index, tmp_path / "given", *options)
     assert again.returncode == 0, again.stderr
     assert f"\n  {torch.name}, " in again.stdout
-    assert "matplotlib" not in again.stdout.partition("to be fetched")[2]
+    assert "matplotlib" not in again.stdout.partition("to download")[2]
     third = pack(index, tmp_path / "given", *options)
-    assert "to be fetched: nothing" in third.stdout
+    assert "to download: nothing" in third.stdout
     assert f"\n  {torch.name}, " not in third.stdout
 
 
@@ -70,9 +70,9 @@ def test_what_cannot_be_packed_is_said_in_a_sentence(index: Path, tmp_path: Path
     assert "No system amiga is known here. There are: linux," in pack(index, tmp_path / "a", "--for", "amiga").stderr
     assert "No Python 2.7 is known here. There are: 3.10," in pack(index, tmp_path / "a", "--python", "2.7").stderr
     both = pack(index, tmp_path / "a", "--torch", "cpu", "--without", "torch")
-    assert "WITHOUT=torch says to pack none: take one of them." in both.stderr
+    assert "WITHOUT=torch packs none. Use only one of them." in both.stderr
     refused = pack(index, tmp_path / "a", "--for", "linux-arm")
-    assert "pip could not do it for Linux aarch64" in refused.stderr
+    assert "pip failed for Linux aarch64" in refused.stderr
     assert "No matching distribution found for torch" in refused.stderr
     assert "Traceback" not in refused.stderr
     assert refused.returncode == 1

@@ -77,7 +77,7 @@ def begin(folder: Path, *options: str, learners: int = 3) -> Room:
     said = ""
     for line in process.stdout:
         said += line
-        if "Ctrl+C ends all" in line:
+        if "Press Ctrl+C to stop all servers" in line:
             return Room(process, folder, said)
     raise AssertionError(f"the room did not begin: {said}")
 
@@ -103,7 +103,7 @@ def free_port() -> int:
 def room(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Room]:
     room = begin(tmp_path_factory.mktemp("room") / "work", "--port", str(free_port()), "--ranks", "3")
     yield room
-    assert "All servers have ended." in room.end()
+    assert "All servers have stopped." in room.end()
 
 
 def asked(place: str, token: str, path: str, body: dict[str, Any] | None = None, method: str | None = None) -> Any:
@@ -225,7 +225,7 @@ def test_a_server_that_ends_comes_back_and_a_room_that_begins_anew_keeps_links_a
     changed.write_text(changed.read_text().replace('"nbformat": 4', '"nbformat" : 4'))
     asked(place, token, "/api/shutdown", {})  # as File > Shut Down does
     assert room.process.stdout is not None
-    assert "learner 1 has ended, and is started again" in room.process.stdout.readline()
+    assert "learner 1 has ended and is restarting" in room.process.stdout.readline()
     room.end()
     again = begin(tmp_path / "work", "--port", port, learners=1)
     assert again.links == room.links
@@ -249,7 +249,7 @@ def test_what_cannot_be_is_refused_in_a_sentence(tmp_path: Path) -> None:
         port = taken.getsockname()[1]
         said = refusal("--learners", "1", "--port", str(port))
     assert f"port {port} is in use" in said
-    assert f"type: kill {os.getpid()})" in said
+    assert f"run: kill {os.getpid()})" in said
 
 
 def in_a_terminal_of_its_own() -> None:
@@ -271,7 +271,7 @@ def test_a_lost_ssh_session_ends_it_with_all_its_servers(tmp_path: Path) -> None
     BEGUN.append(process)
     os.close(its_end)
     said = b""
-    while b"Ctrl+C ends all" not in said:
+    while b"Press Ctrl+C to stop all servers" not in said:
         said += os.read(terminal, 10_000)
     family = psutil.Process(process.pid).children(recursive=True)
     assert any("jupyterlab" in member.cmdline() for member in family)

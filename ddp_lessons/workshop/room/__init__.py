@@ -1,1 +1,1 @@
-"""A machine for a whole room: `python -m ddp_lessons room` starts a JupyterLab for each learner."""
+"""One machine for many learners: `python -m ddp_lessons room` starts a JupyterLab for each."""

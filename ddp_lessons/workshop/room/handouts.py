@@ -1,4 +1,4 @@
-"""What learners of a room are handed: an address and a token that can be typed from paper, and a page of strips."""
+"""Handouts for learners: an address and a token that can be typed from paper, and a page of strips."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from collections.abc import Sequence
 
 import psutil
 
-_LETTERS = "23456789abcdefghjkmnpqrstuvwxyz"  # none that looks like another one
-_LETTERS_OF_A_TOKEN = 12  # 31 ** 12: nobody guesses that over a network
-_ANYBODYS = "192.0.2.1"  # is set aside for documentation; nothing is sent there
+_LETTERS = "23456789abcdefghjkmnpqrstuvwxyz"  # no character that looks like another
+_LETTERS_OF_A_TOKEN = 12  # 31 ** 12: too many to guess over a network
+_ANYBODYS = "192.0.2.1"  # reserved for documentation; nothing is sent there
 _NOT_FOR_A_ROOM = ("docker", "br-", "veth", "virbr", "cni", "podman", "lxc")  # networks inside this machine
 
 _PAGE = """<!DOCTYPE html>
@@ -45,7 +45,7 @@ def link(place: str, token: str) -> str:
 
 
 def strips(places: Sequence[tuple[str, str]]) -> str:
-    """A page to print and to cut: for each learner the address and the token."""
+    """A page to print and cut, with the address and the token of each learner."""
     rows = [
         _STRIP.format(
             number=number,
@@ -59,7 +59,7 @@ def strips(places: Sequence[tuple[str, str]]) -> str:
 
 
 def own_numbers() -> list[str]:
-    """The addresses of this machine as others see it, the likeliest first: a room's network seldom knows its name."""
+    """The IP addresses of this machine, the likeliest first. Networks in a room rarely know its hostname."""
     states = psutil.net_if_stats()
     numbers = [
         one.address
@@ -72,7 +72,7 @@ def own_numbers() -> list[str]:
         and not _is_for_this_machine_only(one.address)
     ]
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking, contextlib.suppress(OSError):
-        asking.connect((_ANYBODYS, 9))  # looks into the routing table, and sends nothing
+        asking.connect((_ANYBODYS, 9))  # reads the routing table and sends nothing
         likeliest = asking.getsockname()[0]
         numbers.sort(key=lambda number: number != likeliest)
     return numbers

@@ -1,4 +1,4 @@
-"""What ends a room: Ctrl+C, a `kill`, a terminal that is gone; and what none of these may cut in two."""
+"""What ends a room (Ctrl+C, a `kill`, a closed terminal), and the steps that it must not interrupt."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _ENDING: tuple[int, ...] = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def all_as_ctrl_c() -> None:
-    """Also the end of an ssh session (SIGHUP), unless the room was started with `nohup`."""
+    """Treat `kill` and the end of an ssh session (SIGHUP, unless started with `nohup`) like Ctrl+C."""
     for number in _ENDING:
         if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, _as_ctrl_c)
@@ -21,8 +21,8 @@ def all_as_ctrl_c() -> None:
 
 @contextlib.contextmanager
 def undisturbed() -> Iterator[None]:
-    """Whatever would interrupt comes at its end: not between the start of a process and the note of it."""
-    if threading.current_thread() is not threading.main_thread():  # signals do not come here
+    """Delay interrupts until the end, so that none comes between starting a process and recording it."""
+    if threading.current_thread() is not threading.main_thread():  # no signals arrive in this thread
         yield
         return
     came: list[tuple[int, FrameType | None]] = []
@@ -42,7 +42,7 @@ def undisturbed() -> Iterator[None]:
 
 
 def _as_ctrl_c(*_: object) -> NoReturn:
-    """Once: a second one, as a lost terminal's shell sends it too, would come into the cleaning up."""
+    """Only once: a second signal, which a closed terminal's shell may send, would interrupt the teardown."""
     for number in _ENDING:
         signal.signal(number, signal.SIG_IGN)
     raise KeyboardInterrupt

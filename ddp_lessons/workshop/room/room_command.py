@@ -13,29 +13,29 @@ from typing import TYPE_CHECKING, TypeAlias
 if TYPE_CHECKING:
     Commands: TypeAlias = argparse._SubParsersAction[argparse.ArgumentParser]
 
-_OPEN = """WARNING: these servers listen to the network, without encryption. Whoever has a link, or reads it on its way,
-can run any program on this machine as you. Use it in a network that you trust, as a user who owns nothing else."""
+_OPEN = """WARNING: these servers listen on the network without encryption. Anyone who has or intercepts a link can run
+any program on this machine as you. Use it only in a network that you trust, as a user who owns nothing else."""
 
 
 def add_room(commands: Commands) -> None:
     room = commands.add_parser(
         "room",
         help="for an instructor: start a JupyterLab for each of many learners on this machine",
-        description="Start a JupyterLab for each learner, each with a folder, a copy of the notebooks, a port and a "
-        "token of its own, and write the links to hand out. Runs until you press Ctrl+C; started again it goes on with "
-        "the same folders and the same links.",
+        description="Start a JupyterLab for each learner, each with its own folder, copy of the notebooks, port and "
+        "token, and write the links to hand out. It runs until you press Ctrl+C. Started again, it uses the same "
+        "folders and links.",
     )
-    room.add_argument("--learners", type=int, default=30, metavar="N", help="how many (30)")
-    room.add_argument("--folder", type=Path, default=Path("workshop"), help="where their work is kept (workshop)")
-    room.add_argument("--notebooks", type=Path, default=Path("notebooks"), help="what each gets a copy of (notebooks)")
+    room.add_argument("--learners", type=int, default=30, metavar="N", help="number of learners (30)")
+    room.add_argument("--folder", type=Path, default=Path("workshop"), help="where to store their work (workshop)")
+    room.add_argument("--notebooks", type=Path, default=Path("notebooks"), help="notebooks to copy (notebooks)")
     room.add_argument(
-        "--host", default="127.0.0.1", help="where to listen (127.0.0.1, which only this machine reaches)"
+        "--host", default="127.0.0.1", help="address to listen on (127.0.0.1, which only this machine reaches)"
     )
-    room.add_argument("--name", help="this machine in the links (--host, or its number in the network)")
-    room.add_argument("--port", type=int, default=9001, help="of the first learner; the others follow (9001)")
-    room.add_argument("--ranks", default="8", metavar="N", help="most ranks of a launch (8, as the lessons need)")
-    room.add_argument("--seconds", default="120", help="most seconds of a launch (120)")
-    room.add_argument("--memory", default="1 GB", help='most memory of a rank, as "600 MB" (1 GB)')
+    room.add_argument("--name", help="this machine's name in the links (--host, or its IP address)")
+    room.add_argument("--port", type=int, default=9001, help="port of the first learner; the others follow (9001)")
+    room.add_argument("--ranks", default="8", metavar="N", help="maximum ranks of a launch (8, which the lessons need)")
+    room.add_argument("--seconds", default="120", help="maximum seconds of a launch (120)")
+    room.add_argument("--memory", default="1 GB", help='maximum memory of a rank, such as "600 MB" (1 GB)')
     room.set_defaults(run=lambda chosen: run(chosen, room))
 
 
@@ -60,18 +60,18 @@ def run(chosen: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
     with contextlib.suppress(KeyboardInterrupt), room:
         print(f"Starting {chosen.learners} servers; this takes some seconds each.", flush=True)
         room.wait_until_they_answer()
-        print(*room.links, f"\nThe links are in {room.list_of_links}, and to print in {room.page_of_strips}.", sep="\n")
+        print(*room.links, f"\nThe links are in {room.list_of_links}; print {room.page_of_strips}.", sep="\n")
         if others := _names(chosen)[1:]:
-            print(f"This machine has other addresses, too: {', '.join(others)}. Choose with --name.")
-        print("Ctrl+C ends all.", flush=True)
+            print(f"Other addresses of this machine: {', '.join(others)}. Choose one with --name.")
+        print("Press Ctrl+C to stop all servers.", flush=True)
         room.keep_up()
     with contextlib.suppress(OSError):  # the terminal may be gone
-        print(f"All servers have ended. The work is in {chosen.folder}; start again to go on.", flush=True)
+        print(f"All servers have stopped. The work is in {chosen.folder}; start again to continue.", flush=True)
     return 0
 
 
 def _names(chosen: argparse.Namespace) -> list[str]:
-    """How learners may reach this machine; the first is for the links."""
+    """The addresses under which learners may reach this machine; the first is for the links."""
     from ddp_lessons.workshop.room.handouts import own_numbers
 
     if chosen.name or chosen.host not in ("0.0.0.0", "::"):

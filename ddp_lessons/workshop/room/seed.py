@@ -1,7 +1,7 @@
 """The seed of a room: one process that imports torch for the templates of all notebooks of this user.
 
-Each notebook would import it for its own template, 300 MB and some seconds of a core; thirty of them are most of a
-small machine. Forked from one seed, the templates share that memory.
+Otherwise each notebook would import torch for its own template, which takes 300 MB and some seconds of a core.
+Templates that are forked from one seed share that memory.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ from ddp_lessons.run.processes.shared_template import SEED, python_and_variables
 
 
 class Seed:
-    """Inside the `with` it is there, for whoever has `variables` in the environment.
+    """Inside the `with` it serves processes that have `variables` in their environment.
 
-    Those that torch reads when it is imported are among them: who has others is not served.
+    These include the variables that torch reads during import. A process with other values is not served.
     """
 
     def __enter__(self) -> Seed:
-        self.folder = short_private_folder("ddp_lessons-seed-", len("/seed"))  # for this user alone
+        self.folder = short_private_folder("ddp_lessons-seed-", len("/seed"))  # for this user only
         path = os.path.join(self.folder, "seed")
         self.variables: Mapping[str, str] = {**environment_of_import(), SEED: path}
         self.start()
         return self
 
     def start(self) -> None:
-        """Also again, in the same place, when it has ended."""
+        """Start it, or restart it in the same place after it has ended."""
         path = self.variables[SEED]
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listening:
             listening.bind(path)
-            listening.listen(128)  # who asks before torch is imported waits for that
+            listening.listen(128)  # requests wait until torch is imported
             python = python_and_variables(environment_of_import())
             self.process = subprocess.Popen(
                 clean_python("template", f"template.sow({listening.fileno()}, {python!r})"),
@@ -54,7 +54,7 @@ class Seed:
         return self.process.poll() is not None
 
     def wait_until_ready(self, seconds: float) -> None:
-        """Until torch is imported; or it has died, and notebooks help themselves."""
+        """Wait until torch is imported, or until the process has died and notebooks import torch themselves."""
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as asking, contextlib.suppress(OSError):
             asking.settimeout(seconds)
             asking.connect(self.variables[SEED])

@@ -1,4 +1,4 @@
-"""The servers of a room: each learner's folder, link and JupyterLab; how they start, start again, and end."""
+"""The servers of a room: each learner's folder, link and JupyterLab, and how they start, restart and end."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ from ddp_lessons.workshop.room.interruptions import undisturbed
 from ddp_lessons.workshop.room.seed import Seed
 from ddp_lessons.workshop.working_copy import copy_lessons
 
-_SECONDS_TO_ANSWER = 300.0  # thirty start on few cores
+_SECONDS_TO_ANSWER = 300.0  # thirty servers start on few cores
 _SECONDS_TO_END = 15.0
-_SECONDS_BETWEEN_STARTS = 10.0  # of one that ends again and again
+_SECONDS_BETWEEN_STARTS = 10.0  # for a server that ends again and again
 _LETTERS_OF_A_SOCKET = len("/500/kernel-01234567-0123-0123-0123-012345678901-ipc-1")
 _FIRST = "00_start_four_ranks.ipynb"
 
 
 @dataclass
 class Learner:
-    """One learner's place, which stays from one start of the room to the next."""
+    """One learner's place, which stays the same when the room is started again."""
 
     folder: Path
     port: int
     token: str
-    runtime: Path  # for the sockets of kernels, whose paths must be short
+    runtime: Path  # for the kernels' sockets, whose paths must be short
     server: subprocess.Popen[bytes] | None = None
     started: float = 0.0
 
@@ -48,7 +48,8 @@ class Learner:
         return self.folder / ".room"
 
     def environment(self) -> dict[str, str]:
-        """What else is kept per user is kept per learner. The token is not here: kernels inherit this, and show it."""
+        """Store per learner what is usually stored per user. Without the token, which kernels would inherit and
+        show."""
         place = str(self.hidden)
         return {
             **{name: value for name, value in os.environ.items() if name != "JUPYTER_TOKEN"},
@@ -64,14 +65,14 @@ class Learner:
     def start(self, host: str) -> None:
         self.started = time.monotonic()
         (self.hidden / "config").mkdir(mode=0o700, exist_ok=True)
-        settings = {"IdentityProvider": {"token": self.token}}  # in a file, since arguments can be seen by all
+        settings = {"IdentityProvider": {"token": self.token}}  # in a file, because all users can see arguments
         _write_secret(self.hidden / "config" / "jupyter_server_config.json", json.dumps(settings))
         options = {
-            "KernelManager.transport": "ipc",  # over TCP, other users of this machine could read what cells print
+            "KernelManager.transport": "ipc",  # with TCP, other users of this machine could read what cells print
             "ServerApp.ip": host,
             "ServerApp.port": self.port,
             "ServerApp.port_retries": 0,
-            "ServerApp.allow_root": True,  # who is root in a container of their own
+            "ServerApp.allow_root": True,  # for root in a container
             "ServerApp.root_dir": self.folder,
             "LabApp.default_url": f"/lab/tree/{_FIRST}" if (self.folder / _FIRST).exists() else "/lab",
             "LabApp.news_url": None,
@@ -86,13 +87,13 @@ class Learner:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                start_new_session=True,  # Ctrl+C is for the room, which then ends them in order
+                start_new_session=True,  # the room gets Ctrl+C and then stops the servers in order
             )
 
 
 @dataclass
 class Room:
-    """Inside the `with` all servers are there; behind it none of them, nor of their kernels."""
+    """Inside the `with` all servers run; after it, none of them and none of their kernels."""
 
     number: int
     folder: Path
@@ -104,9 +105,9 @@ class Room:
 
     def __post_init__(self) -> None:
         if not 1 <= self.number <= 500:
-            raise ValueError(f"--learners is {self.number}, but a room has 1 to 500")
+            raise ValueError(f"--learners is {self.number}, but a room can have 1 to 500")
         if not list(self.notebooks.glob("*.ipynb")):
-            raise ValueError(f"there are no notebooks in {self.notebooks}: name their folder with --notebooks")
+            raise ValueError(f"there are no notebooks in {self.notebooks}: give their folder with --notebooks")
         taken = [port for port in range(self.first_port, self.first_port + self.number) if _is_taken(self.host, port)]
         if taken:
             raise ValueError(_in_use(taken))
@@ -147,7 +148,7 @@ class Room:
         return self
 
     def __exit__(self, *reason: object) -> None:
-        """Whoever loses patience meanwhile does not leave half of them behind."""
+        """A second interrupt does not leave some of them behind."""
         with undisturbed():
             self._end_servers()
             shutil.rmtree(self._runtime, ignore_errors=True)
@@ -156,7 +157,7 @@ class Room:
                 self._seed.__exit__()
 
     def _end_servers(self) -> None:
-        """All at once, and in order: a server that is told so ends its kernels, and these their ranks."""
+        """Stop all at once. A server that is asked to stop ends its kernels, and these end their ranks."""
         servers = [learner.server for learner in self.learners if learner.server is not None]
         family = [child for server in servers for child in _descendants(server.pid)]
         for server in servers:
@@ -181,21 +182,21 @@ class Room:
                 time.sleep(0.2)
 
     def keep_up(self) -> None:
-        """Until somebody interrupts: start again who has ended, with the same folder, port and token."""
+        """Until interrupted, restart servers that have ended, with the same folder, port and token."""
         while True:
             time.sleep(1)
             if self._seed is not None and self._seed.has_ended():
-                print("The process that imports torch for all notebooks has ended, and is started again.", flush=True)
+                print("The process that imports torch for all notebooks has ended and is restarting.", flush=True)
                 with undisturbed():
                     self._seed.start()
             for number, learner in enumerate(self.learners, 1):
                 has_ended = learner.server is not None and learner.server.poll() is not None
                 if has_ended and time.monotonic() > learner.started + _SECONDS_BETWEEN_STARTS:
-                    print(f"The server of learner {number} has ended, and is started again.", flush=True)
+                    print(f"The server of learner {number} has ended and is restarting.", flush=True)
                     learner.start(self.host)
 
     def _place(self, number: int) -> Learner:
-        """A learner's folder, made when it is not yet there; what is there is the learner's work."""
+        """A learner's folder, created if it is missing; files in it are the learner's work."""
         folder = (self.folder / f"learner-{number:02}").absolute()
         hidden = folder / ".room"
         hidden.mkdir(parents=True, exist_ok=True)
@@ -219,15 +220,15 @@ def _is_taken(host: str, port: int) -> bool:
 
 
 def _in_use(ports: Sequence[int]) -> str:
-    """What to do about it: a room that was killed leaves its servers behind."""
+    """What to do about ports in use: a room that was killed leaves its servers behind."""
     holders = set()
-    with contextlib.suppress(psutil.Error):  # macOS shows them to root only
+    with contextlib.suppress(psutil.Error):  # macOS shows them only to root
         for used in psutil.net_connections("tcp"):
             if used.status == psutil.CONN_LISTEN and used.pid is not None and used.laddr and used.laddr.port in ports:
                 holders.add(used.pid)
     known = "".join(f" {pid}" for pid in sorted(holders))
-    kill = f" (where no room is left, type: kill{known})" if known else ""
-    return f"port {ports[0]} is in use, maybe by another room: end that{kill}, or begin elsewhere with --port"
+    kill = f" (if no room is running, run: kill{known})" if known else ""
+    return f"port {ports[0]} is in use, maybe by another room: stop that room{kill}, or choose other ports with --port"
 
 
 def _write_secret(path: Path, text: str) -> None:

@@ -1,1 +1,1 @@
-"""What install.py does on a participant's machine: Python's own library only, and nothing is written in this folder."""
+"""The steps of install.py on a participant's machine: standard library only, and it writes nothing into this folder."""

@@ -1,4 +1,4 @@
-"""What the folder comes without, because participants have it: find it in the Python that installs, and lend it."""
+"""Packages that the folder leaves out because participants have them: find them in the Python that installs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .folder import HERE, Refused
 
 
 def look_for(without: Mapping[str, str]) -> None:
-    """Raise Refused where this Python has none of these packages, or another version than the lessons require."""
+    """Raise Refused if this Python lacks one of these packages, or has a version that the lessons don't support."""
     faults = [fault for name, line in without.items() if (fault := _fault(name, line))]
     if faults:
         both = " and ".join(without)
@@ -26,7 +26,7 @@ def _fault(name: str, line: str) -> str:
     version = next((one.version for one in importlib.metadata.distributions(name=name, path=_folders())), None)
     if version is None:
         return f"  {name} is not installed."
-    sys.path.insert(0, str(next((HERE / "wheels").glob("pip-*.whl"))))  # pip knows how to read a requirement
+    sys.path.insert(0, str(next((HERE / "wheels").glob("pip-*.whl"))))  # pip can read a requirement
     try:
         from pip._vendor.packaging.requirements import Requirement
 
@@ -37,12 +37,12 @@ def _fault(name: str, line: str) -> str:
 
 
 def _folders() -> list[str]:
-    """Where this Python has its packages: its own, the user's, and Debian's."""
+    """The package folders of this Python: its own, the user's, and Debian's."""
     return [path for path in sys.path if Path(path).name in ("site-packages", "dist-packages")]
 
 
 def lend_to(packages: Path) -> None:
-    """After its own packages, which come first, the environment finds those of this Python."""
-    # a line that is run, of ASCII only: a plain path with an accent would be read differently by different Pythons
+    """Let the environment also find the packages of this Python, after its own."""
+    # an import line in ASCII, because Pythons differ in how they read a plain path with an accent
     line = f"import sys; sys.path.extend({_folders()!a})\n"
     (packages / "already_here.pth").write_text(line, encoding="ascii")

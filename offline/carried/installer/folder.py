@@ -1,4 +1,4 @@
-"""The folder that was handed over: for which machines it has wheels, and whether this copy of it is whole."""
+"""The packed folder: for which machines it has wheels, and whether this copy is complete."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ _SHOWN = 10
 
 
 class Refused(Exception):
-    """The lessons cannot be installed like this; the message says why, and what to do."""
+    """The lessons can't be installed this way; the message says why, and what to do."""
 
 
 @dataclass(frozen=True)
 class Contents:
-    """What the one who made the folder wrote into contents.json."""
+    """The content of contents.json, which was written during packing."""
 
-    words: dict[str, str]  # of each system
-    sets: dict[str, list[str]]  # "linux 3.11" and the wheels for it
+    words: dict[str, str]  # the name of each system
+    sets: dict[str, list[str]]  # "linux 3.11" and its wheels
     pins: dict[str, list[str]]
     installed_bytes: dict[str, int]
-    without: dict[str, str]  # "torch" and what the lessons require of it: this machine has to have it already
+    without: dict[str, str]  # "torch" and the required versions, which this machine must have already
 
 
 def read() -> Contents:
@@ -38,7 +38,7 @@ def read() -> Contents:
 
 
 def set_for_this_machine(contents: Contents) -> str:
-    """Raise Refused where no set of wheels fits this machine, which `python install.py` has not looked at yet."""
+    """The set of wheels for this machine. Raise Refused if there is none."""
     system, machine, python = (
         platform.system(),
         platform.machine().lower(),
@@ -54,18 +54,18 @@ def set_for_this_machine(contents: Contents) -> str:
     there = ", ".join(contents.words[name] for name in sorted({name.split()[0] for name in contents.sets}))
     if kind not in {name.split()[0] for name in contents.sets}:
         this = {"Darwin": "macOS"}.get(system, system)
-        raise Refused(f"This machine is {this} {platform.machine()}, and this folder has wheels for: {there}.")
+        raise Refused(f"This machine is {this} {platform.machine()}, but this folder has wheels for: {there}.")
     if sys.implementation.name != "cpython" or struct.calcsize("P") != 8 or sysconfig.get_config_var("Py_GIL_DISABLED"):
-        raise Refused("The wheels are for the usual 64-bit Python from python.org or your system, and this is another.")
+        raise Refused("The wheels are for the usual 64-bit Python from python.org or your system, but this is not one.")
     if f"{kind} {python}" not in contents.sets:
         fitting = ", ".join(name.split()[1] for name in contents.sets if name.startswith(f"{kind} "))
-        raise Refused(f"For {contents.words[kind]} this folder has wheels for Python {fitting}, and this is {python}.")
+        raise Refused(f"For {contents.words[kind]} this folder has wheels for Python {fitting}, but this is {python}.")
     _look_at_the_systems_age(contents.sets[f"{kind} {python}"])
     return f"{kind} {python}"
 
 
 def _look_at_the_systems_age(wheels: Iterable[str]) -> None:
-    """A wheel's name says the oldest C library, or macOS, that it works with; of several, the oldest holds."""
+    """A wheel's name contains the oldest C library, or macOS, that it supports; of several, the oldest applies."""
     if platform.system() == "Linux":
         library, release = platform.libc_ver()
         if library != "glibc":
@@ -78,7 +78,7 @@ def _look_at_the_systems_age(wheels: Iterable[str]) -> None:
     oldest = [min(_two_numbers(found)) for wheel in wheels if (found := re.findall(pattern, wheel))]
     needed = max(oldest, default=(0, 0))
     if tuple(map(int, here.split(".")[:2])) < needed:
-        raise Refused(f"The wheels need {what} {needed[0]}.{needed[1]} or newer, and this machine has {here}.")
+        raise Refused(f"The wheels need {what} {needed[0]}.{needed[1]} or newer, but this machine has {here}.")
 
 
 def _two_numbers(found: Iterable[tuple[str, str]]) -> list[tuple[int, int]]:
@@ -86,17 +86,17 @@ def _two_numbers(found: Iterable[tuple[str, str]]) -> list[tuple[int, int]]:
 
 
 def check_copy(contents: Contents, chosen: str) -> None:
-    """Raise Refused if a file that is needed here is not what it was; wheels for other machines are not looked at."""
+    """Raise Refused if a file that is needed here has changed. Wheels for other machines are not checked."""
     others = {wheel for name, wheels in contents.sets.items() if name != chosen for wheel in wheels}
     not_needed = {f"wheels/{wheel}" for wheel in others - set(contents.sets[chosen])}
     sums = read_sums()
     expected = {f"wheels/{wheel}" for wheel in contents.sets[chosen]} | {"contents.json"}
     if not expected <= set(sums):
-        raise Refused(f"The list of sums, {SUMS}, is missing or cut off: copy the whole folder again.")
+        raise Refused(f"The list of checksums, {SUMS}, is missing or incomplete: copy the whole folder again.")
     faults = [f"  {name} {fault}" for name in sorted(set(sums) - not_needed) if (fault := _fault(name, sums[name]))]
     if faults:
         more = [f"  and {len(faults) - _SHOWN} more"] if len(faults) > _SHOWN else []
-        raise Refused("\n".join(["This copy is not whole. Copy again:", *faults[:_SHOWN], *more]))
+        raise Refused("\n".join(["This copy is incomplete or damaged. Copy again:", *faults[:_SHOWN], *more]))
     if strangers := sorted(_files() - set(sums)):
         more = [f"  and {len(strangers) - _SHOWN} more"] if len(strangers) > _SHOWN else []
         listed = [f"  {name!a}" for name in strangers[:_SHOWN]]
@@ -112,7 +112,7 @@ def read_sums() -> dict[str, str]:
 
 
 def _files() -> set[str]:
-    """What would be installed or copied from here; without what systems leave behind on a stick."""
+    """The files to install or copy, without files that operating systems leave on a stick."""
     found = [file for part in ("wheels", "project") for file in (HERE / part).rglob("*") if file.is_file()]
     left_behind = {"Thumbs.db", "desktop.ini"}
     return {
@@ -132,4 +132,4 @@ def _fault(name: str, expected: str) -> str:
         return "is missing"
     except OSError as error:
         return f"cannot be read: {error.strerror or error}"
-    return "" if total.hexdigest() == expected else "is damaged, or was cut off"
+    return "" if total.hexdigest() == expected else "is damaged or incomplete"

@@ -1,4 +1,4 @@
-"""Open your copy of the lessons in JupyterLab: python lessons.py, with any Python; options go to JupyterLab."""
+"""Open your copy of the lessons in JupyterLab: python lessons.py, with any Python. Options are passed to JupyterLab."""
 
 # ruff: noqa: RUF005
 import os
@@ -18,7 +18,7 @@ def main():
     if os.getuid() == 0:
         command.append("--allow-root")
     environment = dict(os.environ, PATH=PROGRAMS + os.pathsep + os.environ.get("PATH", ""))
-    os.execve(PYTHON, command, environment)  # so that Ctrl-C meets only Jupyter
+    os.execve(PYTHON, command, environment)  # so that only Jupyter gets Ctrl-C
 
 
 if __name__ == "__main__":

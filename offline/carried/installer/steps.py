@@ -1,6 +1,6 @@
-"""The way from the folder to JupyterLab: look, copy, install, look again, and say how to begin.
+"""The steps from the folder to JupyterLab: verify, copy, install, verify again, and say how to start.
 
-Each step finds out by itself whether it is already done, so that a second start goes on where the first one ended.
+Each step checks whether it is already done, so a second run continues where the first one ended.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from . import already, folder  # in the repository it has a longer name than in the folder handed over
+from . import already, folder  # in the repository it has a longer name than in the packed folder
 from .folder import HERE, Refused
 
 MARK = ".ddp-lessons-offline"
 _ROOM_TO_WORK = 100_000_000
-_DIGITS = 290_000_000  # unpacked, and preprocessed
+_DIGITS = 290_000_000  # unpacked and preprocessed
 
 
 def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python install.py", description="Install the lessons, without a network.")
-    parser.add_argument("--to", metavar="FOLDER", default="~/ddp-lessons", help="where to (otherwise: ~/ddp-lessons)")
-    parser.add_argument("--check", action="store_true", help="only look whether this copy is whole and fits")
+    parser.add_argument("--to", metavar="FOLDER", default="~/ddp-lessons", help="where to (default: ~/ddp-lessons)")
+    parser.add_argument("--check", action="store_true", help="only check whether this copy is complete and fits")
     chosen = parser.parse_args(arguments)
     try:
         return _install(Path(chosen.to).expanduser().absolute(), chosen.check)
@@ -35,20 +35,20 @@ def main(arguments: Sequence[str]) -> int:
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
-        print(f"\nThe disk is full. Make room and start again: what is done is kept. ({error})", file=sys.stderr)
+        print(f"\nThe disk is full. Free some space and start again; finished steps stay. ({error})", file=sys.stderr)
     except KeyboardInterrupt:
-        print("\nStopped. Start again to go on.", file=sys.stderr)
+        print("\nStopped. Start again to continue.", file=sys.stderr)
     return 1
 
 
 def _install(target: Path, only_look: bool) -> int:
     contents = folder.read()
     chosen = folder.set_for_this_machine(contents)
-    print(f"Looking whether this copy is whole ({len(contents.sets[chosen])} wheels)...", flush=True)
+    print(f"Verifying this copy ({len(contents.sets[chosen])} wheels)...", flush=True)
     folder.check_copy(contents, chosen)
     already.look_for(contents.without)
     if only_look:
-        print(f"It is whole, and fits this machine: {contents.words[chosen.split()[0]]}, Python {chosen.split()[1]}.")
+        print(f"It is complete and fits this machine: {contents.words[chosen.split()[0]]}, Python {chosen.split()[1]}.")
         return 0
     _prepare(target)
     done = target / ".venv" / ".installed"
@@ -62,8 +62,8 @@ def _install(target: Path, only_look: bool) -> int:
     if contents.without:
         already.lend_to(_packages(target))
     whose = f" of {sys.prefix}" if contents.without else ""
-    _run(target, "-m", "ddp_lessons", "pair", refuse=f"torch and torchvision{whose} do not fit each other: see above.")
-    print("\nThe doctor looks at this machine:", flush=True)
+    _run(target, "-m", "ddp_lessons", "pair", refuse=f"torch and torchvision{whose} do not match: see above.")
+    print("\nThe doctor checks this machine:", flush=True)
     well = _call(target, "-m", "ddp_lessons", "doctor", "--ticket") == 0
     _say_how_to_begin(target, well)
     return 0 if well else 1
@@ -76,8 +76,8 @@ def _is(done: Path, pins: list[str]) -> bool:
 def _prepare(target: Path) -> None:
     if target.is_dir() and any(target.iterdir()) and not (target / MARK).is_file():
         raise Refused(
-            f"{target} is there already, and was not made by this installer. It is left as it is.\n"
-            f'Name another folder: python install.py --to "{target.with_name(target.name + "-offline")}"'
+            f"{target} exists already and was not made by this installer. It stays unchanged.\n"
+            f'Choose another folder: python install.py --to "{target.with_name(target.name + "-offline")}"'
         )
     try:
         target.mkdir(parents=True, exist_ok=True)
@@ -85,7 +85,7 @@ def _prepare(target: Path) -> None:
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise
-        raise Refused(f"{target} cannot be written to ({error.strerror}). Name another folder with --to.") from None
+        raise Refused(f"{target} is not writable ({error.strerror}). Choose another folder with --to.") from None
 
 
 def _look_for_room(target: Path, needed: int) -> None:
@@ -93,14 +93,14 @@ def _look_for_room(target: Path, needed: int) -> None:
     free, needed = shutil.disk_usage(target).free, max(0, needed - there) + _ROOM_TO_WORK
     if free < needed:
         raise Refused(
-            f"{target} has room for {free / 1e9:.1f} GB, and {needed / 1e9:.1f} GB are needed.\n"
-            "Make room, or name a folder on another disk: python install.py --to FOLDER"
+            f"{target} has {free / 1e9:.1f} GB of free space, but {needed / 1e9:.1f} GB are needed.\n"
+            "Free some space, or choose a folder on another disk: python install.py --to FOLDER"
         )
     print(f"Installing into {target}: {needed / 1e9:.1f} GB, some minutes.", flush=True)
 
 
 def _copy_lessons(target: Path) -> None:
-    """Lessons that a participant has worked in stay; the package itself is always the one of this folder."""
+    """Copy the package of this folder. Lessons that a participant has changed stay."""
     kept = []
     for source in sorted((HERE / "project").rglob("*")):
         place = target / source.relative_to(HERE / "project")
@@ -111,11 +111,11 @@ def _copy_lessons(target: Path) -> None:
         elif source.read_bytes() != place.read_bytes():
             kept.append(place.name)
     if kept:
-        print(f"Left as they are, since you have worked in them: {', '.join(kept)}", flush=True)
+        print(f"Unchanged, because you have worked in them: {', '.join(kept)}", flush=True)
 
 
 def _copy_whole(source: Path, place: Path) -> None:
-    """Cut off, or on a full disk, it leaves no half of a lesson, which would pass for one that was worked in."""
+    """If it is interrupted or the disk is full, no partial lesson remains, which would look like a changed one."""
     unfinished = place.with_name(f"{place.name}.unfinished")
     shutil.copyfile(source, unfinished)
     unfinished.replace(place)
@@ -129,19 +129,19 @@ def _install_wheels(target: Path, pins: list[str], wheels: list[str]) -> None:
     venv = target / ".venv"
     installing = venv / ".installing"
     if not installing.is_file() or not _works(python_of(venv)):
-        # without pip: Debian's Python has none to give, and the wheels bring one along
+        # without pip, because Debian's Python may lack it and the wheels include it
         command = [sys.executable, "-m", "venv", "--clear", "--without-pip", str(venv)]
         if subprocess.run(command, env=_plain_environment()).returncode:
             _refuse_if_full(target)
             raise Refused("This Python cannot make a virtual environment: see above. On Debian: install python3-venv.")
         installing.touch()
     else:
-        _run(target, "-m", "ddp_lessons.workshop.half_installed", refuse="What is half installed could not be removed.")
+        _run(target, "-m", "ddp_lessons.workshop.half_installed", refuse="Half-installed packages can't be removed.")
     wanted = target / MARK.replace("offline", "wheels")
     wanted.write_text("\n".join(_with_sums(pins, wheels)) + "\n", encoding="utf-8")
     pip = (
         HERE / "wheels" / next(name for name in wheels if name.startswith("pip-")) / "pip"
-    )  # a zip that Python can run
+    )  # a zip file that Python can run
     offline = [
         "--isolated",
         "--no-index",
@@ -159,7 +159,7 @@ def _install_wheels(target: Path, pins: list[str], wheels: list[str]) -> None:
 
 
 def _with_sums(pins: list[str], wheels: list[str]) -> list[str]:
-    """Each line of requirements, with the sums of the wheels that were packed for it: pip takes no other."""
+    """Each line of requirements with the checksums of its packed wheels, so that pip accepts no other."""
     sums, of_package = folder.read_sums(), dict[str, list[str]]()
     for wheel in wheels:
         of_package.setdefault(_normal(wheel.partition("-")[0]), []).append(f"--hash=sha256:{sums[f'wheels/{wheel}']}")
@@ -172,7 +172,7 @@ def _normal(name: str) -> str:
 
 def _refuse_if_full(target: Path) -> None:
     if shutil.disk_usage(target).free < _ROOM_TO_WORK:
-        raise Refused("The disk is full. Make room and start again: what is done is kept.")
+        raise Refused("The disk is full. Free some space and start again; finished steps stay.")
 
 
 def _works(python: Path) -> bool:
@@ -184,7 +184,7 @@ def _works(python: Path) -> bool:
 
 
 def _settle(target: Path) -> None:
-    """As `make setup` does: the package is found from everywhere, and JupyterLab keeps widgets and asks nothing."""
+    """As in `make setup`: make the package importable, and let JupyterLab store widgets and ask no questions."""
     venv = target / ".venv"
     site = _packages(target)
     (site / "ddp_lessons.pth").write_text(os.path.relpath(target, site) + "\n", encoding="ascii")
@@ -208,7 +208,7 @@ def _call(target: Path, *words: str) -> int:
 
 
 def _plain_environment() -> dict[str, str]:
-    """What a terminal has set for another Python, or another pip, must not lead this one astray."""
+    """The environment without variables that are meant for another Python or pip."""
     return {name: value for name, value in os.environ.items() if not name.startswith(("PIP_", "PYTHON", "VIRTUAL_ENV"))}
 
 
@@ -216,5 +216,5 @@ def _say_how_to_begin(target: Path, well: bool) -> None:
     script = target / "lessons.py"
     typed = f'"{script}"' if " " in str(script) else str(script)
     if not well:
-        print("\nNot all is well: see PROBLEM above, and show it to your instructor. The lessons would open with:")
+        print("\nThere is a problem: see PROBLEM above, and show it to your instructor. The lessons would open with:")
     print(f"\nReady. This opens the first lesson:\n\n    python3 {typed}\n" if well else f"\n    python3 {typed}\n")
