@@ -138,7 +138,7 @@ class Workers:
             buffers, sources = pack_call(function, args)
             if not self._one_run.acquire(blocking=False):
                 raise RuntimeError(
-                    "these Workers run a function in another thread already; wait for that, or open others"
+                    "these Workers are running a function in another thread; wait for it, or create other Workers"
                 )
         try:
             for number, rank in enumerate(crew.ranks):
@@ -166,7 +166,7 @@ class Workers:
     def __del__(self) -> None:
         crew = getattr(self, "_crew", None)
         if crew is not None and not crew.why_gone:
-            crew.stop("nobody used them any more")
+            crew.stop("they were no longer in use")
             crew.release(self._heavy_imports)
 
     def _task(self, sources: dict[str, str], run: _Run) -> Task:
@@ -177,7 +177,7 @@ class Workers:
         assert self._crew is not None
         if self._crew.why_gone:
             raise RuntimeError(
-                f"these Workers are closed: {self._crew.why_gone}. Open new ones (with outlive_failures=True they stay)"
+                f"these Workers are closed: {self._crew.why_gone}. Create new ones (outlive_failures=True keeps them)"
             )
         return self._crew
 
@@ -217,8 +217,8 @@ class Workers:
         if ending in (Ending.STUCK, Ending.OUT_OF_TIME):
             raise workers_stuck(account, results, ending is Ending.STUCK).with_more(self._who_stays(lost))
         interrupts.noted = False
-        kept = ["  What they had told is kept in sys.last_value.results."] if any(results.told) else []
-        where = ["the ranks were stopped by you", *where_each_is(account), *kept, *self._who_stays(lost)]
+        kept = ["  What they logged with tell() is in sys.last_value.results."] if any(results.told) else []
+        where = ["you stopped the ranks", *where_each_is(account), *kept, *self._who_stays(lost)]
         raise Interrupted("\n".join(where), results)
 
     def _trusted(
@@ -247,8 +247,9 @@ class Workers:
         if not self._outlive_failures:
             return []
         stay = [rank for rank in range(self.world_size) if rank not in lost]
-        lines = [f"  {ranks_named(lost).capitalize()} began anew, without variables."] if lost else []
+        were, their = ("was", "its") if len(lost) == 1 else ("were", "their")
+        lines = [f"  {ranks_named(lost).capitalize()} {were} restarted and lost {their} variables."] if lost else []
         if stay:
             verb, its = ("keeps", "its") if len(stay) == 1 else ("keep", "their")
-            lines += [f"  {ranks_named(stay).capitalize()} {verb} {its} variables, in a fresh process group."]
+            lines += [f"  {ranks_named(stay).capitalize()} {verb} {its} variables, in a new process group."]
         return lines

@@ -68,14 +68,14 @@ def _function(notebook: Notebook, name: str) -> Statement:
     if isinstance(node, ast.ClassDef):
         what = "it is a class"
     elif isinstance(node, ast.AsyncFunctionDef):
-        what = "it is a coroutine, which launch() does not call either"
+        what = "it is a coroutine, which launch() cannot call either"
     elif not isinstance(node, ast.FunctionDef):
         value = getattr(node, "value", None)
-        what = "it is a value, made by a statement"
+        what = "it is a value, not a function"
         if isinstance(value, ast.Lambda):
             what = "it is a lambda"
         elif isinstance(value, ast.Call):
-            what = f"it is what `{ast.unparse(value.func)}` returned, and may remember that call's local values"
+            what = f"it was returned by `{ast.unparse(value.func)}`, and may depend on that call's local variables"
     elif len([*node.args.posonlyargs, *node.args.args]) < 2 and node.args.vararg is None:
         what = "it does not take a rank and a world size"
     if what:
@@ -179,9 +179,9 @@ class _Main:
         self.lines = [f"def {self.name}() -> None:", *self._reads(), *self._runs()]
 
     def _reads(self) -> Iterator[str]:
-        options, text = self._begun.options, f"nobody has set RANK. Start it with: {self._command}"
+        options, text = self._begun.options, f"RANK is not set. Start it with: {self._command}"
         if len(text) > WIDTH - 30:
-            text = f"nobody has set RANK. Start it with: {self._command.partition('.py')[0]}.py"
+            text = f"RANK is not set. Start it with: {self._command.partition('.py')[0]}.py"
         if options:
             yield f"    {self._parser} = argparse.ArgumentParser(description=__doc__)"
             for one in options:
@@ -203,7 +203,7 @@ class _Main:
         yield from call(f"{self._answer} = {self._function}(", [rank, size, *given], 8)
         yield f"        if {self._answer} is not None:"
         shown = f'f"rank {{{rank}}}: {{{self._answer}}}\\n"'
-        yield "            # in one write, so that the lines of ranks do not mix"
+        yield "            # one write, so that the lines of the ranks do not mix"
         yield f'            print({shown}, end="", flush=True)'
         yield "    finally:"
         if joins:

@@ -57,7 +57,7 @@ class Notebook:
             cell = self._elsewhere[name]
             return refusals.only_by_magic(name, cell.where(1), cell.magic)
         known = self.live is not None and name in self.live
-        return refusals.in_no_cell(name, user) if known else refusals.nobody_defined(name, user)
+        return refusals.in_no_cell(name, user) if known else refusals.not_defined(name, user)
 
     def is_starter(self, name: str) -> bool:
         """Is it this package's launch or Workers?"""

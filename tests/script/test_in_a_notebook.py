@@ -187,7 +187,7 @@ FUNCTION = "def reads(rank, world_size):\n    return {}"
             "no cell that was run binds it",
         ),
         (["exec('hidden = 3')"], "hidden", "no cell that was run binds it (`reads` needs it)"),
-        (["gone = 3", "del gone"], "gone", "nobody has defined it"),
+        (["gone = 3", "del gone"], "gone", "is not defined"),
         (
             ["import tempfile\nwith tempfile.NamedTemporaryFile() as f:\n    size = len(f.read())"],
             "size",
@@ -205,7 +205,7 @@ def test_what_the_cells_do_not_say_is_named(
     session: NotebookSession, folder: Path, cells: list[str], needs: str, words: str
 ) -> None:
     ended = run(session, *cells, FUNCTION.format(needs), "%to_script reads reads.py")
-    assert ended.error.startswith("CannotCarry: reads needs one thing that cannot be carried over")
+    assert ended.error.startswith("CannotCarry: reads needs one thing that a script cannot contain")
     assert words in ended.error
     assert "Traceback" not in ended.error
     assert not (folder / "reads.py").exists()
@@ -243,7 +243,7 @@ def test_a_file_that_somebody_may_have_changed_stays(session: NotebookSession, f
     assert not run(session, "def kept(rank, world_size):\n    return 2", "%to_script kept kept.py").error
     file.write_text("# mine\n" + file.read_text())
     refused = session.run("%to_script kept kept.py")
-    assert refused.error.startswith("WouldOverwrite: kept.py is there already with another content")
+    assert refused.error.startswith("WouldOverwrite: kept.py exists with different content")
     assert file.read_text().startswith("# mine")
     assert not session.run("%to_script kept kept.py --force").error
     assert not file.read_text().startswith("# mine")
@@ -256,4 +256,4 @@ def test_without_torchrun_the_script_says_how_it_is_started(session: NotebookSes
         "import os, runpy, sys\nos.environ.pop('RANK', None)\nsys.argv = ['alone.py']\n"
         "runpy.run_path('alone.py', run_name='__main__')"
     )
-    assert "nobody has set RANK. Start it with: torchrun --standalone --nproc-per-node=2 alone.py" in ended.stream
+    assert "RANK is not set. Start it with: torchrun --standalone --nproc-per-node=2 alone.py" in ended.stream

@@ -19,9 +19,9 @@ _SECONDS_FOR_OTHER_FAILURES = 0.1  # after the first: several ranks often fail o
 class Ending(enum.Enum):
     RETURNED = "every rank returned"
     FAILED = "a rank raised or died"
-    STUCK = "no rank can move any more"
-    OUT_OF_TIME = "the time is up"
-    INTERRUPTED = "the learner stopped it"
+    STUCK = "no rank could make progress"
+    OUT_OF_TIME = "the time limit was reached"
+    INTERRUPTED = "you stopped the ranks"
 
 
 @dataclass

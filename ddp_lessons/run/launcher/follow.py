@@ -207,7 +207,7 @@ class Watch:
         try:
             self.values[number] = unpack_value(buffers)
         except Exception as error:
-            words = f"returned a {message.kind}, which the notebook cannot read ({type(error).__name__}: {error})"
+            words = f"returned a {message.kind}, which the notebook cannot load ({type(error).__name__}: {error})"
             path = f"rank {number} {words}\n"
             return Raised("CannotTravel", words, (), path, time.monotonic(), message.recorded)
         return message
@@ -313,7 +313,7 @@ class Watch:
         if self.task is not None:
             awaited = next((rank for rank in self.ranks if not rank.has_joined), None)
             imports = awaited.process.nursery.busy_with() if awaited is not None else ""
-            return f"the ranks are starting: {imports} is being imported" if imports else "the ranks are starting"
+            return f"the ranks are starting: importing {imports}" if imports else "the ranks are starting"
         return f"{len(self.ranks) - len(self.progress.returned)} of {len(self.ranks)} ranks are running"
 
 

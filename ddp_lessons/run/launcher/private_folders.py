@@ -33,8 +33,8 @@ def short_private_folder(prefix: str, letters: int) -> str:
             with contextlib.suppress(OSError):
                 return tempfile.mkdtemp(prefix=prefix, dir=place)
     raise ValueError(
-        f"the name of the temporary folder, {tempfile.gettempdir()}, is too long for a Unix socket in it, and /tmp "
-        "cannot be written to. Next: set the variable TMPDIR to a folder with a short name"
+        f"the path of the temporary folder, {tempfile.gettempdir()}, is too long for a Unix socket, and /tmp is not "
+        "writable. Next: set the variable TMPDIR to a folder with a short path"
     )
 
 

@@ -78,7 +78,7 @@ class Crew:
         watch = Watch(self.ranks, None)
         watch.until_all_left(_SECONDS_TO_LEAVE)
         watch.close()
-        self.stop("they were closed")
+        self.stop("close() was called")
         self.release(import_ahead)
 
     def stop(self, why: str) -> None:
@@ -168,8 +168,8 @@ def _reserved_port() -> socket.socket:
             closing.pop_all()
             return port
     raise RuntimeError(
-        "ranks talk to each other over the loopback interface, which has no address on this machine: neither "
-        "127.0.0.1 nor ::1. Next: let the administrator of this machine or container bring it up (ip link set lo up)"
+        "the loopback interface, which connects the ranks, has no address on this machine, neither 127.0.0.1 nor ::1. "
+        "Next: ask the administrator of this machine or container to bring it up (ip link set lo up)"
     )
 
 

@@ -78,7 +78,7 @@ class Live:
                 self._handle.update(colored | data, metadata=about, raw=True)
         except Exception as error:
             self._draw = None
-            warnings.warn(f"the live picture was given up: {type(error).__name__}: {error}", stacklevel=2)
+            warnings.warn(f"the live picture stopped: {type(error).__name__}: {error}", stacklevel=2)
 
 
 def _as_data(picture: Any) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -155,7 +155,9 @@ class WhatThereIs:
             self._give_up(error)
         if self._error is not None:
             reason = f"{type(self._error).__name__}: {self._error}"
-            words = f"what the ranks print could not be shown ({reason}). The ranks ran on; read it in results.lines"
+            words = (
+                f"the output of the ranks could not be shown ({reason}). They kept running; read it in results.lines"
+            )
             with contextlib.suppress(Warning, OSError):  # where warnings are errors, this one must not hide a result
                 warnings.warn(words, stacklevel=2)
 

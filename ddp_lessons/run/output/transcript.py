@@ -103,7 +103,7 @@ class Transcript:
         elif self._file_is_whole:
             where = f"all of them are in {self._file_name}"
         else:
-            where = f"as many of them as the disk had room for are in {self._file_name}"
+            where = f"those that fitted on the disk are in {self._file_name}"
         return f"[... {left_out:,} lines left out; {where}]"
 
     def _add(self, line: str) -> None:

@@ -22,8 +22,8 @@ _numbers = itertools.count(1)
 _UNKNOWN_NAME = re.compile(r"raised NameError: name '(\w+)' is not defined")
 _OF_CELLS = {  # what a failure says to those who launch functions
     "launch(..., timeout_seconds=...)": "%%ranks --timeout SECONDS",
-    "pass what it needs as an argument of launch": 'give it what it needs by ranks["name"] = value',
-    "let the function return instead; a rank's process is ended for it": "let the cell come to its end instead",
+    "pass what it needs as an argument of launch": 'pass what it needs with ranks["name"] = value',
+    "let the function return instead; launch ends the rank's process": "let the cell run to its end instead",
 }
 
 
@@ -106,35 +106,37 @@ class StandingRanks:
     def __getitem__(self, expression: str) -> list[Any]:
         """The value on each rank, by rank."""
         if not isinstance(expression, str):
-            raise TypeError(f'write ranks["x"][{expression!r}] for one rank\'s x; ranks["x"] is a list by rank')
+            raise TypeError(
+                f'write ranks["x"][{expression!r}] for x on that rank; ranks["x"] is a list with one value per rank'
+            )
         _check_grammar(expression.strip(), "<expression>", "eval")
         found = self._ask(run_cell.get, expression)
         faults = {rank: value.words for rank, value in enumerate(found) if isinstance(value, run_cell.Fault)}
         if faults:
-            raise NotThere(f"{told_by_rank(faults, '; ')}. %ranks status lists what they hold")
+            raise NotThere(f"{told_by_rank(faults, '; ')}. %ranks status lists their variables")
         return list(found)
 
     def __setitem__(self, name: str, value: object) -> None:
         """Give every rank the same value or function under this name."""
         if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name):
-            raise ValueError(f"{name!r} is no name that a variable can have")
+            raise ValueError(f"{name!r} is not a valid variable name")
         try:
             self._ask(run_cell.put, name, value)
         except TypeError as refusal:
-            raise TypeError(str(refusal).replace("argument 2 after the world size", f'ranks["{name}"]')) from None
+            raise TypeError(str(refusal).replace("argument 2 after world_size", f'ranks["{name}"]')) from None
 
     def __len__(self) -> int:
         return self.world_size
 
     def __repr__(self) -> str:
-        return f"<{self.world_size} ranks that stay>" if self.world_size else "<no ranks yet>"
+        return f"<{self.world_size} persistent ranks>" if self.world_size else "<no ranks yet>"
 
     def _ask(self, function: Callable[..., T], *args: object, only: Collection[int] | None = None) -> Results[T]:
         return self._there().run(function, *args, only=only, quiet=True)
 
     def _there(self) -> Workers:
         if self._workers is None:
-            raise NoRanks("there are no ranks yet: run a cell that begins with %%ranks 4")
+            raise NoRanks("no ranks yet: run a cell that begins with %%ranks 4")
         return self._workers
 
 
@@ -145,7 +147,7 @@ def _for_cells(text: str) -> str:
     if unknown := _UNKNOWN_NAME.search(text):
         name = unknown[1]
         text = text.replace(
-            "Next: ", f'Next: if it is in the notebook, ranks["{name}"] = {name} gives it to them; else ', 1
+            "Next: ", f'Next: if the notebook has {name}, copy it to the ranks with ranks["{name}"] = {name}; else ', 1
         )
     return text
 

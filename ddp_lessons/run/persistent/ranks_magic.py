@@ -44,9 +44,9 @@ class RanksMagics(Magics):
         self.matchers = _matchers(self._completions)
 
     @magic_arguments()
-    @argument("who", nargs="*", help="4: on four ranks, which begin if none are there; 0,2 or 1-3: on some of them")
-    @argument("--timeout", type=float, metavar="SECONDS", help="how long the cell may take (60)")
-    @argument("--quiet", action="store_true", help="show neither what they print nor their values")
+    @argument("who", nargs="*", help="4: on four ranks, which start if there are none yet; 0,2 or 1-3: on some of them")
+    @argument("--timeout", type=float, metavar="SECONDS", help="time limit of the cell (60)")
+    @argument("--quiet", action="store_true", help="show neither their output nor their values")
     @cell_magic
     def ranks(self, line: str, cell: str) -> None:
         """Run the cell on ranks that keep their variables."""
@@ -90,14 +90,14 @@ class RanksMagics(Magics):
         if who.isdecimal() and int(who) > 0:
             if there and int(who) != there:
                 are = "is 1 rank" if there == 1 else f"are {there} ranks"
-                alone = f"; `%%ranks {who},` is rank {who} alone" if int(who) < there else ""
-                raise ValueError(f"there {are} already, and not {who}: `%ranks restart {who}` begins anew{alone}")
+                alone = f", or run on rank {who} alone with `%%ranks {who},`" if int(who) < there else ""
+                raise ValueError(f"there {are} already, not {who}; restart with `%ranks restart {who}`{alone}")
             if not there:
                 self._ranks.start(checked_world_size(int(who)))
             return None
         if not there:
             if who:
-                raise ValueError(f"there are no ranks yet, so none can be chosen: begin with %%ranks {_WORLD_AT_FIRST}")
+                raise ValueError(f"no ranks yet, so none can be selected: start with %%ranks {_WORLD_AT_FIRST}")
             self._ranks.start(_world_at_first())
         return _some(_AROUND_COMMAS.sub(",", who), self._ranks.world_size) if who else None
 
@@ -110,7 +110,7 @@ class RanksMagics(Magics):
 
     def _status(self) -> str:
         if not self._ranks.world_size:
-            return "no ranks are there now; a cell that begins with %%ranks 4 starts four"
+            return "no ranks are running; start four with a cell that begins with %%ranks 4"
         lines = []
         for rank, names in enumerate(self._ranks.names()):
             held = ", ".join(f"{name} ({kind})" for name, kind in names.items()) or "no variables yet"
@@ -157,21 +157,23 @@ def _world_at_first() -> int:
 
 def _number(text: str) -> int:
     if not text.isdecimal():
-        raise ValueError(f"{text!r} is no number of ranks")
+        raise ValueError(f"{text!r} is not a number of ranks")
     return checked_world_size(int(text))
 
 
 def _some(who: str, world_size: int) -> list[int]:
     """The ranks that are meant by 0,2 or 1-3."""
     if not _SOME.fullmatch(who):
-        raise ValueError(f"{who!r} names no ranks; write %%ranks 4 for four of them, 0,2 or 1-3 for some")
+        raise ValueError(
+            f"{who!r} is not a list of ranks; write %%ranks 4 for four ranks, or 0,2 or 1-3 for some of them"
+        )
     parts = [part.split("-") for part in who.strip(",").split(",")]
     asked = sorted({rank for first, *last in parts for rank in range(int(first), int(last[0] if last else first) + 1)})
     unknown = [rank for rank in asked if rank >= world_size]
     if unknown:
         raise ValueError(f"there is no {ranks_named(unknown)} in a world of {world_size}")
     if not asked:
-        raise ValueError(f"{who} names no ranks: the smaller one comes first")
+        raise ValueError(f"{who} selects no ranks: put the smaller number first")
     return asked
 
 

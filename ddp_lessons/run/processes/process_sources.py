@@ -259,7 +259,7 @@ def start_method(asked: str | None) -> str:
     if asked not in (None, "fork", "spawn"):
         raise ValueError(f'start_method must be "fork", "spawn" or None, not {asked!r}')
     if asked == "fork" and sys.platform != "linux":
-        raise ValueError('start_method="fork" needs Linux; leave it out, and processes are started ahead of need')
+        raise ValueError('start_method="fork" needs Linux: leave it out, and processes are spawned in advance')
     set_outside = os.environ.get("DDP_LESSONS_START_METHOD")
     if set_outside not in (None, "", "fork", "spawn"):
         raise ValueError(f'the variable DDP_LESSONS_START_METHOD must be "fork" or "spawn", not {set_outside!r}')

@@ -41,7 +41,7 @@ def check_loopback_is_up(address: str) -> None:
         try:
             trial.connect((address, 9))  # nothing is sent
         except OSError as error:
-            raise OSError(error.errno, f"the loopback interface is not up, so no rank can reach {address}") from None
+            raise OSError(error.errno, f"the loopback interface is down, so no rank can reach {address}") from None
 
 
 def _loopback_address(host_name: str, port: int) -> str:

@@ -213,7 +213,7 @@ def raised(error: BaseException, moment: float) -> Raised:
         message = str(error).strip()
         told = traceback.TracebackException.from_exception(error)
     except BaseException as worse:  # the exception cannot even be told; what it is and where it came from can
-        message = f"(its message cannot be made: {type(worse).__name__})"
+        message = f"(no message: str() of it raises {type(worse).__name__})"
         told = traceback.TracebackException(RuntimeError, RuntimeError(f"{kind} {message}"), error.__traceback__)
     _forget_our_frames(told)
     frames = tuple(Frame(f.filename, f.lineno or 0, f.name, f.line or "") for f in told.stack)

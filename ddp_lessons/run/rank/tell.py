@@ -23,10 +23,10 @@ def tell(label: str = "", /, **numbers: SupportsFloat) -> None:
     `results.told[rank]`, and `launch(..., live=show.training)` draws it while the ranks run.
 
     Raises:
-        TypeError: something is not a number, or the label is not a text.
+        TypeError: a value is not a number, or the label is not a string.
     """
     if not isinstance(label, str):
-        raise TypeError(f"a label is a text, not {label!r}; a number has a name, as in tell(loss={label!r})")
+        raise TypeError(f"a label must be a string, not {label!r}; give a number a name, as in tell(loss={label!r})")
     told = Told(perf_counter(), label, {name: _number(name, value) for name, value in numbers.items()})
     for listen in _listeners:
         with contextlib.suppress(OSError):  # in a child of the rank, or the notebook is gone
@@ -44,4 +44,4 @@ def _number(name: str, value: object) -> float:
     except (TypeError, ValueError, RuntimeError, OverflowError):
         if isinstance(value, int):
             return math.inf if value > 0 else -math.inf
-        raise TypeError(f"tell() takes numbers, but {name} is a {type(value).__name__}") from None
+        raise TypeError(f"tell() logs numbers, but {name} is a {type(value).__name__}") from None

@@ -50,7 +50,7 @@ class Guard:
         for other in others:
             theirs = self._read(other, turn)
             if theirs is not None and not _fit(mine, theirs, place(self._rank), place(other)):
-                raise Mismatch(f"this {mine.words} meets {theirs.words} of rank {other}, which does not fit")
+                raise Mismatch(f"mismatched calls: {mine.words} here, {theirs.words} on rank {other}")
 
     def take_back(self, call: Call) -> None:
         """torch refused the call before anything was sent: it was no turn."""

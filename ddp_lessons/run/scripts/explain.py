@@ -36,14 +36,14 @@ _SECONDS_TO_ANSWER = 1.0
 def explain(script: Sequence[str], ranks: int | None, timeout_seconds: float | None) -> int:
     """Run `script` (its path and arguments) and return its exit status; 1 if its ranks could not go on."""
     if not os.path.isfile(script[0]):
-        print(f"there is no script {script[0]}", file=sys.stderr)
+        print(f"no such script: {script[0]}", file=sys.stderr)
         return 2
     witness = ["-m", "ddp_lessons.run.rank.script_rank", *script]
     with contextlib.ExitStack() as stack:
         try:
             folder = short_private_folder("ddp-lessons-", len("/ranks"))
         except (OSError, ValueError) as refusal:
-            print(f"explain cannot begin: {refusal}", file=sys.stderr)
+            print(f"explain cannot start: {refusal}", file=sys.stderr)
             return 2
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
         door = stack.enter_context(socket.socket(socket.AF_UNIX))
@@ -100,7 +100,11 @@ class _Vigil:
         if status and (failed := next((one for one in [*self.lost, *self.worlds] if one.has_lost_ranks), None)):
             _say(failed.tell_failure())
         if status and not self.number_of_worlds:
-            print("\nno rank was seen; if torchrun is to start them: --nproc-per-node N", file=sys.stderr, flush=True)
+            print(
+                "\nno rank joined a process group; to start the script with torchrun, add --nproc-per-node N",
+                file=sys.stderr,
+                flush=True,
+            )
         return _SIGNALLED - status if status < 0 else status or min(faults, 1)
 
     def give_up(self) -> int:
@@ -109,7 +113,7 @@ class _Vigil:
         for world in self.worlds:
             self._ask_all(world)
             told += world.tell_where_each_is()
-        print("\n".join(["\nthe ranks were stopped by you", *told]), file=sys.stderr, flush=True)
+        print("\n".join(["\nyou stopped the ranks", *told]), file=sys.stderr, flush=True)
         self.end()
         return _SIGNALLED + signal.SIGINT
 
@@ -134,10 +138,10 @@ class _Vigil:
     def _who_did_not_come(self) -> str:
         within = f"within {self.timeout_seconds:g} seconds"
         if self.number_of_worlds and not self.worlds:
-            return f"WorkersStuck: all ranks returned, but the script did not end {within}"
+            return f"WorkersStuck: timeout, all ranks returned, but the script did not end {within}"
         came, expected = (len(self.worlds[0].channels), self.worlds[0].world_size) if self.worlds else (0, 0)
-        joined = f"{came} of {expected or 'all'} ranks joined a group"
-        return f"WorkersStuck: {joined} {within}; importing torch takes some of these"
+        joined = f"{came} of {expected or 'all'} ranks joined a process group"
+        return f"WorkersStuck: timeout, {joined} {within} (which include importing torch)"
 
     def _let_go_who_is_done(self) -> int:
         """Let worlds end whose ranks have all returned, and return in how many of them calls did not fit together."""

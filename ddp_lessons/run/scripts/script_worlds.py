@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from ddp_lessons.record.events import Events
 from ddp_lessons.record.results import NO_VALUE, Results
+from ddp_lessons.run.diagnosis import torchs_words
 from ddp_lessons.run.diagnosis.call_fit import first_fault
 from ddp_lessons.run.diagnosis.failure_messages import (
     LOST_CONNECTION,
@@ -89,20 +90,22 @@ class World:
 
     def tell_failure(self) -> str:
         failed = worker_failed(self._account(), self._results())
-        hint = f"traceback({failed.rank}) of this exception shows the whole way there."
-        text = str(failed).replace(hint, "the whole way there is above.")
+        hint = f"`error.traceback({failed.rank})` shows the full stack."
+        text = torchs_words.under_explain(str(failed).replace(hint, "the full stack is above."))
         is_shown = failed.rank in self.progress.ended and LOST_CONNECTION not in text
         return f"{failed.traceback(failed.rank)}\n" * is_shown + f"WorkerFailed: {text}"
 
     def _tell_where_it_hangs(self, is_for_ever: bool) -> str:
-        stuck = str(workers_stuck(self._account(), self._results(), is_for_ever))
+        stuck = torchs_words.under_explain(str(workers_stuck(self._account(), self._results(), is_for_ever)))
         return f"WorkersStuck: {stuck.replace('launch(..., timeout_seconds=...)', '--timeout SECONDS')}"
 
     def tell_what_did_not_fit(self) -> str:
         """ "" where the calls of all ranks fit together."""
         results = self._results()
         reason = first_fault(results.events)
-        return f"WorkerFailed: {not_to_be_trusted(self._account(), results, reason)}" if reason else ""
+        if reason is None:
+            return ""
+        return f"WorkerFailed: {torchs_words.under_explain(str(not_to_be_trusted(self._account(), results, reason)))}"
 
     def tell_where_each_is(self) -> list[str]:
         return where_each_is(self._account(), self._results().events)

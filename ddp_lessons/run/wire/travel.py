@@ -84,7 +84,7 @@ def pack_value(value: object, from_notebook: FromNotebook) -> list[Buffer]:
         return _Homebound(from_notebook).pack(value)
     except Exception as error:
         raise CannotTravel(
-            f"returned a {type(value).__name__}, which cannot travel to the notebook ({error})"
+            f"returned a {type(value).__name__}, which cannot be pickled and sent to the notebook ({error})"
         ) from error
 
 
@@ -202,7 +202,7 @@ def _class_of_notebook(name: str, identity: str) -> type:
     """The very class that travelled out, also if it has no name in the notebook, or another one by now."""
     found = cloudpickle.cloudpickle._DYNAMIC_CLASS_TRACKER_BY_ID.get(identity)
     if found is None:
-        raise LookupError(f"the notebook has no class {name} any more")
+        raise LookupError(f"the notebook no longer has the class {name}")
     return found  # type: ignore[no-any-return]
 
 
@@ -263,15 +263,15 @@ def _name_the_culprit(function: Callable[..., Any], args: Sequence[object], erro
     for number, value in enumerate(args):
         if (reason := _why_not(value)) is not None:
             kind = type(value).__name__
-            return f"argument {number + 1} after the world size is a {kind}, which cannot travel to a rank ({reason})"
+            return f"argument {number + 1} after world_size is a {kind}, which cannot be pickled for a rank ({reason})"
     for variable, value in _variables_of(function).items():
         if (reason := _why_not(value)) is not None:
             kind = type(value).__name__
             return (
-                f"{name} uses the variable {variable}, a {kind}, which cannot travel to a rank ({reason}); "
-                f"make it inside {name}"
+                f"{name} uses the variable {variable}, a {kind}, which cannot be pickled for a rank ({reason}); "
+                f"create it inside {name}"
             )
-    return f"{name} cannot travel to a rank ({error})"
+    return f"{name} cannot be pickled for a rank ({error})"
 
 
 def _why_not(value: object) -> str | None:
