@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 
 class Interrupted(KeyboardInterrupt):
-    """The learner stopped the ranks; the message says where each one was, and `results` what came before."""
+    """The learner stopped the ranks; the message says where each one was, `results` has what came before."""
 
     def __init__(self, message: str, results: Results[Any]) -> None:
         super().__init__(message)
@@ -46,7 +46,7 @@ class Interrupted(KeyboardInterrupt):
 
 @dataclass(frozen=True)
 class _Run:
-    """What holds for one run."""
+    """The options of one run."""
 
     not_asked: frozenset[int]
     timeout_seconds: float | None
@@ -55,13 +55,14 @@ class _Run:
 
 
 class Workers:
-    """Ranks that stay: as many `run` as you like on the same processes, in one process group::
+    """Ranks that stay alive: call `run` as often as you like, on the same processes, in one process group::
 
         with Workers(4) as workers:
             first = workers.run(function, argument)
 
-    After a failure all of its ranks are stopped; open new Workers then. With `outlive_failures` they stay, and keep
-    what they hold: only who died, or cannot be called back, begins anew. All then meet in a fresh process group.
+    After a failure all ranks are stopped; create new Workers then. With `outlive_failures` they stay alive and keep
+    their variables: only a rank that died, or cannot be interrupted, is restarted. All ranks then join a new process
+    group.
     """
 
     def __init__(
@@ -113,14 +114,14 @@ class Workers:
         timeout_seconds: float | None = None,
         quiet: bool | None = None,
     ) -> Results[T]:
-        """Run `function(rank, world_size, *args)` on every rank, or `only` on some, and return their answers by rank.
+        """Run `function(rank, world_size, *args)` on every rank, or `only` on some, and return their results by rank.
 
         `only`: one rank or several, as in only=0 or only=[0, 2].
-        `timeout_seconds` and `quiet`: for this run, where they are to be other than these Workers were told.
+        `timeout_seconds` and `quiet`: for this run, instead of those of these Workers.
 
         Raises:
             WorkerFailed: a rank raised or died; the message names it and shows its line.
-            WorkersStuck: not every rank returned in time; the message shows where each is.
+            WorkersStuck: the ranks hang, or did not return in time; the message shows where each one is.
         """
         __tracebackhide__ = True
         begin = time.monotonic()
@@ -150,7 +151,7 @@ class Workers:
             self._one_run.release()
 
     def close(self) -> None:
-        """Let the ranks go. Whatever they left running ends with them."""
+        """Stop the ranks, and everything that they left running."""
         if self._crew is not None and not self._crew.why_gone:
             with HeldInterrupts():
                 self._crew.let_go(self._heavy_imports)
@@ -237,7 +238,7 @@ class Workers:
         return results
 
     def _after_a_failure(self, crew: Crew, watch: Watch, why: str) -> list[int]:
-        """Stop them all; or keep who can be kept, and return who began anew."""
+        """Stop all ranks; or keep those that can be kept, and return those that were restarted."""
         if self._outlive_failures:
             return crew.begin_anew(watch)
         crew.stop(why)

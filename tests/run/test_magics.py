@@ -58,13 +58,13 @@ def test_some_of_them(kernel: NotebookSession, who: str, asked: list[int]) -> No
 @pytest.mark.parametrize(
     ("line", "sentence"),
     [
-        ("5", "there are 3 ranks already, and not 5"),
+        ("5", "there are 3 ranks already, not 5"),
         ("5,", "there is no rank 5 in a world of 3"),
-        ("2", "`%%ranks 2,` is rank 2 alone"),
+        ("2", "run on rank 2 alone with `%%ranks 2,`"),
         ("3 3", "'3 3' is not a list of ranks"),
         ("all", "'all' is not a list of ranks"),
         ("2-1", "2-1 selects no ranks: put the smaller number first"),
-        ("--timeout 0", "must be more than 0"),
+        ("--timeout 0", "must be greater than 0"),
         ("--slowly", "unrecognized arguments: --slowly"),
     ],
 )
@@ -172,7 +172,7 @@ def test_status_restart_and_stop(kernel: NotebookSession) -> None:
     assert "held (int)" in kernel.run("%ranks status").stream
     assert kernel.run("%ranks restart 2").stream == "rank 0 | no variables yet\nrank 1 | no variables yet\n"
     assert shown(kernel, "%%ranks\nworld_size") == by_rank(2, 2)
-    assert "no ranks are there" in kernel.run("%ranks stop").stream
+    assert "no ranks are running" in kernel.run("%ranks stop").stream
     assert "no ranks yet: run a cell that begins with %%ranks 4" in kernel.run("ranks['x']").error
     assert "write %ranks status" in kernel.run("%ranks explode").stream + kernel.run("%ranks explode").error
     assert shown(kernel, "%%ranks 3\nworld_size") == by_rank(3, 3, 3)
@@ -225,7 +225,7 @@ def test_in_a_terminal_it_is_text() -> None:
     said = subprocess.run(ipython, input=lines, capture_output=True, text=True, timeout=60, check=True).stdout
     assert "rank 1 | 1" in said
     assert "rank 1 | 10" in said
-    assert "no ranks are there" in said
+    assert "no ranks are running" in said
 
 
 def test_what_a_rank_does_not_have_is_said_and_costs_nothing(kernel: NotebookSession) -> None:

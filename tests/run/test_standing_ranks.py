@@ -217,7 +217,8 @@ def test_so_they_do_after_an_interrupt_at_any_moment(
 
 def test_a_mismatch_names_both_sides_at_once(workers: Workers) -> None:
     with pytest.raises(
-        WorkerFailed, match=r"all_reduce of float32 \[[35]\] meets all_reduce of float32 \[[35]\] of rank"
+        WorkerFailed,
+        match=r"mismatched calls: all_reduce of float32 \[[35]\] here, all_reduce of float32 \[[35]\] on rank",
     ):
         workers.run(other_sizes)
 

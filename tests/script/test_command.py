@@ -97,7 +97,7 @@ def test_the_command_writes_the_file_and_says_what_must_go_along(
     assert main(["script", str(notebook), "train", "-o", str(file)]) == 0
     assert file.read_text().startswith('"""Run train of mine.ipynb on every rank.\n\ntorchrun --standalone ')
     said = capsys.readouterr().out
-    assert f"{file} is written. Start it with: torchrun --standalone --nproc-per-node=2 train.py --epochs=2\n" in said
+    assert f"wrote {file}. Start it with: torchrun --standalone --nproc-per-node=2 train.py --epochs=2\n" in said
     assert "It imports helpers from the notebook's folder: keep it in the folder of the script." in said
 
 

@@ -228,14 +228,14 @@ def test_names_of_the_script_give_way_to_those_of_the_notebook() -> None:
 @pytest.mark.parametrize(
     ("cells", "words"),
     [
-        (["x = launch(train, 2)", "def train(rank, world_size):\n    return x"], "asks for `launch`"),
-        (["x = input()", "def train(rank, world_size):\n    return x"], "asks for `input`"),
-        (["x = !ls", "def train(rank, world_size):\n    return x"], "asks for `get_ipython`"),
-        (["x = ranks['y']", "def train(rank, world_size):\n    return x"], "asks for `ranks`"),
-        (["with Workers(2) as w:\n    x = 3", "def train(rank, world_size):\n    return x"], "asks for `Workers`"),
+        (["x = launch(train, 2)", "def train(rank, world_size):\n    return x"], "uses `launch`"),
+        (["x = input()", "def train(rank, world_size):\n    return x"], "uses `input`"),
+        (["x = !ls", "def train(rank, world_size):\n    return x"], "uses `get_ipython`"),
+        (["x = ranks['y']", "def train(rank, world_size):\n    return x"], "uses `ranks`"),
+        (["with Workers(2) as w:\n    x = 3", "def train(rank, world_size):\n    return x"], "uses `Workers`"),
         (["def train(rank, world_size):\n    display(rank)"], "train (cell 2, line 1:   def train(rank, world_size):)"),
-        (["def train(rank, world_size):\n    !ls\n    return 3"], "asks for `get_ipython`"),
-        (["def train(rank, world_size):\n    return launch(train, 2)"], "every rank would start ranks of its own"),
+        (["def train(rank, world_size):\n    !ls\n    return 3"], "uses `get_ipython`"),
+        (["def train(rank, world_size):\n    return launch(train, 2)"], "every rank would start its own ranks"),
         (
             ["losses = []", "losses.append(3)", "def train(rank, world_size):\n    return losses"],
             "was changed later by another cell (cell 3, line 1:   losses.append(3))",
@@ -244,8 +244,11 @@ def test_names_of_the_script_give_way_to_those_of_the_notebook() -> None:
         (["n = 1", "n += 3", "def train(rank, world_size):\n    return n"], "by another cell (cell 3"),
         (["class A: ...", "A.x = 3", "def train(rank, world_size):\n    return A"], "by another cell (cell 3"),
         (["x = torch.ones(1)", "x.add_(1)", "def train(rank, world_size):\n    return x"], "by another cell (cell 3"),
-        (["%%writefile x.py\nx = 3", "def train(rank, world_size):\n    return x"], "only under `%%writefile x.py`"),
-        (["%%ranks 4\nx = 3", "def train(rank, world_size):\n    return x"], "only under `%%ranks 4`"),
+        (
+            ["%%writefile x.py\nx = 3", "def train(rank, world_size):\n    return x"],
+            "defined only in a cell with `%%writefile x.py`",
+        ),
+        (["%%ranks 4\nx = 3", "def train(rank, world_size):\n    return x"], "defined only in a cell with `%%ranks 4`"),
         (["def train(rank, world_size):\n    return unknown"], "is not defined (`train` needs it)"),
         (["x = dist.TCPStore('', 0)", "def train(rank, world_size):\n    return x"], "belongs to the process"),
         (
@@ -256,7 +259,7 @@ def test_names_of_the_script_give_way_to_those_of_the_notebook() -> None:
             ],
             "x (cell 3, line 1:   x = make())",
         ),
-        (["x = torch.randn(3)", "def train(rank, world_size):\n    return x"], "no seed stands before it in its cell"),
+        (["x = torch.randn(3)", "def train(rank, world_size):\n    return x"], "its cell sets no seed before it"),
         (["net = torch.nn.Linear(3, 1)", "def train(rank, world_size):\n    return net"], "`torch.nn.Linear`"),
         (["train = lambda rank, world_size: rank"], "it is a lambda"),
         (["def make():\n    def f(rank, n): ...\n    return f", "train = make()"], "it was returned by `make`"),
@@ -286,7 +289,7 @@ def test_everything_is_named_at_once() -> None:
     message = refusal(DIST, "x = input()", "def train(rank, world_size):\n    return x, unknown, Out[3]")
     assert message.startswith("train needs 3 things")
     assert all(f"\n  {name}" in message for name in ("x (cell 2", "unknown", "train (cell 3"))
-    assert "asks for `Out`" in message
+    assert "uses `Out`" in message
 
 
 def test_constants_of_torch_that_only_look_like_draws_are_carried() -> None:

@@ -42,8 +42,8 @@ _NEXT_BARRIER = "let the ranks that it names reach monitored_barrier, or pass it
 _NEXT_NO_GPU = "use the CPU: torch finds no usable GPU here. Create tensors without .cuda() and device='cuda'."
 _NEXT_NO_NCCL = 'use backend="gloo": NCCL needs an NVIDIA GPU for each rank.'
 _NEXT_PICKLE = (
-    "define the function at the top level of a module: pickle cannot serialize a lambda, or a function that is defined "
-    "inside another one."
+    "define the function or class at the top level of a module: pickle cannot serialize a lambda, or what is defined "
+    "inside a function."
 )
 _NEXT_IMPORT = (
     "put the function into a .py file and import it: a spawned process cannot see the functions of a notebook."
@@ -58,7 +58,6 @@ _NEXT_FOR_WORDS = {
     "Address already in use": _NEXT_PORT,
     "while trying to connect to": _NEXT_UNREACHABLE,
     "failed to connect to any network address": _NEXT_UNREACHABLE,
-    "Connection refused": _NEXT_UNREACHABLE,
     "waiting for clients": _NEXT_CLIENTS,
     "failed to pass monitoredBarrier": _NEXT_BARRIER,
     "timed out in monitoredBarrier": _NEXT_BARRIER,
@@ -86,6 +85,7 @@ _NEXT_FOR_WORDS = {
 }
 
 
+_OF_TORCH = ("DistNetworkError", "DistStoreError", "DistBackendError")
 _UNUSED = "Expected to have finished reduction in the prior iteration"
 _WITHOUT_GRADIENT = re.compile(r"Parameter(s| indices) which did not receive grad for rank \d+: ([^\n]+)")
 _OUT_OF_MEMORY = (  # in Python, torch and C++, and what a thread or a library says when it cannot start
@@ -102,14 +102,15 @@ _OUT_OF_MEMORY = (  # in Python, torch and C++, and what a thread or a library s
 
 def what_next(how: Raised | Died, rank: int, limits: Limits) -> str:
     told = "\n".join(how.last_words) if isinstance(how, Died) else f"{how.kind}: {how.message}"
-    if limits.memory_bytes is not None and any(words in told for words in _OUT_OF_MEMORY):
+    is_out_of_memory = "CUDA out of memory" not in told and any(words in told for words in _OUT_OF_MEMORY)
+    if limits.memory_bytes is not None and is_out_of_memory:
         return (
             f"use smaller tensors or batches: the instructor of this machine allows {limits.memory} per rank, not "
             "counting Python and torch."
         )
     if shortage := shortages.next_step(told):
         return shortage
-    if any(words in told for words in _OUT_OF_MEMORY):
+    if is_out_of_memory:
         return _NEXT_MEMORY
     if isinstance(how, Died) and how.signal_name:
         return _NEXT_FOR_SIGNAL.get(how.signal_name, "find out which process sent that signal.")
@@ -126,10 +127,14 @@ def what_next(how: Raised | Died, rank: int, limits: Limits) -> str:
         return "let the function return instead; launch ends the rank's process."
     if how.kind == "CannotTravel":
         return _NEXT_TO_RETURN if how.message.startswith("returned") else _NEXT_TO_LOAD
+    if how.kind == "Mismatch":
+        return "compare the two calls: all ranks must make the same calls, with the same shapes, dtypes, ops and roots."
     if "default process group twice" in how.message:
         return "remove init_process_group, since launch has joined the group already; or use launch(..., join=False)."
     if _UNUSED in how.message:
         return _about_unused_parameters(how.message)
+    if "Connection refused" in how.message and how.kind in ("RuntimeError", *_OF_TORCH):
+        return _NEXT_UNREACHABLE
     if found := next((advice for words, advice in _NEXT_FOR_WORDS.items() if words in how.message), ""):
         return found
     if "Unable to find address for" in how.message or "loopback interface is not up" in how.message:

@@ -1,4 +1,4 @@
-"""Ranks that stay between cells: `ranks["x"]` fetches what they hold, `ranks["x"] = 3` gives all of them something."""
+"""Ranks that stay alive between cells: `ranks["x"]` reads their variable, `ranks["x"] = 3` sets it on all of them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ T = TypeVar("T")
 _PATIENCE_SECONDS = 60.0
 _numbers = itertools.count(1)
 _UNKNOWN_NAME = re.compile(r"raised NameError: name '(\w+)' is not defined")
-_OF_CELLS = {  # what a failure says to those who launch functions
+_OF_CELLS = {  # the words of a failed launch, and those for a cell
     "launch(..., timeout_seconds=...)": "%%ranks --timeout SECONDS",
     "pass what it needs as an argument of launch": 'pass what it needs with ranks["name"] = value',
     "let the function return instead; launch ends the rank's process": "let the cell run to its end instead",
@@ -28,40 +28,40 @@ _OF_CELLS = {  # what a failure says to those who launch functions
 
 
 class NoRanks(LookupError):
-    """No ranks are there."""
+    """There are no ranks."""
 
     def _render_traceback_(self) -> list[str]:
         return [f"NoRanks: {self}"]
 
 
 class NotThere(LookupError):
-    """Ranks have no value for an expression."""
+    """The ranks cannot evaluate an expression."""
 
     def _render_traceback_(self) -> list[str]:
         return [f"NotThere: {self}"]
 
 
 class NotPython(ValueError):
-    """A cell that Python cannot read. (IPython shows a SyntaxError in a way of its own, with the path to us.)"""
+    """A cell with a syntax error. (IPython would show a SyntaxError with the stack of this package.)"""
 
     def _render_traceback_(self) -> list[str]:
         return [str(self)]
 
 
 class StandingRanks:
-    """A world of ranks that begins when it is first needed."""
+    """Ranks that start when they are first needed."""
 
     def __init__(self) -> None:
         self._workers: Workers | None = None
-        self.results: Results[Any] | None = None  # of the last cell: for `show`, and for `results.lines`
+        self.results: Results[Any] | None = None  # of the last cell, for `show` and `results.lines`
 
     @property
     def world_size(self) -> int:
-        """How many there are: 0 before the first cell and after `%ranks stop`."""
+        """The number of ranks: 0 before the first cell and after `%ranks stop`."""
         return self._workers.world_size if self._workers is not None else 0
 
     def start(self, world_size: int) -> None:
-        """Begin with so many fresh ranks; whoever was there goes, with all variables."""
+        """Start this many new ranks; stop the old ones, with all their variables."""
         self.stop()
         self._workers = Workers(world_size, timeout_seconds=_PATIENCE_SECONDS, outlive_failures=True)
 
@@ -78,7 +78,7 @@ class StandingRanks:
         timeout_seconds: float | None = None,
         quiet: bool = False,
     ) -> list[list[run_cell.Shown]]:
-        """Run the text of a cell on all ranks, or on some. Returns what each of them shows."""
+        """Run the source of a cell on all ranks, or on some. Returns what each of them shows."""
         file = f"{CELL_OF_RANKS}{next(_numbers)}>"
         _check_grammar(source, file)
         self.results = None
@@ -97,14 +97,14 @@ class StandingRanks:
         return list(self._ask(run_cell.names_held))
 
     def completions(self, text: str) -> list[str]:
-        """What could follow this text, by what rank 0 knows; nothing while the ranks are at work."""
+        """Completions of this text, from the variables of rank 0; none while the ranks are busy."""
         try:
             return list(self._ask(run_cell.completions, text, only=[0])[0])
         except Exception:
             return []
 
     def __getitem__(self, expression: str) -> list[Any]:
-        """The value on each rank, by rank."""
+        """The value on each rank."""
         if not isinstance(expression, str):
             raise TypeError(
                 f'write ranks["x"][{expression!r}] for x on that rank; ranks["x"] is a list with one value per rank'
@@ -117,7 +117,7 @@ class StandingRanks:
         return list(found)
 
     def __setitem__(self, name: str, value: object) -> None:
-        """Give every rank the same value or function under this name."""
+        """Set this variable to the same value or function on every rank."""
         if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name):
             raise ValueError(f"{name!r} is not a valid variable name")
         try:
@@ -153,7 +153,7 @@ def _for_cells(text: str) -> str:
 
 
 def _check_grammar(source: str, file: str, mode: str = "exec") -> None:
-    """A slip of the pen need not bother the ranks."""
+    """Find syntax errors before the ranks run the cell."""
     try:
         compile(source, file, mode)
     except SyntaxError as error:

@@ -1,6 +1,6 @@
-"""`%%ranks` runs a cell on ranks that stay, `%ranks` looks after them: a thin face over `StandingRanks`.
+"""`%%ranks` runs a cell on persistent ranks, `%ranks` manages them: a thin layer over `StandingRanks`.
 
-It is loaded by `%load_ext ddp_lessons`, which also gives the notebook the name `ranks`.
+`%load_ext ddp_lessons` loads it, and also defines `ranks` in the notebook.
 """
 
 # mypy: allow-untyped-decorators
@@ -85,7 +85,7 @@ class RanksMagics(Magics):
         return self._ranks.completions(word[0])
 
     def _begin(self, who: str) -> Sequence[int] | None:
-        """See to it that ranks are there. Returns which of them are asked; None: all."""
+        """Start ranks if there are none. Returns which of them are selected; None: all."""
         there = self._ranks.world_size
         if who.isdecimal() and int(who) > 0:
             if there and int(who) != there:
@@ -102,7 +102,7 @@ class RanksMagics(Magics):
         return _some(_AROUND_COMMAS.sub(",", who), self._ranks.world_size) if who else None
 
     def _lines_before(self, body: str) -> int:
-        """How many lines of the whole cell stand before its body: %%time and the like may come first."""
+        """How many lines of the cell come before its body: there may be others, such as %%time."""
         history: Any = getattr(self.shell, "history_manager", None)
         whole = history.input_hist_raw[-1] if history is not None else ""
         begin = whole.rfind(body.rstrip("\n"))
@@ -119,7 +119,7 @@ class RanksMagics(Magics):
 
 
 def _matchers(names_for: Callable[[CompletionContext], list[str]]) -> list[Any]:
-    """For Tab in a cell. None before IPython 8.6: it does not tell a matcher what else is in the cell."""
+    """For Tab completion. Empty before IPython 8.6, which does not show a matcher the rest of the cell."""
     try:
         from IPython.core.completer import SimpleCompletion, context_matcher
     except ImportError:
@@ -133,7 +133,7 @@ def _matchers(names_for: Callable[[CompletionContext], list[str]]) -> list[Any]:
 
 
 def load(shell: Any) -> None:
-    with contextlib.suppress(ValueError):  # what is set wrongly is said when ranks are to begin
+    with contextlib.suppress(ValueError):  # a wrong setting is reported when ranks start
         pool.prepare(_world_at_first(), start_method(None))
     ranks = StandingRanks()
     magics = RanksMagics(shell, ranks)
@@ -143,7 +143,7 @@ def load(shell: Any) -> None:
 
 
 def unload(shell: Any) -> None:
-    """`%unload_ext` and `%reload_ext`: the ranks go."""
+    """`%unload_ext` and `%reload_ext`: stop the ranks."""
     magics = shell.magics_manager.registry.pop(RanksMagics.__name__, None)
     if magics is not None:
         for matcher in magics.matchers:
@@ -162,7 +162,7 @@ def _number(text: str) -> int:
 
 
 def _some(who: str, world_size: int) -> list[int]:
-    """The ranks that are meant by 0,2 or 1-3."""
+    """The ranks selected by 0,2 or 1-3."""
     if not _SOME.fullmatch(who):
         raise ValueError(
             f"{who!r} is not a list of ranks; write %%ranks 4 for four ranks, or 0,2 or 1-3 for some of them"
