@@ -1,6 +1,6 @@
-"""What a rank tells the notebook while its function runs: numbers for a live picture, and where it is.
+"""What a rank logs while its function runs: numbers for a live picture, and labels.
 
-Outside of a launch nobody listens, and nothing happens: a function that tells runs under torchrun as it is.
+Outside of a launch it does nothing, so a function that calls `tell` runs unchanged under torchrun.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ _listeners: list[Callable[[Told], None]] = []
 
 
 def tell(label: str = "", /, **numbers: SupportsFloat) -> None:
-    """In a rank: tell the notebook these numbers now, as in `tell(step=3, loss=0.5)`.
+    """In a rank: log these numbers in the notebook, as in `tell(step=3, loss=0.5)`.
 
-    A label says what begins here, as in `tell("forward")`; it lasts until the next one. What was told is in
+    A label says what starts now, as in `tell("forward")`; it lasts until the next one. The log is in
     `results.told[rank]`, and `launch(..., live=show.training)` draws it while the ranks run.
 
     Raises:
@@ -29,12 +29,12 @@ def tell(label: str = "", /, **numbers: SupportsFloat) -> None:
         raise TypeError(f"a label must be a string, not {label!r}; give a number a name, as in tell(loss={label!r})")
     told = Told(perf_counter(), label, {name: _number(name, value) for name, value in numbers.items()})
     for listen in _listeners:
-        with contextlib.suppress(OSError):  # in a child of the rank, or the notebook is gone
+        with contextlib.suppress(OSError):  # in a child process of the rank, or the notebook has exited
             listen(told)
 
 
 def listen(listener: Callable[[Told], None]) -> None:
-    """From now on hand on what this process tells."""
+    """From now on pass on what this process logs."""
     _listeners[:] = [listener]
 
 

@@ -1,6 +1,6 @@
-"""What the notebook, the template and the ranks say to each other.
+"""The messages between the notebook, the template and the ranks.
 
-Every message is a small frozen dataclass. Large things (tensors, arrays) travel behind it as plain buffers, so that
+Every message is a small frozen dataclass. Large data (tensors, arrays) follows it as plain buffers, so that
 they are neither copied into the message nor parsed.
 """
 
@@ -13,7 +13,7 @@ from ddp_lessons.record.rank_record import Recorded, Standing, Told
 
 @dataclass(frozen=True)
 class Start:
-    """To a fresh process: which rank it is, and what it must know to feel like the notebook."""
+    """To a new process: which rank it is, and what it needs to behave like the notebook."""
 
     rank: int
     world_size: int
@@ -21,29 +21,29 @@ class Start:
     current_folder: str
     module_path: list[str]
     meeting_file: str
-    guard_file: str  # in which ranks compare their calls before they make them; "": they do not
+    guard_file: str  # ranks use it to compare their calls in advance; "": they do not
     crash_file: str
     backend: str | None  # None: the function joins by itself
     threads: int
     patience_seconds: float  # how long a function may take
     record: bool | str = True  # what to record: nothing, calls, or "values" (calls with the numbers of small tensors)
-    memory_bytes: int | None = None  # what the rank may take beyond what it has when its function begins
+    memory_bytes: int | None = None  # the limit on top of what it has when its function begins
 
 
 @dataclass(frozen=True)
 class Task:
     """To a rank: a function with its arguments. The pickle and the memory of its tensors follow as buffers."""
 
-    sources: dict[str, str]  # the text of the cells, by the file name that Python gave them
-    number: int  # of the tasks of these ranks
-    asked: int  # so many ranks have it to do
+    sources: dict[str, str]  # the source of the cells, by the file name that Python gave them
+    number: int  # counts the tasks of these ranks
+    asked: int  # how many ranks run it
 
 
 @dataclass(frozen=True)
 class Where:
     """To a rank: which line are you at?"""
 
-    with_calls: bool = False  # and what have you called so far?
+    with_calls: bool = False  # also: what have you called so far?
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Look:
 
 @dataclass(frozen=True)
 class Free:
-    """To a rank: leave your function, whatever it waits for. May be said several times."""
+    """To a rank: leave your function, whatever it waits for. May be sent several times."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Rejoin:
 
 @dataclass(frozen=True)
 class Leave:
-    """To a rank or the template: nobody needs you any more."""
+    """To a rank or the template: you are no longer needed."""
 
 
 @dataclass(frozen=True)
@@ -86,17 +86,17 @@ class Position:
 
     frames: tuple[Frame, ...]
     recorded: Recorded | None = field(default=None, compare=False)
-    is_silent: bool = False  # it was asked, also by a signal, and has not answered: its process does not run
+    is_silent: bool = False  # it did not answer a request or a signal: its process is stopped
 
 
 @dataclass(frozen=True)
 class Joined:
-    """From a rank: it is there, and in the group."""
+    """From a rank: it has started and joined the group."""
 
 
 @dataclass(frozen=True)
 class Freed:
-    """From a rank that was told to rejoin: it is out of its function."""
+    """From a rank that was told to rejoin: it has left its function."""
 
 
 @dataclass(frozen=True)
