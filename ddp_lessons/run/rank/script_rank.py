@@ -122,7 +122,7 @@ def _become_known(rank: int, world_size: int, meets_at: str) -> None:
     stream = socket.socket(socket.AF_UNIX)
     try:
         stream.connect(os.environ[WITNESSED])
-    except OSError:  # who explains is gone
+    except OSError:  # `explain` has exited
         return
     channel = Channel(stream)
     _told.append(channel)

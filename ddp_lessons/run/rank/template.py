@@ -138,7 +138,7 @@ def _receive_descriptors(stream: socket.socket, count: int) -> list[int]:
     """Receive the descriptors that come with one byte of the stream."""
     _, received, _, _ = socket.recv_fds(stream, 1, count)
     if len(received) != count:
-        raise EOFError("the notebook is gone")
+        raise EOFError("the notebook has exited")
     return received
 
 

@@ -34,7 +34,7 @@ class Channel:
         lengths = [_LENGTH.pack(memoryview(part).nbytes) for part in parts]
         header = _COUNT.pack(len(parts)) + b"".join(lengths)
         if not self._sending.acquire(timeout=patience_seconds):
-            raise TimeoutError("another message is still on its way")
+            raise TimeoutError("another message is still being sent")
         try:
             self.socket.sendall(header)
             for part in parts:
@@ -58,7 +58,7 @@ class Channel:
         except ConnectionError:
             count = 0
         if count == 0:
-            raise EOFError("the other side of the channel is gone")
+            raise EOFError("the other side closed the channel")
         self._wanted = self._wanted[count:]
         return self._advance() if not self._wanted.nbytes else None
 

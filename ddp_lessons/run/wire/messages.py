@@ -48,7 +48,7 @@ class Where:
 
 @dataclass(frozen=True)
 class Look:
-    """To a rank: what holds you? Or, where calls are asked for: what holds you, and what were so many newest calls?"""
+    """To a rank: what blocks you? If calls are asked for, also: what are your newest calls?"""
 
     number: int
     calls: int = 0
@@ -61,7 +61,7 @@ class Free:
 
 @dataclass(frozen=True)
 class Rejoin:
-    """To a rank that stays after a failure: leave the group, and everything begun in it, and join a fresh one."""
+    """To a rank that stays after a failure: leave the group, with everything started in it, and join a new one."""
 
     meeting_file: str
     guard_file: str
@@ -101,18 +101,18 @@ class Freed:
 
 @dataclass(frozen=True)
 class Present:
-    """From a rank of a plain script: it is there."""
+    """From a rank of a plain script: it has started."""
 
     rank: int
     world_size: int
-    meets_at: str  # the port or file through which it finds the others; "" if that is not known
+    meets_at: str  # the port or file of the rendezvous; "" if unknown
     process: int
     parent: int  # the process that started it
 
 
 @dataclass(frozen=True)
 class Returned:
-    """From a rank: the answer. The pickle and the memory of its tensors follow as buffers."""
+    """From a rank: the result. The pickle and the memory of its tensors follow as buffers."""
 
     kind: str  # the name of its type
     recorded: Recorded | None = None
@@ -132,26 +132,26 @@ class Raised:
 
 @dataclass(frozen=True)
 class Ready:
-    """From the template: torch is imported, or what it was asked to import since."""
+    """From the template: torch, or the last requested module, is imported."""
 
 
 @dataclass(frozen=True)
 class Fork:
-    """To the template: fork these processes; a channel and an output pipe for each come along."""
+    """To the template: fork these processes; a channel and an output pipe for each come with it."""
 
     numbers: tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class Import:
-    """To the template: import this as well, so that no further rank has to."""
+    """To the template: import this, too, so that later ranks do not have to."""
 
     module: str
 
 
 @dataclass(frozen=True)
 class Stop:
-    """To the template: end these processes, whatever they do, and say how each ended."""
+    """To the template: kill these processes, and report how each ended."""
 
     numbers: tuple[int, ...]
 
@@ -172,13 +172,13 @@ class Ended:
 
 
 def size_of_guard(world_size: int) -> int:
-    """Bytes of the file in which ranks compare their calls."""
+    """Size in bytes of the file in which ranks compare their calls."""
     return world_size * GUARDED_TURNS * BYTES_OF_A_TURN
 
 
-GUARDED_TURNS = 1024  # the newest, of each rank
+GUARDED_TURNS = 1024  # the newest of each rank
 BYTES_OF_A_TURN = 256
-CELL_OF_RANKS = "<ipython-input-ranks-"  # how the file names of cells begin that run on the ranks
+CELL_OF_RANKS = "<ipython-input-ranks-"  # the start of the file names of cells that run on the ranks
 HEAVY_IMPORTS = (
     "torch._dynamo",  # the compiler, which DistributedDataParallel imports
     "torch.distributed.tensor",
@@ -186,8 +186,8 @@ HEAVY_IMPORTS = (
     "torch.distributed.fsdp",
     "torch.distributed.pipelining",
 )
-WITNESSED = "DDP_LESSONS_WITNESSED"  # the variable by which the ranks of a plain script find who explains them
-MARK = "DDP_LESSONS_PROCESS"  # the variable by which what a rank has started is recognised
+WITNESSED = "DDP_LESSONS_WITNESSED"  # the variable by which ranks of a plain script find `explain`
+MARK = "DDP_LESSONS_PROCESS"  # the variable by which the child processes of a rank are recognized
 FromRank = Joined | Freed | Present | Standing | Recorded | Position | Told | Returned | Raised
 Message = Start | Task | Where | Look | Free | Rejoin | Leave | FromRank | Ready | Fork | Import | Stop | Signal | Ended
 Buffer = bytes | bytearray | memoryview
