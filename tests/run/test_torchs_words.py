@@ -59,7 +59,7 @@ def torchs_words(call: Call, seconds_alive: float) -> str:
     def run(rank: int, world_size: int) -> str:
         short = timedelta(milliseconds=MILLISECONDS)
         dist.init_process_group("gloo", timeout=short)
-        if rank == 1 and call in (new_group, leave):
+        if rank == 1 and call in (new_group, leave, receive_from_one_that_left):
             time.sleep(seconds_alive)
             dist.destroy_process_group()
             return ""
@@ -84,6 +84,28 @@ def test_a_rank_that_returned_closes_the_connection() -> None:
     line = last_line(leave)
     assert line.startswith(f'{BEGIN}"Connection closed by peer" when a rank exits')
     assert "Connection closed by peer" in torchs_words(leave, seconds_alive=0.2)
+
+
+def receive_from_one_that_left(rank: int) -> None:
+    if rank == 0:
+        dist.recv(torch.ones(1), 1)
+
+
+def test_a_recv_that_waits_notices_an_exit_and_a_later_one_times_out() -> None:
+    line = last_line(receive_from_one_that_left)
+    assert line.startswith(f'{BEGIN}"Connection closed by peer" when a rank exits, or a timeout after 30 minutes')
+    assert "Connection closed by peer" in torchs_words(receive_from_one_that_left, seconds_alive=0.5)
+
+
+def test_ranks_that_wait_for_each_other_do_not_notice_the_exit_of_a_third() -> None:
+    def two_of_three(rank: int, world_size: int) -> None:
+        if rank < 2:
+            send_first(rank)
+
+    with pytest.raises(WorkersStuck) as stuck:
+        launch(two_of_three, 3, quiet=True)
+    assert "    rank 2   has returned" in str(stuck.value)
+    assert str(stuck.value).splitlines()[-1].startswith(f'{BEGIN}after 30 minutes "Timed out waiting')
 
 
 def test_nccls_words_are_those_of_its_watchdog() -> None:

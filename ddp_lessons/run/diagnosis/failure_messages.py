@@ -73,11 +73,12 @@ def workers_stuck(account: Account, results: Results[object], is_for_ever: bool)
         reason = _of_those_not_asked(account) or reason
     slow = [f"  Next: {_wake(account) or f'if the ranks are only slow, {_more_time(account)}'}."]
     if reason is not None:
-        told = [*reason.lines, torchs_words.of_a_hang(results.events, returned=bool(account.returned))]
+        waits_for_returned = any(" returned" in sentence for sentence in reason.sentences)
+        told = [*reason.lines, torchs_words.of_a_hang(results.events, waits_for_returned)]
     crowded = "" if is_for_ever else "\n".join(filter(None, [_crowded(account), _debugged()]))
     account = dataclasses.replace(account, seconds=0.0) if is_for_ever else account
     headline = _of_a_hang(reason) if is_for_ever else _of_a_timeout(waiting, account)
-    lines = [headline, *where_each_is(account, results.events), *(told if reason else slow)]
+    lines = [headline, *where_each_is(account, results.events), *filter(None, told if reason else slow)]
     return WorkersStuck("\n".join(lines), account, results, waiting[0], crowded)
 
 

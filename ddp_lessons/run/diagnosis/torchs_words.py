@@ -16,14 +16,17 @@ OF_WRONG_RESULTS = f"{_BEGIN} no error."
 OF_A_LOST_CONNECTION = f"{_BEGIN} {_CLOSED}."
 
 
-def of_a_hang(events: Events, returned: bool) -> str:
-    """`returned`: a rank has no calls left, so under torchrun its process would exit."""
+def of_a_hang(events: Events, waits_for_returned: bool) -> str:
+    """`waits_for_returned`: for a rank that returned, whose process would exit under torchrun. Unrecorded calls: ""."""
     held = [event for rank in range(events.world_size) for event in events.held(rank)]
     operations = {event.operation for event in held}
+    if not held:
+        return ""
     if operations & {*NEW_GROUPS, "init_process_group"}:
         return f'{_BEGIN} after 30 minutes "wait timeout after 1800000ms".'
-    if returned:
-        return f"{_BEGIN} {_CLOSED} when a rank exits ({_WATCHDOG})."
+    if waits_for_returned:  # a recv that starts after the exit does not notice it
+        or_later = ", or a timeout after 30 minutes" if operations == {"recv"} else ""
+        return f"{_BEGIN} {_CLOSED} when a rank exits{or_later} ({_WATCHDOG})."
     what = "send" if operations == {"send"} else "recv"
     return f'{_BEGIN} after 30 minutes "Timed out waiting 1800000ms for {what} operation to complete" ({_WATCHDOG}).'
 
