@@ -142,7 +142,9 @@ def _missing_calls(name: str, context: str) -> Iterator[Mistaken]:
         "another instead": ["if rank == 1:", f"    {other}  #!", "else:", f"    {call}  #!"],
     }
     for kind, lines in texts.items():
-        words = (*_NEVER_CAME, r"ranks 0 and 2 returned|rank 0 returned") if kind == "one too many" else _NEVER_CAME
+        words = (
+            (*_NEVER_CAME, r"[Rr]anks 0 and 2 returned|[Rr]ank 0 returned") if kind == "one too many" else _NEVER_CAME
+        )
         yield Mistaken(kind, where, _in_context(context, *lines), words)
     swallowed = ["for step in range(3):", "    try:", "        if (rank, step) == (1, 1):"]
     swallowed += ["            raise ValueError('a bad batch')", f"        {call}  #!", "    except ValueError:"]

@@ -234,7 +234,7 @@ _FOR_TEST_ALL = pytest.mark.skipif(not EVERYTHING, reason="make test-all starts 
 def test_a_world_whose_calls_did_not_fit_is_told_and_the_script_goes_on(tmp_path: Path) -> None:
     status, printed, told = in_several_worlds(tmp_path, "misfits", "is well")
     assert (status, printed) == (1, all_of(0, 1))
-    assert told.count("different reduce ops in this all_reduce: rank 0 sum, rank 1 max") == 1
+    assert told.count("Reduce op mismatch in this all_reduce: rank 0 sum, rank 1 max") == 1
 
 
 @_FOR_TEST_ALL

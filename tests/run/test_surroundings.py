@@ -123,7 +123,7 @@ def test_with_no_address_at_all_the_error_says_who_can_help() -> None:
     refuse = "import socket\nsocket.socket.bind = lambda *_: (_ for _ in ()).throw(OSError(99, 'no address'))\n"
     message = said_by(ADD_UP.replace("print(list", refuse + "print(list", 1)).splitlines()[-2]
     assert message.startswith("RuntimeError: the loopback interface, which connects the ranks, has no address")
-    assert "Next: let the administrator of this machine" in message
+    assert "Next: ask the administrator of this machine" in message
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", ""])

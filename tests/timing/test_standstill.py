@@ -293,7 +293,7 @@ def test_an_answer_from_calls_that_did_not_fit_is_a_failure_and_still_to_be_had(
         dist.all_reduce(tensor, op=dist.ReduceOp.SUM if rank == 0 else dist.ReduceOp.MAX)
         return tensor.item()
 
-    with pytest.raises(WorkerFailed, match="different reduce ops in this all_reduce: rank 0 sum, rank 1 max") as failed:
+    with pytest.raises(WorkerFailed, match="Reduce op mismatch in this all_reduce: rank 0 sum, rank 1 max") as failed:
         launch(different_operators)
     assert all(isinstance(value, float) for value in failed.value.results)
     assert len(launch(different_operators, record=False)) == 2

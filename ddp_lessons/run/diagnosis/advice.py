@@ -137,7 +137,7 @@ def what_next(how: Raised | Died, rank: int, limits: Limits) -> str:
         return _NEXT_UNREACHABLE
     if found := next((advice for words, advice in _NEXT_FOR_WORDS.items() if words in how.message), ""):
         return found
-    if "Unable to find address for" in how.message or "loopback interface is not up" in how.message:
+    if "Unable to find address for" in how.message or "loopback interface is down" in how.message:
         return _about_the_interface(how.message.rpartition(" ")[2])
     if how.kind == "BdbQuit" or (how.kind == "EOFError" and "reading a line" in how.message):
         return "pass what it needs as an argument of launch; a rank has no keyboard."
