@@ -248,7 +248,7 @@ def test_a_script_that_ends_itself_gives_its_own_status(tmp_path: Path, how: str
 def test_a_rank_that_was_killed_is_named(tmp_path: Path) -> None:
     status, _, told = in_several_worlds(tmp_path, "is killed")
     assert status == 1
-    assert "rank 1 of 2 ended its process before it returned" in told or "Rank 1 ended its process before" in told
+    assert "rank 1 of 2 exited before it returned" in told or "Rank 1 exited before" in told
 
 
 def test_torchrun_leaves_no_folder_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
