@@ -180,6 +180,11 @@ def test_a_rank_that_was_killed_may_have_been_out_of_memory() -> None:
     assert lines[-1].startswith('  torchrun would show: "Signal 9 (SIGKILL) received by PID')
 
 
+def test_a_bus_error_asks_for_space() -> None:
+    died = Died(-signal.SIGBUS, (), (), 0.0)
+    assert what_next(died, 0, Limits()).startswith("free space in /dev/shm and in the temporary folder")
+
+
 class Deadly(Dataset[int]):
     def __len__(self) -> int:
         return 1

@@ -15,6 +15,8 @@ _NEXT_TO_RETURN = "return plain data instead: numbers, tensors, lists, dicts, a 
 _NEXT_FOR_SIGNAL = {
     "SIGKILL": "use fewer ranks, smaller batches or less data: when memory runs out, the kernel's OOM killer ends a "
     "process with SIGKILL (`dmesg` shows it).",
+    "SIGBUS": "free space in /dev/shm and in the temporary folder: a bus error is a write to mapped memory that has no "
+    "space behind it.",
     "SIGSEGV": "look at the call on that line: a segmentation fault is an invalid memory access in native code.",
     "SIGABRT": "read the last lines on stderr: native code aborted, often because shapes or dtypes differ by rank.",
 }
