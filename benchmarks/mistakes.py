@@ -55,7 +55,7 @@ MISTAKES = (
         "hang",
         only(0, 1),
         ("dist.broadcast(scores, src=0)", "dist.all_reduce(scores)"),
-        ("different collectives",),
+        ("mismatched collectives",),
     ),
     Mistake(
         2,
@@ -64,7 +64,7 @@ MISTAKES = (
         "hang",
         only(0, 1),
         ("dist.broadcast(weights, src=0)", "dist.all_reduce(loss)"),
-        ("different collectives",),
+        ("mismatched collectives",),
     ),
     Mistake(
         2,
@@ -82,7 +82,7 @@ MISTAKES = (
         "hang",
         only(0, 1),
         ("dist.broadcast(weights, src=rank)",),
-        ("different roots",),
+        ("root mismatch",),
     ),
     Mistake(
         2,
@@ -91,7 +91,7 @@ MISTAKES = (
         "wrong answer",
         only(0, 1),
         ("dist.all_reduce(loss)", "dist.all_reduce(loss, op=dist.ReduceOp.MAX)"),
-        ("different reduce ops", "sum", "max"),
+        ("reduce op mismatch", "sum", "max"),
     ),
     Mistake(
         3,
@@ -100,7 +100,7 @@ MISTAKES = (
         "hang",
         first_and_last,
         ("dist.all_reduce(losses)",),
-        ("do not fit", "[4]", "[3]"),
+        ("shape mismatch", "[4]", "[3]"),
     ),
     Mistake(
         3,
@@ -109,7 +109,7 @@ MISTAKES = (
         "abort",
         first_and_last,
         ("dist.all_reduce(total)",),
-        ("do not fit", "float32", "int64"),
+        ("dtype mismatch", "float32", "int64"),
     ),
     Mistake(
         3,
@@ -118,7 +118,7 @@ MISTAKES = (
         "abort",
         first_and_last,
         ("dist.send(weights, dst=other)", "dist.recv(buffer, src=0)"),
-        ("does not fit", "[4]", "[2]"),
+        ("shape mismatch", "[4]", "[2]"),
     ),
     Mistake(
         3,
@@ -127,7 +127,7 @@ MISTAKES = (
         "wrong answer",
         first_and_last,
         ("dist.send(weights, dst=other)", "dist.recv(buffer, src=0)"),
-        ("does not fit", "[2]", "[4]"),
+        ("shape mismatch", "[2]", "[4]"),
     ),
     Mistake(
         3,
@@ -136,7 +136,7 @@ MISTAKES = (
         "wrong answer",
         only(0),
         ("dist.send(digits, dst=other)", "dist.recv(buffer, src=0)"),
-        ("does not fit", "int32", "float32"),
+        ("dtype mismatch", "int32", "float32"),
     ),
     Mistake(
         4,
@@ -185,7 +185,7 @@ MISTAKES = (
         "hang",
         only(0, 1),
         ("dist.send(torch.tensor([float(step)]), dst=other, tag=step)", "dist.recv(part, src=0, tag=step)"),
-        ("tags differ", "tag 0", "tag 1"),
+        ("tag mismatch", "tag 0", "tag 1"),
     ),
     Mistake(4, messages.to_itself, "failed", "error", only(0), ("dist.send(part, dst=other)",), ("send to itself",)),
     Mistake(
@@ -195,7 +195,7 @@ MISTAKES = (
         "wrong answer",
         only(0, 1),
         ("dist.all_reduce(gradient, async_op=True)",),
-        ("nobody waited",),
+        ("wait() was never called",),
     ),
     Mistake(
         5,
@@ -252,7 +252,7 @@ MISTAKES = (
         "hang",
         nobody,
         ('dist.init_process_group("gloo", rank=rank, world_size=world_size + 1)',),
-        ("was told of", "world_size"),
+        ("world size mismatch", "world_size"),
         join=False,
     ),
     Mistake(

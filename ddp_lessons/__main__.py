@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m ddp_lessons",
-        description="Learn distributed training in notebooks. The lessons themselves are in the folder notebooks/.",
+        description="Learn distributed training in notebooks. The lessons are in the folder notebooks/.",
         epilog="Start with: python -m ddp_lessons doctor",
     )
     parser.add_argument("--version", action="version", version=f"ddp-lessons {__version__}")
@@ -31,7 +31,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     chosen = parser.parse_args(arguments)
 
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")  # a folder's name may have letters that the terminal has not
+        sys.stdout.reconfigure(
+            errors="backslashreplace"
+        )  # a folder's name may have letters that the terminal cannot show
     if chosen.command is None:
         parser.print_help()
         return 0
@@ -42,11 +44,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _add_doctor(commands: Commands) -> None:
     look = commands.add_parser(
         "doctor",
-        help="look whether this machine is ready for the lessons, and say what to do where it is not",
-        description="Look whether this machine is ready for the lessons. Exit status 0: yes; 1: there is a PROBLEM.",
+        help="check whether this machine is ready for the lessons, and how to fix what is not",
+        description="Check whether this machine is ready for the lessons. Exit status: 1 if there is a PROBLEM.",
     )
     act = look.add_mutually_exclusive_group()
-    act.add_argument("--json", action="store_true", help="print the findings as data, to collect them from a classroom")
+    act.add_argument("--json", action="store_true", help="print the findings as JSON, to collect them from a classroom")
     act.add_argument("--ticket", action="store_true", help="write one line for the instructor into a file")
     act.add_argument("--collect", metavar="PATH", help="make one table of the tickets in this file or folder")
     look.set_defaults(run=_doctor)
@@ -63,8 +65,8 @@ def _doctor(chosen: argparse.Namespace) -> int:
 def _add_pair(commands: Commands) -> None:
     pair = commands.add_parser(
         "pair",
-        help="look only whether torch and torchvision belong together (the set-up asks this)",
-        description="Look whether torch and torchvision belong together. Exit status 0: yes; 1: no, and what to type.",
+        help="check only whether torch and torchvision match (the set-up does this)",
+        description="Check whether torch and torchvision match. Exit status: 1 if not, and the command that fixes it.",
     )
     pair.set_defaults(run=lambda chosen: doctor.report({"torch and torchvision": doctor.check_pair}))
 
@@ -72,9 +74,9 @@ def _add_pair(commands: Commands) -> None:
 def _add_lessons(commands: Commands) -> None:
     copied = commands.add_parser(
         "lessons",
-        help="copy the lessons, without their stored outputs, into a folder of yours; nothing of yours is written over",
+        help="copy the lessons, without their stored outputs, into a folder of yours; your changes are kept",
         description="Copy the lessons, without their stored outputs, into a folder of yours. Run it again after an "
-        "update: what you have changed is kept, and a new version of it comes beside it.",
+        "update: files that you changed are kept, and their new version is saved next to them.",
     )
     copied.add_argument("--notebooks", type=Path, default=Path("notebooks"), help="where the lessons are (notebooks)")
     copied.add_argument("--folder", type=Path, default=Path("my_lessons"), help="where your copy is (my_lessons)")
@@ -84,15 +86,17 @@ def _add_lessons(commands: Commands) -> None:
 def _add_progress(commands: Commands) -> None:
     kept = commands.add_parser(
         "progress",
-        help="show which exercises have passed, share that, or collect what learners have shared",
-        description="Show which exercises have passed, by lesson. It is kept on this machine and sent nowhere. "
+        help="show which exercises passed, share your progress, or collect that of learners",
+        description="Show which exercises passed, by lesson. Progress stays on this machine and is sent nowhere. "
         "Exit status: 1 if a file could not be read or written.",
     )
     act = kept.add_mutually_exclusive_group()
-    act.add_argument("--share", metavar="FILE", help="write a copy to hand over, with the name given by --name")
-    act.add_argument("--collect", metavar="FOLDER", help="make one table of all copies in this folder and below it")
-    kept.add_argument("--name", help="the name to share it with")
-    kept.add_argument("--csv", metavar="FILE", help="with --collect: write all of it as a table for a spreadsheet")
+    act.add_argument("--share", metavar="FILE", help="write a copy to share, with the name given by --name")
+    act.add_argument(
+        "--collect", metavar="FOLDER", help="make one table of all copies in this folder and its subfolders"
+    )
+    kept.add_argument("--name", help="your name in the shared copy")
+    kept.add_argument("--csv", metavar="FILE", help="with --collect: also write the table as CSV, for a spreadsheet")
     kept.set_defaults(run=lambda chosen: _progress(chosen, kept))
 
 
@@ -100,9 +104,9 @@ def _progress(chosen: argparse.Namespace, parser: argparse.ArgumentParser) -> in
     from ddp_lessons.workshop import progress_table
 
     if (chosen.share is None) != (chosen.name is None):
-        parser.error('say both, --share FILE and --name "the name that your instructor knows"')
+        parser.error('to share your progress, run with --share FILE --name "the name that your instructor knows"')
     if chosen.csv is not None and chosen.collect is None:
-        parser.error("--csv FILE goes with --collect FOLDER")
+        parser.error("--csv FILE needs --collect FOLDER")
     if chosen.share is not None:
         return progress_table.share(chosen.share, chosen.name)
     if chosen.collect is not None:
@@ -113,13 +117,15 @@ def _progress(chosen: argparse.Namespace, parser: argparse.ArgumentParser) -> in
 def _add_explain(commands: Commands) -> None:
     tell = commands.add_parser(
         "explain",
-        help="run a script of yours on several ranks, and say which of them waits for whom when nothing moves",
-        description="Run a script under torchrun on this machine, and say what launch() would say when its ranks can "
-        "not go on. Without --nproc-per-node the script runs alone and starts its ranks by itself. The script needs no "
-        "change. Exit status: the script's own; 1 when its ranks could not go on.",
+        help="run a script on several ranks, and when it hangs, show which rank waits for which",
+        description="Run a script with torchrun on this machine. If it hangs or fails, show the same message as "
+        "launch(). Without --nproc-per-node the script runs alone and starts its ranks itself. The script needs no "
+        "change. Exit status: the script's own; 1 if it hung or failed.",
     )
-    tell.add_argument("--nproc-per-node", type=int, metavar="N", help="so many ranks, started by torchrun")
-    tell.add_argument("--timeout", type=float, metavar="SECONDS", help="end it after this time, and say where each is")
+    tell.add_argument("--nproc-per-node", type=int, metavar="N", help="start N ranks with torchrun")
+    tell.add_argument(
+        "--timeout", type=float, metavar="SECONDS", help="stop it after this time, and show where each rank is"
+    )
     tell.add_argument("script", help="the script")
     tell.add_argument("arguments", nargs=argparse.REMAINDER, help="its arguments")
     tell.set_defaults(run=_explain)

@@ -80,13 +80,13 @@ AGREED = {
     "root": "0",
     "word": "'sum'",
 }
-_NEVER_CAME = (r"rank 1 returned without", r"[Rr]ank 1 skipped the call", r"different (collectives|calls)")
+_NEVER_CAME = (r"[Rr]ank 1 returned without", r"[Rr]ank 1 skipped the call", r"Mismatched (collectives|calls)")
 _OTHER_WAY = {  # what rank 1 does otherwise, and the words for it
-    "shape": ("(5 if rank == 1 else 4)", (r"do not fit together",)),
-    "dtype": ("(torch.float64 if rank == 1 else torch.float32)", (r"do not fit together",)),
-    "op": ("(dist.ReduceOp.MAX if rank == 1 else dist.ReduceOp.SUM)", (r"different reduce ops",)),
-    "word": ("'max' if rank == 1 else 'sum'", (r"different reduce ops",)),
-    "root": ("(1 if rank == 1 else 0)", (r"different roots",)),
+    "shape": ("(5 if rank == 1 else 4)", (r"(Shape|Size) mismatch",)),
+    "dtype": ("(torch.float64 if rank == 1 else torch.float32)", (r"(Dtype|Size) mismatch",)),
+    "op": ("(dist.ReduceOp.MAX if rank == 1 else dist.ReduceOp.SUM)", (r"Reduce op mismatch",)),
+    "word": ("'max' if rank == 1 else 'sum'", (r"Reduce op mismatch",)),
+    "root": ("(1 if rank == 1 else 0)", (r"Root mismatch",)),
 }
 CONTEXTS = ("world", "group", "async", "thread")
 
@@ -142,7 +142,9 @@ def _missing_calls(name: str, context: str) -> Iterator[Mistaken]:
         "another instead": ["if rank == 1:", f"    {other}  #!", "else:", f"    {call}  #!"],
     }
     for kind, lines in texts.items():
-        words = (*_NEVER_CAME, r"ranks 0 and 2 returned|rank 0 returned") if kind == "one too many" else _NEVER_CAME
+        words = (
+            (*_NEVER_CAME, r"[Rr]anks 0 and 2 returned|[Rr]ank 0 returned") if kind == "one too many" else _NEVER_CAME
+        )
         yield Mistaken(kind, where, _in_context(context, *lines), words)
     swallowed = ["for step in range(3):", "    try:", "        if (rank, step) == (1, 1):"]
     swallowed += ["            raise ValueError('a bad batch')", f"        {call}  #!", "    except ValueError:"]
@@ -171,7 +173,7 @@ def _other_arguments(name: str, context: str) -> Iterator[Mistaken]:
 
 def _careless(name: str) -> Iterator[Mistaken]:
     call = _call(name, "async").removesuffix(".wait()")
-    yield Mistaken("not waited for", name, _in_context("async", f"{call}  #!"), (r"[Nn]obody waited",))
+    yield Mistaken("not waited for", name, _in_context("async", f"{call}  #!"), (r"wait\(\) was never called",))
     if "torch.ones" not in call or name == "scatter":
         return
     large = call.replace("4", "1 << 18")
@@ -257,15 +259,15 @@ def _of_one_message(send: Callable[..., str], recv: Callable[..., str], how: str
     yield "a barrier instead", collective, (r"circle", r"returned without the recv", r"in barrier")
     if how == "objects":
         return
-    fits = (r"does not fit",)
+    fits = (r"(Shape|Dtype) mismatch between send and recv",)
     yield "smaller buffer", pair(send(), recv(tensor="torch.ones(2)")), fits
     yield "larger buffer", pair(send(), recv(tensor="torch.ones(8)")), fits
     yield "other dtype", pair(send(), recv(tensor="torch.ones(4, dtype=torch.int32)")), fits
     tag = (", " if how == "batch" else ", tag=") + "{}"
     if how != "batch":
-        yield "other tag", pair(send(tag=tag.format(1)), recv(tag=tag.format(2))), (r"tags differ",)
+        yield "other tag", pair(send(tag=tag.format(1)), recv(tag=tag.format(2))), (r"Tag mismatch",)
     if how == "isend":
-        yield "not waited for", pair(send(), recv().removesuffix(".wait()")), (r"[Nn]obody waited",)
+        yield "not waited for", pair(send(), recv().removesuffix(".wait()")), (r"wait\(\) was never called",)
         begin = send(tensor="given").removesuffix(".wait()")
         lines = [
             "given = torch.ones(4)",

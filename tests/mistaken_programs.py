@@ -25,7 +25,7 @@ from torch.distributed.tensor import distribute_tensor, Replicate, Shard
 mesh = init_device_mesh("cpu", (n,))
 """,
 }
-_NEVER_CAME = r"rank 1 returned without|[Rr]ank 1 skipped the call|different (collectives|calls)"
+_NEVER_CAME = r"[Rr]ank 1 returned without|[Rr]ank 1 skipped the call|Mismatched (collectives|calls)"
 
 
 def programs() -> Iterator[tuple[str, str, str, str]]:
@@ -57,7 +57,7 @@ for _ in range(3 - (rank == 1)):
 total = torch.ones(2)
 dist.all_reduce(total)
 
-### replicas: joined by one only [REPLICA] different collectives
+### replicas: joined by one only [REPLICA] Mismatched collectives
 if rank == 1:
     with model.join():
         for _ in range(3):
@@ -73,17 +73,17 @@ if rank != 1:
 for _ in range(2):
     model(torch.ones(2, 4)).sum().backward()
 
-### replicas: other sizes [DDP] same model|sizes of the same param|do not fit
+### replicas: other sizes [DDP] same model|sizes of the same param|Shape mismatch
 model = DDP(nn.Linear(4, 2 + (rank == 1)))  #!
 
-### replicas: a forward on one only [DDP] different collectives
+### replicas: a forward on one only [DDP] Mismatched collectives
 model = DDP(nn.Sequential(nn.Linear(4, 2), nn.BatchNorm1d(2)))
 model(torch.ones(2, 4)).sum().backward()
 if rank == 0:
     model(torch.ones(2, 4))  #!
 dist.all_reduce(torch.ones(7))  #!
 
-### replicas: unused on one [DDP] finished reduction|returned without|different
+### replicas: unused on one [DDP] finished reduction|returned without|Mismatched
 class Two(nn.Module):
     def __init__(self):
         super().__init__()
@@ -94,13 +94,13 @@ model = DDP(Two())
 for _ in range(3):
     model(torch.ones(2, 4)).sum().backward()  #!
 
-### replicas: barrier before saving on one [REPLICA] different collectives
+### replicas: barrier before saving on one [REPLICA] Mismatched collectives
 model(torch.ones(2, 4)).sum().backward()
 if rank == 0:
     dist.barrier()  #!
 model(torch.ones(2, 4)).sum().backward()  #!
 
-### replicas: gradients by hand, one without [] returned without|do not fit
+### replicas: gradients by hand, one without [] returned without|Shape mismatch
 from torch import nn
 model = nn.Sequential(nn.Linear(4, 3), nn.Linear(3, 2))
 loss = model(torch.ones(2, 4)).sum() if rank != 1 else model[0](torch.ones(2, 4)).sum()
@@ -113,7 +113,7 @@ for p in model.parameters():
 for _ in range(3 - (rank == 1)):
     model(torch.ones(2, 4)).sum().backward()  #!
 
-### sharded: evaluated on one [SHARDED] returned without|different
+### sharded: evaluated on one [SHARDED] returned without|Mismatched
 model(torch.ones(2, 4)).sum().backward()
 if rank == 0:
     model(torch.ones(2, 4))  #!
@@ -144,7 +144,7 @@ if rank != 1:
     mine = mine.redistribute(mesh, [Replicate()])  #!
 dist.barrier()
 
-### groups: made by its members only [] new_group|different
+### groups: made by its members only [] new_group|Mismatched
 if rank < 2:
     group = dist.new_group([0, 1])  #!
 dist.new_group([1, 2])  #!
@@ -168,13 +168,13 @@ first, second = (b, a) if rank == 1 else (a, b)
 dist.all_reduce(torch.ones(1), group=first)  #!
 dist.all_reduce(torch.ones(1), group=second)  #!
 
-### timeouts: a collective [] and rank 1 has not called it|came too late
+### timeouts: a collective [] but rank 1 did not call it|came too late
 group = dist.new_group(timeout=datetime.timedelta(seconds=0.7))
 if rank == 1:
     time.sleep(3)
 dist.all_reduce(torch.ones(1), group=group)  #!
 
-### timeouts: a wait [] rank 1 has not made the other side
+### timeouts: a wait [] rank 1 did not make the matching call
 if rank == 0:
     dist.irecv(torch.ones(1), 1).wait(datetime.timedelta(seconds=0.7))  #!
 time.sleep(2)
@@ -188,7 +188,7 @@ if rank == 0:
     time.sleep(2)
 dist.barrier()
 
-### timeouts: a monitored barrier [] and rank 1 has not called it|came too late
+### timeouts: a monitored barrier [] but rank 1 did not call it|came too late
 if rank == 1:
     time.sleep(3)
 dist.monitored_barrier(timeout=datetime.timedelta(seconds=0.7))  #!
@@ -202,14 +202,14 @@ except RuntimeError:
     pass
 dist.barrier()
 
-### coalesced: left out [] different|do not fit|skipped
+### coalesced: left out [] Mismatched|Shape mismatch|skipped
 with dist._coalescing_manager():
     for i in range(3):
         if (rank, i) != (1, 1):
             dist.all_reduce(torch.ones(4))  #!
 dist.barrier()
 
-### coalesced: other shape [] do not fit
+### coalesced: other shape [] Shape mismatch
 with dist._coalescing_manager():  #!
     for i in range(3):
         dist.all_reduce(torch.ones(4 + (rank == 1)))  #!
@@ -220,12 +220,12 @@ if rank != 1:
         dist.all_reduce(torch.ones(4))  #!
         dist.all_reduce(torch.ones(4))
 
-### aborts: while the rank computes [] do not fit
+### aborts: while the rank computes [] Shape mismatch
 work = dist.all_reduce(torch.ones(5 if rank == 1 else 1), async_op=True)  #!
 total = sum(i * i for i in range(2_000_000))
 work.wait()
 
-### aborts: in a loop of printing [] do not fit
+### aborts: in a loop of printing [] Shape mismatch
 work = dist.all_reduce(torch.ones(5 if rank == 1 else 1), async_op=True)  #!
 for i in range(300):
     print(i)

@@ -33,7 +33,7 @@ shell.run_line_magic("reload_ext", "ddp_lessons")
 def test_magics_need_no_name_that_only_newer_versions_have() -> None:
     with Program(_WITHOUT_NEWER_NAMES) as program:
         said = program.finish().splitlines()
-    assert said == ["no ranks are there now; a cell that begins with %%ranks 4 starts four"]
+    assert said == ["no ranks are running; start four with a cell that begins with %%ranks 4"]
 
 
 def test_a_failure_shows_its_line_also_where_cells_have_a_time() -> None:
@@ -73,7 +73,7 @@ _CELLS = {
     "import gc; gc.collect(); show.timeline(kept)": "rank 0",
     "%%ranks 2\nx = rank\nprint('x is', x)": "rank 1 | x is 1",
     "%%ranks\nx / 0": "",
-    "%ranks stop": "no ranks are there now",
+    "%ranks stop": "no ranks are running",
     "quiz.questions(1)": "Lesson 1",
     "show.explore_averaging()": "2 ranks",
 }

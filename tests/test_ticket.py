@@ -16,8 +16,8 @@ from ddp_lessons.workshop.ticket import FACTS, NotWhole, Ticket, read_ticket, ti
 from ddp_lessons.workshop.ticket_table import collect
 
 WELL = {name: Finding("ok", "well") for name in CHECKS} | {
-    "cores": Finding("ok", "8 cores, which the ranks share"),
-    "launch": Finding("ok", "0.05 s for 4 ranks, from the second one on"),
+    "cores": Finding("ok", "8 cores, shared by the ranks"),
+    "launch": Finding("ok", "0.05 s for 4 ranks, after the first launch"),
     "MNIST": Finding("ok", "complete in /course/data"),
     "GPU": Finding("ok", "none, and none is needed"),
 }

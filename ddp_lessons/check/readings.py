@@ -7,6 +7,9 @@ from dataclasses import dataclass
 
 from ddp_lessons.check.judging.report import Report
 
+WHEN_ONE_RETURNED = """
+  torchrun would show: "Connection closed by peer" when a rank exits (NCCL: "Watchdog caught collective operation \
+timeout")."""
 BEGIN = "Begin with the message: who waits, in which line and for whom, and what did that rank do instead?"
 
 
@@ -35,12 +38,13 @@ def train(rank, world_size):
 
 launch(train, world_size=2)""",
         message="""\
-WorkersStuck: no rank can move any more
+WorkersStuck: hang, no rank can make progress
     rank 0   waits in barrier (cell line 7:   dist.barrier())
     rank 1   has returned
-  A collective ends only when every rank of its group has called it, but rank 1 returned without.
+  A collective completes only when every rank in its group calls it. Rank 1 returned without calling it.
   Rank 0 is in its collective call number 2; rank 1 made 1.
-  Next: look for an `if rank == 0`, an early return, or an exception that was swallowed, before that call.""",
+  Next: look for an `if rank == 0`, an early return or a swallowed exception before that call."""
+        + WHEN_ONE_RETURNED,
         wrong=(5, 7),
         why="A barrier is a collective, and only rank 0 comes. Move it behind the `if`, where every rank calls it.",
         hints={
@@ -62,12 +66,13 @@ def train(rank, world_size):
 
 launch(train, world_size=2)""",
         message="""\
-WorkersStuck: no rank can move any more
+WorkersStuck: hang, no rank can make progress
     rank 0   waits in all_reduce of float32 [1] (cell line 7:   dist.all_reduce(gradient))
     rank 1   has returned
-  A collective ends only when every rank of its group has called it, but rank 1 returned without.
+  A collective completes only when every rank in its group calls it. Rank 1 returned without calling it.
   Rank 0 is in its collective call number 4; rank 1 made 3.
-  Next: look for a loop with fewer steps on some ranks: uneven batches, a break, or a swallowed exception.""",
+  Next: look for a loop with fewer steps on some ranks: uneven batches, a `break` or a swallowed exception."""
+        + WHEN_ONE_RETURNED,
         wrong=(2, 3),
         why="7 batches for 2 ranks are 4 and 3, so rank 0 makes one step more. Cut them evenly: drop or repeat one.",
         hints={
@@ -90,9 +95,11 @@ def hand_out(rank, world_size):
 
 launch(hand_out, world_size=2)""",
         message="""\
-WorkerFailed: the answers cannot be trusted: calls of the ranks did not fit together
-  This message does not fit: rank 0 sends [4] float32 (cell line 6), rank 1 receives into [8] float32 (cell line 9).
-  Next: receive into a tensor of the shape and dtype that is sent.""",
+WorkerFailed: mismatched send and recv, the results cannot be trusted
+  Shape mismatch between send and recv: rank 0 sends [4] float32 (cell line 6), rank 1 receives into [8] \
+float32 (cell line 9).
+  Next: receive into a tensor with the shape and dtype of the one that is sent.
+  torchrun would show: no error.""",
         wrong=(3,),
         why="It makes room for 8 numbers, and 4 are sent. The other 4 stay 0, and the mean is half of the right one.",
         hints={
@@ -115,13 +122,15 @@ def pass_on(rank, world_size):
 
 launch(pass_on, world_size=3)""",
         message="""\
-WorkersStuck: no rank can move any more
+WorkersStuck: deadlock, no rank can make progress
     rank 0   waits in recv from rank 1 (cell line 6:   dist.recv(received, left))
     rank 1   waits in recv from rank 2 (cell line 6:   dist.recv(received, left))
     rank 2   waits in recv from rank 0 (cell line 6:   dist.recv(received, left))
-  They wait for each other in a circle (0 for 1, 1 for 2, 2 for 0): a deadlock.
-  Rank 0 has sent to rank 1 (cell line 5), but that receives from rank 2 (cell line 6).
-  Next: look at who sends to whom, and who receives from whom.""",
+  The ranks wait for each other in a circle (0 for 1, 1 for 2, 2 for 0): a deadlock.
+  Rank 0 sent to rank 1 (cell line 5), but rank 1 receives from rank 2 (cell line 6).
+  Next: check the destination of each send and the source of each recv.
+  torchrun would show: after 30 minutes "Timed out waiting 1800000ms for recv operation to complete" (NCCL: "Watchdog \
+caught collective operation timeout").""",
         wrong=(3,),
         why="Rank 0 sends to rank 1 and waits for rank 1, which sends to rank 2. Left is (rank - 1) % world_size.",
         hints={
@@ -146,11 +155,12 @@ def train(rank, world_size):
 
 launch(train, world_size=2)""",
         message="""\
-WorkersStuck: no rank can move any more
+WorkersStuck: hang, no rank can make progress
     rank 0   has returned
     rank 1   waits in all_reduce of float32 [1] (cell line 9:   dist.all_reduce(total))
-  A collective ends only when every rank of its group has called it, but rank 0 returned without.
-  Next: look for an `if rank == 0`, an early return, or an exception that was swallowed, before that call.""",
+  A collective completes only when every rank in its group calls it. Rank 0 returned without calling it.
+  Next: look for an `if rank == 0`, an early return or a swallowed exception before that call."""
+        + WHEN_ONE_RETURNED,
         wrong=(7, 8),
         why="It swallows what rank 0 raised, and rank 0 leaves. Else launch would have shown the line and the error.",
         hints={

@@ -37,26 +37,26 @@ def launch(
     record: bool | str = True,
     live: Callable[[Results[Any]], object] | None = None,
 ) -> Results[T]:
-    """Run `function(rank, world_size, *args)` on fresh processes and return their answers by rank.
+    """Run `function(rank, world_size, *args)` in new processes and return their results by rank.
 
-    The processes have already joined one process group: gloo, and NCCL beside it where there is a GPU for each rank.
+    The processes have already joined one process group: gloo, and also NCCL if there is a GPU for each rank.
 
     Args:
-        function: any function, also one of a cell; it is called once on every rank.
-        world_size: how many ranks.
+        function: any function, even one defined in a cell; it is called once on every rank.
+        world_size: the number of ranks.
         *args: further arguments, the same for every rank.
-        timeout_seconds: how long the function may take; None for as long as it likes.
-        backend: "gloo", "nccl", or what else torch knows.
+        timeout_seconds: how long the function may take; None for no limit.
+        backend: "gloo", "nccl", or another one that torch has.
         join: False leaves `init_process_group` to the function; RANK, WORLD_SIZE, MASTER_ADDR and so on are set for it.
-        start_method: "fork" or "spawn"; the default is the faster of those that are safe here.
-        quiet: show nothing of what the ranks print; it is in `results.lines` all the same.
-        record: note the calls of torch.distributed in `results.events`; "values": also the numbers of small tensors.
-        live: a function that draws what the ranks have told so far (`tell`), as `show.training`: a picture that is
-            drawn again and again while they run.
+        start_method: "fork" or "spawn"; the default is the faster one that is safe on this machine.
+        quiet: do not show what the ranks print; it is still in `results.lines`.
+        record: record the calls of torch.distributed in `results.events`; "values": also the elements of small tensors.
+        live: a function that draws what the ranks have logged so far with `tell`, such as `show.training`; the picture
+            is updated while they run.
 
     Raises:
         WorkerFailed: a rank raised or died; the message names it and shows its line.
-        WorkersStuck: not every rank returned in time; the message shows where each is.
+        WorkersStuck: the ranks hang, or did not return in time; the message shows where each one is.
     """
     __tracebackhide__ = True
     with refused_plainly():
@@ -79,7 +79,7 @@ def launch(
 
 if not is_inside_a_rank():
     note_cells()
-    with contextlib.suppress(ValueError):  # what is set wrongly is said when something is launched
-        # torch takes a second or more to import: do it while the learner still reads
+    with contextlib.suppress(ValueError):  # a wrong setting is reported at the first launch
+        # importing torch takes a second or more: do it while the learner is still reading
         pool.prepare(min(AHEAD_AT_FIRST, limits().ranks), default_start_method(None))
         pool.import_ahead(heavy_imports_of_this_notebook(), default_start_method(None), at_once=False)

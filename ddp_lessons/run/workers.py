@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 
 class Interrupted(KeyboardInterrupt):
-    """The learner stopped the ranks; the message says where each one was, and `results` what came before."""
+    """The learner stopped the ranks; the message says where each one was, `results` has what came before."""
 
     def __init__(self, message: str, results: Results[Any]) -> None:
         super().__init__(message)
@@ -46,7 +46,7 @@ class Interrupted(KeyboardInterrupt):
 
 @dataclass(frozen=True)
 class _Run:
-    """What holds for one run."""
+    """The options of one run."""
 
     not_asked: frozenset[int]
     timeout_seconds: float | None
@@ -55,13 +55,14 @@ class _Run:
 
 
 class Workers:
-    """Ranks that stay: as many `run` as you like on the same processes, in one process group::
+    """Ranks that stay alive: call `run` as often as you like, on the same processes, in one process group::
 
         with Workers(4) as workers:
             first = workers.run(function, argument)
 
-    After a failure all of its ranks are stopped; open new Workers then. With `outlive_failures` they stay, and keep
-    what they hold: only who died, or cannot be called back, begins anew. All then meet in a fresh process group.
+    After a failure all ranks are stopped; create new Workers then. With `outlive_failures` they stay alive and keep
+    their variables: only a rank that died, or cannot be interrupted, is restarted. All ranks then join a new process
+    group.
     """
 
     def __init__(
@@ -113,14 +114,14 @@ class Workers:
         timeout_seconds: float | None = None,
         quiet: bool | None = None,
     ) -> Results[T]:
-        """Run `function(rank, world_size, *args)` on every rank, or `only` on some, and return their answers by rank.
+        """Run `function(rank, world_size, *args)` on every rank, or `only` on some, and return their results by rank.
 
         `only`: one rank or several, as in only=0 or only=[0, 2].
-        `timeout_seconds` and `quiet`: for this run, where they are to be other than these Workers were told.
+        `timeout_seconds` and `quiet`: for this run, instead of those of these Workers.
 
         Raises:
             WorkerFailed: a rank raised or died; the message names it and shows its line.
-            WorkersStuck: not every rank returned in time; the message shows where each is.
+            WorkersStuck: the ranks hang, or did not return in time; the message shows where each one is.
         """
         __tracebackhide__ = True
         begin = time.monotonic()
@@ -138,7 +139,7 @@ class Workers:
             buffers, sources = pack_call(function, args)
             if not self._one_run.acquire(blocking=False):
                 raise RuntimeError(
-                    "these Workers run a function in another thread already; wait for that, or open others"
+                    "these Workers are running a function in another thread; wait for it, or create other Workers"
                 )
         try:
             for number, rank in enumerate(crew.ranks):
@@ -150,7 +151,7 @@ class Workers:
             self._one_run.release()
 
     def close(self) -> None:
-        """Let the ranks go. Whatever they left running ends with them."""
+        """Stop the ranks, and everything that they left running."""
         if self._crew is not None and not self._crew.why_gone:
             with HeldInterrupts():
                 self._crew.let_go(self._heavy_imports)
@@ -166,7 +167,7 @@ class Workers:
     def __del__(self) -> None:
         crew = getattr(self, "_crew", None)
         if crew is not None and not crew.why_gone:
-            crew.stop("nobody used them any more")
+            crew.stop("they were no longer in use")
             crew.release(self._heavy_imports)
 
     def _task(self, sources: dict[str, str], run: _Run) -> Task:
@@ -177,7 +178,7 @@ class Workers:
         assert self._crew is not None
         if self._crew.why_gone:
             raise RuntimeError(
-                f"these Workers are closed: {self._crew.why_gone}. Open new ones (with outlive_failures=True they stay)"
+                f"these Workers are closed: {self._crew.why_gone}. Create new ones (outlive_failures=True keeps them)"
             )
         return self._crew
 
@@ -217,8 +218,8 @@ class Workers:
         if ending in (Ending.STUCK, Ending.OUT_OF_TIME):
             raise workers_stuck(account, results, ending is Ending.STUCK).with_more(self._who_stays(lost))
         interrupts.noted = False
-        kept = ["  What they had told is kept in sys.last_value.results."] if any(results.told) else []
-        where = ["the ranks were stopped by you", *where_each_is(account), *kept, *self._who_stays(lost)]
+        kept = ["  What they logged with tell() is in sys.last_value.results."] if any(results.told) else []
+        where = ["you stopped the ranks", *where_each_is(account), *kept, *self._who_stays(lost)]
         raise Interrupted("\n".join(where), results)
 
     def _trusted(
@@ -237,7 +238,7 @@ class Workers:
         return results
 
     def _after_a_failure(self, crew: Crew, watch: Watch, why: str) -> list[int]:
-        """Stop them all; or keep who can be kept, and return who began anew."""
+        """Stop all ranks; or keep those that can be kept, and return those that were restarted."""
         if self._outlive_failures:
             return crew.begin_anew(watch)
         crew.stop(why)
@@ -247,8 +248,9 @@ class Workers:
         if not self._outlive_failures:
             return []
         stay = [rank for rank in range(self.world_size) if rank not in lost]
-        lines = [f"  {ranks_named(lost).capitalize()} began anew, without variables."] if lost else []
+        were, their = ("was", "its") if len(lost) == 1 else ("were", "their")
+        lines = [f"  {ranks_named(lost).capitalize()} {were} restarted and lost {their} variables."] if lost else []
         if stay:
             verb, its = ("keeps", "its") if len(stay) == 1 else ("keep", "their")
-            lines += [f"  {ranks_named(stay).capitalize()} {verb} {its} variables, in a fresh process group."]
+            lines += [f"  {ranks_named(stay).capitalize()} {verb} {its} variables, in a new process group."]
         return lines

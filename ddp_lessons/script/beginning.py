@@ -1,4 +1,4 @@
-"""How a function is begun: its further parameters, and the values that the notebook's launch() gave them."""
+"""How a function is started: its other parameters, and the values that the notebook's launch() passed for them."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from ddp_lessons.script.statements import Statement, names_used, run_here
 
 _TYPES = ("int", "float", "str", "bool")
 _RANKS_AT_FIRST = 2
-WORLD_SIZE = "__world_size__"  # stands in an argument for what torchrun says
+WORLD_SIZE = "__world_size__"  # a placeholder in an argument for the world size of torchrun
 
 
 @dataclass(frozen=True)
 class Option:
-    """A parameter that is told on the command line."""
+    """A parameter that is set on the command line."""
 
     name: str
     type: str
-    default: str = ""  # as text of Python; empty: it has to be told
+    default: str = ""  # as Python source; empty: the option is required
     example: str = ""
 
     @property
@@ -32,11 +32,11 @@ class Option:
 
 @dataclass(frozen=True)
 class Given:
-    """An argument of the call: an expression of the notebook, or what the command line tells."""
+    """An argument of the call: an expression of the notebook, or an option of the command line."""
 
     text: str = ""
     option: Option | None = None
-    word: str = ""  # "seed=" where it has to be given by name
+    word: str = ""  # "seed=" if it must be passed by name
 
     def written(self, asked: str, world_size: str) -> str:
         text = f"{asked}.{self.option.name}" if self.option else self.text.replace(WORLD_SIZE, world_size)
@@ -48,7 +48,7 @@ class Beginning:
     arguments: tuple[Given, ...]
     world_size: int
     backend: str
-    joins: bool  # false: the function joins the process group by itself
+    joins: bool  # false: the function joins the process group itself
     carried: Carried  # what the arguments need
 
     @property
@@ -65,7 +65,7 @@ class _Launch:
 
 
 def beginning(notebook: Notebook, name: str, function: Statement) -> Beginning:
-    """As the last launch() did whose arguments can be carried over; what cannot is in `carried.refusals`."""
+    """As in the last launch() whose arguments can be copied; others are in `carried.refusals`."""
     launches: Sequence[_Launch | None] = [*_launches(notebook, name)][::-1]
     tried = [_begin(notebook, name, function, launch) for launch in launches or [None]]
     return next((one for one in tried if not one.carried.refusals), tried[0])
@@ -116,7 +116,7 @@ def _begin(notebook: Notebook, name: str, function: Statement, launch: _Launch |
 
 
 def _further(arguments: ast.arguments) -> Iterator[tuple[ast.arg, ast.expr | None, bool]]:
-    """The parameters after rank and world_size, their defaults, and whether they are given by name only."""
+    """The parameters after rank and world_size, their defaults, and whether they are keyword-only."""
     plain = [*arguments.posonlyargs, *arguments.args]
     defaults = [None] * (len(plain) - len(arguments.defaults)) + list(arguments.defaults)
     yield from ((one, default, False) for one, default in [*zip(plain, defaults, strict=True)][2:])
@@ -124,7 +124,7 @@ def _further(arguments: ast.arguments) -> Iterator[tuple[ast.arg, ast.expr | Non
 
 
 class _Values:
-    """The expressions of a launch() in a cell, as far as they can be read without running it."""
+    """The expressions of a launch() in a cell, if they can be read without running it."""
 
     def __init__(self, notebook: Notebook, launch: _Launch | None) -> None:
         self._notebook = notebook
@@ -132,10 +132,10 @@ class _Values:
         self._turns = dict(_names_of_turns(launch.statement.node)) if launch else {}
 
     def option(self, parameter: ast.arg, given: ast.expr | None, default: ast.expr | None) -> Option | None:
-        """What the command line can tell: a number, a text, yes or no."""
+        """What the command line can pass: a number, a string, a boolean."""
         value = given if given is not None else default
         if isinstance(value, ast.Name) and self._turns.get(value.id) is not None:
-            value = self._turns[value.id]  # of the first turn; the command line can tell the others
+            value = self._turns[value.id]  # of the first iteration; the command line can set others
         known = self.scalar(value) if value is not None else None
         if value is not None and known is None:
             return None
@@ -150,7 +150,7 @@ class _Values:
         return Option(parameter.arg, type_, self.text(value) if value is not None else "", str(known))
 
     def scalar(self, value: ast.expr) -> int | float | str | bool | None:
-        """The number or text that is written there, or in the only statement that makes it."""
+        """The number or string written there, or in the only statement that assigns it."""
         if isinstance(value, ast.Name) and value.id not in self._turns:
             bound = self._notebook.binding(value.id)
             node = bound.node if bound else None
@@ -162,7 +162,7 @@ class _Values:
         return known if isinstance(known, (int, float, str)) else None
 
     def text(self, value: ast.expr) -> str:
-        """As it was written; the number of ranks is what torchrun says."""
+        """As written, but with the world size of torchrun."""
         size = self._launch.world_size if self._launch else None
         if isinstance(size, ast.Name) and any(isinstance(n, ast.Name) and n.id == size.id for n in ast.walk(value)):
             return ast.unparse(_Renamed(size.id).visit(ast.parse(ast.unparse(value), mode="eval").body))
@@ -214,7 +214,7 @@ class _Renamed(ast.NodeTransformer):
 
 
 def _names_of_turns(statement: ast.stmt) -> Iterator[tuple[str, ast.expr | None]]:
-    """The names that a loop changes, and their first value, where it is written out."""
+    """The names that a loop changes, and their first value if it is a literal."""
     for node in run_here(statement):
         if isinstance(node, (ast.For, ast.comprehension)):
             written = node.iter.elts if isinstance(node.iter, (ast.Tuple, ast.List)) else []

@@ -1,6 +1,6 @@
-"""The cells of a notebook as Python can read them: lines that only IPython understands are made harmless.
+"""The cells of a notebook as Python source: lines that only IPython understands are replaced.
 
-Every line stays where it is, so that a line's number is the one that a reader of the cell counts.
+Every line keeps its place, so line numbers are those of the cell.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-_IN_THE_NOTEBOOK = ("time", "capture", "prun")  # these run the cell as if they were not there
+_IN_THE_NOTEBOOK = ("time", "capture", "prun")  # these run the cell unchanged
 _LINE = re.compile(r"(\s*)[%!?]")
 _ASSIGNED = re.compile(r"(\s*[\w.,\s\[\]'\"]+=\s*)[%!]\S")
 _HELP = re.compile(r"(\s*)[%\w.]+\?{1,2}\s*$")
@@ -20,9 +20,9 @@ _HELP = re.compile(r"(\s*)[%\w.]+\?{1,2}\s*$")
 
 @dataclass(frozen=True)
 class Cell:
-    number: int  # as it stands beside the cell when the notebook is run once from its top
+    number: int  # the execution number when the notebook is run once from the top
     source: str
-    magic: str = ""  # its first line, where the rest did not run in the notebook: %%writefile train.py
+    magic: str = ""  # its first line, if the rest did not run in the notebook: %%writefile train.py
 
     @property
     def lines(self) -> list[str]:
@@ -50,8 +50,8 @@ def cells_of_file(notebook: Path) -> list[Cell]:
 
 
 def without_magics(source: str) -> str:
-    """Put `get_ipython()` in the place of what only IPython runs: who needs it is refused by that name."""
-    if _is_python(source):  # then a line that begins with % is within a text or a sum
+    """Replace what only IPython runs by `get_ipython()`: code that needs it is refused by that name."""
+    if _is_python(source):  # then a line that starts with % is part of a string or an expression
         return source
     lines, goes_on = [], False
     for line in source.split("\n"):

@@ -22,13 +22,13 @@ def add_command(commands: Commands) -> None:
         "script",
         help="write a function of a notebook, with all that it needs, into a file that torchrun runs",
         description="Write a function of a stored notebook, with all that it needs, into a file that torchrun runs. "
-        "The notebook is not run: what counts are its cells, from the top. Exit status: 1 if something that the "
-        "function needs cannot be carried over; it is named, and nothing is written.",
+        "The notebook is not run: its cells are read from the top. Exit status: 1 if the function needs something that "
+        "a script cannot contain; the message names it, and nothing is written.",
     )
-    parser.add_argument("notebook", type=Path, help="such as lesson.ipynb")
+    parser.add_argument("notebook", type=Path, help="the notebook, such as lesson.ipynb")
     parser.add_argument("function", help="the name of the function")
-    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="where to write it; not said: print it")
-    parser.add_argument("--force", action="store_true", help="write it even if the file holds something else")
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="where to write it (default: print it)")
+    parser.add_argument("--force", action="store_true", help="overwrite a file with different content")
     parser.set_defaults(run=write_script)
 
 
@@ -55,4 +55,4 @@ def script_of_file(notebook: Path, function: str, output: Path | None = None) ->
 def _in_words(refusal: Exception, notebook: Path) -> str:
     if isinstance(refusal, (CannotCarry, OSError)):
         return str(refusal)
-    return f"{notebook} is no notebook that can be read ({type(refusal).__name__}: {refusal})"
+    return f"{notebook} cannot be read as a notebook ({type(refusal).__name__}: {refusal})"

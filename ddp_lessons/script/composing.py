@@ -1,4 +1,4 @@
-"""The text of a script: what it is, its imports, constants, functions, and the `main` that torchrun's ranks run."""
+"""The source of a script: docstring, imports, constants, functions, and the `main` that torchrun's ranks run."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ _DISTRIBUTED = Import("torch.distributed", "", "dist")
 class Script:
     text: str
     imports: str
-    body: str  # with the imports all that is run when the file is read
+    body: str  # everything that runs at import, with the imports
     command: str
     must_go_along: tuple[str, ...]
-    bindings: dict[str, Statement]  # what it makes by itself
+    bindings: dict[str, Statement]  # what it defines itself
 
 
 def compose(notebook: Notebook, name: str, file: str, folder: Path, origin: str = "") -> Script:
-    """The script for this function of the notebook. `folder`: where the modules of the notebook's own may lie.
+    """The script for this function of the notebook. `folder`: where the notebook's own modules may be.
 
     Raises:
-        CannotCarry: it needs what no file can have; the message says all of it.
+        CannotCarry: it needs what a script cannot contain; the message lists it all.
     """
     function = _function(notebook, name)
     carried, begun = carry(notebook, {name}, ""), beginning(notebook, name, function)
@@ -68,14 +68,14 @@ def _function(notebook: Notebook, name: str) -> Statement:
     if isinstance(node, ast.ClassDef):
         what = "it is a class"
     elif isinstance(node, ast.AsyncFunctionDef):
-        what = "it is a coroutine, which launch() does not call either"
+        what = "it is a coroutine, which launch() cannot call either"
     elif not isinstance(node, ast.FunctionDef):
         value = getattr(node, "value", None)
-        what = "it is a value, made by a statement"
+        what = "it is a value, not a function"
         if isinstance(value, ast.Lambda):
             what = "it is a lambda"
         elif isinstance(value, ast.Call):
-            what = f"it is what `{ast.unparse(value.func)}` returned, and may remember that call's local values"
+            what = f"it was returned by `{ast.unparse(value.func)}`, and may depend on that call's local variables"
     elif len([*node.args.posonlyargs, *node.args.args]) < 2 and node.args.vararg is None:
         what = "it does not take a rank and a world size"
     if what:
@@ -84,13 +84,13 @@ def _function(notebook: Notebook, name: str) -> Statement:
 
 
 def _ordered(notebook: Notebook, carried: Carried) -> list[Statement]:
-    """Constants first, then as in the notebook, but each after what it needs when the file is read."""
+    """Constants first, then the order of the notebook, but each after what it needs at import."""
     begun: set[Statement] = set()
     placed: list[Statement] = []
     home = {**carried.bindings}
 
     def behind(names: frozenset[str]) -> set[Statement]:
-        """All that these names come to need."""
+        """Everything that these names need, directly or not."""
         found: set[Statement] = set()
         todo = [home[name] for name in names if name in home]
         while todo:
@@ -158,7 +158,7 @@ def _command(begun: Beginning, file: str) -> str:
 
 
 class _Main:
-    """The lines of `main`, what it is called, and what it imports."""
+    """The lines of `main`, its name, and its imports."""
 
     def __init__(self, name: str, begun: Beginning, command: str, carried: Carried, function: Statement) -> None:
         taken = {*carried.bindings, *carried.imports}
@@ -179,9 +179,9 @@ class _Main:
         self.lines = [f"def {self.name}() -> None:", *self._reads(), *self._runs()]
 
     def _reads(self) -> Iterator[str]:
-        options, text = self._begun.options, f"nobody has set RANK. Start it with: {self._command}"
+        options, text = self._begun.options, f"RANK is not set. Start it with: {self._command}"
         if len(text) > WIDTH - 30:
-            text = f"nobody has set RANK. Start it with: {self._command.partition('.py')[0]}.py"
+            text = f"RANK is not set. Start it with: {self._command.partition('.py')[0]}.py"
         if options:
             yield f"    {self._parser} = argparse.ArgumentParser(description=__doc__)"
             for one in options:
@@ -203,7 +203,7 @@ class _Main:
         yield from call(f"{self._answer} = {self._function}(", [rank, size, *given], 8)
         yield f"        if {self._answer} is not None:"
         shown = f'f"rank {{{rank}}}: {{{self._answer}}}\\n"'
-        yield "            # in one write, so that the lines of ranks do not mix"
+        yield "            # one write, so that the lines of the ranks do not mix"
         yield f'            print({shown}, end="", flush=True)'
         yield "    finally:"
         if joins:

@@ -1,7 +1,7 @@
-"""The cells that were run, in their order.
+"""The cells that were run, in order.
 
-IPython keeps them, but only those that a front end asks it to keep: a tool that runs notebooks as tests does not. So
-from `%load_ext ddp_lessons` on they are noted here, too.
+IPython stores only the cells for which a front end asks for it, and a tool that runs notebooks as tests does not. So
+they are also stored here, from `%load_ext ddp_lessons` on.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ class History:
         self._runs.append((self._shell.execution_count if info.store_history else last + 1, info.raw_cell))
 
     def _ended(self, result: Any) -> None:
-        """The cell that loads the extension is noted when it ends."""
+        """The cell that loads the extension is stored when it ends."""
         if not self._runs:
             self._begins(result.info)
 
 
 def kept_by_ipython(shell: Any) -> list[tuple[int, str]]:
-    """With the one that is running."""
+    """Including the one that is running."""
     texts: list[str] = shell.history_manager.input_hist_raw
     return [(number, text) for number, text in enumerate(texts[: shell.execution_count + 1]) if number]

@@ -1,4 +1,4 @@
-"""The imports of a script: only the names that it needs, merged, in the order in which ruff wants them."""
+"""The imports of a script: only the names that it needs, merged, in ruff's order."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Import:
 
 
 def imports_needed(needed: Mapping[str, Sequence[Statement]], code: str) -> set[Import]:
-    """For each name the import that bound it last; of `import a` and `import a.b`, which bind one, what is used."""
+    """For each name the last import that bound it; of `import a` and `import a.b`, the one that is used."""
     found: set[Import] = set()
     for name, statements in needed.items():
         bound = [one for statement in statements for one in _of(statement) if _binds(one) == name]
@@ -63,7 +63,7 @@ def lies_beside(one: Import, folder: Path) -> bool:
 
 
 def written(imports: Iterable[Import], beside: set[str]) -> str:
-    """The text, in its sections; `beside`: modules that lie beside the script."""
+    """The source, in its sections; `beside`: modules in the folder of the script."""
     sections: dict[int, list[Import]] = {}
     for one in imports:
         sections.setdefault(_section(one, beside), []).append(one)

@@ -8,7 +8,7 @@ WIDTH = 120
 
 
 def call(head: str, arguments: Sequence[str], indent: int, tail: str = ")") -> list[str]:
-    """The lines of `head` + arguments + `tail`: in one line, else the arguments in one, else one line for each."""
+    """`head` + arguments + `tail`: in one line, or with the arguments in one line, or with one line per argument."""
     space = " " * indent
     inner = ", ".join(arguments)
     if len(line := f"{space}{head}{inner}{tail}") <= WIDTH or not arguments:

@@ -1,6 +1,6 @@
 """`to_script(train, "train.py")` in a notebook: from the cells that were run, in order, and what the names are now.
 
-Whether a value is still what its statement gives is found by running the statement once more, on the side.
+To find out whether a variable still has the value of its statement, the statement is run once more on the side.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ def to_script(function: Callable[..., object] | str, file: str | Path, force: bo
 
     Args:
         function: the function, or its name.
-        file: where to write it. A file that holds something else than this notebook has written stays as it is.
-        force: write it in any case.
+        file: where to write it. A file with content that this notebook did not write is kept.
+        force: overwrite it in any case.
 
     Raises:
-        CannotCarry: the function needs what no file can have; the message names all of it, and what to do.
-        WouldOverwrite: there is such a file, and somebody may have worked on it.
+        CannotCarry: the function needs what a file cannot hold; the message names it all, and what to do.
+        WouldOverwrite: the file exists, and may contain your own changes.
     """
     __tracebackhide__ = True
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     if shell is None:
         raise RuntimeError(
-            "to_script writes what the cells of a notebook have made, and there is no notebook here. "
-            "For a stored one: python -m ddp_lessons script lesson.ipynb train -o train.py"
+            "to_script works only in a notebook. "
+            "For a stored notebook, run: python -m ddp_lessons script lesson.ipynb train -o train.py"
         )
     path = Path(file)
     script = script_of(shell, function, path)
@@ -74,7 +74,7 @@ def _name_of(function: Callable[..., object], live: Mapping[str, object]) -> str
 
 
 def _says_the_same(definition: Statement, value: object) -> bool:
-    """Is it this definition whose value is there? A cell that was changed and failed half-way has a newer one."""
+    """Does the value come from this definition? A cell that was edited and failed half-way has a newer one."""
     if not inspect.isfunction(value):
         return True
     try:
@@ -85,7 +85,7 @@ def _says_the_same(definition: Statement, value: object) -> bool:
 
 
 def _changed(script: Script, notebook: Notebook, live: Mapping[str, object]) -> Iterator[Refusal]:
-    """The values that are not what the script would make."""
+    """The variables whose value differs from what the script would compute."""
     values = {name: one for name, one in script.bindings.items() if not one.is_definition}
     if not values:
         return
@@ -105,13 +105,13 @@ def _changed(script: Script, notebook: Notebook, live: Mapping[str, object]) -> 
 def _differ(fresh: object, live: object) -> bool:
     try:
         return not same(fresh, live)
-    except Exception:  # somebody's own ==; what cannot be compared counts as the same
+    except Exception:  # an == of the learner's; what cannot be compared counts as equal
         return False
 
 
 @contextlib.contextmanager
 def _nothing_else_changed() -> Iterator[None]:
-    """Random numbers go on as if nothing had happened, and nothing is printed."""
+    """Leave the random state as it was, and print nothing."""
     torch, state = sys.modules.get("torch"), random.getstate()
     torch_state = torch.get_rng_state() if torch else None
     numpy = sys.modules.get("numpy")

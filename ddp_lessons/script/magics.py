@@ -1,4 +1,4 @@
-"""`%to_script train train.py`: a thin face over `to_script`, loaded by `%load_ext ddp_lessons`."""
+"""`%to_script train train.py`: calls `to_script`; loaded by `%load_ext ddp_lessons`."""
 
 # mypy: allow-untyped-decorators
 
@@ -16,9 +16,9 @@ from ddp_lessons.script.live import to_script, watching
 @magics_class
 class ScriptMagics(Magics):
     @magic_arguments()
-    @argument("function", help="its name")
+    @argument("function", help="the name of the function")
     @argument("file", help="where to write it, such as train.py")
-    @argument("--force", action="store_true", help="write it even if the file holds something else")
+    @argument("--force", action="store_true", help="overwrite a file with different content")
     @line_magic("to_script")  # type: ignore[arg-type]
     def write_script(self, line: str) -> None:
         """Write a function of this notebook, with all that it needs, into a file that torchrun runs."""

@@ -1,6 +1,6 @@
-"""A notebook as a history: which statement bound a name last, and what a function needs of all that.
+"""A notebook as a history: which statement bound a name last, and what a function needs of it.
 
-`carry` follows the names from the function on, and finds the statements that go along and what cannot.
+`carry` follows the names from the function on, and finds the statements to copy and those that cannot be copied.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ class Notebook:
         live: Mapping[str, object] | None = None,
         says_the_same: Callable[[Statement, object], bool] = lambda statement, value: True,
     ) -> None:
-        """`live`: what the names are now, if that is known; `says_the_same`: may the value come from the statement?"""
+        """`live`: the current values, if known; `says_the_same`: can the value come from the statement?"""
         self.live = live
         self.statements: list[Statement] = []
         self._elsewhere: dict[str, Cell] = {}
         self._says_the_same = says_the_same
-        self.files: set[str] = set()  # the modules that cells have written
+        self.files: set[str] = set()  # the modules written by cells
         for cell in cells:
             found = statements_of(cell, len(self.statements))
             if cell.magic:
@@ -44,7 +44,7 @@ class Notebook:
                 self.statements += found
 
     def binding(self, name: str) -> Statement | None:
-        """The last statement that bound it, and whose cell went that far."""
+        """The last statement that bound it and was reached when its cell ran."""
         if self.live is not None and name not in self.live:
             return None
         found = [one for one in self.statements if name in one.binds]
@@ -57,7 +57,7 @@ class Notebook:
             cell = self._elsewhere[name]
             return refusals.only_by_magic(name, cell.where(1), cell.magic)
         known = self.live is not None and name in self.live
-        return refusals.in_no_cell(name, user) if known else refusals.nobody_defined(name, user)
+        return refusals.in_no_cell(name, user) if known else refusals.not_defined(name, user)
 
     def is_starter(self, name: str) -> bool:
         """Is it this package's launch or Workers?"""
@@ -68,7 +68,7 @@ class Notebook:
         return any(one.name in _STARTERS and (one.asname or one.name) == name for one in node.names)
 
     def asks_for(self, statement: Statement) -> list[str]:
-        """The names that it needs and that only a notebook has."""
+        """The names that it needs and that exist only in a notebook."""
         known = sorted(statement.uses & (_OF_NOTEBOOKS | {"input"}))
         return [*filter(self.is_starter, sorted(statement.uses)), *filter(self._is_ipythons, known)]
 
@@ -79,17 +79,17 @@ class Notebook:
 
 @dataclass
 class Carried:
-    """What goes into the file, and what cannot."""
+    """What the script contains, and what it cannot contain."""
 
     statements: list[Statement] = field(default_factory=list)
-    imports: dict[str, list[Statement]] = field(default_factory=dict)  # by the name that is needed of them
+    imports: dict[str, list[Statement]] = field(default_factory=dict)  # by the imported name
     refusals: list[Refusal] = field(default_factory=list)
-    needs: dict[Statement, set[Statement]] = field(default_factory=dict)  # each one's, and what must be before it
+    needs: dict[Statement, set[Statement]] = field(default_factory=dict)  # by statement, with what must come before it
     bindings: dict[str, Statement] = field(default_factory=dict)
 
 
 def carry(notebook: Notebook, asked: Iterable[str], user: str) -> Carried:
-    """All that is needed for these names, sooner or later. `user` asks for them."""
+    """Add everything that these names need, directly or not. `user` needs them."""
     carried = Carried()
     todo = [(name, user) for name in sorted(asked, reverse=True)]
     seen: set[str] = set()
@@ -110,7 +110,7 @@ def carry(notebook: Notebook, asked: Iterable[str], user: str) -> Carried:
                 if one not in carried.statements:
                     carried.statements.append(one)
                     asks = notebook.asks_for(one)
-                    if not _is_of_the_process(notebook, one):  # else that is said of it
+                    if not _is_of_the_process(notebook, one):  # otherwise that is the reason given
                         carried.refusals += [refusals.only_in_a_notebook(name, one, word) for word in asks]
                     if one.is_definition or not asks:
                         todo += [(used, f"`{name}`") for used in sorted(one.uses - set(asks), reverse=True)]
@@ -119,7 +119,7 @@ def carry(notebook: Notebook, asked: Iterable[str], user: str) -> Carried:
 
 
 def _companions(notebook: Notebook, bound: Statement, name: str, carried: Carried) -> list[Statement]:
-    """What its own cell does to it afterwards, and the draws since the seed. Another cell's change is refused."""
+    """Later changes in its own cell, and random draws since the seed. A change by another cell is refused."""
     found = []
     for change in notebook.statements[bound.position + 1 :]:
         if name not in change.changes or change is bound:
@@ -167,7 +167,7 @@ def _is_of_the_process(notebook: Notebook, one: Statement) -> bool:
 
 
 def first_sign(notebook: Notebook, node: ast.AST, uses: Collection[str], look: Callable[[ast.AST, bool], str]) -> str:
-    """In the statement itself or in a function or class of the notebook that it calls, by however many steps."""
+    """In the statement itself, or in a function or class of the notebook that it calls, directly or not."""
     seen: set[ast.AST] = set()
     todo = [(node, uses)]
     while todo:

@@ -1,4 +1,4 @@
-"""Are two values the same, as far as a function can tell that uses them? One was made anew from the same lines."""
+"""Are two values equal for a function that uses them? One was computed again from the same lines."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ _DEEP_ENOUGH = 8
 
 
 def same(fresh: Any, live: Any, depth: int = 0) -> bool:
-    """What cannot be compared counts as the same: functions, modules, files."""
+    """What cannot be compared counts as equal: functions, modules, files."""
     if depth > _DEEP_ENOUGH:
         return True
-    if type(fresh).__qualname__ != type(live).__qualname__:  # a class of a cell was made anew, too
+    if type(fresh).__qualname__ != type(live).__qualname__:  # a class of a cell was created again, too
         return False
     if isinstance(fresh, ModuleType) or (callable(fresh) and not hasattr(fresh, "state_dict")):
         return getattr(fresh, "__qualname__", "") == getattr(live, "__qualname__", "")

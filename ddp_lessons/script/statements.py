@@ -1,6 +1,6 @@
-"""A statement of a cell: the names that it binds, changes and needs, and its text as it stands in the cell.
+"""A statement of a cell: the names that it binds, changes and needs, and its source.
 
-Which name is global is Python's own finding (symtable), not a guess of ours.
+Python's symtable module says which names are global.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ class Statement:
     cell: Cell
     node: ast.stmt
     position: int  # among all that were run
-    text: str  # as in the cell, with the comment above
+    text: str  # as in the cell, including the comment above
     binds: frozenset[str]
-    changes: frozenset[str]  # in place, whoever bound them
-    uses: frozenset[str]  # sooner or later
-    at_once: frozenset[str]  # when it is run; a function's body asks later
+    changes: frozenset[str]  # in place, wherever they are bound
+    uses: frozenset[str]  # at any time
+    at_once: frozenset[str]  # when it is run; a function's body needs its names later
 
     @property
     def line(self) -> int:
@@ -44,14 +44,14 @@ class Statement:
         return isinstance(self.node, (ast.Import, ast.ImportFrom))
 
     def place(self, name: str = "") -> str:
-        """Where it stands in its cell; of a long one the line that binds the name."""
+        """Its place in the cell; for a long statement, the line that binds the name."""
         binding = (one for one in run_here(self.node) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store))
         line = next((one.lineno for one in binding if one.id == name), self.line)
         return f"{self.cell.where(line)}:   {self.cell.lines[line - 1].strip()}"
 
     @property
     def code(self) -> str:
-        """Its lines in the cell, without comments above."""
+        """Its lines in the cell, without the comments above."""
         return "\n".join(self.cell.lines[self.line - 1 : self.node.end_lineno])
 
 
@@ -86,7 +86,7 @@ def _statement(cell: Cell, node: ast.stmt, position: int, body: list[ast.stmt]) 
 
 
 def names_used(expression: ast.expr) -> set[str]:
-    """The names that an expression asks for and does not bind by itself."""
+    """The names that an expression uses but does not bind itself."""
     found: set[str] = set()
     _collect(symtable.symtable(ast.unparse(expression), "<cell>", "eval"), found, found)
     return found

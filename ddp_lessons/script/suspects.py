@@ -1,4 +1,4 @@
-"""Calls whose answer is another in every process: a file may not hold them where the ranks have to agree."""
+"""Calls with a different result in every process: a script must not contain them if the ranks have to agree."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SEEDING = {"manual_seed", "seed", "manual_seed_all"}
 
 
 def calls(node: ast.AST, everywhere: bool = False) -> Iterator[tuple[str, ast.Call]]:
-    """The calls of a statement by dotted name; `everywhere`: also those in the bodies of functions."""
+    """The calls of a statement by dotted name; `everywhere`: including those in function bodies."""
     for one in ast.walk(node) if everywhere else run_here(node):
         if isinstance(one, ast.Call) and isinstance(one.func, (ast.Name, ast.Attribute)):
             yield ast.unparse(one.func), one
@@ -36,13 +36,13 @@ def is_seed(statement: Statement) -> bool:
 
 
 def of_the_process(node: ast.AST, everywhere: bool = False) -> str:
-    """The first call that only its own process can use; empty: none."""
+    """The first call whose result only its own process can use; empty: none."""
     found = (name for name, _ in calls(node, everywhere))
     return next((name for name in found if _last(name) in _OF_THE_PROCESS or name in _CLOCKS), "")
 
 
 def draws(node: ast.AST, everywhere: bool = False) -> str:
-    """The first call that draws at random, in a statement that does not set a seed by itself; empty: none."""
+    """The first random call in a statement that does not set a seed itself; empty: none."""
     made = list(calls(node, everywhere))
     if any(_last(name) in _SEEDING for name, _ in made):
         return ""

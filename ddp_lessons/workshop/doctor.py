@@ -1,7 +1,7 @@
-"""Look at this machine before the workshop: what is well, what is not, and what to type then.
+"""Check this machine before the workshop: what works, what does not, and which command fixes it.
 
 Each check is one function that returns a Finding. torch is imported only inside the checks that need it, so that the
-doctor has an answer where torch is missing or broken, too.
+doctor also works when torch is missing or broken.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 OLDEST_PYTHON, NEWEST_PYTHON = (3, 10), (3, 13)
 RANKS = 4
 
-# torchvision holds compiled code that fits one release of torch (0.29 fits two).
+# torchvision contains compiled code for one release of torch (0.29 works with two).
 TORCHVISION_FOR = {
     "2.12": "0.27",
     "2.13": "0.28",
@@ -56,21 +56,21 @@ KERNEL_MEGABYTES = 650
 RANK_MEGABYTES = 15
 LEARNER_MEGABYTES = KERNEL_MEGABYTES + RANKS * RANK_MEGABYTES
 
-# A later launch takes a tenth of a second, or a few seconds where ranks cannot be forked.
+# A later launch takes a tenth of a second, or a few seconds if ranks cannot be forked.
 SLOW_LAUNCH_SECONDS = 5.0
-# A rank that prints much has the whole of it written to a file there.
+# The output of a rank that prints a lot is written to a file there.
 TEMPORARY_MEGABYTES = 200
 
-OUT_OF_MEMORY = "the system killed the process (SIGKILL), as it does when memory runs out,"
+OUT_OF_MEMORY = "out of memory: the system killed the process (SIGKILL)"
 _MAKE_ROOM = (
     f"Close other programs, or give this container more memory: a learner needs {LEARNER_MEGABYTES / 1e3:.1f} GB."
 )
-_SHOW_IT = "If this line does not tell you why, show it to your instructor."
+_SHOW_IT = "If this line does not explain it, show it to your instructor."
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What one check found, and what to do about it where it is not well."""
+    """What one check found, and how to fix it if it is not ok."""
 
     verdict: Literal["ok", "note", "PROBLEM"]
     found: str
@@ -82,7 +82,7 @@ def check_python() -> Finding:
     if sys.version_info < OLDEST_PYTHON:
         return Finding("PROBLEM", found, "The lessons need Python 3.10 or newer: install it from python.org.")
     if sys.version_info[:2] > NEWEST_PYTHON:
-        tried = "The lessons are tried with 3.10 to 3.13. Should something fail, install one of these from python.org."
+        tried = "The lessons are tested with 3.10 to 3.13. If something fails, install one of these from python.org."
         return Finding("note", found, tried)
     return Finding("ok", found)
 
@@ -100,13 +100,15 @@ def check_pair() -> Finding:
         return Finding("PROBLEM", f"torch {torch} needs torchvision {needed}, but {torchvision} is installed", remedy)
     trial = subprocess.run([sys.executable, "-c", _USE_THE_PAIR], capture_output=True, text=True, timeout=300)
     if trial.returncode == 0:
-        return Finding("ok", f"torch {torch} and torchvision {torchvision} belong together")
+        return Finding("ok", f"torch {torch} and torchvision {torchvision} match")
     if place != vision_place:
-        return Finding("PROBLEM", f"torch {torch} and torchvision {torchvision} come from two places", remedy)
+        return Finding(
+            "PROBLEM", f"torch {torch} and torchvision {torchvision} come from different package indexes", remedy
+        )
     if trial.returncode == -signal.SIGKILL:
         return Finding("PROBLEM", f"{OUT_OF_MEMORY} while torch was imported", _MAKE_ROOM)
     last_words = (trial.stderr.strip().splitlines() or [f"exit status {trial.returncode}"])[-1]
-    return Finding("PROBLEM", f"torchvision {torchvision} fails beside torch {torch}: {last_words}", remedy)
+    return Finding("PROBLEM", f"torchvision {torchvision} fails with torch {torch}: {last_words}", remedy)
 
 
 def check_gloo() -> Finding:
@@ -114,8 +116,8 @@ def check_gloo() -> Finding:
     sums = list(launch(_sum_of_ranks, RANKS, backend="gloo", quiet=True))
     expected = sum(range(RANKS))
     if sums != [expected] * RANKS:
-        return Finding("PROBLEM", f"{RANKS} ranks added up to {sums}, and not to {expected} each", _SHOW_IT)
-    return Finding("ok", f"{RANKS} ranks met over loopback and added up to {expected}")
+        return Finding("PROBLEM", f"{RANKS} ranks got the sums {sums}, expected {expected} on each", _SHOW_IT)
+    return Finding("ok", f"{RANKS} ranks connected over loopback, and their sum is {expected}")
 
 
 def check_launch_time() -> Finding:
@@ -123,15 +125,19 @@ def check_launch_time() -> Finding:
     launch(_sum_of_ranks, RANKS, backend="gloo", quiet=True)  # the first one waits for torch's import
     seconds = launch(_sum_of_ranks, RANKS, backend="gloo", quiet=True).seconds
     if seconds > SLOW_LAUNCH_SECONDS:
-        return Finding("note", f"{seconds:.1f} s for {RANKS} ranks", "Slow: is this machine busy with something else?")
-    return Finding("ok", f"{seconds:.2f} s for {RANKS} ranks, from the second one on")
+        return Finding(
+            "note", f"{seconds:.1f} s for {RANKS} ranks", "Slow: close other programs if this machine is busy."
+        )
+    return Finding("ok", f"{seconds:.2f} s for {RANKS} ranks, after the first launch")
 
 
 def check_cores() -> Finding:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if cores == 1:
-        return Finding("note", "1 core", "All lessons work, but the ranks take turns and are not faster together.")
-    return Finding("ok", f"{cores} cores, which the ranks share")
+        return Finding(
+            "note", "1 core", "All lessons work, but the ranks share the core, so more ranks are not faster."
+        )
+    return Finding("ok", f"{cores} cores, shared by the ranks")
 
 
 def check_memory() -> Finding:
@@ -152,7 +158,7 @@ def check_mnist() -> Finding:
         return Finding("ok", f"{samples:,} samples in {mnist_folder()}")
     except (NotMnist, OSError) as error:
         what, *remedy = str(error).splitlines()
-        return Finding("PROBLEM", what, " ".join(remedy) or "Get the folder data of the course again.")
+        return Finding("PROBLEM", what, " ".join(remedy) or "Download the folder data of the course again.")
 
 
 def check_jupyter() -> Finding:
@@ -178,9 +184,9 @@ def check_kernel() -> Finding:
         remedy = f"Type: {python_as_typed()} -m ipykernel install --sys-prefix"
         return Finding("PROBLEM", f'the kernel "python3" is another Python: {program}', remedy)
     if re.match(r"7\.[0-3](\.|$)", found := version("ipykernel") or ""):
-        what = f"ipykernel {found} now and then loses a cell: it never ends, and the kernel does nothing"
+        what = f"ipykernel {found} sometimes loses a cell: the cell never ends, while the kernel is idle"
         remedy = f'Type: {python_as_typed()} -m pip install "ipykernel!=7.0.*,!=7.1.*,!=7.2.*,!=7.3.*"'
-        return Finding("note", what, f"{remedy}. Until then restart the kernel where a cell hangs so.")
+        return Finding("note", what, f"{remedy}. Until then, restart the kernel when that happens.")
     return Finding("ok", 'the kernel "python3" is this Python')
 
 
@@ -188,7 +194,7 @@ def check_gpu() -> Finding:
     import torch
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # an old driver: said below
+        warnings.simplefilter("ignore")  # an old driver: reported below
         available = torch.cuda.is_available()
     if available:
         names = ", ".join(torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count()))
@@ -204,7 +210,7 @@ def check_temporary_folder() -> Finding:
     free = shutil.disk_usage(folder).free / 1e6
     found = f"{free / 1e3:.1f} GB free in {folder}"
     if free < TEMPORARY_MEGABYTES:
-        remedy = f"Make room, or set the variable TMPDIR to a folder with {TEMPORARY_MEGABYTES} MB."
+        remedy = f"Delete files there, or set the variable TMPDIR to a folder with {TEMPORARY_MEGABYTES} MB free."
         return Finding("PROBLEM", found, remedy)
     return Finding("ok", found)
 
@@ -212,10 +218,10 @@ def check_temporary_folder() -> Finding:
 def check_notebooks() -> Finding:
     folder = PROJECT / "notebooks"
     if not folder.is_dir():
-        return Finding("note", f"there is no folder {folder}", "Open the lessons from the project's own folder.")
+        return Finding("note", f"no such folder: {folder}", "Open the lessons from the project's own folder.")
     if not _can_write(folder):
-        return Finding("PROBLEM", f"{folder} cannot be written to", "Copy the project to a folder of your own.")
-    return Finding("ok", f"{folder} can be written to")
+        return Finding("PROBLEM", f"{folder} is not writable", "Copy the project to a folder of your own.")
+    return Finding("ok", f"{folder} is writable")
 
 
 _KINDS: Mapping[str, Kind] = {"ok": "passed", "note": "open", "PROBLEM": "wrong"}
@@ -237,7 +243,7 @@ CHECKS: Mapping[str, Callable[[], Finding]] = {
 
 
 def report(checks: Mapping[str, Callable[[], Finding]], as_json: bool = False, with_ticket: bool = False) -> int:
-    """Make the checks, print each finding as soon as it is there, and return the exit status: 1 for any PROBLEM."""
+    """Run the checks, print each finding at once, and return the exit status: 1 for any PROBLEM."""
     findings = {}
     for name, check in checks.items():
         findings[name] = finding = _make(check)
@@ -262,7 +268,7 @@ def _in_all(findings: Mapping[str, Finding]) -> str:
     if not problems:
         return painted("This machine is ready for the course.", "passed")
     what = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
-    first = f"Begin with {problems[0]}." if len(problems) > 1 else "What to do about it is said above."
+    first = f"Start with {problems[0]}." if len(problems) > 1 else "The line below it says what to do."
     return f"{painted(what + ': ' + ', '.join(problems) + '.', 'wrong')} {first}"
 
 
@@ -271,14 +277,14 @@ def _make(check: Callable[[], Finding]) -> Finding:
         return check()
     except ModuleNotFoundError as error:
         return Finding("PROBLEM", f"{error.name} is not installed", f"Type: {install()}")
-    except Exception as error:  # one broken thing must not hide the others
+    except Exception as error:  # one failing check must not hide the others
         first_line = next(iter(str(error).splitlines()), "")
         remedy = _MAKE_ROOM if "SIGKILL" in first_line or isinstance(error, MemoryError) else _SHOW_IT
         return Finding("PROBLEM", f"{type(error).__name__}: {first_line}", remedy)
 
 
 def _launch() -> Callable[..., Results[int]]:
-    importlib.metadata.version("torch")  # says so at once where it is missing
+    importlib.metadata.version("torch")  # raises at once if it is missing
     from ddp_lessons import launch
 
     return launch
@@ -294,7 +300,7 @@ def _sum_of_ranks(rank: int, world_size: int) -> int:
 
 
 def _can_write(folder: Path | str) -> bool:
-    # Trying it is the only answer that holds: permission bits say nothing of a full or read-only disk, or of root.
+    # Only trying it is reliable: permission bits do not show a full or read-only disk, or root.
     try:
         Path(folder).mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder) as file:

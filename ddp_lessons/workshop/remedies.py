@@ -12,7 +12,7 @@ PROJECT = Path(IMPORTED_FROM)
 
 
 def how_to_take_both_from_one_place(torch: str | None, torchvision: str | None) -> str:
-    """A version such as "2.13.0+cpu" is not from the package index: uv knows where to find that kind of torch."""
+    """A version such as "2.13.0+cpu" is not from PyPI: uv knows where to find that kind of torch."""
     kind = (torch or torchvision or "").partition("+")[2]
     if kind:
         both = f"--torch-backend {kind} --reinstall-package torch --reinstall-package torchvision"
@@ -24,7 +24,7 @@ def how_to_take_both_from_one_place(torch: str | None, torchvision: str | None) 
         first, then = f"{python_as_typed()} -m pip uninstall --yes torch torchvision", install()
     else:
         return f"Type: {install()}"
-    return f"Take both from one place, type: {first}\nand then: {then}"
+    return f"Install both from the same index. Type: {first}\nand then: {then}"
 
 
 def two_numbers(release: str) -> str:
@@ -32,7 +32,7 @@ def two_numbers(release: str) -> str:
 
 
 def version(package: str) -> str | None:
-    """Of an installed package; None where it is not installed."""
+    """The version of an installed package; None if it is not installed."""
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:

@@ -103,7 +103,7 @@ def test_output_is_seen_before_the_cell_ends(server: JupyterServer, notebook: Sc
 def test_the_stop_button_stops_the_ranks_and_says_where_they_were(notebook: Screen, talking: list[int]) -> None:
     notebook.page.get_by_role("button", name="Interrupt the kernel").click()
     expect(notebook.prompt(0)).to_have_text(A_NUMBER)
-    expect(notebook.cell(0)).to_contain_text("the ranks were stopped by you")
+    expect(notebook.cell(0)).to_contain_text("you stopped the ranks")
     for rank in range(2):
         expect(notebook.cell(0)).to_contain_text(
             re.compile(rf"rank {rank} +is at cell \[\d+\], line 7: +time\.sleep\(0\.02\)")
@@ -119,7 +119,7 @@ def test_the_curves_of_a_training_that_is_stopped_stay(notebook: Screen) -> None
     expect(curves).to_be_visible()
     notebook.page.get_by_role("button", name="Interrupt the kernel").click()
     expect(notebook.prompt(2)).to_have_text(A_NUMBER)
-    expect(notebook.cell(2)).to_contain_text("What they had told is kept in sys.last_value.results.")
+    expect(notebook.cell(2)).to_contain_text("What they logged with tell() is in sys.last_value.results.")
     expect(curves).to_contain_text("loss")
     notebook.run_cell(1)
     expect(notebook.output(1)).to_have_text("[3.0, 3.0, 3.0]")

@@ -421,7 +421,7 @@ def receives_into_more_than_is_sent(tensor: Tensor) -> Tensor:
 
 WRONG += [
     (changes_what_is_on_its_way, "It changes the tensor of its isend before wait()"),
-    (receives_into_more_than_is_sent, "This message does not fit: rank 0 sends [120] float32"),
+    (receives_into_more_than_is_sent, "Shape mismatch between send and recv: rank 0 sends [120] float32"),
 ]
 
 

@@ -39,6 +39,6 @@ def test_the_folder_installs_and_the_first_lesson_runs_where_there_is_no_network
     ended = subprocess.run([*command, str(home)], env=plain, text=True, stdout=-1, stderr=subprocess.STDOUT)
     print(ended.stdout)
     assert ended.returncode == 0, ended.stdout
-    assert "4 ranks met over loopback and added up to 6" in ended.stdout
+    assert "4 ranks connected over loopback, and their sum is 6" in ended.stdout
     assert '"problems": "none"' in ended.stdout
     assert " passed" in ended.stdout

@@ -42,7 +42,7 @@ def test_it_installs_all_wheels_and_says_how_to_begin_and_the_folder_stays_as_it
     first = install(given, home)
     lessons = home / "ddp-lessons"
     assert f'python3 "{lessons / "lessons.py"}"' in first.stdout, first.stdout
-    assert "torch 2.15.0 and torchvision 0.29.2 belong together" in first.stdout
+    assert "torch 2.15.0 and torchvision 0.29.2 match" in first.stdout
     assert "PROBLEM  gloo" in first.stdout  # of an empty torch
     assert '{"ddp-lessons-ticket": ' in first.stdout
     assert first.returncode == 1

@@ -55,7 +55,7 @@ def test_real_packages_are_installed_and_the_first_lesson_runs(given: Path, tmp_
     print(ended.stdout)
     assert ended.returncode == 0, ended.stdout
     assert ended.stdout.startswith("no route to anywhere\n")
-    assert "4 ranks met over loopback and added up to 6" in ended.stdout
+    assert "4 ranks connected over loopback, and their sum is 6" in ended.stdout
     assert '"problems": "none"' in ended.stdout
     assert " passed" in ended.stdout
     site = next((home / "the lessons, here").glob(".venv/lib/python3*/site-packages"))

@@ -66,7 +66,7 @@ def test_what_the_learner_starts_still_is(kind: str) -> None:
         with standing_between(kind):
             dist.all_reduce(torch.ones(2), async_op=True)
 
-    with pytest.raises(WorkerFailed, match="Nobody waited for all_reduce of ranks 0 and 1"):
+    with pytest.raises(WorkerFailed, match=r"wait\(\) was never called for all_reduce of ranks 0 and 1"):
         launch(start, 2)
 
 

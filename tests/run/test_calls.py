@@ -72,13 +72,13 @@ def refusal(call: Callable[[], object]) -> Exception:
 @pytest.mark.parametrize(
     ("world_size", "kind", "words"),
     [
-        (0, ValueError, "world_size is 0, but a world has at least 1 rank"),
-        (-1, ValueError, "world_size is -1, but a world has at least 1 rank"),
-        (10_000, ValueError, "world_size is 10,000.*every rank is a process"),
+        (0, ValueError, "world_size must be at least 1, not 0"),
+        (-1, ValueError, "world_size must be at least 1, not -1"),
+        (10_000, ValueError, "world_size is 10,000.*each is a process"),
         (10**30, ValueError, "at most"),
-        (2.5, TypeError, r"whole number, not 2.5 \(float\)"),
-        (4.0, TypeError, r"whole number, not 4.0 \(float\)"),
-        (float("nan"), TypeError, "whole number, not nan"),
+        (2.5, TypeError, r"an integer, the number of ranks, not 2.5 \(float\)"),
+        (4.0, TypeError, r"an integer, the number of ranks, not 4.0 \(float\)"),
+        (float("nan"), TypeError, "an integer, the number of ranks, not nan"),
         ("4", TypeError, r"not '4' \(str\); write 4"),
         ("four", TypeError, r"not 'four' \(str\)$"),
         (None, TypeError, "not None"),
@@ -111,14 +111,14 @@ def test_a_whole_number_of_another_library_is_a_world_size(world_size: Any) -> N
 @pytest.mark.parametrize(
     ("function", "words"),
     [
-        (None, "needs a function that every rank calls, not None.*without the brackets"),
+        (None, "needs a function that every rank calls, not None.*without parentheses"),
         (3, "needs a function that every rank calls, not 3"),
         ("run", "needs a function that every rank calls, not 'run'"),
         (torch.ones(2), "needs a function that every rank calls"),
         (steps, r"steps is a generator \(it has a yield\).*return a list"),
         (steps(0, 1), "needs a function that every rank calls"),
         (functools.partial(steps), "is a generator"),
-        (train, r"train is a coroutine \(async def\).*write it with def"),
+        (train, r"train is a coroutine \(async def\).*define it with def"),
         (functools.partial(train), "is a coroutine"),
         (train_steps, "train_steps is a (coroutine|generator)"),
         (one_argument, r"launch calls one_argument\(rank, world_size\), but it is defined as one_argument\(rank"),
@@ -156,13 +156,13 @@ def test_an_instance_that_cannot_be_called_is_refused_by_what_it_is() -> None:
 @pytest.mark.parametrize(
     ("backend", "words"),
     [
-        ("glo", "there is no backend 'glo'; torch knows .*gloo"),
-        ("", "there is no backend ''"),
-        ("tcp", "there is no backend 'tcp'"),
-        ("gloo,", "there is no backend 'gloo,'"),
-        ("mpi", "not part of this build of torch"),
-        (4, "backend is a name"),
-        (["gloo"], "backend is a name"),
+        ("glo", "unknown backend 'glo'; torch has .*gloo"),
+        ("", "unknown backend ''"),
+        ("tcp", "unknown backend 'tcp'"),
+        ("gloo,", "unknown backend 'gloo,'"),
+        ("mpi", "this build of torch has no backend 'mpi'"),
+        (4, "backend must be a name"),
+        (["gloo"], "backend must be a name"),
     ],
     ids=without_address,
 )
@@ -172,14 +172,14 @@ def test_a_backend_that_is_not_there_is_refused(backend: Any, words: str) -> Non
 
 
 def test_a_backend_that_is_not_there_is_refused_also_if_the_function_joins_by_itself() -> None:
-    assert "there is no backend 'glo'" in str(refusal(lambda: launch(run, 2, backend="glo", join=False)))
+    assert "unknown backend 'glo'" in str(refusal(lambda: launch(run, 2, backend="glo", join=False)))
 
 
 @pytest.mark.parametrize("backend", ["nccl", "NCCL", "cuda:nccl", "cpu:gloo,cuda:nccl"])
 def test_nccl_without_a_gpu_for_each_rank_is_refused(backend: str) -> None:
     world_size = torch.cuda.device_count() + 1
     message = str(refusal(lambda: launch(run, world_size, backend=backend)))
-    assert f"each of the {world_size} ranks, and this machine shows {world_size - 1}" in message
+    assert f"one GPU per rank: {world_size} ranks, but torch sees {world_size - 1} GPUs" in message
     assert 'backend="gloo"' in message
 
 
@@ -194,7 +194,7 @@ def test_gloo_by_any_of_its_names_is_taken(backend: str) -> None:
 
 @pytest.mark.parametrize("timeout", [0, -1, float("nan"), "60", True, [60]], ids=repr)
 def test_a_patience_that_is_not_a_time_is_refused(timeout: Any) -> None:
-    assert "timeout_seconds is" in str(refusal(lambda: launch(run, 2, timeout_seconds=timeout)))
+    assert "timeout_seconds must be" in str(refusal(lambda: launch(run, 2, timeout_seconds=timeout)))
 
 
 @pytest.mark.parametrize("timeout", [None, 30, float("inf"), 1e300, numpy.float32(30), numpy.int64(30)], ids=repr)
@@ -207,7 +207,7 @@ def test_any_number_of_seconds_is_a_patience(timeout: Any) -> None:
 def test_a_switch_that_is_neither_true_nor_false_is_refused(name: str, value: Any) -> None:
     """`join="no"` would count as true."""
     options: dict[str, Any] = {name: value}
-    assert str(refusal(lambda: launch(run, 2, **options))) == f"{name} is True or False, not {value!r}"
+    assert str(refusal(lambda: launch(run, 2, **options))) == f"{name} must be True or False, not {value!r}"
 
 
 @pytest.mark.parametrize("method", ["forkserver", "Fork", "", 3])
@@ -232,7 +232,7 @@ def test_a_bad_function_leaves_open_workers_as_they_are() -> None:
 def test_closed_workers_say_that_they_are_closed() -> None:
     with Workers(1, quiet=True) as workers:
         pass
-    with nothing_begins(), pytest.raises(RuntimeError, match=r"Workers are closed.*Open new ones"):
+    with nothing_begins(), pytest.raises(RuntimeError, match=r"Workers are closed.*Create new ones"):
         workers.run(run)
 
 

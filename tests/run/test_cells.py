@@ -1046,7 +1046,7 @@ def test_a_launch_inside_a_rank_is_refused_at_the_line_of_the_cell(kernel: Noteb
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        ("launch(add, 0)", "ValueError: world_size is 0, but a world has at least 1 rank"),
+        ("launch(add, 0)", "ValueError: world_size must be at least 1, not 0"),
         ("launch(add, 2, 'too much')", "TypeError: launch calls add.rank, world_size, <str>.*too many"),
         ("launch(add, 2, backend='nccl')", "ValueError: nccl needs a GPU"),
         ("launch(lambda rank, world_size: lock.locked(), 2)", "<lambda> uses the variable lock, a lock"),

@@ -74,9 +74,9 @@ def test_the_message_names_the_rank_its_line_and_last_words_the_others_and_what_
     assert str(error).splitlines() == [
         "rank 2 of 4 raised ValueError: partition sizes add up to 1.2",
         f'    {line_with("raises")}:   raise ValueError("partition sizes add up to 1.2")  # raises',
-        "  It last said: about to divide",
+        "  Last output: about to divide",
         f"  Ranks 0, 1 and 3 were waiting in all_reduce ({line_with('waits')}) and have been stopped.",
-        "  Next: repair that line; traceback(2) of this exception shows the whole way there.",
+        "  Next: fix that line; `error.traceback(2)` shows the full stack.",
     ]
 
 
@@ -170,7 +170,7 @@ def test_what_follows_from_a_death_is_not_told_as_its_cause() -> None:
 
     error = failure(WorkerFailed, run)
     assert error.rank == 1
-    assert "rank 1 of 4 ended its process with exit code 3" in str(error)
+    assert "rank 1 of 4 exited with code 3 before it returned" in str(error)
 
 
 def test_a_gloo_error_caught_by_the_others_does_not_hide_the_rank_that_died() -> None:
@@ -361,7 +361,7 @@ def test_a_function_that_needs_a_module_which_only_the_notebook_has_says_so() ->
     del sys.modules["only_here"]
     assert "both ranks could not load the function" in str(error)
     assert "only_here" in str(error)
-    assert "repair that line" not in str(error)
+    assert "fix that line" not in str(error)
 
 
 def test_an_answer_that_the_notebook_cannot_read_is_the_rank_s_failure() -> None:
@@ -374,7 +374,7 @@ def test_an_answer_that_the_notebook_cannot_read_is_the_rank_s_failure() -> None
 
     error = failure(WorkerFailed, run, 2)
     assert error.rank == 1
-    assert "rank 1 of 2 returned a Trap, which the notebook cannot read" in str(error)
+    assert "rank 1 of 2 returned a Trap, which the notebook cannot load" in str(error)
     assert error.results[0] == 0
 
 
@@ -388,7 +388,7 @@ def test_a_failure_beside_a_flood_shows_the_failing_rank_s_own_words() -> None:
 
     error = failure(WorkerFailed, run)
     assert list(error.results.lines[1]) == ["the loss is nan"]
-    assert "  It last said: the loss is nan\n" in str(error)
+    assert "  Last output: the loss is nan\n" in str(error)
     assert len(str(error)) < 2000
 
 
@@ -400,7 +400,7 @@ def test_a_failure_after_a_flood_of_its_own_keeps_the_last_words() -> None:
 
     error = failure(WorkerFailed, run, 2)
     assert error.results.lines[error.rank][-1] == "step 99999"
-    assert "It last said: step 99999\n" in str(error)
+    assert "Last output: step 99999\n" in str(error)
 
 
 def test_a_last_word_without_end_is_cut() -> None:
@@ -417,8 +417,8 @@ def test_a_last_word_without_end_is_cut() -> None:
 @pytest.mark.parametrize(
     ("die", "words"),
     [
-        (lambda: os._exit(3), "ended its process with exit code 3"),
-        (lambda: os._exit(0), "ended its process with exit code 0"),
+        (lambda: os._exit(3), "exited with code 3"),
+        (lambda: os._exit(0), "exited with code 0"),
         (lambda: sys.exit(), "called sys.exit()"),
         (lambda: sys.exit(4), "called sys.exit(4)"),
         (lambda: sys.exit("no data"), "called sys.exit(no data)"),
@@ -428,7 +428,7 @@ def test_a_last_word_without_end_is_cut() -> None:
         (lambda: os.kill(os.getpid(), signal.SIGINT), "raised KeyboardInterrupt"),
         (lambda: ctypes.string_at(0), "was killed by SIGSEGV"),
         (lambda: os.abort(), "was killed by SIGABRT"),
-        (lambda: os.execv("/bin/true", ["true"]), "ended its process with exit code"),
+        (lambda: os.execv("/bin/true", ["true"]), "exited with code"),
         (lambda: os.killpg(0, signal.SIGKILL), "was killed by SIGKILL"),
     ],
     ids=[
@@ -501,7 +501,7 @@ def test_a_death_before_the_first_line_of_the_function_is_told() -> None:
     def run(rank: int, world_size: int) -> object:
         return trap
 
-    assert "both ranks ended their processes with exit code 7" in str(failure(WorkerFailed, run, 2))
+    assert "both ranks exited with code 7 before they returned" in str(failure(WorkerFailed, run, 2))
 
 
 def test_what_a_dead_rank_left_running_is_ended_too() -> None:
@@ -550,15 +550,16 @@ def test_at_the_end_of_its_time_each_rank_s_line_is_shown() -> None:
 
     error = failure(WorkersStuck, run, 6, timeout_seconds=1)
     message = str(error).splitlines()
-    assert message[0] == "ranks 1 to 5 of 6 did not return within 1 second"
+    assert message[0] == "timeout, ranks 1 to 5 of 6 did not return within 1 second"
     assert message[1] == "    rank 0   has returned"
     assert line_with("sleeps") in message[2]
     assert f"{line_with('loops')[:-1]}" in message[3]
     assert line_with("holds the lock") in message[4]
     assert message[5].startswith(f"    rank 4   waits in recv from rank 1 ({line_with('receives')}")
     assert message[6].startswith(f"    rank 5   waits in barrier ({line_with('meets')}")
-    assert "rank 0 returned without" in message[7]
-    assert message[-1].startswith("  Next: ")
+    assert "Rank 0 returned without calling it" in message[7]
+    assert message[-2].startswith("  Next: ")
+    assert message[-1].startswith('  torchrun would show: "Connection closed by peer"')
 
 
 def test_the_time_is_kept() -> None:
@@ -736,19 +737,19 @@ def test_in_a_notebook_the_whole_error_is_the_message(kernel: NotebookSession) -
     cell = fails_in(kernel, "dist.barrier()", "if rank == 2:", "    raise ValueError('too many')", "dist.barrier()")
     assert cell.error_name == "WorkerFailed"
     last_words = cell.error.splitlines().pop(2)
-    assert re.fullmatch(r"  It last said: process \d+", last_words)
+    assert re.fullmatch(r"  Last output: process \d+", last_words)
     assert [line for line in cell.error.splitlines() if line != last_words] == [
         "WorkerFailed: rank 2 of 3 raised ValueError: too many",
         "    cell line 5:   raise ValueError('too many')",
         "  Ranks 0 and 1 were waiting in barrier (cell line 6) and have been stopped.",
-        "  Next: repair that line; traceback(2) of this exception shows the whole way there.",
+        "  Next: fix that line; `error.traceback(2)` shows the full stack.",
     ]
 
 
 @pytest.mark.parametrize(
     ("body", "words"),
     [
-        ("os._exit(3)", "ended its process with exit code 3"),
+        ("os._exit(3)", "exited with code 3"),
         ("sys.exit()", "called sys.exit()"),
         ("os.kill(os.getpid(), signal.SIGKILL)", "was killed by SIGKILL"),
         ("ctypes.string_at(0)", "was killed by SIGSEGV"),
@@ -823,9 +824,9 @@ def test_in_a_notebook_each_stuck_rank_shows_its_line(kernel: NotebookSession) -
     )
     assert cell.error_name == "WorkersStuck"
     assert cell.error.splitlines()[1:4] == [
-        "    rank 0   is at cell line 3:   if rank == 0: time.sleep(1000)   (all that time)",
-        "    rank 1   is at cell line 4:   if rank == 1: sum(range(10**12))   (all that time)",
-        "    rank 2   is at cell line 5:   while True: pass   (all that time)",
+        "    rank 0   is at cell line 3:   if rank == 0: time.sleep(1000)   (the whole time)",
+        "    rank 1   is at cell line 4:   if rank == 1: sum(range(10**12))   (the whole time)",
+        "    rank 2   is at cell line 5:   while True: pass   (the whole time)",
     ]
 
 

@@ -60,13 +60,13 @@ def test_the_stricter_of_variable_and_file_holds(machine_file: Path, monkeypatch
 @pytest.mark.parametrize(("which", "text"), [("ranks", "four"), ("ranks", "0"), ("seconds", "2m"), ("memory", "600")])
 def test_a_limit_that_cannot_be_read_is_named(which: str, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(NAMES[which], text)
-    with pytest.raises(ValueError, match=rf"{NAMES[which]} is '{text}' in the environment, but has to be .*, as \d"):
+    with pytest.raises(ValueError, match=rf"{NAMES[which]} is '{text}' in the environment, but must be .*, such as \d"):
         launch(add_up, 2)
 
 
 def test_a_file_that_cannot_be_read_is_named(machine_file: Path) -> None:
     machine_file.write_text("DDP_LESSONS_MOST_RANKS=some")
-    with pytest.raises(ValueError, match=re.escape(f"is 'some' in {machine_file}, but has to be a whole number, as 4")):
+    with pytest.raises(ValueError, match=re.escape(f"is 'some' in {machine_file}, but must be an integer, such as 4")):
         launch(add_up, 2)
 
 
@@ -75,7 +75,7 @@ def test_more_ranks_than_allowed_are_refused(monkeypatch: pytest.MonkeyPatch) ->
     assert list(launch(add_up, 3, quiet=True)) == [3.0] * 3
     sentence = "world_size is 4, but the instructor of this machine allows each learner at most 3 ranks in a launch"
     for begin in (lambda: launch(add_up, 4), lambda: Workers(4)):
-        with pytest.raises(ValueError, match=rf"{sentence}; write 3 or fewer"):
+        with pytest.raises(ValueError, match=rf"{sentence}; use 3 or fewer"):
             begin()
 
 
@@ -93,9 +93,9 @@ def test_a_longer_time_is_cut_to_the_allowed(asked: float | None, monkeypatch: p
     with pytest.raises(WorkersStuck) as caught:
         launch(hang, 2, timeout_seconds=asked, quiet=True)
     told = str(caught.value).splitlines()
-    assert told[0].startswith("rank 0 of 2 did not return within 0.5 seconds")
+    assert told[0].startswith("timeout, rank 0 of 2 did not return within 0.5 seconds")
     assert told[-1] == (
-        "  Next: if the ranks were only slow, give them less to do: the instructor of this machine allows at most "
+        "  Next: if the ranks are only slow, reduce the work: the instructor of this machine allows at most "
         "0.5 seconds."
     )
 
@@ -104,7 +104,7 @@ def test_a_run_of_workers_is_cut_too_and_a_shorter_time_is_the_learners_own(monk
     monkeypatch.setenv(NAMES["seconds"], "0.6")
     with Workers(2, quiet=True) as workers, pytest.raises(WorkersStuck, match=r"allows at most 0\.6 seconds"):
         workers.run(hang, timeout_seconds=30)
-    with pytest.raises(WorkersStuck, match=r"give them more time: launch\(..., timeout_seconds=...\)"):
+    with pytest.raises(WorkersStuck, match=r"raise the limit: launch\(..., timeout_seconds=...\)"):
         launch(hang, 2, timeout_seconds=0.3, quiet=True)
 
 
@@ -116,8 +116,8 @@ def test_more_memory_than_allowed_is_refused_in_the_rank(monkeypatch: pytest.Mon
         launch(take, 2, 400, quiet=True)
     assert "allocate memory" in str(caught.value).splitlines()[0]
     assert str(caught.value).splitlines()[-1] == (
-        "  Next: the instructor of this machine allows 200 MB per rank, beside Python and torch: take smaller tensors "
-        "or batches, or ask for more."
+        "  Next: use smaller tensors or batches: the instructor of this machine allows 200 MB per rank, not counting "
+        "Python and torch."
     )
 
 

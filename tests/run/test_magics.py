@@ -58,13 +58,13 @@ def test_some_of_them(kernel: NotebookSession, who: str, asked: list[int]) -> No
 @pytest.mark.parametrize(
     ("line", "sentence"),
     [
-        ("5", "there are 3 ranks already, and not 5"),
+        ("5", "there are 3 ranks already, not 5"),
         ("5,", "there is no rank 5 in a world of 3"),
-        ("2", "`%%ranks 2,` is rank 2 alone"),
-        ("3 3", "'3 3' names no ranks"),
-        ("all", "'all' names no ranks"),
-        ("2-1", "names no ranks: the smaller one comes first"),
-        ("--timeout 0", "must be more than 0"),
+        ("2", "run on rank 2 alone with `%%ranks 2,`"),
+        ("3 3", "'3 3' is not a list of ranks"),
+        ("all", "'all' is not a list of ranks"),
+        ("2-1", "2-1 selects no ranks: put the smaller number first"),
+        ("--timeout 0", "must be greater than 0"),
         ("--slowly", "unrecognized arguments: --slowly"),
     ],
 )
@@ -91,10 +91,10 @@ def test_variables_and_functions_go_there_and_come_back(kernel: NotebookSession)
     [
         ("ranks['nobody']", "name 'nobody' is not defined"),
         ("ranks['lambda: ']", "SyntaxError"),
-        ("ranks['a b'] = 1", "'a b' is no name that a variable can have"),
-        ("ranks['class'] = 1", "'class' is no name that a variable can have"),
+        ("ranks['a b'] = 1", "'a b' is not a valid variable name"),
+        ("ranks['class'] = 1", "'class' is not a valid variable name"),
         ("ranks[0]", 'write ranks["x"][0]'),
-        ("import threading\nranks['lock'] = threading.Lock()", "cannot travel to a rank"),
+        ("import threading\nranks['lock'] = threading.Lock()", "cannot be pickled for a rank"),
     ],
 )
 def test_what_cannot_travel_is_said(kernel: NotebookSession, source: str, error: str) -> None:
@@ -120,7 +120,7 @@ def test_an_error_names_the_line_as_the_cell_counts_it(kernel: NotebookSession, 
 def test_after_an_error_the_variables_are_there(kernel: NotebookSession) -> None:
     kernel.run("%%ranks\nkept = rank")
     error = kernel.run("%%ranks\nif rank == 1:\n    dist.barrier()").error
-    assert "no rank can move any more" in error
+    assert "no rank can make progress" in error
     assert "Ranks 0, 1 and 2 keep their variables" in error
     assert shown(kernel, "%%ranks\ntotal = torch.ones(1) * kept\ndist.all_reduce(total)\ntotal.item()") == by_rank(
         3.0, 3.0, 3.0
@@ -172,8 +172,8 @@ def test_status_restart_and_stop(kernel: NotebookSession) -> None:
     assert "held (int)" in kernel.run("%ranks status").stream
     assert kernel.run("%ranks restart 2").stream == "rank 0 | no variables yet\nrank 1 | no variables yet\n"
     assert shown(kernel, "%%ranks\nworld_size") == by_rank(2, 2)
-    assert "no ranks are there" in kernel.run("%ranks stop").stream
-    assert "there are no ranks yet" in kernel.run("ranks['x']").error
+    assert "no ranks are running" in kernel.run("%ranks stop").stream
+    assert "no ranks yet: run a cell that begins with %%ranks 4" in kernel.run("ranks['x']").error
     assert "write %ranks status" in kernel.run("%ranks explode").stream + kernel.run("%ranks explode").error
     assert shown(kernel, "%%ranks 3\nworld_size") == by_rank(3, 3, 3)
 
@@ -225,7 +225,7 @@ def test_in_a_terminal_it_is_text() -> None:
     said = subprocess.run(ipython, input=lines, capture_output=True, text=True, timeout=60, check=True).stdout
     assert "rank 1 | 1" in said
     assert "rank 1 | 10" in said
-    assert "no ranks are there" in said
+    assert "no ranks are running" in said
 
 
 def test_what_a_rank_does_not_have_is_said_and_costs_nothing(kernel: NotebookSession) -> None:
@@ -237,10 +237,11 @@ def test_what_a_rank_does_not_have_is_said_and_costs_nothing(kernel: NotebookSes
     )
     assert not kernel.run("%%ranks\ndist.barrier(group)").error  # the process group is that of before
     assert (
-        'if it is in the notebook, ranks["nothing"] = nothing gives it to them' in kernel.run("%%ranks\nnothing").error
+        'if the notebook has nothing, copy it to the ranks with ranks["nothing"] = nothing'
+        in kernel.run("%%ranks\nnothing").error
     )
     error = kernel.run("import threading\nranks['lock'] = threading.Lock()").error
-    assert 'ranks["lock"] is a lock, which cannot travel to a rank' in error
+    assert 'ranks["lock"] is a lock, which cannot be pickled for a rank' in error
 
 
 def test_a_cell_that_python_cannot_read_is_shown_with_its_place(kernel: NotebookSession) -> None:

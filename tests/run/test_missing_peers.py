@@ -89,7 +89,10 @@ def test_a_root_that_does_not_exist_is_named_with_what_to_do(root: int) -> None:
     def function(rank: int, world_size: int) -> None:
         dist.broadcast(torch.ones(1), root)
 
-    with pytest.raises(WorkerFailed, match=rf"invalid root rank: {root}\n(.|\n)*Next: src and dst name one of"):
+    with pytest.raises(
+        WorkerFailed,
+        match=rf"invalid root rank: {root}\n(.|\n)*Next: pass a rank from 0 to world_size - 1 as src or dst",
+    ):
         launch(function, 3, quiet=True)
 
 

@@ -30,7 +30,7 @@ def test_without_the_mistake_the_calls_are_right(context: str) -> None:
 @pytest.mark.parametrize(
     ("instead_of", "said"),
     [
-        ("do not fit together", "are what they are"),
+        ("Shape mismatch", "All is as it is"),
         ("_world.py line ", "_world.py line 9"),
         ("no rank can", "did not return within"),
     ],
@@ -39,6 +39,6 @@ def test_a_message_that_says_it_wrongly_is_not_counted(instead_of: str, said: st
     program = next(one for one in all_mistaken() if (one.kind, one.name) == ("other shape", "all_reduce world"))
     verdict = verdict_on(program)
     assert verdict.is_right
-    told = verdict.message if instead_of in verdict.message else f"no rank can move any more\n{verdict.message}"
+    told = verdict.message if instead_of in verdict.message else f"no rank can make progress\n{verdict.message}"
     assert list(missing_in(told, program)) == []
     assert list(missing_in(told.replace(instead_of, said), program)) != []

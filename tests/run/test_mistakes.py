@@ -31,7 +31,7 @@ def test_the_catalogue_has_every_kind() -> None:
 @pytest.mark.parametrize(
     ("instead_of", "said", "lacks"),
     [
-        ("but rank 2 returned", "but rank 1 returned", ["rank 2"]),
+        ("Rank 2 returned", "Rank 1 returned", ["rank 2"]),
         ("returned", "left", ['"returned"']),
         ("collectives.py line ", "collectives.py line 9", ["collectives.py line "]),
     ],

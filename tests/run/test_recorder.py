@@ -389,7 +389,7 @@ def test_the_numbers_of_small_tensors_are_kept_if_asked() -> None:
 
 @pytest.mark.parametrize("wrong", ["value", 1, None, "calls"])
 def test_what_cannot_be_recorded_is_refused(wrong: Any) -> None:
-    with pytest.raises(ValueError, match="it can be True, False or"):
+    with pytest.raises(ValueError, match="record must be True, False or"):
         launch(lambda rank, world_size: None, 1, record=wrong)
 
 

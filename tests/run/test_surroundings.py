@@ -109,7 +109,7 @@ def test_without_even_loopback_the_error_says_so_at_once(source: str) -> None:
     begin = time.monotonic()
     said = said_by(source, prefix=namespaces("-n", "true"))
     message = said[said.index("WorkerFailed: ") :]
-    assert "Next: the loopback interface, over which ranks talk, is not up: `ip link set lo up`" in message
+    assert "Next: run `ip link set lo up`: the loopback interface, which connects the ranks, is down" in message
     assert time.monotonic() - begin < 40  # a store that is not found ends the launch after 60 seconds
 
 
@@ -122,10 +122,8 @@ def test_loopback_may_know_only_version_6(source: str) -> None:
 def test_with_no_address_at_all_the_error_says_who_can_help() -> None:
     refuse = "import socket\nsocket.socket.bind = lambda *_: (_ for _ in ()).throw(OSError(99, 'no address'))\n"
     message = said_by(ADD_UP.replace("print(list", refuse + "print(list", 1)).splitlines()[-2]
-    assert message.startswith(
-        "RuntimeError: ranks talk to each other over the loopback interface, which has no address"
-    )
-    assert "Next: let the administrator of this machine" in message
+    assert message.startswith("RuntimeError: the loopback interface, which connects the ranks, has no address")
+    assert "Next: ask the administrator of this machine" in message
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", ""])
@@ -178,7 +176,10 @@ def test_an_interface_that_is_not_there_is_named_beside_those_that_are() -> None
         os.environ["GLOO_SOCKET_IFNAME"] = "eth77"
         dist.init_process_group("gloo")
 
-    with pytest.raises(WorkerFailed, match=r"Next: GLOO_SOCKET_IFNAME is eth77, but the interfaces .* are lo"):
+    with pytest.raises(
+        WorkerFailed,
+        match=r"Next: do not set GLOO_SOCKET_IFNAME in launch: it is eth77, but this machine has the interfaces .*lo",
+    ):
         launch(join, 2, join=False, quiet=True)
 
 
@@ -386,7 +387,7 @@ def test_a_notebook_with_signals_ignored_still_tells_a_death() -> None:
         DEFINE + "try:\n    launch(lambda rank, size: os._exit(3), 2)\nexcept RuntimeError as error:\n    print(error)"
     )
     said = said_by(f"import signal; signal.signal(signal.SIGCHLD, signal.SIG_IGN)\n{source}")
-    assert said.startswith("both ranks ended their processes with exit code 3")
+    assert said.startswith("both ranks exited with code 3")
 
 
 @pytest.mark.parametrize("start_method", ["fork", "spawn"])
@@ -425,7 +426,7 @@ def slow_torch(folder: Path) -> Mapping[str, str | None]:
     return {"PYTHONPATH": os.pathsep.join([os.fspath(folder), os.fspath(PROJECT)])}
 
 
-WAITING = re.compile(r"the ranks are starting: torch is being imported … \d+ s")
+WAITING = re.compile(r"the ranks are starting: importing torch … \d+ s")
 
 
 def test_a_terminal_says_what_a_launch_waits_for_and_takes_it_back(tmp_path: Path) -> None:

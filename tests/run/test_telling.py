@@ -77,10 +77,10 @@ def test_strange_numbers_are_told_as_they_are() -> None:
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: telling(loss="low"), "tell\\(\\) takes numbers, but loss is a str"),
+        (lambda: telling(loss="low"), "tell\\(\\) logs numbers, but loss is a str"),
         (lambda: telling(loss=torch.ones(2)), "but loss is a Tensor"),
         (lambda: telling(loss=None), "but loss is a NoneType"),
-        (lambda: telling(0.5), r"a number has a name, as in tell\(loss=0.5\)"),
+        (lambda: telling(0.5), r"give a number a name, as in tell\(loss=0.5\)"),
     ],
 )
 def test_what_is_no_number_is_refused_also_outside_of_a_launch(call: Any, words: str) -> None:
@@ -122,7 +122,7 @@ def test_telling_very_often_is_quick_and_keeps_the_newest() -> None:
 
 
 def test_a_live_function_that_is_none_is_refused() -> None:
-    with pytest.raises(TypeError, match="live is a function that draws"):
+    with pytest.raises(TypeError, match="live must be a function that draws"):
         launch(lambda rank, world_size: None, 2, live=3)  # type: ignore[arg-type]
 
 
@@ -192,7 +192,7 @@ def test_a_chart_is_html_while_the_ranks_run_and_a_widget_in_the_end(kernel: Not
 def test_a_drawing_that_fails_is_said_and_hurts_no_rank(kernel: NotebookSession) -> None:
     cell = kernel.run("list(launch(run, 2, live=lambda results: 1 / 0))")
     assert (cell.error, cell.value) == ("", "[0, 1]")
-    assert cell.stream.count("the live picture was given up: ZeroDivisionError") == 1
+    assert cell.stream.count("the live picture stopped: ZeroDivisionError") == 1
 
 
 def test_a_live_picture_of_a_failed_launch_shows_what_was_told(kernel: NotebookSession) -> None:

@@ -40,7 +40,7 @@ def test_a_connection_that_a_timeout_closed_is_told_with_the_wait_that_timed_out
     message = message_of(sleeps_afterwards)
     assert "rank 1 of 2 lost the connection" in message
     assert "The wait of rank 0 in irecv from rank 1 (test_timeouts.py line " in message
-    assert "timed out after 0.5 seconds, and gloo closed the connections" in message
+    assert "timed out after 0.5 seconds, so gloo closed the connections" in message
     assert "returned without" not in message
 
 
@@ -87,8 +87,8 @@ def test_who_did_not_come_in_time_is_named(call: Any) -> None:
         time.sleep(LONGER_SECONDS)
 
     message = message_of(function)
-    assert "Rank 0 waited" in message
-    assert "and rank 1 has not " in message
+    assert "Timeout: rank 0 waited" in message
+    assert "but rank 1 did not " in message
     assert "timeout" in message.partition("Next: ")[2]
 
 
@@ -100,7 +100,7 @@ def test_a_message_with_another_tag_is_the_cause_of_a_timeout() -> None:
         else:
             dist.send(torch.ones(1), 0, group=group, tag=2)
 
-    assert "The tags differ: rank 1 sends to rank 0 with tag 2" in message_of(function)
+    assert "Tag mismatch: rank 1 sends to rank 0 with tag 2" in message_of(function)
 
 
 def test_who_did_not_join_in_time_is_named() -> None:
@@ -110,5 +110,5 @@ def test_who_did_not_join_in_time_is_named() -> None:
         dist.init_process_group("gloo", rank=rank, world_size=world_size, timeout=SOON)
 
     message = message_of(function, join=False)
-    assert "Rank 0 waited" in message
-    assert "init_process_group, and rank 1 has not called it" in message
+    assert "Timeout: rank 0 waited" in message
+    assert "init_process_group, but rank 1 did not call it" in message

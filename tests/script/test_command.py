@@ -97,8 +97,8 @@ def test_the_command_writes_the_file_and_says_what_must_go_along(
     assert main(["script", str(notebook), "train", "-o", str(file)]) == 0
     assert file.read_text().startswith('"""Run train of mine.ipynb on every rank.\n\ntorchrun --standalone ')
     said = capsys.readouterr().out
-    assert f"{file} is written. Start it with: torchrun --standalone --nproc-per-node=2 train.py --epochs=2\n" in said
-    assert "It imports helpers, which lies beside the notebook: keep it beside the script." in said
+    assert f"wrote {file}. Start it with: torchrun --standalone --nproc-per-node=2 train.py --epochs=2\n" in said
+    assert "It imports helpers from the notebook's folder: keep it in the folder of the script." in said
 
 
 def test_without_a_file_the_command_prints_the_script(notebook: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -111,7 +111,7 @@ def test_the_command_overwrites_only_when_told(notebook: Path, capsys: pytest.Ca
     file.write_text("# mine\n")
     asked = ["script", str(notebook), "train", "-o", str(file)]
     assert main(asked) == 1
-    assert "say --force" in capsys.readouterr().err
+    assert "overwrite it with --force" in capsys.readouterr().err
     assert file.read_text() == "# mine\n"
     assert main([*asked, "--force"]) == 0
     assert main(asked) == 0  # the same once more: nothing is lost
@@ -120,10 +120,10 @@ def test_the_command_overwrites_only_when_told(notebook: Path, capsys: pytest.Ca
 @pytest.mark.parametrize(
     ("file", "function", "words"),
     [
-        ("mine.ipynb", "broken", "nobody has defined it (`broken` needs it)"),
-        ("mine.ipynb", "none", "none needs one thing that cannot be carried over"),
+        ("mine.ipynb", "broken", "is not defined (`broken` needs it)"),
+        ("mine.ipynb", "none", "none needs one thing that a script cannot contain"),
         ("none.ipynb", "train", "No such file or directory"),
-        ("helpers.py", "train", "helpers.py is no notebook that can be read"),
+        ("helpers.py", "train", "helpers.py cannot be read as a notebook"),
     ],
 )
 def test_the_command_says_why_nothing_was_written(

@@ -68,13 +68,13 @@ def test_a_script_reads_as_if_a_person_had_written_it() -> None:
         'help="default: %(default)s")\n'
         "    asked = parser.parse_args()\n"
         '    if "RANK" not in os.environ:\n'
-        '        parser.error("nobody has set RANK. '
+        '        parser.error("RANK is not set. '
         'Start it with: torchrun --standalone --nproc-per-node=3 train.py")\n'
         '    dist.init_process_group("gloo")\n'
         "    try:\n"
         "        answer = train(dist.get_rank(), dist.get_world_size(), asked.epochs, asked.start, asked.loud)\n"
         "        if answer is not None:\n"
-        "            # in one write, so that the lines of ranks do not mix\n"
+        "            # one write, so that the lines of the ranks do not mix\n"
         '            print(f"rank {dist.get_rank()}: {answer}\\n", end="", flush=True)\n'
         "    finally:\n        dist.destroy_process_group()\n\n\n"
         'if __name__ == "__main__":\n    main()\n'
@@ -228,25 +228,28 @@ def test_names_of_the_script_give_way_to_those_of_the_notebook() -> None:
 @pytest.mark.parametrize(
     ("cells", "words"),
     [
-        (["x = launch(train, 2)", "def train(rank, world_size):\n    return x"], "asks for `launch`"),
-        (["x = input()", "def train(rank, world_size):\n    return x"], "asks for `input`"),
-        (["x = !ls", "def train(rank, world_size):\n    return x"], "asks for `get_ipython`"),
-        (["x = ranks['y']", "def train(rank, world_size):\n    return x"], "asks for `ranks`"),
-        (["with Workers(2) as w:\n    x = 3", "def train(rank, world_size):\n    return x"], "asks for `Workers`"),
+        (["x = launch(train, 2)", "def train(rank, world_size):\n    return x"], "uses `launch`"),
+        (["x = input()", "def train(rank, world_size):\n    return x"], "uses `input`"),
+        (["x = !ls", "def train(rank, world_size):\n    return x"], "uses `get_ipython`"),
+        (["x = ranks['y']", "def train(rank, world_size):\n    return x"], "uses `ranks`"),
+        (["with Workers(2) as w:\n    x = 3", "def train(rank, world_size):\n    return x"], "uses `Workers`"),
         (["def train(rank, world_size):\n    display(rank)"], "train (cell 2, line 1:   def train(rank, world_size):)"),
-        (["def train(rank, world_size):\n    !ls\n    return 3"], "asks for `get_ipython`"),
-        (["def train(rank, world_size):\n    return launch(train, 2)"], "every rank would start ranks of its own"),
+        (["def train(rank, world_size):\n    !ls\n    return 3"], "uses `get_ipython`"),
+        (["def train(rank, world_size):\n    return launch(train, 2)"], "every rank would start its own ranks"),
         (
             ["losses = []", "losses.append(3)", "def train(rank, world_size):\n    return losses"],
-            "was changed after it was made, by another cell (cell 3, line 1:   losses.append(3))",
+            "was changed later by another cell (cell 3, line 1:   losses.append(3))",
         ),
         (["n = [1]", "n[0] += 3", "def train(rank, world_size):\n    return n"], "by another cell (cell 3"),
         (["n = 1", "n += 3", "def train(rank, world_size):\n    return n"], "by another cell (cell 3"),
         (["class A: ...", "A.x = 3", "def train(rank, world_size):\n    return A"], "by another cell (cell 3"),
         (["x = torch.ones(1)", "x.add_(1)", "def train(rank, world_size):\n    return x"], "by another cell (cell 3"),
-        (["%%writefile x.py\nx = 3", "def train(rank, world_size):\n    return x"], "only under `%%writefile x.py`"),
-        (["%%ranks 4\nx = 3", "def train(rank, world_size):\n    return x"], "only under `%%ranks 4`"),
-        (["def train(rank, world_size):\n    return unknown"], "nobody has defined it (`train` needs it)"),
+        (
+            ["%%writefile x.py\nx = 3", "def train(rank, world_size):\n    return x"],
+            "defined only in a cell with `%%writefile x.py`",
+        ),
+        (["%%ranks 4\nx = 3", "def train(rank, world_size):\n    return x"], "defined only in a cell with `%%ranks 4`"),
+        (["def train(rank, world_size):\n    return unknown"], "is not defined (`train` needs it)"),
         (["x = dist.TCPStore('', 0)", "def train(rank, world_size):\n    return x"], "belongs to the process"),
         (
             [
@@ -256,29 +259,29 @@ def test_names_of_the_script_give_way_to_those_of_the_notebook() -> None:
             ],
             "x (cell 3, line 1:   x = make())",
         ),
-        (["x = torch.randn(3)", "def train(rank, world_size):\n    return x"], "no seed stands before it in its cell"),
+        (["x = torch.randn(3)", "def train(rank, world_size):\n    return x"], "its cell sets no seed before it"),
         (["net = torch.nn.Linear(3, 1)", "def train(rank, world_size):\n    return net"], "`torch.nn.Linear`"),
         (["train = lambda rank, world_size: rank"], "it is a lambda"),
-        (["def make():\n    def f(rank, n): ...\n    return f", "train = make()"], "it is what `make` returned"),
+        (["def make():\n    def f(rank, n): ...\n    return f", "train = make()"], "it was returned by `make`"),
         (["class train: ..."], "it is a class"),
         (["async def train(rank, world_size): ..."], "it is a coroutine"),
         (["def train(rank): ..."], "does not take a rank and a world size"),
-        (["from train_digits import train"], "was imported, so it has a file already"),
-        (["def train(rank, world_size, path): ..."], "nothing says what its parameter `path` is"),
+        (["from train_digits import train"], "was imported, so it is in a file already"),
+        (["def train(rank, world_size, path): ..."], "has a parameter `path` without a value"),
         (
             ["def train(rank, world_size, x): ...", "for x in range(3):\n    launch(train, 2, x)"],
-            "launch() hands over `x`, which is another in each turn",
+            "launch() passes `x`, which differs in each iteration of a loop",
         ),
-        (["def train(rank, world_size, x): ...", "more = [1]\nlaunch(train, 2, *more)"], "launch() hands over `*more`"),
-        (["def train(rank, world_size, x): ...", "launch(train, 2, torch.randn(3))"], "was drawn at random"),
+        (["def train(rank, world_size, x): ...", "more = [1]\nlaunch(train, 2, *more)"], "launch() passes `*more`"),
+        (["def train(rank, world_size, x): ...", "launch(train, 2, torch.randn(3))"], "is random"),
         (["def train(rank, world_size, x): ...", "launch(train, 2, dist.TCPStore('', 0))"], "belongs to the process"),
-        ([], "nobody has defined it"),
+        ([], "is not defined"),
     ],
 )
 def test_what_cannot_be_carried_over_is_named(cells: list[str], words: str) -> None:
     message = refusal(DIST.replace("launch,", "launch, Workers,"), *cells)
     assert words in message
-    assert message.startswith("train needs one thing that cannot be carried over, so nothing was written\n")
+    assert message.startswith("train needs one thing that a script cannot contain, so nothing was written\n")
     assert "\n    Next: " in message
 
 
@@ -286,7 +289,7 @@ def test_everything_is_named_at_once() -> None:
     message = refusal(DIST, "x = input()", "def train(rank, world_size):\n    return x, unknown, Out[3]")
     assert message.startswith("train needs 3 things")
     assert all(f"\n  {name}" in message for name in ("x (cell 2", "unknown", "train (cell 3"))
-    assert "asks for `Out`" in message
+    assert "uses `Out`" in message
 
 
 def test_constants_of_torch_that_only_look_like_draws_are_carried() -> None:

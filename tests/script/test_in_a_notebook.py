@@ -126,7 +126,7 @@ def test_a_function_with_a_class_and_a_value(session: NotebookSession, folder: P
     said = run(session, NET, WITH_A_CLASS, launched("with_a_class"))
     written = run(session, "%to_script with_a_class with_a_class.py")
     assert written.stream == (
-        "with_a_class.py is written. Start it with: torchrun --standalone --nproc-per-node=2 with_a_class.py\n"
+        "wrote with_a_class.py. Start it with: torchrun --standalone --nproc-per-node=2 with_a_class.py\n"
     )
     assert under_torchrun(folder / "with_a_class.py") == sorted(said.stream.strip().splitlines())
 
@@ -168,9 +168,13 @@ FUNCTION = "def reads(rank, world_size):\n    return {}"
         (
             ["losses = []\ndef note():\n    losses.append(1)", "note()"],
             "losses",
-            "is now something else than its statement",
+            "no longer has the value of its statement",
         ),
-        (["table = {1: [2]}", "other = table[1]", "other.append(3)"], "table", "is now something else"),
+        (
+            ["table = {1: [2]}", "other = table[1]", "other.append(3)"],
+            "table",
+            "no longer has the value of its statement",
+        ),
         (
             [
                 "torch.manual_seed(1)\nnet = torch.nn.Linear(1, 1)",
@@ -178,34 +182,38 @@ FUNCTION = "def reads(rank, world_size):\n    return {}"
                 "with torch.no_grad():\n    for w in net.parameters():\n        w += 1",
             ],
             "net",
-            "is now something else",
+            "no longer has the value of its statement",
         ),
-        (["box = type('Box', (), {})()\nhide = vars(box)", "hide['a'] = 1"], "box", "is now something else"),
+        (
+            ["box = type('Box', (), {})()\nhide = vars(box)", "hide['a'] = 1"],
+            "box",
+            "no longer has the value of its statement",
+        ),
         (
             ["from IPython import get_ipython\nget_ipython().push({'pushed': 3})"],
             "pushed",
-            "no cell that was run binds it",
+            "no cell that was run defines it",
         ),
-        (["exec('hidden = 3')"], "hidden", "no cell that was run binds it (`reads` needs it)"),
-        (["gone = 3", "del gone"], "gone", "nobody has defined it"),
+        (["exec('hidden = 3')"], "hidden", "no cell that was run defines it (`reads` needs it)"),
+        (["gone = 3", "del gone"], "gone", "is not defined"),
         (
             ["import tempfile\nwith tempfile.NamedTemporaryFile() as f:\n    size = len(f.read())"],
             "size",
-            "process that made it",
+            "process that created it",
         ),
         (
             ["path = 'once.txt'\nopen(path, 'w').close()", "text = open(path).read()", "import os; os.remove(path)"],
             "text",
-            "cannot be made anew from the cells: FileNotFoundError",
+            "needs statements that fail when they run again: FileNotFoundError",
         ),
-        (["x = 3", "x = display('x')"], "x", "asks for `display`"),
+        (["x = 3", "x = display('x')"], "x", "uses `display`"),
     ],
 )
 def test_what_the_cells_do_not_say_is_named(
     session: NotebookSession, folder: Path, cells: list[str], needs: str, words: str
 ) -> None:
     ended = run(session, *cells, FUNCTION.format(needs), "%to_script reads reads.py")
-    assert ended.error.startswith("CannotCarry: reads needs one thing that cannot be carried over")
+    assert ended.error.startswith("CannotCarry: reads needs one thing that a script cannot contain")
     assert words in ended.error
     assert "Traceback" not in ended.error
     assert not (folder / "reads.py").exists()
@@ -243,7 +251,7 @@ def test_a_file_that_somebody_may_have_changed_stays(session: NotebookSession, f
     assert not run(session, "def kept(rank, world_size):\n    return 2", "%to_script kept kept.py").error
     file.write_text("# mine\n" + file.read_text())
     refused = session.run("%to_script kept kept.py")
-    assert refused.error.startswith("WouldOverwrite: kept.py is there already with another content")
+    assert refused.error.startswith("WouldOverwrite: kept.py exists with different content")
     assert file.read_text().startswith("# mine")
     assert not session.run("%to_script kept kept.py --force").error
     assert not file.read_text().startswith("# mine")
@@ -256,4 +264,4 @@ def test_without_torchrun_the_script_says_how_it_is_started(session: NotebookSes
         "import os, runpy, sys\nos.environ.pop('RANK', None)\nsys.argv = ['alone.py']\n"
         "runpy.run_path('alone.py', run_name='__main__')"
     )
-    assert "nobody has set RANK. Start it with: torchrun --standalone --nproc-per-node=2 alone.py" in ended.stream
+    assert "RANK is not set. Start it with: torchrun --standalone --nproc-per-node=2 alone.py" in ended.stream

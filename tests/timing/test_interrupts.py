@@ -101,7 +101,7 @@ def test_ranks_stop_within_a_second_and_show_their_lines(
 def test_the_whole_message_of_an_interrupt(kernel: NotebookSession, bell: Doorbell) -> None:
     cell, _ = stopped(kernel, bell, "if rank == 1:", "    dist.recv(torch.ones(1), src=0)", "time.sleep(1000)")
     assert cell.error.splitlines() == [
-        "KeyboardInterrupt: the ranks were stopped by you",
+        "KeyboardInterrupt: you stopped the ranks",
         "    rank 0   is at cell line 5:   time.sleep(1000)",
         "    rank 1   waits in recv (cell line 4:   dist.recv(torch.ones(1), src=0))",
         "    rank 2   is at cell line 5:   time.sleep(1000)",
@@ -201,7 +201,7 @@ def test_in_a_terminal_ctrl_c_stops_the_ranks_and_the_program_says_where_they_we
         program.wait_until_said("| here", times=2)
         program.interrupt()
         said = program.finish(10)
-        assert "the ranks were stopped by you" in said
+        assert "you stopped the ranks" in said
         assert "exit status" in said
         assert happens_within(2, lambda: not program.marked())
 
@@ -240,7 +240,7 @@ def test_an_interrupt_that_is_not_the_launcher_s_stays_what_it_is(kernel: Notebo
 def test_a_training_that_is_stopped_keeps_its_curves_and_what_was_told(kernel: NotebookSession, bell: Doorbell) -> None:
     call = "launch(run, 3, live=lambda results: [one.numbers for told in results.told for one in told])"
     cell, _ = stopped(kernel, bell, "__import__('ddp_lessons').tell(loss=rank)", "time.sleep(1000)", call=call)
-    assert "  What they had told is kept in sys.last_value.results." in cell.error.splitlines()
+    assert "  What they logged with tell() is in sys.last_value.results." in cell.error.splitlines()
     losses = "[{'loss': 0.0}, {'loss': 1.0}, {'loss': 2.0}]"
     assert [data["text/plain"] for _, data in cell.updates if "loss" in data.get("text/plain", "")][-1] == losses
     told = kernel.run("import sys; [one.numbers for told in sys.last_value.results.told for one in told]")

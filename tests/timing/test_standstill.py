@@ -46,7 +46,7 @@ def both_send(rank: int, world_size: int) -> None:
 def test_a_standstill_is_not_waited_out() -> None:
     launch(one_never_came, 2)
     message, seconds = stuck(one_never_came, 3)
-    assert message.startswith("no rank can move any more\n")
+    assert message.startswith("hang, no rank can make progress\n")
     assert seconds < 5  # of the sixty that it was given; benchmarks/standstills.py measures
 
 
@@ -66,14 +66,16 @@ def test_it_is_seen_among_kept_ranks_whose_calls_before_went_well() -> None:
     with Workers(2) as workers:
         workers.run(meet)
         workers.run(meet)
-        with pytest.raises(WorkersStuck, match=r"no rank can move any more(.|\n)*each wait for the other to receive"):
+        with pytest.raises(
+            WorkersStuck, match=r"deadlock, no rank can make progress(.|\n)*each wait for the other to receive"
+        ):
             workers.run(both_send)
 
 
 def test_without_records_the_time_has_to_run_out_and_the_names_of_the_calls_do() -> None:
     message, _ = stuck(one_never_came, 3, record=False, timeout_seconds=0.5)
     assert "ranks 0 and 1 of 3 did not return within 0.5 seconds" in message
-    assert "A collective ends only when every rank has called it; rank 2 returned, perhaps without." in message
+    assert "A collective completes only when every rank calls it. Rank 2 returned, maybe without calling it." in message
 
 
 def test_with_somebody_who_can_still_move_the_time_runs_out_and_the_standstill_is_told() -> None:
@@ -83,8 +85,8 @@ def test_with_somebody_who_can_still_move_the_time_runs_out_and_the_standstill_i
         both_send(rank, world_size)
 
     message, _ = stuck(two_and_a_sleeper, 3, timeout_seconds=1)
-    assert message.startswith("all 3 ranks did not return within 1 second\n")
-    assert "time.sleep(1000)   (all that time)" in message
+    assert message.startswith("timeout, all 3 ranks did not return within 1 second\n")
+    assert "time.sleep(1000)   (the whole time)" in message
     assert "Ranks 0 and 1 each wait for the other to receive: a deadlock." in message
 
 
@@ -235,7 +237,7 @@ def test_a_rank_that_gives_up_joining_is_left_alone() -> None:
 
 def test_ranks_that_were_spawned_are_seen_as_well() -> None:
     message, _ = stuck(both_send, start_method="spawn")
-    assert message.startswith("no rank can move any more\n")
+    assert message.startswith("deadlock, no rank can make progress\n")
 
 
 @pytest.fixture(scope="module")
@@ -258,7 +260,7 @@ def test_slow_ranks_are_not_told_of_a_deadlock(record: bool) -> None:
         dist.barrier()
 
     message, _ = stuck(slow, timeout_seconds=0.5, record=record)
-    assert "if the ranks were only slow, give them more time" in message
+    assert "if the ranks are only slow, raise the limit" in message
 
 
 def names_of_functions_now() -> set[str]:
@@ -291,7 +293,7 @@ def test_an_answer_from_calls_that_did_not_fit_is_a_failure_and_still_to_be_had(
         dist.all_reduce(tensor, op=dist.ReduceOp.SUM if rank == 0 else dist.ReduceOp.MAX)
         return tensor.item()
 
-    with pytest.raises(WorkerFailed, match="different reduce ops in this all_reduce: rank 0 sum, rank 1 max") as failed:
+    with pytest.raises(WorkerFailed, match="Reduce op mismatch in this all_reduce: rank 0 sum, rank 1 max") as failed:
         launch(different_operators)
     assert all(isinstance(value, float) for value in failed.value.results)
     assert len(launch(different_operators, record=False)) == 2

@@ -21,14 +21,14 @@ _COLLECTIVE = re.compile(
 _TO_ITSELF = ("should not be the same as the rank of the current process", "Pair is not connected")
 _NEVER_WAITS = re.compile(r"^waits in (?:get_rank|get_world_size|is_initialized) \((.*)\)$")
 _NAP = re.compile(r"^(?!waits in).*\bsleep\(([\d.]+)\)")
-_NOT_TRUSTED = "the answers cannot be trusted"
+_NOT_TRUSTED = "the results cannot be trusted"
 _LONG_NAP_SECONDS = 0.05
 _VERY_MANY = 150
 _RETURNS_NOTHING = re.compile(
     r"(?:[=(]|return)\s*(?:\w+\.)*(all_reduce|broadcast|reduce\w*|all_gather\w*|scatter|all_to_all\w*|send)\("
     r"(?!.*async_op=True)"
 )
-_TOLD_ELSEWHERE = ("  Rank", "  It last said", "  Next")
+_TOLD_ELSEWHERE = ("  Rank", "  Last output", "  Next")
 
 _MISTAKES = (
     (
@@ -46,7 +46,7 @@ _MISTAKES = (
         "The process group is gone: leave it as it is, and call neither init_process_group nor destroy_process_group.",
     ),
     ("offset < this->size", "An empty message has to be received from a named rank: name it, or skip empty chunks."),
-    ("ended its process", "A rank ends its process instead of returning."),
+    ("exited with code", "A rank ends its process instead of returning."),
 )
 
 
@@ -55,7 +55,7 @@ def what_failed(error: WorkerFailed, exercise: Exercise) -> tuple[str, list[str]
     lines = _NOISE.sub("", str(error)).split("\n")
     own = [line for line in lines if not line.startswith(_TOLD_ELSEWHERE) and "<string>" not in line]
     own = own[: next((n for n, line in enumerate(lines) if line.startswith(_TOLD_ELSEWHERE)), len(own))]
-    if own[0].startswith(_NOT_TRUSTED):  # what follows says why, in whole sentences
+    if own[0].endswith(_NOT_TRUSTED):  # what follows says why, in whole sentences
         return " ".join(line.strip() for line in own[1:]), []
     fallback = own[0][0].upper() + own[0][1:].rstrip(".") + "."
     mistake = next((sentence for sign, sentence in _MISTAKES if sign in own[0]), fallback)

@@ -23,7 +23,7 @@ from ddp_lessons.run.rank.tell import tell
 PATIENCE_SECONDS = 2.0  # for calls that take microseconds
 _MORE_BYTES = 1 << 30
 _MOST_ITEMS, _LONGEST = 1000, 100
-_WHERE = re.compile(r"^    rank 0   is (at .*?)(?:   \(all that time\))?$", re.M)
+_WHERE = re.compile(r"^    rank 0   is (at .*?)(?:   \(the whole time\))?$", re.M)
 
 
 @dataclass(frozen=True)

@@ -179,7 +179,7 @@ def _why(message: str, after: Scenario | None) -> str:
         return _HALF_A_FILE
     if "Missing key" in message or "Unexpected key" in message:
         return "The names in the file are not those of the model: save and load model.module, without the wrapper."
-    if "did not fit together" in message or "lost the connection" in message:
+    if "mismatched collectives" in message or "lost the connection" in message:
         return _ONLY_SOME
     return f"{message.partition(chr(10))[0].rstrip('.')}."
 

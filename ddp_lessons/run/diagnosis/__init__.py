@@ -1,1 +1,1 @@
-"""What went wrong: who waits for whom, which rule was broken, and the sentences that say so."""
+"""What went wrong: which rank waits for which, which rule was broken, and how a message says it."""

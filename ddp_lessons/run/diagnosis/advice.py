@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 
 from ddp_lessons.run.launcher import shortages
@@ -9,43 +10,76 @@ from ddp_lessons.run.launcher.limits import Limits
 from ddp_lessons.run.launcher.rank_states import Died
 from ddp_lessons.run.wire.messages import Raised
 
-_NEXT_TO_LOAD = "ranks load modules from files: put it into the notebook's folder, or define it in a cell."
+_NEXT_TO_LOAD = "ranks import modules from files: save it in the notebook's folder, or define it in a cell."
 _NEXT_TO_RETURN = "return plain data instead: numbers, tensors, lists, dicts, a state_dict()."
 _NEXT_FOR_SIGNAL = {
-    "SIGKILL": "when memory runs out, the system kills a process like this: try fewer ranks or smaller data.",
-    "SIGSEGV": "compiled code touched memory that is not its own: look at the call on that line.",
-    "SIGABRT": "compiled code gave up; its last words say why. Often tensors of different shape or dtype met.",
+    "SIGKILL": "use fewer ranks, smaller batches or less data: when memory runs out, the kernel's OOM killer ends a "
+    "process with SIGKILL (`dmesg` shows it).",
+    "SIGBUS": "free space in /dev/shm and in the temporary folder: a bus error is a write to mapped memory that has no "
+    "space behind it.",
+    "SIGSEGV": "look at the call on that line: a segmentation fault is an invalid memory access in native code.",
+    "SIGABRT": "read the last lines on stderr: native code aborted, often because shapes or dtypes differ by rank.",
 }
-_NEXT_TO_ITSELF = "a rank cannot send to itself, or receive from itself: look at how the other rank is worked out."
+_NEXT_TO_ITSELF = "check how the other rank's number is computed: a rank cannot send to itself or receive from itself."
 _NEXT_SAME_MODEL = "build the same model on every rank: the same layers, sizes and dtypes."
 _NEXT_UNUSED = (
-    "on some rank a parameter took no part in the loss, and its gradient never came: use every parameter on every "
-    "rank, or DistributedDataParallel(..., find_unused_parameters=True)."
+    "use every parameter in the loss on every rank, or pass find_unused_parameters=True to DistributedDataParallel."
 )
-_NEXT_OLD_GROUP = (
-    "it was made in a process group that is gone since a failure: wrap the model again, or make the group again."
-)
+_NEXT_OLD_GROUP = "wrap the model again, or create the group again: its process group was destroyed after a failure."
 _NEXT_NO_SUCH_RANK = (
-    "the last rank has no rank + 1, and rank 0 no rank - 1: leave that call out there (`if rank + 1 < world_size`), or "
-    "go round in a ring: (rank + 1) % world_size."
+    "skip that call where there is no neighbor (`if rank + 1 < world_size`), or use a ring: (rank + 1) % world_size."
 )
-_NEXT_NO_SUCH_ROOT = "src and dst name one of the ranks 0 to world_size - 1: look at how that number is worked out."
+_NEXT_NO_SUCH_ROOT = "pass a rank from 0 to world_size - 1 as src or dst; check how that number is computed."
 _NEXT_NOT_OF_GROUP = (
-    "name a rank that is in the group: src and dst count over all ranks of the world, group_src and group_dst within "
-    "the group."
+    "pass a rank of the group: src and dst are global ranks, group_src and group_dst are ranks within the group."
 )
-_NEXT_WHOSE_LIST = (
-    "only the rank that dst (of a gather) or src (of a scatter) names passes the list: look at which rank that is, and "
-    "let the others pass None."
+_NEXT_WHOSE_LIST = "pass the list only on the rank given as dst (gather) or src (scatter), and None on all other ranks."
+_NEXT_PORT = "use a free port: set another MASTER_PORT (or init_method), or end the process that uses this one."
+_NEXT_UNREACHABLE = (
+    "check that rank 0 runs, and that all ranks have the same MASTER_ADDR and MASTER_PORT (or init_method): no process "
+    "accepts connections at this address."
 )
+_NEXT_CLIENTS = "start all world_size ranks, and let each of them join: some did not reach the rendezvous in time."
+_NEXT_BARRIER = "let the ranks that it names reach monitored_barrier, or pass it a longer timeout."
+_NEXT_NO_GPU = "use the CPU: torch finds no usable GPU here. Create tensors without .cuda() and device='cuda'."
+_NEXT_NO_NCCL = 'use backend="gloo": NCCL needs an NVIDIA GPU for each rank.'
+_NEXT_PICKLE = (
+    "define the function or class at the top level of a module: pickle cannot serialize a lambda, or what is defined "
+    "inside a function."
+)
+_NEXT_IMPORT = (
+    "put the function into a .py file and import it: a spawned process cannot see the functions of a notebook."
+)
+_NEXT_GPU_MEMORY = (
+    "use a smaller batch or model, or one GPU per rank (`nvidia-smi` shows which processes use its memory)."
+)
+_NEXT_MEMORY = "use smaller tensors or batches, or fewer ranks: every rank has its own copy of what it creates."
+_NEXT_LOADER = "use num_workers=0, so that the rank itself raises the error. A killed worker often ran out of memory."
 _NEXT_FOR_WORDS = {
+    "EADDRINUSE": _NEXT_PORT,
+    "Address already in use": _NEXT_PORT,
+    "while trying to connect to": _NEXT_UNREACHABLE,
+    "failed to connect to any network address": _NEXT_UNREACHABLE,
+    "waiting for clients": _NEXT_CLIENTS,
+    "failed to pass monitoredBarrier": _NEXT_BARRIER,
+    "timed out in monitoredBarrier": _NEXT_BARRIER,
+    "Torch not compiled with CUDA enabled": _NEXT_NO_GPU,
+    "Found no NVIDIA driver": _NEXT_NO_GPU,
+    "No CUDA GPUs are available": _NEXT_NO_GPU,
+    "NCCL is only supported with GPUs": _NEXT_NO_NCCL,
+    "requires at least one CUDA device": _NEXT_NO_NCCL,
+    "doesn't have NCCL built in": _NEXT_NO_NCCL,
+    "Can't pickle": _NEXT_PICKLE,
+    "Can't get local object": _NEXT_PICKLE,
+    "Can't get attribute": _NEXT_IMPORT,
+    "CUDA out of memory": _NEXT_GPU_MEMORY,
+    "DataLoader worker (pid": _NEXT_LOADER,
     "there is no rank": _NEXT_NO_SUCH_RANK,
     "invalid root rank": _NEXT_NO_SUCH_ROOT,
     "is not part of group": _NEXT_NOT_OF_GROUP,
     "must NOT be specified on non-": _NEXT_WHOSE_LIST,
     "No backend type associated with device type": _NEXT_OLD_GROUP,
     "is not initialized in the world group map": _NEXT_OLD_GROUP,
-    "Expected to have finished reduction in the prior iteration": _NEXT_UNUSED,
     "destination rank should not be the same": _NEXT_TO_ITSELF,
     "source rank should not be the same": _NEXT_TO_ITSELF,
     "DDP expects same model across all ranks": _NEXT_SAME_MODEL,
@@ -53,7 +87,10 @@ _NEXT_FOR_WORDS = {
 }
 
 
-_OUT_OF_MEMORY = (  # in Python, in torch, in C++, and where a thread, or a library, no longer finds a place
+_OF_TORCH = ("DistNetworkError", "DistStoreError", "DistBackendError")
+_UNUSED = "Expected to have finished reduction in the prior iteration"
+_WITHOUT_GRADIENT = re.compile(r"Parameter(s| indices) which did not receive grad for rank \d+: ([^\n]+)")
+_OUT_OF_MEMORY = (  # in Python, torch and C++, and what a thread or a library says when it cannot start
     "MemoryError",
     "allocate memory",
     "Unable to allocate",
@@ -67,40 +104,65 @@ _OUT_OF_MEMORY = (  # in Python, in torch, in C++, and where a thread, or a libr
 
 def what_next(how: Raised | Died, rank: int, limits: Limits) -> str:
     told = "\n".join(how.last_words) if isinstance(how, Died) else f"{how.kind}: {how.message}"
-    if limits.memory_bytes is not None and any(words in told for words in _OUT_OF_MEMORY):
+    is_out_of_memory = "CUDA out of memory" not in told and any(words in told for words in _OUT_OF_MEMORY)
+    if limits.memory_bytes is not None and is_out_of_memory:
         return (
-            f"the instructor of this machine allows {limits.memory} per rank, beside Python and torch: take smaller "
-            "tensors or batches, or ask for more."
+            f"use smaller tensors or batches: the instructor of this machine allows {limits.memory} per rank, not "
+            "counting Python and torch."
         )
     if shortage := shortages.next_step(told):
         return shortage
+    if is_out_of_memory:
+        return _NEXT_MEMORY
     if isinstance(how, Died) and how.signal_name:
-        return _NEXT_FOR_SIGNAL.get(how.signal_name, "find out who sent that signal.")
+        return _NEXT_FOR_SIGNAL.get(how.signal_name, "find out which process sent that signal.")
     if isinstance(how, Died) and not how.is_seen:
-        return "look for a call of os._exit() or os.kill() on that rank, or whether the machine ran out of memory."
+        return (
+            "look for a call of os._exit() or os.kill() on that rank, or check whether the machine ran out of memory."
+        )
     if isinstance(how, Died) and how.exit_code is None:
         return (
-            "launch again. If it comes back, this machine or container may have run out of memory, or of the processes "
-            "and threads that a user may have (ulimit -u): launch fewer ranks, or close other programs."
+            "launch again. If it happens again, launch fewer ranks or close other programs: this machine or container "
+            "may be out of memory, or at its limit of processes and threads (ulimit -u)."
         )
     if isinstance(how, Died):
-        return "let the function return instead; a rank's process is ended for it."
+        return "let the function return instead; launch ends the rank's process."
     if how.kind == "CannotTravel":
         return _NEXT_TO_RETURN if how.message.startswith("returned") else _NEXT_TO_LOAD
+    if how.kind == "Mismatch":
+        return "compare the two calls: all ranks must make the same calls, with the same shapes, dtypes, ops and roots."
     if "default process group twice" in how.message:
-        return "launch has joined the group already; a function that joins by itself wants launch(..., join=False)."
+        return "remove init_process_group, since launch has joined the group already; or use launch(..., join=False)."
+    if _UNUSED in how.message:
+        return _about_unused_parameters(how.message)
+    if "Connection refused" in how.message and how.kind in ("RuntimeError", *_OF_TORCH):
+        return _NEXT_UNREACHABLE
     if found := next((advice for words, advice in _NEXT_FOR_WORDS.items() if words in how.message), ""):
         return found
-    if "Unable to find address for" in how.message or "loopback interface is not up" in how.message:
+    if "Unable to find address for" in how.message or "loopback interface is down" in how.message:
         return _about_the_interface(how.message.rpartition(" ")[2])
     if how.kind == "BdbQuit" or (how.kind == "EOFError" and "reading a line" in how.message):
-        return "a rank has no keyboard; pass what it needs as an argument of launch."
-    return f"repair that line; traceback({rank}) of this exception shows the whole way there."
+        return "pass what it needs as an argument of launch; a rank has no keyboard."
+    return f"fix that line; `error.traceback({rank})` shows the full stack."
+
+
+def _about_unused_parameters(message: str) -> str:
+    """Torch gives their names only in debug mode, else their positions in model.parameters()."""
+    found = dict(_WITHOUT_GRADIENT.findall(message))
+    if "s" in found:
+        return f"{_NEXT_UNUSED} No gradient for: {found['s'].strip()}."
+    if " indices" not in found:
+        return _NEXT_UNUSED
+    numbers = found[" indices"].replace("...", " ...").split()
+    return (
+        f"{_NEXT_UNUSED} No gradient for number {', '.join(numbers)} of list(model.named_parameters()), counted from "
+        "0; with TORCH_DISTRIBUTED_DEBUG=INFO torch gives the names."
+    )
 
 
 def _about_the_interface(name: str) -> str:
-    """The launcher chooses loopback. Another name comes from the function itself."""
+    """The launcher uses loopback. Another name was set by the function itself."""
     if name.isalnum() and name not in ("lo", "lo0"):
         there = ", ".join(interface for _, interface in socket.if_nameindex())
-        return f"GLOO_SOCKET_IFNAME is {name}, but the interfaces of this machine are {there}: do not set it in launch."
-    return "the loopback interface, over which ranks talk, is not up: `ip link set lo up` brings it up."
+        return f"do not set GLOO_SOCKET_IFNAME in launch: it is {name}, but this machine has the interfaces {there}."
+    return "run `ip link set lo up`: the loopback interface, which connects the ranks, is down."

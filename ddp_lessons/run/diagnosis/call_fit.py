@@ -1,4 +1,4 @@
-"""Do the calls that met fit together? Where not, gloo may hang, abort, or give wrong answers that look right."""
+"""Do the calls of the ranks match? If not, gloo may hang, abort, or return wrong results without an error."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from ddp_lessons.record.rank_record import NEW_GROUPS, MeetingPoint, Recorded
 from ddp_lessons.record.what_must_agree import what_must_agree
 from ddp_lessons.run.diagnosis.misused_calls import first_misuse, places_of
 from ddp_lessons.run.diagnosis.parted_ranks import NEXT_SKIPPED, Parting, parting_at
-from ddp_lessons.run.diagnosis.wording import DDP, Reason, called, name_of, told_by_rank
+from ddp_lessons.run.diagnosis.wording import DDP, MISMATCHED, Reason, called, name_of, told_by_rank
 
-_SAME_EVERYWHERE = "All ranks of a group have to call the same collectives in the same order."
-_DDP_TALKS = "A model inside DistributedDataParallel talks to all ranks in its forward and backward."
-_GROUPS = "Every rank of the world has to call new_group, in the same order, also for groups that it is not in."
+_SAME_EVERYWHERE = "All ranks of a group must call the same collectives in the same order."
+_DDP_TALKS = "A DistributedDataParallel model communicates with all ranks in forward and backward."
+_GROUPS = "Every rank of the world must call new_group, in the same order, even for groups that it is not in."
 
 
 def first_fault(events: Events) -> Reason | None:
-    """Why the answers of these calls are not to be trusted."""
+    """Why the results of these calls cannot be trusted."""
     return first_disagreement(events) or first_misuse(events)
 
 
 def first_disagreement(events: Events) -> Reason | None:
-    """What did not fit together first, in the order of the program, whether it was noticed or not."""
+    """The first mismatch in the order of the program, even if torch did not notice it."""
     if events.is_out_of_sight:
         return None
     place = places_of(events)
@@ -34,14 +34,14 @@ def first_disagreement(events: Events) -> Reason | None:
 
 
 def clash_of_meeting(meeting: Meeting) -> str:
-    """In what its ranks differ, or "parts"; "" if in nothing."""
+    """What differs between its ranks, or "parts"; "" if nothing does."""
     first, *others = map(what_must_agree, meeting.events)
     what = next((what for what in first if any(other[what] != first[what] for other in others)), "")
     return what or ("parts" if _parts_that_differ(meeting) else "")
 
 
 def _parts_that_differ(meeting: Meeting) -> tuple[Event, Event] | None:
-    """Of an all_to_all: a rank that sends another more or less than that expects of it."""
+    """In an all_to_all: a rank that sends another rank more or less than that one expects."""
     told = [event for event in meeting.events if event.parts[0]]
     place = {rank: number for number, rank in enumerate(meeting.expected)}
     pairs = ((sender, receiver) for sender in told for receiver in told)
@@ -49,12 +49,12 @@ def _parts_that_differ(meeting: Meeting) -> tuple[Event, Event] | None:
 
 
 def _bytes_of_part(sender: Event, receiver: Event, place: Mapping[int, int]) -> tuple[int, int]:
-    """As the one gives it, and as the other expects it."""
+    """The number of bytes that one sends, and that the other expects."""
     return sender.parts[0][place[receiver.rank]], receiver.parts[1][place[sender.rank]]
 
 
 def clash_of_delivery(delivery: Delivery) -> str:
-    """In what the two sides of a message differ: "dtype", "bytes"; "" if in nothing."""
+    """What differs between send and recv: "dtype", "bytes"; "" if nothing does."""
     send, recv = what_must_agree(delivery.send), what_must_agree(delivery.recv)
     return next((what for what in send if send[what] != recv[what]), "")
 
@@ -76,44 +76,49 @@ def _of_meeting(meeting: Meeting, what: str, parting: Parting | None) -> Reason:
     if what == "operation" or mixes_objects or len(set(is_of_ddp)) > 1:
         told = told_by_rank({event.rank: f"{name_of(event)} ({event.place})" for event in calls}, "; ")
         if {*NEW_GROUPS, "init_process_group"} & {event.operation for event in calls}:
-            return Reason([f"The ranks have come to different calls: {told}.", _GROUPS], _NEXT_ORDER)
-        told = f"The ranks have come to different collectives: {told}."
+            return _mismatch([f"Mismatched calls: {told}.", _GROUPS], _NEXT_ORDER)
+        told = f"Mismatched collectives: {told}."
         if any(is_of_ddp):
             is_step = parting is not None and parting.is_certain and parting.made[0].operation == "all_reduce"
-            return Reason([told, *_said(parting, _DDP_TALKS)], NEXT_SKIPPED if is_step else NEXT_ALONE)
-        return Reason(
+            return _mismatch([told, *_said(parting, _DDP_TALKS)], NEXT_SKIPPED if is_step else NEXT_ALONE)
+        return _mismatch(
             [told, *_said(parting, _SAME_EVERYWHERE)], NEXT_SKIPPED if parting and parting.is_certain else _NEXT_ORDER
         )
     if parting is not None and what != "group":
         told = told_by_rank({event.rank: f"{called(event)} ({event.place})" for event in calls}, "; ")
-        return Reason([f"The ranks have come to different calls: {told}.", parting.sentence], NEXT_SKIPPED)
+        return _mismatch([f"Mismatched collectives: {told}.", parting.sentence], NEXT_SKIPPED)
     if operation == "init_process_group":
-        told = told_by_rank({event.rank: str(len(event.group_ranks)) for event in calls})
-        return Reason([f"The ranks were told of different world sizes: {told}."], "give all the same world_size.")
+        told = told_by_rank({event.rank: f"world_size={len(event.group_ranks)}" for event in calls})
+        return _mismatch([f"World size mismatch: {told}."], "pass the same world_size on every rank.")
     if what == "group":
         told = _told_with_places(calls, lambda event: str(sorted(event.group_ranks)))
-        told = f"The ranks make different groups at the same turn: {told}."
-        return Reason([told, *_said(parting, _GROUPS)], _NEXT_ORDER)
+        told = f"Group mismatch, the ranks create different groups: {told}."
+        return _mismatch([told, *_said(parting, _GROUPS)], _NEXT_ORDER)
     if what == "root":
         name = {"broadcast": "src", "scatter": "src"}.get(operation, "dst")
         told = _told_with_places(calls, lambda event: f"{name}={event.root}")
-        cure = f"give {name} a value that is the same on every rank, not one that each works out from its own data."
-        return Reason([f"The ranks name different roots in this {operation}: {told}."], cure)
+        cure = f"pass the same {name} on every rank; do not compute it from the data of each rank."
+        return _mismatch([f"Root mismatch in this {operation}: {told}."], cure)
     if what == "reduce_op":
         told = _told_with_places(calls, lambda event: str(event.reduce_op))
-        return Reason([f"The ranks ask for different reduce ops in this {operation}: {told}."], "name the same op.")
+        return _mismatch([f"Reduce op mismatch in this {operation}: {told}."], "pass the same op on every rank.")
     if what == "parts" and (pair := _parts_that_differ(meeting)) is not None:
         sender, receiver = pair
         sent, expected = _bytes_of_part(sender, receiver, {rank: n for n, rank in enumerate(meeting.expected)})
         told = f"rank {sender.rank} sends {sent:,} bytes to rank {receiver.rank}, which expects {expected:,}"
-        told = f"The parts of this {operation} do not fit together: {told} ({sender.place})."
-        return Reason([told], _NEXT_PARTS, sender.rank)
+        told = f"Size mismatch in this {operation}: {told} ({sender.place})."
+        return _mismatch([told], _NEXT_PARTS, sender.rank)
     told = _told_with_places(calls, _tensor)
-    return Reason([f"The tensors of this {operation} do not fit together: {told}."], _NEXT_TENSORS)
+    kind = "Dtype" if what == "dtype" else "Shape"
+    return _mismatch([f"{kind} mismatch in this {operation}: {told}."], _NEXT_TENSORS)
+
+
+def _mismatch(sentences: Sequence[str], advice: str, rank: int = 0) -> Reason:
+    return Reason(sentences, advice, rank, MISMATCHED)
 
 
 def _said(parting: Parting | None, rule: str) -> list[str]:
-    """What was skipped, where that shows, and the rule that it broke."""
+    """Which call was skipped, if that is known, and the rule that this broke."""
     return [rule] if parting is None else [parting.sentence, rule]
 
 
@@ -121,11 +126,14 @@ def _of_delivery(delivery: Delivery) -> Reason:
     send, recv = delivery.send, delivery.recv
     what = f"rank {send.rank} sends {_tensor(send)} ({send.place}), "
     what += f"rank {recv.rank} receives into {_tensor(recv)} ({recv.place})"
-    return Reason([f"This message does not fit: {what}."], _NEXT_MESSAGE, recv.rank)
+    kind = "Dtype" if clash_of_delivery(delivery) == "dtype" else "Shape"
+    return Reason(
+        [f"{kind} mismatch between send and recv: {what}."], _NEXT_MESSAGE, recv.rank, "mismatched send and recv"
+    )
 
 
 def _told_with_places(calls: Sequence[Event], what: Callable[[Event], str]) -> str:
-    """What each rank said, and on which line: once, if that is the same for all."""
+    """What each rank passed, and on which line: the line only once if it is the same for all."""
     places = {event.place for event in calls}
     if len(places) == 1:
         return f"{told_by_rank({event.rank: what(event) for event in calls})} ({places.pop()})"
@@ -138,18 +146,17 @@ def _tensor(event: Event) -> str:
     return f"{list(event.shape)} {event.dtype}"
 
 
-_NEXT_ORDER = "look at what each rank called before, and let all of them make the same calls in the same order."
-NEXT_ALONE = "what one rank does alone (validating, saving) it does with model.module; all else every rank does alike."
-_NEXT_TENSORS = "give the tensor the same shape and dtype on every rank; print both before the call."
+_NEXT_ORDER = "compare what each rank called before; make the same calls in the same order on every rank."
+NEXT_ALONE = "use model.module for work on one rank only (validation, saving); make all other calls on every rank."
+_NEXT_TENSORS = "use the same shape and dtype on every rank; print both before the call."
 _NEXT_PARTS = (
-    "what a rank sends to another has to be as long as what that one expects of it: print the shapes, or the split "
-    "sizes, of input and output on both."
+    "send each rank as many elements as it expects: print the shapes or split sizes of input and output on both ranks."
 )
-_NEXT_MESSAGE = "receive into a tensor of the shape and dtype that is sent."
+_NEXT_MESSAGE = "receive into a tensor with the shape and dtype of the one that is sent."
 
 
 def may_disagree(recorded: Sequence[Recorded | None]) -> bool:
-    """A quick look at raw calls, since a launch may have made very many. False: everything met and fitted together."""
+    """A quick check of raw calls, since a launch may have made very many. False: all calls match."""
     if None in recorded:
         return True
     met: dict[object, dict[object, _Told]] = defaultdict(lambda: defaultdict(_Told))
@@ -171,15 +178,15 @@ def may_disagree(recorded: Sequence[Recorded | None]) -> bool:
 
 @dataclasses.dataclass
 class _Told:
-    """What one side has called at one meeting point."""
+    """What one side called at one meeting point."""
 
-    before: int = 0  # calls that are no longer known
+    before: int = 0  # calls that are no longer kept
     calls: list[object] = dataclasses.field(default_factory=list)
     needs: int = 0  # sides
 
 
 def _is_whole(sides: Mapping[object, _Told]) -> bool:
-    """All sides came equally often, and what is known of all of them is alike."""
+    """All sides called it equally often, and their recorded calls match."""
     if len({told.before + len(told.calls) for told in sides.values()}) > 1:
         return False
     known = min(len(told.calls) for told in sides.values())

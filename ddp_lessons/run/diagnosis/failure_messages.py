@@ -1,4 +1,4 @@
-"""How a launch ended badly, in the learner's words: which rank, what, where, the other ranks, what next."""
+"""The message of a failed launch: which rank, what, where, the other ranks, what to do next."""
 
 from __future__ import annotations
 
@@ -12,19 +12,20 @@ from ddp_lessons.record.event import Event
 from ddp_lessons.record.events import Events
 from ddp_lessons.record.line_names import name_place
 from ddp_lessons.record.results import Results
+from ddp_lessons.run.diagnosis import torchs_words
 from ddp_lessons.run.diagnosis.advice import what_next
 from ddp_lessons.run.diagnosis.call_fit import first_disagreement
 from ddp_lessons.run.diagnosis.failures import WorkerFailed, WorkersStuck
 from ddp_lessons.run.diagnosis.hang_reasons import why_connection_was_lost, why_nobody_moves, why_without_calls
 from ddp_lessons.run.diagnosis.source_lines import learners_frame, name_line
 from ddp_lessons.run.diagnosis.timeouts import why_connections_are_closed, why_it_timed_out
-from ddp_lessons.run.diagnosis.wording import Reason, called, listed, ranks_named
+from ddp_lessons.run.diagnosis.wording import DEADLOCK, Reason, called, listed, ranks_named
 from ddp_lessons.run.launcher.rank_states import Account, Died
 from ddp_lessons.run.output.transcript import without_middle, without_terminal_codes
 from ddp_lessons.run.wire.messages import Frame, Position, Raised
 
-LOST_CONNECTION = "lost the connection to a rank that it waited for"
-# what torch says on the ranks that talked to a rank when that died
+LOST_CONNECTION = "lost the connection to a rank that it was waiting for"
+# what torch raises on the ranks that communicated with a rank that died
 _CONSEQUENCE = re.compile(
     r"connection (was )?(closed|reset)|broken pipe|socket closed|connectfullmesh|remote process exited", re.I
 )
@@ -35,7 +36,7 @@ def worker_failed(account: Account, results: Results[object]) -> WorkerFailed:
     cause = account.ended[ranks[0]]
     frame = learners_frame(cause.frames)
     lost = why_connection_was_lost(results.events, ranks[0]) if _is_consequence(cause) else None
-    what = LOST_CONNECTION if lost else _what_happened(cause)  # whose words name neither rank nor reason
+    what = LOST_CONNECTION if lost else _what_happened(cause)  # torch's own text names neither rank nor reason
     message = [f"{name_ranks(ranks, account.world_size)} {_agree(what, ranks)}"]
     if frame is not None:
         message.append(f"    {name_line(frame)}")
@@ -44,6 +45,10 @@ def worker_failed(account: Account, results: Results[object]) -> WorkerFailed:
     reason = _why_torch_failed(results.events, ranks[0]) if _may_come_from_the_others(cause) else None
     reason = reason or lost
     message += reason.lines if reason else [f"  Next: {what_next(cause, ranks[0], account.limits)}"]
+    if isinstance(cause, Died) and cause.signal_name and not cause.last_words:
+        message.append(torchs_words.of_a_death(-(cause.exit_code or 0), cause.signal_name))
+    elif what == LOST_CONNECTION:
+        message.append(torchs_words.OF_A_LOST_CONNECTION)
     return WorkerFailed(without_terminal_codes("\n".join(message)), account, results, ranks[0])
 
 
@@ -53,73 +58,84 @@ def _why_torch_failed(events: Events, rank: int) -> Reason | None:
 
 
 def not_to_be_trusted(account: Account, results: Results[object], reason: Reason) -> WorkerFailed:
-    """Every rank returned, but what they called did not fit together."""
-    message = "\n".join(["the answers cannot be trusted: calls of the ranks did not fit together", *reason.lines])
-    return WorkerFailed(message, account, results, reason.rank)
+    """Every rank returned, but their calls did not match."""
+    headline = f"{reason.name}, the results cannot be trusted"
+    lines = [headline, *reason.lines, torchs_words.OF_WRONG_RESULTS]
+    return WorkerFailed("\n".join(lines), account, results, reason.rank)
 
 
 def workers_stuck(account: Account, results: Results[object], is_for_ever: bool) -> WorkersStuck:
-    """`is_for_ever`: it is certain, and nobody waited for the end of the time."""
+    """`is_for_ever`: the hang is certain, and the launch ended before its time limit."""
     waiting = [n for n in range(account.world_size) if n not in account.returned and n not in account.ended]
-    headline = "no rank can move any more"
-    if not is_for_ever:
-        patience = "1 second" if account.patience_seconds == 1 else f"{account.patience_seconds:g} seconds"
-        headline = f"{name_ranks(waiting, account.world_size)} did not return within {patience}"
     reason = why_nobody_moves(results.events) or first_disagreement(results.events)
     reason = reason or why_without_calls(_names_of_calls(account), account.returned)
     if reason is not None and any(" returned" in sentence for sentence in reason.sentences):
         reason = _of_those_not_asked(account) or reason
-    slow = [f"  Next: {_wake(account) or f'if the ranks were only slow, {_more_time(account)}'}."]
-    crowded = "" if is_for_ever else "\n".join(filter(None, [_crowded(account), _looked_for_in_vain()]))
+    slow = [f"  Next: {_wake(account) or f'if the ranks are only slow, {_more_time(account)}'}."]
+    if reason is not None:
+        waits_for_returned = any(" returned" in sentence for sentence in reason.sentences)
+        told = [*reason.lines, torchs_words.of_a_hang(results.events, waits_for_returned)]
+    crowded = "" if is_for_ever else "\n".join(filter(None, [_crowded(account), _debugged()]))
     account = dataclasses.replace(account, seconds=0.0) if is_for_ever else account
-    lines = [headline, *where_each_is(account, results.events), *(reason.lines if reason else slow)]
+    headline = _of_a_hang(reason) if is_for_ever else _of_a_timeout(waiting, account)
+    lines = [headline, *where_each_is(account, results.events), *filter(None, told if reason else slow)]
     return WorkersStuck("\n".join(lines), account, results, waiting[0], crowded)
 
 
+def _of_a_hang(reason: Reason | None) -> str:
+    name = reason.name if reason else ""
+    kind = name if name == DEADLOCK else f"hang ({name})" if name else "hang"
+    return f"{kind}, no rank can make progress"
+
+
+def _of_a_timeout(waiting: Sequence[int], account: Account) -> str:
+    patience = "1 second" if account.patience_seconds == 1 else f"{account.patience_seconds:g} seconds"
+    return f"timeout, {name_ranks(waiting, account.world_size)} did not return within {patience}"
+
+
 def _crowded(account: Account) -> str:
-    """Where others made the machine slow, the seconds are counted as longer: the clock on the wall says more."""
+    """On a busy machine the time limit is extended: more seconds than that have passed."""
     patience, on_the_wall = account.patience_seconds or 0.0, account.seconds
-    if on_the_wall < 1.5 * patience + 3:  # to ask where they are takes some, too
+    if on_the_wall < 1.5 * patience + 3:  # asking where the ranks are takes some, too
         return ""
-    return f"  (By the clock {on_the_wall:.0f} seconds: others kept this machine busy, and one counted for less.)"
+    return f"  (It took {on_the_wall:.0f} seconds: this machine is busy with other work, so the limit was extended.)"
 
 
-def _looked_for_in_vain() -> str:
+def _debugged() -> str:
     if os.environ.get("TORCH_DISTRIBUTED_DEBUG", "").upper() != "DETAIL":
         return ""
     return (
-        "  (TORCH_DISTRIBUTED_DEBUG=DETAIL makes torch itself wait before each call, so a deadlock is only found when "
-        "the time is up. Without it, the launch ends as soon as no rank can make progress.)"
+        "  (With TORCH_DISTRIBUTED_DEBUG=DETAIL torch itself waits before each call, so launch detects a hang only at "
+        "its timeout. Without it, launch ends as soon as no rank can make progress.)"
     )
 
 
 def _wake(account: Account) -> str:
-    """What to do about ranks whose processes do not run."""
+    """What to do about ranks whose processes are stopped."""
     silent = [rank for rank, position in account.positions.items() if position.is_silent]
     if not silent:
         return ""
-    them = "its process" if len(silent) == 1 else "their processes"
     return (
-        f"{ranks_named(silent)} did not answer, not even to a signal. Was {them} stopped (SIGSTOP, Ctrl+Z, a "
-        "debugger), or is this machine out of memory? `ps -o pid,stat,cmd` shows a T for one that is stopped"
+        f"{ranks_named(silent)} did not answer, not even to a signal. Look for a stopped process (SIGSTOP, Ctrl+Z, a "
+        "debugger): `ps -o pid,stat,cmd` shows T. Or this machine is out of memory"
     )
 
 
 def _more_time(account: Account) -> str:
     most = account.limits.seconds
     if most is None or (account.patience_seconds or 0.0) < most:
-        return "give them more time: launch(..., timeout_seconds=...)"
-    return f"give them less to do: the instructor of this machine allows at most {most:g} seconds"
+        return "raise the limit: launch(..., timeout_seconds=...)"
+    return f"reduce the work: the instructor of this machine allows at most {most:g} seconds"
 
 
 def _of_those_not_asked(account: Account) -> Reason | None:
-    """Ranks that had no part in this cannot come, and nobody else is away."""
+    """Ranks that were not selected cannot call it, and no other rank is missing."""
     if not account.not_asked or account.not_asked != account.returned:
         return None
     who = f"{ranks_named(sorted(account.not_asked))} {'was' if len(account.not_asked) == 1 else 'were'}"
     return Reason(
-        [f"A call ends only when every rank has come that it needs, but {who} not asked."],
-        "ask all ranks; or have all of them make a group of some, by dist.new_group, and give it to the call.",
+        [f"A collective completes only when every rank in its group calls it, but {who} not selected."],
+        "run it on all ranks, or create a smaller group on all ranks with dist.new_group and pass it to the call.",
     )
 
 
@@ -132,11 +148,11 @@ def _names_of_calls(account: Account) -> dict[int, str]:
 
 
 def where_each_is(account: Account, events: Events | None = None) -> list[str]:
-    """A line per rank: returned, or the line where it is."""
+    """One line per rank: whether it returned, or where it is."""
     told = []
     for rank in range(account.world_size):
         if rank in account.not_asked:
-            told.append(f"    rank {rank}   was not asked to run this")
+            told.append(f"    rank {rank}   was not selected")
         elif rank in account.returned:
             told.append(f"    rank {rank}   has returned")
         elif (position := account.positions.get(rank)) is not None:
@@ -148,12 +164,12 @@ def where_each_is(account: Account, events: Events | None = None) -> list[str]:
 
 
 def _how_long(account: Account, rank: int) -> str:
-    """For how long it has been at that line, where that says something."""
+    """How long it has been on that line, if that is worth knowing."""
     seconds = account.seconds_at_line.get(rank, 0.0)
     if account.seconds < 1:
         return ""
     if seconds > account.seconds / 2:
-        return "   (all that time)"
+        return "   (the whole time)"
     return f"   (for the last {seconds:.0f} seconds)" if seconds >= 2 else ""
 
 
@@ -166,7 +182,7 @@ def name_ranks(ranks: Sequence[int], world_size: int) -> str:
 
 
 def _first_cause(ended: Mapping[int, Raised | Died]) -> list[int]:
-    """The ranks that failed first and alike. What merely followed from another rank's end does not count as first."""
+    """The ranks that failed first, in the same way. A failure that only follows from another one is never first."""
 
     def order(rank: int) -> tuple[bool, float]:
         return _is_consequence(ended[rank]), ended[rank].moment
@@ -187,19 +203,19 @@ def _what_happened(how: Raised | Died) -> str:
             return f"called sys.exit({how.message})"
         return f"raised {how.kind}" + (f": {_cut(how.message, 1_500)}" if how.message else "")
     if not how.is_seen:
-        return "ended {its} before {it} returned: killed, or by os._exit()"
+        return "exited before {it} returned (killed, or os._exit())"
     if how.exit_code is None:
-        return "ended together with the process that {it} {was} forked from"
+        return "exited together with the process that {it} {was} forked from"
     if how.signal_name:
         return f"{{was}} killed by {how.signal_name}"
-    return f"ended {{its}} with exit code {how.exit_code}, before {{it}} returned"
+    return f"exited with code {how.exit_code} before {{it}} returned"
 
 
 def _may_come_from_the_others(how: Raised | Died) -> bool:
-    """From a call of torch.distributed, which may say little of what the other ranks called."""
-    if isinstance(how, Died) and how.signal_name == "SIGABRT":  # gloo gives up in a thread of its own
+    """Did a torch.distributed call fail? Its text says little about what the other ranks called."""
+    if isinstance(how, Died) and how.signal_name == "SIGABRT":  # gloo aborts in a thread of its own
         return True
-    if isinstance(how, Raised) and how.kind in ("ValueError", "TypeError"):  # torch has looked at its arguments alone
+    if isinstance(how, Raised) and how.kind in ("ValueError", "TypeError"):  # torch checked only its arguments
         return False
     frame = learners_frame(how.frames)
     if frame is None:
@@ -212,7 +228,7 @@ def _may_come_from_the_others(how: Raised | Died) -> bool:
 
 def _last_words(how: Raised | Died, lines: Sequence[str]) -> list[str]:
     said = [_cut(line, 500) for line in (how.last_words if isinstance(how, Died) else lines[-1:])]
-    return [f"  It last said: {said[0]}", *(f"                {line}" for line in said[1:])] if said else []
+    return [f"  Last output: {said[0]}", *(f"               {line}" for line in said[1:])] if said else []
 
 
 def _what_the_others_did(account: Account, failed: Sequence[int]) -> list[str]:
@@ -254,7 +270,6 @@ def _agree(what: str, ranks: Sequence[int]) -> str:
     for blank, alone, several in (
         ("{have}", "has", "have"),
         ("{was}", "was", "were"),
-        ("{its}", "its process", "their processes"),
         ("{it}", "it", "they"),
     ):
         what = what.replace(blank, alone if one else several)
@@ -277,14 +292,14 @@ def _doing(position: Position, past: bool = False, held: Event | None = None) ->
 
 
 def _call_below(frame: Frame, frames: Sequence[Frame]) -> str:
-    """The torch.distributed call which that line made, if it did."""
+    """The torch.distributed call that this line made, if any."""
     below = frames[frames.index(frame) + 1 :]
     calls = [f.function for f in below if f"torch{os.sep}distributed" in f.file and f.function != "wrapper"]
     return calls[0] if calls else ""
 
 
 def _cut(text: str, longest: int) -> str:
-    """Long texts without their middle; the whole is in the traceback."""
+    """Cut the middle out of a long text; all of it is in the traceback."""
     lines = text.split("\n")
     if len(lines) > 20:
         text = "\n".join([*lines[:10], f"[... {len(lines) - 20:,} lines left out]", *lines[-10:]])

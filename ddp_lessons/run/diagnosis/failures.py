@@ -1,4 +1,4 @@
-"""The two exceptions of a launch that ends badly. Their message is all that a notebook shows of them."""
+"""The two exceptions of a failed launch. A notebook shows their message and nothing else."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _STOPPED = re.compile(r" and ha(s|ve) been stopped")
 
 
 class _Failure(RuntimeError):
-    """What both exceptions have in common. The remark is on this one run: it is shown, but no part of the message."""
+    """What both exceptions share. The remark is about this run only: it is shown, but is not part of the message."""
 
     def __init__(self, message: str, account: Account, results: Results[object], rank: int, remark: str = "") -> None:
-        super().__init__(printable(message))  # `print(error)` must work in a terminal that knows only ASCII
+        super().__init__(printable(message))  # `print(error)` must work in an ASCII-only terminal
         self.remark = remark
-        if remark and hasattr(self, "add_note"):  # Python 3.11: so a terminal shows it, too
+        if remark and hasattr(self, "add_note"):  # Python 3.11: a terminal shows it, too
             self.add_note(remark)
         self.rank = rank
         self.results = results
@@ -31,7 +31,7 @@ class _Failure(RuntimeError):
         self._shown_by = ""
 
     def traceback(self, rank: int) -> str:
-        """The whole path to the line where this rank failed or was stopped."""
+        """The full stack of the line where this rank failed or was stopped."""
         if not 0 <= rank < self._account.world_size:
             raise IndexError(f"there is no rank {rank} in a world of {self._account.world_size}")
         ended = self._account.ended.get(rank)
@@ -43,13 +43,13 @@ class _Failure(RuntimeError):
             return (
                 f"rank {rank} has returned\n"
                 if rank in self._account.returned
-                else f"nothing is known of rank {rank}\n"
+                else f"no stack of rank {rank} was recorded\n"
             )
         lines = [f'  File "{f.file}", line {f.line}, in {f.function}\n    {f.text}\n' for f in frames]
         return _with_names_of_cells(f"rank {rank}, most recent call last:\n{''.join(lines)}")
 
     def with_more(self, lines: Sequence[str]) -> _Failure:
-        """The same, with more to say: of ranks that live on."""
+        """The same, with more lines: about ranks that stay alive."""
         told = _STOPPED.sub("", str(self)) if lines else str(self)
         self.args = ("\n".join([told, *lines]),)
         return self
@@ -58,7 +58,7 @@ class _Failure(RuntimeError):
         return type(self), (str(self), self._account, self.results, self.rank, self.remark)
 
     def _render_traceback_(self) -> list[str]:
-        """In a notebook and in IPython: the message alone. The way through the launcher helps nobody."""
+        """In a notebook and in IPython: only the message. The stack of the launcher would not help."""
         run, message = request_of_front_end(), f"{type(self).__name__}: {self}"
         if not run:
             return [message_on_terminal(message, "wrong"), *([folded(self.remark)] if self.remark else [])]
@@ -82,8 +82,8 @@ def _with_names_of_cells(traceback: str) -> str:
 
 
 class WorkerFailed(_Failure):
-    """A rank raised or died. `rank` names the first, `traceback(rank)` shows the path, `results` what came before."""
+    """A rank raised or died. `rank` is the first, `traceback(rank)` its full stack, `results` what came before."""
 
 
 class WorkersStuck(_Failure):
-    """The ranks did not come to an end in time. `traceback(rank)` shows where each was."""
+    """The ranks hang, or did not return in time. `traceback(rank)` shows where each one was."""

@@ -1,7 +1,7 @@
-"""Why ranks that wait can wait for ever: the rule that was broken, and what to look for.
+"""Why ranks hang: the rule that was broken, and what to look for.
 
-What did not fit together explains all that comes after it. Else the waits are followed, from rank to rank, until they
-end at one that has returned, or come round in a circle.
+Mismatched calls explain everything after them. If there are none, follow the waits from rank to rank until they end at
+a rank that has returned, or form a circle.
 """
 
 from __future__ import annotations
@@ -14,22 +14,31 @@ from ddp_lessons.record.rank_record import NEW_GROUPS
 from ddp_lessons.run.diagnosis.call_fit import NEXT_ALONE, first_disagreement
 from ddp_lessons.run.diagnosis.parted_ranks import NEXT_SKIPPED, first_parting
 from ddp_lessons.run.diagnosis.waits import Waits, number_taken_twice
-from ddp_lessons.run.diagnosis.wording import DDP, Reason, called, listed, name_of, ranks_named, told_by_rank
+from ddp_lessons.run.diagnosis.wording import (
+    DDP,
+    DEADLOCK,
+    Reason,
+    called,
+    listed,
+    name_of,
+    ranks_named,
+    told_by_rank,
+)
 
 _NEW_GROUP = (
-    "new_group ends only when every rank of the group has called it, each after the same number of other groups"
+    "new_group completes only when every rank of the group has made the same new_group calls in the same order."
 )
-_NEXT_NEVER_CAME = "look for an `if rank == 0`, an early return, or an exception that was swallowed, before that call."
-_NEXT_FEWER = "look for a loop with fewer steps on some ranks: uneven batches, a break, or a swallowed exception."
+_NEXT_NEVER_CAME = "look for an `if rank == 0`, an early return or a swallowed exception before that call."
+_NEXT_FEWER = "look for a loop with fewer steps on some ranks: uneven batches, a `break` or a swallowed exception."
 _NEXT_UNEVEN = (
-    "where a rank has fewer batches, train inside `with model.join():`; where it leaves a parameter out of the loss, "
-    "DistributedDataParallel(..., find_unused_parameters=True)."
+    "if a rank has fewer batches, train inside `with model.join():`; if it leaves a parameter out of the loss, pass "
+    "find_unused_parameters=True to DistributedDataParallel."
 )
-_NEXT_WHO_TALKS = "look at who sends and who receives, and whether each message has both sides."
+_NEXT_WHO_TALKS = "check that every send has a matching recv, and every recv a matching send."
 
 
 def why_nobody_moves(events: Events) -> Reason | None:
-    """None: no wait of these is one for ever, as far as the calls tell."""
+    """None: as far as the calls show, none of these waits is endless."""
     waits = Waits(events)
     stuck = {event.rank: event for event in waits.never_ending}
     if not stuck:
@@ -43,7 +52,7 @@ def why_nobody_moves(events: Events) -> Reason | None:
 
 
 def why_connection_was_lost(events: Events, rank: int) -> Reason | None:
-    """The other side ended its group, or itself, while this rank waited for it."""
+    """The other rank left its group, or exited, while this rank waited for it."""
     failed = [event for event in events.of(rank) if event.error and event.took_part]
     waits = Waits(events)
     missing = waits.waited_for(failed[-1]) if failed else ()
@@ -51,43 +60,45 @@ def why_connection_was_lost(events: Events, rank: int) -> Reason | None:
 
 
 def why_a_message_is_not_taken(event: Event, events: Events) -> Reason | None:
-    """Of a wait that was given up: another call is there that could have been its other side, but does not fit."""
+    """For a wait that timed out: another call could have been its counterpart, but does not match it."""
     return _of_message(event, {event.rank: event}, events)
 
 
 def why_without_calls(waits_in: Mapping[int, str], returned: Collection[int]) -> Reason | None:
-    """Where nothing was recorded, the names of the calls have to do."""
+    """For ranks without recorded calls: only the names of the calls are known."""
     names = {name for name in waits_in.values() if name}
     if not returned or not names:
         return None
     gone = sorted(returned)
     if names & {*POINT_TO_POINT, "isend", "irecv"}:
-        return Reason([f"A message needs both sides, and {ranks_named(gone)} returned."], _NEXT_WHO_TALKS)
+        return Reason([f"A message needs a send and a recv, and {ranks_named(gone)} returned."], _NEXT_WHO_TALKS)
     what = "init_process_group" if names == {"init_process_group"} else "A collective"
-    sentence = f"{what} ends only when every rank has called it; {ranks_named(gone)} returned, perhaps without."
-    return Reason([sentence], _NEXT_NEVER_CAME)
+    rule = f"{what} completes only when every rank calls it."
+    return Reason([f"{rule} {_subject(gone)} returned, maybe without calling it."], _NEXT_NEVER_CAME)
 
 
 def _of_world_sizes(events: Events, stuck: Mapping[int, Event]) -> Reason | None:
     for meeting in events.meetings:
         if (number := number_taken_twice(meeting)) is not None:
             ranks = [event.rank for event in meeting.events if event.tag == number]
-            sentence = f"{ranks_named(ranks).capitalize()} join as rank {number}: a number belongs to one rank."
-            return Reason([sentence], "let each rank join with its own number.", ranks[0])
+            sentence = f"Duplicate rank: {ranks_named(ranks)} join as rank {number}."
+            return Reason([sentence], "pass a different rank to init_process_group in each process.", ranks[0])
     joining = {event.rank: event for event in stuck.values() if event.operation == "init_process_group"}
     if len({event.group for event in joining.values()}) > 1:
         told = told_by_rank({rank: f"at {event.group} ({event.place})" for rank, event in joining.items()})
-        sentence = f"The ranks wait for each other at different places: {told}."
-        return Reason([sentence], "give all the same init_method, or the same MASTER_ADDR and MASTER_PORT.")
+        sentence = f"Rendezvous mismatch, the ranks join at different addresses: {told}."
+        return Reason([sentence], "give all ranks the same init_method, or the same MASTER_ADDR and MASTER_PORT.")
     for event in joining.values():
         if len(event.group_ranks) > events.world_size:
-            told = f"Rank {event.rank} was told of {len(event.group_ranks)} ranks, but only {events.world_size} run"
-            return Reason([f"{told}: init_process_group waits for the others for ever."], "correct world_size.")
+            expected, running = len(event.group_ranks), events.world_size
+            sentence = f"World size mismatch: rank {event.rank} joins with world_size={expected}, but only {running} "
+            sentence += f"{'rank runs' if running == 1 else 'ranks run'}."
+            return Reason([sentence], "pass the number of running ranks as world_size.")
     return None
 
 
 def _of_message(event: Event, stuck: Mapping[int, Event], events: Events) -> Reason | None:
-    """A message whose other side is there, but does not fit."""
+    """A message with a counterpart that does not match it."""
     if event.is_collective:
         return None
     taken = {id(one): delivery for delivery in events.deliveries for one in (delivery.send, delivery.recv)}
@@ -101,7 +112,7 @@ def _of_message(event: Event, stuck: Mapping[int, Event], events: Events) -> Rea
 
 
 def _could_be_meant(event: Event, other: Event, is_held: bool) -> bool:
-    """The other side of a message between the same two ranks, but for its tag or group."""
+    """It would be the counterpart, a message between the same two ranks, if its tag and group were the same."""
     if other.is_collective or other.operation == event.operation or not other.took_part or other.rank == event.rank:
         return False
     if (event.group, event.tag) == (other.group, other.tag):
@@ -111,33 +122,34 @@ def _could_be_meant(event: Event, other: Event, is_held: bool) -> bool:
 
 
 def _has_strayed(event: Event, other: Event) -> bool:
-    """The other waits for this rank, while this one waits for somebody else."""
+    """The other call waits for this rank, while this one waits for a third rank."""
     is_opposite = not other.is_collective and other.operation != event.operation
     return is_opposite and other.peer == event.rank and event.peer not in (None, other.rank)
 
 
 def _of_a_send_let_go(send: Event) -> Reason:
     what = f"{send.call} of rank {send.rank} ({send.place})"
-    sentence = f"The {what} was given up before the message was gone: nobody kept what it gave, nor waited for it."
-    return Reason([sentence], "keep it, and wait: work = dist.isend(...), and later work.wait().", send.rank)
+    sentence = f"Missing wait(): the Work handle of the {what} was dropped before the send completed."
+    return Reason([sentence], "keep the handle, work = dist.isend(...), and call work.wait() later.", send.rank)
 
 
 def _of_tags(event: Event, other: Event) -> Reason:
     send, recv = (event, other) if event.operation == "send" else (other, event)
     sent = f"rank {send.rank} sends to rank {send.peer} with tag {send.tag} ({send.place})"
     received = f"rank {recv.rank} receives with tag {recv.tag} ({recv.place})"
-    return Reason([f"The tags differ: {sent}, and {received}."], "use the same tag on both sides.", recv.rank)
+    return Reason([f"Tag mismatch: {sent}, and {received}."], "use the same tag on both sides.", recv.rank)
 
 
 def _of_groups(event: Event, other: Event) -> Reason:
-    sentence = f"Ranks {event.rank} and {other.rank} send and receive in different groups."
-    return Reason([sentence], "give both the same group.", event.rank)
+    sentence = f"Group mismatch: ranks {event.rank} and {other.rank} send and receive in different groups."
+    return Reason([sentence], "pass the same group to both calls.", event.rank)
 
 
 def _of_a_wrong_peer(event: Event, strayed: Event) -> Reason:
-    first = f"Rank {event.rank} waits in {called(event)} ({event.place}), which has no call that fits."
-    second = f"Rank {strayed.rank} waits in {called(strayed)} ({strayed.place}): one of the two names the wrong rank."
-    return Reason([first, second], "look at the rank that is given to send and recv on these lines.", event.rank)
+    first = f"Rank {event.rank} waits in {called(event)} ({event.place}), which makes no matching call."
+    second = f"Rank {strayed.rank} waits in {called(strayed)} ({strayed.place})."
+    third = "One of the two calls names the wrong rank."
+    return Reason([first, second, third], "check the rank passed to send and recv on these lines.", event.rank)
 
 
 def _at_the_end_of(waits: Waits, stuck: Mapping[int, Event]) -> Reason:
@@ -148,9 +160,9 @@ def _at_the_end_of(waits: Waits, stuck: Mapping[int, Event]) -> Reason:
         if gone:
             return _of_those_gone(path[-1], gone, waits)
         if not missing:
-            return Reason([f"Nothing that is still to come can end {called(path[-1])}."], _NEXT_WHO_TALKS)
+            return Reason([f"No call that can still come completes {called(path[-1])}."], _NEXT_WHO_TALKS)
         if path[-1].operation == "recv" and path[-1].peer is None:
-            return _of_nobody_who_sends(path[-1], [stuck[rank] for rank in missing])
+            return _of_no_sender(path[-1], [stuck[rank] for rank in missing])
         following = stuck[missing[0]]
         if following in path:
             return _of_circle(path[path.index(following) :], waits)
@@ -162,15 +174,16 @@ def _of_those_gone(event: Event, gone: Sequence[int], waits: Waits) -> Reason:
     if not event.is_collective:
         wanted = "send" if event.operation == "recv" else "recv"
         missing = f"{who} returned without the {wanted} that rank {event.rank} waits for"
-        missing = missing if event.peer is not None else f"nobody is left to send one to rank {event.rank}"
-        return Reason([f"A message needs both sides, but {missing}."], _NEXT_WHO_TALKS)
+        missing = missing if event.peer is not None else f"no rank is left to send one to rank {event.rank}"
+        return Reason([f"A message needs a send and a recv, but {missing}."], _NEXT_WHO_TALKS)
     if event.operation in (*NEW_GROUPS, "init_process_group"):
-        rule = "init_process_group ends only when every rank has called it"
+        rule = "init_process_group completes only when every rank calls it."
         rule = _NEW_GROUP if event.operation in NEW_GROUPS else rule
-        return Reason([f"{rule}, but {who} returned without."], _NEXT_NEVER_CAME)
-    sentences = [f"A collective ends only when every rank of its group has called it, but {who} returned without."]
+        return Reason([f"{rule} {_subject(gone)} returned without calling it."], _NEXT_NEVER_CAME)
+    rule = "A collective completes only when every rank in its group calls it."
+    sentences = [f"{rule} {_subject(gone)} returned without calling it."]
     made = {rank: waits.events.made[rank][event.meeting_point] for rank in gone}
-    if any(made.values()) and event.call != DDP:  # of whose calls a learner sees none
+    if any(made.values()) and event.call != DDP:  # a learner does not see the calls that DDP makes
         told = told_by_rank({rank: f"made {count}" for rank, count in made.items()})
         sentences.append(f"Rank {event.rank} is in its collective call number {waits.numbers[id(event)] + 1}; {told}.")
         if parting := first_parting(waits.events, event.group):
@@ -182,10 +195,14 @@ def _of_those_gone(event: Event, gone: Sequence[int], waits: Waits) -> Reason:
     return Reason(sentences, advice)
 
 
-def _of_nobody_who_sends(recv: Event, others: Sequence[Event]) -> Reason:
+def _subject(ranks: Sequence[int]) -> str:
+    return ranks_named(ranks).capitalize()
+
+
+def _of_no_sender(recv: Event, others: Sequence[Event]) -> Reason:
     waits = told_by_rank({event.rank: f"in {name_of(event)}" for event in others})
-    sentence = f"Rank {recv.rank} waits for a message from anyone, and all who could send one wait themselves: {waits}."
-    return Reason([sentence], "look for the send that is missing, or that comes too late.", recv.rank)
+    sentence = f"Rank {recv.rank} waits for a message from any rank, but every possible sender waits too: {waits}."
+    return Reason([sentence], "look for a send that is missing or comes too late.", recv.rank)
 
 
 def _of_circle(circle: Sequence[Event], waits: Waits) -> Reason:
@@ -195,33 +212,34 @@ def _of_circle(circle: Sequence[Event], waits: Waits) -> Reason:
         wanted = "receive" if operations == {"send"} else "send"
         cure = "receive first, or use isend" if wanted == "receive" else "send first"
         sentence = f"Ranks {listed(sorted(ranks))} each wait for the other to {wanted}: a deadlock."
-        return Reason([sentence], f"let one of them {cure}.")
+        return Reason([sentence], f"let one of them {cure}.", name=DEADLOCK)
     pairs = zip(circle, [*circle[1:], circle[0]], strict=True)
     if len({event.call for event in circle}) == 1:
         told = ", ".join(f"{one.rank} for {other.rank}" for one, other in pairs)
     else:
         told = ", ".join(f"rank {one.rank} in {name_of(one)} for rank {other.rank}" for one, other in pairs)
-    sentences = [f"They wait for each other in a circle ({told}): a deadlock."]
+    sentences = [f"The ranks wait for each other in a circle ({told}): a deadlock."]
     if operations & set(NEW_GROUPS):
-        return Reason([*sentences, f"{_NEW_GROUP}."], "call new_group on every rank, in the same order.")
+        return Reason([*sentences, _NEW_GROUP], "call new_group on every rank, in the same order.", name=DEADLOCK)
     if all(event.is_collective for event in circle):
-        sentences.append("Collectives come in one order on all ranks, also those of different groups.")
-        return Reason(sentences, "make these calls in the same order on every rank.")
+        sentences.append("All ranks must call their collectives in the same order, also those of different groups.")
+        return Reason(sentences, "make these calls in the same order on every rank.", name=DEADLOCK)
     if operations == {"recv"} and (strayed := _sent_past(circle, waits)) is not None:
         receiver = next(event for event in circle if event.rank == strayed.peer)
         sentences.append(
-            f"Rank {strayed.rank} has sent to rank {strayed.peer} ({strayed.place}), but that receives from rank "
-            f"{receiver.peer} ({receiver.place})."
+            f"Rank {strayed.rank} sent to rank {strayed.peer} ({strayed.place}), but rank {receiver.rank} receives "
+            f"from rank {receiver.peer} ({receiver.place})."
         )
-        return Reason(sentences, "look at who sends to whom, and who receives from whom.", strayed.rank)
+        cure = "check the destination of each send and the source of each recv."
+        return Reason(sentences, cure, strayed.rank, DEADLOCK)
     if operations <= set(POINT_TO_POINT):
-        return Reason(sentences, "let one of them call the other side first, or use isend and irecv.")
-    sentences.append("A rank that waits in one call cannot come to the other.")
-    return Reason(sentences, "make these calls in an order in which each can end.")
+        return Reason(sentences, "let one rank make its matching call first, or use isend and irecv.", name=DEADLOCK)
+    sentences.append("A rank that is blocked in one call cannot reach the other.")
+    return Reason(sentences, "reorder these calls so that each can complete.", name=DEADLOCK)
 
 
 def _sent_past(circle: Sequence[Event], waits: Waits) -> Event | None:
-    """A message to one of them that it does not take."""
+    """A message to one of these ranks that it does not receive."""
     ranks, taken = {event.rank for event in circle}, {id(delivery.send) for delivery in waits.events.deliveries}
     sent = (event for event in waits.events.by_rank if event.operation == "send" and id(event) not in taken)
     return next((event for event in sent if event.peer in ranks and event.took_part), None)

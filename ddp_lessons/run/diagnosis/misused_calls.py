@@ -1,4 +1,4 @@
-"""Calls in the background that were not cared for: nobody waited, or their tensors were changed meanwhile."""
+"""Non-blocking calls without a wait(), or with a tensor that was changed before it."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from ddp_lessons.record.event import Event
 from ddp_lessons.record.events import Events
 from ddp_lessons.run.diagnosis.wording import Reason, ranks_named
 
-_NEXT_CHANGED = "wait() first, or change a clone(): until then the tensor belongs to torch."
-_NEXT_WAIT = "keep what the call gives, and call its wait() before the tensor is used or the function returns."
+_NEXT_CHANGED = "call wait() before you change the tensor, or change a clone() of it."
+_NEXT_WAIT = "keep the handle that the call returns, and call its wait() before you use the tensor or return."
 
 
 def places_of(events: Events) -> dict[int, tuple[int, int]]:
-    """Which call of its rank each event was: an order that is the same in every run of a program."""
+    """The position of each event among the calls of its rank: this order is the same in every run of a program."""
     ranks = range(events.world_size)
     return {id(event): (number, rank) for rank in ranks for number, event in enumerate(events.of(rank))}
 
 
 def first_misuse(events: Events) -> Reason | None:
-    """What was started in the background and not cared for. It counts only where it can have spoiled something."""
+    """The first non-blocking call that was misused. It counts only where it can have done harm."""
     if events.is_out_of_sight:
         return None
     sides = _other_sides(events)
@@ -31,18 +31,21 @@ def first_misuse(events: Events) -> Reason | None:
     first = min(misused, key=lambda event: places[id(event)])
     ranks = sorted({event.rank for event in misused if (event.call, event.place) == (first.call, first.place)})
     what = f"{first.call} of {ranks_named(ranks)} ({first.place})"
-    could_be_left = first.operation == "send" or _gets_nothing(first)  # but not changed
+    could_be_left = first.operation == "send" or _gets_nothing(first)  # needs no wait(), but must not change
     if first.remark == "changed" and (first.waited is not None or could_be_left):
-        before = " before its wait()" if first.waited is not None else ", and nobody had waited for that call"
-        return Reason([f"The tensor of {what} was changed{before}."], _NEXT_CHANGED, first.rank)
+        before = " before its wait()" if first.waited is not None else ", and wait() was never called"
+        sentence = f"The tensor of {what} was changed{before}."
+        return Reason([sentence], _NEXT_CHANGED, first.rank, "tensor changed before wait()")
     if first.operation == "send":
-        return Reason([f"Nobody received {what}, and nobody waited for it."], _NEXT_WAIT, first.rank)
-    harm = "its tensor may hold anything" if first.bytes else "it held nobody back"
-    return Reason([f"Nobody waited for {what}: {harm}."], _NEXT_WAIT, first.rank)
+        sentence = f"wait() was never called for {what}, and no rank received it."
+    else:
+        harm = "its tensor may not be complete" if first.bytes else "it did not make any rank wait"
+        sentence = f"wait() was never called for {what}, so {harm}."
+    return Reason([sentence], _NEXT_WAIT, first.rank, "missing wait()")
 
 
 def _other_sides(events: Events) -> dict[int, Sequence[Event]]:
-    """By the id of a call, those of the other ranks that it met."""
+    """By the id of a call, its counterparts on the other ranks."""
     sides: dict[int, Sequence[Event]] = {}
     for met in (*(meeting.events for meeting in events.meetings), *((d.send, d.recv) for d in events.deliveries)):
         for event in met:
@@ -51,7 +54,7 @@ def _other_sides(events: Events) -> dict[int, Sequence[Event]]:
 
 
 def _received_long_ago(events: Events) -> set[int]:
-    """Sends whose other side is no longer among the calls that were kept."""
+    """Sends whose recv is no longer among the recorded calls."""
     sends = ((e, n) for rank in range(events.world_size) for e, n in events.numbered(rank) if e.operation == "send")
     return {
         id(send)
@@ -69,17 +72,17 @@ def _is_misused(event: Event, others: Sequence[Event], was_received: bool) -> bo
         return not (_was_over([event], event.untouched) or _was_over(others, event.untouched))
     if event.operation == "send":
         return not was_received
-    if event.operation == "barrier":  # one that has only come, so that another may wait for it, is right
+    if event.operation == "barrier":  # a rank may only announce itself, if another one waits
         return all(other.remark for other in others)
     return not _gets_nothing(event)
 
 
 def _was_over(calls: Sequence[Event], moment: float | None) -> bool:
-    """By that moment all of these had ended: then whoever they met might change what it had lent."""
+    """All of these had ended by that moment: after it, their counterparts may change their tensors."""
     return moment is not None and bool(calls) and all(one.end is not None and one.end <= moment for one in calls)
 
 
 def _gets_nothing(event: Event) -> bool:
-    """The root of a broadcast only gives, and so do all but the root of a reduce or gather."""
+    """The root of a broadcast only sends, and so does every rank but the root of a reduce or gather."""
     is_root = event.root == event.rank
     return is_root if event.operation == "broadcast" else event.operation in ("reduce", "gather") and not is_root

@@ -1,7 +1,7 @@
-"""Where ranks that run the same lines parted: one of them skipped a call, or another made one more.
+"""Where ranks that run the same code diverged: one skipped a call, or another made an extra one.
 
-Each call is compared with what its own rank did before, when it had come from the same call. Where nothing was called
-twice yet, the order of the lines has to do.
+Each call is compared with what the same rank did earlier, after the same call. Before any call was made twice, only the
+order of the lines is known.
 """
 
 from __future__ import annotations
@@ -17,26 +17,27 @@ from ddp_lessons.record.event import Event, Meeting
 from ddp_lessons.record.events import Events
 from ddp_lessons.run.diagnosis.wording import ranks_named
 
-_MOST_LOOKED_AT = 100  # turns at which the ranks were on different lines
+_MOST_LOOKED_AT = 100  # collectives in which the ranks were on different lines
 NEXT_SKIPPED = (
-    "look for what leads a rank past that line: an exception that was swallowed, an `if`, a `continue` or `break`, "
-    "or fewer batches."
+    "look for what makes a rank skip that line: a swallowed exception, an `if`, a `continue` or `break`, or fewer "
+    "batches."
 )
 
 
 @dataclass(frozen=True)
 class Parting:
-    """At one turn some ranks made a call, and others had gone on from there."""
+    """Some ranks made a call that others skipped."""
 
     made: tuple[Event, ...]
     gone_on: tuple[Event, ...]
-    times: int  # how often those who went on had made that call before
+    times: int  # how often the ranks that skipped it had made it before
 
     @property
     def sentence(self) -> str:
-        """As in: Rank 1 skipped the call at x.py line 9, after 4 that all made, or rank 0 makes one too many."""
+        """As in: Rank 1 skipped the call at x.py line 9 after making it 4 times, or rank 0 makes one too many."""
         makers, others = ([event.rank for event in side] for side in (self.made, self.gone_on))
-        after = f", after {self.times:,} that all made" if self.times else ""
+        times = "once" if self.times == 1 else f"{self.times:,} times"
+        after = f" after making it {times}" if self.times else ""
         make = "makes" if len(makers) == 1 else "make"
         skipped = f"{ranks_named(others).capitalize()} skipped the call at {self.made[0].place}{after}"
         order = "" if self.is_certain else ", or their order differs"
@@ -44,12 +45,12 @@ class Parting:
 
     @property
     def is_certain(self) -> bool:
-        """They made that call before, and came to it from the same one."""
+        """They had made that call before, after the same earlier call."""
         return self.times > 0
 
 
 def first_parting(events: Events, group: str) -> Parting | None:
-    """Of calls that fitted together all the same."""
+    """Among calls that matched in spite of it."""
     of_group = (meeting for meeting in events.meetings if meeting.events[0].group == group)
     apart = (meeting for meeting in of_group if len({event.line for event in meeting.events}) > 1)
     partings = (parting_at(events, meeting) for meeting in itertools.islice(apart, _MOST_LOOKED_AT))
@@ -57,7 +58,7 @@ def first_parting(events: Events, group: str) -> Parting | None:
 
 
 def parting_at(events: Events, meeting: Meeting) -> Parting | None:
-    """None: this looks like one turn of all, or nobody can tell who skipped what."""
+    """None: all ranks seem to be in the same step, or it is unclear which rank skipped what."""
     if any(events.dropped):
         return None
     sides: dict[tuple[str, int], list[Event]] = {}
@@ -74,7 +75,7 @@ def parting_at(events: Events, meeting: Meeting) -> Parting | None:
 
 
 def _has_gone_on(events: Events, event: Event, other: Event) -> bool:
-    """Did this rank leave the way of the other?"""
+    """Is this the rank that skipped a call?"""
     if (event.file, event.function) != (other.file, other.function) or _are_alternatives(event.file, event, other):
         return False
     if _has_come_round(events, other, event) or _has_come_round(events, event, other):
@@ -89,21 +90,21 @@ def _has_gone_on(events: Events, event: Event, other: Event) -> bool:
 
 
 def _has_come_round(events: Events, event: Event, other: Event) -> bool:
-    """Is this a call that was made before, and the other a new one on a later line of the same loop?"""
+    """Was this call made before, and is the other a new one on a later line of the same loop?"""
     if _times(events, other, other) or not _times(events, event, event) or event.line > other.line:
         return False
     return other.line in _innermost_loop(event.file, event.line)
 
 
 def _departs(events: Events, event: Event) -> bool | None:
-    """Did other calls follow whenever this rank had made its call before this one? None: it made that only once."""
+    """Does this call differ from those that followed the previous one in the past? None: that was called only once."""
     before = [_signature(one) for one in _before(events, event)]
     followers = {second for first, second in itertools.pairwise(before) if first == before[-1]}
     return _signature(event) not in followers if followers else None
 
 
 def _times(events: Events, event: Event, at: Event) -> int:
-    """How many such calls this rank had made before this one."""
+    """How many such calls this rank made before this one."""
     return sum(_signature(one) == _signature(at) for one in _before(events, event))
 
 
@@ -118,7 +119,7 @@ def _signature(event: Event) -> tuple[object, ...]:
 
 
 def _are_alternatives(file: str, one: Event, other: Event) -> bool:
-    """Are these lines the two branches of one `if`? Then the calls on them are meant to meet."""
+    """Are these lines in the two branches of one `if`? Then the two calls are meant to match."""
     return any(
         (one.line in first and other.line in second) or (one.line in second and other.line in first)
         for first, second in _branches(file)

@@ -1,4 +1,4 @@
-"""Where something happened, in the learner's words: the line of a cell, or of a file of theirs."""
+"""Where something happened: the line of the learner's cell or file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ddp_lessons.record.line_names import is_cell, name_place
 from ddp_lessons.run.output.transcript import without_middle
 from ddp_lessons.run.wire.messages import Frame
 
-# torch may be one of the user's own packages, or lent by another Python: then only the path knows its folder
+# torch may be in the user's site-packages, or in another Python's: then only sys.path names its folder
 _OF_PACKAGES = [path for path in sys.path if os.path.basename(path) in ("site-packages", "dist-packages")]
 _NOT_LEARNERS = tuple(
     os.path.abspath(folder) + os.sep
@@ -25,7 +25,7 @@ _NOT_LEARNERS = tuple(
 
 
 def learners_frame(frames: Sequence[Frame]) -> Frame | None:
-    """The deepest line that the learner wrote."""
+    """The innermost line that the learner wrote."""
     own = [frame for frame in frames if not frame.file.startswith((*_NOT_LEARNERS, "<frozen"))]
     written = [frame for frame in own if not frame.file.startswith("<") or is_cell(frame.file)]  # not made by exec
     return written[-1] if written else own[-1] if own else None

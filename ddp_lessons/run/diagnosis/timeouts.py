@@ -1,6 +1,6 @@
-"""Waits that torch gave up by itself, since the learner gave them a time limit: who waited, for whom, and what follows.
+"""Waits that ended with torch's own timeout: which rank waited, for which rank, and what follows.
 
-gloo closes a rank's connections when one of its waits times out. From then on all calls in that group fail, be it on
+gloo closes a rank's connections when one of its waits times out. From then on all calls in that group fail, even on
 other ranks and much later.
 """
 
@@ -15,33 +15,33 @@ from ddp_lessons.run.diagnosis.waits import Waits
 from ddp_lessons.run.diagnosis.wording import Reason, called, ranks_named
 
 _TIMED_OUT = re.compile(r"timed out|wait timeout|failed to pass monitoredBarrier", re.I)
+_NO_ANSWER = "while trying to connect to"  # no process is at that address: a longer wait would not help
 _MILLISECONDS = re.compile(r"(\d+) ?ms\b")
 _NEXT_LATE = (
-    "let the missing call come in time, or allow more of it: wait(timeout), monitored_barrier(timeout=...), and "
-    "init_process_group or new_group(timeout=...) for all calls of a group."
+    "make the missing call sooner, or raise the timeout: wait(timeout), monitored_barrier(timeout=...), or timeout=... "
+    "of init_process_group or new_group for all calls of a group."
 )
-_NEXT_SPENT = "give that wait more time; once one has timed out, its group cannot be used any more."
+_NEXT_SPENT = "give that wait a longer timeout. After a timeout, the group cannot be used again."
 
 
 def why_it_timed_out(events: Events, rank: int) -> Reason | None:
-    """The last call of this rank did: what was it waiting for?"""
+    """If the last call of this rank timed out: which rank was it waiting for?"""
     own = [event for event in events.of(rank) if event.error]
-    if not own or not _has_timed_out(own[-1]):
+    if not own or not _has_timed_out(own[-1]) or _NO_ANSWER in own[-1].error:
         return None
     event, waits = own[-1], Waits(events)
     missing = [other for other in waits.waited_for(event) or () if other != rank]
-    told = f"Rank {rank} waited{_how_long(event)} in {called(event)}"
+    told = f"Timeout: rank {rank} waited{_how_long(event)} in {called(event)}"
     if reason := why_a_message_is_not_taken(event, events):
         return Reason([f"{told}.", *reason.sentences], reason.advice, reason.rank)
     if not missing:
-        return Reason([f"{told}, and the others came too late."], _NEXT_LATE, rank)
-    have = "has" if len(missing) == 1 else "have"
-    what = "called it" if event.is_collective else "made the other side of that message"
-    return Reason([f"{told}, and {ranks_named(missing)} {have} not {what}."], _NEXT_LATE, rank)
+        return Reason([f"{told}, and the matching call came too late."], _NEXT_LATE, rank)
+    what = "call it" if event.is_collective else "make the matching call"
+    return Reason([f"{told}, but {ranks_named(missing)} did not {what}."], _NEXT_LATE, rank)
 
 
 def why_connections_are_closed(events: Events, rank: int) -> Reason | None:
-    """The call of this rank failed, since an earlier wait, its own or another rank's, had timed out in that group."""
+    """The call failed because an earlier wait in that group, on this rank or another, had timed out."""
     failed = [event for event in events.of(rank) if event.error and event.took_part]
     if not failed:
         return None
@@ -50,8 +50,8 @@ def why_connections_are_closed(events: Events, rank: int) -> Reason | None:
     if timed_out is None:
         return None
     wait = f"The wait of rank {timed_out.rank} in {called(timed_out)} ({timed_out.place}) timed out"
-    sentence = f"{wait}{_how_long(timed_out, 'after')}, and gloo closed the connections of that rank."
-    return Reason([sentence, "Every later call that needs them fails."], _NEXT_SPENT, timed_out.rank)
+    sentence = f"{wait}{_how_long(timed_out, 'after')}, so gloo closed the connections of that rank."
+    return Reason([sentence, "Every later call that uses them fails."], _NEXT_SPENT, timed_out.rank)
 
 
 def _has_timed_out(event: Event) -> bool:

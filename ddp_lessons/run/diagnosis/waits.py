@@ -1,8 +1,8 @@
-"""Who can still move: the wait-for reasoning over what every rank has called and what holds it.
+"""Which ranks can still make progress: wait-for analysis over the calls of every rank and what blocks it.
 
-A rank that is not held can move. A rank that is held can move when what it waits for can end: a collective that all
-ranks have come to, a message whose other side was called; or one for which the missing ranks can still move and come.
-Whoever is left waits for ever. Where the calls do not tell for sure, a rank counts as one that can move.
+A rank that is not blocked can make progress. A blocked rank can if its call can complete: a collective that all ranks
+have called, a message whose counterpart was called, or one whose missing ranks can still make progress and call it.
+All other ranks wait forever. If the calls do not give certainty, a rank counts as able to make progress.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from ddp_lessons.record.events import Events
 from ddp_lessons.record.rank_record import NEW_GROUPS, MeetingPoint
 from ddp_lessons.run.diagnosis.call_fit import clash_of_meeting
 
-_STILL_ENDS_WELL = "reduce_op"  # gloo goes on where only this differs
+_STILL_ENDS_WELL = "reduce_op"  # gloo goes on if only this differs
 
 
 def never_ending(events: Events) -> tuple[Event, ...]:
-    """The calls that ranks are held in and that cannot end any more."""
+    """The calls that block ranks and can never complete."""
     return Waits(events).never_ending
 
 
 def number_taken_twice(meeting: Meeting) -> int | None:
-    """Of ranks that join a group by themselves: the number that more than one gave as its own."""
+    """For ranks that join a group by themselves: a rank number that more than one of them passed."""
     numbers = [event.tag for event in meeting.events if event.operation == "init_process_group" and event.tag >= 0]
     return next((number for number in sorted(set(numbers)) if numbers.count(number) > 1), None)
 
 
 class Waits:
-    """The reasoning over one moment."""
+    """The analysis of one moment."""
 
     def __init__(self, events: Events) -> None:
         self.events = events
@@ -51,7 +51,7 @@ class Waits:
         return missing is not None and (not missing or bool(self._enough(event, missing)))
 
     def waited_for(self, event: Event) -> tuple[int, ...] | None:
-        """The ranks that have not come yet. None: whoever comes, this cannot end."""
+        """The ranks that have not called it yet. None: it can never complete."""
         if event.is_collective:
             return self._missing_from(self.meetings[id(event)])
         if event.group in self._spoilt_groups:
@@ -63,7 +63,7 @@ class Waits:
         return tuple(rank for rank in event.group_ranks if rank != event.rank)
 
     def _who_can_move(self) -> set[int]:
-        """The ranks that move now, and, again and again, those whose wait these can end."""
+        """The ranks that are not blocked, and, repeatedly, those that they can unblock."""
         ranks = range(self.events.world_size)
         held = {rank: self.events.held(rank) for rank in ranks}
         self.movable = {rank for rank in ranks if self.events.standing(rank).is_free or self._is_unknown(rank, held)}
@@ -72,11 +72,11 @@ class Waits:
         return self.movable
 
     def _is_unknown(self, rank: int, held: dict[int, tuple[Event, ...]]) -> bool:
-        """It is held in a call that is not among those it told."""
+        """It is blocked in a call that is not among its recorded ones."""
         return len(held[rank]) < len(self.events.standing(rank).held_in)
 
     def _enough(self, event: Event, missing: tuple[int, ...]) -> bool:
-        if event.operation == "init_process_group":  # a rank may still come by any number
+        if event.operation == "init_process_group":  # a rank may still join with any number
             came = self.meetings[id(event)].events
             return sum(rank in self.movable for rank in missing) >= len(event.group_ranks) - len(came)
         takes_anyone = event.operation == "recv" and event.peer is None
@@ -87,7 +87,7 @@ class Waits:
         if first.group in self._spoilt_groups:
             return None
         number, point = self.numbers[id(first)], first.meeting_point
-        if number >= self._clashed.get(point, number + 1):  # gloo does not find back to order after a clash
+        if number >= self._clashed.get(point, number + 1):  # gloo does not recover after a mismatch
             return None
         if number_taken_twice(meeting) is not None or any(r >= self.events.world_size for r in meeting.expected):
             return None
@@ -98,7 +98,7 @@ class Waits:
         return tuple(rank for rank in meeting.expected if self.events.made[rank][point] <= number)
 
     def _who_may_join(self, meeting: Meeting) -> tuple[int, ...] | None:
-        """A world in which ranks have other numbers than the launch gave them."""
+        """For a world whose ranks have other numbers than in the launch."""
         came = {event.rank for event in meeting.events}
         places = len(meeting.expected) - len(came)
         others = tuple(rank for rank in range(self.events.world_size) if rank not in came)
@@ -106,7 +106,7 @@ class Waits:
 
     @cached_property
     def _clashed(self) -> dict[MeetingPoint, int]:
-        """The number of the first call at each meeting point that cannot end well."""
+        """At each meeting point, the number of the first mismatched call."""
         clashes = [m.events[0] for m in self.events.meetings if clash_of_meeting(m) not in ("", _STILL_ENDS_WELL)]
         first: dict[MeetingPoint, int] = {}
         for event in clashes:
@@ -116,11 +116,11 @@ class Waits:
 
     @cached_property
     def _spoilt_groups(self) -> set[str]:
-        """Where ranks made different groups by one name, torch mixes these up."""
+        """Groups with one name and different ranks: torch mixes them up."""
         return {point[1] for point in self._clashed if point[0] in NEW_GROUPS}
 
     def _has_partner(self, event: Event) -> bool:
-        """Was the other side of this message called?"""
+        """Was the counterpart of this message called?"""
         partner = self._partners.get(id(event))
         if partner is not None:
             return partner.remark != "let go"
@@ -136,19 +136,19 @@ class Waits:
         return self._receives_from_anyone(event.peer, event) > self._sent_and_over(event)
 
     def _messages_on_their_way(self, recv: Event) -> int:
-        """To this rank, and not taken by one of its calls that is known to have taken them."""
+        """The number of messages to this rank that none of its calls is known to have received."""
         made, others = self.events.made, [rank for rank in recv.group_ranks if rank != recv.rank]
         sent = {rank: made[rank]["send", recv.group, recv.rank, recv.tag] for rank in others}
         return sum(max(0, sent[rank] - made[recv.rank]["recv", recv.group, rank, recv.tag]) for rank in others)
 
     def _receives_from_anyone(self, rank: int, like: Event, before: Event | None = None) -> int:
-        """How many of these a rank has called of which nobody knows the sender yet; those called earlier come first."""
+        """How many earlier recv calls from any rank still have an unknown sender."""
         mine = itertools.takewhile(lambda event: event is not before, self.events.of(rank))
         fitting = [e for e in mine if e.operation == "recv" and e.peer is None and e.took_part and e.remark != "let go"]
         return sum((e.group, e.tag) == (like.group, like.tag) for e in fitting)
 
     def _sent_and_over(self, send: Event) -> int:
-        """Messages to the same rank that are through, and that no call of it is known to have taken."""
+        """Completed sends to the same rank that none of its calls is known to have received."""
         assert send.peer is not None
         over, made = 0, self.events.made[send.peer]
         for rank in (rank for rank in send.group_ranks if rank != send.peer):

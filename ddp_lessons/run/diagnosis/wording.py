@@ -1,4 +1,4 @@
-"""How messages name ranks, calls, and the reason why something went wrong."""
+"""How messages name ranks, calls and the reason for a failure."""
 
 from __future__ import annotations
 
@@ -9,15 +9,18 @@ from ddp_lessons.record.event import Event
 from ddp_lessons.record.rank_record import NEW_GROUPS
 
 DDP = "DistributedDataParallel"
+DEADLOCK = "deadlock"
+MISMATCHED = "mismatched collectives"
 
 
 @dataclass(frozen=True)
 class Reason:
-    """Which rule was broken, and what to do about it."""
+    """Which rule was broken, and what to do about it. `name` is what a search engine knows it by."""
 
     sentences: Sequence[str]
     advice: str
-    rank: int = 0  # one that had a part in it
+    rank: int = 0  # one of those involved
+    name: str = ""
 
     @property
     def lines(self) -> list[str]:
@@ -51,16 +54,16 @@ def told_by_rank(told: Mapping[int, str], between: str = ", ") -> str:
 
 
 def name_of(event: Event) -> str:
-    """What a learner calls it."""
+    """The name that a learner knows it by."""
     return f"DDP's {event.operation}" if event.call == DDP else event.call
 
 
 def called(event: Event) -> str:
-    """As in: all_reduce of float32 [2]; send to rank 1; recv from anyone with tag 3."""
+    """As in: all_reduce of float32 [2]; send to rank 1; recv from any rank with tag 3."""
     tag = f" with tag {event.tag}" if event.tag else ""
     if event.operation in ("send", "recv"):
         name = f"the {event.operation} of a batch" if event.call == "batch_isend_irecv" else event.call
-        other = "anyone" if event.peer is None else f"rank {event.peer}"
+        other = "any rank" if event.peer is None else f"rank {event.peer}"
         return f"{name} {'to' if event.operation == 'send' else 'from'} {other}{tag}"
     brought = f" of {event.dtype} {list(event.shape)}" if event.dtype and "object" not in event.call else ""
     of_all = event.group.partition(",")[0] in ("", "0")  # torch calls the group of all ranks "0"

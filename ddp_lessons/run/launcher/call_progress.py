@@ -1,4 +1,4 @@
-"""How far a call has come on all ranks, and how it ends: decided here for `launch` and for `explain` alike."""
+"""The progress of one call on all ranks, and how it ends: for `launch` and for `explain` alike."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from ddp_lessons.run.launcher.patience import OwnTime
 from ddp_lessons.run.launcher.rank_states import Account, Died
 from ddp_lessons.run.wire.messages import Look, Position, Raised, Returned
 
-_SECONDS_FOR_OTHER_FAILURES = 0.1  # after the first: several ranks often fail over the same thing
+_SECONDS_FOR_OTHER_FAILURES = 0.1  # after the first one: several ranks often fail for the same reason
 
 
 class Ending(enum.Enum):
     RETURNED = "every rank returned"
     FAILED = "a rank raised or died"
-    STUCK = "no rank can move any more"
-    OUT_OF_TIME = "the time is up"
-    INTERRUPTED = "the learner stopped it"
+    STUCK = "no rank could make progress"
+    OUT_OF_TIME = "the time limit was reached"
+    INTERRUPTED = "you stopped the ranks"
 
 
 @dataclass
 class CallProgress:
-    """What the ranks said of one call. Whether they hang is looked for once all of them are there: `begin()`."""
+    """What the ranks reported about one call. The watch for hangs starts when all of them have joined: `begin()`."""
 
     world_size: int
     ask: Callable[[int, Look], None]
     timeout_seconds: float | None
-    time: OwnTime  # since when the ranks have time
+    time: OwnTime  # measures the time that the ranks had
     seconds_for_other_failures: float = _SECONDS_FOR_OTHER_FAILURES
     returned: set[int] = field(default_factory=set)
     ended: dict[int, Raised | Died] = field(default_factory=dict)
@@ -43,7 +43,7 @@ class CallProgress:
         self.lookout = Lookout(self.world_size, self.ask)
 
     def heard(self, rank: int, message: object) -> None:
-        """Take in what a rank said of itself."""
+        """Process a message of a rank."""
         if isinstance(message, Standing | Recorded) and self.lookout is not None:
             self.lookout.heard(rank, message)
         if isinstance(message, Returned | Raised | Position) and message.recorded is not None:
@@ -56,7 +56,7 @@ class CallProgress:
             self.positions[rank] = message
 
     def ending(self) -> Ending | None:
-        """None while all may still return. Ask it often: it goes on looking at the ranks."""
+        """None while all may still return. Call it often: it also watches the ranks."""
         if len(self.returned) == self.world_size:
             return Ending.RETURNED
         if self._has_failed:
@@ -68,7 +68,7 @@ class CallProgress:
         return Ending.OUT_OF_TIME if self.time.exceeds(self.timeout_seconds) else None
 
     def newest_calls(self) -> dict[int, Recorded]:
-        """Of each rank, from a moment ago, if they seemed to hang."""
+        """The calls of each rank from a moment ago, if they seemed to hang."""
         return self.lookout.calls if self.lookout is not None else {}
 
     def account(self) -> Account:
@@ -80,6 +80,6 @@ class CallProgress:
 
     @property
     def _has_failed(self) -> bool:
-        """A rank raised or died, and others had the time to say what they saw of it."""
+        """A rank raised or died, and the others had time to report their failures."""
         first = min((how.moment for how in self.ended.values()), default=None)
         return first is not None and time.monotonic() > first + self.seconds_for_other_failures

@@ -1,4 +1,4 @@
-"""Where a rank was when it crashed, or when a signal shook it: read from what Python's faulthandler wrote."""
+"""Where a rank was when it crashed or received our signal, from the output of Python's faulthandler."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _CRASH_LINE = re.compile(r'^  File "(.*)", line (\d+) in (.*)$', re.M)
 
 
 def has_aborted(file: str) -> bool:
-    """Has this process given itself up? What the system killed in another way writes nothing, or something else."""
+    """Did this process abort? A process killed in another way writes nothing, or something else."""
     try:
         with open(file, "rb") as written:
             return written.read(40).startswith(b"Fatal Python error: Aborted")
@@ -20,7 +20,7 @@ def has_aborted(file: str) -> bool:
 
 
 def frames_of_crash(file: str) -> tuple[Frame, ...]:
-    """What Python's faulthandler wrote, outermost frame first."""
+    """The stack that faulthandler wrote, outermost frame first."""
     try:
         with open(file, encoding="ascii", errors="backslashreplace") as written:
             text = written.read()
@@ -28,7 +28,7 @@ def frames_of_crash(file: str) -> tuple[Frame, ...]:
         return ()
     headed = re.split(r"^(.*) \(most recent call first\):\n", text, flags=re.M)[1:]
     stacks = list(zip(headed[::2], headed[1::2], strict=True))
-    # the thread that crashed; if that was one of gloo's, the main thread, which comes last
+    # the thread that crashed; if it was one of gloo's, the main thread, which comes last
     stack = next(
         (stack for head, stack in stacks if head.startswith("Current thread")), stacks[-1][1] if stacks else ""
     )

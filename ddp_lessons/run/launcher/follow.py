@@ -1,4 +1,4 @@
-"""Follow one call on all ranks until each has returned, one failed, the time is up, or the learner stops it."""
+"""Follow one call on all ranks until all have returned, one fails, the time is up, or the learner stops it."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ _SECONDS_TO_STAND_STILL = 0.25
 _SECONDS_TO_ANSWER = 0.1
 _SECONDS_FOR_LAST_WORDS = 0.3
 _SECONDS_TO_START = 120.0
-_SECONDS_BETWEEN_CALLS = 0.2  # of one that does not come
-_MOST_TOLD = 100_000  # of each rank; the newest are kept
+_SECONDS_BETWEEN_CALLS = 0.2  # to a rank that does not come
+_MOST_TOLD = 100_000  # per rank; the newest are kept
 
 
 @dataclass
 class Rank:
-    """A process as the launcher sees it."""
+    """A rank's process, as seen by the launcher."""
 
     process: Process
     crash_file: str
@@ -61,14 +61,14 @@ class Rank:
 
 @dataclass
 class Watch:
-    """The processes of one call, what they say, and what they leave behind."""
+    """The processes of one call, their messages, and their results."""
 
     ranks: Sequence[Rank]
     timeout_seconds: float | None
     task: tuple[Task, Sequence[Buffer]] | None = None
-    not_asked: frozenset[int] = frozenset()  # these are to run nothing
+    not_asked: frozenset[int] = frozenset()  # ranks that were not selected
     limits: Limits = field(default_factory=Limits)
-    values: dict[int, Any] = field(default_factory=dict)  # of the ranks that returned
+    values: dict[int, Any] = field(default_factory=dict)  # values of the ranks that returned
     told: dict[int, deque[Told]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -78,7 +78,7 @@ class Watch:
         self._selector = selectors.DefaultSelector()
         self._open: set[int] = set()
         self._gone: list[int] = []
-        self._mute: set[int] = set()  # hold Python's lock, or stand still
+        self._mute: set[int] = set()  # they hold the GIL, or are stopped
         self._leaving = False
         self._freed: set[int] = set()
         self.progress.returned.update(self.not_asked)
@@ -108,12 +108,12 @@ class Watch:
         self._note_deaths()
         returned, ended = self.progress.returned, self.progress.ended
         if len(returned) == len(self.ranks):
-            return Ending.RETURNED  # in the very last moment
+            return Ending.RETURNED  # at the last moment
         return Ending.FAILED if len(returned) + len(ended) == len(self.ranks) else ending
 
     def free(self, rejoin: Rejoin, patience_seconds: float) -> list[int]:
-        """After a failure: call all ranks out of what they do, into a fresh group. Returns those that came."""
-        self._leaving = True  # whatever they still have to say of that call
+        """After a failure: interrupt all ranks and let them join a new group. Returns those that did."""
+        self._leaving = True  # ignore further messages about that call
         for rank in self.ranks:
             rank.has_joined = False
         self._say(sorted(self._open), rejoin)
@@ -144,12 +144,12 @@ class Watch:
         self._selector.close()
 
     def _begin_when_all_have_joined(self) -> None:
-        """Not before: else one that fails at once would keep the others from joining, and they complain of that."""
+        """Not earlier: a rank that fails at once would keep the others from joining, and they would report that."""
         if self.task is not None and all(rank.has_joined for rank in self.ranks):
             task, buffers = self.task
             is_large = sum(memoryview(buffer).nbytes for buffer in buffers) > _FITS_INTO_SOCKET
             for rank in (rank for number, rank in enumerate(self.ranks) if number not in self.not_asked):
-                if is_large:  # a rank that does not take it must not hold the notebook
+                if is_large:  # a rank that does not read it must not block the notebook
                     threading.Thread(target=_send, args=(rank, task, buffers), daemon=True).start()
                 else:
                     _send(rank, task, buffers)
@@ -166,7 +166,7 @@ class Watch:
         return ending
 
     def _look(self, seconds: float) -> bool:
-        """Take in what the ranks say. False: they said nothing in that time."""
+        """Read messages of the ranks. False: there were none."""
         ready = self._selector.select(seconds)
         for key, _ in ready:
             rank = self.ranks[key.data]
@@ -193,9 +193,9 @@ class Watch:
             return
         if whole is not None and isinstance(whole[0], Freed):
             self._freed.add(number)
-        if whole is not None and isinstance(whole[0], Joined):  # it may come while another one is still called out
+        if whole is not None and isinstance(whole[0], Joined):  # even while another rank is still interrupted
             rank.has_joined = True
-        if whole is None or self._leaving:  # what comes after the end is of ranks that are being stopped
+        if whole is None or self._leaving:  # later messages come from ranks that are being stopped
             return
         message, buffers = whole
         if isinstance(message, Told):
@@ -203,17 +203,17 @@ class Watch:
         self.progress.heard(number, self._taken(number, message, buffers) if isinstance(message, Returned) else message)
 
     def _taken(self, number: int, message: Returned, buffers: list[bytearray]) -> Returned | Raised:
-        """Keep the value; one that cannot be read here is the rank's failure."""
+        """Keep the value; if it cannot be loaded here, the rank has failed."""
         try:
             self.values[number] = unpack_value(buffers)
         except Exception as error:
-            words = f"returned a {message.kind}, which the notebook cannot read ({type(error).__name__}: {error})"
+            words = f"returned a {message.kind}, which the notebook cannot load ({type(error).__name__}: {error})"
             path = f"rank {number} {words}\n"
             return Raised("CannotTravel", words, (), path, time.monotonic(), message.recorded)
         return message
 
     def _note_aborts(self) -> None:
-        """A rank that aborts lingers for a moment, in which it can still say what it had called."""
+        """A rank that aborts stays for a moment, in which it can still report its calls."""
         for number in self._still_at_it():
             if number not in self._gone and has_aborted(self.ranks[number].crash_file):
                 self._ask(number, Where(with_calls=True))
@@ -230,7 +230,7 @@ class Watch:
         rank, moment = self.ranks[number], time.monotonic()
         (exit_code,) = rank.process.nursery.stop([rank.process])
         while self._look(0) and time.monotonic() < moment + _SECONDS_TO_ANSWER:
-            pass  # its last words
+            pass  # its last output
         if has_aborted(rank.crash_file):
             exit_code = -signal.SIGABRT
         frames = frames_of_crash(rank.crash_file)
@@ -238,7 +238,7 @@ class Watch:
         rank.died = self.progress.ended[number] = Died(exit_code, frames, last_words, moment)
 
     def _ask_where(self) -> None:
-        """Ask the ranks that are still at it for their line, until they stand still; shake those that do not answer."""
+        """Ask running ranks for their line until none moves; send a signal to those that do not answer."""
         end = time.monotonic() + _SECONDS_TO_STAND_STILL
         unborn = [n for n in self._still_at_it() if not self.ranks[n].process.nursery.has_begun_them()]
         self._mute.update(unborn)
@@ -258,7 +258,7 @@ class Watch:
         return [number for number in self._still_at_it() if number not in self.progress.positions]
 
     def _ask_what_they_called(self, seconds_for_the_mute: float) -> None:
-        """Whoever has no time for an answer may only be slow, on a busy machine; and time is no matter any more."""
+        """A rank without an answer may only be slow on a busy machine, and there is time now."""
         asked = [number for number in sorted(self._open) if number not in self.progress.ended]
         for number in asked:
             self._ask(number, Where(with_calls=True))
@@ -295,7 +295,7 @@ class Watch:
         return self.progress.returned | self.progress.ended.keys()
 
     def _shake(self, silent: Sequence[int]) -> None:
-        """A rank busy in compiled code that holds Python's lock hears only a signal: then it writes where it is."""
+        """A rank in native code that holds the GIL reacts only to a signal, and then writes where it is."""
         if not silent:
             return
         self._mute.update(silent)
@@ -313,7 +313,7 @@ class Watch:
         if self.task is not None:
             awaited = next((rank for rank in self.ranks if not rank.has_joined), None)
             imports = awaited.process.nursery.busy_with() if awaited is not None else ""
-            return f"the ranks are starting: {imports} is being imported" if imports else "the ranks are starting"
+            return f"the ranks are starting: importing {imports}" if imports else "the ranks are starting"
         return f"{len(self.ranks) - len(self.progress.returned)} of {len(self.ranks)} ranks are running"
 
 
@@ -325,5 +325,5 @@ def _size(file: str) -> int:
 
 
 def _send(rank: Rank, task: Task, buffers: Sequence[Buffer]) -> None:
-    with contextlib.suppress(OSError):  # it died; its channel will say so
+    with contextlib.suppress(OSError):  # it died; its channel will show that
         rank.process.channel.send(task, buffers)

@@ -1,9 +1,9 @@
-"""Look at the ranks from time to time, and notice when no rank can ever move again.
+"""Check the ranks from time to time, and notice when no rank can make progress any more.
 
-Looking is light: each rank says what holds it. When nobody is free, and nobody has moved between two looks, the newest
-calls of all ranks are fetched and thought through. That moment is one and the same for all: each of them was where it
-is from before the first look had been answered by all until after the second was asked. What is found is certain only
-when it is found again: a rank may go on between saying what holds it and listing its calls.
+A check is cheap: each rank reports what blocks it. If every rank is blocked, and none has moved between two checks,
+fetch the newest calls of all ranks and analyze them. The two checks give one consistent moment for all ranks: each was
+at its place from before all had answered the first check until after the second was sent. A hang is certain only when
+it is found twice, because a rank may go on between reporting what blocks it and listing its calls.
 """
 
 from __future__ import annotations
@@ -18,30 +18,30 @@ from ddp_lessons.run.diagnosis.waits import Waits
 from ddp_lessons.run.wire.messages import Look
 
 _SECONDS_BETWEEN_LOOKS = 0.15
-_SECONDS_FOR_AN_ANSWER = 5.0  # a rank that computes in compiled code may hold Python's lock
-_NEWEST_CALLS = 200  # of older ones their number is enough
+_SECONDS_FOR_AN_ANSWER = 5.0  # a rank that computes in native code may hold the GIL
+_NEWEST_CALLS = 200  # of older calls only the number is needed
 _numbers = itertools.count(1)
 
 
 class Lookout:
-    """Give it what the ranks say, and ask it from time to time whether all of them stand still."""
+    """Pass it what the ranks report, and ask it from time to time whether all of them hang."""
 
     def __init__(self, world_size: int, ask: Callable[[int, Look], None]) -> None:
         self._ranks = range(world_size)
         self._ask = ask
         self._question = Look(0)
         self._begin = time.monotonic()
-        self._asked = self._begin - _SECONDS_BETWEEN_LOOKS  # so that the first look is at once
+        self._asked = self._begin - _SECONDS_BETWEEN_LOOKS  # so that the first check is at once
         self._is_waiting = False
         self._answers: dict[int, Standing] = {}
         self.calls: dict[int, Recorded] = {}
         self._before: dict[int, Standing] = {}
         self._thought_of: dict[int, Standing] = {}
-        self._found: dict[int, Standing] = {}  # a standstill, the first time
+        self._found: dict[int, Standing] = {}  # a hang, found once
         self._since: dict[int, tuple[object, float]] = {}
 
     def heard(self, rank: int, answer: Standing | Recorded) -> None:
-        """Take an answer in. What belongs to an older question tells of an earlier moment, and changes nothing."""
+        """Process an answer. An answer to an older question is about an earlier moment, and is ignored."""
         told = answer if isinstance(answer, Standing) else answer.standing
         if told is None or told.answers != self._question.number:
             return
@@ -54,7 +54,7 @@ class Lookout:
             self._since[rank] = told.at, time.monotonic()
 
     def sees_a_standstill(self) -> bool:
-        """Go on looking; True once it is certain that no rank can move."""
+        """Continue checking; True once it is certain that no rank can make progress."""
         now = time.monotonic()
         if self._is_waiting and len(self._answers) == len(self._ranks):
             self._is_waiting = False
@@ -66,7 +66,7 @@ class Lookout:
         return False
 
     def seconds_at_one_line(self, rank: int) -> float:
-        """Or since it was first asked, if it never answered: then it was too busy for that."""
+        """Or since it was first asked, if it never answered because it was too busy."""
         return time.monotonic() - self._since.get(rank, (None, self._begin))[1]
 
     def _put(self, calls: int = 0) -> None:
@@ -95,5 +95,5 @@ class Lookout:
 
 
 def _any_can_speak_for_itself(standings: Collection[Standing]) -> bool:
-    """Somebody is free, or nobody waits for anything."""
+    """Some rank is not blocked, or no rank waits for anything."""
     return any(one.is_free for one in standings) or not any(one.held_in for one in standings)

@@ -1,6 +1,6 @@
-"""What ranks will import as soon as a function runs there, as far as its code tells: better once, before they begin.
+"""What ranks will import when a function runs, judging by its code: import it once, before they start.
 
-Only a forecast: what it misses each rank imports for itself, the first time, and the launch sees to the next ones.
+It is only a forecast: each rank imports what it misses, and the launch remembers that for the next time.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _MOST_LOOKED_AT = 300
 
 
 def heavy_imports_of(values: Iterable[object]) -> frozenset[str]:
-    """Which of the heavy modules the functions among these values name, or functions that they name."""
+    """The heavy modules used by the functions among these values, or by functions that they call."""
     found: set[str] = set()
     waiting, seen = list(values), set[int]()
     while waiting and len(seen) < _MOST_LOOKED_AT:
@@ -39,7 +39,7 @@ def heavy_imports_of(values: Iterable[object]) -> frozenset[str]:
 
 
 def heavy_imports_of_this_notebook() -> frozenset[str]:
-    """Which of the heavy modules the cells of the notebook need, where Jupyter or VS Code says which file it is."""
+    """The heavy modules used by the cells of the notebook, if Jupyter or VS Code tells its file."""
     file = str(os.environ.get("JPY_SESSION_NAME") or getattr(sys.modules["__main__"], "__vsc_ipynb_file__", ""))
     if "ipykernel" not in sys.modules or not file.endswith(".ipynb"):
         return frozenset()
@@ -47,7 +47,7 @@ def heavy_imports_of_this_notebook() -> frozenset[str]:
         with open(file, encoding="utf-8") as saved:
             cells = [cell for cell in json.load(saved)["cells"] if cell["cell_type"] == "code"]
         source = "\n".join("".join(cell["source"]) for cell in cells)
-    except (OSError, ValueError, LookupError, TypeError):  # not saved yet, or nothing that we can read
+    except (OSError, ValueError, LookupError, TypeError):  # not saved yet, or not readable
         return frozenset()
     found = {name for name in HEAVY_IMPORTS if name in source}
     return frozenset(found | ({_COMPILER} if _IMPORTS_THE_COMPILER in source else set()))
@@ -63,12 +63,12 @@ def _names_in(code: CodeType) -> Iterator[str]:
 def _named(function: FunctionType, names: set[str]) -> Iterator[object]:
     for name in names & function.__globals__.keys():
         value = function.__globals__[name]
-        if isinstance(value, ModuleType):  # only what is there already: a look must not import anything
+        if isinstance(value, ModuleType):  # only modules that are imported already: looking must not import anything
             yield from (vars(value)[other] for other in names & vars(value).keys())
         else:
             yield value
     for cell in function.__closure__ or ():
         try:
             yield cell.cell_contents
-        except ValueError:  # not filled yet
+        except ValueError:  # not assigned yet
             continue

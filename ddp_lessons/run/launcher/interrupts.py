@@ -1,4 +1,4 @@
-"""The stop button, held back while a launch may not be torn apart, and for a moment after it."""
+"""Hold back the stop button while a launch must not be interrupted, and for a moment after it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _DEAF_SECONDS = 0.5
 
 
 class HeldInterrupts:
-    """Note an interrupt instead of being torn out of the middle of something; raise it in the end, if nobody did."""
+    """Note an interrupt instead of raising it at once; raise it at the end, unless the launch did."""
 
     def __init__(self) -> None:
         self.noted = False
@@ -38,7 +38,7 @@ class HeldInterrupts:
 
 
 def _deaf_for_a_moment(before: Any) -> Callable[[int, FrameType | None], None]:
-    """Who presses stop several times would stop the notebook, too, from showing where the ranks were."""
+    """A second press of stop must not keep the notebook from showing where the ranks were."""
     until = time.monotonic() + _DEAF_SECONDS
 
     def handle(number: int, frame: FrameType | None) -> None:

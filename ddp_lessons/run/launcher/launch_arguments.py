@@ -1,4 +1,4 @@
-"""Is this call one that can work? Said before any process starts, in terms of what was typed."""
+"""Check the arguments of a launch before any process starts, and refuse them in the learner's terms."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ddp_lessons.run.wire.messages import Frame
 
 @contextlib.contextmanager
 def refused_plainly() -> Iterator[None]:
-    """In a notebook, show a refusal as its one sentence: the way through the launcher helps nobody."""
+    """In a notebook, show only the sentence of a refusal, without the stack of the launcher."""
     try:
         yield
     except (TypeError, ValueError, RuntimeError) as refusal:
@@ -30,7 +30,7 @@ def refused_plainly() -> Iterator[None]:
 
 
 def _calling_line() -> Frame:
-    """The innermost line that is not of this package: the learner's."""
+    """The innermost line outside this package: the learner's."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename.startswith((RUN, contextlib.__file__)):
         frame = frame.f_back
@@ -48,54 +48,54 @@ def checked_world_size(world_size: object) -> int:
         hint = f"; write {int(world_size)}" if isinstance(world_size, str) and world_size.isdecimal() else ""
         given = getattr(world_size, "__name__", repr(world_size))
         raise TypeError(
-            f"world_size is the number of ranks, a whole number, not {given} ({type(world_size).__name__}){hint}"
+            f"world_size must be an integer, the number of ranks, not {given} ({type(world_size).__name__}){hint}"
         ) from None
     if size < 1:
-        raise ValueError(f"world_size is {size}, but a world has at least 1 rank")
+        raise ValueError(f"world_size must be at least 1, not {size}")
     if size > LARGEST_WORLD:
         raise ValueError(
-            f"world_size is {size:,}, but this launcher starts at most {LARGEST_WORLD}: every rank is a process of "
-            "this one machine, with a connection to each other rank. More ranks need more machines, and torchrun"
+            f"world_size is {size:,}, but launch starts at most {LARGEST_WORLD} ranks: each is a process on this "
+            "machine with a connection to every other rank. For more ranks, use torchrun on several nodes"
         )
     if size > (most := limits().ranks):
         raise ValueError(
             f"world_size is {size}, but the instructor of this machine allows each learner at most {most} "
-            f"rank{'s' if most > 1 else ''} in a launch; write {most}{' or fewer' if most > 1 else ''}"
+            f"rank{'s' if most > 1 else ''} in a launch; use {most}{' or fewer' if most > 1 else ''}"
         )
     return size
 
 
 def checked_record(record: object) -> bool | str:
     if not isinstance(record, bool) and record != "values":
-        raise ValueError(f'record is {record!r}: it can be True, False or "values"')
+        raise ValueError(f'record must be True, False or "values", not {record!r}')
     return record
 
 
 def checked_switch(name: str, value: object) -> bool:
     """True or False: a word such as "no" would count as true."""
     if not isinstance(value, int) or value not in (0, 1):
-        raise TypeError(f"{name} is True or False, not {value!r}")
+        raise TypeError(f"{name} must be True or False, not {value!r}")
     return bool(value)
 
 
 def not_asked(only: object, world_size: int) -> frozenset[int]:
-    """The ranks that `only` leaves out: it names one rank or several, None all of them."""
+    """The ranks that `only` leaves out. It selects one rank or several; None selects all."""
     everyone = frozenset(range(world_size))
     if only is None:
         return frozenset()
     asked: list[Any] = list(only) if isinstance(only, Collection) and not isinstance(only, str) else [only]
     if not all(isinstance(rank, numbers.Integral) and not isinstance(rank, bool) for rank in asked):
-        raise TypeError(f"only names ranks, as in only=0 or only=[0, 1], not {only!r}")
+        raise TypeError(f"only must be a rank or a list of ranks, such as only=0 or only=[0, 1], not {only!r}")
     ranks = frozenset(int(rank) for rank in asked)
     if not ranks or not everyone >= ranks:
         there = f"the ranks 0 to {world_size - 1}" if world_size > 1 else "rank 0"
-        raise ValueError(f"only={only!r} has to name some of {there}")
+        raise ValueError(f"only={only!r} must select from {there}")
     return everyone - ranks
 
 
 def checked_live(live: Any) -> Any:
     if live is not None and not callable(live):
-        raise TypeError(f"live is a function that draws, as show.training is, not {live!r}")
+        raise TypeError(f"live must be a function that draws, such as show.training, not {live!r}")
     return live
 
 
@@ -103,24 +103,24 @@ def checked_timeout(timeout_seconds: object) -> float | None:
     if timeout_seconds is None:
         return None
     if isinstance(timeout_seconds, bool) or not isinstance(timeout_seconds, numbers.Real):
-        raise TypeError(f"timeout_seconds is a number of seconds, or None for no limit, not {timeout_seconds!r}")
+        raise TypeError(f"timeout_seconds must be a number of seconds, or None for no limit, not {timeout_seconds!r}")
     seconds = float(timeout_seconds)
     if not seconds > 0:
-        raise ValueError(f"timeout_seconds is {timeout_seconds}, but must be more than 0 (None: no limit)")
+        raise ValueError(f"timeout_seconds must be greater than 0 (None: no limit), not {timeout_seconds}")
     return seconds
 
 
 def check_function(function: object, world_size: int, args: Sequence[object]) -> None:
     """A function that every rank can call with (rank, world_size, *args)."""
     if not callable(function):
-        hint = "; write its name without the brackets, or nobody is left to call it" if function is None else ""
+        hint = "; pass the function itself, without parentheses: launch(f), not launch(f())" if function is None else ""
         raise TypeError(f"launch needs a function that every rank calls, not {function!r}{hint}")
     name = getattr(function, "__name__", type(function).__name__)
     if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
-        raise TypeError(f"{name} is a coroutine (async def), which a rank does not await; write it with def")
+        raise TypeError(f"{name} is a coroutine (async def), which a rank does not await; define it with def")
     if inspect.isgeneratorfunction(function):
         raise TypeError(
-            f"{name} is a generator (it has a yield), which a rank does not step through; return a list instead"
+            f"{name} is a generator (it has a yield), which a rank does not iterate over; return a list instead"
         )
     _check_arguments(function, name, world_size, args)
 
@@ -129,7 +129,7 @@ def _check_arguments(function: Callable[..., object], name: str, world_size: int
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
-        return  # written in C: the rank will find out
+        return  # written in C: a wrong call fails in the rank
     try:
         signature.bind(0, world_size, *args)
     except TypeError as mismatch:
@@ -138,23 +138,23 @@ def _check_arguments(function: Callable[..., object], name: str, world_size: int
 
 
 def checked_backend(backend: object, world_size: int) -> str:
-    """The backend to join with: what was asked for, if this machine has it, or what suits the machine."""
+    """The backend to join with: the one asked for, if this machine has it, or the best one for this machine."""
     if backend is None:
         return "cpu:gloo,cuda:nccl" if _gpus() >= world_size and _has_nccl() else "gloo"
     if not isinstance(backend, str):
-        raise TypeError(f'backend is a name such as "gloo" or "nccl", not {backend!r}')
+        raise TypeError(f'backend must be a name such as "gloo" or "nccl", not {backend!r}')
     import torch.distributed as dist
 
     for name in (part.rpartition(":")[2].lower() for part in backend.split(",")):
         known = [known for known in dist.Backend.backend_list if known != "undefined"]
         if name not in known:
-            raise ValueError(f"there is no backend {backend!r}; torch knows {', '.join(known)}")
+            raise ValueError(f"unknown backend {backend!r}; torch has {', '.join(known)}")
         if not getattr(dist, f"is_{name}_available", lambda: True)():
-            raise ValueError(f"the backend {backend!r} is not part of this build of torch; gloo works everywhere")
+            raise ValueError(f'this build of torch has no backend {backend!r}; use "gloo", which works everywhere')
         if name == "nccl" and _gpus() < world_size:
             raise ValueError(
-                f"nccl needs a GPU of its own for each of the {world_size} ranks, and this machine shows {_gpus()}; "
-                'use backend="gloo", or fewer ranks'
+                f"NCCL needs one GPU per rank: {world_size} ranks, but torch sees {_gpus()} GPUs; "
+                'use backend="gloo" or fewer ranks'
             )
     return backend.lower()
 
@@ -163,7 +163,7 @@ def check_torch_is_pytorch() -> None:
     torch = sys.modules.get("torch")
     if torch is not None and not hasattr(torch, "cuda"):
         found = getattr(torch, "__file__", torch)
-        raise RuntimeError(f"`import torch` found {found}, which is not PyTorch; give that file another name")
+        raise RuntimeError(f"`import torch` found {found}, which is not PyTorch; rename that file")
 
 
 def _gpus() -> int:
@@ -183,6 +183,6 @@ def is_inside_a_rank() -> bool:
 def check_not_inside_a_rank() -> None:
     if is_inside_a_rank():
         raise RuntimeError(
-            "launch was called inside a rank, which does not start further ranks: "
-            "call launch in the notebook, and in the function only what the ranks do"
+            "launch was called inside a rank, and ranks cannot launch ranks: "
+            "call launch in the notebook, not in the function that it runs"
         )

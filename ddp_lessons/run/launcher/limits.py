@@ -1,8 +1,8 @@
 """What the instructor of a shared machine allows each learner: ranks, seconds and memory.
 
-Set as variables of the environment, as JupyterHub's spawner does, or as the same lines in one file of the machine,
-which no variable can loosen: where both are set, the stricter holds. Enough against accidents, and not made against a
-learner who wants to get around it: such a one has Python at hand.
+Set them as environment variables, as JupyterHub's spawner does, or as the same lines in one file of the machine. If
+both are set, the stricter one applies. This protects against accidents, not against a learner who wants to get around
+it.
 """
 
 from __future__ import annotations
@@ -21,30 +21,30 @@ _BYTES = re.compile(r"(\d+(?:\.\d+)?) ?([MG])i?B")
 
 @dataclass(frozen=True)
 class Limits:
-    """The defaults are what holds on a machine of one's own."""
+    """The defaults apply on your own machine."""
 
     ranks: int = LARGEST_WORLD  # of one launch
     seconds: float | None = None  # of one run
-    memory_bytes: int | None = None  # of one rank, beyond what Python and torch take before its function begins
+    memory_bytes: int | None = None  # of one rank, not counting what Python and torch use before its function begins
 
     def allowed_seconds(self, asked: float | None) -> float | None:
         return min((each for each in (asked, self.seconds) if each is not None), default=None)
 
     @property
     def memory(self) -> str:
-        """As an instructor writes it."""
+        """The amount as an instructor writes it."""
         return f"{(self.memory_bytes or 0) / 2**20:.0f} MB"
 
 
 def limits() -> Limits:
-    """What holds at this moment.
+    """The limits that apply now.
 
     Raises:
-        ValueError: somebody wrote a limit that cannot be read; the message says where.
+        ValueError: a limit cannot be read; the message says where it is set.
     """
-    ranks = _strictest(_MOST_RANKS, "a whole number, as 4", _whole)
-    seconds = _strictest(_MOST_SECONDS, "a number of seconds, as 120", float)
-    memory = _strictest(_MOST_MEMORY, "an amount with its unit, as 600 MB or 1.5 GB", _bytes)
+    ranks = _strictest(_MOST_RANKS, "an integer, such as 4", _whole)
+    seconds = _strictest(_MOST_SECONDS, "a number of seconds, such as 120", float)
+    memory = _strictest(_MOST_MEMORY, "an amount with its unit, such as 600 MB or 1.5 GB", _bytes)
     return Limits(min(LARGEST_WORLD, int(ranks or LARGEST_WORLD)), seconds, None if memory is None else int(memory))
 
 
@@ -59,14 +59,14 @@ def _strictest(name: str, kind: str, read: Callable[[str], float]) -> float | No
                 raise ValueError
         except ValueError:
             raise ValueError(
-                f"{name} is {text!r} in {place}, but has to be {kind}: the instructor has to repair that"
+                f"{name} is {text!r} in {place}, but must be {kind}: ask your instructor to fix it"
             ) from None
         found.append(amount)
     return min(found, default=None)
 
 
 def _lines_of_machine() -> dict[str, str]:
-    """Lines of NAME=value, as systemd and Docker read them too."""
+    """Lines of NAME=value, as systemd and Docker read them."""
     try:
         with open(MACHINE_FILE, encoding="utf-8") as file:
             pairs = [line.partition("=") for line in file if "=" in line and not line.lstrip().startswith("#")]

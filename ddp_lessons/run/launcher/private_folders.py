@@ -1,4 +1,4 @@
-"""The private folder of this notebook's process: where its ranks meet, and where overlong output goes."""
+"""The private folder of this notebook's process: its ranks join there, and long output goes there."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _folders: dict[int, str] = {}
 
 
 def session_folder() -> str:
-    """One folder for this process, readable by its owner only. It goes when the process ends; if that is killed, the
-    template removes it."""
+    """One folder for this process, readable by its owner only. It is removed when the process exits, or, if it is
+    killed, by the template."""
     process = os.getpid()
     if process not in _folders or not os.path.isdir(_folders[process]):
         _folders[process] = tempfile.mkdtemp(prefix="ddp_lessons-")  # mode 0700
@@ -24,30 +24,30 @@ def session_folder() -> str:
 
 
 def short_private_folder(prefix: str, letters: int) -> str:
-    """A fresh folder, readable by its owner only, in which a socket may have a path of so many letters more.
+    """A new folder, readable by its owner only, with a path short enough for a socket with a name of this length.
 
-    The system takes no path of more than 107 letters for a Unix socket, macOS 103.
+    Linux allows 107 characters for the path of a Unix socket, macOS 103.
     """
     for place in (tempfile.gettempdir(), "/tmp"):
         if len(os.fsencode(place)) + 1 + len(prefix) + 8 + letters <= _LONGEST_SOCKET:
             with contextlib.suppress(OSError):
                 return tempfile.mkdtemp(prefix=prefix, dir=place)
     raise ValueError(
-        f"the name of the temporary folder, {tempfile.gettempdir()}, is too long for a Unix socket in it, and /tmp "
-        "cannot be written to. Next: set the variable TMPDIR to a folder with a short name"
+        f"the path of the temporary folder, {tempfile.gettempdir()}, is too long for a Unix socket, and /tmp is not "
+        "writable. Next: set the variable TMPDIR to a folder with a short path"
     )
 
 
 def current_folder() -> str:
     try:
         return os.getcwd()
-    except FileNotFoundError:  # somebody deleted it
+    except FileNotFoundError:  # it was deleted
         return ""
 
 
 def open_standard_descriptors() -> None:
-    """Where the program was begun with closed standard streams, put /dev/null there: else the next file or socket gets
-    such a number, and a child process takes it for its own standard stream."""
+    """Open /dev/null for closed standard streams. Otherwise the next file or socket gets such a number, and a child
+    process uses it as its standard stream."""
     for number in (0, 1, 2):
         try:
             os.fstat(number)
@@ -57,7 +57,7 @@ def open_standard_descriptors() -> None:
 
 
 def module_path() -> list[str]:
-    """Where ranks look for modules: as the notebook does now, and where it found those that it has already."""
+    """Where ranks look for modules: sys.path of the notebook, and the folders of the modules that it has imported."""
     own_modules = [module for name, module in list(sys.modules.items()) if "." not in name]
     files = [file for module in own_modules if (file := getattr(module, "__file__", None)) is not None]
     folders = dict.fromkeys(_folder_that_holds(file) for file in files if not file.startswith(sys.prefix))

@@ -1,4 +1,4 @@
-"""How each rank stood when a launch was given up: plain data, of which the messages are made."""
+"""The state of each rank when a launch failed: plain data, from which the messages are made."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from ddp_lessons.run.wire.messages import Frame, Position, Raised
 
 @dataclass(frozen=True)
 class Died:
-    """A rank's process ended without a word."""
+    """A rank's process exited without a message."""
 
     exit_code: int | None  # minus the signal that killed it
     frames: tuple[Frame, ...]
     last_words: tuple[str, ...]
     moment: float
-    is_seen: bool = True  # False: how it ended is not known
+    is_seen: bool = True  # False: the exit code is unknown
 
     @property
     def signal_name(self) -> str:
@@ -33,7 +33,7 @@ class Died:
 
 @dataclass(frozen=True)
 class Account:
-    """How each rank stood."""
+    """The state of each rank."""
 
     world_size: int
     ended: Mapping[int, Raised | Died]
@@ -42,5 +42,5 @@ class Account:
     patience_seconds: float | None = None
     seconds: float = 0.0
     seconds_at_line: Mapping[int, float] = field(default_factory=dict)
-    not_asked: frozenset[int] = frozenset()  # ranks that had no part in this
+    not_asked: frozenset[int] = frozenset()  # ranks that were not selected
     limits: Limits = field(default_factory=Limits)

@@ -1,4 +1,4 @@
-"""What a machine can be short of when ranks start or run, and what to do about it."""
+"""What a machine can run out of when ranks start or run, and what to do about it."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 
-_BUS_ERROR = "insufficient shared memory"
-_NO_SHARED_MEMORY = re.compile(rf"shared memory|/dev/shm|{_BUS_ERROR}")
+_BUS_ERROR = re.compile("insufficient shared memory|out of shared memory")
+_NO_SHARED_MEMORY = re.compile("shared memory|/dev/shm")
 _NO_PROCESSES = ("start new thread", "Thread creation failed", "Resource temporarily unavailable")
 _FULL = "No space left on device"
 _FILES = (
-    "close what this notebook keeps open (restart the kernel), launch fewer ranks, or raise the limit: ulimit -n 4096"
+    "restart the kernel to close this notebook's open files, launch fewer ranks, or raise the limit: ulimit -n 4096"
 )
 
 
 def next_step(told: str) -> str:
-    """For the words of an exception, or of a process that died; "" if they tell of no shortage."""
+    """For the text of an exception or the last output of a dead process; "" if it is about no shortage."""
     if any(words in told for words in _NO_PROCESSES):
         return _processes()
-    if _NO_SHARED_MEMORY.search(told) and (_FULL in told or _BUS_ERROR in told or "allocate" in told):
+    if _NO_SHARED_MEMORY.search(told) and (_FULL in told or _BUS_ERROR.search(told) or "allocate" in told):
         return (
-            f"DataLoader workers pass batches through /dev/shm, which has {_size('/dev/shm')}: take num_workers=0 or "
-            "smaller batches, or give the container more (docker run --shm-size 1g)."
+            f"use num_workers=0 or smaller batches, or give the container more shared memory (docker run --shm-size "
+            f"1g): DataLoader workers pass batches through /dev/shm, which has {_size('/dev/shm')}."
         )
     if _FULL in told:
-        return f"the disk is full; ranks need some of {_folder()}: delete files there, or set TMPDIR to another folder."
+        return f"delete files in {_folder()}, or set TMPDIR to another folder: ranks write there, and the disk is full."
     if "Too many open files" in told:
         return f"{_FILES}."
     return ""
@@ -37,7 +37,7 @@ def next_step(told: str) -> str:
 
 @contextlib.contextmanager
 def named() -> Iterator[None]:
-    """While ranks are started: the system's bare words become a sentence with the next step, and the same `errno`."""
+    """While ranks start: turn the system's error into a sentence with a next step, and keep its `errno`."""
     try:
         yield
     except OSError as error:
@@ -51,26 +51,26 @@ def named() -> Iterator[None]:
 def _sentence(error: OSError) -> str | None:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return (
-            f"no rank was started, because the disk with the temporary folder {_folder()} is full. "
+            f"no rank was started: the disk with the temporary folder {_folder()} is full. "
             "Next: delete files there, or set the variable TMPDIR to another folder and restart the kernel."
         )
     if error.errno in (errno.EMFILE, errno.ENFILE):
-        return f"no rank was started: this process has too many open files. Next: {_FILES}."
+        return f"no rank was started: too many open files. Next: {_FILES}."
     if error.errno == errno.EAGAIN:
-        return f"no rank was started: no further process could begin. Next: {_processes()}"
+        return f"no rank was started: the system refused another process. Next: {_processes()}"
     is_ours = str(error.filename).startswith(_folder()) and error.errno in (errno.EROFS, errno.EACCES, errno.ENOENT)
     if is_ours or "No usable temporary directory" in str(error):
         return (
-            f"no rank was started: ranks need a temporary folder, and there is none to write to ({error.strerror}). "
-            "Next: set the variable TMPDIR to a folder of yours, with room on its disk, and restart the kernel."
+            f"no rank was started: ranks need a writable temporary folder, and there is none ({error.strerror}). "
+            "Next: set the variable TMPDIR to a folder of yours on a disk with free space, and restart the kernel."
         )
     return None
 
 
 def _processes() -> str:
     return (
-        f"this user may have {_most_processes()} processes and threads (ulimit -u, or the container's pids limit), and "
-        "that is too few: launch fewer ranks, close other programs, or raise the limit."
+        f"launch fewer ranks, close other programs, or raise the limit: this user may have {_most_processes()} "
+        "processes and threads (ulimit -u, or the container's pids limit)."
     )
 
 
@@ -95,4 +95,4 @@ def _size(folder: str) -> str:
     try:
         return f"{shutil.disk_usage(folder).total / 1e6:.0f} MB"
     except OSError:
-        return "too little room"
+        return "too little space"

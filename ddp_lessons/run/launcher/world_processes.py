@@ -1,4 +1,4 @@
-"""The processes of one world: how they begin, who replaces whom after a failure, and how they end."""
+"""The processes of one world: how they start, which are replaced after a failure, and how they end."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from ddp_lessons.run.wire.messages import MARK, Leave, Rejoin, Start, size_of_gu
 
 _SECONDS_TO_LEAVE = 1.0
 _SECONDS_TO_COME_BACK = 2.0
-_LONGEST_PATIENCE_SECONDS = 600.0  # where a function may take as long as it likes
+_LONGEST_PATIENCE_SECONDS = 600.0  # if the function has no time limit
 
 
 class Crew:
-    """All ranks of one world. Those that are to outlive failures compare their calls before they make them."""
+    """All ranks of one world. If they outlive failures, they compare their calls before they make them."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class Crew:
             self.ranks.append(self._begun(number, process))
 
     def begin_anew(self, watch: Watch) -> list[int]:
-        """After a failure: a fresh group for all who can be called back. Returns who is replaced, having lost all."""
+        """After a failure: a new group for all ranks that can be interrupted. Returns those that were replaced."""
         self._call_off_meeting()
         self._meeting = self._new_meeting()
         came = watch.free(self._meeting, _SECONDS_TO_COME_BACK)
@@ -71,23 +71,23 @@ class Crew:
         return lost
 
     def let_go(self, import_ahead: Set[str]) -> None:
-        """All is well: let them tidy up."""
+        """Let the ranks exit normally."""
         for rank in self.ranks:
             with contextlib.suppress(OSError):
                 rank.process.channel.send(Leave())
         watch = Watch(self.ranks, None)
         watch.until_all_left(_SECONDS_TO_LEAVE)
         watch.close()
-        self.stop("they were closed")
+        self.stop("close() was called")
         self.release(import_ahead)
 
     def stop(self, why: str) -> None:
-        """End all processes that are still there."""
+        """Stop all processes that still run."""
         self.why_gone = why
         _end([rank for rank in self.ranks if rank.died is None])
 
     def release(self, import_ahead: Set[str]) -> None:
-        """Give back all that they had, and see to it that others wait for the next one."""
+        """Free all resources, and prepare processes for the next launch."""
         for rank in self.ranks:
             rank.process.close()
         self._port.close()
@@ -96,11 +96,11 @@ class Crew:
         pool.prepare(self._world_size, self._start_method)
 
     def _call_off_meeting(self) -> None:
-        """Who waits there, in new_group, gets an error: torch gives up on a path that leads through a file."""
-        with contextlib.suppress(OSError):  # who waited at the meeting before that one is long gone
+        """A rank that waits there, in new_group, gets an error: torch fails on a path that leads through a file."""
+        with contextlib.suppress(OSError):  # no rank waits at the rendezvous before that one
             os.unlink(self._called_off)
         folder = self._called_off = os.path.dirname(self._meeting.meeting_file)
-        with contextlib.suppress(OSError):  # where it cannot be renamed while it is open, such a rank is replaced
+        with contextlib.suppress(OSError):  # if it cannot be renamed while it is open, such a rank is replaced
             os.rename(folder, folder + "-called-off")
             open(folder, "wb").close()
 
@@ -113,7 +113,7 @@ class Crew:
         return Rejoin(os.path.join(folder, "meeting"), guard_file)
 
     def _begun(self, number: int, process: Process) -> Rank:
-        """Tell a fresh process that it is this rank."""
+        """Tell a new process that it is this rank."""
         crash_file = os.path.join(self._folder, f"crash-{number}-{process.number}")
         own = {"RANK": str(number), "LOCAL_RANK": str(number), MARK: str(process.number)}
         start = Start(
@@ -136,7 +136,7 @@ class Crew:
         return Rank(process, crash_file, Transcript(""))
 
     def _environment(self) -> dict[str, str]:
-        """What torchrun would set, and what keeps gloo on this machine, whatever a cluster's profile has exported."""
+        """The variables that torchrun would set, and those that keep gloo on this machine, even on a cluster."""
         loopback = {"linux": "lo", "darwin": "lo0"}.get(sys.platform)
         address, port = self._port.getsockname()[:2]
         return {
@@ -156,9 +156,9 @@ def _end(ranks: Sequence[Rank]) -> None:
 
 
 def _reserved_port() -> socket.socket:
-    """A free port on loopback for a function that joins by itself: bound, but not listened on.
+    """A free loopback port for a function that joins by itself: bound, but not listening.
 
-    Sockets of the same user may share it (SO_REUSEPORT), which a rank's store does; those of other users may not.
+    Sockets of the same user may share it (SO_REUSEPORT), as a rank's store does; those of other users may not.
     """
     for family, address in ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")):
         with contextlib.suppress(OSError), contextlib.ExitStack() as closing:
@@ -168,13 +168,13 @@ def _reserved_port() -> socket.socket:
             closing.pop_all()
             return port
     raise RuntimeError(
-        "ranks talk to each other over the loopback interface, which has no address on this machine: neither "
-        "127.0.0.1 nor ::1. Next: let the administrator of this machine or container bring it up (ip link set lo up)"
+        "the loopback interface, which connects the ranks, has no address on this machine, neither 127.0.0.1 nor ::1. "
+        "Next: ask the administrator of this machine or container to bring it up (ip link set lo up)"
     )
 
 
 def _fill(file: BinaryIO, size: int) -> None:
-    """With zeros that are on the disk now: a rank that maps the file, and finds the disk full later, is killed."""
+    """Allocate the file on disk now: a rank that maps it is killed if the disk is full later."""
     if hasattr(os, "posix_fallocate"):
         os.posix_fallocate(file.fileno(), 0, size)
     else:

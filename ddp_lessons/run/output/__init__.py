@@ -1,1 +1,1 @@
-"""What ranks print and show, and where the learner sees it."""
+"""What ranks print and display, and where the learner sees it."""

@@ -1,6 +1,6 @@
-"""A message as a card in a notebook: the words of its text, with ranks as chips and lines of programs as code.
+"""A message as a card in a notebook: the same text, with ranks as chips and source lines as code.
 
-It is made from the lines of the text, so that card and text cannot say different things.
+It is made from the lines of the text, so card and text cannot differ.
 """
 
 from __future__ import annotations
@@ -51,17 +51,17 @@ def framed(content: str, kind: Kind) -> str:
 
 
 def mark(kind: Kind) -> str:
-    """A sign, for the eyes: words beside it say the same."""
+    """A decorative sign: the text next to it says the same."""
     return f'<span class="ddp-sign ddp-{kind}" aria-hidden="true">{_MARKS[kind]}</span>'
 
 
 def in_words(text: str) -> str:
-    """Escaped, and with what stands between backticks as code."""
+    """Escaped, with text between backticks as code."""
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", html.escape(text, quote=False))
 
 
 def lines_of_text(lines: Sequence[str]) -> Iterator[str]:
-    """Each line of a message: what a rank does, a line of a program, or a sentence."""
+    """Each line of a message: what a rank does, a source line, or a sentence."""
     for kind, some in groupby(lines, key=kind_of_line):
         if kind == "code":
             program = html.escape(textwrap.dedent("\n".join(some)))

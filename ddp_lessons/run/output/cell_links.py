@@ -1,7 +1,7 @@
-"""From the number of a cell to the cell itself, as a link in a card.
+"""Links in a card, from the number of a cell to the cell itself.
 
-JupyterLab says with each request which of its cells that is, and scrolls to it where an address ends in `#cell-id=`.
-Other front ends leave such a link without effect.
+JupyterLab sends the id of the cell with each request, and scrolls to it for an address that ends in `#cell-id=`. In
+other front ends such a link does nothing.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from ddp_lessons.record.line_names import cell_of_front_end, notebook_shell
 
 _LOOK = "color:inherit;text-decoration:underline"
 _CELL = re.compile(r"\bcell \[(\d+)\]")
-_ids: dict[int, str] = {}  # of the cells that ran, by the number beside them
+_ids: dict[int, str] = {}  # of the cells that ran, by their execution number
 
 
 def note_cells() -> None:
-    """From now on, with the one that is running."""
+    """Start noting cells, including the one that is running."""
     shell = notebook_shell()
     if shell is not None:
         _note(_cells_so_far(shell) - 1)
@@ -26,7 +26,7 @@ def note_cells() -> None:
 
 
 def linked(card: str) -> str:
-    """The same HTML, with a link wherever it names a cell that ran."""
+    """The same HTML, with a link for each cell that ran."""
     return _CELL.sub(_link, card)
 
 
@@ -36,7 +36,7 @@ def _note(number: int) -> None:
 
 
 def _cells_so_far(shell: Any) -> int:
-    """With number 0, which none has. IPython's own count goes up before a cell runs, in older releases after it."""
+    """Use number 0, which no cell has. IPython counts up before a cell runs, in older releases after it."""
     return len(shell.history_manager.input_hist_raw)
 
 

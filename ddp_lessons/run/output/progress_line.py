@@ -1,7 +1,7 @@
-"""How far a long piece of work is: one line, which is gone when the work is done.
+"""The progress of long work in one line, which disappears when the work is done.
 
-In a notebook it is an output that is empty at first and at last. A saved notebook keeps nothing of it, and nbval, which
-compares the first, finds nothing to compare.
+In a notebook it is an output that is empty at the start and at the end. A saved notebook does not contain it, and
+nbval, which compares the first state, has nothing to compare.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from ddp_lessons.run.output.screen import ERASE_LINE, Screen, in_a_notebook, qui
 from ddp_lessons.run.output.terminal_text import is_terminal
 from ddp_lessons.run.output.transcript import Transcript
 
-_PATIENCE_SECONDS = 2.0  # shorter work needs no words
+_PATIENCE_SECONDS = 2.0  # shorter work shows nothing
 _SECONDS_BETWEEN_LINES = 0.3
 
 
 class ProgressLine:
-    """Say `show(words)` as often as you like, within a `with`."""
+    """Call `show(words)` as often as you like, within a `with`."""
 
     def __init__(self) -> None:
         self._next = time.monotonic() + _PATIENCE_SECONDS
@@ -48,8 +48,8 @@ class ProgressLine:
         self._shown = words
         if in_a_notebook():
             self._update(words)
-        elif sys.stderr is not None:  # what goes to stdout may be kept in a file
-            with contextlib.suppress(OSError, ValueError):  # a terminal that was closed: the work goes on
+        elif sys.stderr is not None:  # stdout may be redirected to a file
+            with contextlib.suppress(OSError, ValueError):  # the terminal was closed: the work goes on
                 if is_terminal(sys.stderr):
                     print(f"{ERASE_LINE}{words}", end="", file=sys.stderr, flush=True)
 
@@ -63,9 +63,9 @@ class ProgressLine:
 
 
 class LaunchCount:
-    """Counts the quiet launches within a `with`, and says how many are to come while they run.
+    """Counts the quiet launches within a `with`, and shows how many are left while they run.
 
-    `total` is None where that is not known, or no longer.
+    `total` is None if it is not known, or no longer.
     """
 
     def __init__(self, total: int | None) -> None:
@@ -90,7 +90,7 @@ class LaunchCount:
         return f"{words}, about {seconds:.0f} s left" if seconds >= 1 else words
 
     def _seconds_left(self, total: int) -> float:
-        """If the others take as long as those that are over; 0 before there are any."""
+        """The time left if the others take as long as those that are done; 0 before the first is."""
         if not self._done:
             return 0.0
         each = (self._last_end - self._begin) / self._done

@@ -1,7 +1,7 @@
-"""Where the learner sees what ranks print: live while they run, and in the order of ranks when they are done.
+"""Show the output of the ranks: live while they run, and sorted by rank at the end.
 
-In a notebook the live view and the final one are two outputs. The live one is empty before and after, so that a saved
-notebook holds only what is the same from run to run.
+In a notebook the live view and the final one are two outputs. The live one is empty at the start and at the end, so a
+saved notebook contains only what is the same in every run.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ddp_lessons.run.output.terminal_text import is_terminal, painted_by_rank
 from ddp_lessons.run.output.transcript import Transcript, without_middle, without_terminal_codes
 
 ERASE_LINE = "\r\x1b[K"
-_LIVE_LINES = 12  # of each rank, while it runs
+_LIVE_LINES = 12  # per rank, while it runs
 _FINAL_LINES = (40, 40)  # first and last
 _LONGEST_LINE = 1_000
 _SECONDS_BETWEEN_PICTURES = 0.15
@@ -32,10 +32,10 @@ _SECONDS_OF_SILENCE = 1.0
 
 
 class Live:
-    """A picture of what the ranks have told so far, drawn again and again; in a notebook only.
+    """A picture of what the ranks have logged so far, updated while they run; in a notebook only.
 
-    The function that draws it may be anyone's: whatever it raises ends the drawing, and not the ranks. If it returns
-    None, it shows things by itself.
+    The learner may pass any function: if it raises, the drawing stops, and the ranks go on. A function that returns
+    None displays its picture itself.
     """
 
     def __init__(self, draw: Callable[[Results[Any]], object] | None, world_size: int) -> None:
@@ -45,7 +45,7 @@ class Live:
         self._begin = time.monotonic()
 
     def show(self, told: Mapping[int, Sequence[Told]]) -> None:
-        """Called often while ranks run; draws when there is something new, and when it is time to."""
+        """Called often while ranks run; draws if there is something new and enough time has passed."""
         count = sum(map(len, told.values()))
         if self._draw is None or count == self._count or time.monotonic() < self._next:
             return
@@ -54,10 +54,10 @@ class Live:
         by_rank = told_by_rank([told.get(rank, ()) for rank in ranks], origin=None)
         self._show(Results((NO_VALUE,) * len(ranks), ([],) * len(ranks), begin - self._begin, told=by_rank))
         now = time.monotonic()
-        self._next = now + max(_SECONDS_BETWEEN_LIVE_PICTURES, 4 * (now - begin))  # a slow one is drawn more rarely
+        self._next = now + max(_SECONDS_BETWEEN_LIVE_PICTURES, 4 * (now - begin))  # draw a slow picture less often
 
     def finish(self, results: Results[Any]) -> None:
-        """Called once, however it ended."""
+        """Called once, also after a failure."""
         if self._draw is not None:
             self._show(results, is_over=True)
 
@@ -72,17 +72,17 @@ class Live:
             data, about = _as_data(picture)
             colored = _in_the_pages_colors(picture, is_over)
             is_first = self._handle is None
-            if is_first:  # as it is kept in the end: nbval compares no later one
+            if is_first:  # in its final form: nbval compares only the first
                 self._handle = display(data, metadata=about, raw=True, display_id=True)
             if colored or not is_first:
                 self._handle.update(colored | data, metadata=about, raw=True)
         except Exception as error:
             self._draw = None
-            warnings.warn(f"the live picture was given up: {type(error).__name__}: {error}", stacklevel=2)
+            warnings.warn(f"the live picture stopped: {type(error).__name__}: {error}", stacklevel=2)
 
 
 def _as_data(picture: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What a notebook keeps of a picture. One that displays itself could not be replaced by a later one."""
+    """The form of a picture that a notebook stores. A picture that displays itself could not be replaced later."""
     from IPython.core.interactiveshell import InteractiveShell
 
     formatter: Any = InteractiveShell.instance().display_formatter
@@ -91,7 +91,7 @@ def _as_data(picture: Any) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def _in_the_pages_colors(picture: Any, is_over: bool) -> dict[str, Any]:
-    """Of a chart: HTML, which is replaced without a flicker, and in the end a widget, which is not kept in a file."""
+    """For a chart: HTML, which updates without flicker, and at the end a widget, which is not saved."""
     if not hasattr(picture, "widget_view"):
         return {}
     return picture.widget_view() if is_over else {"text/html": picture._repr_html_()}
@@ -99,10 +99,10 @@ def _in_the_pages_colors(picture: Any, is_over: bool) -> dict[str, Any]:
 
 class Screen(Protocol):
     def show(self, transcripts: Sequence[Transcript], doing: str) -> None:
-        """Called often while ranks run; draws when it is time to."""
+        """Called often while ranks run; draws if enough time has passed."""
 
     def finish(self, transcripts: Sequence[Transcript]) -> None:
-        """Called once, however it ended."""
+        """Called once, also after a failure."""
 
 
 def screen_for_here(quiet: bool) -> Screen:
@@ -127,17 +127,17 @@ class Nothing:
         pass
 
 
-quiet_screen: ContextVar[Screen] = ContextVar("quiet_screen")  # what sees a launch that is to show nothing of its ranks
+quiet_screen: ContextVar[Screen] = ContextVar("quiet_screen")  # used by a launch that shows no output of its ranks
 
 
 class WhatThereIs:
-    """A screen that may be missing or broken, as a closed terminal or a full disk: the ranks do not end with it."""
+    """A screen that may be missing or broken, such as a closed terminal or a full disk: the ranks go on."""
 
     def __init__(self, make: Callable[[], Screen]) -> None:
         self._screen: Screen = Nothing()
         self._error: Exception | None = None
         try:
-            if sys.stdout is not None:  # else nobody wants to see anything: a service, or pythonw
+            if sys.stdout is not None:  # otherwise there is no output: a service, or pythonw
                 self._screen = make()
         except Exception as error:
             self._give_up(error)
@@ -155,8 +155,10 @@ class WhatThereIs:
             self._give_up(error)
         if self._error is not None:
             reason = f"{type(self._error).__name__}: {self._error}"
-            words = f"what the ranks print could not be shown ({reason}). The ranks ran on; read it in results.lines"
-            with contextlib.suppress(Warning, OSError):  # where warnings are errors, this one must not hide a result
+            words = (
+                f"the output of the ranks could not be shown ({reason}). They kept running; read it in results.lines"
+            )
+            with contextlib.suppress(Warning, OSError):  # if warnings are errors, this one must not hide a result
                 warnings.warn(words, stacklevel=2)
 
     def _give_up(self, error: Exception) -> None:
@@ -164,7 +166,7 @@ class WhatThereIs:
 
 
 class Terminal:
-    """Lines as they come, each behind its rank."""
+    """Lines as they come, each with its rank in front."""
 
     def __init__(self) -> None:
         self._shown: dict[int, int] = {}
@@ -177,7 +179,7 @@ class Terminal:
             lines, self._shown[rank] = transcript.latest(self._shown.get(rank, 0))
             new += [printable(f"{self._label(rank)} {line}\n") for line in lines]
         words = self._clock.words(sum(transcript.bytes_seen for transcript in transcripts), doing)
-        clock = printable(words) if self._is_terminal and doing else ""  # in a file it would stay for good
+        clock = printable(words) if self._is_terminal and doing else ""  # in a file it would remain
         if new or clock != self._clock_shown:
             sys.stdout.write(f"{ERASE_LINE if self._clock_shown else ''}{''.join(new)}{clock}")
             self._clock_shown = clock
@@ -191,7 +193,7 @@ class Terminal:
 
 
 class _Clock:
-    """What the ranks are doing, and for how long: said where they have been silent for a moment."""
+    """What the ranks are doing, and for how long: shown if they have printed nothing for a moment."""
 
     def __init__(self) -> None:
         self._begin = self.last_word = time.monotonic()
@@ -254,13 +256,13 @@ def _bundle(lines_by_rank: Sequence[Sequence[str]], clock: str) -> dict[str, str
 
 
 def printable(text: str) -> str:
-    """Without the letters that this terminal does not have."""
+    """Replace characters that this terminal cannot show."""
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     return text.encode(encoding, errors="backslashreplace").decode(encoding)
 
 
 def block(rank: int, content: str) -> str:
-    """A rank's color and number, and beside them some HTML."""
+    """A rank's color and number, followed by some HTML."""
     return (
         f'<div style="display:flex;margin:1px 0;border-left:5px solid {rank_color(rank)}">'
         f'<b style="flex:none;min-width:4.2em;padding:0 .8em 0 .5em">rank {rank}</b>{content}</div>'

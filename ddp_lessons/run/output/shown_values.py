@@ -1,4 +1,4 @@
-"""What the ranks show for the last line of a cell, put together for one output: a block for each rank."""
+"""What the ranks display for the last line of a cell, as one output with a block per rank."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MOST_LETTERS = 20_000
 
 
 def bundle_of(shown_by_rank: Sequence[Sequence[Shown]]) -> dict[str, str]:
-    """The same content as HTML and as plain text; nothing where no rank shows anything."""
+    """The same content as HTML and as plain text; nothing if no rank displays anything."""
     plain, blocks = [], []
     for rank, shown in enumerate(shown_by_rank):
         for one in shown:
@@ -25,7 +25,7 @@ def bundle_of(shown_by_rank: Sequence[Sequence[Shown]]) -> dict[str, str]:
 
 
 def _as_html(shown: Shown, text: str) -> str:
-    """The richest form that HTML can hold."""
+    """The richest form that HTML can contain."""
     if "text/html" in shown:
         return f'<div style="overflow-x:auto">{shown["text/html"]}</div>'
     if "image/svg+xml" in shown:

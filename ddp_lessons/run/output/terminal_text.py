@@ -1,4 +1,4 @@
-"""Words on a terminal: in color, and folded to its width. In a file or a pipe they stay as they are."""
+"""Text on a terminal: in color, and wrapped to its width. In a file or a pipe it stays as it is."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from ddp_lessons.record.colors import rank_color
 from ddp_lessons.run.output.cards import Kind, kind_of_line
 
 _CODES: dict[Kind, str] = {"passed": "32", "wrong": "1;31", "open": "33"}
-_LEAST_WIDTH = 40  # in a narrower terminal a word on each line would read worse than lines that are cut
+_LEAST_WIDTH = 40  # in a narrower terminal, one word per line would be harder to read than cut lines
 _RANK_FIRST = re.compile(r"( *)(rank (\d+)) +(?=\S)")
 _ADVICE = re.compile(r" *(Next|Fix):")
 
 
 def is_terminal(stream: TextIO | None = None) -> bool:
-    """Does a person read what is written to it? By default it is the standard output."""
+    """Is it a terminal? By default, this is about the standard output."""
     stream = stream or sys.stdout
     return stream is not None and stream.isatty()
 
@@ -35,7 +35,7 @@ def painted_by_rank(words: str, rank: int, stream: TextIO | None = None) -> str:
 
 
 def message_on_terminal(message: str, kind: Kind, stream: TextIO | None = None) -> str:
-    """A message of several lines: the first says what happened, and the others of which rank, or what to do next."""
+    """A message of several lines: the first says what happened, the others where, and what to do next."""
     if not is_terminal(stream):
         return message
     headline, *others = message.split("\n")
@@ -45,12 +45,12 @@ def message_on_terminal(message: str, kind: Kind, stream: TextIO | None = None) 
 
 
 def folded(text: str, stream: TextIO | None = None) -> str:
-    """Each line of words as wide as the terminal, if it is one."""
+    """Wrap lines of text to the width of the terminal, if it is one."""
     return "\n".join(part for line in text.split("\n") for part in _folded(line)) if is_terminal(stream) else text
 
 
 def _folded(line: str) -> Iterator[str]:
-    """At words; what a rank does stays in its column, and lines of programs and tables stay whole."""
+    """Wrap between words; keep what a rank does in its column, and source lines and tables whole."""
     width = max(shutil.get_terminal_size().columns, _LEAST_WIDTH)
     if len(line) <= width or kind_of_line(line) != "words":
         yield line

@@ -1,6 +1,6 @@
-"""What a rank prints: its first and last lines in memory, all of it in a file once that is too much.
+"""The output of a rank: its first and last lines in memory, and everything in a file once it is long.
 
-A rank that prints without end must neither fill the notebook's memory nor the disk.
+A rank that prints in an endless loop must fill neither the notebook's memory nor the disk.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ _TERMINAL_CODES = re.compile(
     r"|\x1b\[[0-9;?]*[ -/]*[@-~]"  # colours and movements
     r"|[\x00-\x08\x0b-\x1f\x7f-\x9f]"
 )
-LINES_KEPT = 2_000  # from the beginning, and again from the end
+LINES_KEPT = 2_000  # at the beginning, and as many at the end
 BYTES_KEPT = 1_000_000  # likewise
 LONGEST_LINE = 1_000_000
 DISK_LEFT_ALONE = 1_000_000_000
-FILES_KEPT = 32  # of overlong output: the newest, since a note in the notebook names each
+FILES_KEPT = 32  # files of long output: the newest, whose names are shown in the notebook
 _files: deque[str] = deque()
 
 
@@ -38,7 +38,7 @@ class Transcript:
         self._tail_bytes = 0
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
         self._unfinished = ""
-        self._raw = bytearray()  # all of it, as long as that is little; later it goes into the file
+        self._raw = bytearray()  # everything, while it is short; later it goes into the file
         self._file_name = whole_output_file
         self._file: BinaryIO | None = None
         self._file_is_whole = True
@@ -46,7 +46,7 @@ class Transcript:
 
     def feed(self, data: bytes) -> None:
         if self._is_finished:
-            return  # a thread that the function left behind
+            return  # output of a thread that the function left behind
         self.bytes_seen += len(data)
         if self._file is None:
             self._raw += data
@@ -63,7 +63,7 @@ class Transcript:
             self._begin_file()
 
     def finish(self) -> None:
-        """No more will be taken: a last line counts also if it was not ended."""
+        """No more output: the last line counts even without a line end."""
         self._is_finished = True
         self._unfinished += self._decoder.decode(b"", final=True)
         if self._unfinished:
@@ -84,7 +84,7 @@ class Transcript:
         return kept, self.lines_seen
 
     def shortened(self, first: int, last: int) -> tuple[str, ...]:
-        """So many lines from the beginning and from the end, and between them a word on what was left out."""
+        """This many lines from the beginning and the end, with a note between them on what was left out."""
         kept = [*self._head, *self._tail]
         if self._unfinished:
             kept.append(_as_seen(self._unfinished))
@@ -103,7 +103,7 @@ class Transcript:
         elif self._file_is_whole:
             where = f"all of them are in {self._file_name}"
         else:
-            where = f"as many of them as the disk had room for are in {self._file_name}"
+            where = f"those that fitted on the disk are in {self._file_name}"
         return f"[... {left_out:,} lines left out; {where}]"
 
     def _add(self, line: str) -> None:
@@ -153,7 +153,7 @@ def _keep_newest(file: str) -> None:
 
 
 def without_terminal_codes(text: str) -> str:
-    """Colours and cursor movements are for terminals; a page shows them as rubbish."""
+    """Remove colours and cursor movements, which are meant for terminals."""
     return _TERMINAL_CODES.sub("", text)
 
 
@@ -165,5 +165,5 @@ def without_middle(text: str, longest: int) -> str:
 
 
 def _as_seen(line: str) -> str:
-    """A progress bar returns to the beginning of its line and overwrites it: keep what is seen last."""
+    """A progress bar overwrites its line: keep the last version."""
     return line.rstrip("\r").rpartition("\r")[2]

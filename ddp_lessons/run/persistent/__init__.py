@@ -1,1 +1,1 @@
-"""Ranks that stay between cells, and `%%ranks`."""
+"""Persistent ranks, which stay alive between cells, and `%%ranks`."""

@@ -1,4 +1,4 @@
-"""Ranks that stay between cells: `ranks["x"]` fetches what they hold, `ranks["x"] = 3` gives all of them something."""
+"""Ranks that stay alive between cells: `ranks["x"]` reads their variable, `ranks["x"] = 3` sets it on all of them."""
 
 from __future__ import annotations
 
@@ -20,48 +20,48 @@ T = TypeVar("T")
 _PATIENCE_SECONDS = 60.0
 _numbers = itertools.count(1)
 _UNKNOWN_NAME = re.compile(r"raised NameError: name '(\w+)' is not defined")
-_OF_CELLS = {  # what a failure says to those who launch functions
+_OF_CELLS = {  # the words of a failed launch, and those for a cell
     "launch(..., timeout_seconds=...)": "%%ranks --timeout SECONDS",
-    "pass what it needs as an argument of launch": 'give it what it needs by ranks["name"] = value',
-    "let the function return instead; a rank's process is ended for it": "let the cell come to its end instead",
+    "pass what it needs as an argument of launch": 'pass what it needs with ranks["name"] = value',
+    "let the function return instead; launch ends the rank's process": "let the cell run to its end instead",
 }
 
 
 class NoRanks(LookupError):
-    """No ranks are there."""
+    """There are no ranks."""
 
     def _render_traceback_(self) -> list[str]:
         return [f"NoRanks: {self}"]
 
 
 class NotThere(LookupError):
-    """Ranks have no value for an expression."""
+    """The ranks cannot evaluate an expression."""
 
     def _render_traceback_(self) -> list[str]:
         return [f"NotThere: {self}"]
 
 
 class NotPython(ValueError):
-    """A cell that Python cannot read. (IPython shows a SyntaxError in a way of its own, with the path to us.)"""
+    """A cell with a syntax error. (IPython would show a SyntaxError with the stack of this package.)"""
 
     def _render_traceback_(self) -> list[str]:
         return [str(self)]
 
 
 class StandingRanks:
-    """A world of ranks that begins when it is first needed."""
+    """Ranks that start when they are first needed."""
 
     def __init__(self) -> None:
         self._workers: Workers | None = None
-        self.results: Results[Any] | None = None  # of the last cell: for `show`, and for `results.lines`
+        self.results: Results[Any] | None = None  # of the last cell, for `show` and `results.lines`
 
     @property
     def world_size(self) -> int:
-        """How many there are: 0 before the first cell and after `%ranks stop`."""
+        """The number of ranks: 0 before the first cell and after `%ranks stop`."""
         return self._workers.world_size if self._workers is not None else 0
 
     def start(self, world_size: int) -> None:
-        """Begin with so many fresh ranks; whoever was there goes, with all variables."""
+        """Start this many new ranks; stop the old ones, with all their variables."""
         self.stop()
         self._workers = Workers(world_size, timeout_seconds=_PATIENCE_SECONDS, outlive_failures=True)
 
@@ -78,7 +78,7 @@ class StandingRanks:
         timeout_seconds: float | None = None,
         quiet: bool = False,
     ) -> list[list[run_cell.Shown]]:
-        """Run the text of a cell on all ranks, or on some. Returns what each of them shows."""
+        """Run the source of a cell on all ranks, or on some. Returns what each of them shows."""
         file = f"{CELL_OF_RANKS}{next(_numbers)}>"
         _check_grammar(source, file)
         self.results = None
@@ -97,44 +97,46 @@ class StandingRanks:
         return list(self._ask(run_cell.names_held))
 
     def completions(self, text: str) -> list[str]:
-        """What could follow this text, by what rank 0 knows; nothing while the ranks are at work."""
+        """Completions of this text, from the variables of rank 0; none while the ranks are busy."""
         try:
             return list(self._ask(run_cell.completions, text, only=[0])[0])
         except Exception:
             return []
 
     def __getitem__(self, expression: str) -> list[Any]:
-        """The value on each rank, by rank."""
+        """The value on each rank."""
         if not isinstance(expression, str):
-            raise TypeError(f'write ranks["x"][{expression!r}] for one rank\'s x; ranks["x"] is a list by rank')
+            raise TypeError(
+                f'write ranks["x"][{expression!r}] for x on that rank; ranks["x"] is a list with one value per rank'
+            )
         _check_grammar(expression.strip(), "<expression>", "eval")
         found = self._ask(run_cell.get, expression)
         faults = {rank: value.words for rank, value in enumerate(found) if isinstance(value, run_cell.Fault)}
         if faults:
-            raise NotThere(f"{told_by_rank(faults, '; ')}. %ranks status lists what they hold")
+            raise NotThere(f"{told_by_rank(faults, '; ')}. %ranks status lists their variables")
         return list(found)
 
     def __setitem__(self, name: str, value: object) -> None:
-        """Give every rank the same value or function under this name."""
+        """Set this variable to the same value or function on every rank."""
         if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name):
-            raise ValueError(f"{name!r} is no name that a variable can have")
+            raise ValueError(f"{name!r} is not a valid variable name")
         try:
             self._ask(run_cell.put, name, value)
         except TypeError as refusal:
-            raise TypeError(str(refusal).replace("argument 2 after the world size", f'ranks["{name}"]')) from None
+            raise TypeError(str(refusal).replace("argument 2 after world_size", f'ranks["{name}"]')) from None
 
     def __len__(self) -> int:
         return self.world_size
 
     def __repr__(self) -> str:
-        return f"<{self.world_size} ranks that stay>" if self.world_size else "<no ranks yet>"
+        return f"<{self.world_size} persistent ranks>" if self.world_size else "<no ranks yet>"
 
     def _ask(self, function: Callable[..., T], *args: object, only: Collection[int] | None = None) -> Results[T]:
         return self._there().run(function, *args, only=only, quiet=True)
 
     def _there(self) -> Workers:
         if self._workers is None:
-            raise NoRanks("there are no ranks yet: run a cell that begins with %%ranks 4")
+            raise NoRanks("no ranks yet: run a cell that begins with %%ranks 4")
         return self._workers
 
 
@@ -145,13 +147,13 @@ def _for_cells(text: str) -> str:
     if unknown := _UNKNOWN_NAME.search(text):
         name = unknown[1]
         text = text.replace(
-            "Next: ", f'Next: if it is in the notebook, ranks["{name}"] = {name} gives it to them; else ', 1
+            "Next: ", f'Next: if the notebook has {name}, copy it to the ranks with ranks["{name}"] = {name}; else ', 1
         )
     return text
 
 
 def _check_grammar(source: str, file: str, mode: str = "exec") -> None:
-    """A slip of the pen need not bother the ranks."""
+    """Find syntax errors before the ranks run the cell."""
     try:
         compile(source, file, mode)
     except SyntaxError as error:

@@ -1,6 +1,6 @@
-"""`%%ranks` runs a cell on ranks that stay, `%ranks` looks after them: a thin face over `StandingRanks`.
+"""`%%ranks` runs a cell on persistent ranks, `%ranks` manages them: a thin layer over `StandingRanks`.
 
-It is loaded by `%load_ext ddp_lessons`, which also gives the notebook the name `ranks`.
+`%load_ext ddp_lessons` loads it, and also defines `ranks` in the notebook.
 """
 
 # mypy: allow-untyped-decorators
@@ -44,9 +44,9 @@ class RanksMagics(Magics):
         self.matchers = _matchers(self._completions)
 
     @magic_arguments()
-    @argument("who", nargs="*", help="4: on four ranks, which begin if none are there; 0,2 or 1-3: on some of them")
-    @argument("--timeout", type=float, metavar="SECONDS", help="how long the cell may take (60)")
-    @argument("--quiet", action="store_true", help="show neither what they print nor their values")
+    @argument("who", nargs="*", help="4: on four ranks, which start if there are none yet; 0,2 or 1-3: on some of them")
+    @argument("--timeout", type=float, metavar="SECONDS", help="time limit of the cell (60)")
+    @argument("--quiet", action="store_true", help="show neither their output nor their values")
     @cell_magic
     def ranks(self, line: str, cell: str) -> None:
         """Run the cell on ranks that keep their variables."""
@@ -85,24 +85,24 @@ class RanksMagics(Magics):
         return self._ranks.completions(word[0])
 
     def _begin(self, who: str) -> Sequence[int] | None:
-        """See to it that ranks are there. Returns which of them are asked; None: all."""
+        """Start ranks if there are none. Returns which of them are selected; None: all."""
         there = self._ranks.world_size
         if who.isdecimal() and int(who) > 0:
             if there and int(who) != there:
                 are = "is 1 rank" if there == 1 else f"are {there} ranks"
-                alone = f"; `%%ranks {who},` is rank {who} alone" if int(who) < there else ""
-                raise ValueError(f"there {are} already, and not {who}: `%ranks restart {who}` begins anew{alone}")
+                alone = f", or run on rank {who} alone with `%%ranks {who},`" if int(who) < there else ""
+                raise ValueError(f"there {are} already, not {who}; restart with `%ranks restart {who}`{alone}")
             if not there:
                 self._ranks.start(checked_world_size(int(who)))
             return None
         if not there:
             if who:
-                raise ValueError(f"there are no ranks yet, so none can be chosen: begin with %%ranks {_WORLD_AT_FIRST}")
+                raise ValueError(f"no ranks yet, so none can be selected: start with %%ranks {_WORLD_AT_FIRST}")
             self._ranks.start(_world_at_first())
         return _some(_AROUND_COMMAS.sub(",", who), self._ranks.world_size) if who else None
 
     def _lines_before(self, body: str) -> int:
-        """How many lines of the whole cell stand before its body: %%time and the like may come first."""
+        """How many lines of the cell come before its body: there may be others, such as %%time."""
         history: Any = getattr(self.shell, "history_manager", None)
         whole = history.input_hist_raw[-1] if history is not None else ""
         begin = whole.rfind(body.rstrip("\n"))
@@ -110,7 +110,7 @@ class RanksMagics(Magics):
 
     def _status(self) -> str:
         if not self._ranks.world_size:
-            return "no ranks are there now; a cell that begins with %%ranks 4 starts four"
+            return "no ranks are running; start four with a cell that begins with %%ranks 4"
         lines = []
         for rank, names in enumerate(self._ranks.names()):
             held = ", ".join(f"{name} ({kind})" for name, kind in names.items()) or "no variables yet"
@@ -119,7 +119,7 @@ class RanksMagics(Magics):
 
 
 def _matchers(names_for: Callable[[CompletionContext], list[str]]) -> list[Any]:
-    """For Tab in a cell. None before IPython 8.6: it does not tell a matcher what else is in the cell."""
+    """For Tab completion. Empty before IPython 8.6, which does not show a matcher the rest of the cell."""
     try:
         from IPython.core.completer import SimpleCompletion, context_matcher
     except ImportError:
@@ -133,7 +133,7 @@ def _matchers(names_for: Callable[[CompletionContext], list[str]]) -> list[Any]:
 
 
 def load(shell: Any) -> None:
-    with contextlib.suppress(ValueError):  # what is set wrongly is said when ranks are to begin
+    with contextlib.suppress(ValueError):  # a wrong setting is reported when ranks start
         pool.prepare(_world_at_first(), start_method(None))
     ranks = StandingRanks()
     magics = RanksMagics(shell, ranks)
@@ -143,7 +143,7 @@ def load(shell: Any) -> None:
 
 
 def unload(shell: Any) -> None:
-    """`%unload_ext` and `%reload_ext`: the ranks go."""
+    """`%unload_ext` and `%reload_ext`: stop the ranks."""
     magics = shell.magics_manager.registry.pop(RanksMagics.__name__, None)
     if magics is not None:
         for matcher in magics.matchers:
@@ -157,21 +157,23 @@ def _world_at_first() -> int:
 
 def _number(text: str) -> int:
     if not text.isdecimal():
-        raise ValueError(f"{text!r} is no number of ranks")
+        raise ValueError(f"{text!r} is not a number of ranks")
     return checked_world_size(int(text))
 
 
 def _some(who: str, world_size: int) -> list[int]:
-    """The ranks that are meant by 0,2 or 1-3."""
+    """The ranks selected by 0,2 or 1-3."""
     if not _SOME.fullmatch(who):
-        raise ValueError(f"{who!r} names no ranks; write %%ranks 4 for four of them, 0,2 or 1-3 for some")
+        raise ValueError(
+            f"{who!r} is not a list of ranks; write %%ranks 4 for four ranks, or 0,2 or 1-3 for some of them"
+        )
     parts = [part.split("-") for part in who.strip(",").split(",")]
     asked = sorted({rank for first, *last in parts for rank in range(int(first), int(last[0] if last else first) + 1)})
     unknown = [rank for rank in asked if rank >= world_size]
     if unknown:
         raise ValueError(f"there is no {ranks_named(unknown)} in a world of {world_size}")
     if not asked:
-        raise ValueError(f"{who} names no ranks: the smaller one comes first")
+        raise ValueError(f"{who} selects no ranks: put the smaller number first")
     return asked
 
 

@@ -1,1 +1,1 @@
-"""Where fresh processes come from."""
+"""Where new processes come from."""

@@ -1,4 +1,4 @@
-"""The interpreter in which ranks begin: its command, its module path, and the variables that it reads once."""
+"""The interpreter that ranks start in: its command, its module path, and the variables that it reads once."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ddp_lessons.own_files import IMPORTED_FROM
 from ddp_lessons.run.launcher.private_folders import current_folder
 
 _READ_WHEN_IMPORTED = ("OMP_", "MKL_", "KMP_", "GOMP_", "OPENBLAS_", "TORCH_", "PYTORCH_", "PYTHON", "LD_", "DYLD_")
-# the notebook's module path is handed over, so PYTHONPATH says nothing new: torch need not be imported again for it
+# ranks get the notebook's module path, so PYTHONPATH adds nothing: a change of it needs no new import of torch
 _READ_BY_EACH_RANK = ("TORCH_DISTRIBUTED_DEBUG", "OMP_NUM_THREADS", "PYTHONPATH")
 
 
@@ -33,5 +33,5 @@ def environment_of_import() -> dict[str, str]:
 
 
 def quiet_environment() -> dict[str, str]:
-    """Numpy starts no threads when it is imported; gloo's C++ leaves complaining to the exceptions that it raises."""
+    """Numpy must not start threads at import, and gloo must not log what it also raises."""
     return {"OPENBLAS_NUM_THREADS": "1", "TORCH_CPP_LOG_LEVEL": "FATAL", **os.environ}

@@ -1,4 +1,4 @@
-"""A few processes of this notebook that wait for work, so that a launch need not wait for them."""
+"""A few processes that wait for work, so that a launch does not have to wait for them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ddp_lessons.run.processes.process_sources import Forks, Nursery, Process, S
 
 AHEAD_AT_FIRST = 4
 _AHEAD_AT_MOST = 8
-IDLE_SECONDS = 60.0  # after which nobody waits any more for a launch by a method that is not this machine's own
+IDLE_SECONDS = 60.0  # after which processes of a non-default start method are stopped
 
 
 class Pool:
@@ -22,14 +22,14 @@ class Pool:
         self.forget()
 
     def forget(self) -> None:
-        """Begin anew, as in a child that was forked from the notebook: what is there is not its own."""
+        """Start empty, as in a child forked from the notebook: the processes are not its own."""
         self._lock = threading.RLock()
         self._is_closed = False
         self._nurseries: dict[str, Nursery] = {}
         self._waiting: dict[str, list[Process]] = {"fork": [], "spawn": []}
         self._idle = threading.Timer(IDLE_SECONDS, self._release)
         self._imported: weakref.WeakKeyDictionary[Nursery, frozenset[str]] = weakref.WeakKeyDictionary()
-        self._outdated: list[Process] = []  # forked before something was imported; they end as soon as that is over
+        self._outdated: list[Process] = []  # forked before an import; they are stopped once it is done
 
     def take(self, count: int, method: str) -> list[Process]:
         with self._lock:
@@ -43,7 +43,7 @@ class Pool:
             return alive + self._born(nursery, count - len(alive))
 
     def prepare(self, count: int, method: str) -> None:
-        """Have so many processes wait for the next launch. Does not wait for them."""
+        """Start this many processes for the next launch, without waiting for them."""
         with self._lock, contextlib.suppress(OSError):
             if self._is_closed:
                 return
@@ -53,19 +53,19 @@ class Pool:
             missing = min(count, _AHEAD_AT_MOST) - len(self._waiting[method])
             if missing > 0:
                 self._waiting[method] += self._born(nursery, missing)
-            if method != _own_method():  # spawned ones hold 300 to 500 MB each, and share none of it
+            if method != _own_method():  # each spawned process takes 300 to 500 MB, none of it shared
                 self._idle.cancel()
                 self._idle = threading.Timer(IDLE_SECONDS, self._release, (method,))
                 self._idle.daemon = True
                 self._idle.start()
 
     def import_ahead(self, modules: Set[str], method: str, *, at_once: bool = True) -> None:
-        """Let the processes to come have these imported. Does not wait for that.
+        """Import these in future processes, without waiting for it.
 
-        `at_once`: also those of the next launch; else the processes that wait already may be used without them.
-        Not where there is a GPU: what touched it could not be forked.
+        `at_once`: the next launch has them, too; otherwise it may use processes that already wait without them.
+        Not on a machine with a GPU: a process that touched it must not be forked.
         """
-        if not modules or method != "fork" or _has_gpu():  # spawned ones import for themselves
+        if not modules or method != "fork" or _has_gpu():  # spawned processes import for themselves
             return
         with self._lock, contextlib.suppress(OSError):
             nursery = self._nurseries.get(method)
@@ -91,7 +91,7 @@ class Pool:
             self._is_closed = True
             self._idle.cancel()
             for method, nursery in self._nurseries.items():
-                if nursery.is_ready_within(0):  # else they end with it
+                if nursery.is_ready_within(0):  # otherwise they end with it
                     _end(nursery, self._waiting[method] + self._outdated_of(nursery))
             self._nurseries, self._waiting = {}, {"fork": [], "spawn": []}
 
@@ -100,7 +100,7 @@ class Pool:
         return [replace(process, imported=imported) for process in nursery.bear(count)]
 
     def _outdated_of(self, nursery: Nursery) -> list[Process]:
-        """Those of this nursery, for the caller to end."""
+        """The processes of this nursery, which the caller has to stop."""
         mine = [process for process in self._outdated if process.nursery is nursery]
         self._outdated = [process for process in self._outdated if process.nursery is not nursery]
         return mine
@@ -118,7 +118,7 @@ class Pool:
 def _own_method() -> str:
     try:
         return start_method(None)
-    except ValueError:  # set wrongly, which is said when something is launched
+    except ValueError:  # a wrong setting is reported at the first launch
         return "fork"
 
 

@@ -1,6 +1,6 @@
-"""Where fresh processes come from: forked from a clean template, or started one by one.
+"""Where new processes come from: forked from a clean template, or spawned one by one.
 
-A nursery hands out processes that wait to be told which rank they are, and takes them back to end them.
+A nursery starts processes, which wait until they learn which rank they are, and stops them.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ class Process:
     channel: Channel
     output: io.RawIOBase | IO[bytes]
     nursery: Nursery = field(repr=False)
-    imported: frozenset[str] = frozenset()  # what it finds imported, beside torch
+    imported: frozenset[str] = frozenset()  # what is already imported in it, in addition to torch
 
     def is_there(self) -> bool:
-        """Whether it still waits for its start. One that died while it waited has closed its channel."""
+        """Whether it still waits for its rank. A process that died meanwhile has closed its channel."""
         try:
             self.channel.socket.setblocking(False)
             return len(self.channel.socket.recv(1, socket.MSG_PEEK)) > 0
@@ -63,29 +63,29 @@ class Process:
 
 class Nursery(Protocol):
     def bear(self, count: int) -> list[Process]:
-        """Begin new processes. They may not be ready yet, but can be spoken to."""
+        """Start new processes. They may not be ready yet, but already receive messages."""
 
     def stop(self, processes: Sequence[Process]) -> list[int | None]:
-        """End processes, with all that they started. How each ended: its exit code, minus its signal, or not known."""
+        """Stop processes, with all that they started. Returns how each ended: exit code, minus its signal, or None."""
 
     def signal(self, process: Process, number: int) -> None: ...
 
     def is_ready_within(self, seconds: float) -> bool:
-        """Whether it can do by now what it is asked, or could after waiting so long."""
+        """Whether it is ready for requests now, or after waiting this long."""
 
     def import_ahead(self, module: str) -> None:
-        """Import this for all processes to come, if it can be done once for all of them."""
+        """Import this for all future processes, if once is enough for all of them."""
 
     def has_begun_them(self) -> bool:
-        """Whether its processes exist by now, and can be asked something."""
+        """Whether its processes exist by now and can answer."""
 
     def busy_with(self) -> str:
-        """What it is importing at this moment, for those who wait for it; "" if nothing."""
+        """What it is importing at this moment, to show while you wait; "" if nothing."""
 
     def is_usable(self) -> bool: ...
 
     def last_words(self) -> tuple[str, ...]:
-        """What it complained of, if it ended itself."""
+        """What it wrote to stderr, if it exited by itself."""
 
 
 class Forks:
@@ -98,8 +98,8 @@ class Forks:
         self._numbers = itertools.count()
         self._one_request = threading.Lock()
         self._is_killed = False
-        self._importing = 1  # how often it has still to say that it is ready: torch first
-        self._has_torch = threading.Event()  # as far as was heard; shared with what ends the template
+        self._importing = 1  # how many "ready" messages are still to come: torch first
+        self._has_torch = threading.Event()  # as far as is known; shared with the code that stops the template
         self._channel = _opened(ours)
         self._complaints = tempfile.TemporaryFile(dir=session_folder())  # noqa: SIM115
         with theirs:
@@ -111,8 +111,8 @@ class Forks:
                 stdin=subprocess.DEVNULL,
                 stdout=self._complaints,
                 stderr=self._complaints,
-                start_new_session=True,  # an interrupt of the notebook is not for the template
-                cwd=IMPORTED_FROM,  # the current folder may be gone; ranks go there by themselves
+                start_new_session=True,  # an interrupt of the notebook must not reach the template
+                cwd=IMPORTED_FROM,  # the current folder may be gone; ranks change to it themselves
                 env=quiet_environment(),
             )
         weakref.finalize(self, _end_template, self._channel, self._template, self._complaints, self._has_torch)
@@ -121,7 +121,7 @@ class Forks:
         numbers = tuple(itertools.islice(self._numbers, count))
         with contextlib.ExitStack() as theirs, contextlib.ExitStack() as ours:
             born, descriptors = [], []
-            for number in numbers:  # all before anything is asked for: one more may be one too many
+            for number in numbers:  # create all channels before asking: the next one may exceed the limit of open files
                 channel, their_channel = socket.socketpair()
                 ours.callback(channel.close)
                 theirs.callback(their_channel.close)
@@ -141,7 +141,7 @@ class Forks:
     def stop(self, processes: Sequence[Process]) -> list[int | None]:
         try:
             with self._one_request:
-                # nobody must wait for the import of torch to stop something; later ones are worth it
+                # stopping must not wait for the import of torch; later imports are worth the wait
                 self._wait_until_ready(_SECONDS_FOR_AN_IMPORT if self._has_torch.is_set() else 0)
                 self._channel.socket.settimeout(10)
                 self._channel.send(Stop(tuple(process.number for process in processes)))
@@ -151,7 +151,7 @@ class Forks:
         except (OSError, EOFError):
             self._template.kill()  # its ranks end with it
             self._is_killed = True
-            if self._has_torch.is_set():  # before, there were no ranks to wait for
+            if self._has_torch.is_set():  # before that there are no ranks to wait for
                 self._template.wait()
             return [None for _ in processes]
 
@@ -197,7 +197,7 @@ class Forks:
 
 
 class Spawns:
-    """Processes started one by one, each importing torch for itself: slower, but possible on every system."""
+    """Spawned processes, each of which imports torch: slower, but possible on every system."""
 
     def __init__(self) -> None:
         open_standard_descriptors()
@@ -255,11 +255,11 @@ class Spawns:
 
 
 def start_method(asked: str | None) -> str:
-    """The way in which processes are begun: forked where that is safe, unless asked otherwise."""
+    """How processes are started: forked where that is safe, unless asked otherwise."""
     if asked not in (None, "fork", "spawn"):
         raise ValueError(f'start_method must be "fork", "spawn" or None, not {asked!r}')
     if asked == "fork" and sys.platform != "linux":
-        raise ValueError('start_method="fork" needs Linux; leave it out, and processes are started ahead of need')
+        raise ValueError('start_method="fork" needs Linux: leave it out, and processes are spawned in advance')
     set_outside = os.environ.get("DDP_LESSONS_START_METHOD")
     if set_outside not in (None, "", "fork", "spawn"):
         raise ValueError(f'the variable DDP_LESSONS_START_METHOD must be "fork" or "spawn", not {set_outside!r}')
@@ -273,7 +273,7 @@ def _opened(stream: socket.socket) -> Channel:
 
 
 def _close_in_forked_child() -> None:
-    """A child that the notebook forks must not keep ranks alive when the notebook is gone."""
+    """A child forked from the notebook must not keep ranks alive after the notebook has exited."""
     for channel in list(_open_channels):
         channel.close()
 
@@ -287,7 +287,7 @@ def _end_template(
     with contextlib.suppress(OSError):
         if has_torch.is_set() or select.select([channel], [], [], 0)[0]:
             channel.send(Leave())
-        else:  # it hears nothing before it has imported torch, and has nothing to lose
+        else:  # it reads no messages before torch is imported, and has nothing to lose
             template.kill()
     channel.close()
     complaints.close()

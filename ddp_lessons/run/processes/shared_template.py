@@ -1,8 +1,8 @@
-"""A template that was forked from the seed of this machine: torch was imported once, for all notebooks of a room.
+"""A template forked from the seed of this machine: torch is imported once for all notebooks of a room.
 
-`python -m ddp_lessons room` starts a seed and names its socket in a variable. A notebook asks there for its template,
-and has it at once, nearly without memory of its own. Where there is no seed, or one that imported torch under other
-variables, or whose owner is somebody else, the notebook starts a template by itself.
+`python -m ddp_lessons room` starts a seed and puts its socket into a variable. A notebook gets its template there, at
+once and with almost no memory of its own. If there is no seed, or it imported torch with other variables, or it belongs
+to another user, the notebook starts its own template.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from collections.abc import Sequence
 
 SEED = "DDP_LESSONS_SEED"  # the variable that holds the path of its socket
 _MOST_OF_AN_ANSWER = 100
-_LONGEST_WAIT = 60.0  # it answers in milliseconds, but thirty may ask at once
+_LONGEST_WAIT = 60.0  # it answers in milliseconds, but thirty notebooks may ask at once
 
 
 class Sown:
-    """The process, which is no child of ours; with what a `subprocess.Popen` has of it."""
+    """The process, which is not our child, with the methods of a `subprocess.Popen`."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
-        self._end = os.pidfd_open(pid)  # can be read when the process has ended
+        self._end = os.pidfd_open(pid)  # readable once the process has exited
 
     def poll(self) -> int | None:
         return 0 if select.select([self._end], [], [], 0)[0] else None
@@ -47,7 +47,7 @@ class Sown:
 
 
 def ask_seed(folder: str, variables: dict[str, str], descriptors: Sequence[int]) -> Sown | None:
-    """A template with this channel and this file for complaints, or None: then nobody has them."""
+    """A template with this channel and this file for its stderr, or None."""
     place = os.environ.get(SEED)
     if not place or sys.platform != "linux":
         return None
@@ -64,5 +64,5 @@ def ask_seed(folder: str, variables: dict[str, str], descriptors: Sequence[int])
 
 
 def python_and_variables(variables: dict[str, str]) -> list[object]:
-    """What has to be the same, or torch might have been imported otherwise."""
+    """What must be the same, because it affects the import of torch."""
     return [sys.executable, sys.flags.optimize, sorted(map(list, variables.items()))]

@@ -1,1 +1,1 @@
-"""Inside a rank: become one, run functions, say what came of it. Nothing of the launcher is imported here."""
+"""Inside a rank: start, run functions, report results. Nothing of the launcher is imported here."""

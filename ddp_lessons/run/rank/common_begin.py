@@ -1,7 +1,7 @@
-"""Inside a rank: begin the function when the other ranks begin it, so that no start-up looks like work or like a wait.
+"""Inside a rank: start the function when the other ranks do, so that start-up does not look like work or waiting.
 
 Each rank notes in a file that it has its function. Nothing depends on that: a rank that has waited for a tenth of a
-second begins without the others.
+second starts without the others.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a rank does to the process that it lives in: its output, its memory, its end."""
+"""What a rank changes in its process: output, memory, exit."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 
 def print_to(output: int) -> None:
-    """Send all that this process prints, also from C++, into `output`, line by line."""
+    """Send all output of this process, also from C++, to `output`, line by line."""
     with open(os.devnull, "rb") as nothing:
         os.dup2(nothing.fileno(), 0)
     os.dup2(output, 1)
@@ -32,15 +32,15 @@ def buffer_c_output_by_line() -> None:
 
 
 def keep_freed_memory() -> None:
-    """Reuse the memory of one step's tensors in the next step: to give it back, and ask again, costs a tenth of it."""
-    if sys.platform == "linux" and hasattr(libc := ctypes.CDLL(None), "mallopt"):  # glibc's; others lack it
+    """Reuse the memory of one step's tensors in the next: freeing and allocating it takes a tenth of the step."""
+    if sys.platform == "linux" and hasattr(libc := ctypes.CDLL(None), "mallopt"):  # glibc has it
         trim_threshold, mmap_threshold = -1, -3  # M_TRIM_THRESHOLD, M_MMAP_THRESHOLD
         libc.mallopt(trim_threshold, 512 * 2**20)
-        libc.mallopt(mmap_threshold, 32 * 2**20)  # the most that it takes
+        libc.mallopt(mmap_threshold, 32 * 2**20)  # the maximum
 
 
 def take_no_more_than(more_bytes: int) -> None:
-    """Beyond what is there now, which is mostly shared with the template. Only Linux counts what is written to."""
+    """On top of the memory in use, which is mostly shared with the template. Only Linux counts written pages."""
     if sys.platform == "linux":
         import resource
 
@@ -51,10 +51,10 @@ def take_no_more_than(more_bytes: int) -> None:
 
 
 def linger_before_an_abort() -> None:
-    """gloo aborts the process where sizes do not fit. The other thread shall have a moment to tell what was called.
+    """gloo aborts the process if sizes do not match. Give the other thread a moment to report the calls.
 
-    After Python's own note of the crash this handler is next: the system's sleep, which takes the signal's number, 6,
-    for its seconds. The notebook does not let it come to that.
+    After Python's crash report this handler is called: the system's sleep, with the signal's number, 6, as its seconds.
+    The notebook ends the process earlier.
     """
     if sys.platform == "linux":
         libc = ctypes.CDLL(None)
@@ -70,15 +70,15 @@ def flush() -> None:
 
 
 def end_group() -> NoReturn:
-    """The notebook is gone: end this process with all that it started."""
+    """The notebook has exited: end this process and all that it started."""
     if os.getpgrp() == os.getpid():
         os.killpg(0, signal.SIGKILL)
     os._exit(1)
 
 
 def leave_when_orphaned(notebook: int, folder: str) -> None:
-    """While torch is imported nobody reads the channel, so look from time to time whether the notebook still lives."""
-    signal.signal(signal.SIGUSR1, signal.SIG_IGN)  # until there is a line to tell
+    """The channel is not read while torch is imported, so check from time to time whether the notebook runs."""
+    signal.signal(signal.SIGUSR1, signal.SIG_IGN)  # until there is a line to report
 
     def look(*_: object) -> None:
         if os.getppid() != notebook:
@@ -90,15 +90,15 @@ def leave_when_orphaned(notebook: int, folder: str) -> None:
 
 
 def stay_when_orphaned() -> None:
-    """From now on the end of the channel says that the notebook is gone."""
+    """From now on a closed channel means that the notebook has exited."""
     signal.setitimer(signal.ITIMER_REAL, 0)
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
 
 
 def forget_inherited_state() -> None:
-    """After a fork: what a fresh process would not have in common with its siblings."""
+    """After a fork: reset what a new process would not share with its siblings."""
     modules: dict[str, Any] = sys.modules
-    atexit._clear()  # torch's own farewells take 40 ms, and tidy up what this process never began
+    atexit._clear()  # torch's exit handlers take 40 ms, and clean up what this process never started
     atexit.register(modules["multiprocessing.util"]._exit_function)
     modules["torch"].default_generator.seed()
     if "numpy.random" in modules:

@@ -1,6 +1,6 @@
-"""Inside a rank: a store that a function opens on loopback is reachable over loopback only.
+"""Inside a rank: a store that a function opens on loopback can be reached only over loopback.
 
-torch's own store listens on all interfaces of the machine, whatever address it is asked for, and knows no password.
+torch's own store listens on all interfaces of the machine, whatever address you pass, and has no password.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _MOST_WAITING = 2048
 
 
 def keep_stores_on_loopback(kept_port: int, folder: str) -> None:
-    """From now on, in this process. `kept_port` is the one that the launcher holds for these ranks (MASTER_PORT)."""
+    """Apply this in this process. `kept_port` is the port that the launcher reserved for these ranks (MASTER_PORT)."""
     from torch._C._distributed_c10d import TCPStore
 
     torchs_own = TCPStore.__init__
@@ -36,16 +36,16 @@ def keep_stores_on_loopback(kept_port: int, folder: str) -> None:
 
 
 def check_loopback_is_up(address: str) -> None:
-    """Or torch would try for half an hour to reach the store."""
+    """Otherwise torch would try for half an hour to reach the store."""
     with socket.socket(_family(address), socket.SOCK_DGRAM) as trial:
         try:
             trial.connect((address, 9))  # nothing is sent
         except OSError as error:
-            raise OSError(error.errno, f"the loopback interface is not up, so no rank can reach {address}") from None
+            raise OSError(error.errno, f"the loopback interface is down, so no rank can reach {address}") from None
 
 
 def _loopback_address(host_name: str, port: int) -> str:
-    """What this name means, if it means this machine and nothing else; else ""."""
+    """The address of this name if it is this machine's loopback, else ""."""
     with contextlib.suppress(OSError, ValueError, TypeError, UnicodeError):
         found = [str(place[4][0]) for place in socket.getaddrinfo(host_name, port, type=socket.SOCK_STREAM)]
         if all(ipaddress.ip_address(address).is_loopback for address in found):
@@ -54,7 +54,7 @@ def _loopback_address(host_name: str, port: int) -> str:
 
 
 def _listening(address: str, port: int, kept_port: int, folder: str) -> socket.socket | None:
-    """A socket that listens there; None where that is not to be had: then torch says so in its own words."""
+    """A socket that listens there; None if that fails: then torch raises its own error."""
     listener = socket.socket(_family(address))
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -62,7 +62,7 @@ def _listening(address: str, port: int, kept_port: int, folder: str) -> socket.s
             listener.bind((address, port))
             listener.listen(_MOST_WAITING)
             return listener
-        with _one_at_a_time(folder):  # since two sockets of one user may share this port
+        with _one_at_a_time(folder):  # because two sockets of one user may share this port
             if not _answers(address, port):
                 listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
                 listener.bind((address, port))

@@ -1,7 +1,7 @@
-"""Inside a rank: become who the notebook says, join the group, run functions, tell how it went.
+"""Inside a rank: become the rank that the notebook names, join the group, run functions, report how they ended.
 
-The main thread runs the learner's functions. A second thread listens: it answers "where are you?" from the main
-thread's stack, also while that waits inside a collective, and ends the process as soon as the notebook is gone.
+The main thread runs the learner's functions. A second thread reads messages: it answers "where are you?" from the main
+thread's stack, even while that is blocked in a collective, and ends the process as soon as the notebook exits.
 """
 
 from __future__ import annotations
@@ -61,13 +61,13 @@ from ddp_lessons.run.wire.messages import (
 )
 from ddp_lessons.run.wire.travel import CannotTravel, from_notebook, pack_value, unpack_call
 
-# longer than any launch waits, so that the launcher speaks before gloo does
+# longer than the time limit of any launch, so that the launcher reports before gloo does
 _GROUP_PATIENCE = datetime.timedelta(days=1)
 _Tasks: TypeAlias = "queue.SimpleQueue[tuple[Task | Rejoin, list[bytearray]] | None]"
 
 
 def serve(channel: Channel, output: int, orphaned: Callable[[], NoReturn]) -> NoReturn:
-    """Live as one rank. `output` takes what it prints; `orphaned` ends it when the notebook is gone."""
+    """Run as one rank. `output` receives what it prints; `orphaned` ends it when the notebook exits."""
     tasks: _Tasks = queue.SimpleQueue()
     freedom = Freedom()
     try:
@@ -85,13 +85,13 @@ def serve(channel: Channel, output: int, orphaned: Callable[[], NoReturn]) -> No
     if _failure(channel, lambda: _become(start)) is not None:
         threading.Event().wait()  # others may still wait for this rank
     channel.send(Joined())
-    failure = None  # kept, with all that it holds, until the next task: others may still wait for a message from there
+    failure = None  # keep it, with its references, until the next task: other ranks may still wait for its messages
     while (received := tasks.get()) is not None:
         task, buffers = received
         if isinstance(task, Rejoin):
             failure = _failure(channel, lambda: _rejoin(channel, start, task))  # noqa: B023  called at once
             continue
-        print_to(output)  # the function before may have closed or replaced them
+        print_to(output)  # the previous function may have closed or replaced them
         failure = _failure(channel, lambda: _run(channel, start, task, buffers, freedom))  # noqa: B023  at once
     del failure
     _leave()
@@ -127,14 +127,14 @@ def listen(
 
 
 def _become(start: Start) -> None:
-    """Take over the notebook's surroundings and join the group."""
+    """Take over the notebook's environment and join the group."""
     os.environ.clear()
     os.environ.update(start.environment)
     sys.path[:] = start.module_path
     sys.modules["__main__"] = types.ModuleType("__main__")
-    with contextlib.suppress(OSError):  # deleted meanwhile; the notebook itself is no better off
+    with contextlib.suppress(OSError):  # deleted meanwhile, for the notebook, too
         os.chdir(start.current_folder)
-    crash_file = open(start.crash_file, "wb")  # noqa: SIM115  written when nothing can be opened any more
+    crash_file = open(start.crash_file, "wb")  # noqa: SIM115  written when no file can be opened any more
     linger_before_an_abort()
     faulthandler.enable(crash_file)
     faulthandler.register(signal.SIGUSR1, crash_file, all_threads=False)
@@ -158,7 +158,7 @@ def _join(start: Start, meeting_file: str, guard_file: str) -> None:
 
     recorder.guard = Guard(guard_file, recorder, start.rank, start.world_size) if guard_file else None
     if start.backend is not None:
-        # as bytes, since a locale may not know all letters of the path
+        # as bytes, because a locale may lack letters of the path
         recorder.home = os.path.realpath(meeting_file)
         store = FileStore(os.fsencode(meeting_file), start.world_size)  # type: ignore[arg-type]
         dist.init_process_group(
@@ -167,7 +167,7 @@ def _join(start: Start, meeting_file: str, guard_file: str) -> None:
 
 
 def _rejoin(channel: Channel, start: Start, rejoin: Rejoin) -> None:
-    """Nothing that was begun in the old group may meet a call of the new one: its connections are gone for good."""
+    """No call of the old group may match one of the new group: its connections are closed."""
     import torch.distributed as dist
 
     channel.send(Freed())
@@ -196,7 +196,7 @@ def _run(channel: Channel, start: Start, task: Task, buffers: list[bytearray], f
 
 
 def _failure(channel: Channel, step: Callable[[], None]) -> BaseException | None:
-    """Take a step of a rank's life. If it fails, tell the notebook."""
+    """Run one step. If it fails, report that to the notebook."""
     try:
         step()
     except BaseException as error:
@@ -212,8 +212,8 @@ def raised(error: BaseException, moment: float) -> Raised:
     try:
         message = str(error).strip()
         told = traceback.TracebackException.from_exception(error)
-    except BaseException as worse:  # the exception cannot even be told; what it is and where it came from can
-        message = f"(its message cannot be made: {type(worse).__name__})"
+    except BaseException as worse:  # even str() of the exception fails; report its class and its stack
+        message = f"(no message: str() of it raises {type(worse).__name__})"
         told = traceback.TracebackException(RuntimeError, RuntimeError(f"{kind} {message}"), error.__traceback__)
     _forget_our_frames(told)
     frames = tuple(Frame(f.filename, f.lineno or 0, f.name, f.line or "") for f in told.stack)
@@ -235,7 +235,7 @@ def _frames(frame: types.FrameType | None) -> tuple[Frame, ...]:
 
 
 def _stay_out_of_children(channel: Channel) -> None:
-    """A child that the function forks must not keep the channel open: its end is how a dead rank is noticed."""
+    """A child process must not keep the channel open, because a closed channel shows that a rank died."""
     os.register_at_fork(after_in_child=channel.close)
 
 
@@ -246,18 +246,18 @@ def _leave() -> NoReturn:
 
 
 def main(channel_number: int, notebook: int, folder: str) -> NoReturn:
-    """A rank's whole life in a process that was started for it (where processes are not forked)."""
+    """Run a rank in a process that was spawned for it (if processes are not forked)."""
 
     def orphaned() -> NoReturn:
         end = time.monotonic() + 1
         while os.getppid() == notebook and time.monotonic() < end:
-            time.sleep(0.01)  # its channels close a moment before it is gone
-        if os.getppid() != notebook:  # its private folder; no template is there to remove it
+            time.sleep(0.01)  # its channels close a moment before it exits
+        if os.getppid() != notebook:  # remove its private folder, since there is no template to do so
             shutil.rmtree(folder, ignore_errors=True)
         end_group()
 
     leave_when_orphaned(notebook, folder)
-    import torch.distributed  # noqa: F401  the slow part, done ahead of need
+    import torch.distributed  # noqa: F401  the slow part, done in advance
 
     install()
     stay_when_orphaned()

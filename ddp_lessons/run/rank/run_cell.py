@@ -1,6 +1,6 @@
-"""Inside a rank: run the text of a cell in the rank's own `__main__`, and make its last value ready to be shown.
+"""Inside a rank: run the source of a cell in the rank's own `__main__`, and format its last value.
 
-Formatting is what IPython does in a notebook, in small: a rank need not import IPython for a tensor.
+Formatting is a small version of what IPython does: a rank does not have to import IPython for a tensor.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _WIDTH = 100
 
 
 def run_cell(rank: int, world_size: int, source: str, file: str) -> list[Shown]:
-    """Run a cell; return what it shows: the value of its last line, unless that ends in ;, and its figures."""
+    """Run a cell; return what it displays: the value of its last line, unless that ends in ;, and its figures."""
     names = _names_of_cells(rank, world_size)
     linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
     body = ast.parse(source, file).body
@@ -41,13 +41,13 @@ def run_cell(rank: int, world_size: int, source: str, file: str) -> list[Shown]:
 
 
 def put(rank: int, world_size: int, name: str, value: object) -> None:
-    """Have it from now on."""
+    """Set the variable."""
     _names_of_cells(rank, world_size)[name] = value
 
 
 @dataclass(frozen=True)
 class Fault:
-    """Stands for a value that there is not. A slip of the pen need not cost the ranks their process group."""
+    """Returned for a value that does not exist: a typo must not cost the ranks their process group."""
 
     words: str
 
@@ -80,12 +80,12 @@ def names_held(rank: int, world_size: int) -> dict[str, str]:
         for name, value in names.items()
         if not name.startswith("_")
         and type(value).__name__ != "module"
-        and not (name == "device" or (type(value) is int and value == given.get(name)))  # unless used otherwise
+        and not (name == "device" or (type(value) is int and value == given.get(name)))  # unless assigned
     }
 
 
 def _names_of_cells(rank: int, world_size: int) -> dict[str, Any]:
-    """What a cell finds without having to write it. A learner who uses a name otherwise has it so."""
+    """Predefined variables of a cell. A learner may assign them."""
     names = vars(sys.modules["__main__"])
     if "rank" not in names:
         import torch
@@ -97,7 +97,7 @@ def _names_of_cells(rank: int, world_size: int) -> dict[str, Any]:
 
 
 def _draw_into_files() -> None:
-    """A rank has neither a window nor a notebook of its own: what it draws is shown when its cell is over."""
+    """A rank has neither a window nor a notebook: its figures are shown at the end of its cell."""
     if os.environ.get("MPLBACKEND", "").startswith("module:"):  # the notebook's
         os.environ["MPLBACKEND"] = "agg"
     warnings.filterwarnings("ignore", message="FigureCanvasAgg is non-interactive")
@@ -111,7 +111,7 @@ def _device(rank: int, world_size: int) -> Any:
 
 
 def shown(value: object) -> Shown:
-    """As a notebook would show it: plain, and richly where the value knows how."""
+    """As a notebook would display it: plain, and in rich formats that the value supports."""
     if type(value).__name__ == "Figure" and hasattr(value, "savefig"):
         return {"text/plain": repr(value), "image/png": _png(value)}
     found = _by_its_own_bundle(value)
@@ -131,7 +131,7 @@ def _by_its_own_bundle(value: object) -> Shown:
 
 
 def _called(value: object, method: str) -> Any:
-    """A class has these methods, too, but they are for its instances. One that fails is as good as none."""
+    """Skip a class, whose methods are for its instances, and a method that fails."""
     if isinstance(value, type) or not callable(getattr(type(value), method, None)):
         return None
     try:
@@ -141,7 +141,7 @@ def _called(value: object, method: str) -> Any:
 
 
 def _open_figures(value: object) -> list[Shown]:
-    """What was drawn with pyplot and is not the value itself, as a notebook shows it after the cell."""
+    """Figures drawn with pyplot, other than the value itself, as a notebook displays them after the cell."""
     pyplot = sys.modules.get("matplotlib.pyplot")
     if pyplot is None:
         return []

@@ -1,7 +1,7 @@
-"""Inside a rank of a plain script: run the script as Python would, and tell who explains it what is called.
+"""Inside a rank of a plain script: run the script as Python would, and report its calls to `explain`.
 
-A rank that is done does not end at once: torch would tell the others of a lost connection, and nothing of the reason.
-It stays until all are done, or until somebody is found at fault.
+A rank that is done does not exit at once, because torch would then report only lost connections on the other ranks. It
+stays until all ranks are done, or until the fault is found.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from ddp_lessons.run.recording.interception import install, recorder
 from ddp_lessons.run.wire.channel import Channel
 from ddp_lessons.run.wire.messages import WITNESSED, Present, Raised, Returned
 
-_LONG_SECONDS = 600.0  # a wait that torch itself ends sooner is left to torch
-_told: list[Channel] = []  # the channel of this process, once it is known as a rank
+_LONG_SECONDS = 600.0  # a wait with a shorter timeout of torch is left to torch
+_told: list[Channel] = []  # the channel of this process, once it is a rank
 _may_go: queue.SimpleQueue[Any] = queue.SimpleQueue()
 
 
 def main() -> None:
-    """Run the script that the command line names."""
+    """Run the script given on the command line."""
     script = sys.argv[1]
     _look_out_for_ranks()
     if "RANK" in os.environ and "WORLD_SIZE" in os.environ:
@@ -46,13 +46,13 @@ def main() -> None:
 
 
 def telling(function: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
-    """Call a function; tell how it ended; and stay until everybody may go."""
+    """Call a function, report how it ended, and stay until all ranks may exit."""
     try:
         function(*args, **kwargs)
     except BaseException as error:
         if isinstance(error, SystemExit) and error.code in (None, 0):
             _stay(Returned("NoneType", recorder.recorded()))
-        else:  # torch's spawn ends a child by an exit, whose reason came before it
+        else:  # torch's spawn ends a child with an exit, after it reported the reason
             reason = error.__context__ if isinstance(error, SystemExit) and error.__context__ else error
             _stay(raised(reason, time.monotonic()))
         raise
@@ -67,12 +67,12 @@ def _stay(last_word: Returned | Raised) -> None:
 
 
 def linger() -> None:
-    """Done, and here for the others."""
+    """The function is over; stay for the other ranks."""
     _may_go.get()
 
 
 class Witnessed:
-    """What a child process is to run: the same, seen. It is pickled where children are spawned."""
+    """The target of a child process, observed. It is pickled if children are spawned."""
 
     def __init__(self, target: Callable[..., Any]) -> None:
         self.target = target
@@ -83,7 +83,7 @@ class Witnessed:
 
 
 def _look_after_children() -> None:
-    """Scripts that start their ranks by themselves do it with multiprocessing, which torch's own spawn uses, too."""
+    """Observe child processes: scripts that start their ranks use multiprocessing, as torch's own spawn does."""
     process: Any = multiprocessing.process.BaseProcess
     start = process.start
 
@@ -96,7 +96,7 @@ def _look_after_children() -> None:
 
 
 def _look_out_for_ranks() -> None:
-    """Record calls, and note when this process joins a group: then it is a rank. A forked child does so already."""
+    """Record calls, and note when this process joins a group, since it is a rank then. A forked child does both."""
     import torch.distributed as dist
 
     first: Any = dist.init_process_group
@@ -116,13 +116,13 @@ def _look_out_for_ranks() -> None:
 
 
 def _become_known(rank: int, world_size: int, meets_at: str) -> None:
-    """Once: from now on this process answers for a rank."""
+    """Called once: from now on this process is a rank."""
     if _told or rank < 0 or WITNESSED not in os.environ:
         return
     stream = socket.socket(socket.AF_UNIX)
     try:
         stream.connect(os.environ[WITNESSED])
-    except OSError:  # who explains is gone
+    except OSError:  # `explain` has exited
         return
     channel = Channel(stream)
     _told.append(channel)
@@ -134,7 +134,7 @@ def _become_known(rank: int, world_size: int, meets_at: str) -> None:
 
 
 def _nobody_listens() -> NoReturn:
-    """Who explains is gone: the script goes on without."""
+    """`explain` has exited: the script goes on without it."""
     _may_go.put(None)
     sys.exit()
 
@@ -150,7 +150,7 @@ def _rank_and_world_size(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple
 
 
 def _meeting_place(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-    """The same for all ranks of a world: the port, whatever name each has for the host, or the file."""
+    """Equal on all ranks of a world: the port, whatever host name each uses, or the file."""
     given = {**dict(zip(("backend", "init_method"), args, strict=False)), **kwargs}
     if given.get("store") is not None:
         return str(getattr(given["store"], "port", ""))
@@ -158,7 +158,7 @@ def _meeting_place(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
     return os.environ.get("MASTER_PORT", "") if where.scheme == "env" else str(where.port or where.path)
 
 
-if __name__ == "__main__":  # what is pickled for spawned children must be found under its own name
+if __name__ == "__main__":  # what is pickled for spawned children must be importable by its name
     from ddp_lessons.run.rank import script_rank
 
     script_rank.main()

@@ -1,6 +1,6 @@
-"""What a rank tells the notebook while its function runs: numbers for a live picture, and where it is.
+"""What a rank logs while its function runs: numbers for a live picture, and labels.
 
-Outside of a launch nobody listens, and nothing happens: a function that tells runs under torchrun as it is.
+Outside of a launch it does nothing, so a function that calls `tell` runs unchanged under torchrun.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ _listeners: list[Callable[[Told], None]] = []
 
 
 def tell(label: str = "", /, **numbers: SupportsFloat) -> None:
-    """In a rank: tell the notebook these numbers now, as in `tell(step=3, loss=0.5)`.
+    """In a rank: log these numbers in the notebook, as in `tell(step=3, loss=0.5)`.
 
-    A label says what begins here, as in `tell("forward")`; it lasts until the next one. What was told is in
+    A label says what starts now, as in `tell("forward")`; it lasts until the next one. The log is in
     `results.told[rank]`, and `launch(..., live=show.training)` draws it while the ranks run.
 
     Raises:
-        TypeError: something is not a number, or the label is not a text.
+        TypeError: a value is not a number, or the label is not a string.
     """
     if not isinstance(label, str):
-        raise TypeError(f"a label is a text, not {label!r}; a number has a name, as in tell(loss={label!r})")
+        raise TypeError(f"a label must be a string, not {label!r}; give a number a name, as in tell(loss={label!r})")
     told = Told(perf_counter(), label, {name: _number(name, value) for name, value in numbers.items()})
     for listen in _listeners:
-        with contextlib.suppress(OSError):  # in a child of the rank, or the notebook is gone
+        with contextlib.suppress(OSError):  # in a child process of the rank, or the notebook has exited
             listen(told)
 
 
 def listen(listener: Callable[[Told], None]) -> None:
-    """From now on hand on what this process tells."""
+    """From now on pass on what this process logs."""
     _listeners[:] = [listener]
 
 
@@ -44,4 +44,4 @@ def _number(name: str, value: object) -> float:
     except (TypeError, ValueError, RuntimeError, OverflowError):
         if isinstance(value, int):
             return math.inf if value > 0 else -math.inf
-        raise TypeError(f"tell() takes numbers, but {name} is a {type(value).__name__}") from None
+        raise TypeError(f"tell() logs numbers, but {name} is a {type(value).__name__}") from None

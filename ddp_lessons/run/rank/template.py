@@ -2,10 +2,10 @@
 
 Importing torch takes seconds, forking milliseconds. The notebook's own process must not be forked: it has threads,
 maybe a GPU, and a fork of it can hang in its first large operation. This one has neither, and does nothing but fork.
-It lives as long as the notebook's process holds the other end of its channel, and takes its ranks along when it goes.
+It lives as long as the notebook's process keeps the other end of its channel open, and ends its ranks when it exits.
 
-The standard library's forkserver would do for the forking alone; but it is one for the whole process, shared with the
-learner's own use of it, it forgets its children when the notebook dies, and it meets them at a path in the file system.
+The standard library's forkserver could fork, too. But there is one per process, shared with the learner's own use of
+it, it loses its children when the notebook dies, and it uses a path in the file system.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import struct
 import sys
 from typing import NoReturn
 
-from ddp_lessons.run.rank import own_process, rank_main  # what runs cells is imported ahead, too
+from ddp_lessons.run.rank import own_process, rank_main  # the code that runs cells is imported in advance, too
 from ddp_lessons.run.recording.interception import install
 from ddp_lessons.run.wire.channel import Channel
 from ddp_lessons.run.wire.messages import HEAVY_IMPORTS, MARK, Ended, Fork, Import, Leave, Ready, Signal, Stop
@@ -35,7 +35,7 @@ _DIE_WITH_PARENT, _ADOPT_ORPHANS = 1, 36  # prctl's PR_SET_PDEATHSIG and PR_SET_
 
 def serve(channel_number: int, notebook: int, folder: str) -> NoReturn:
     """Import torch, then fork, stop and signal ranks as the notebook asks. At the end, remove the notebook's folder."""
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # a server may have been started without it; then nobody can wait
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # a server may have been started with it ignored; then wait() fails
     own_process.leave_when_orphaned(notebook, folder)
     _import_ahead()
     own_process.stay_when_orphaned()
@@ -43,9 +43,9 @@ def serve(channel_number: int, notebook: int, folder: str) -> NoReturn:
 
 
 def sow(listening: int, python: list[object]) -> NoReturn:
-    """Be the seed: import all that is slow, then fork a template for each notebook of this user that asks for one."""
+    """Run the seed: import everything slow, then fork a template for each notebook of this user that asks."""
     signal.signal(signal.SIGUSR1, signal.SIG_IGN)
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # who ends needs nobody to wait for it
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # exited children need no wait()
     _import_ahead()
     for module in HEAVY_IMPORTS:
         importlib.import_module(module)
@@ -53,7 +53,7 @@ def sow(listening: int, python: list[object]) -> NoReturn:
     seed = socket.socket(fileno=listening)
     while True:
         asking, _ = seed.accept()
-        with asking, contextlib.suppress(Exception):  # whatever one asks, the others still need the seed
+        with asking, contextlib.suppress(Exception):  # a bad request must not end the seed
             _answer(asking, seed, python)
 
 
@@ -89,12 +89,12 @@ def _become_template(descriptors: list[int], folder: str) -> NoReturn:
 
 
 def _tend(channel_number: int, folder: str) -> NoReturn:
-    """Fork, stop and signal ranks as the notebook asks, until it is gone."""
+    """Fork, stop and signal ranks as the notebook asks, until it exits."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_ADOPT_ORPHANS, 1)
     stream = socket.socket(fileno=channel_number)
     channel = Channel(stream)
-    children: dict[int, int] = {}  # number -> process id, as long as it was not reaped
+    children: dict[int, int] = {}  # number -> process id, until it is reaped
     endings: dict[int, int] = {}
     with contextlib.suppress(EOFError, OSError):
         channel.send(Ready())
@@ -114,7 +114,7 @@ def _tend(channel_number: int, folder: str) -> NoReturn:
             elif isinstance(request, Signal) and request.number in children:
                 os.kill(children[request.number], request.signal)
             elif isinstance(request, Leave):
-                folder = ""  # the notebook lives on, and goes on using it
+                folder = ""  # the notebook still runs and uses it
     _stop(children, endings, tuple(children))
     if folder:
         shutil.rmtree(folder, ignore_errors=True)
@@ -122,23 +122,23 @@ def _tend(channel_number: int, folder: str) -> NoReturn:
 
 
 def _import_ahead() -> None:
-    gc.disable()  # collecting while modules load takes a tenth of the time, and finds next to nothing
+    gc.disable()  # collecting while modules load takes a tenth of the time and finds almost nothing
     import torch.distributed
     import torch.nn.parallel
     import torch.utils.data  # noqa: F401
 
-    # torch looks through all installed packages whenever a group is made: 12 ms that each rank can save
+    # torch scans all installed packages whenever a group is created: this saves each rank 12 ms
     importlib.metadata.entry_points = functools.cache(importlib.metadata.entry_points)  # type: ignore[assignment]
     importlib.metadata.entry_points(group="torch.distributed.backends")
     install()
-    gc.freeze()  # what is there now is shared by all ranks: keep the collector from touching, and so copying, it
+    gc.freeze()  # these objects are shared by all ranks: keep the collector from touching, and so copying, them
 
 
 def _receive_descriptors(stream: socket.socket, count: int) -> list[int]:
-    """Take the descriptors that come with one byte of the stream."""
+    """Receive the descriptors that come with one byte of the stream."""
     _, received, _, _ = socket.recv_fds(stream, 1, count)
     if len(received) != count:
-        raise EOFError("the notebook is gone")
+        raise EOFError("the notebook has exited")
     return received
 
 
@@ -153,7 +153,7 @@ def _fork(rank_channel: int, output: int, not_for_ranks: list[int]) -> int:
 
 def _live_as_rank(rank_channel: int, output: int, not_for_ranks: list[int], template: int) -> NoReturn:
     try:
-        os.setsid()  # a group of its own: what the rank starts ends with it
+        os.setsid()  # its own process group: what the rank starts ends with it
         if sys.platform == "linux":
             ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
         if os.getppid() != template:
@@ -168,32 +168,32 @@ def _live_as_rank(rank_channel: int, output: int, not_for_ranks: list[int], temp
 
 
 def _stop(children: dict[int, int], endings: dict[int, int], numbers: tuple[int, ...]) -> None:
-    """Kill these ranks with all that they started, and note how each ended."""
+    """Kill these ranks and all that they started, and note how each ended."""
     doomed = [number for number in numbers if number in children]
     for number in doomed:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(children[number], signal.SIGKILL)
         with contextlib.suppress(ProcessLookupError):
-            os.kill(children[number], signal.SIGKILL)  # it may not yet have a group of its own
+            os.kill(children[number], signal.SIGKILL)  # it may not have its own process group yet
     for number in doomed:
         group = children.pop(number)
         _, status = os.waitpid(group, 0)
         endings[number] = os.waitstatus_to_exitcode(status)
         with contextlib.suppress(ChildProcessError):
-            while True:  # what the rank had started is ours since the rank is gone
+            while True:  # the children of a dead rank are ours now
                 os.waitpid(-group, 0)
     marks = {f"{MARK}={number}".encode() for number in doomed}
     while orphans := [process for process in _adopted(children) if marks & _environment_of(process)]:
-        for process in orphans:  # they had left the rank's group
+        for process in orphans:  # they had left the rank's process group
             os.kill(process, signal.SIGKILL)
             os.waitpid(process, 0)
     for process in _adopted(children):
         with contextlib.suppress(ChildProcessError):
-            os.waitpid(process, os.WNOHANG)  # those that ended by themselves
+            os.waitpid(process, os.WNOHANG)  # those that exited by themselves
 
 
 def _adopted(children: dict[int, int]) -> list[int]:
-    """Processes that became ours when the rank that had started them ended."""
+    """Processes that became our children when the rank that started them exited."""
     try:
         with open(f"/proc/self/task/{os.getpid()}/children") as listed:
             return [int(process) for process in listed.read().split() if int(process) not in children.values()]

@@ -1,7 +1,7 @@
-"""Inside a rank: what holds it, read from the stacks of its threads.
+"""Inside a rank: what blocks it, read from the stacks of its threads.
 
-A thread is held when it waits for the end of a recorded call. Nothing is noted for that ahead of time: the stack of a
-waiting thread shows our wrapper round torch's wait, and the wrapper knows the call.
+A thread is blocked when it waits for the end of a recorded call. Nothing is noted for that in advance: the stack of a
+waiting thread contains our wrapper around torch's wait, and the wrapper knows the call.
 """
 
 from __future__ import annotations
@@ -22,32 +22,32 @@ from ddp_lessons.run.recording.joined_groups import shortest_limit
 from ddp_lessons.run.recording.recorder import Call, Recorder
 
 _OURS = tuple(RECORDING + name for name in ("interception.py", "functional_collectives.py", "joined_groups.py"))
-# where torch itself waits for what it started in the background
+# where torch itself waits for work in the background
 _TORCH_WAITS = tuple(
     name.replace("/", os.sep) for name in ("autograd/graph.py", "parallel/distributed.py", "futures/__init__.py")
 )
-_WAITS_FOR_WORK = ("thread.py", "_worker")  # of concurrent.futures, between two pieces of work
-_HELPERS = {("queues.py", "_feed"), ("_monitor.py", "run")}  # of a multiprocessing queue, of tqdm
-# gloo's and the store's wake from time to time, and do only what a call wants that was begun; TensorPipe's never sleeps
+_WAITS_FOR_WORK = ("thread.py", "_worker")  # of concurrent.futures, between two tasks
+_HELPERS = {("queues.py", "_feed"), ("_monitor.py", "run")}  # of a multiprocessing queue, and of tqdm
+# gloo's and the store's threads wake up only to serve calls that were started; TensorPipe's never sleep
 _MOVE_BYTES = ("gloo_tcp_loop", "pt_tcpstore", "pt_tcpstore_uv", "TP_SHM_reactor")
 
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What tells a wait from a pause."""
+    """How to tell a wait from a pause."""
 
     main_thread: int | None
-    idle_in: str  # the function in which the main thread has nothing to do
-    patience_seconds: float  # a wait that torch itself ends within this time is no wait for ever
+    idle_in: str  # the function in which the main thread is idle
+    patience_seconds: float  # a wait that torch itself ends within this time is not endless
 
 
 @contextlib.contextmanager
 def nothing_collected() -> Iterator[None]:
-    """For the time of a look at another thread's frames.
+    """Turn off garbage collection while looking at another thread's frames.
 
-    Python makes the objects for these frames at this moment, and that may set off the collection of garbage. What is
-    freed then may let the other threads go on: they leave frames that are half looked at, or wait for ever for Python's
-    lock (CPython's issue 106883). And what a learner left behind is not freed by our thread while theirs computes.
+    Python creates the objects for these frames at this moment, which may start a collection. Freeing objects may let
+    other threads run: they leave frames while we read them, or wait forever for the GIL (CPython's issue 106883). And
+    our thread must not free a learner's objects while the learner's thread computes.
     """
     was_on = gc.isenabled()
     gc.disable()
@@ -59,7 +59,7 @@ def nothing_collected() -> Iterator[None]:
 
 
 def standing(recorder: Recorder, here: Surroundings, question: int = 0) -> Standing:
-    """What holds this rank now. What cannot be made out counts as free: the thread that asks must not die of it."""
+    """What blocks this rank now. If that cannot be found out, it counts as free: the asking thread must not fail."""
     try:
         return _standing(recorder, here, question)
     except Exception:
@@ -69,13 +69,13 @@ def standing(recorder: Recorder, here: Surroundings, question: int = 0) -> Stand
 def _standing(recorder: Recorder, here: Surroundings, question: int) -> Standing:
     frames = sys._current_frames()
     threads = set(frames)
-    # this frame would hold, in a circle, what all others hold: their store would outlive `destroy_process_group`
+    # this frame would keep alive what all others refer to: their store would outlive `destroy_process_group`
     del frames[threading.get_ident()]
     at = _line_outside_torch(frames.get(here.main_thread or 0))
     if recorder.is_out_of_sight:
         return Standing(is_free=True, at=at, answers=question)
     calls: list[Call] = []
-    may_compute = False  # a thread of Python's is in compiled code that waits, or computes: its stack does not say
+    may_compute = False  # a Python thread is in native code, and its stack does not show whether it waits or computes
     for thread, frame in frames.items():
         if _is_idle(thread, frame, here) or _joins_one_of(threads, frame):
             continue
@@ -92,7 +92,7 @@ def _standing(recorder: Recorder, here: Surroundings, question: int) -> Standing
 
 
 def _is_idle(thread: int, frame: FrameType, here: Surroundings) -> bool:
-    """Nothing will come of it by itself. Of a thread that is not known as such, anything may come."""
+    """It does nothing by itself. An unknown thread may do anything."""
     if thread == here.main_thread:
         return frame.f_code.co_name == here.idle_in and frame.f_code.co_filename.startswith(RUN)
     if (os.path.basename(_file(frame)), frame.f_code.co_name) == _WAITS_FOR_WORK:
@@ -101,7 +101,7 @@ def _is_idle(thread: int, frame: FrameType, here: Surroundings) -> bool:
 
 
 def _joins_one_of(threads: Set[int], frame: FrameType) -> bool:
-    """It waits, without a limit, for the end of another thread that is there: what holds that one holds both."""
+    """It waits without a limit for another thread: what blocks that thread blocks both."""
     for one in _outwards(frame):
         if os.path.basename(_file(one)) != "threading.py":
             return False
@@ -111,7 +111,7 @@ def _joins_one_of(threads: Set[int], frame: FrameType) -> bool:
 
 
 def _has_children() -> bool:
-    """Processes that this rank started may join the group as well."""
+    """Processes that this rank started may join the group, too."""
     if getattr(sys.modules.get("multiprocessing.process"), "_children", ()):
         return True
     try:
@@ -133,13 +133,13 @@ def _waits_for(frame: FrameType, patience_seconds: float) -> list[Call]:
 
 
 def _seconds_until_it_gives_up(frame: FrameType, call: Call) -> float:
-    """What the call itself was given as its limit, or what its group was."""
+    """The timeout of the call itself, or of its group."""
     given = (*frame.f_locals.get("args", ()), *frame.f_locals.get("kwargs", {}).values())
     return min(shortest_limit(given), call.patience_seconds, call.home.patience_seconds)
 
 
 def _torch_waits_for(frame: FrameType, recorder: Recorder, patience_seconds: float) -> list[Call]:
-    """DistributedDataParallel waits in C++, in a backward or forward, for its calls that are not over."""
+    """DistributedDataParallel waits in C++, in backward or forward, for its running calls."""
     is_stand_in = _file(frame) in _OURS and frame.f_code.co_name == "call"
     if not is_stand_in and not _file(frame).endswith(_TORCH_WAITS):
         return []
@@ -148,14 +148,14 @@ def _torch_waits_for(frame: FrameType, recorder: Recorder, patience_seconds: flo
 
 
 def _switches_if_asleep(with_pythons: bool) -> list[float] | None:
-    """How often each thread was given a processor, if all of them sleep. None: no, or nobody knows.
+    """How often each thread got a processor, if all of them sleep. None: they do not, or it is unknown.
 
-    Threads that torch started in C++ (for RPC, a backward, a forked task) have no stack in Python, and what they do
-    can set things moving. Python's own threads count only if asked for: their stacks say more.
+    Threads that torch started in C++ (for RPC, a backward, a forked task) have no Python stack, and may unblock other
+    threads. Python's own threads count only if asked for: their stacks show more.
     """
     left_out = {threading.get_native_id()}
     if not with_pythons:
-        left_out.add(os.getpid())  # of the main thread Python does not know it after a fork
+        left_out.add(os.getpid())  # after a fork, Python does not know the id of the main thread
         left_out.update(thread.native_id for thread in threading.enumerate() if thread.native_id is not None)
     switches = []
     try:
@@ -168,7 +168,7 @@ def _switches_if_asleep(with_pythons: bool) -> list[float] | None:
                 return None
             kinds = ("voluntary_ctxt_switches", "nonvoluntary_ctxt_switches")
             switches.append(float(sum(int(facts[kind]) for kind in kinds)))
-    except (OSError, KeyError, ValueError):  # a thread has just ended; or this system does not tell of its threads
+    except (OSError, KeyError, ValueError):  # a thread has just ended, or this system does not list threads
         return None if with_pythons or os.path.isdir("/proc/self/task") or _uses_rpc() else []
     return switches
 

@@ -1,1 +1,1 @@
-"""Inside a rank: see every call of torch.distributed, and note it."""
+"""Inside a rank: observe and record every call of torch.distributed."""

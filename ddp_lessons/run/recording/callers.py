@@ -1,4 +1,4 @@
-"""Inside a rank: whose line a call comes from, read from the stack. Torch's own code, and ours, is passed over."""
+"""Inside a rank: the line that makes a call, read from the stack, skipping torch's own code and ours."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _HANDING_ON = ("c10d_logger.py", "interception.py", "functional_collectives.py",
 
 
 def who_called(frame: FrameType | None) -> tuple[str, FrameType | None]:
-    """The name of torch's function that was called, "" if none was, and the frame that called it."""
+    """The torch function that was called, "" if there is none, and the frame that called it."""
     name = ""
     while frame is not None:
         code = frame.f_code
@@ -40,7 +40,7 @@ def is_called_directly(frame: FrameType | None) -> bool:
 
 
 def _hands_on(code: CodeType, name: str) -> bool:
-    """A learner's function that torch calls on the way to its own one: of a mode, or put in the place of that one."""
+    """A learner's function that torch calls in between: of a mode, or a replacement of torch's function."""
     if code.co_name in ("__torch_function__", "__torch_dispatch__"):
         return True
     function = getattr(sys.modules["torch.distributed"], name, None) if name else None

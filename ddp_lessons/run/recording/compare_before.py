@@ -1,8 +1,8 @@
-"""Inside a rank that is to outlive mistakes: compare each call with those of the others before it is made.
+"""Inside a rank that outlives failures: compare each call with those of the other ranks before it is made.
 
-gloo may abort the whole process when two calls do not fit, and with it go the learner's variables. So each rank writes
-down what it is about to call in a file that all of them map into memory, and reads what those wrote who came to the
-same meeting before it. Of two calls that do not fit, at least the later one is never made.
+gloo may abort the whole process on mismatched calls, and the learner's variables are lost with it. So each rank writes
+the call that it is about to make into a file that all ranks map into memory, and reads those of the ranks that are at
+the same call. Of two mismatched calls, at least the later one is never made.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from ddp_lessons.record.what_must_agree import what_must_agree
 from ddp_lessons.run.recording.recorder import Call, Recorder
 from ddp_lessons.run.wire.messages import BYTES_OF_A_TURN, GUARDED_TURNS, size_of_guard
 
-_KEY = 16  # bytes of a digest that tells one meeting from another
+_KEY = 16  # bytes of the digest that identifies a meeting
 
 
 Parts: TypeAlias = "tuple[tuple[int, ...], tuple[int, ...]]"
 
 
 class Mismatch(RuntimeError):
-    """Two ranks have come to the same turn with calls that do not fit together."""
+    """Two ranks are about to make mismatched calls."""
 
 
 class Guard:
-    """The pages of all ranks. Each rank writes only into its own."""
+    """The pages of all ranks. Each rank writes only its own."""
 
     def __init__(self, file: str, recorder: Recorder, rank: int, world_size: int) -> None:
         self._recorder = recorder
@@ -41,7 +41,7 @@ class Guard:
             self._pages = mmap.mmap(pages.fileno(), size_of_guard(world_size))
 
     def compare(self, call: Call) -> None:
-        """Raises Mismatch where another rank has already come to this turn with a call that does not fit."""
+        """Raises Mismatch if another rank has already announced a call here that does not match."""
         point, others = self._meeting(call)
         self._turns[point] += 1
         turn = hashlib.blake2b(repr((point, self._turns[point])).encode(), digest_size=_KEY).digest()
@@ -50,19 +50,19 @@ class Guard:
         for other in others:
             theirs = self._read(other, turn)
             if theirs is not None and not _fit(mine, theirs, place(self._rank), place(other)):
-                raise Mismatch(f"this {mine.words} meets {theirs.words} of rank {other}, which does not fit")
+                raise Mismatch(f"mismatched calls: {mine.words} here, {theirs.words} on rank {other}")
 
     def take_back(self, call: Call) -> None:
-        """torch refused the call before anything was sent: it was no turn."""
+        """torch rejected the call before anything was sent, so it does not count."""
         self._turns[self._meeting(call)[0]] -= 1
 
     def _meeting(self, call: Call) -> tuple[MeetingPoint, Sequence[int]]:
-        """The meeting point, as all who come there know it, and who else may come."""
+        """The meeting point, with the same value on all its ranks, and the other ranks that may come."""
         point = self._recorder.meeting_point(call)
         if call.operation not in ("send", "recv"):
             return point, [rank for rank in call.home.ranks if rank != self._rank]
         kind, group, peer, tag = point
-        if peer is None:  # from anyone: who that is nobody knows yet
+        if peer is None:  # from any rank: the sender is not known yet
             return point, []
         sender, receiver = (self._rank, peer) if kind == "send" else (peer, self._rank)
         return ("message", group, sender, receiver, tag), [peer]
@@ -70,7 +70,7 @@ class Guard:
     def _write(self, turn: bytes, brought: bytes) -> None:
         begin, size = self._place(self._rank, turn), len(brought)
         if size <= BYTES_OF_A_TURN - _KEY - 2:
-            self._pages[begin : begin + _KEY] = bytes(_KEY)  # nobody shall read half of it
+            self._pages[begin : begin + _KEY] = bytes(_KEY)  # no rank must read half of it
             self._pages[begin + _KEY : begin + _KEY + 2 + size] = size.to_bytes(2, "little") + brought
             self._pages[begin : begin + _KEY] = turn
 
@@ -87,11 +87,11 @@ class Guard:
 
 
 class Brought(NamedTuple):
-    """What a rank brings to a meeting."""
+    """What a rank passes to a call."""
 
     fits: tuple[object, ...]
     words: str
-    to: tuple[int, ...] = ()  # bytes for each rank, and from each, where they may differ from rank to rank
+    to: tuple[int, ...] = ()  # bytes to and from each rank, if they may differ by rank
     out_of: tuple[int, ...] = ()
 
 
@@ -111,7 +111,7 @@ def parts_of(ranks: int, outputs: Any, inputs: Any, expected: Any = (), sent: An
 
 
 def _bytes_by_rank(ranks: int, tensor: Any, rows: Sequence[int]) -> tuple[int, ...]:
-    if not rows:  # shared out evenly
+    if not rows:  # even split
         return (tensor.nbytes // ranks,) * ranks
     of_a_row = tensor.nbytes // max(1, tensor.shape[0])
     return tuple(of_a_row * count for count in rows)

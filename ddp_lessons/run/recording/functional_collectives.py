@@ -1,6 +1,6 @@
-"""Inside a rank: see the functional collectives, which reach the group without the methods of ProcessGroup.
+"""Inside a rank: observe functional collectives, which use the group without the methods of ProcessGroup.
 
-DTensor and torch.compile's code call them, and whoever imports torch.distributed._functional_collectives.
+DTensor, torch.compile's code, and users of torch.distributed._functional_collectives call them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ WAITS = ("wait_tensor", "wait_tensors")
 
 
 def unseen_by_modes() -> contextlib.AbstractContextManager[object]:
-    """A learner's TorchFunctionMode would be told of each attribute of a tensor that is read."""
+    """A learner's TorchFunctionMode would see each attribute of a tensor that is read here."""
     modes, unseen = _of_modes()
     return unseen() if modes() else _SEEN
 
@@ -49,14 +49,14 @@ def _of_modes() -> tuple[Callable[[], int], Callable[[], contextlib.AbstractCont
 
 
 class _Here(threading.local):
-    is_noted = False  # a TorchFunctionMode is handed this operator once more, by its name
+    is_noted = False  # a TorchFunctionMode gets this operator once more, by its name
 
 
 _here = _Here()
 
 
 class Noting:
-    """Stands for an operator: calls of it are noted, everything else is the operator's own."""
+    """A proxy of an operator: its calls are recorded, everything else is the operator's own."""
 
     def __init__(self, recorder: Recorder, name: str, original: Any) -> None:
         from torch.compiler import is_compiling
@@ -68,21 +68,21 @@ class Noting:
         return getattr(self._original, name)
 
     def __eq__(self, other: object) -> bool:
-        """As the operator itself: torch keeps tables of operators, as for the counts of its CommDebugMode."""
+        """Hash like the operator itself: torch keeps tables of operators, such as those of CommDebugMode."""
         return self._original is (other._original if isinstance(other, Noting) else other)
 
     def __hash__(self) -> int:
         return hash(self._original)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if self._is_compiling() or _here.is_noted:  # what is traced is no call yet
+        if self._is_compiling() or _here.is_noted:  # tracing is not a call
             return self._original(*args, **kwargs)
         _, frame = who_called(_getframe(1))
         call = Call(self._name, OPERATIONS[self._name], "", frame, perf_counter())
         try:
             with unseen_by_modes():
                 self._take_down(call, dict(zip(self._arguments, args, strict=False), **kwargs))
-        except Exception:  # whatever was given: torch itself shall say what is wrong with it
+        except Exception:  # any argument: let torch itself report what is wrong with it
             return self._original(*args, **kwargs)
         self._recorder.note(call)
         _here.is_noted = True
@@ -97,7 +97,7 @@ class Noting:
         return answer
 
     def _note_memory(self, call: Call, answer: Any) -> None:
-        works_in_place = self._name.endswith("_")  # else the memory is new, and calls noted for it are of older tensors
+        works_in_place = self._name.endswith("_")  # otherwise the memory is new, and its calls are of older tensors
         for memory in dict.fromkeys(map(_memory_of, _each(answer))):
             earlier = self._recorder.by_memory.get(memory, []) if works_in_place else []
             self._recorder.by_memory[memory] = [*earlier, call]
@@ -117,13 +117,13 @@ class Noting:
 
 class NotingTheWait(Noting):
     def __call__(self, tensor: Any) -> Any:
-        """Of one tensor or of several. Torch waits for all that was started on their memory, be it on other parts."""
+        """For one tensor or several. Torch waits for all calls started on their memory, even on other parts of it."""
         if self._is_compiling():
             return self._original(tensor)
         with unseen_by_modes():
             started = [call for one in _each(tensor) for call in self._recorder.by_memory.pop(_memory_of(one), ())]
-        calls = [call for call in started if call.end is None]  # what gave several tensors may be over with the first
-        call = calls[0] if calls else None  # by this name it is looked for in a thread that is held here
+        calls = [call for call in started if call.end is None]  # a call with several tensors may be over with the first
+        call = calls[0] if calls else None  # a blocked thread is found by this variable name
         if call is not None:
             waited = perf_counter()
             self._recorder.gap_clock.held(waited)
@@ -136,7 +136,7 @@ class NotingTheWait(Noting):
             for one in calls:
                 one.end = end
         for other in self._recorder.under_way.values():
-            other.work = None  # started without this operator, and perhaps waited for with it
+            other.work = None  # started without this operator, but maybe waited for with it
             self._recorder.lent.forget(other)
         return answer
 
@@ -146,10 +146,10 @@ def _each(tensors: Any) -> list[Any]:
 
 
 def _memory_of(tensor: Any) -> int:
-    """A number for what lies under a tensor: on the way through autograd torch gives it to other Python objects."""
+    """A number for the memory of a tensor: autograd passes it on to other Python objects."""
     try:
         return int(tensor.untyped_storage()._cdata)
-    except (AttributeError, NotImplementedError):  # no tensor, or one of some other kind, without memory of its own
+    except (AttributeError, NotImplementedError):  # not a tensor, or one without its own memory
         return id(tensor)
 
 

@@ -1,7 +1,7 @@
-"""Inside a rank: how long its main thread had a processor between its calls of torch.distributed.
+"""Inside a rank: how long its main thread had a core between its calls of torch.distributed.
 
-A thread that sleeps, waits for data, or has to leave the processor to others, has none in that time. Only the main
-thread's clock is read: gloo's threads are busy with messages while a rank sleeps.
+A thread that sleeps, waits for data, or has to share the core, does not have it in that time. Only the main thread's
+clock is read: gloo's threads handle messages while a rank sleeps.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from collections import deque
 
 from ddp_lessons.record.rank_record import Gap
 
-_SHORTEST_SECONDS = 1e-4  # shorter gaps are not measured: to read the clock takes a microsecond, on some machines three
+_SHORTEST_SECONDS = 1e-4  # shorter gaps are not measured: reading the clock takes a microsecond, on some machines three
 
 
 class GapClock:
-    """Call `held` when a call takes the thread, and `free` when the thread has its own way again."""
+    """Call `held` when a call blocks the thread, and `free` when the thread goes on."""
 
     def __init__(self, most: int) -> None:
         self._gaps: deque[Gap] = deque(maxlen=most)
@@ -39,7 +39,7 @@ class GapClock:
             self._since, self._clock = now, time.thread_time()
 
     def gaps(self, now: float) -> tuple[Gap, ...]:
-        """The newest, with the one that goes on. Any thread may ask."""
+        """The newest gaps, including the current one. Any thread may call it."""
         since, before = self._since, self._clock
         clock = self._main_clock()
         return (*self._gaps, *([] if clock is None else [(since, now, clock - before)]))
@@ -47,6 +47,6 @@ class GapClock:
     def _main_clock(self) -> float | None:
         if threading.get_ident() == self._main:
             return time.thread_time()
-        if not hasattr(time, "pthread_getcpuclockid"):  # macOS has no clock of another thread
+        if not hasattr(time, "pthread_getcpuclockid"):  # macOS cannot read the clock of another thread
             return None
         return time.clock_gettime(time.pthread_getcpuclockid(self._main))

@@ -1,9 +1,9 @@
-"""Inside a rank: see every call of torch.distributed, whoever makes it and by whatever name.
+"""Inside a rank: observe every call of torch.distributed, whatever code makes it and by whatever name.
 
-All of torch's Python functions, and all code built on them, end in the methods of two classes that are written in C++:
-ProcessGroup, which starts something, and Work, which waits for it. These methods are replaced, once, before any
-function of a learner runs. DistributedDataParallel calls its group from C++ and would be missed: it is given a Python
-stand-in, which hands each call on to the group itself.
+All of torch's Python functions, and all code built on them, call the methods of two classes written in C++:
+ProcessGroup, which starts an operation, and Work, which waits for it. These methods are replaced once, before any
+function of a learner runs. DistributedDataParallel calls its group from C++ and would be missed: it gets a Python
+stand-in, which passes each call on to the group.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ddp_lessons.run.recording.callers import is_called_directly, who_called
 from ddp_lessons.run.recording.compare_before import parts_of
 from ddp_lessons.run.recording.recorder import Call, Recorder, flat, name_of_operator, values_of
 
-# method of ProcessGroup -> what it is, and which of its arguments is what this rank brings
+# method of ProcessGroup -> its operation, and which argument has the tensors of this rank
 _METHODS = {
     "send": ("send", 0),
     "recv": ("recv", 0),
@@ -63,7 +63,7 @@ _stand_ins: dict[str, Any] = {}
 
 
 def install() -> None:
-    """Record from now on. Call it once torch.distributed is imported, before anything uses it."""
+    """Record from now on. Call it after torch.distributed is imported and before it is used."""
     import torch
     import torch.distributed as dist
     from torch._C import _distributed_c10d as c10d
@@ -90,26 +90,26 @@ def install() -> None:
 
 
 def uninstall() -> None:
-    """As if it had never been: torch's own methods again."""
+    """Undo it: restore torch's own methods."""
     while _originals:
         setattr(*_originals.pop())
 
 
 def forget_groups() -> None:
-    """As if no group had been there: the next ones have their names, and begin to count their calls."""
+    """Forget all groups: the next ones get the same names and count their calls from 0."""
     recorder.forget()
     _stand_ins.clear()
 
 
 def _replace(owner: Any, name: str, wrap: Callable[[Any], Any]) -> None:
     original = getattr(owner, name, None)
-    if original is not None:  # torch renames some of them from release to release
+    if original is not None:  # torch renames some of them between releases
         _originals.append((owner, name, vars(owner)[name]))
         setattr(owner, name, wrap(original))
 
 
 def _recorded(operation: str, position: int, name: str, original: Any) -> Any:
-    """A method of ProcessGroup that notes its calls. `name` is what a call goes by that no function of torch made."""
+    """A method of ProcessGroup that records its calls. `name` is for a call that no function of torch made."""
     has_root = operation in ("broadcast", "reduce", "scatter", "gather")
     has_operator = operation in ("reduce", "all_reduce", "reduce_scatter")
     is_message = operation in ("send", "recv")
@@ -126,12 +126,12 @@ def _recorded(operation: str, position: int, name: str, original: Any) -> Any:
         try:
             with functional_collectives.unseen_by_modes():
                 take_down(call, group, (*args, *kwargs.values()) if kwargs else args)
-        except Exception:  # whatever was given: torch itself shall say what is wrong with it
+        except Exception:  # any argument: let torch itself report what is wrong with it
             pass
         if is_message and (refusal := joined_groups.no_such_peer(call)):
             call.error = f"ValueError: {refusal}"
             raise ValueError(refusal)
-        if name == "monitored_barrier":  # the one that waits before it is back
+        if name == "monitored_barrier":  # it waits before it returns
             call.waited = begin
         try:
             if recorder.guard is not None:
@@ -164,7 +164,7 @@ def _recorded(operation: str, position: int, name: str, original: Any) -> Any:
         return work
 
     def take_down(call: Call, group: Any, given: tuple[Any, ...]) -> None:
-        """Numbers only: whatever of torch's objects a call kept would cost more than all of the rest."""
+        """Only numbers: keeping torch's objects would cost more than everything else."""
         if call.group not in recorder.groups:
             recorder.groups[call.group] = joined_groups.described(group)
         call.home = recorder.groups[call.group]
@@ -178,7 +178,7 @@ def _recorded(operation: str, position: int, name: str, original: Any) -> Any:
             call.measure(brought, given[0])
         if is_message:
             call.tag = given[-1]
-            call.peer = given[1] if len(given) == 3 else None  # a recv from anyone has only a tag
+            call.peer = given[1] if len(given) == 3 else None  # a recv from any rank has only a tag
         if is_exchange:
             call.parts = parts_of(len(call.home.ranks), *given)
         if call.home.is_mixed:
@@ -228,14 +228,14 @@ def _noting_completion(original: Any) -> Any:
         if answer and (call := recorder.under_way.get(id(work))) is not None:
             recorder.lent.settle(call)
             call.work = None
-            _complete(call, work)  # and yet somebody may wait for it
+            _complete(call, work)  # it may still be waited for
         return answer
 
     return is_completed
 
 
 def _noting_interest(original: Any) -> Any:
-    """Who asks for the end in another way does not have to wait for it."""
+    """Other ways to query the end, which do not need a wait()."""
 
     @functools.wraps(original)
     def asked(work: Any, *args: Any, **kwargs: Any) -> Any:
@@ -248,11 +248,11 @@ def _noting_interest(original: Any) -> Any:
 
 
 def _expect_a_wait(call: Call, work: Any, tensors: Any, outputs: Any) -> None:
-    """What a learner starts in the background has to be waited for, and its tensors left alone until then."""
+    """A non-blocking call needs a wait(), and its tensors must not change before that."""
     if not is_called_directly(_getframe(2)):
-        return  # torch's own code waits in ways of its own
+        return  # torch's own code has other ways to wait
     call.work = weakref.ref(work)
-    with contextlib.suppress(Exception):  # tensors of some other kind, whose changes cannot be seen
+    with contextlib.suppress(Exception):  # other kinds of tensors, whose changes cannot be observed
         recorder.lent.lend(call, tensors, outputs)
 
 
@@ -266,12 +266,12 @@ def _complete(call: Call, work: Any) -> None:
 
 
 def _note_end_from_afar(call: Call, work: Any, given: tuple[Any, ...]) -> None:
-    """Of what goes on while the rank does something else, torch's own thread tells the end."""
+    """torch's own thread reports the end of a call that runs in the background."""
     if given and any(tensor.is_cuda for tensor in flat(given[0])):
-        return  # on a GPU the future is there as soon as the work is queued
+        return  # on a GPU the future is done as soon as the work is queued
 
     def note(_: object) -> None:
-        _complete(call, work)  # that it ended does not mean that anybody waited for it: call.work stays as it is
+        _complete(call, work)  # the end does not mean that wait() was called: call.work stays as it is
         recorder.seen_from_afar.pop(id(call), None)
 
     recorder.seen_from_afar[id(call)] = call
@@ -282,7 +282,7 @@ def _note_end_from_afar(call: Call, work: Any, given: tuple[Any, ...]) -> None:
 
 
 def _with_stand_in(original: Any) -> Any:
-    """A function written in C++ that is given a group, among its arguments, and calls it unseen."""
+    """A C++ function that gets a group among its arguments, and calls it unobserved."""
     from torch._C._distributed_c10d import ProcessGroup
 
     def replaced(value: object) -> object:
@@ -290,7 +290,7 @@ def _with_stand_in(original: Any) -> Any:
             return value
         known = _stand_ins.get(value.group_name)
         if known is None or known.group is not value:
-            # kept here, since C++ holds only its own half of the object
+            # kept here, because C++ keeps only its own part of the object
             known = _stand_ins[value.group_name] = _stand_in_class(ProcessGroup)(value)
         return known
 
@@ -309,7 +309,7 @@ def _stand_in_class(process_group: Any) -> Any:
         operation, position = _METHODS[name]
         original = getattr(process_group, name)
         method = _recorded(operation, position, _FROM_CPP, getattr(original, "__wrapped__", original))
-        # a compiled model's buckets come here, too, and are not to be traced
+        # a compiled model's buckets come here, too, and must not be traced
         return torch.compiler.disable(lambda self, *args: method(self.group, *args))
 
     class StandIn(process_group):  # type: ignore[misc]
@@ -318,7 +318,7 @@ def _stand_in_class(process_group: Any) -> Any:
             self.group = group
 
         def getBackendName(self) -> str:
-            return "recorded"  # a name that torch knows would make it look for that backend's C++ object
+            return "recorded"  # with a known name torch would look for that backend's C++ object
 
     for name in _HANDED_ON:
         if hasattr(process_group, name):

@@ -1,4 +1,4 @@
-"""Inside a rank: groups, as they are joined, made and first used."""
+"""Inside a rank: groups, when they are joined, created and first used."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _FOR_EVER = float("inf")
 
 
 def described(group: Any) -> Group:
-    """What the recorder wants to know of a group."""
+    """What the recorder needs to know about a group."""
     import torch.distributed as dist
 
     try:
         ranks = tuple(dist.get_process_group_ranks(group))
-    except Exception:  # a group that torch's Python side does not know
+    except Exception:  # a group unknown to torch's Python code
         ranks = tuple(range(group.size()))
     try:
         pairs = dict(pair.split(":") for pair in dist.get_backend_config(group).split(","))
@@ -34,7 +34,7 @@ def described(group: Any) -> Group:
 
 
 def _patience_of(group: Any) -> float:
-    """After so many seconds of waiting torch gives up by itself."""
+    """torch's own timeout of the group, in seconds."""
     import torch
 
     try:
@@ -44,13 +44,13 @@ def _patience_of(group: Any) -> float:
 
 
 def shortest_limit(given: Iterable[Any]) -> float:
-    """The seconds that a call's arguments allow it."""
+    """The timeout among the arguments of a call, in seconds."""
     limits = (one.total_seconds() for one in given if isinstance(one, datetime.timedelta))
     return min(limits, default=_FOR_EVER)
 
 
 def no_such_peer(call: Call) -> str:
-    """gloo would look for that rank until its timeout, half an hour in plain torch, and then speak of a key."""
+    """gloo would look for that rank until its timeout, half an hour in plain torch, and then report a store key."""
     group = call.home
     if call.peer is None or not group.ranks or group.backend == "fake" or 0 <= call.peer < len(group.ranks):
         return ""
@@ -60,7 +60,7 @@ def no_such_peer(call: Call) -> str:
 
 
 def noting_a_new_one(recorder: Recorder, original: Any) -> Any:
-    """For the function in which all ways to make a group end."""
+    """Wraps the function that every way to create a group calls."""
     import torch.distributed as dist
 
     @functools.wraps(original)
@@ -73,12 +73,12 @@ def noting_a_new_one(recorder: Recorder, original: Any) -> Any:
         try:
             group = _made(recorder, call, lambda: original(ranks, *args, **kwargs))
         except BaseException:
-            if not call.group:  # torch refused it before it had a name
+            if not call.group:  # torch rejected it before it had a name
                 call.waited = None
             raise
         finally:
             recorder.unnamed = None
-        if hasattr(group, "group_name"):  # it may be one that was there before, by its tag
+        if hasattr(group, "group_name"):  # its tag may refer to an existing group
             call.group = recorder.unique(group.group_name)
         return group
 
@@ -86,9 +86,9 @@ def noting_a_new_one(recorder: Recorder, original: Any) -> Any:
 
 
 def noting_the_name(recorder: Recorder, original: Any) -> Any:
-    """Ranks meet by the name that torch gives a group before it connects them, also a rank outside the group.
+    """Ranks meet by the name that torch gives a group before it connects them, even a rank outside the group.
 
-    It comes from how many groups this rank has made. Ranks that have made another number do not meet.
+    It depends on how many groups this rank has created. Ranks that created another number do not meet.
     """
 
     @functools.wraps(original)
@@ -102,7 +102,7 @@ def noting_the_name(recorder: Recorder, original: Any) -> Any:
 
 
 def noting_the_first(recorder: Recorder, original: Any) -> Any:
-    """For `init_process_group`: who waits in it waits for as many ranks as it was told of."""
+    """For `init_process_group`, which waits for as many ranks as its world_size says."""
     import torch.distributed as dist
 
     @functools.wraps(original)
@@ -125,7 +125,7 @@ _OF_INIT = ("backend", "init_method", "timeout", "world_size", "rank", "store")
 
 
 def _meeting_place(given: Mapping[str, Any]) -> str:
-    """Of ranks that join a world: the same words on all of them, however each says it."""
+    """Where ranks join a world: the same text on all of them, however each specifies it."""
     store, url = given.get("store"), given.get("init_method") or "env://"
     while (inner := getattr(store, "underlying_store", None)) is not None:
         store = inner
@@ -139,7 +139,7 @@ def _meeting_place(given: Mapping[str, Any]) -> str:
 
 
 def _real(path: str) -> str:
-    """torch gives paths as UTF-8, also where the locale of this process has other letters, or ASCII only."""
+    """torch returns paths as UTF-8, even if the locale of this process has another encoding."""
     return os.fsdecode(os.path.realpath(path.encode(errors="surrogateescape")))
 
 

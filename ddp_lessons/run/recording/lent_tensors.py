@@ -1,8 +1,8 @@
-"""Inside a rank: tensors that a non-blocking call works with, and whether they were changed before its wait().
+"""Inside a rank: tensors in use by a non-blocking call, and whether they were changed before its wait().
 
-torch counts the changes of a tensor. gloo writes past that count, so where it moves, the change is the learner's. What
-goes through a view, through `.data` or through NumPy moves other counts, or none: of that, only a copy of few elements
-tells, and only where gloo itself writes nothing.
+torch counts the changes of a tensor. gloo's writes are not counted, so a higher count is a change by the learner. A
+change through a view, `.data` or NumPy is not counted here: only a copy of a few elements reveals it, and only if gloo
+itself does not write.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from collections.abc import Sequence
 from time import perf_counter
 from typing import Any
 
-MOST_VALUES = 64  # elements of a tensor that are looked at one by one
-_MOST_LOOKED_AFTER = 100  # at each wait; of more, only their own wait tells
+MOST_VALUES = 64  # elements of a tensor that are compared one by one
+_MOST_LOOKED_AFTER = 100  # checked at each wait; more are checked only at their own wait
 _WRITTEN_BY_TORCH = ("all_reduce", "broadcast", "reduce", "recv")
 
 
 class LentTensors:
-    """Those of all calls under way. `call.lent` has them, each with its version then, and a copy if it is a view."""
+    """The tensors of all running calls. `call.lent` has each with its version, and a copy if it is a view."""
 
     def __init__(self) -> None:
         self._calls: dict[int, Any] = {}
@@ -38,27 +38,27 @@ class LentTensors:
             self._calls[id(call)] = call
 
     def look(self) -> None:
-        """Another call of this rank has ended: what is unchanged now was not changed before that."""
+        """Another call of this rank has ended: a tensor that is unchanged now was not changed before that."""
         now = perf_counter()
         for call in list(self._calls.values()) if len(self._calls) <= _MOST_LOOKED_AFTER else ():
             if not _has_changed(call):
                 call.untouched = now
 
     def settle(self, call: Any) -> None:
-        """Its wait has come."""
+        """Its wait() was called."""
         if self._calls.pop(id(call), None) is not None:
             call.remark = "changed" if _has_changed(call) else ""
             call.lent = ()
 
     def settle_all(self) -> None:
-        """The function is over; what was lent and not waited for may have been changed all the same."""
+        """The function is over; a tensor without a wait() may have been changed, too."""
         for call in list(self._calls.values()):
             if _has_changed(call) and not _is_send_let_go(call):
                 call.remark = "changed"
         self.forget_all()
 
     def forget(self, call: Any) -> None:
-        """Somebody asks for its end in a way that cannot be followed."""
+        """Its end is queried in a way that cannot be observed."""
         if self._calls.pop(id(call), None) is not None:
             call.lent = ()
 
@@ -68,20 +68,20 @@ class LentTensors:
 
 
 def _tells_by_values(call: Any, view: Any) -> bool:
-    """A view shares its count with all its neighbors."""
+    """A view shares its count with all views of the same tensor."""
     return call.operation not in _WRITTEN_BY_TORCH and view.numel() <= MOST_VALUES
 
 
 def _has_changed(call: Any) -> bool:
     return any(
         tensor._version != version
-        and (copy is None or not bool(((copy == tensor) | (copy != copy)).all()))  # nan is other than itself
+        and (copy is None or not bool(((copy == tensor) | (copy != copy)).all()))  # nan differs from itself
         for tensor, version, copy in call.lent
     )
 
 
 def _is_send_let_go(call: Any) -> bool:
-    """Its handle is gone, so its message may never arrive: for the rank that waits for it, this is what counts."""
+    """Its handle was dropped, so its message may never arrive: this matters to the rank that waits for it."""
     return call.operation == "send" and call.work is not None and call.work() is None
 
 

@@ -1,7 +1,7 @@
-"""Inside a rank: what is noted of each call of torch.distributed, from its beginning to its end.
+"""Inside a rank: what is recorded of each call of torch.distributed, from start to end.
 
-Noting must cost next to nothing, so that it can always be on: a call takes down plain attributes of its tensors, and
-what takes longer (names of operators, ranks of the world) is worked out when the notes leave the rank.
+Recording must cost almost nothing, so that it can always be on: a call stores plain attributes of its tensors, and what
+takes longer (names of operators, global ranks) is computed when the records leave the rank.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _DROPPED_AT_ONCE = 1000
 
 @dataclass(frozen=True)
 class Group:
-    """What is taken down of a group when it is first used."""
+    """What is stored about a group when it is first used."""
 
     ranks: tuple[int, ...]  # of the world
     backend: str  # for tensors on the CPU, and for those on a GPU
@@ -48,14 +48,14 @@ NO_GROUP = Group((), "", "", float("inf"))
 
 
 class Call:
-    """One call while it goes on. What most calls leave as it is stays in the class, which is quicker."""
+    """One call while it runs. Common values are class attributes, which is faster."""
 
     code: CodeType | None = None
     instruction: int = 0
     peer: int | None = None  # in the numbers of the group, as are roots
     root: int | None = None
-    operator: int | None = None  # as torch numbers SUM, MAX and so on: what their hash gives, at a tenth of the cost
-    new_ranks: tuple[int, ...] = ()  # those of a group that is made
+    operator: int | None = None  # torch's number of SUM, MAX and so on: their hash, at a tenth of the cost
+    new_ranks: tuple[int, ...] = ()  # the ranks of a new group
     tag: int = 0
     shape: tuple[int, ...] = ()
     tensors: int = 0
@@ -70,12 +70,12 @@ class Call:
     is_on_gpu: bool = False
     is_blocking: bool = False
     home: Group = NO_GROUP
-    patience_seconds: float = float("inf")  # after which torch itself gives this call up
-    work: Any = None  # a weak reference to what a non-blocking call gave, for as long as nobody asked for its end
-    lent: tuple[tuple[Any, int, Any], ...] = ()  # what a non-blocking call works with, where a change can be seen
-    untouched: float | None = None  # at this moment it was still as it had been given
+    patience_seconds: float = float("inf")  # after which torch itself ends this call
+    work: Any = None  # a weak reference to the handle of a non-blocking call, until its end is queried
+    lent: tuple[tuple[Any, int, Any], ...] = ()  # tensors of a non-blocking call, if a change can be detected
+    untouched: float | None = None  # at this moment it was still unchanged
     remark: str = ""
-    parts: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())  # bytes to and from each rank, where these may differ
+    parts: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())  # bytes to and from each rank, if these may differ
 
     def __init__(self, call: str, operation: str, group: str, frame: FrameType | None, begin: float) -> None:
         self.call = call
@@ -87,7 +87,7 @@ class Call:
         self.begin = self.issued = begin
 
     def measure(self, brought: Any, outputs: Any) -> None:
-        """Take down the tensors that this rank brings; of nothing, the shape of what it is to get."""
+        """Store the tensors that this rank passes; if there are none, the shape of what it receives."""
         tensors = flat(brought)
         count = self.tensors = len(tensors)
         if not count:
@@ -101,7 +101,7 @@ class Call:
 
 
 class Recorder:
-    """The newest calls of this rank since the function began."""
+    """The newest calls of this rank since the function started."""
 
     def __init__(self) -> None:
         self.keeps_values = False
@@ -109,20 +109,20 @@ class Recorder:
         self.gap_clock = GapClock(MOST_CALLS)
         self.calls: deque[Call] = deque()
         self.count = 0
-        self.under_way: dict[int, Call] = {}  # by the id of the Work that torch gave for it
+        self.under_way: dict[int, Call] = {}  # by the id of its Work
         self.lent = LentTensors()
-        self.by_memory: dict[int, list[Call]] = {}  # of functional collectives, which give tensors and no Work
-        self.seen_from_afar: dict[int, Call] = {}  # of these another thread tells the end
+        self.by_memory: dict[int, list[Call]] = {}  # of functional collectives, which return tensors and no Work
+        self.seen_from_afar: dict[int, Call] = {}  # another thread reports the end of these
         self.groups: dict[str, Group] = {}  # by name
-        self.unnamed: Call | None = None  # the newest group that is being made
-        self.home = ""  # the world that the launch itself has joined
-        self.worlds: dict[str, tuple[int, int]] = {}  # all that were joined, in order: this rank's number, and the size
-        self.variables: tuple[tuple[str, str], ...] = ()  # JOINING_VARIABLES when the function began
+        self.unnamed: Call | None = None  # the newest group that is being created
+        self.home = ""  # the world that the launch itself joined
+        self.worlds: dict[str, tuple[int, int]] = {}  # all worlds joined, in order: the rank in it, and its size
+        self.variables: tuple[tuple[str, str], ...] = ()  # JOINING_VARIABLES when the function started
         self.before: Counter[MeetingPoint] = Counter()  # calls that are no longer kept
-        self.guard: Guard | None = None  # compares calls before they are made, where the ranks are to outlive mistakes
+        self.guard: Guard | None = None  # compares calls before they are made, if the ranks outlive failures
 
     def forget(self) -> None:
-        """All groups are gone, and with them what was called there."""
+        """All groups are gone, with their calls."""
         self.calls.clear()
         self.under_way.clear()
         self.lent.forget_all()
@@ -147,7 +147,7 @@ class Recorder:
         self.gap_clock.begin(self.began)
 
     def note(self, call: Call) -> None:
-        """Keep a call. Of those that there is no room for, only how many they were."""
+        """Keep a call. Beyond the limit, only their number is kept."""
         self.gap_clock.held(call.begin)
         self.calls.append(call)
         self.count += 1
@@ -155,7 +155,7 @@ class Recorder:
             self.before.update(self._meeting_points([self.calls.popleft() for _ in range(_DROPPED_AT_ONCE)]))
 
     def finish(self) -> Recorded:
-        """All calls, the function being over. What is complete may be told a moment later by another thread."""
+        """All calls, after the function. Another thread may report an end a moment later."""
         patience_ends = time.perf_counter() + 0.05
         while self.seen_from_afar and time.perf_counter() < patience_ends:
             time.sleep(0.001)
@@ -163,7 +163,7 @@ class Recorder:
         return self.recorded()
 
     def recorded(self, newest: int = MOST_CALLS, standing: Standing | None = None) -> Recorded:
-        """What was noted so far, as plain data. Any thread may ask."""
+        """The records so far, as plain data. Any thread may call it."""
         kept, count, before = list(self.calls), self.count, Counter(self.before)
         older, calls = kept[: max(0, len(kept) - newest)], kept[-newest:]
         before.update(self._meeting_points(older))
@@ -179,17 +179,17 @@ class Recorder:
 
     @property
     def is_out_of_sight(self) -> bool:
-        """It makes calls that are not noted: then nothing is concluded."""
-        compiled = getattr(sys.modules.get("torch._dynamo.utils"), "counters", {})  # it may be half imported
+        """It makes calls that are not recorded: then nothing can be concluded."""
+        compiled = getattr(sys.modules.get("torch._dynamo.utils"), "counters", {})  # it may be partly imported
         return bool(compiled.get("frames"))
 
     def name_of_world(self, place: str) -> str:
-        """Of one that is joined at this place; ranks may meet there again after they have left it."""
+        """The name of a world joined at this address; ranks may join there again after they left it."""
         again = sum(world.partition(" again")[0] == place for world in self.worlds)
         return place if not again else f"{place} again {again}"
 
     def unique(self, group_name: str) -> str:
-        """Torch gives names of groups anew in each world."""
+        """Torch reuses the names of groups in each world."""
         world = next(reversed(self.worlds), self.home)
         return group_name if world == self.home else f"{group_name}, world {world}"
 
@@ -207,7 +207,7 @@ class Recorder:
         """As plain data, which may leave this process."""
         ranks, (file, line, function) = self._ranks(call), _place(call.code, call.instruction)
         return Event(
-            rank=-1,  # which of them this is, the notebook knows
+            rank=-1,  # the notebook knows which rank it is
             call=call.call,
             operation=call.operation,
             group=call.group,
@@ -240,14 +240,14 @@ class Recorder:
 
 
 def _remark(call: Call) -> str:
-    """What is wrong with a non-blocking call, as far as it shows on its own rank."""
+    """What is wrong with a non-blocking call, as far as its own rank can see."""
     if call.remark or call.work is None or call.error:
         return call.remark
     return "let go" if call.work() is None else "not waited for"
 
 
 def values_of(some: Any) -> tuple[float, ...] | None:
-    """The numbers of small tensors, one after the other."""
+    """The elements of small tensors, one after the other."""
     tensors = flat(some)
     if not tensors or sum(tensor.numel() for tensor in tensors) > MOST_VALUES:
         return None

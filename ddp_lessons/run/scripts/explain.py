@@ -1,7 +1,7 @@
-"""Run a plain script and explain how its ranks stood, as `launch` does it for a cell: `python -m ddp_lessons explain`.
+"""Run a plain script and explain its hang or failure, as `launch` does for a cell: `python -m ddp_lessons explain`.
 
 The script runs under torchrun (or alone, where it starts its ranks by itself). Each rank reports over a socket in a
-private folder; what it prints goes where it always went.
+private folder; its output goes where it always went.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ from ddp_lessons.run.scripts.script_worlds import World
 from ddp_lessons.run.wire.channel import Channel
 from ddp_lessons.run.wire.messages import WITNESSED, Present
 
-_SIGNALLED = 128  # to which shells add the number of the signal, for an exit status
+_SIGNALLED = 128  # a shell adds the signal number to this for the exit status
 _TICK_SECONDS = 0.05
 _SECONDS_TO_ANSWER = 1.0
 
 
 def explain(script: Sequence[str], ranks: int | None, timeout_seconds: float | None) -> int:
-    """Run `script` (its path and arguments) and return its exit status; 1 if its ranks could not go on."""
+    """Run `script` (its path and arguments) and return its exit status; 1 if its ranks hang or fail."""
     if not os.path.isfile(script[0]):
-        print(f"there is no script {script[0]}", file=sys.stderr)
+        print(f"no such script: {script[0]}", file=sys.stderr)
         return 2
     witness = ["-m", "ddp_lessons.run.rank.script_rank", *script]
     with contextlib.ExitStack() as stack:
         try:
             folder = short_private_folder("ddp-lessons-", len("/ranks"))
         except (OSError, ValueError) as refusal:
-            print(f"explain cannot begin: {refusal}", file=sys.stderr)
+            print(f"explain cannot start: {refusal}", file=sys.stderr)
             return 2
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
         door = stack.enter_context(socket.socket(socket.AF_UNIX))
@@ -51,9 +51,9 @@ def explain(script: Sequence[str], ranks: int | None, timeout_seconds: float | N
         door.bind(address)
         door.listen(64)
         torchrun = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"]
-        torchrun += [f"--log-dir={folder}"]  # otherwise it leaves a folder of its own behind, each time
+        torchrun += [f"--log-dir={folder}"]  # otherwise it leaves a new folder behind each time
         command = [sys.executable, *(torchrun if ranks else []), *witness]
-        # torchrun would choose one thread, too, and say so at length
+        # torchrun would choose one thread, too, but with a long warning
         environment = {"OMP_NUM_THREADS": "1", **os.environ} if ranks else dict(os.environ)
         process = subprocess.Popen(command, env={**environment, WITNESSED: address})
         vigil = _Vigil(door, process, timeout_seconds, OwnTime(ranks or 1))
@@ -79,8 +79,8 @@ class _Vigil:
     process: subprocess.Popen[bytes]
     timeout_seconds: float | None
     time: OwnTime
-    worlds: list[World] = field(default_factory=list)  # those that are not over
-    lost: list[World] = field(default_factory=list)  # those that are, but some rank said nothing at its end
+    worlds: list[World] = field(default_factory=list)  # not over yet
+    lost: list[World] = field(default_factory=list)  # over, but a rank exited without a last message
     number_of_worlds: int = 0
 
     def keep(self) -> int:
@@ -93,28 +93,32 @@ class _Vigil:
                 _say(told)
                 return self.end()
             faults += self._let_go_who_is_done()
-        while self._look():  # what ranks said at the end
+        while self._look():  # the last messages of the ranks
             pass
         faults += self._let_go_who_is_done()
         status = self.process.returncode
         if status and (failed := next((one for one in [*self.lost, *self.worlds] if one.has_lost_ranks), None)):
             _say(failed.tell_failure())
         if status and not self.number_of_worlds:
-            print("\nno rank was seen; if torchrun is to start them: --nproc-per-node N", file=sys.stderr, flush=True)
+            print(
+                "\nno rank joined a process group; to start the script with torchrun, add --nproc-per-node N",
+                file=sys.stderr,
+                flush=True,
+            )
         return _SIGNALLED - status if status < 0 else status or min(faults, 1)
 
     def give_up(self) -> int:
-        """The person at the keyboard wants it to end."""
+        """The user pressed Ctrl+C."""
         told = []
         for world in self.worlds:
             self._ask_all(world)
             told += world.tell_where_each_is()
-        print("\n".join(["\nthe ranks were stopped by you", *told]), file=sys.stderr, flush=True)
+        print("\n".join(["\nyou stopped the ranks", *told]), file=sys.stderr, flush=True)
         self.end()
         return _SIGNALLED + signal.SIGINT
 
     def end(self) -> int:
-        """First who starts ranks, and would say at length that they are gone; then all others, known or not."""
+        """Stop first the process that starts ranks, which would log their deaths at length, then all others."""
         with contextlib.suppress(psutil.NoSuchProcess):
             begun = psutil.Process(self.process.pid).children(recursive=True)
             self.process.kill()
@@ -134,13 +138,13 @@ class _Vigil:
     def _who_did_not_come(self) -> str:
         within = f"within {self.timeout_seconds:g} seconds"
         if self.number_of_worlds and not self.worlds:
-            return f"WorkersStuck: all ranks returned, but the script did not end {within}"
+            return f"WorkersStuck: timeout, all ranks returned, but the script did not end {within}"
         came, expected = (len(self.worlds[0].channels), self.worlds[0].world_size) if self.worlds else (0, 0)
-        joined = f"{came} of {expected or 'all'} ranks joined a group"
-        return f"WorkersStuck: {joined} {within}; importing torch takes some of these"
+        joined = f"{came} of {expected or 'all'} ranks joined a process group"
+        return f"WorkersStuck: timeout, {joined} {within} (which include importing torch)"
 
     def _let_go_who_is_done(self) -> int:
-        """Let worlds end whose ranks have all returned, and return in how many of them calls did not fit together."""
+        """Release worlds in which all ranks returned, and return in how many of them calls did not match."""
         faults = 0
         for world in [world for world in self.worlds if world.is_over and not world.progress.ended]:
             world.let_go()
@@ -153,7 +157,7 @@ class _Vigil:
         return faults
 
     def _look(self) -> bool:
-        """Listen for a moment. True if there was anything to hear."""
+        """Read messages for a moment. True if there were any."""
         ready = self._selector.select(_TICK_SECONDS)
         for key, _ in ready:
             if key.fileobj is self.door:
@@ -180,7 +184,7 @@ class _Vigil:
             whose[0].note(whose[1], whole[0])
 
     def _welcome(self, channel: Channel, present: Present) -> None:
-        """A rank that is there already belongs to another world, also where that meets at the same place."""
+        """If this rank already exists, it belongs to a new world, even at the same address."""
         fitting = (one for one in self.worlds if one.meets_at == present.meets_at and present.rank not in one.channels)
         world = next(fitting, None)
         if world is None:

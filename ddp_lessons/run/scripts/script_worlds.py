@@ -1,4 +1,4 @@
-"""What is known of ranks of a plain script that meet in one world: who came, what they called, how each ended."""
+"""The ranks of a plain script in one world: which ones joined, what they called, how each ended."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from ddp_lessons.record.events import Events
 from ddp_lessons.record.results import NO_VALUE, Results
+from ddp_lessons.run.diagnosis import torchs_words
 from ddp_lessons.run.diagnosis.call_fit import first_fault
 from ddp_lessons.run.diagnosis.failure_messages import (
     LOST_CONNECTION,
@@ -22,12 +23,12 @@ from ddp_lessons.run.launcher.rank_states import Account, Died
 from ddp_lessons.run.wire.channel import Channel
 from ddp_lessons.run.wire.messages import Leave, Look, Present, Raised, Returned, Where
 
-_SECONDS_FOR_OTHER_FAILURES = 0.3  # they were not started at one moment
+_SECONDS_FOR_OTHER_FAILURES = 0.3  # the ranks did not start at the same moment
 
 
 @dataclass
 class World:
-    """Ranks that meet at one place. A script may start several worlds, one after the other or at once."""
+    """Ranks that join at one address. A script may start several worlds, one after the other or at once."""
 
     meets_at: str
     world_size: int
@@ -35,7 +36,7 @@ class World:
     time: OwnTime
     channels: dict[int, Channel] = field(default_factory=dict)
     ranks: dict[int, Present] = field(default_factory=dict)
-    gone: dict[int, Died] = field(default_factory=dict)  # processes that ended without a last word
+    gone: dict[int, Died] = field(default_factory=dict)  # processes that exited without a last message
 
     def __post_init__(self) -> None:
         self.progress = CallProgress(
@@ -51,7 +52,7 @@ class World:
     def note(self, rank: int, message: object) -> None:
         self.progress.heard(rank, message)
         if isinstance(message, Returned) and self.ranks[rank].parent in (one.process for one in self.ranks.values()):
-            self._ask(rank, Leave())  # a rank that started it may wait for its end
+            self._ask(rank, Leave())  # the rank that started it may wait for its end
 
     def note_end(self, rank: int) -> None:
         if rank not in self.progress.returned and rank not in self.progress.ended:
@@ -59,21 +60,21 @@ class World:
 
     @property
     def is_complete(self) -> bool:
-        """All of its ranks have come."""
+        """All of its ranks have joined."""
         return len(self.channels) == self.world_size
 
     @property
     def has_lost_ranks(self) -> bool:
-        """A rank raised, or ended without a last word."""
+        """A rank raised, or exited without a last message."""
         return bool(self.progress.ended or self.gone)
 
     @property
     def is_over(self) -> bool:
-        """No rank of it has anything left to do."""
+        """All of its ranks have ended."""
         return len(self.progress.returned) + len(self.gone) >= self.world_size
 
     def ask_all(self) -> list[int]:
-        """Ask where each rank is, and return who can answer."""
+        """Ask where each rank is, and return the ranks that can answer."""
         asked = [rank for rank in self.channels if rank not in self.progress.ended and rank not in self.gone]
         for rank in asked:
             self.progress.recorded.pop(rank, None)
@@ -84,25 +85,27 @@ class World:
         return rank in self.progress.recorded
 
     def tell(self, ending: Ending) -> str:
-        """Why its ranks could not go on."""
+        """The message about a hang or failure."""
         return self.tell_failure() if ending is Ending.FAILED else self._tell_where_it_hangs(ending is Ending.STUCK)
 
     def tell_failure(self) -> str:
         failed = worker_failed(self._account(), self._results())
-        hint = f"traceback({failed.rank}) of this exception shows the whole way there."
-        text = str(failed).replace(hint, "the whole way there is above.")
+        hint = f"`error.traceback({failed.rank})` shows the full stack."
+        text = torchs_words.under_explain(str(failed).replace(hint, "the full stack is above."))
         is_shown = failed.rank in self.progress.ended and LOST_CONNECTION not in text
         return f"{failed.traceback(failed.rank)}\n" * is_shown + f"WorkerFailed: {text}"
 
     def _tell_where_it_hangs(self, is_for_ever: bool) -> str:
-        stuck = str(workers_stuck(self._account(), self._results(), is_for_ever))
+        stuck = torchs_words.under_explain(str(workers_stuck(self._account(), self._results(), is_for_ever)))
         return f"WorkersStuck: {stuck.replace('launch(..., timeout_seconds=...)', '--timeout SECONDS')}"
 
     def tell_what_did_not_fit(self) -> str:
-        """ "" where the calls of all ranks fit together."""
+        """ "" if the calls of all ranks match."""
         results = self._results()
         reason = first_fault(results.events)
-        return f"WorkerFailed: {not_to_be_trusted(self._account(), results, reason)}" if reason else ""
+        if reason is None:
+            return ""
+        return f"WorkerFailed: {torchs_words.under_explain(str(not_to_be_trusted(self._account(), results, reason)))}"
 
     def tell_where_each_is(self) -> list[str]:
         return where_each_is(self._account(), self._results().events)
@@ -113,7 +116,7 @@ class World:
 
     def _account(self) -> Account:
         first = min(self.gone, key=lambda rank: self.gone[rank].moment, default=None)
-        # who starts ranks ends the others when one is gone
+        # the process that starts ranks ends the others when one is gone
         ended: dict[int, Raised | Died] = {} if first is None else {first: self.gone[first]}
         return replace(self.progress.account(), ended=ended | self.progress.ended)
 

@@ -1,1 +1,1 @@
-"""What the notebook and its ranks say to each other, and over what."""
+"""The messages between the notebook and its ranks, and their channel."""

@@ -19,7 +19,7 @@ class Channel:
     """A two-way stream of messages over one socket. Any thread may send; one thread receives."""
 
     def __init__(self, stream: socket.socket) -> None:
-        stream.settimeout(None)  # whatever socket.setdefaulttimeout was told
+        stream.settimeout(None)  # ignore socket.setdefaulttimeout
         self.socket = stream
         self._sending = threading.Lock()
         self._parts = _assemble()
@@ -29,12 +29,12 @@ class Channel:
         return self.socket.fileno()
 
     def send(self, message: Message, buffers: Sequence[Buffer] = (), patience_seconds: float = -1) -> None:
-        """Say something. TimeoutError if another thread was still sending after so many seconds (-1: no limit)."""
+        """Send a message. TimeoutError if another thread is still sending after this many seconds (-1: no limit)."""
         parts: list[Buffer] = [pickle.dumps(message, protocol=5), *buffers]
         lengths = [_LENGTH.pack(memoryview(part).nbytes) for part in parts]
         header = _COUNT.pack(len(parts)) + b"".join(lengths)
         if not self._sending.acquire(timeout=patience_seconds):
-            raise TimeoutError("another message is still on its way")
+            raise TimeoutError("another message is still being sent")
         try:
             self.socket.sendall(header)
             for part in parts:
@@ -43,13 +43,13 @@ class Channel:
             self._sending.release()
 
     def receive(self) -> tuple[Message, list[bytearray]]:
-        """Wait for the next message. EOFError when the other side is gone."""
+        """Wait for the next message. EOFError if the other side is gone."""
         while (whole := self.receive_some()) is None:
             pass
         return whole
 
     def receive_some(self) -> tuple[Message, list[bytearray]] | None:
-        """Read once, and return the message that this completed, if it did."""
+        """Read once, and return the message if it is complete."""
         if self._wanted is None:
             self._advance()
         assert self._wanted is not None
@@ -58,7 +58,7 @@ class Channel:
         except ConnectionError:
             count = 0
         if count == 0:
-            raise EOFError("the other side of the channel is gone")
+            raise EOFError("the other side closed the channel")
         self._wanted = self._wanted[count:]
         return self._advance() if not self._wanted.nbytes else None
 
@@ -72,12 +72,12 @@ class Channel:
             return None
         self._wanted = None
         message, buffers = part
-        part.clear()  # they may be large: hold nothing of them while waiting for the next
+        part.clear()  # they may be large: keep nothing of them while waiting for the next
         return message, buffers
 
 
 def _assemble() -> Iterator[list[Any] | memoryview]:
-    """Name, one after the other, the stretch of memory that wants to be filled; then the message and its buffers."""
+    """Yield each piece of memory to fill, then the message and its buffers."""
     while True:
         count = bytearray(_COUNT.size)
         yield memoryview(count)

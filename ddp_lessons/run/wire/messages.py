@@ -1,6 +1,6 @@
-"""What the notebook, the template and the ranks say to each other.
+"""The messages between the notebook, the template and the ranks.
 
-Every message is a small frozen dataclass. Large things (tensors, arrays) travel behind it as plain buffers, so that
+Every message is a small frozen dataclass. Large data (tensors, arrays) follows it as plain buffers, so that
 they are neither copied into the message nor parsed.
 """
 
@@ -13,7 +13,7 @@ from ddp_lessons.record.rank_record import Recorded, Standing, Told
 
 @dataclass(frozen=True)
 class Start:
-    """To a fresh process: which rank it is, and what it must know to feel like the notebook."""
+    """To a new process: which rank it is, and what it needs to behave like the notebook."""
 
     rank: int
     world_size: int
@@ -21,34 +21,34 @@ class Start:
     current_folder: str
     module_path: list[str]
     meeting_file: str
-    guard_file: str  # in which ranks compare their calls before they make them; "": they do not
+    guard_file: str  # ranks use it to compare their calls in advance; "": they do not
     crash_file: str
     backend: str | None  # None: the function joins by itself
     threads: int
     patience_seconds: float  # how long a function may take
     record: bool | str = True  # what to record: nothing, calls, or "values" (calls with the numbers of small tensors)
-    memory_bytes: int | None = None  # what the rank may take beyond what it has when its function begins
+    memory_bytes: int | None = None  # the limit on top of what it has when its function begins
 
 
 @dataclass(frozen=True)
 class Task:
     """To a rank: a function with its arguments. The pickle and the memory of its tensors follow as buffers."""
 
-    sources: dict[str, str]  # the text of the cells, by the file name that Python gave them
-    number: int  # of the tasks of these ranks
-    asked: int  # so many ranks have it to do
+    sources: dict[str, str]  # the source of the cells, by the file name that Python gave them
+    number: int  # counts the tasks of these ranks
+    asked: int  # how many ranks run it
 
 
 @dataclass(frozen=True)
 class Where:
     """To a rank: which line are you at?"""
 
-    with_calls: bool = False  # and what have you called so far?
+    with_calls: bool = False  # also: what have you called so far?
 
 
 @dataclass(frozen=True)
 class Look:
-    """To a rank: what holds you? Or, where calls are asked for: what holds you, and what were so many newest calls?"""
+    """To a rank: what blocks you? If calls are asked for, also: what are your newest calls?"""
 
     number: int
     calls: int = 0
@@ -56,12 +56,12 @@ class Look:
 
 @dataclass(frozen=True)
 class Free:
-    """To a rank: leave your function, whatever it waits for. May be said several times."""
+    """To a rank: leave your function, whatever it waits for. May be sent several times."""
 
 
 @dataclass(frozen=True)
 class Rejoin:
-    """To a rank that stays after a failure: leave the group, and everything begun in it, and join a fresh one."""
+    """To a rank that stays after a failure: leave the group, with everything started in it, and join a new one."""
 
     meeting_file: str
     guard_file: str
@@ -69,7 +69,7 @@ class Rejoin:
 
 @dataclass(frozen=True)
 class Leave:
-    """To a rank or the template: nobody needs you any more."""
+    """To a rank or the template: you are no longer needed."""
 
 
 @dataclass(frozen=True)
@@ -86,33 +86,33 @@ class Position:
 
     frames: tuple[Frame, ...]
     recorded: Recorded | None = field(default=None, compare=False)
-    is_silent: bool = False  # it was asked, also by a signal, and has not answered: its process does not run
+    is_silent: bool = False  # it did not answer a request or a signal: its process is stopped
 
 
 @dataclass(frozen=True)
 class Joined:
-    """From a rank: it is there, and in the group."""
+    """From a rank: it has started and joined the group."""
 
 
 @dataclass(frozen=True)
 class Freed:
-    """From a rank that was told to rejoin: it is out of its function."""
+    """From a rank that was told to rejoin: it has left its function."""
 
 
 @dataclass(frozen=True)
 class Present:
-    """From a rank of a plain script: it is there."""
+    """From a rank of a plain script: it has started."""
 
     rank: int
     world_size: int
-    meets_at: str  # the port or file through which it finds the others; "" if that is not known
+    meets_at: str  # the port or file of the rendezvous; "" if unknown
     process: int
     parent: int  # the process that started it
 
 
 @dataclass(frozen=True)
 class Returned:
-    """From a rank: the answer. The pickle and the memory of its tensors follow as buffers."""
+    """From a rank: the result. The pickle and the memory of its tensors follow as buffers."""
 
     kind: str  # the name of its type
     recorded: Recorded | None = None
@@ -132,26 +132,26 @@ class Raised:
 
 @dataclass(frozen=True)
 class Ready:
-    """From the template: torch is imported, or what it was asked to import since."""
+    """From the template: torch, or the last requested module, is imported."""
 
 
 @dataclass(frozen=True)
 class Fork:
-    """To the template: fork these processes; a channel and an output pipe for each come along."""
+    """To the template: fork these processes; a channel and an output pipe for each come with it."""
 
     numbers: tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class Import:
-    """To the template: import this as well, so that no further rank has to."""
+    """To the template: import this, too, so that later ranks do not have to."""
 
     module: str
 
 
 @dataclass(frozen=True)
 class Stop:
-    """To the template: end these processes, whatever they do, and say how each ended."""
+    """To the template: kill these processes, and report how each ended."""
 
     numbers: tuple[int, ...]
 
@@ -172,13 +172,13 @@ class Ended:
 
 
 def size_of_guard(world_size: int) -> int:
-    """Bytes of the file in which ranks compare their calls."""
+    """Size in bytes of the file in which ranks compare their calls."""
     return world_size * GUARDED_TURNS * BYTES_OF_A_TURN
 
 
-GUARDED_TURNS = 1024  # the newest, of each rank
+GUARDED_TURNS = 1024  # the newest of each rank
 BYTES_OF_A_TURN = 256
-CELL_OF_RANKS = "<ipython-input-ranks-"  # how the file names of cells begin that run on the ranks
+CELL_OF_RANKS = "<ipython-input-ranks-"  # the start of the file names of cells that run on the ranks
 HEAVY_IMPORTS = (
     "torch._dynamo",  # the compiler, which DistributedDataParallel imports
     "torch.distributed.tensor",
@@ -186,8 +186,8 @@ HEAVY_IMPORTS = (
     "torch.distributed.fsdp",
     "torch.distributed.pipelining",
 )
-WITNESSED = "DDP_LESSONS_WITNESSED"  # the variable by which the ranks of a plain script find who explains them
-MARK = "DDP_LESSONS_PROCESS"  # the variable by which what a rank has started is recognised
+WITNESSED = "DDP_LESSONS_WITNESSED"  # the variable by which ranks of a plain script find `explain`
+MARK = "DDP_LESSONS_PROCESS"  # the variable by which the child processes of a rank are recognized
 FromRank = Joined | Freed | Present | Standing | Recorded | Position | Told | Returned | Raised
 Message = Start | Task | Where | Look | Free | Rejoin | Leave | FromRank | Ready | Fork | Import | Stop | Signal | Ended
 Buffer = bytes | bytearray | memoryview

@@ -1,9 +1,9 @@
 """How functions and values travel between the notebook and its ranks.
 
-Out: a function travels by value when it was defined in a cell, and takes along what it uses: globals, classes, other
-functions. They land in the rank's own `__main__`, so that plain pickle (torch.save, object collectives) finds them.
-Back: a value travels by value too, but what came from the notebook goes home by its name: a class of a cell is, in
-the results, the very class of that cell.
+To a rank: a function that was defined in a cell is pickled by value, with what it uses: globals, classes, other
+functions. They go into the rank's own `__main__`, so that plain pickle (torch.save, object collectives) finds them.
+Back: a value is pickled by value, too, but what came from the notebook is pickled by name: in the results, a class of a
+cell is the same class as in that cell.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def unpack_call(buffers: Sequence[Buffer], sources: dict[str, str]) -> tuple[Cal
 
 
 def _have_module(name: str | None) -> None:
-    """A function that travelled by value may ask for its module, as dataclasses do: load that when somebody looks."""
+    """A function pickled by value may need its module, as dataclasses do: load it on first use."""
     if name is None or name in sys.modules:
         return
     spec = importlib.util.find_spec(name)
@@ -67,14 +67,14 @@ def _have_module(name: str | None) -> None:
 
 @dataclass(frozen=True)
 class FromNotebook:
-    """In a rank: what arrived with the call, to go home as what it was."""
+    """In a rank: what came with the call, and is sent back by name."""
 
     names: frozenset[str]
     classes: Mapping[type, str]
 
 
 def from_notebook() -> FromNotebook:
-    """Ask between the arrival of a call and its beginning."""
+    """Call it after a call has arrived and before it starts."""
     return FromNotebook(frozenset(_rank_main()), dict(cloudpickle.cloudpickle._DYNAMIC_CLASS_TRACKER_BY_CLASS))
 
 
@@ -84,7 +84,7 @@ def pack_value(value: object, from_notebook: FromNotebook) -> list[Buffer]:
         return _Homebound(from_notebook).pack(value)
     except Exception as error:
         raise CannotTravel(
-            f"returned a {type(value).__name__}, which cannot travel to the notebook ({error})"
+            f"returned a {type(value).__name__}, which cannot be pickled and sent to the notebook ({error})"
         ) from error
 
 
@@ -93,7 +93,7 @@ def unpack_value(buffers: Sequence[Buffer]) -> Any:
 
 
 class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
-    """Pickles by value what has no other home, and puts the memory of tensors beside the pickle instead of into it."""
+    """Pickles by value what cannot be imported, and keeps the memory of tensors out of the pickle."""
 
     def __init__(self) -> None:
         self._stream = io.BytesIO()
@@ -115,13 +115,13 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         ):
             return _cached_anew, (value.__wrapped__, value.cache_parameters())
         if isinstance(value, ModuleType) and type(value) is not ModuleType and _is_imported(value):
-            return importlib.import_module, (value.__name__,)  # torch.ops is one: cloudpickle knows only plain modules
+            return importlib.import_module, (value.__name__,)  # as torch.ops; cloudpickle handles only plain modules
         torch = sys.modules.get("torch")
         if torch is not None and type(value) in (torch.Tensor, torch.nn.Parameter) and _is_plain(value, torch):
             return _reduce_tensor(value, torch)
         if torch is not None and type(value) in (torch.UntypedStorage, torch.TypedStorage):
             memory = value if type(value) is torch.UntypedStorage else value._untyped_storage
-            if memory.device.type != "meta":  # torch's own way needs a torch.load that trusts it
+            if memory.device.type != "meta":  # torch's own way needs a torch.load without weights_only
                 content = torch.empty(0, dtype=torch.uint8, device=memory.device).set_(memory)
                 return _rebuild_storage, (content, None if memory is value else value.dtype)
         return super().reducer_override(value)
@@ -161,12 +161,12 @@ class _Outbound(_Pickler):
 
 
 def _is_of_a_cell(file: str, modified: float | None) -> bool:
-    """Its text is only here. IPython 7 gives cells a time, as if they were files."""
+    """Its source exists only here. IPython 7 gives cells a time, as if they were files."""
     return modified is None or not os.path.exists(file)
 
 
 class _RankMain(dict[str, object]):
-    """Stands for the notebook's globals and becomes, when it is unpickled, the globals of the rank's `__main__`."""
+    """A placeholder of the notebook's globals, unpickled as the globals of the rank's `__main__`."""
 
     def __reduce__(self) -> tuple[Callable[[], dict[str, Any]], tuple[()]]:
         return _rank_main, ()
@@ -194,15 +194,15 @@ class _Homebound(_Pickler):
 
 
 def _was_made_here(function: FunctionType) -> bool:
-    """By a cell that runs on the ranks: the notebook does not know it."""
+    """Was it made by a cell that runs on the ranks? The notebook does not have it."""
     return function.__code__.co_filename.startswith(CELL_OF_RANKS)
 
 
 def _class_of_notebook(name: str, identity: str) -> type:
-    """The very class that travelled out, also if it has no name in the notebook, or another one by now."""
+    """The same class that was sent, even if its name in the notebook is gone or has changed."""
     found = cloudpickle.cloudpickle._DYNAMIC_CLASS_TRACKER_BY_ID.get(identity)
     if found is None:
-        raise LookupError(f"the notebook has no class {name} any more")
+        raise LookupError(f"the notebook no longer has the class {name}")
     return found  # type: ignore[no-any-return]
 
 
@@ -215,7 +215,7 @@ def _cached_anew(function: Callable[..., Any], parameters: dict[str, Any]) -> An
 
 
 def _builtins_of_ipython(notebook: dict[str, Any]) -> list[str]:
-    """IPython puts its own `open`, `exit` and `quit` into the notebook; a rank shall not need IPython for them."""
+    """IPython puts its own `open`, `exit` and `quit` into the notebook; a rank must not need IPython for them."""
     return [name for name in ("open", "exit", "quit") if _is_of_ipython(notebook.get(name))]
 
 
@@ -226,7 +226,7 @@ def _is_of_ipython(value: object) -> bool:
 
 def _is_plain(tensor: Any, torch: Any) -> bool:
     is_dense = tensor.layout is torch.strided and not tensor.is_quantized and tensor.device.type != "meta"
-    return is_dense and not tensor.__dict__  # what somebody attached to it goes by torch's own way
+    return is_dense and not tensor.__dict__  # attributes that were added to it are pickled by torch
 
 
 def _reduce_tensor(tensor: Any, torch: Any) -> Any:
@@ -263,15 +263,15 @@ def _name_the_culprit(function: Callable[..., Any], args: Sequence[object], erro
     for number, value in enumerate(args):
         if (reason := _why_not(value)) is not None:
             kind = type(value).__name__
-            return f"argument {number + 1} after the world size is a {kind}, which cannot travel to a rank ({reason})"
+            return f"argument {number + 1} after world_size is a {kind}, which cannot be pickled for a rank ({reason})"
     for variable, value in _variables_of(function).items():
         if (reason := _why_not(value)) is not None:
             kind = type(value).__name__
             return (
-                f"{name} uses the variable {variable}, a {kind}, which cannot travel to a rank ({reason}); "
-                f"make it inside {name}"
+                f"{name} uses the variable {variable}, a {kind}, which cannot be pickled for a rank ({reason}); "
+                f"create it inside {name}"
             )
-    return f"{name} cannot travel to a rank ({error})"
+    return f"{name} cannot be pickled for a rank ({error})"
 
 
 def _why_not(value: object) -> str | None:
