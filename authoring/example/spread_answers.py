@@ -43,5 +43,5 @@ WRONG: list[tuple[Answer, str]] = [
     (the_largest, "That is the largest value of all ranks"),
     (upside_down, "It is right but for the sign"),
     (nobody_talks, "it compares its tensor with itself"),
-    (in_the_callers_tensor, "the given tensor was changed on the way"),
+    (in_the_callers_tensor, "the given tensor was changed. Work on a copy"),
 ]
