@@ -216,7 +216,7 @@ WRONG = [
     (the_lowest_score, "Rank 0 ends with its own tensor, whose score is 1.5, but rank 1 has 4"),
     (the_last_of_the_best, "has the same score. In a tie, the lowest rank wins"),
     (begins_to_look_at_0, "but not for negative scores: rank 0 ends with its own tensor, whose score is -3"),
-    (scores_without_their_digits, "but not for scores that differ only after the decimal point"),
+    (scores_without_their_digits, "but not for scores that differ only in their decimals"),
     (its_own, "Rank 0 ends with its own tensor, because no rank sends anything"),
     (
         talks_and_returns_its_own,
@@ -341,12 +341,12 @@ def does_not_wait(score: float, tensor: Tensor) -> Tensor:
     return tensor
 
 
-SINGLE = "In float32 both scores round to the same value. Send float64"
+SINGLE = "In float32 both scores are equal. Send float64"
 
 WRONG += [
     (in_single_precision, SINGLE),
-    (in_half_precision, "In float16 both scores round to the same value"),
-    (in_bfloat16, "In bfloat16 both scores round to the same value"),
+    (in_half_precision, "In float16 both scores are equal"),
+    (in_bfloat16, "In bfloat16 both scores are equal"),
     (a_row_in_single_precision, SINGLE),
     (in_per_cent, "but not for scores that are nearly equal: rank 0 ends with its own tensor"),
     (rounded, "but not for scores that are nearly equal: rank 0 ends with its own tensor"),

@@ -216,8 +216,7 @@ def _not_met(calls: Sequence[Event], returned: Sequence[int]) -> str:
     first, operations = calls[0], {call.operation for call in calls}
     if not operations & {"send", "recv"}:
         return (
-            f"Hang: not every rank calls {first.call}, and the ranks that do wait for the others. Call it on every "
-            "rank."
+            f"Hang: not every rank calls {first.call}, so the ranks that call it wait forever. Call it on every rank."
         )
     if not operations <= {"send", "recv"}:
         collective = next(call for call in calls if call.is_collective)

@@ -48,9 +48,7 @@ class _ShareBest(Exercise):
             ScoredTrial((120,), scores=(1.5, 4.0, 2.5, 3.0, 0.5)),
             ScoredTrial((120,), trait="other scores", scores=(3.5, 1.0, 5.0, 9.0, 2.0, 7.0, 8.0, 6.0)),
             ScoredTrial((4, 7), trait="negative scores", scores=(-3.0, -2.0, -0.5, -4.0, -0.25)),
-            ScoredTrial(
-                (120,), "int64", trait="scores that differ only after the decimal point", scores=(2.25, 2.75, 2.5)
-            ),
+            ScoredTrial((120,), "int64", trait="scores that differ only in their decimals", scores=(2.25, 2.75, 2.5)),
             ScoredTrial((120,), trait="a score that several ranks have", scores=(1.0, 2.0, 2.0)),
             ScoredTrial((1,), trait="the same score on all ranks", scores=(1.0,)),
             ScoredTrial((120,), trait="scores that are nearly equal", scores=(0.9, 0.9 + 1e-9, 0.9 - 1e-9)),
@@ -102,7 +100,7 @@ def _rounded_to_the_same(case: Case, owner: int) -> str:
     for dtype in sorted(dtypes & {"float32", "float16", "bfloat16"}):
         one, other = scores.to(getattr(torch, dtype)).tolist()
         if one == other:
-            return f" In {dtype} both scores round to the same value. Send float64."
+            return f" In {dtype} both scores are equal. Send float64."
     return ""
 
 
