@@ -397,7 +397,7 @@ WRONG = [
     (receives_into_its_tensor, "The answer is right, but the given tensor was changed. Work on a copy"),
     (adds_one_to_its_tensor, "The answer is right, but the given tensor was changed. Work on a copy"),
     (only_rank_0, "Only rank 0 has the answer"),
-    (returns_nothing, "It returns None. Return the answer, and leave the given"),
+    (returns_nothing, "It returns None. Return the answer, and leave the given tensor unchanged"),
     (one_after_the_other, "returns a tensor of shape [240], not a list of tensors"),
     (a_dict, "returns an object of type dict"),
     (the_sum, "returns a tensor of shape [120], not a list"),
@@ -509,7 +509,7 @@ def takes_what_recv_returns(tensor: Tensor) -> Any:
 WRONG += [
     (
         appends_what_comes,
-        "'s list are the same tensor object, as after `[buffer] * world_size`. Allocate one buffer per rank",
+        "of rank 0's list are the same tensor object, as after `[buffer] * world_size`. Allocate one buffer per rank",
     ),
     (only_the_neighbours, "but not with 4: entry 2 of rank 0's list is a buffer of zeros"),
     (stacked_into_a_row, "returns a tensor of shape [240], not a list of tensors"),

@@ -532,7 +532,7 @@ WRONG = [
         "It works for a model of 2 layers, float32, but not for frozen parameters and shared ones: rank 1 starts "
         "with its own parameter layers.0.weight. Broadcast every parameter, even frozen ones, from rank 0",
     ),
-    (OnlyWeights, "Rank 1 starts with its own"),
+    (OnlyWeights, "Rank 1 starts with its own buffer scale. Broadcast the buffers too, from rank 0"),
     (FromRank1, "Rank 0 starts with the buffer scale of rank 1. Start with the values of rank 0 on every rank"),
     (MeanStart, "starts as the mean over the ranks. Start with the values of rank 0 on every rank"),
     (

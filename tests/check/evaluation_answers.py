@@ -603,7 +603,7 @@ WRONG = [
     (the_error, "That is the error rate"),
     (batches_times_batch_size, "The 16 correct predictions are divided by 40, but there are 37 samples"),
     (divides_on_each_rank, "A rank without samples divides by its own count, which is 0"),
-    (returns_nothing, "It returns None. Return the answer, and leave the given"),
+    (returns_nothing, "It returns None. Return the answer, and leave the given data set unchanged"),
     (every_number_below_one_is_none, "The accuracy was truncated to an integer. Divide with /, not with //"),
 ]
 

@@ -135,11 +135,11 @@ WRONG = {
     ),
     "eight ranks": (
         HEAD + FIRST + RUN.replace("node=4", "node=8"),
-        "4 ranks have no GPU on each node, because torchrun starts",
+        "4 ranks have no GPU on each node, because torchrun starts 8 ranks there. Set --nproc-per-node=4",
     ),
     "meets at home": (
         HEAD + RUN.replace("$first", "localhost"),
-        "localhost means a different node on every node, so the torchruns never meet. Set",
+        "localhost means a different node on every node, so the torchruns never meet. Set --rdzv-endpoint to",
     ),
     "meets at all": (
         HEAD + RUN.replace("$first", "$SLURM_JOB_NODELIST"),
@@ -155,7 +155,8 @@ WRONG = {
     ),
     "each its own place": (
         HEAD + "srun bash -c '" + RUN.strip().removeprefix("srun ").replace("$first", "$(hostname)") + "'\n",
-        "The torchruns have different rendezvous addresses (gpu1:29400, gpu2:29400). Give all of them the same",
+        "The torchruns have different rendezvous addresses (gpu1:29400, gpu2:29400). Give all of them the "
+        "same --rdzv-endpoint",
     ),
     "each its own id": (
         HEAD

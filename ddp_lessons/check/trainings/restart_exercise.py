@@ -212,15 +212,17 @@ def _which_epochs(epochs: Sequence[int], scenario: Scenario, had_file: bool, bef
     first, expected = (epochs or [EPOCHS])[0], scenario.goes_on_with
     if first == 0 < expected and not had_file and any(before.saw_file(0)):
         return (
-            "It restarts at epoch 0, because the checkpoint has been deleted. Keep the file at the path: it is the "
-            "only record of the finished epochs."
+            "It starts again at epoch 0, because the checkpoint has been deleted. Keep that file, the only record of "
+            "the finished epochs."
         )
     if first == 0 < expected and not had_file:
-        return "It restarts at epoch 0, because there is no file at the path. Save a checkpoint after each epoch."
+        return "It starts again at epoch 0, because there is no file at the path. Save a checkpoint after each epoch."
     if first == 0 < expected and scenario.cut_off_after is not None:
-        return f"It restarts at epoch 0. {_HALF_A_FILE}"
+        return f"It starts again at epoch 0. {_HALF_A_FILE}"
     if first == 0 < expected:
-        return "It restarts at epoch 0 although a checkpoint exists. Load it before the loop, and start at its epoch."
+        return (
+            "It starts again at epoch 0 although a checkpoint exists. Load it before the loop, and start at its epoch."
+        )
     if first < expected:
         return (
             f"Epoch {first} was finished, but is trained again. Save a checkpoint after each epoch, with the number "

@@ -81,8 +81,8 @@ class _WeightedAverage(AverageGradients):
             CountedTrial((4, 3, 2), "float64", trait="another dtype (float64)", largest_world=4),
             CountedTrial((4, 3, 2), trait="a model in which some parameters have no gradient", has_more=True),
             CountedTrial((4, 3), trait="very different numbers of samples", counts=(1, 700, 20), largest_world=4),
-            CountedTrial((4, 3, 2), trait="ranks of which some have no samples", counts=(2, 0, 5), smallest_world=2),
-            CountedTrial((4, 3), trait="ranks of which some have no samples", counts=(0, 4, 3), smallest_world=2),
+            CountedTrial((4, 3, 2), trait="ranks without samples", counts=(2, 0, 5), smallest_world=2),
+            CountedTrial((4, 3), trait="ranks without samples", counts=(0, 4, 3), smallest_world=2),
         ]
     )
 
@@ -98,7 +98,7 @@ class _WeightedAverage(AverageGradients):
         if standstill.made.get(without[0]):
             return (
                 f"Rank {without[0]} has no samples and makes too few calls of {waiting.call}, so rank {waiting.rank} "
-                "hangs in it. A rank without samples must make every call too, with gradients of 0."
+                "hangs in it. Make every call on a rank without samples too, with gradients of 0."
             )
         return (
             f"Rank {without[0]} has no samples and never calls {waiting.call}, so rank {waiting.rank} hangs in it. A "
