@@ -373,7 +373,7 @@ WRONG = [
     (isends_and_leaves, "never waits for its isend"),
     (irecvs_and_leaves, "never waits for its irecv"),
     (only_floats, "but not for integers (int64)"),
-    (first_ten_elements, "but not for a length that is not divisible by the number of ranks"),
+    (first_ten_elements, "but not for a length not divisible by world_size"),
     (from_a_seed, "Too little is communicated: rank 1 does not receive the whole tensor. Send all of it to every rank"),
     (changes_it_before_it_has_left, "It changes the tensor of its isend before wait()"),
     (at_most_four_ranks, "It works with 4 ranks, but not with 5"),

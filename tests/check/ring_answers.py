@@ -468,9 +468,9 @@ WRONG = [
     (adds_in_the_second_half_too, "has more than the sum. Add each received chunk only once"),
     (
         only_what_divides,
-        "but not for a length that is not divisible by the number of ranks: the last elements are missing",
+        "but not for a length not divisible by world_size: the last elements are missing",
     ),
-    (only_where_view_divides, "but not for a length that is not divisible by the number of ranks"),
+    (only_where_view_divides, "but not for a length not divisible by world_size"),
     (only_floats, "but not for integers (int64)"),
     (float_buffers, "but not for integers (int64)"),
     (the_mean, "returns the mean"),

@@ -193,9 +193,9 @@ WRONG = [
     (without_the_rest, "The remainder is lost: 1 element is on no rank. Round the length up, and pad with zeros"),
     (
         not_filled_up,
-        "It works for a tensor of shape [120], float32, but not for a length that is not divisible by the number "
-        "of ranks: the shards have different lengths, 61 and 60, but all_gather needs equal ones. Pad the "
-        "shorter ones with zeros",
+        "It works for a tensor of shape [120], float32, but not for a length not divisible by world_size: "
+        "the shards have different lengths, 61 and 60, but all_gather needs equal ones. Pad the shorter "
+        "ones with zeros",
     ),
     (every_second, "It takes every second element, but a shard is contiguous, so that all_gather restores the order"),
     (in_the_wrong_order, "Rank 0 has the shard of rank 1. Order the shards by rank"),
@@ -332,15 +332,15 @@ WRONG += [
     ),
     (
         the_last_takes_the_rest,
-        "It works for a tensor of shape [120], float32, but not for a length that is not divisible by the number "
-        "of ranks: the shards have different lengths, 61 and 60, but all_gather needs equal ones. Pad the "
-        "shorter ones with zeros",
+        "It works for a tensor of shape [120], float32, but not for a length not divisible by world_size: "
+        "the shards have different lengths, 61 and 60, but all_gather needs equal ones. Pad the shorter "
+        "ones with zeros",
     ),
     (
         by_tensor_split,
-        "It works for a tensor of shape [120], float32, but not for a length that is not divisible by the number "
-        "of ranks: the shards have different lengths, 61 and 60, but all_gather needs equal ones. Pad the "
-        "shorter ones with zeros",
+        "It works for a tensor of shape [120], float32, but not for a length not divisible by world_size: "
+        "the shards have different lengths, 61 and 60, but all_gather needs equal ones. Pad the shorter "
+        "ones with zeros",
     ),
     (fills_each_one_up, "It pads each shard after splitting, so zeros end up in the middle"),
     (filled_up_with_the_world_size, "The shards are longer than needed. For 120 elements, 60 per rank are enough"),

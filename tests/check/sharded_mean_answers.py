@@ -233,10 +233,10 @@ WRONG = [
     (the_next_ones, "Rank 0 has the shard of rank 1. Order the shards by rank"),
     (the_whole_mean, "Every rank returns as many elements as the whole tensor has. Return only this rank's shard"),
     (without_the_rest, "The remainder is lost: 1 element is on no rank. Round the length up, and pad with zeros"),
-    (not_filled_up, "Pad the tensor with zeros to a multiple of the number of ranks, and pass the shard first"),
+    (not_filled_up, "Pad the tensor with zeros to a multiple of world_size, and pass the shard first"),
     (
         not_filled_up_as_a_list,
-        "Pad the tensor with zeros to a multiple of the number of ranks, and pass the shard first",
+        "Pad the tensor with zeros to a multiple of world_size, and pass the shard first",
     ),
     (swapped, "The arguments of reduce_scatter_tensor are swapped. Pass the shard first, then the whole tensor"),
     (
@@ -250,7 +250,12 @@ WRONG = [
     (divided_by_the_length, "It divides the sum by 120. Divide by the number of ranks, here 2"),
     (divided_twice, "It divides the sum by 4. Divide by the number of ranks, here 2"),
     (off_by_a_fraction, "It is 0.3 times the mean. Divide the sum by the number of ranks, here 2"),
-    (split_in_parts, "It works for a tensor of shape [120], float32, but not for a length that is not divisible by the number " "of ranks: the shards have different lengths, 61 and 60, but all_gather needs equal ones. Pad the " "shorter ones with zeros"),
+    (
+        split_in_parts,
+        "It works for a tensor of shape [120], float32, but not for a length not divisible by world_size: "
+        "the shards have different lengths, 61 and 60, but all_gather needs equal ones. Pad the shorter "
+        "ones with zeros",
+    ),
     (forgets_to_return, "It returns None. Return the answer, and leave the given tensor unchanged"),
     (spoils_what_it_was_given, "The answer is right, but the given tensor was changed. Work on a copy: flat.clone()"),
 ]
@@ -358,7 +363,12 @@ WRONG += [
         one_too_short,
         "The shards are too short: 2 times 59 elements are only 118 of 120. Round the length up",
     ),
-    (without_what_fills_up, "It works for a tensor of shape [120], float32, but not for a length that is not divisible by the number " "of ranks: the shards have different lengths, 61 and 60, but all_gather needs equal ones. Pad the " "shorter ones with zeros"),
+    (
+        without_what_fills_up,
+        "It works for a tensor of shape [120], float32, but not for a length not divisible by world_size: "
+        "the shards have different lengths, 61 and 60, but all_gather needs equal ones. Pad the shorter "
+        "ones with zeros",
+    ),
     (reduce_to_rank_0, "reduce gives the sum to one rank only"),
     (
         reduced_and_scattered,

@@ -104,7 +104,7 @@ class _EpochOrder(Exercise):
         [
             DataTrial((), samples=24),
             DataTrial((), samples=60, trait="the next data"),
-            DataTrial((), samples=25, trait="data that is not divisible by the number of ranks"),
+            DataTrial((), samples=25, trait="data not divisible by world_size"),
             DataTrial((), samples=23, trait="data in a list", is_list=True),
             DataTrial((), samples=7, trait="little data", largest_world=3),
             DataTrial(

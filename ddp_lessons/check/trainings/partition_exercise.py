@@ -74,7 +74,7 @@ class _DataPartitioner(Exercise):
         [
             CutTrial((), samples=24),
             CutTrial((), samples=60, seeds=(7, 7), trait="the next data"),
-            CutTrial((), samples=25, trait="data that is not divisible by the number of ranks"),
+            CutTrial((), samples=25, trait="data not divisible by world_size"),
             CutTrial((), samples=60, seeds=(1, 1), parts="unequal", trait="partitions of different sizes"),
             CutTrial((), samples=61, seeds=(5, 5, 6), parts="unequal", trait="unequal partitions and a remainder"),
             CutTrial((), samples=47, seeds=(0, 0, 1), trait="data in a list", is_list=True),

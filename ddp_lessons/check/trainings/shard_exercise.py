@@ -51,8 +51,8 @@ class _Shard(Exercise):
         [
             FlatTrial((120,)),
             FlatTrial((120,), trait="the next tensor"),
-            FlatTrial((121,), trait="a length that is not divisible by the number of ranks"),
-            FlatTrial((119,), trait="a length that is not divisible by the number of ranks"),
+            FlatTrial((121,), trait="a length not divisible by world_size"),
+            FlatTrial((119,), trait="a length not divisible by world_size"),
             FlatTrial((120,), "int64", trait="integers (int64)"),
             FlatTrial((7,), "float64", trait="another dtype (float64)"),
             FlatTrial((3,), trait="a tensor with fewer elements than ranks"),

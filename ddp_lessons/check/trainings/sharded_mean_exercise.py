@@ -42,8 +42,8 @@ class _ShardedMean(Exercise):
         [
             Trial((120,)),
             Trial((120,), trait="the next tensors"),
-            Trial((121,), trait="a length that is not divisible by the number of ranks"),
-            Trial((119,), trait="a length that is not divisible by the number of ranks"),
+            Trial((121,), trait="a length not divisible by world_size"),
+            Trial((119,), trait="a length not divisible by world_size"),
             Trial((60,), "float64", trait="another dtype (float64)"),
             Trial((3,), trait="tensors with fewer elements than ranks"),
         ]
@@ -83,8 +83,8 @@ class _ShardedMean(Exercise):
         elif not _OTHER_PIECES.search(message):
             return ""
         return (
-            "Size mismatch in a collective: all shards must have the same length. Pad the tensor with zeros to a "
-            "multiple of the number of ranks, and pass the shard first, then the whole tensor."
+            "Size mismatch: all shards must be equally long. Pad the tensor with zeros to a multiple of "
+            "world_size, and pass the shard first."
         )
 
     def too_little(self, case: Case) -> str:

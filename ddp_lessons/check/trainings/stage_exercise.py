@@ -81,8 +81,8 @@ class _StageOf(Exercise):
         [
             LayersTrial((), layers=120),
             LayersTrial((), layers=12, trait="the next model"),
-            LayersTrial((), layers=7, trait="layers that are not divisible by the number of stages"),
-            LayersTrial((), layers=9, trait="layers that are not divisible by the number of stages"),
+            LayersTrial((), layers=7, trait="layers not divisible by stages"),
+            LayersTrial((), layers=9, trait="layers not divisible by stages"),
             LayersTrial((), layers=5, trait="only a few more layers than stages"),
             LayersTrial((), layers=1, trait="one layer", largest_world=1),
             LayersTrial((), layers=50, trait="more stages than ranks", more_stages=3),
@@ -178,8 +178,8 @@ def _why_not_fair(owners: list[int], stages: int) -> str:
     if sizes[largest] - sizes[smallest] > 1:
         share = "Distribute the remainder, so that the stages differ by one layer at most"
         return (
-            f"Stage {largest} is the straggler: it has {sizes[largest]} layers, and stage {smallest} has "
-            f"{sizes[smallest]}. {share if len(owners) % stages else 'Make the stages equal'}."
+            f"Stage {largest} has {sizes[largest]} layers and stage {smallest} has {sizes[smallest]}, so stage "
+            f"{largest} is the straggler. {share if len(owners) % stages else 'Make the stages equal'}."
         )
     return ""
 
