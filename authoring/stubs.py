@@ -39,8 +39,8 @@ class ___CLASS__(Exercise):
     messages_only = False  # collectives are allowed
     keeps_input = True
     trials = of_every_kind()
-    measured = "bytes given by the busiest rank"
-    yardstick = "enough"
+    measured = "bytes sent by the busiest rank"
+    yardstick = "needed"
 
     def expected(self, case: Case, rank: int) -> Tensor:
         """Computed in this process, from the tensors of all ranks (`case.inputs`)."""

@@ -198,7 +198,7 @@ def test_where_it_cannot_be_written_the_check_says_what_it_says_and_the_kernel_r
     check.reading(5, line=3)
     shown = check.progress()
     assert (shown.state("reading(4)"), shown.state("reading(5)")) == ("passed", "tried")
-    assert "only until this notebook's kernel ends" in shown.notes[-1]
+    assert "kept only until this kernel ends" in shown.notes[-1]
     assert VARIABLE in shown.notes[-1]
 
     file.parent.unlink()  # and as soon as it can be written, it is
@@ -229,7 +229,7 @@ def test_a_damaged_file_is_put_aside_whole_and_a_new_one_begun(file: Path, conte
         check.reading(4, line=3)
         assert file.with_name(f"{file.name}.broken{number}").read_bytes() == content
         assert written(file)["exercises"].keys() == {"reading(4)"}
-    assert [note.split(":")[0] for note in check.progress().notes] == ["A damaged file was put aside"] * 2
+    assert [note.split(":")[0] for note in check.progress().notes] == ["A damaged file was moved aside"] * 2
 
 
 @LEFT_ALONE
@@ -252,7 +252,7 @@ def test_a_pipe_or_a_device_is_neither_read_nor_replaced(file: Path) -> None:
     assert check.reading(4, line=3).passed
     assert [path.name for path in file.parent.iterdir()] == [file.name]
     assert not file.is_file()
-    assert "no ordinary file" in check.progress().notes[0]
+    assert "because it is not a regular file" in check.progress().notes[0]
 
 
 def test_an_entry_that_cannot_be_costs_only_itself_and_unknown_things_stay(file: Path) -> None:
@@ -397,7 +397,7 @@ def test_thirty_files_make_one_table_and_those_that_cannot_be_read_are_named(tmp
     assert said.returncode == 1
     assert said.stderr.splitlines() == [
         "broken.json is left out: it is damaged",
-        "newer.json is left out: it is of a newer version of this course (format 9, known are those up to 1)",
+        "newer.json is left out: a newer version of this course wrote it (format 9, and this version reads up to 1)",
     ]
     lines = said.stdout.splitlines()
     assert lines[0] == "28 learners"
@@ -456,14 +456,41 @@ def test_the_table_in_a_notebook_has_the_words_and_no_markup_of_others(file: Pat
     assert html.count("</code> open") == len(LESSON_OF) - 1
 
 
-def test_what_is_passed_leads_to_the_next_exercise() -> None:
+def test_what_is_passed_leads_to_the_next_step() -> None:
     in_this_lesson = check.reading(4, line=3)
     assert in_this_lesson.text.endswith("\n  Next exercise: `reading(5)`, in this lesson.")
-    assert check.reading(5, line=7).next_exercise == "Next exercise: `restartable`, in lesson 10."
-    assert check.reading(1, line=5).next_exercise == ""  # the lesson itself goes on from there
-    assert check.reading(4, line=2).next_exercise == ""
+    assert check.reading(5, line=7).next_step == "Next exercise: `restartable`, in lesson 10."
+    assert check.reading(1, line=5).next_step == ""  # the lesson itself goes on from there
+    assert check.reading(4, line=2).next_step == ""
     last = counting(lambda answer: Report("stage_of", True, "passed"))(print)
-    assert last.next_exercise == "That was the last exercise of the course."
+    assert last.next_step == "That was the last exercise of the course."
+
+
+@pytest.mark.parametrize("place", ["a file", "off"])
+def test_the_third_failure_points_to_the_hints(monkeypatch: pytest.MonkeyPatch, place: str) -> None:
+    if place == "off":
+        monkeypatch.setenv(VARIABLE, "off")
+    stuck = "Stuck? Open the hints of this exercise."
+    checked = counting(lambda passes: Report("swap", passes, "passed" if passes else "not right yet", "It hangs."))
+    reports = [checked(False) for _ in range(4)]
+    assert [stuck in report.text for report in reports] == [False, False, True, True]
+    assert [stuck in report._repr_html_() for report in reports] == [False, False, True, True]
+    assert reports[2].text == f"check.swap: not right yet\n  It hangs.\n  {stuck}"
+    assert not any(stuck in checked(passes).text for passes in (True, False, False, False))
+
+
+def test_a_new_kernel_goes_on_counting_the_failures(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    checked = counting(lambda answer: Report("swap", False, "not right yet"))
+    checked(print)
+    checked(print)
+    as_in_a_new_kernel(file, monkeypatch)
+    assert checked(print).next_step.startswith("Stuck?")
+
+
+def test_a_reading_and_a_given_program_have_no_hints_to_open() -> None:
+    assert not any(check.reading(4, line=2).next_step for _ in range(4))
+    asked = counting(lambda answer: Report("swap", False, "not started yet"))
+    assert not any(asked(print).next_step for _ in range(4))
 
 
 def test_the_command_needs_no_torch() -> None:

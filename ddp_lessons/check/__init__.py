@@ -1,7 +1,7 @@
-"""One function per exercise: it tries what you wrote on several ranks, and returns a `Report` that shows itself.
+"""One function per exercise: it runs what you wrote on several ranks and returns a `Report` that displays itself.
 
-What passes is kept for the learner, and `check.progress()` shows it. The names load when they are first used, so that a
-rank pays nothing for them.
+Passed exercises are recorded, and `check.progress()` shows them. The names load on first use, so that they cost a rank
+nothing.
 """
 
 from __future__ import annotations

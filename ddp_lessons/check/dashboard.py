@@ -1,7 +1,7 @@
-"""What a learner has passed, tried and not begun, by lesson; and which checks count for that.
+"""Which exercises a learner has passed, tried or not started, by lesson, and which checks count.
 
-A check counts when it judged something that the learner wrote: no empty exercise, no program that a lesson gives to be
-repaired and that nobody has touched, and not the package's own solution.
+A check counts if it judged something that the learner wrote: not an empty exercise, not an unchanged program from a
+lesson, and not the package's own solution.
 """
 
 from __future__ import annotations
@@ -50,9 +50,10 @@ LESSONS = (
     Lesson(12, "Appendix: choose a backend", ("choose_backend", "all_reduce_on_board")),
     Lesson(13, "After DDP", ("shard", "sharded_mean", "stage_of")),
 )
+_TRIES_BEFORE_HINTS, _STUCK = 3, "Stuck? Open the hints of this exercise."  # every exercise but the readings has some
 LESSON_OF = {exercise: lesson.number for lesson in LESSONS for exercise in lesson.exercises}
 
-# programs that the lessons show, or give to be repaired: the fingerprint of the function's lines
+# programs that the lessons show or give to be fixed: the fingerprint of the function's lines
 GIVEN = {
     "c8622d10b359b718": "ring_of_whole_tensors",
     "7ac4322a4f02fdd7": "mean_loss",
@@ -64,21 +65,24 @@ GIVEN = {
 
 
 def counting(check: Callable[P, Report]) -> Callable[P, Report]:
-    """`check`, and what it says is kept for the learner."""
+    """`check`, with its outcome recorded for the learner."""
 
     @functools.wraps(check)
     def checked(*args: P.args, **kwargs: P.kwargs) -> Report:
         report = check(*args, **kwargs)
         written = next(iter((*args, *kwargs.values())), None)
+        next_step = _after(report.exercise) if report.passed else ""
         if report.exercise in LESSON_OF and report.is_a_try and is_the_learners(written):
-            progress_file.keep(report.exercise, LESSON_OF[report.exercise], report.passed)
-        return dataclasses.replace(report, next_exercise=_after(report.exercise)) if report.passed else report
+            entry = progress_file.keep(report.exercise, LESSON_OF[report.exercise], report.passed)
+            if entry.tries >= _TRIES_BEFORE_HINTS and not entry.passed and not report.exercise.startswith("reading("):
+                next_step = _STUCK
+        return dataclasses.replace(report, next_step=next_step)
 
     return checked
 
 
 def _after(exercise: str) -> str:
-    """Where to go from an exercise that is passed."""
+    """Where to go after a passed exercise."""
     every = list(LESSON_OF)
     if exercise not in every:
         return ""
@@ -95,7 +99,7 @@ def is_the_learners(written: object) -> bool:
         return False
     try:
         lines = inspect.getsource(written)  # type: ignore[arg-type]
-    except Exception:  # no function, or typed in where no lines are kept
+    except Exception:  # not a function, or typed in where no source is kept
         return True
     return fingerprint(lines) not in GIVEN
 
@@ -105,14 +109,14 @@ def fingerprint(lines: str) -> str:
 
 
 def progress() -> Progress:
-    """Show which exercises have passed, by lesson. It is kept in a file on this machine, for nobody but you."""
+    """Show which exercises you have passed, by lesson. They are recorded in a file on this machine, only for you."""
     entries, notes = progress_file.recall()
     return Progress(entries, tuple(notes))
 
 
 @dataclass(frozen=True, repr=False)
 class Progress:
-    """What is kept of all exercises. It shows itself as the last line of a cell."""
+    """The recorded state of all exercises. It displays itself as the last line of a cell."""
 
     entries: Mapping[str, Entry]
     notes: tuple[str, ...] = ()

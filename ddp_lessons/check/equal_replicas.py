@@ -1,4 +1,4 @@
-"""Do the models of all ranks stay equal? What `show.fingerprints` draws, in words."""
+"""Do the models of all ranks stay equal? The picture of `show.fingerprints`, in words."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Columns = Sequence[Sequence[str]]  # by step, then by rank
 
 
 def replicas_agree(results: Any) -> Report:
-    """Say whether all ranks have the same fingerprint at every step, or from which step on who differs from whom.
+    """Say whether all ranks have the same fingerprint at every step, or at which step they first differ.
 
     `results[rank]` is the list of a rank's fingerprints, one per step, counted from 0.
 
@@ -33,10 +33,10 @@ def replicas_agree(results: Any) -> Report:
 
 
 def _they_agree(columns: Columns) -> Report:
-    who = "one rank alone agrees with itself" if len(columns[0]) == 1 else f"{len(columns[0])} ranks are equal"
+    who = "one rank alone agrees with itself" if len(columns[0]) == 1 else f"{len(columns[0])} ranks agree"
     lines = [f"    {who} at {'the only step' if len(columns) == 1 else f'all {len(columns)} steps'}"]
     if len(columns) > 1 and len({column[0] for column in columns}) == 1:
-        lines.append("    but the weights are the same at all steps: no step has changed them")
+        lines.append("    but the weights are the same at all steps, so no step has changed them")
     return Report("replicas_agree", True, "they agree", "", tuple(lines))
 
 
@@ -44,8 +44,8 @@ def _not_as_many(by_rank: Sequence[Sequence[str]]) -> Report:
     counts = [len(fingerprints) for fingerprints in by_rank]
     short, long = counts.index(min(counts)), counts.index(max(counts))
     mistake = (
-        f"Rank {short} has {counts[short]} fingerprints and rank {long} has {counts[long]}, equal as far as they go: "
-        "every rank has to take as many steps."
+        f"Rank {short} has {counts[short]} fingerprints and rank {long} has {counts[long]}. They agree until "
+        "then, but every rank must take the same number of steps."
     )
     return Report("replicas_agree", False, "they differ", mistake)
 
@@ -60,8 +60,8 @@ def _they_differ(columns: Columns, apart: Sequence[int]) -> Report:
 
 def _reminder(first: int) -> str:
     if first:
-        return "Before that they were equal, so they began alike and then took different steps."
-    return "Did they begin with the same weights?"
+        return "Before that they were equal, so they started with the same weights and then took different steps."
+    return "Check that all ranks start with the same initial weights."
 
 
 def _groups(column: Sequence[str]) -> list[list[int]]:

@@ -1,8 +1,8 @@
 """The learner's own file: which exercises have passed, and after how many tries.
 
 It stays on this machine, in the user's data folder or where the variable DDP_LESSONS_PROGRESS says ("off": nowhere).
-What cannot be written is remembered until the notebook's kernel ends, and written when that is possible again: no check
-ever fails for it.
+What cannot be written is kept until the kernel ends, and written once that is possible again. No check ever fails
+because of it.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ _MOST_TRIES = 1_000_000
 
 
 class NotProgress(ValueError):
-    """This text is something else, or no longer whole; the message says what."""
+    """This text is something else, or damaged; the message says what."""
 
 
 class NotOurs(NotProgress):
-    """A file to be left alone: another program's, or one of a newer version of this course."""
+    """A file to leave alone: it belongs to another program, or to a newer version of this course."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """What is kept of one exercise. `tries` counts up to the first that passed; `passed` is when that was, or ""."""
+    """The record of one exercise. `tries` counts up to the first pass; `passed` is its time, or ""."""
 
     lesson: int
     tries: int
@@ -51,11 +51,11 @@ class Entry:
 
 @dataclass(frozen=True)
 class Kept:
-    """What a file says. `data` is all of it, also what only other versions understand."""
+    """The content of a file. `data` is all of it, including what only other versions understand."""
 
     entries: Mapping[str, Entry]
     name: str = ""  # only in a file that was shared
-    lost: tuple[str, ...] = ()  # exercises of which it says something that cannot be
+    lost: tuple[str, ...] = ()  # exercises whose entries are invalid
     data: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -63,67 +63,68 @@ _not_yet_written: dict[str, Entry] = {}
 
 
 def place() -> Path | None:
-    """The file, whether it is there or not; None if nothing shall be kept."""
+    """The file, whether it exists or not; None if nothing is recorded."""
     chosen = os.environ.get(VARIABLE)
     if chosen == OFF:
         return None
     try:
         path = Path(chosen).expanduser() if chosen else user_data_path("ddp_lessons")
         if not chosen and not path.is_absolute():
-            return None  # a user without a home
+            return None  # a user without a home directory
         if path.is_dir() or not chosen:
             path /= "progress.json"
-        return path.resolve()  # behind a link, the file itself is replaced
+        return path.resolve()  # if it is a link, replace the file itself
     except (RuntimeError, OSError):  # the same, for a path that begins with ~
         return None
 
 
-def keep(exercise: str, lesson: int, passed: bool) -> None:
-    """Count a try, and write it down if one can."""
+def keep(exercise: str, lesson: int, passed: bool) -> Entry:
+    """Count a try, save it if possible, and return all that is known of this exercise."""
     now = datetime.now().astimezone().isoformat(timespec="seconds") if passed else ""
     tried = Entry(lesson, 1, now)
     before = _not_yet_written.get(exercise)
-    _not_yet_written[exercise] = before.then(tried) if before else tried
+    entry = _not_yet_written[exercise] = before.then(tried) if before else tried
     path = place()
     if path is None:
-        return
-    with contextlib.suppress(Exception):  # whatever becomes of the file, the learner gets the report
+        return entry
+    with contextlib.suppress(Exception):  # whatever happens to the file, the learner gets the report
         _refuse_what_is_no_file(path)
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with _one_at_a_time(path):
-            _write_down(path)
+            entry = _write_down(path)[exercise]
         _not_yet_written.clear()
+    return entry
 
 
 def recall() -> tuple[dict[str, Entry], list[str]]:
-    """What is kept, by exercise, and what there is to say about the file."""
+    """The recorded entries by exercise, and notes about the file."""
     path, entries, notes = place(), dict[str, Entry](), list[str]()
     if path is None:
         if os.environ.get(VARIABLE) != OFF:
-            notes.append(f"There is no folder to keep this in. Set the variable {VARIABLE} to a file of yours.")
+            notes.append(f"There is no folder for your progress file. Set the variable {VARIABLE} to a file of yours.")
     else:
         try:
             kept = read(path)
             entries.update(kept.entries)
-            notes += [f"What it says of {exercise} cannot be read: {path}" for exercise in kept.lost]
+            notes += [f"The entry of {exercise} cannot be read: {path}" for exercise in kept.lost]
         except (OSError, NotProgress) as error:
-            notes.append(f"What was kept cannot be read: {_reason(error)}: {path}")
+            notes.append(f"Your progress cannot be read, because {_reason(error)}: {path}")
         notes += [
-            f"A damaged file was put aside: {aside}" for aside in sorted(path.parent.glob(f"{path.name}.broken*"))
+            f"A damaged file was moved aside: {aside}" for aside in sorted(path.parent.glob(f"{path.name}.broken*"))
         ]
         if _not_yet_written:
             notes.append(
-                f"The newest is remembered only until this notebook's kernel ends: it cannot be written to {path}. "
+                f"Your latest progress is kept only until this kernel ends, because it cannot be written to {path}. "
                 f"Set the variable {VARIABLE} to a file of yours."
             )
     return _with_what_is_not_yet_written(entries), notes
 
 
 def read(path: Path) -> Kept:
-    """What the file says; nothing if there is none.
+    """The content of the file; empty if it does not exist.
 
     Raises:
-        NotProgress: it is damaged, another program's or of a newer version.
+        NotProgress: it is damaged, or belongs to another program or a newer version.
     """
     _refuse_what_is_no_file(path)
     try:
@@ -132,14 +133,14 @@ def read(path: Path) -> Kept:
     except FileNotFoundError:
         return Kept({})
     if len(content) > _MOST_BYTES:
-        raise NotOurs(f"it is larger than {_MOST_BYTES / 1e6:.0f} MB, which is no learner's progress")
+        raise NotOurs(f"it is larger than {_MOST_BYTES / 1000000.0:.0f} MB, so it is not a progress file")
     return understand(content) if content.strip() else Kept({})
 
 
 def _refuse_what_is_no_file(path: Path) -> None:
     """/dev/null may mean "nowhere", and must not be replaced by a file."""
     if path.exists() and not path.is_file():
-        raise NotOurs("it is no ordinary file")
+        raise NotOurs("it is not a regular file")
 
 
 def understand(content: bytes) -> Kept:
@@ -151,7 +152,9 @@ def understand(content: bytes) -> Kept:
         raise NotOurs("it is not a progress file of this course")
     version = _count(data.get("format"))
     if version is not None and version > FORMAT:
-        raise NotOurs(f"it is of a newer version of this course (format {version}, known are those up to {FORMAT})")
+        raise NotOurs(
+            f"a newer version of this course wrote it (format {version}, and this version reads up to {FORMAT})"
+        )
     if version is None or not isinstance(data.get("exercises"), dict):
         raise NotProgress("it is damaged")
     entries = {exercise: _entry(said) for exercise, said in data["exercises"].items()}
@@ -164,7 +167,7 @@ def understand(content: bytes) -> Kept:
 
 
 def as_text(entries: Mapping[str, Entry], data: Mapping[str, Any]) -> str:
-    """`data` with these entries; what else it holds stays."""
+    """`data` with these entries; everything else in it stays."""
     before = {name: said for name, said in data.get("exercises", {}).items() if isinstance(said, dict)}
     exercises = {
         exercise: {
@@ -179,14 +182,14 @@ def as_text(entries: Mapping[str, Entry], data: Mapping[str, Any]) -> str:
 
 
 def clean_name(name: object) -> str:
-    """A name as a table can show it: one line, no control characters, not long."""
+    """A name that fits into a table: one line, no control characters, not long."""
     if not isinstance(name, str):
         return ""
     letters = "".join(letter if letter.isprintable() else " " for letter in unicodedata.normalize("NFC", name))
     return " ".join(letters.split())[:LONGEST_NAME]
 
 
-def _write_down(path: Path) -> None:
+def _write_down(path: Path) -> dict[str, Entry]:
     try:
         kept, is_whole = read(path), True
     except NotOurs:
@@ -195,7 +198,9 @@ def _write_down(path: Path) -> None:
         kept, is_whole = Kept({}), False
     if kept.lost or not is_whole:
         os.replace(path, _free_name_beside(path))
-    write_whole(path, as_text(_with_what_is_not_yet_written(kept.entries), kept.data), mode=0o600)
+    entries = _with_what_is_not_yet_written(kept.entries)
+    write_whole(path, as_text(entries, kept.data), mode=0o600)
+    return entries
 
 
 def _with_what_is_not_yet_written(entries: Mapping[str, Entry]) -> dict[str, Entry]:
@@ -211,7 +216,7 @@ def _free_name_beside(path: Path) -> Path:
 
 @contextlib.contextmanager
 def _one_at_a_time(path: Path) -> Iterator[None]:
-    """Several notebooks may count at once. Where a file system knows no locks, one of two counts may be lost."""
+    """Several notebooks may count at once. On a file system without locks, one of two counts may be lost."""
     from filelock import FileLock, Timeout
 
     lock = FileLock(path.with_name(f"{path.name}.lock"), timeout=LONGEST_WAIT_SECONDS)
@@ -220,7 +225,7 @@ def _one_at_a_time(path: Path) -> Iterator[None]:
     except Timeout:
         raise
     except (OSError, NotImplementedError):
-        pass  # writing will tell whether the folder can be written to
+        pass  # the write will show whether the folder is writable
     try:
         yield
     finally:

@@ -1,4 +1,4 @@
-"""Messages to read: a small program that goes wrong, what it said, and the question which of its lines is to blame."""
+"""Messages to read: a small program that goes wrong, its message, and the question which line is wrong."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from ddp_lessons.check.judging.report import Report
 WHEN_ONE_RETURNED = """
   torchrun would show: "Connection closed by peer" when a rank exits (NCCL: "Watchdog caught collective operation \
 timeout")."""
-BEGIN = "Begin with the message: who waits, in which line and for whom, and what did that rank do instead?"
+BEGIN = "Start with the message: which rank waits, in which line and for which rank, and what did that rank do instead?"
 
 
 @dataclass(frozen=True)
 class Reading:
-    """`message` is what `launch` says of the program, word for word; a test runs it and compares."""
+    """`message` is the exact message of `launch` for the program; a test runs it and compares."""
 
     program: str
     message: str
-    wrong: tuple[int, ...]  # the lines to blame, counted from 1
+    wrong: tuple[int, ...]  # the wrong lines, counted from 1
     why: str
     hints: Mapping[int, str]  # about other lines
 
@@ -46,10 +46,11 @@ WorkersStuck: hang, no rank can make progress
   Next: look for an `if rank == 0`, an early return or a swallowed exception before that call."""
         + WHEN_ONE_RETURNED,
         wrong=(5, 7),
-        why="A barrier is a collective, and only rank 0 comes. Move it behind the `if`, where every rank calls it.",
+        why="barrier() is a collective, but only rank 0 calls it, so rank 0 hangs. Move it out of the `if`, so that "
+        "every rank calls it.",
         hints={
-            3: "Both ranks called all_reduce in line 3, and it ended: the message says that rank 1 made 1 call.",
-            6: "To save on one rank only is right. Who waits for the others afterwards?",
+            3: "Both ranks called all_reduce in line 3, and it completed: the message says that rank 1 made 1 call.",
+            6: "Saving on one rank only is right. Which line waits for the other ranks afterwards?",
         },
     ),
     Reading(
@@ -74,10 +75,11 @@ WorkersStuck: hang, no rank can make progress
   Next: look for a loop with fewer steps on some ranks: uneven batches, a `break` or a swallowed exception."""
         + WHEN_ONE_RETURNED,
         wrong=(2, 3),
-        why="7 batches for 2 ranks are 4 and 3, so rank 0 makes one step more. Cut them evenly: drop or repeat one.",
+        why="7 batches for 2 ranks are 4 and 3, so rank 0 makes one step more. Give every rank the same number: drop "
+        "a batch or repeat one.",
         hints={
-            5: "The loop is the same on both ranks, and makes 4 steps on one and 3 on the other. Why?",
-            7: "That is where rank 0 waits, in its call number 4. Rank 1 was there 3 times: why not once more?",
+            5: "The loop is the same on both ranks, but makes 4 steps on one and 3 on the other. Why?",
+            7: "Here rank 0 waits in its call number 4. Rank 1 made only 3 calls. Why not a fourth?",
         },
     ),
     Reading(
@@ -101,12 +103,13 @@ float32 (cell line 9).
   Next: receive into a tensor with the shape and dtype of the one that is sent.
   torchrun would show: no error.""",
         wrong=(3,),
-        why="It makes room for 8 numbers, and 4 are sent. The other 4 stay 0, and the mean is half of the right one.",
+        why="It allocates a buffer of 8 elements, but only 4 are sent. The other 4 stay 0, so the mean is half of "
+        "what it should be.",
         hints={
-            5: "Halves are what is to be handed out: 4 numbers each.",
-            6: "Rank 0 sends what rank 1 should have, 4 numbers. What does the message say about the other side?",
-            9: "recv fills the tensor that it is given. Where was that one made?",
-            10: "The mean is right for what is in `mine`. What is in it?",
+            5: "Sending half is what the program wants: 4 elements each.",
+            6: "Rank 0 sends the right half, 4 elements. What does the message say about the other side?",
+            9: "recv fills the buffer that you pass. Which line allocates it?",
+            10: "This is the mean of what is in `mine`. What is in it?",
         },
     ),
     Reading(
@@ -132,12 +135,14 @@ WorkersStuck: deadlock, no rank can make progress
   torchrun would show: after 30 minutes "Timed out waiting 1800000ms for recv operation to complete" (NCCL: "Watchdog \
 caught collective operation timeout").""",
         wrong=(3,),
-        why="Rank 0 sends to rank 1 and waits for rank 1, which sends to rank 2. Left is (rank - 1) % world_size.",
+        why="Every rank receives from the rank that it sends to, so all wait in a circle. The left neighbour is "
+        "(rank - 1) % world_size.",
         hints={
-            2: "Right of rank 0 is rank 1, right of rank 2 is rank 0: that is so. Where does each message come from?",
-            5: "isend does not wait, so every rank sends. To whom, and who receives from whom?",
-            6: "That is where all wait. Rank 0 waits for rank 1: to whom does rank 1 send?",
-            7: "No rank comes to line 7: look at who waits for whom before it.",
+            2: "This is right: the right neighbour of rank 0 is rank 1, that of rank 2 is rank 0. Where does each "
+            "message come from?",
+            5: "isend does not block, so every rank sends. To which rank, and from which rank does each receive?",
+            6: "Here every rank waits. Rank 0 waits for rank 1. To which rank does rank 1 send?",
+            7: "No rank reaches line 7. Which rank does each one wait for before that?",
         },
     ),
     Reading(
@@ -162,21 +167,22 @@ WorkersStuck: hang, no rank can make progress
   Next: look for an `if rank == 0`, an early return or a swallowed exception before that call."""
         + WHEN_ONE_RETURNED,
         wrong=(7, 8),
-        why="It swallows what rank 0 raised, and rank 0 leaves. Else launch would have shown the line and the error.",
+        why="It swallows the exception of rank 0, which then returns early. Without it, launch would show the line "
+        "and the error.",
         hints={
-            2: "A number there cures this run, until the next bad score. Which line hid it from everybody?",
-            6: "Rank 0 raises TypeError here. What becomes of that?",
-            9: "That is where rank 1 waits. Rank 0 returned before it: in which line?",
+            2: "A number here fixes this run, until the next bad score. Which line hides the error?",
+            6: "Rank 0 raises TypeError here. What happens to the exception?",
+            9: "Here rank 1 waits. Rank 0 returned before it. In which line?",
         },
     ),
 )
 
 
 def reading(number: int, line: int | None = None) -> Report:
-    """Show a program and the message that it gave; with `line`, say whether that line of the program is to blame.
+    """Show a program and its message; with `line`, say whether that line of the program is wrong.
 
     Raises:
-        ValueError: there is no reading of this number.
+        ValueError: there is no reading with this number.
     """
     if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= len(READINGS):
         raise ValueError(f"there is no reading {number!r}: they are numbered from 1 to {len(READINGS)}")
@@ -184,19 +190,19 @@ def reading(number: int, line: int | None = None) -> Report:
     if line is None:
         return Report(name, False, "which line is wrong?", "", tuple(_question(one, number)))
     if line in one.wrong:
-        return Report(name, True, "passed", f"Line {line} it is. {one.why}")
+        return Report(name, True, "passed", f"Correct, line {line}. {one.why}")
     return Report(name, False, "not right yet", _hint(one, line))
 
 
 def _question(one: Reading, number: int) -> list[str]:
     program = [f"    {place:>2}  {text}".rstrip() for place, text in enumerate(one.program.split("\n"), 1)]
     message = [f"    {text}" for text in one.message.split("\n")]
-    asked = f"  Which line has to be changed? Answer with check.reading({number}, line=...)."
-    return [*program, "", "  What it says:", *message, "", asked]
+    asked = f"  Which line is wrong? Answer with check.reading({number}, line=...)."
+    return [*program, "", "  The message:", *message, "", asked]
 
 
 def _hint(one: Reading, line: object) -> str:
     lines = one.program.count("\n") + 1
     if not isinstance(line, int) or not 1 <= line <= lines:
-        return f"The program has the lines 1 to {lines}, and {line!r} is none of them."
+        return f"The program has lines 1 to {lines}, so {line!r} is not one of them."
     return f"Not line {line}. {one.hints.get(line, BEGIN)}"

@@ -385,31 +385,39 @@ def asks_for_a_rank_too_many(tensor: Tensor) -> list[Tensor]:
 
 
 WRONG = [
-    (calls_all_gather, "calls the collective all_gather:"),
+    (calls_all_gather, "It calls the collective all_gather. Use only messages: send, recv, isend and irecv"),
     (calls_all_gather_of_objects, "calls the collective all_gather_object"),
     (calls_gather_then_broadcast, "calls the collective gather"),
-    (in_one_buffer, "All entries of the list are equal: make a buffer of its own for each rank"),
+    (in_one_buffer, "All entries of the list are equal. Allocate a separate buffer for each rank"),
     (in_order_of_arrival, "list is in the wrong order"),
     (in_order_of_arrival_sorted_once, "list is in the wrong order"),
-    (without_its_own, "returns a list of 1 for 2 ranks"),
+    (without_its_own, "returns a list of length 1 for 2 ranks. Put one tensor per rank into it"),
     (starts_with_itself, "list is in the wrong order"),
     (zeros_for_its_own, "Entry 0 of rank 0's list is a buffer of zeros"),
-    (receives_into_its_tensor, "the given tensor was changed on the way"),
-    (adds_one_to_its_tensor, "the given tensor was changed on the way"),
+    (receives_into_its_tensor, "The answer is right, but the given tensor was changed. Work on a copy"),
+    (adds_one_to_its_tensor, "The answer is right, but the given tensor was changed. Work on a copy"),
     (only_rank_0, "Only rank 0 has the answer"),
-    (returns_nothing, "returns None: return the answer"),
+    (returns_nothing, "It returns None. Return the answer, and leave the given tensor unchanged"),
     (one_after_the_other, "returns a tensor of shape [240], not a list of tensors"),
     (a_dict, "returns an object of type dict"),
     (the_sum, "returns a tensor of shape [120], not a list"),
-    (flat_ones, "but not for a tensor of two dimensions"),
+    (flat_ones, "but not for a two-dimensional tensor"),
     (lists_of_numbers, "not a list of tensors"),
-    (everything_at_every_step, "moves too much"),
-    (a_growing_list_round_the_ring, "moves too much"),
-    (everything_twice, "moves too much"),
+    (everything_at_every_step, "too much is communicated"),
+    (a_growing_list_round_the_ring, "too much is communicated"),
+    (everything_twice, "too much is communicated"),
     (isend_without_wait, "never waits for its isend"),
-    (only_two_ranks, "It works with 2 ranks, but not with 3: it returns a list of 2 for 3 ranks"),
-    (only_floats, "but not for whole numbers (int64)"),
-    (in_one_buffer_but_its_own, "with 3: entries 1 and 2 of rank 0's list are one and the same tensor"),
+    (
+        only_two_ranks,
+        "It works with 2 ranks, but not with 3: it returns a list of length 2 for 3 ranks. Put one tensor per "
+        "rank into it",
+    ),
+    (only_floats, "but not for integers (int64)"),
+    (
+        in_one_buffer_but_its_own,
+        "It works with 2 ranks, but not with 3: entries 1 and 2 of rank 0's list are the same tensor object, as "
+        "after `[buffer] * world_size`. Allocate one buffer per rank",
+    ),
     (forgets_to_pass_on, "It works with 2 ranks, but not with 3: entry 1 of rank 0's list is the tensor of rank 2"),
 ]
 
@@ -425,7 +433,7 @@ def only_rank_0_gathers(tensor: Tensor) -> list[Tensor]:
     return tensors
 
 
-WRONG += [(only_rank_0_gathers, "Rank 1's list holds its own tensor again and again")]
+WRONG += [(only_rank_0_gathers, "Rank 1's list repeats its own tensor")]
 
 
 def appends_what_comes(tensor: Tensor) -> list[Tensor]:
@@ -499,12 +507,15 @@ def takes_what_recv_returns(tensor: Tensor) -> Any:
 
 
 WRONG += [
-    (appends_what_comes, "are one and the same tensor"),
+    (
+        appends_what_comes,
+        "of rank 0's list are the same tensor object, as after `[buffer] * world_size`. Allocate one buffer per rank",
+    ),
     (only_the_neighbours, "but not with 4: entry 2 of rank 0's list is a buffer of zeros"),
     (stacked_into_a_row, "returns a tensor of shape [240], not a list of tensors"),
     (a_list_of_numbers, "not a list of tensors"),
     (with_broadcasts, "calls the collective broadcast"),
-    (rank_0_gathers_and_returns, "Rank 1's list holds its own tensor again and again: it never receives the others"),
+    (rank_0_gathers_and_returns, "Rank 1's list repeats its own tensor. Receive the tensors of the other ranks"),
     (takes_what_recv_returns, "recv returns the rank of the sender"),
 ]
 
@@ -543,10 +554,10 @@ def everyone_receives_first(tensor: Tensor) -> list[Tensor]:
 
 
 HANGING = [
-    (asks_for_a_rank_too_many, "Rank 0 sends to a rank that does not exist: rank 2 of 2"),
-    (everyone_sends_first, "Every rank sends first"),
-    (everyone_receives_first, "Every rank waits to receive first"),
-    (with_rank_minus_one, "a rank that does not exist: rank -1 of 3"),
+    (asks_for_a_rank_too_many, "Rank 0 sends to rank 2 of 2, which does not exist. Ranks start at 0"),
+    (everyone_sends_first, "Deadlock: every rank calls send first, and send blocks until the other side receives"),
+    (everyone_receives_first, "Deadlock: every rank calls recv first, so no rank can send"),
+    (with_rank_minus_one, "rank -1 of 3, which does not exist. Ranks start at 0"),
 ]
 
 
@@ -577,7 +588,7 @@ def only_rank_0_has_the_list(tensor: Tensor) -> list[Tensor]:
 WRONG += [
     (
         sends_back_only_what_it_got,
-        "Rank 1's list holds its own tensor again and again: it never gets those of the others",
+        "Rank 1's list repeats its own tensor instead of the tensors of the other ranks",
     ),
-    (only_rank_0_has_the_list, "Rank 1 returns a list of 1 for 2 ranks"),
+    (only_rank_0_has_the_list, "Rank 1 returns a list of length 1 for 2 ranks. Put one tensor per rank into it"),
 ]

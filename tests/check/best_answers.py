@@ -212,17 +212,21 @@ def takes_one(tensor: Tensor) -> Tensor:
 
 
 WRONG = [
-    (always_rank_0, "Rank 0 ends with its own tensor, whose score is 1.5: rank 1 has 4"),
-    (the_lowest_score, "Rank 0 ends with its own tensor, whose score is 1.5: rank 1 has 4"),
-    (the_last_of_the_best, "has the same score: of several, the lowest rank counts"),
+    (always_rank_0, "Rank 0 ends with its own tensor, whose score is 1.5, but rank 1 has 4"),
+    (the_lowest_score, "Rank 0 ends with its own tensor, whose score is 1.5, but rank 1 has 4"),
+    (the_last_of_the_best, "has the same score. In a tie, the lowest rank wins"),
     (begins_to_look_at_0, "but not for negative scores: rank 0 ends with its own tensor, whose score is -3"),
-    (scores_without_their_digits, "but not for scores that differ only behind the point"),
-    (its_own, "Rank 0 ends with its own tensor: no rank says anything to another"),
-    (talks_and_returns_its_own, "The broadcast comes from rank 1, the best, but rank 0 returns its own tensor"),
+    (scores_without_their_digits, "but not for scores that differ only in their decimals"),
+    (its_own, "Rank 0 ends with its own tensor, because no rank sends anything"),
+    (
+        talks_and_returns_its_own,
+        "Rank 1 has the best score and broadcasts its tensor, but rank 0 returns its own. Broadcast into the "
+        "tensor itself, or return the copy that you broadcast into",
+    ),
     (returns_nothing, "It returns None and does not change its tensor"),
     (returns_the_score, "It returns the number 4.0, not a tensor"),
-    (the_mean, "Rank 0 ends with a tensor that no rank has brought"),
-    (takes_one, "It is called as takes_one(score, tensor), with two arguments, but is defined as takes_one(tensor"),
+    (the_mean, "Rank 0 ends with a tensor that does not come from any rank"),
+    (takes_one, "The check calls takes_one(score, tensor) with two arguments, but the definition is takes_one(tensor"),
 ]
 
 
@@ -337,22 +341,30 @@ def does_not_wait(score: float, tensor: Tensor) -> Tensor:
     return tensor
 
 
-SINGLE = "In float32 both are the same number: send float64"
+SINGLE = "In float32 both scores are equal. Send float64"
 
 WRONG += [
     (in_single_precision, SINGLE),
-    (in_half_precision, "In float16 both are the same number"),
-    (in_bfloat16, "In bfloat16 both are the same number"),
+    (in_half_precision, "In float16 both scores are equal"),
+    (in_bfloat16, "In bfloat16 both scores are equal"),
     (a_row_in_single_precision, SINGLE),
-    (in_per_cent, "but not for scores that are near each other: rank 0 ends with its own tensor"),
-    (rounded, "but not for scores that are near each other: rank 0 ends with its own tensor"),
-    (by_their_size, "but not for negative scores: rank 0 ends with its own tensor, whose score is -3: rank 1 has -2"),
+    (in_per_cent, "but not for scores that are nearly equal: rank 0 ends with its own tensor"),
+    (rounded, "but not for scores that are nearly equal: rank 0 ends with its own tensor"),
+    (
+        by_their_size,
+        "It works for the score 1.5 and a tensor of shape [120], float32, but not for negative scores: rank 0 "
+        "ends with its own tensor, whose score is -3, but rank 1 has -2",
+    ),
     (a_row_and_its_largest_sum, "but not for negative scores"),
-    (the_largest_elements, "ends with a tensor that no rank has brought"),
-    (reduces_to_rank_0, "rank 1 ends with a tensor that no rank has brought"),
+    (the_largest_elements, "ends with a tensor that does not come from any rank"),
+    (reduces_to_rank_0, "Rank 1 ends with a tensor that does not come from any rank"),
     (only_its_neighbour, "It works with 2 ranks, but not with 3"),
     (the_place_after_sorting, "ends with"),
-    (broadcasts_a_copy, "The broadcast comes from rank 1, the best, but rank 0 returns its own tensor"),
+    (
+        broadcasts_a_copy,
+        "Rank 1 has the best score and broadcasts its tensor, but rank 0 returns its own. Broadcast into the "
+        "tensor itself, or return the copy that you broadcast into",
+    ),
     (returns_what_broadcast_returns, "It returns None and does not change its tensor"),
     (does_not_wait, "It reads the result of broadcast too early"),
 ]
@@ -401,8 +413,17 @@ def does_not_wait_for_the_scores(score: float, tensor: Tensor) -> Tensor:
 
 HANGING = [
     (does_not_wait_for_the_scores, "It reads the result of all_reduce too early"),
-    (everyone_is_the_best, "The ranks name different roots in broadcast: all have to name the same one. A rank that"),
-    (a_row_with_its_own_score_alone, "The ranks name different roots in broadcast"),
-    (only_the_best_knows, "The ranks name different roots in broadcast"),
+    (
+        everyone_is_the_best,
+        "Root mismatch in broadcast: the ranks pass different roots. Every rank must pass the same root. A rank that",
+    ),
+    (
+        a_row_with_its_own_score_alone,
+        "Root mismatch in broadcast: the ranks pass different roots. Every rank must pass the same root",
+    ),
+    (
+        only_the_best_knows,
+        "Root mismatch in broadcast: the ranks pass different roots. Every rank must pass the same root",
+    ),
     (the_best_does_not_come, "Not every rank calls broadcast"),
 ]

@@ -341,42 +341,85 @@ def all_in_the_order_of_arrival(board: Any, tensor: Tensor, rank: int, world_siz
 
 
 WRONG = [
-    (sleeps_and_takes_what_is_there, "Rank 0 returns before rank 1 has written its note: read it with"),
-    (takes_what_is_there, "Rank 0 returns before rank 1 has written its note: read it with"),
+    (
+        sleeps_and_takes_what_is_there,
+        "Rank 0 returns before rank 1 has written to the store. Read with board.get(name), which waits for the "
+        "key; a sleep or board.check() does not",
+    ),
+    (
+        takes_what_is_there,
+        "Rank 0 returns before rank 1 has written to the store. Read with board.get(name), which waits for the "
+        "key; a sleep or board.check() does not",
+    ),
     (
         one_after_the_other_by_the_clock,
-        "Rank 0 returns before rank 1 has written its note: read it with",
+        "Rank 0 returns before rank 1 has written to the store. Read with board.get(name), which waits for the "
+        "key; a sleep or board.check() does not",
     ),
-    (rank_0_adds_up_after_a_nap, "Rank 0 returns before rank 1 has written its note: read it with"),
-    (adds_what_it_reads_to_a_note, "Rank 0 returns before rank 1 has written its note: read it with"),
-    (in_the_order_of_arrival, "adds up in another order than rank 0"),
+    (
+        rank_0_adds_up_after_a_nap,
+        "Rank 0 returns before rank 1 has written to the store. Read with board.get(name), which waits for the "
+        "key; a sleep or board.check() does not",
+    ),
+    (
+        adds_what_it_reads_to_a_note,
+        "Rank 0 returns before rank 1 has written to the store. Read with board.get(name), which waits for the "
+        "key; a sleep or board.check() does not",
+    ),
+    (
+        in_the_order_of_arrival,
+        "sums in a different order than rank 0, so the last bits differ. Sum in rank order on every rank, "
+        "starting with rank 0",
+    ),
     (all_in_the_order_of_arrival, "the last bits depend on which rank comes late"),
     (the_largest, "does not end with the sum"),
-    (in_float32, "but not for whole numbers (int64): the last digits are lost, as in a float32"),
+    (in_float32, "but not for integers (int64): the last digits are lost, as in float32"),
     (writes_what_it_has_added, "Rank 0 counts its own tensor twice"),
-    (reads_its_own_name_only, "and every rank has to read all of them"),
+    (reads_its_own_name_only, "times. Write one key per rank, with the rank in its name, and read all of them"),
     (only_the_first_element, "does not end with the sum"),
     (added_to_a_copy, "ends with its own tensor"),
     (own_only, "ends with its own tensor"),
-    (without_its_own, "What rank 0 has brought itself is missing"),
-    (without_the_last, "What rank 1 brought is missing on every rank: read the notes of all, range(world_size)"),
-    (without_the_first, "What rank 0 brought is missing on every rank"),
+    (without_its_own, "Rank 0's own values are missing in its sum"),
+    (
+        without_the_last,
+        "The values of rank 1 are missing in every sum. Read the values of all ranks, range(world_size)",
+    ),
+    (without_the_first, "The values of rank 0 are missing in every sum"),
     (its_own_twice, "counts its own tensor twice"),
     (the_mean, "leave out the division"),
-    (one_name_for_all, "Rank 0 adds up its own tensor 2 times: each rank needs a note with its rank in the name"),
-    (over_the_group, "It calls torch.distributed beside the board"),
-    (with_a_barrier, "It calls torch.distributed beside the board"),
-    (only_two, "It works with 2 ranks, but not with 3: what rank 2 has brought is missing in the sum of rank 0"),
-    (the_tensor_itself, "A note is bytes"),
-    (numbers_as_names, "The name of a note has to be a text"),
-    (asks_for_a_number, "The name of a note has to be a text"),
-    (only_returned, "What it returns does not count: the sum has to be in `tensor` itself"),
-    (another_tensor_of_that_name, "You gave the name `tensor` to another tensor"),
-    (another_tensor_of_that_name_in_an_inner_function, "You gave the name `tensor` to another tensor"),
-    (a_loop_that_is_too_short, "Rank 0 ends with its own tensor: read the notes of the others"),
-    (only_rank_0, "Only rank 0 has the sum in `tensor`, and every rank has to have it there: rank 1 still has"),
-    (its_own_first, "It works with 2 ranks, but not with 3: rank 2 adds up in another order than rank 0"),
-    (round_from_its_own, "It works with 2 ranks, but not with 3: rank 1 adds up in another order than rank 0"),
+    (
+        one_name_for_all,
+        "Rank 0 sums its own tensor 2 times. Write one key per rank, with the rank in its name, and read all of them",
+    ),
+    (over_the_group, "It calls torch.distributed in addition to the store"),
+    (with_a_barrier, "It calls torch.distributed in addition to the store"),
+    (only_two, "It works with 2 ranks, but not with 3: the values of rank 2 are missing in the sum of rank 0"),
+    (the_tensor_itself, "A value in the store must be bytes"),
+    (numbers_as_names, "A key of the store must be a string, but this is a number"),
+    (asks_for_a_number, "A key of the store must be a string, but this is a number"),
+    (only_returned, "The returned value is ignored: the sum must be in `tensor`. Use `tensor.copy_(...)`"),
+    (another_tensor_of_that_name, "The name `tensor` now refers to another tensor, and the caller's is unchanged"),
+    (
+        another_tensor_of_that_name_in_an_inner_function,
+        "The name `tensor` now refers to another tensor, and the caller's is unchanged",
+    ),
+    (
+        a_loop_that_is_too_short,
+        "Rank 0 ends with its own tensor. Read the values of the other ranks, and put the sum into `tensor`",
+    ),
+    (
+        only_rank_0,
+        "`tensor` holds the sum only on rank 0, and rank 1 still has its own values. Put the sum into `tensor` "
+        "on every rank",
+    ),
+    (
+        its_own_first,
+        "It works with 2 ranks, but not with 3: rank 2 sums in a different order than rank 0, so the last bits differ",
+    ),
+    (
+        round_from_its_own,
+        "It works with 2 ranks, but not with 3: rank 1 sums in a different order than rank 0, so the last bits differ",
+    ),
 ]
 
 
@@ -418,9 +461,12 @@ def the_sum_is_never_written(board: Any, tensor: Tensor, rank: int, world_size: 
 
 HANGING = [
     (reads_what_nobody_writes, "It waits for the note 'rank 2', which no rank writes"),
-    (reads_before_it_writes, "Every rank reads first, and board.get() waits for a note that nobody has written yet"),
+    (
+        reads_before_it_writes,
+        "Deadlock: every rank reads first, and board.get() waits for a key that no rank has written yet",
+    ),
     (reads_the_left_one_first, "Every rank reads first"),
-    (by_other_names, "It waits for the note 'rank0', which no rank writes: read by the names that are written"),
+    (by_other_names, "It waits for the key 'rank0', which no rank writes. Read the same keys that the ranks write"),
     (waits_for_a_word_of_the_last, "It waits for the note 'all done', which no rank writes"),
     (the_sum_is_never_written, "It waits for the note 'sum', which no rank writes"),
 ]
@@ -444,6 +490,6 @@ def writes_whole_numbers(board: Any, tensor: Tensor, rank: int, world_size: int)
 
 
 WRONG += [
-    (adds_whole_numbers, "board.add() counts in whole numbers, so fractions are lost"),
-    (writes_whole_numbers, "The fractions are lost on the way"),
+    (adds_whole_numbers, "board.add() counts in integers, so the fractions are lost"),
+    (writes_whole_numbers, "The fractions are lost"),
 ]

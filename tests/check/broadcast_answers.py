@@ -352,25 +352,29 @@ def fails_with_three(tensor: Tensor) -> Tensor:
 
 
 WRONG = [
-    (calls_broadcast, "calls the collective broadcast:"),
-    (calls_broadcast_async, "calls the collective broadcast:"),
+    (calls_broadcast, "It calls the collective broadcast. Use only messages: send, recv, isend and irecv"),
+    (calls_broadcast_async, "It calls the collective broadcast. Use only messages: send, recv, isend and irecv"),
     (calls_broadcast_of_objects, "calls the collective broadcast_object_list"),
     (adds_up_zeros, "calls the collective all_reduce"),
     (scatters, "calls the collective scatter"),
     (only_to_rank_1, "It works with 2 ranks, but not with 3: rank 2 receives nothing and still has"),
-    (from_the_last_rank, "Every rank ends with rank 1's tensor: the root is rank 0"),
-    (everyone_passes_on_its_own, "rank 2 ends with the tensor of rank 1, which passes on its own instead of rank 0's"),
-    (round_the_whole_ring, "moves too much: rank 0 is sent the tensor that it has"),
-    (everyone_to_everyone, "moves too much: rank 0 is sent the tensor that it has"),
-    (sends_it_twice, "moves too much: rank 1 is sent more than one tensor"),
+    (from_the_last_rank, "Every rank ends with rank 1's tensor. The root is rank 0"),
+    (
+        everyone_passes_on_its_own,
+        "It works with 2 ranks, but not with 3: rank 2 ends with the tensor of rank 1, which sends its own "
+        "tensor instead of rank 0's",
+    ),
+    (round_the_whole_ring, "Too much is communicated: rank 0 receives the tensor that it already has"),
+    (everyone_to_everyone, "Too much is communicated: rank 0 receives the tensor that it already has"),
+    (sends_it_twice, "Too much is communicated: rank 1 receives more than one tensor"),
     (returns_the_old_one, "Rank 1 ends with its own tensor"),
     (returns_nothing, "It returns None and does not change its tensor"),
     (only_the_others_return, "Rank 0 does not keep its own tensor"),
     (isends_and_leaves, "never waits for its isend"),
     (irecvs_and_leaves, "never waits for its irecv"),
-    (only_floats, "but not for whole numbers (int64)"),
-    (first_ten_elements, "but not for a length that the number of ranks does not divide"),
-    (from_a_seed, "moves too little: rank 1 was never sent all of it"),
+    (only_floats, "but not for integers (int64)"),
+    (first_ten_elements, "but not for a length not divisible by world_size"),
+    (from_a_seed, "Too little is communicated: rank 1 does not receive the whole tensor. Send all of it to every rank"),
     (changes_it_before_it_has_left, "It changes the tensor of its isend before wait()"),
     (at_most_four_ranks, "It works with 4 ranks, but not with 5"),
     (fails_with_three, "but not with 3: all 3 ranks raised ValueError: world size is no power of two"),
@@ -396,8 +400,8 @@ def not_to_the_last(tensor: Tensor) -> None:
 
 
 WRONG += [
-    (to_itself_too, "leave its own rank out, and copy what is its own"),
-    (not_to_the_last, "look at the range of the loop"),
+    (to_itself_too, "Skip the rank itself, and copy its own tensor"),
+    (not_to_the_last, "Check the range of the loop"),
 ]
 
 
@@ -469,12 +473,12 @@ def as_a_list_of_numbers(tensor: Tensor) -> Tensor:
 
 
 WRONG += [
-    (the_list_of_a_scatter, "Rank 1 is sent only a part of rank 0's tensor: every rank needs the whole"),
-    (everyone_keeps_the_sum, "Rank 1 ends with the sum of its own and rank 0's tensor"),
+    (the_list_of_a_scatter, "Rank 1 receives only a part of rank 0's tensor. Send the whole tensor to every rank"),
+    (everyone_keeps_the_sum, "Rank 1 ends with the sum of its own tensor and rank 0's"),
     (takes_what_recv_returns, "recv returns the rank of the sender"),
-    (the_last_one_is_left_out_of_two, "If there is a loop, look at its range"),
-    (a_ring_that_comes_back, "It moves too much: rank 0 is sent the tensor that it has"),
-    (as_a_list_of_numbers, "It moves too much: rank 1 is sent more than one tensor"),
+    (the_last_one_is_left_out_of_two, "If there is a loop, check its range"),
+    (a_ring_that_comes_back, "Too much is communicated: rank 0 receives the tensor that it already has"),
+    (as_a_list_of_numbers, "Too much is communicated: rank 1 receives more than one tensor"),
 ]
 
 
@@ -509,11 +513,14 @@ def everyone_waits_for_rank_1(tensor: Tensor) -> Tensor:
 
 
 HANGING = [
-    (only_rows, "Rank 1 is sent only a part of rank 0's tensor"),
-    (everyone_receives, "Every rank waits to receive first"),
-    (rank_0_sends_too_often, "Rank 0 waits in send: nobody receives its message to rank 1"),
+    (only_rows, "Rank 1 receives only a part of rank 0's tensor"),
+    (everyone_receives, "Deadlock: every rank calls recv first, so no rank can send"),
+    (
+        rank_0_sends_too_often,
+        "Rank 0 waits in send, but rank 1 never receives its message. Every send needs a matching recv",
+    ),
     (everyone_waits_for_rank_1, "Rank 1 waits in recv for a message from rank 0 that is never sent"),
-    (number_by_number, "very many small messages"),
+    (number_by_number, "It sends a great many small messages"),
 ]
 
 
@@ -535,8 +542,8 @@ def sends_to_itself_too(tensor: Tensor) -> Tensor:
 
 
 HANGING += [
-    (everybody_receives, "leave its own rank out"),
-    (sends_to_itself_too, "leave its own rank out"),
+    (everybody_receives, "Skip the rank itself, and copy its own tensor"),
+    (sends_to_itself_too, "Skip the rank itself, and copy its own tensor"),
 ]
 
 
@@ -557,5 +564,8 @@ def waits_for_the_rank_before(tensor: Tensor) -> Any:
 
 WRONG += [(only_to_rank_1_in_place, "not with 3: rank 2 receives nothing and still has its own tensor")]
 HANGING += [
-    (waits_for_the_rank_before, "Rank 2 waits for a message from rank 1, which has returned: receive from rank 0"),
+    (
+        waits_for_the_rank_before,
+        "Rank 2 waits for a message from rank 1, which has returned. Receive from rank 0, which sends to it",
+    ),
 ]

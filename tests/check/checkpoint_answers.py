@@ -555,59 +555,126 @@ def only_a_barrier(path: Any, model: Any, optimizer: Any, epoch: int) -> None:
 
 
 WRONG = [
-    (everything_in_one_dict, 'The file has nothing under the key "model"'),
-    (sleeps, "Rank 1 returns before the file is there: all have to wait"),
-    (sleeps_for_long, "Rank 1 returns before the file is there: all have to wait"),
-    (sleeps_behind_an_early_barrier, "Rank 1 returns before the file is there: all have to wait"),
-    (never_waits_for_its_barrier, "Rank 1 returns before the file is there: all have to wait"),
-    (a_path_without_pathlib, "`path` is a text, not a Path"),
-    (a_slash_without_pathlib, "`path` is a text, not a Path"),
-    (the_next_epoch, "The file says epoch 18, and 17 was given: save it as it is"),
-    (other_keys, 'The file has nothing under the key "model": whoever loads it looks for "model", "optimizer" and'),
-    (a_tuple, 'The file holds a tuple: save a dictionary with "model", "optimizer" and "epoch"'),
-    (one_level_too_deep, 'Under the key "model" lies something else'),
-    (keys_confused, 'Under the key "model" lies something else'),
+    (everything_in_one_dict, 'The file has no key "model". Save a dictionary with'),
+    (
+        sleeps,
+        "Rank 1 returns before the checkpoint is written. Call dist.barrier() on every rank after the write; no "
+        "sleep is long enough",
+    ),
+    (
+        sleeps_for_long,
+        "Rank 1 returns before the checkpoint is written. Call dist.barrier() on every rank after the write; no "
+        "sleep is long enough",
+    ),
+    (
+        sleeps_behind_an_early_barrier,
+        "Rank 1 returns before the checkpoint is written. Call dist.barrier() on every rank after the write; no "
+        "sleep is long enough",
+    ),
+    (
+        never_waits_for_its_barrier,
+        "Rank 1 returns before the checkpoint is written. Call dist.barrier() on every rank after the write; no "
+        "sleep is long enough",
+    ),
+    (a_path_without_pathlib, "`path` is a str, not a pathlib.Path"),
+    (a_slash_without_pathlib, "`path` is a str, not a pathlib.Path"),
+    (the_next_epoch, "The file says epoch 18, but 17 was given. Save it unchanged"),
+    (other_keys, 'The file has no key "model". Save a dictionary with "model", "optimizer" and'),
+    (a_tuple, 'The file holds a tuple. Save a dictionary with "model", "optimizer" and "epoch"'),
+    (one_level_too_deep, 'The value of the key "model" is not model\'s state_dict()'),
+    (keys_confused, 'The value of the key "model" is not model\'s state_dict()'),
     (the_epoch_in_words, "The epoch is missing in the file"),
-    (without_calling_state_dict, "since it holds an object of type defaultdict"),
+    (without_calling_state_dict, "torch.load with weights_only=True refuses an object of type defaultdict"),
     (three_files, "There is no file at the given path when it returns"),
-    (writes_over_the_old_one_when_there_is_one, "While it writes, no whole one is there"),
-    (each_rank_its_own_file, "Another rank than rank 0 writes"),
-    (every_rank_writes, "Another rank than rank 0 writes: all hold the same model"),
-    (every_rank_renames, "Another rank than rank 0 writes: all hold the same model"),
-    (every_rank_writes_what_is_its_own, "Another rank than rank 0 writes: all hold the same model"),
-    (first_of_its_machine, "On two machines two ranks have the LOCAL_RANK 0, and both write"),
-    (first_of_its_node, "On two machines two ranks have the LOCAL_RANK 0, and both write"),
-    (the_last_rank_writes, "Another rank than rank 0 writes: all hold the same model"),
-    (nobody_waits, "Rank 1 returns before the file is there: all have to wait"),
-    (the_barrier_comes_first, "Rank 1 returns before the file is there: all have to wait"),
-    (renames_behind_the_barrier, "Rank 1 returns before the file is there: all have to wait"),
-    (waits_for_any_file, "Rank 1 returns before the file is there: all have to wait"),
-    (with_the_wrappers_names, 'The names in the file begin with "module.", the wrapper\'s own'),
-    (the_whole_model, "It saves the whole model, which needs its code to be loaded"),
-    (the_whole_wrapper, "It saves the whole model, which needs its code to be loaded"),
-    (the_whole_optimizer, "It saves the whole optimizer, which needs its code to be loaded"),
-    (with_a_path_in_it, "torch.load refuses it with weights_only=True, since it holds an object of type"),
-    (without_the_optimizer, "The optimizer is missing in the file: its momentum is a part of the training"),
-    (only_the_model, "The optimizer is missing in the file"),
-    (a_new_optimizer, "The file holds another state of the optimizer than that of the given one"),
+    (
+        writes_over_the_old_one_when_there_is_one,
+        "During the write there is no complete checkpoint to restart from",
+    ),
+    (each_rank_its_own_file, "Rank 0 is not the only rank that writes, although all ranks hold the same model"),
+    (
+        every_rank_writes,
+        "Rank 0 is not the only rank that writes, although all ranks hold the same model. Write only if "
+        "dist.get_rank() == 0",
+    ),
+    (
+        every_rank_renames,
+        "Rank 0 is not the only rank that writes, although all ranks hold the same model. Write only if "
+        "dist.get_rank() == 0",
+    ),
+    (
+        every_rank_writes_what_is_its_own,
+        "Rank 0 is not the only rank that writes, although all ranks hold the same model. Write only if "
+        "dist.get_rank() == 0",
+    ),
+    (first_of_its_machine, "With two nodes, two ranks have LOCAL_RANK 0, and both write"),
+    (first_of_its_node, "With two nodes, two ranks have LOCAL_RANK 0, and both write"),
+    (
+        the_last_rank_writes,
+        "Rank 0 is not the only rank that writes, although all ranks hold the same model. Write only if "
+        "dist.get_rank() == 0",
+    ),
+    (
+        nobody_waits,
+        "Rank 1 returns before the checkpoint is written. Call dist.barrier() on every rank after the write; no "
+        "sleep is long enough",
+    ),
+    (
+        the_barrier_comes_first,
+        "Rank 1 returns before the checkpoint is written. Call dist.barrier() on every rank after the write; no "
+        "sleep is long enough",
+    ),
+    (
+        renames_behind_the_barrier,
+        "Rank 1 returns before the checkpoint is written. Call dist.barrier() on every rank after the write; no "
+        "sleep is long enough",
+    ),
+    (
+        waits_for_any_file,
+        "Rank 1 returns before the checkpoint is written. Call dist.barrier() on every rank after the write; no "
+        "sleep is long enough",
+    ),
+    (with_the_wrappers_names, 'The names in the file start with "module.", which is the DDP wrapper'),
+    (the_whole_model, "It saves the whole model, which can only be loaded with its code"),
+    (the_whole_wrapper, "It saves the whole model, which can only be loaded with its code"),
+    (the_whole_optimizer, "It saves the whole optimizer, which can only be loaded with its code"),
+    (with_a_path_in_it, "torch.load with weights_only=True refuses an object of type"),
+    (
+        without_the_optimizer,
+        "The optimizer state is missing in the file, and with it the momentum. Save optimizer.state_dict() too",
+    ),
+    (only_the_model, "The optimizer state is missing in the file, and with it the momentum"),
+    (a_new_optimizer, "The optimizer state in the file differs from that of the given optimizer"),
     (without_the_epoch, "The epoch is missing in the file"),
     (always_epoch_0, "The epoch is missing in the file"),
-    (without_buffers, "The buffer norm.running_mean is not in the file"),
-    (without_names, "The model's weights are not in the file by their names"),
-    (straight_to_the_path, "It works for a first checkpoint, but not for one that replaces another: while it writes"),
-    (straight_to_an_open_file, "While it writes, no whole one is there, and a run that ends then has lost it"),
-    (removes_the_old_one_first, "The old checkpoint is gone before the new one is in its place"),
-    (copies_it_there, "While it writes, no whole one is there, and a run that ends then has lost it"),
-    (keeps_a_copy_and_writes_into_it, "While it writes, no whole one is there"),
-    (renames_in_any_case, "A write that is cut off half-way takes the last good checkpoint along"),
-    (leaves_a_link, "It leaves another file behind beside the checkpoint"),
-    (somewhere_else, "No rank writes a file beside the given path, or by its name"),
-    (renames_from_the_working_directory, "The new file lies in another folder"),
-    (moves_from_the_folder_for_temporary_files, 'put it beside the checkpoint, as path + ".new"'),
-    (renames_from_another_disk, "from which it cannot be renamed if that is on another disk"),
+    (without_buffers, "The buffer norm.running_mean is missing in the file"),
+    (without_names, "The model's weights are missing in the file"),
+    (
+        straight_to_the_path,
+        "It works for a first checkpoint, but not for one that replaces another: during the write there is "
+        "no complete checkpoint to restart from",
+    ),
+    (straight_to_an_open_file, "During the write there is no complete checkpoint to restart from"),
+    (removes_the_old_one_first, "The old checkpoint is deleted before the new one is in place"),
+    (copies_it_there, "During the write there is no complete checkpoint to restart from"),
+    (
+        keeps_a_copy_and_writes_into_it,
+        "During the write there is no complete checkpoint to restart from",
+    ),
+    (renames_in_any_case, "An interrupted write destroys the last good checkpoint"),
+    (leaves_a_link, "It leaves another file next to the checkpoint"),
+    (somewhere_else, "No rank writes a file at the given path or next to it"),
+    (
+        renames_from_the_working_directory,
+        "The new file is in another folder, so it cannot be renamed if that folder is on another disk",
+    ),
+    (moves_from_the_folder_for_temporary_files, 'Write it next to the checkpoint, as path + ".new"'),
+    (
+        renames_from_another_disk,
+        "The new file is in another folder, so it cannot be renamed if that folder is on another disk",
+    ),
     (by_another_name, "There is no file at the given path when it returns"),
-    (pickled, "torch.load cannot read the file: write it with torch.save"),
-    (only_a_barrier, "No rank writes a file beside the given path, or by its name"),
+    (pickled, "torch.load cannot read the file. Write it with torch.save"),
+    (only_a_barrier, "No rank writes a file at the given path or next to it"),
 ]
 
 
@@ -635,7 +702,15 @@ def rank_0_asks_for_the_states(path: Any, model: Any, optimizer: Any, epoch: int
 
 
 HANGING = [
-    (only_rank_0_waits, "Rank 1 returns before the file is there: all have to wait"),
-    (the_others_go_home, "Rank 1 returns before the file is there: all have to wait"),
-    (rank_0_asks_for_the_states, "Not every rank calls all_gather_object, and those that do wait for the others"),
+    (
+        only_rank_0_waits,
+        "Rank 1 returns before the checkpoint is written. Call dist.barrier() on every rank after the write; no "
+        "sleep is long enough",
+    ),
+    (
+        the_others_go_home,
+        "Rank 1 returns before the checkpoint is written. Call dist.barrier() on every rank after the write; no "
+        "sleep is long enough",
+    ),
+    (rank_0_asks_for_the_states, "Not every rank calls all_gather_object, so the ranks that call it wait forever"),
 ]

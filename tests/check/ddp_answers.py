@@ -525,43 +525,71 @@ class ForgetsSuper(Wrapper):
 
 
 WRONG = [
-    (NoStart, "Rank 1 begins with its own weights: broadcast those of rank 0 when the wrapper is made"),
-    (NoBuffers, "The buffer scale of rank 1 is its own at the start: broadcast the buffers, too"),
+    (NoStart, "Rank 1 starts with its own weights. Broadcast those of rank 0 in __init__"),
+    (NoBuffers, "Rank 1 starts with its own buffer scale. Broadcast the buffers too, from rank 0"),
     (
         OnlyTrainedOnes,
-        "The parameter layers.0.weight of rank 1 is its own at the start: broadcast every one, also of what is frozen",
+        "It works for a model of 2 layers, float32, but not for frozen parameters and shared ones: rank 1 starts "
+        "with its own parameter layers.0.weight. Broadcast every parameter, even frozen ones, from rank 0",
     ),
-    (OnlyWeights, "of rank 1 is its own at the start: broadcast"),
-    (FromRank1, "Rank 0 begins with the buffer scale of rank 1: all begin with those of rank 0"),
-    (MeanStart, "begins as the mean over the ranks: all begin with what rank 0 has"),
-    (BroadcastsACopy, "Rank 1 begins with its own weights: rank 0's are broadcast, but into copies"),
-    (Sums, "That is the sum over the ranks: divide it by the number of ranks"),
+    (OnlyWeights, "Rank 1 starts with its own buffer scale. Broadcast the buffers too, from rank 0"),
+    (FromRank1, "Rank 0 starts with the buffer scale of rank 1. Start with the values of rank 0 on every rank"),
+    (MeanStart, "starts as the mean over the ranks. Start with the values of rank 0 on every rank"),
+    (
+        BroadcastsACopy,
+        "Rank 1 starts with its own weights, because rank 0's are broadcast into copies. Broadcast into the "
+        "tensors themselves, with detach()",
+    ),
+    (Sums, "That is the sum over the ranks. Divide it by the number of ranks"),
     (DividesTwice, "The sum was divided by the number of ranks twice"),
-    (DividesByTwo, "It works with 2 ranks, but not with 3: the sum was divided by 2, and there are 3 ranks"),
-    (OnlyDivides, "Rank 0 divides its own gradient, but nothing was added to it"),
-    (OldGradient, "Somewhere param.grad is still None"),
+    (DividesByTwo, "It works with 2 ranks, but not with 3: the sum was divided by 2, but there are 3 ranks"),
+    (OnlyDivides, "Rank 0 divides its own gradient without adding those of the other ranks"),
+    (OldGradient, "param.grad is still None"),
     (OldGradientIfThere, "After backward() rank 0 still has its own gradient"),
-    (PutsTheNewOneInItsPlace, "The second backward() takes away what the first one left"),
-    (AveragesACopyInAHook, "The ranks talk, but after backward() rank 0 still has its own gradient"),
-    (AveragesTheWeights, "The ranks talk, but after backward() rank 0 still has its own gradient"),
-    (OnlyTheLastLayer, "layers.1.weight is averaged, and layers.0.weight is not: every parameter needs a hook"),
-    (OnlyWeightsHaveHooks, "layers.0.weight is averaged, and layers.0.bias is not"),
-    (AMethodForAfterwards, "After backward() rank 0 still has its own gradient: backward() alone has to average"),
+    (
+        PutsTheNewOneInItsPlace,
+        "The second backward() overwrites the gradient of the first, but gradients accumulate until they are cleared",
+    ),
+    (AveragesACopyInAHook, "The ranks communicate, but after backward() rank 0 still has its own gradient"),
+    (AveragesTheWeights, "The ranks communicate, but after backward() rank 0 still has its own gradient"),
+    (
+        OnlyTheLastLayer,
+        "layers.1.weight is averaged, but layers.0.weight is not. Register a hook on every parameter of every layer",
+    ),
+    (OnlyWeightsHaveHooks, "layers.0.weight is averaged, but layers.0.bias is not"),
+    (
+        AMethodForAfterwards,
+        "After backward() rank 0 still has its own gradient. Average in hooks that the wrapper registers on the "
+        "parameters",
+    ),
     (InTheNextForward, "After backward() rank 0 still has its own gradient"),
-    (OnlyOnce, "Backward() number 2 averages no more, as the first one did"),
-    (HooksOnFrozenOnes, "A frozen parameter takes no hook: leave out those with requires_grad False"),
-    (CopiesThoseOfRank0, "Rank 1 has the gradient of rank 0 now: it was copied, not averaged"),
-    (OnlyRank0HasTheMean, "Rank 0 has the mean, and rank 1 still its own gradient"),
-    (DoesNotWait, "It reads the result of all_reduce too early: with async_op=True, call wait()"),
-    (OnACopy, "It trains a copy of the model: wrap the given module itself"),
-    (NoForward, "It has no forward: m(inputs) is to give what the module gives"),
-    (ForwardGivesNone, "What cls(module) makes gives None: called with inputs, it gives what the module gives"),
-    (ForwardWithoutGradients, "There is no way back from what m(inputs) gives"),
-    (StepsAsWell, "Its backward() changes the weights: average the gradients, and leave the step"),
-    (AGuardThatIsNeverTrue, "No rank says anything to another"),
+    (OnlyOnce, "backward() number 2 does not average, but the first one did"),
+    (HooksOnFrozenOnes, "A hook cannot be registered on a frozen parameter. Skip parameters with requires_grad=False"),
+    (CopiesThoseOfRank0, "Rank 1 now has the gradient of rank 0: it was copied, not averaged"),
+    (OnlyRank0HasTheMean, "Rank 0 has the mean, but rank 1 still has its own gradient"),
+    (
+        DoesNotWait,
+        "It reads the result of all_reduce too early. With async_op=True, call wait() on the returned handle first",
+    ),
+    (
+        OnACopy,
+        "It trains a copy of the model. Wrap the given module itself, because the optimizer holds its parameters",
+    ),
+    (NoForward, "It has no forward(). m(inputs) must return what the module returns"),
+    (
+        ForwardGivesNone,
+        "What cls(module) creates gives None. When called with inputs, it must return what the module returns",
+    ),
+    (ForwardWithoutGradients, "The output of m(inputs) is not connected to the autograd graph"),
+    (StepsAsWell, "backward() changes the weights. Average the gradients, and leave the step to the optimizer"),
+    (AGuardThatIsNeverTrue, "No rank sends anything"),
     (TheLargest, "The gradient of layers.0.weight on rank 0 is not the mean over the ranks"),
-    (given_no_wrapper, "What cls(module) makes is a NoneType, which cannot be called"),
-    (ForgetsSuper, "Call super().__init__() before anything is put into self"),
+    (
+        given_no_wrapper,
+        "What cls(module) creates is a NoneType, which cannot be called. When called with inputs, it must return "
+        "what the module returns",
+    ),
+    (ForgetsSuper, "Call super().__init__() before assigning anything to self"),
 ]
 
 
@@ -703,10 +731,10 @@ class AveragesInForward(Wrapper):
         return outputs + (mean - outputs.detach())
 
 
-TORCHS_OWN = "It uses torch's own DistributedDataParallel: build yours from broadcast, hooks and all_reduce"
+TORCHS_OWN = "It uses torch's own DistributedDataParallel. Build yours from broadcast, hooks and all_reduce"
 
 
-TWICE = "averages a gradient that is the mean already"
+TWICE = "The answer is right, but a gradient that is already the mean is averaged again, which doubles its traffic"
 
 WRONG += [
     (DistributedDataParallel, TORCHS_OWN),
@@ -718,17 +746,33 @@ WRONG += [
     (HooksOfBothKinds, TWICE),
     (HooksOfModules, TWICE),
     (EveryHookAveragesAll, TWICE),
-    (TheLambdaSeesTheLast, "Every hook averages layers.1.bias: a lambda in a loop sees what the loop ended with"),
-    (TheLambdaSeesTheFirst, "a lambda in a loop sees what the loop ended with"),
-    (BroadcastsClones, "rank 0's are broadcast, but into copies: broadcast the tensors themselves, with detach()"),
-    (LoadsIntoADictionary, "rank 0's are broadcast, but into copies"),
-    (ScattersNothing, "The ranks name different roots in broadcast"),
-    (Reduces, "A reduce gives the sum to one rank alone, and all_reduce gives it to every rank"),
+    (
+        TheLambdaSeesTheLast,
+        "Every hook averages layers.1.bias, because a lambda in a loop uses the last value of the loop variable. "
+        "Use the parameter that the hook receives",
+    ),
+    (TheLambdaSeesTheFirst, "a lambda in a loop uses the last value of the loop variable"),
+    (
+        BroadcastsClones,
+        "starts with its own weights, because rank 0's are broadcast into copies. Broadcast into the tensors "
+        "themselves, with detach()",
+    ),
+    (
+        LoadsIntoADictionary,
+        "starts with its own weights, because rank 0's are broadcast into copies. Broadcast into the tensors "
+        "themselves, with detach()",
+    ),
+    (ScattersNothing, "Root mismatch in broadcast: the ranks pass different roots. Every rank must pass the same root"),
+    (Reduces, "reduce gives the sum to one rank only"),
     (OnlyRank0Divides, "Only rank 0 is right. On rank 1, that is the sum over the ranks"),
-    (DividesACopy, "That is the sum over the ranks: divide it by the number of ranks"),
+    (DividesACopy, "That is the sum over the ranks. Divide it by the number of ranks"),
     (TakesWhatAllReduceReturns, "all_reduce returns None"),
-    (HooksAreCalledAtOnce, "It reads a gradient in __init__, where none is there yet: give the hook the function"),
-    (BroadcastsGradientsToo, "Rank 0 divides its own gradient, but nothing was added to it"),
+    (
+        HooksAreCalledAtOnce,
+        "It reads a gradient in __init__, before there is one. Register the function itself as the hook: "
+        "self.average, not self.average(param)",
+    ),
+    (BroadcastsGradientsToo, "Rank 0 divides its own gradient without adding those of the other ranks"),
     (AveragesInForward, "The gradient of layers.0.weight on rank 0 is not the mean over the ranks"),
 ]
 
@@ -762,8 +806,8 @@ class StartOnRank0Only(Wrapper):
 
 
 HANGING = [
-    (HooksOnRank0Only, "Not every rank calls all_reduce, and those that do wait for the others"),
-    (EachInAnOrderOfItsOwn, "The ranks call all_reduce with tensors of different size"),
+    (HooksOnRank0Only, "Not every rank calls all_reduce, so the ranks that call it wait forever"),
+    (EachInAnOrderOfItsOwn, "Size mismatch in all_reduce: the ranks pass tensors of different sizes"),
     (StartOnRank0Only, "rank"),
 ]
 
@@ -787,7 +831,12 @@ class OnlyRank0Averages(Wrapper):
 
 
 HANGING += [
-    (Rank1LeavesTheBiasOut, "different size: a rank leaves out a parameter, or takes them in another order"),
-    (Rank1LeavesOutWhatIsSmall, "a rank leaves out a parameter, or takes them in another order"),
+    (
+        Rank1LeavesTheBiasOut,
+        "Size mismatch in all_reduce: the ranks pass tensors of different sizes. A rank skips a parameter, or "
+        "takes them in another order. All ranks must make the same calls, for the same parameters and in the "
+        "same order",
+    ),
+    (Rank1LeavesOutWhatIsSmall, "A rank skips a parameter, or takes them in another order"),
     (OnlyRank0Averages, "Not every rank calls all_reduce"),
 ]

@@ -525,59 +525,86 @@ def every_number_below_one_is_none(model: nn.Module, data: Any) -> Tensor:
     return counts[0] // counts[1]
 
 
-ALONE = "Rank 0 tests 2001 of 2001 samples and rank 1 none"
+ALONE = "Rank 0 evaluates 2001 of 2001 samples and rank 1 none, so rank 0 is a straggler"
 WRONG = [
     (rank_0_alone, ALONE),
     (rank_0_alone_tells_by_objects, ALONE),
     (rank_0_alone_adds_nothing, ALONE),
-    (the_last_rank_alone, "Rank 1 tests 2001 of 2001 samples and rank 0 none"),
+    (
+        the_last_rank_alone,
+        "Rank 1 evaluates 2001 of 2001 samples and rank 0 none, so rank 1 is a straggler. Give each rank an "
+        "equal partition, and sum the counts",
+    ),
     (leaves_it_in_eval_mode, "It leaves the model in eval mode"),
     (
         always_back_to_training,
-        "right once, but not the next time: a model that came in eval mode is left",
+        "The first call was right, but not the next one: the model was in eval mode, but is left in training "
+        "mode. Save model.training first, and pass it to model.train() at the end",
     ),
-    (with_gradients, "count under torch.no_grad()"),
-    (no_grad_around_the_wrong_part, "It keeps what a backward() would need"),
-    (detached, "It keeps what a backward() would need"),
-    (leaves_it_frozen, "It leaves parameters with requires_grad False"),
-    (eval_only_in_words, "It tests in training mode"),
-    (the_best_of_all, "returns the accuracy of its own share"),
-    (one_too_few, "samples are never tested"),
-    (padding_is_counted, "1 sample is counted twice: a DistributedSampler repeats samples"),
-    (padding_is_counted_in_a_shuffle, "1 sample is counted twice: a DistributedSampler repeats samples"),
-    (padding_over_the_number_of_samples, "1 sample is counted twice: a DistributedSampler repeats samples"),
+    (with_gradients, "Evaluate under torch.no_grad()"),
+    (no_grad_around_the_wrong_part, "It records the autograd graph of every batch without needing it"),
+    (detached, "It records the autograd graph of every batch without needing it"),
+    (leaves_it_frozen, "It leaves parameters with requires_grad=False, so they would no longer train"),
+    (eval_only_in_words, "It evaluates in training mode, where dropout sets random inputs to zero"),
+    (the_best_of_all, "returns the accuracy of its own partition only. Communicate with the other ranks"),
+    (one_too_few, "samples are never evaluated: drop_last or a division with // leaves out the remainder. Include it"),
+    (
+        padding_is_counted,
+        "1 sample is counted twice: DistributedSampler repeats samples until all ranks have the same number. "
+        "Take the indices range(rank, len(data), world_size) instead",
+    ),
+    (
+        padding_is_counted_in_a_shuffle,
+        "1 sample is counted twice: DistributedSampler repeats samples until all ranks have the same number. "
+        "Take the indices range(rank, len(data), world_size) instead",
+    ),
+    (
+        padding_over_the_number_of_samples,
+        "1 sample is counted twice: DistributedSampler repeats samples until all ranks have the same number. "
+        "Take the indices range(rank, len(data), world_size) instead",
+    ),
     (
         mean_of_the_accuracies,
-        "That is the mean of the ranks' accuracies: a rank with more samples has to count for more",
+        "That is the mean of the ranks' accuracies, but a rank with more samples must count more. Sum the "
+        "correct predictions and the samples over the ranks, and divide once",
     ),
-    (sum_of_the_accuracies, "That is the sum of the ranks' accuracies: add up counts instead"),
-    (only_my_share, "Rank 0 returns the accuracy of its own share: nothing of the other ranks is in it"),
-    (own_count_over_all, "Rank 0 divides what it recognises itself by the number of all samples"),
-    (over_my_count, "The sum was divided by the samples of this rank alone"),
-    (over_my_count_times_the_ranks, "The sum was divided by this rank's samples times the ranks"),
+    (sum_of_the_accuracies, "That is the sum of the ranks' accuracies. Sum the counts instead, and divide once"),
+    (only_my_share, "Rank 0 returns the accuracy of its own partition only. Communicate with the other ranks"),
+    (own_count_over_all, "Rank 0 divides its own correct predictions by the number of all samples"),
+    (over_my_count, "The sum was divided by the number of samples of this rank only"),
+    (
+        over_my_count_times_the_ranks,
+        "The sum was divided by this rank's samples times the number of ranks, but not all ranks have as many",
+    ),
     (
         drops_the_remainder,
-        "1 of 37 samples is never tested: drop_last, or a division with //, leaves out the remainder",
+        "1 of 37 samples is never evaluated: drop_last or a division with // leaves out the remainder. Include it",
     ),
-    (drops_the_last_batch, "7 of 37 samples are never tested: drop_last"),
-    (equal_shares, "1 of 37 samples is never tested"),
-    (float_batch, "A batch size has to be a whole number: divide with //"),
-    (in_training_mode, "It tests in training mode, where dropout blanks out a part of what the model sees"),
-    (percentage, "That is a percentage: return a fraction between 0 and 1"),
-    (only_rank_0_answers, "Only rank 0 has the answer, and every rank has to return it: rank 1 has None"),
-    (only_rank_0_has_the_sum, "Rank 0 has the accuracy, and rank 1 does not: every rank needs it"),
-    (summed_twice, "The counts of recognised samples were added up over the ranks twice"),
-    (divided_by_the_ranks_as_well, "The accuracy was divided by the number of ranks once more"),
-    (everyone_tests_everything, "Every rank tests all samples, which takes as long as with one rank"),
-    (everyone_tests_everything_and_adds_up, "Every rank tests all samples, and then they are added up"),
-    (a_count, "That is how many samples are recognised: divide by how many there are"),
+    (
+        drops_the_last_batch,
+        "7 of 37 samples are never evaluated: drop_last or a division with // leaves out the remainder. Include it",
+    ),
+    (equal_shares, "1 of 37 samples is never evaluated: drop_last or a division with // leaves out the remainder"),
+    (float_batch, "A batch size must be an integer. Divide with //, not with /"),
+    (in_training_mode, "It evaluates in training mode, where dropout sets random inputs to zero"),
+    (percentage, "That is a percentage. Return a fraction between 0 and 1"),
+    (only_rank_0_answers, "Only rank 0 has the answer, and rank 1 has None. Return it on every rank"),
+    (only_rank_0_has_the_sum, "Rank 0 has the accuracy, but rank 1 does not. Every rank needs it"),
+    (summed_twice, "The counts of correct predictions were summed over the ranks twice"),
+    (divided_by_the_ranks_as_well, "The accuracy was divided by the number of ranks as well"),
+    (everyone_tests_everything, "Every rank evaluates all samples, which takes as long as on one rank"),
+    (everyone_tests_everything_and_adds_up, "Every rank evaluates all samples, and the results are summed"),
+    (a_count, "That is the number of correct predictions. Divide it by the number of samples"),
     (both_counts, "It returns a tensor of shape [2], not one number"),
-    (mean_of_batches, "That is the mean of the batches' accuracies, and a short last batch counts like a full one"),
-    (the_error, "That is the share of the samples that are not recognised"),
-    (batches_times_batch_size, "recognised samples are divided by 40, and there are 37"),
-    (divides_on_each_rank, "A rank without samples divides by its count, which is 0"),
-    (returns_nothing, "It returns None: return the answer"),
-    (every_number_below_one_is_none, "The accuracy was cut down to a whole number: divide with /, not with //"),
+    (
+        mean_of_batches,
+        "That is the mean of the batches' accuracies, where a short last batch counts as much as a full one",
+    ),
+    (the_error, "That is the error rate"),
+    (batches_times_batch_size, "The 16 correct predictions are divided by 40, but there are 37 samples"),
+    (divides_on_each_rank, "A rank without samples divides by its own count, which is 0"),
+    (returns_nothing, "It returns None. Return the answer, and leave the given data set unchanged"),
+    (every_number_below_one_is_none, "The accuracy was truncated to an integer. Divide with /, not with //"),
 ]
 
 
@@ -609,8 +636,12 @@ def asks_the_others_in_every_batch(model: nn.Module, data: Any, batch_size: int 
 asks_in_every_large_batch = functools.partial(asks_the_others_in_every_batch, batch_size=1000)
 
 HANGING = [
-    (only_rank_0_adds_up, "Not every rank calls all_reduce, and those that do wait for the others"),
-    (ranks_without_samples_go_home, "Rank 1 has no samples and never calls all_reduce, where rank 0 waits for it"),
+    (only_rank_0_adds_up, "Not every rank calls all_reduce, so the ranks that call it wait forever"),
+    (
+        ranks_without_samples_go_home,
+        "It works for 37 samples, but not for fewer samples than ranks: rank 1 has no samples and never calls "
+        "all_reduce, so rank 0 hangs in it. A rank without samples must call it too, with counts of 0",
+    ),
     (asks_the_others_in_every_batch, "all_reduce"),
     (asks_in_every_large_batch, "all_reduce"),
 ]
@@ -647,7 +678,10 @@ def cuts_each_accuracy_down(model: nn.Module, data: Any) -> float:
 
 
 WRONG += [
-    (largest_over_the_samples, "Not one sample counts as recognised: look whether argmax goes over the classes"),
-    (in_bytes, "with 257 samples the counts no longer fit into their dtype: count in int64"),
-    (cuts_each_accuracy_down, "The accuracy is 0: take argmax over the classes, with dim=1, and divide with /"),
+    (largest_over_the_samples, "No prediction counts as correct. Check that argmax goes over the classes, with dim=1"),
+    (in_bytes, "The counts overflow their dtype with 257 samples. Count in int64"),
+    (
+        cuts_each_accuracy_down,
+        "The accuracy is 0. Take argmax over the classes, with dim=1, and divide with / instead of //",
+    ),
 ]

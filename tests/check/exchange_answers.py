@@ -349,31 +349,31 @@ def now_and_then_zeros(tensor: Tensor) -> Tensor:
 
 
 WRONG = [
-    (both_receive_into_what_they_send, "gets its own back"),
-    (returns_its_own, "ends with its own tensor: return what was received"),
+    (both_receive_into_what_they_send, "gets its own tensor back. Use a second buffer"),
+    (returns_its_own, "ends with its own tensor. Return the received tensor"),
     (says_nothing, "No rank sends or receives anything"),
     (gathers, "calls the collective all_gather"),
     (broadcasts_in_turn, "calls the collective broadcast"),
     (subtracts_from_the_sum, "calls the collective all_reduce"),
-    (only_floats, "but not for whole numbers (int64): tensors of different size or dtype met"),
-    (casts_to_float, "but not for whole numbers (int64)"),
+    (only_floats, "but not for integers (int64): mismatched send and recv: the tensors differ in size or dtype"),
+    (casts_to_float, "but not for integers (int64)"),
     (only_120_elements, "but not for"),
-    (flattens, "but not for a tensor of two dimensions: it returns a tensor of another shape"),
+    (flattens, "but not for a two-dimensional tensor: it returns a tensor of the wrong shape"),
     (only_small_ones, "but not for a large tensor"),
-    (returns_a_float32, "It works for a tensor of shape [120], float32, but not for whole numbers (int64)"),
+    (returns_a_float32, "It works for a tensor of shape [120], float32, but not for integers (int64)"),
     (leaves_a_message_behind, "never waits for its isend"),
-    (sends_twice, "moves too much: rank 0 sends more than its tensor once"),
+    (sends_twice, "Too much is communicated: rank 0 sends more than its tensor"),
     (returns_nothing, "returns None and does not change its tensor"),
     (only_rank_0_returns, "Only rank 0 has the answer"),
-    (returns_both, "returns a list of 2, not a tensor"),
+    (returns_both, "It returns a list of length 2, not a tensor"),
     (returns_the_request, "returns an object of type"),
-    (through_a_file, "moves too little"),
-    (through_the_store, "moves too little"),
+    (through_a_file, "too little is communicated"),
+    (through_the_store, "too little is communicated"),
     (raises, "Rank 1 of 2 raised ValueError: no idea"),
     (dies, "ends its process instead of returning"),
     (sends_to_itself, "sends to itself"),
-    (RightTheFirstTime(), "It was right once, but not the next time"),
-    (in_the_same_buffer_at_the_same_time, "gets its own back"),
+    (RightTheFirstTime(), "The first call was right, but not the next one"),
+    (in_the_same_buffer_at_the_same_time, "gets its own tensor back. Use a second buffer"),
     (changes_it_before_it_has_left, "It changes the tensor of its isend before wait()"),
     (now_and_then_zeros, "zeros"),
 ]
@@ -471,12 +471,12 @@ def one_element_at_a_time(tensor: Tensor) -> Tensor:
 
 
 WRONG += [
-    (takes_what_recv_returns, "It returns the number 1, not a tensor: recv returns the rank of the sender"),
+    (takes_what_recv_returns, "It returns the number 1, not a tensor, because recv returns the rank of the sender"),
     (waits_for_the_second_only, "never waits for its irecv"),
     (adds_them_up, "Rank 0 returns the sum of both tensors"),
-    (swaps_only_ones_name, "Rank 0 ends with its own tensor: return what was received"),
-    (the_buffer_is_a_view, "gets its own back"),
-    (one_element_at_a_time, "It sends very many small messages: send the tensor as a whole"),
+    (swaps_only_ones_name, "Rank 0 ends with its own tensor. Return the received tensor"),
+    (the_buffer_is_a_view, "gets its own tensor back. Use a second buffer"),
+    (one_element_at_a_time, "It sends a great many small messages. Send the whole tensor, or large parts of it"),
 ]
 
 
@@ -547,15 +547,22 @@ def loops_for_ever(tensor: Tensor) -> Tensor:
 HANGING = [
     (irecv_without_wait, "never waits for its irecv"),
     (isend_without_wait, "never waits for its isend"),
-    (both_send_first, "Every rank sends first"),
-    (both_wait_for_their_isend_at_once, "An isend that is waited for at once is a send"),
-    (both_receive_first, "Every rank waits to receive first"),
+    (both_send_first, "Deadlock: every rank calls send first, and send blocks until the other side receives"),
+    (
+        both_wait_for_their_isend_at_once,
+        "Deadlock: it calls wait() right after isend, so it blocks like send until the message is received",
+    ),
+    (both_receive_first, "Deadlock: every rank calls recv first, so no rank can send"),
     (rank_1_never_sends, "waits in recv for a message from rank 1 that is never sent"),
-    (rank_1_never_receives, "nobody receives its message to rank 1"),
-    (loops_for_ever, "does not come to an end"),
-    (with_two_tags, "The tags differ: rank 0 sends with tag 1, and rank 1 receives with tag 2"),
-    (sleeps, "It is too slow for this check: it may take 3 seconds for all trials together"),
-    (asks_again_and_again, "does not come to an end: rank 0 is at exchange_answers.py line"),
+    (rank_1_never_receives, "but rank 1 never receives its message. Every send needs a matching recv"),
+    (loops_for_ever, "does not end"),
+    (with_two_tags, "The tags do not match: rank 0 sends with tag 1, but rank 1 receives with tag 2"),
+    (
+        sleeps,
+        "It is too slow for this check, which allows 3 seconds for all trials together. If ranks sleep so that "
+        "others can catch up, let them wait in a blocking call instead",
+    ),
+    (asks_again_and_again, "It does not end: rank 0 is at exchange_answers.py line"),
 ]
 
 
@@ -588,6 +595,9 @@ def forgets_to_return(tensor: Tensor) -> None:
 
 
 WRONG += [
-    (waits_for_half_of_the_batch, "It waits for only 1 of the 2 handles of batch_isend_irecv: call wait() on each"),
-    (forgets_to_return, "change the tensor itself, no copy, or return what was received"),
+    (
+        waits_for_half_of_the_batch,
+        "It waits for only 1 of the 2 handles of batch_isend_irecv. Call wait() on each of them",
+    ),
+    (forgets_to_return, "Change the tensor in place, or return what was received"),
 ]

@@ -288,27 +288,42 @@ def takes_the_weights_for_gradients(model: nn.Module) -> None:
 WRONG = [
     (
         a_guard_that_is_never_true,
-        "It never averages: no rank gives a gradient to another, and rank 0 still has",
+        "It never averages: rank 0 still has its own gradient, because no rank sends one. If there is a "
+        "condition in the loop, check whether it is ever true",
     ),
-    (only_divides, "Rank 0 divides its own gradient, but nothing was added to it"),
-    (only_sums, "That is the sum over the ranks: divide param.grad itself by the number of ranks"),
+    (only_divides, "Rank 0 divides its own gradient without adding those of the other ranks"),
+    (
+        only_sums,
+        "That is the sum over the ranks. Divide param.grad in place by the number of ranks: param.grad /= world_size",
+    ),
     (divides_twice, "The sum was divided by the number of ranks twice"),
-    (divides_by_two, "It works with 2 ranks, but not with 3: the sum was divided by 2, and there are 3 ranks"),
-    (averages_the_weights, "It averages the weights, and these are equal anyway: the gradients are in param.grad"),
-    (sums_the_weights, "It changes the weights: average param.grad"),
-    (steps_as_well, "It changes the weights: average param.grad, and leave the step to the optimizer"),
-    (forgets_the_bias, "layers.0.weight is averaged, and layers.0.bias is not: every parameter has to take part"),
-    (only_the_first_layer, "a model of three layers: layers.0.weight is averaged, and layers.1.weight is not"),
-    (only_on_rank_0, "Rank 0 has the mean, and rank 1 still its own: every rank needs the mean"),
-    (only_rank_0_divides, "Only rank 0 is right. On rank 1, that is the sum over the ranks: divide"),
-    (averages_a_copy, "The ranks talk, but the gradients stay what they were: the mean has to be put into param.grad"),
-    (returns_them, "The ranks talk, but the gradients stay what they were"),
-    (copies_those_of_rank_0, "Rank 1 has the gradient of rank 0 now: it was copied, not averaged"),
-    (gives_zeros_to_those_without, "layers.0.bias had no gradient, and has one now"),
-    (does_not_ask_whether_there_is_one, "A parameter without a gradient has None in param.grad: leave it out"),
-    (divides_what_there_is_not, "A parameter without a gradient has None in param.grad: leave it out"),
+    (divides_by_two, "It works with 2 ranks, but not with 3: the sum was divided by 2, but there are 3 ranks"),
+    (averages_the_weights, "It averages the weights, which are already equal. The gradients are in param.grad"),
+    (sums_the_weights, "It changes the weights. Average param.grad, and leave the step to the optimizer"),
+    (steps_as_well, "It changes the weights. Average param.grad, and leave the step to the optimizer"),
+    (
+        forgets_the_bias,
+        "layers.0.weight is averaged, but layers.0.bias is not. Average every parameter of every layer, biases "
+        "included",
+    ),
+    (
+        only_the_first_layer,
+        "It works for a model of 1 layer, float32, but not for a model with three layers: layers.0.weight is "
+        "averaged, but layers.1.weight is not. Average every parameter of every layer, biases included",
+    ),
+    (only_on_rank_0, "Rank 0 has the mean, but rank 1 still has its own gradient. Every rank needs the mean"),
+    (only_rank_0_divides, "Only rank 0 is right. On rank 1, that is the sum over the ranks. Divide"),
+    (averages_a_copy, "The ranks communicate, but the gradients do not change. Put the mean into param.grad"),
+    (returns_them, "The ranks communicate, but the gradients do not change"),
+    (copies_those_of_rank_0, "Rank 1 now has the gradient of rank 0: it was copied, not averaged"),
+    (gives_zeros_to_those_without, "layers.0.bias had no gradient, but has one now, so the optimizer would change it"),
+    (
+        does_not_ask_whether_there_is_one,
+        "The param.grad of a parameter without a gradient is None. Skip that parameter",
+    ),
+    (divides_what_there_is_not, "The param.grad of a parameter without a gradient is None. Skip that parameter"),
     (takes_them_away, "The gradient of layers.0.weight is gone"),
-    (the_largest, "That is the largest over the ranks (ReduceOp.MAX): add up, and divide"),
+    (the_largest, "That is the maximum over the ranks (ReduceOp.MAX). Sum, and divide by the number of ranks"),
     (does_not_wait, "It reads the result of all_reduce too early"),
     (takes_the_weights_for_gradients, "The gradient of layers.0.weight holds the weight itself"),
 ]
@@ -423,22 +438,30 @@ def in_half_precision(model: nn.Module) -> None:
 
 
 WRONG += [
-    (skips_zeros, "The gradients of rank 1 are all zero, and it never calls all_reduce, where rank 0 waits"),
-    (skips_what_is_small, "zeros count in the mean as well"),
-    (counts_only_who_has_something, "A rank whose gradient is zero counts as well: divide by the number of all ranks"),
-    (only_other_ranks_divide, "Only rank 1 is right. On rank 0, that is the sum over the ranks: divide"),
-    (reduces, "reduce gives the sum to one rank alone, and all_reduce gives it to every rank"),
-    (reduces_to_the_last, "reduce gives the sum to one rank alone, and all_reduce gives it to every rank"),
-    (takes_what_all_reduce_returns, "all_reduce returns None: what it brings is then in the tensor that it was given"),
-    (puts_what_all_reduce_returns, "put the mean into param.grad. all_reduce itself returns None"),
+    (
+        skips_zeros,
+        "It works for a model of 1 layer, float32, but not for a model whose gradients are zero on one rank: the "
+        "gradients of rank 1 are all zero, and it never calls all_reduce, so rank 0 hangs in it. Include zero "
+        "gradients in the mean",
+    ),
+    (skips_what_is_small, "hangs in it. Include zero gradients in the mean"),
+    (counts_only_who_has_something, "It leaves out a rank whose gradient is zero. Divide by the number of all ranks"),
+    (only_other_ranks_divide, "Only rank 1 is right. On rank 0, that is the sum over the ranks. Divide"),
+    (reduces, "reduce gives the sum to one rank only"),
+    (reduces_to_the_last, "reduce gives the sum to one rank only"),
+    (takes_what_all_reduce_returns, "all_reduce returns None. Its result is in the tensor that you passed"),
+    (
+        puts_what_all_reduce_returns,
+        "The gradient of layers.0.weight is gone. Put the mean into param.grad. all_reduce returns None",
+    ),
     (waits_for_the_last_only, "It reads the result of all_reduce too early"),
-    (divides_by_its_rank, "holds nan or inf: divide by the number of ranks"),
-    (one_mean_for_all_elements, "is one number everywhere"),
+    (divides_by_its_rank, "holds nan or inf. Divide by the number of ranks, which is never 0"),
+    (one_mean_for_all_elements, "are equal. Take the mean over the ranks, not over the elements"),
     (divides_a_copy, "That is the sum over the ranks"),
-    (divides_between, "layers.0.weight is averaged, and layers.0.bias is not"),
-    (of_the_parameter, "It changes the weights: average param.grad"),
-    (through_rank_0_which_keeps_it, "Rank 0 has the mean, and rank 1 still its own"),
-    (in_half_precision, "is nearly the mean: digits were lost on the way"),
+    (divides_between, "layers.0.weight is averaged, but layers.0.bias is not"),
+    (of_the_parameter, "It changes the weights. Average param.grad, and leave the step to the optimizer"),
+    (through_rank_0_which_keeps_it, "Rank 0 has the mean, but rank 1 still has its own gradient"),
+    (in_half_precision, "is almost the mean, but digits were lost. Keep the dtype"),
 ]
 
 
@@ -457,7 +480,10 @@ def rank_1_has_a_parameter_less(model: nn.Module) -> None:
 
 
 HANGING = [
-    (only_rank_0_calls, "Not every rank calls all_reduce, and those that do wait for the others"),
+    (
+        only_rank_0_calls,
+        "Hang: not every rank calls all_reduce, so the ranks that call it wait forever. Call it on every rank",
+    ),
 ]
 
 
@@ -483,10 +509,28 @@ def each_rank_in_an_order_of_its_own(model: nn.Module) -> None:
 
 
 HANGING += [
-    (rank_1_leaves_early, "Rank 1 has returned after 1 call of all_reduce, and rank 0 waits in the next one"),
-    (rank_1_leaves_the_bias_out, "Rank 1 has returned after 1 call of all_reduce"),
-    (each_rank_in_an_order_of_its_own, "different size: a rank leaves out a parameter, or takes them in another order"),
-    (rank_1_has_a_parameter_less, "different size: a rank leaves out a parameter, or takes them in another order"),
+    (
+        rank_1_leaves_early,
+        "Rank 1 returned after 1 call of all_reduce, but rank 0 waits in the next one. Every rank must make the "
+        "same calls in the same order",
+    ),
+    (
+        rank_1_leaves_the_bias_out,
+        "Rank 1 returned after 1 call of all_reduce, but rank 0 waits in the next one. Every rank must make the "
+        "same calls in the same order",
+    ),
+    (
+        each_rank_in_an_order_of_its_own,
+        "Size mismatch in all_reduce: the ranks pass tensors of different sizes. A rank skips a parameter, or "
+        "takes them in another order. All ranks must make the same calls, for the same parameters and in the "
+        "same order",
+    ),
+    (
+        rank_1_has_a_parameter_less,
+        "Size mismatch in all_reduce: the ranks pass tensors of different sizes. A rank skips a parameter, or "
+        "takes them in another order. All ranks must make the same calls, for the same parameters and in the "
+        "same order",
+    ),
 ]
 
 
@@ -503,6 +547,6 @@ def the_smallest(model: nn.Module) -> None:
 
 
 WRONG += [
-    (divides_another_tensor, "divide param.grad itself by the number of ranks, in place"),
-    (the_smallest, "That is the smallest over the ranks (ReduceOp.MIN)"),
+    (divides_another_tensor, "Divide param.grad in place by the number of ranks: param.grad /= world_size"),
+    (the_smallest, "That is the minimum over the ranks (ReduceOp.MIN)"),
 ]

@@ -103,39 +103,60 @@ DIRECT = {
 }
 
 WRONG = {
-    "no srun": (HEAD + FIRST + RUN.removeprefix("srun "), "No torchrun on the second machine: Slurm runs a job script"),
+    "no srun": (
+        HEAD + FIRST + RUN.removeprefix("srun "),
+        "No torchrun runs on the second node, because Slurm runs a job script on the first node only. Launch "
+        "torchrun with srun",
+    ),
     "told too late to take fewer": (
         HEAD.replace("node=1", "node=4") + FIRST + RUN.replace("srun", "srun --ntasks-per-node=1"),
-        "It starts 4 torchruns on one machine",
+        "The job starts 4 torchruns on one node, and each of them starts ranks",
     ),
     "four tasks": (
         HEAD.replace("node=1", "node=4") + FIRST + RUN,
-        "It starts 4 torchruns on one machine, each of which starts ranks: one task for a machine is enough",
+        "The job starts 4 torchruns on one node, and each of them starts ranks. Start one task per node",
     ),
     "options behind the script": (
         HEAD + FIRST + f"srun torchrun --nnodes=2 --nproc-per-node=4 digits.py --epochs 10 {MEET}\n",
-        "--rdzv-backend and --rdzv-endpoint stand behind digits.py, which alone sees them",
+        "--rdzv-backend and --rdzv-endpoint go to digits.py instead of torchrun. Put them before its name",
     ),
     "all options behind the script": (
         HEAD + FIRST + f"srun torchrun digits.py --epochs 10 --nnodes=2 --nproc_per_node=4 {MEET}\n",
-        "--nnodes and --nproc_per_node and --rdzv-backend and --rdzv-endpoint stand behind digits.py",
+        "--nnodes and --nproc_per_node and --rdzv-backend and --rdzv-endpoint go to digits.py instead of "
+        "torchrun. Put them before its name",
     ),
-    "no rendezvous": (HEAD + RUN.replace(MEET, ""), "There is no rendezvous: the torchruns do not know where"),
+    "no rendezvous": (
+        HEAD + RUN.replace(MEET, ""),
+        "There is no rendezvous, so each torchrun waits alone. Give all of them the same --rdzv-endpoint",
+    ),
     "one rank": (
         HEAD + FIRST + RUN.replace("node=4", "node=1"),
-        "3 GPUs have no rank on each machine: torchrun starts 1",
+        "3 GPUs have no rank on each node, because torchrun starts 1 rank there. Set --nproc-per-node=4",
     ),
-    "eight ranks": (HEAD + FIRST + RUN.replace("node=4", "node=8"), "4 ranks have no GPU on each machine"),
-    "meets at home": (HEAD + RUN.replace("$first", "localhost"), "On every machine localhost is the machine itself"),
-    "meets at all": (HEAD + RUN.replace("$first", "$SLURM_JOB_NODELIST"), "'gpu[1-2]' is none of the job's machines"),
-    "meets elsewhere": (HEAD + RUN.replace("$first", "$SLURM_SUBMIT_HOST"), "'login' is none of the job's machines"),
+    "eight ranks": (
+        HEAD + FIRST + RUN.replace("node=4", "node=8"),
+        "4 ranks have no GPU on each node, because torchrun starts 8 ranks there. Set --nproc-per-node=4",
+    ),
+    "meets at home": (
+        HEAD + RUN.replace("$first", "localhost"),
+        "localhost means a different node on every node, so the torchruns never meet. Set --rdzv-endpoint to",
+    ),
+    "meets at all": (
+        HEAD + RUN.replace("$first", "$SLURM_JOB_NODELIST"),
+        "names 'gpu[1-2]', which is not a node of this job. List the names with scontrol show hostnames",
+    ),
+    "meets elsewhere": (
+        HEAD + RUN.replace("$first", "$SLURM_SUBMIT_HOST"),
+        "names 'login', which is not a node of this job. List the names with scontrol show hostnames",
+    ),
     "no place": (
         HEAD + RUN.replace(MEET, "--rdzv-backend=c10d"),
-        "--rdzv-endpoint has to say where the torchruns meet",
+        "There is no rendezvous. Set --rdzv-endpoint to the first node and a port",
     ),
     "each its own place": (
         HEAD + "srun bash -c '" + RUN.strip().removeprefix("srun ").replace("$first", "$(hostname)") + "'\n",
-        "The torchruns go to meet at different places (gpu1:29400, gpu2:29400)",
+        "The torchruns have different rendezvous addresses (gpu1:29400, gpu2:29400). Give all of them the "
+        "same --rdzv-endpoint",
     ),
     "each its own id": (
         HEAD
@@ -149,28 +170,46 @@ WRONG = {
         HEAD
         + FIRST
         + "srun torchrun --nnodes=2 --node-rank=$SLURM_NODEID --nproc-per-node=4 --master-addr=$first digits.py\n",
-        "each machine needs a number of its own, --node-rank, and these have [0, 0]",
+        "Without the c10d backend each node needs its own --node-rank, but these have [0, 0]",
     ),
-    "content with one": (HEAD + FIRST + RUN.replace("--nnodes=2 ", ""), "This torchrun is content with one machine"),
-    "waits for three": (HEAD + FIRST + RUN.replace("nnodes=2", "nnodes=3"), "torchrun waits for 3 machines"),
+    "This torchrun runs on one node only": (
+        HEAD + FIRST + RUN.replace("--nnodes=2 ", ""),
+        "This torchrun runs on one node only",
+    ),
+    "waits for three": (
+        HEAD + FIRST + RUN.replace("nnodes=2", "nnodes=3"),
+        "torchrun waits for 3 nodes (--nnodes), but the job has 2",
+    ),
     "alone": (
         HEAD + "srun torchrun --standalone --nproc-per-node=4 digits.py\n",
-        "--standalone keeps each torchrun to its own machine",
+        "With --standalone each torchrun stays on its own node. Replace it by --nnodes and a rendezvous",
     ),
-    "one machine": (HEAD.replace("nodes=2", "nodes=1") + FIRST + RUN, "It asks for 1 of the 2 machines: --nodes"),
+    "one machine": (
+        HEAD.replace("nodes=2", "nodes=1") + FIRST + RUN,
+        "The job asks for 1 of the 2 nodes. Set --nodes=2",
+    ),
     "no GPUs": (
         HEAD.replace("#SBATCH --gpus-per-node=4\n", "") + FIRST + RUN,
-        "It asks for 0 of the 4 GPUs of a machine",
+        "The job asks for 0 of the 4 GPUs per node",
     ),
     "on one only": (HEAD + FIRST + RUN.replace("srun", "srun --nodes=1 --ntasks=1"), "srun starts no torchrun on gpu2"),
     "directive too late": (
         HEAD.replace("#SBATCH --gpus", "echo begins\n#SBATCH --gpus") + FIRST + RUN,
-        "#SBATCH in line 5 stands behind the first command, and sbatch has stopped reading there",
+        "sbatch ignores #SBATCH in line 5, because it comes after the first command. Move it above all commands",
     ),
     "no first line": ((HEAD + FIRST + RUN).removeprefix("#!/bin/bash\n"), "sbatch refuses a script whose first line"),
-    "plain python": (HEAD + "srun python digits.py\n", "It starts 1 rank on gpu1, which has 4 GPUs"),
-    "another program without torchrun": (HEAD + "srun python digit.py\n", "Nothing in it starts torchrun"),
-    "a typing error": (HEAD + FIRST + RUN.replace("srun", "srum"), "It fails before it starts anything: line 8: srum"),
+    "plain python": (
+        HEAD + "srun python digits.py\n",
+        "The job starts 1 rank on gpu1, which has 4 GPUs. Start one rank per GPU",
+    ),
+    "another program without torchrun": (
+        HEAD + "srun python digit.py\n",
+        "The script never starts torchrun, so no rank starts",
+    ),
+    "a typing error": (
+        HEAD + FIRST + RUN.replace("srun", "srum"),
+        "The script fails before it starts anything: line 8: srum",
+    ),
     "an option that torchrun has not": (
         HEAD + FIRST + RUN.replace("--nproc-per-node", "--ranks-per-node"),
         "unrecognized",
@@ -183,17 +222,18 @@ WRONG = {
         HEAD
         + (FIRST + 'meet="--rdzv-backend=c10d --rdzv-endpoint=$first:29400"\n').replace(" | head -n 1", "")
         + RUN.replace(MEET, "$meet"),
-        "torchrun takes 'gpu2:29400' as its script, and not 'digits.py'. The names of all machines are in",
+        "torchrun takes 'gpu2:29400' as its script instead of 'digits.py'. The names of all nodes are in",
     ),
     "a word too many": (
         HEAD + FIRST + RUN.replace("digits.py", "train digits.py"),
-        "takes 'train' as its script, and not 'digits.py'. It stands behind '--rdzv-endpoint=gpu1:29400'",
+        "torchrun takes 'train' as its script instead of 'digits.py'. It comes after "
+        "'--rdzv-endpoint=gpu1:29400', and torchrun takes the first word that belongs to no option as the script",
     ),
     "another program": (HEAD + FIRST + RUN.replace("digits.py", "digit.py"), "takes 'digit.py' as its script"),
     "a file's name": ("two_machines.sbatch", "sbatch refuses a script whose first line"),
 }
 
-ALONE = "The script ends while srun is still at work, and with it Slurm ends the job"
+ALONE = "The script ends while srun is still running, and Slurm ends the job with it"
 
 WRONG |= {
     "behind an & and not waited for": (HEAD + FIRST + RUN.strip() + " &\n", ALONE),
@@ -213,57 +253,58 @@ WRONG |= {
         + "for machine in $(scontrol show hostnames $SLURM_JOB_NODELIST); do\n"
         + RUN.strip().replace("srun", "srun -N 1 -n 1 -w $machine")
         + "\ndone\n",
-        "The first srun waits for the ranks of the second, which the script starts only when the first is over",
+        "Deadlock: the first srun waits for the ranks of the second, which starts only when the first is done",
     ),
     "its arguments lost": (
         HEAD + FIRST + RUN.replace(" --epochs 10", ""),
-        "The program should be given '--epochs 10', and is given nothing",
+        "The program should get '--epochs 10' but gets nothing. Put its arguments after its name",
     ),
     "other arguments": (
         HEAD + FIRST + RUN.replace("--epochs 10", "--epochs 1"),
-        "The program should be given '--epochs 10', and is given '--epochs 1'",
+        "The program should get '--epochs 10' but gets '--epochs 1'. Put its arguments after its name",
     ),
     "arguments in front": (
         HEAD + FIRST + RUN.replace("digits.py --epochs 10", "--epochs 10 digits.py"),
-        "torchrun does not understand what it is given",
+        "torchrun does not understand its arguments",
     ),
     "arguments of the job": (
         HEAD + FIRST + RUN.replace("--epochs 10", '"$@"'),
-        "The program should be given '--epochs 10', and is given nothing",
+        "The program should get '--epochs 10' but gets nothing. Put its arguments after its name",
     ),
-    "an empty variable": (HEAD + RUN, "there is no machine in front of the port, as if a variable were empty"),
+    "an empty variable": (HEAD + RUN, "has no host in front of the port, as if a variable were empty"),
     "eight tasks without torchrun": (
         TASKS + f"srun python {PYTHON}\n",
-        "Without torchrun nothing tells the ranks their RANK and WORLD_SIZE and MASTER_ADDR and MASTER_PORT",
+        "Without torchrun the ranks get no RANK and WORLD_SIZE and MASTER_ADDR and MASTER_PORT",
     ),
-    "everything but the rank": (TASKS + TOLD + f"srun python {PYTHON}\n", "nothing tells the ranks their RANK:"),
+    "everything but the rank": (TASKS + TOLD + f"srun python {PYTHON}\n", "Without torchrun the ranks get no RANK"),
     "the rank on its machine for the rank": (
         TASKS + TOLD + f"srun bash -c 'RANK=$SLURM_LOCALID python {PYTHON}'\n",
-        "Each rank needs a RANK of its own, from 0 to 7, and these have 0, 0, 1, 1, 2, 2, 3, 3",
+        "Each rank needs its own RANK from 0 to 7, but these have 0, 0, 1, 1, 2, 2, 3, 3",
     ),
     "as many as machines": (
         TASKS + TOLD.replace("=8", "=$SLURM_NNODES") + f"srun bash -c '{NUMBERS} python {PYTHON}'\n",
-        "WORLD_SIZE is 2, and there are 8 ranks",
+        "WORLD_SIZE is 2, but there are 8 ranks",
     ),
     "each meets at home": (
         TASKS + TOLD + f"srun bash -c '{NUMBERS} MASTER_ADDR=$(hostname) python {PYTHON}'\n",
-        "The ranks go to meet at different places (gpu1:29500, gpu2:29500): MASTER_ADDR is that of rank 0",
+        "The ranks have different rendezvous addresses (gpu1:29500, gpu2:29500). Set MASTER_ADDR to the node of "
+        "rank 0 everywhere",
     ),
     "meets at localhost": (
         TASKS + "export MASTER_ADDR=localhost MASTER_PORT=29500 WORLD_SIZE=8\n"
         f"srun bash -c '{NUMBERS} python {PYTHON}'\n",
-        "MASTER_ADDR is 'localhost', and the ranks meet where rank 0 is, on gpu1",
+        "MASTER_ADDR is 'localhost', but rank 0 runs on gpu1. Set it to that node",
     ),
     "local ranks that go on": (
         TASKS + TOLD + f"srun bash -c 'RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_PROCID python {PYTHON}'\n",
-        "LOCAL_RANK counts on each machine from 0, and the ranks on gpu2 have 4, 5, 6, 7",
+        "LOCAL_RANK starts at 0 on each node, but the ranks on gpu2 have 4, 5, 6, 7",
     ),
     "one rank on each machine": (
         HEAD + TOLD.replace("=8", "=2") + f"srun bash -c '{NUMBERS} python {PYTHON}'\n",
-        "It starts 1 rank on gpu1, which has 4 GPUs",
+        "The job starts 1 rank on gpu1, which has 4 GPUs. Start one rank per GPU",
     ),
     "four ranks by the job alone": (
         HEAD + TOLD + "for rank in 0 1 2 3; do\n  RANK=$rank python digits.py --epochs 10 &\ndone\nwait\n",
-        "No srun, and so all that it starts runs on the first machine",
+        "Without srun all ranks start on the first node, because Slurm runs a job script there only",
     ),
 }

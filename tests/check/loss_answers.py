@@ -186,22 +186,31 @@ def does_not_wait(losses: Losses) -> float:
 
 
 WRONG = [
-    (mean_of_means, "That is the mean of the ranks' means: a rank with more losses has to count for more"),
+    (
+        mean_of_means,
+        "That is the mean of the ranks' means, but a rank with more losses must count more. Sum the sums and the "
+        "counts over the ranks, and divide once",
+    ),
     (mean_of_means_of_those_that_have, "That is the mean of the ranks' means"),
     (an_empty_rank_returns_0, "It works for a list of 3 losses, but not for lists of which some are empty: rank 1"),
     (an_empty_rank_returns_nothing, "but not for lists of which some are empty: only rank 0 has the answer"),
-    (an_empty_rank_divides_by_its_count, "A rank without losses divides by its count, which is 0"),
+    (an_empty_rank_divides_by_its_count, "A rank without losses divides by its own count, which is 0"),
     (an_empty_rank_has_no_mean, "but not for lists of which some are empty: rank 0 returns nan"),
     (
         an_empty_rank_counts_as_one_loss,
-        "some are empty: rank 1 has no losses, but is counted as if it had one of 0",
+        "It works for a list of 3 losses, but not for lists of which some are empty: rank 1 has no losses, but "
+        "is counted as if it had one. Pass a count of 0",
     ),
-    (the_sum_of_nothing_is_a_whole_number, "call all_reduce with tensors of different dtype, float32 and int64: name"),
-    (its_own_mean, "Rank 0 returns the mean of its own losses: nothing of the other ranks is in it"),
-    (the_sum, "That is the sum over all ranks: divide it by the number of losses of all ranks"),
+    (
+        the_sum_of_nothing_is_a_whole_number,
+        "Dtype mismatch in all_reduce: the ranks pass float32 and int64. Give the dtype explicitly where the "
+        "tensors are made",
+    ),
+    (its_own_mean, "Rank 0 returns the mean of its own losses only. Communicate with the other ranks"),
+    (the_sum, "That is the sum over all ranks. Divide it by the number of losses of all ranks"),
     (divided_by_the_ranks, "The sum was divided by the number of ranks, not by the number of losses of all ranks"),
-    (divided_by_its_own_count, "The sum was divided by the count of this rank alone"),
-    (changes_the_list, "The answer is right, but the given list was changed on the way: work on a copy, list(losses)"),
+    (divided_by_its_own_count, "The sum was divided by the count of this rank only"),
+    (changes_the_list, "The answer is right, but the given list was changed. Work on a copy: list(losses)"),
     (only_on_rank_0, "Only rank 0 has the answer"),
     (returns_a_pair, "It returns a tensor of shape [2], not one number"),
     (does_not_wait, "It reads the result of all_reduce too early"),
@@ -245,11 +254,11 @@ def divides_by_those_with_losses(losses: Losses) -> float:
 
 
 WRONG += [
-    (reduces, "A reduce gives the sum to one rank alone"),
+    (reduces, "reduce gives the sum to one rank only"),
     (only_rank_0_divides, "Only rank 0 is right. On rank 1, that is the sum over all ranks"),
     (nan_for_nothing, "but not for lists of which some are empty: rank 0 returns nan"),
-    (takes_what_all_reduce_returns, "all_reduce itself returns None: its result is in the tensor"),
-    (gathers_lists_of_unequal_length, "bring what has the same size on every rank, a sum and a count"),
+    (takes_what_all_reduce_returns, "all_reduce returns None. Its result is in the tensor that you passed"),
+    (gathers_lists_of_unequal_length, "Pass something of the same size on every rank: a sum and a count"),
     (divides_by_those_with_losses, "The sum was divided by the number of ranks"),
 ]
 
@@ -283,8 +292,17 @@ def only_rank_0_asks(losses: Losses) -> float:
 
 
 HANGING = [
-    (returns_before_the_all_reduce, "Rank 1 has no losses and never calls all_reduce, where rank 0 waits for it"),
-    (one_all_reduce_per_loss, "Rank 1 has returned after 1 call of all_reduce, and rank 0 waits in the next one"),
+    (
+        returns_before_the_all_reduce,
+        "It works for a list of 3 losses, but not for lists of which some are empty: rank 1 has no losses and "
+        "never calls all_reduce, so rank 0 hangs in it. A rank without losses must call it too, with a sum and a "
+        "count of 0",
+    ),
+    (
+        one_all_reduce_per_loss,
+        "Rank 1 returned after 1 call of all_reduce, but rank 0 waits in the next one. Every rank must make the "
+        "same calls in the same order",
+    ),
     (only_rank_0_asks, "Not every rank calls all_reduce"),
 ]
 
@@ -305,7 +323,11 @@ def only_the_last_loss(losses: Losses) -> Tensor:
 
 
 WRONG += [
-    (comes_but_returns_0, "Rank 1 has no losses and returns 0: every rank has to return the mean over all ranks"),
-    (sums_without_fractions, "Each rank's sum was cut down to a whole number"),
-    (only_the_last_loss, "Only one of each rank's losses is in that mean"),
+    (
+        comes_but_returns_0,
+        "It works for a list of 3 losses, but not for lists of which some are empty: rank 1 has no losses and "
+        "returns 0. Every rank must return the mean over all ranks, even a rank without losses",
+    ),
+    (sums_without_fractions, "Each rank's sum was truncated to an integer"),
+    (only_the_last_loss, "Only one of each rank's losses is in that mean. Send the sum and the count of all of them"),
 ]

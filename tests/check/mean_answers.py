@@ -348,30 +348,36 @@ WRONG = [
     (mean_of_means, "mean of the ranks' means"),
     (average_of_means, "mean of the ranks' means"),
     (its_own_mean, "Rank 0 returns the mean of its own elements"),
-    (total_sum, "sum over all ranks: divide it by the number of elements of all ranks"),
+    (total_sum, "That is the sum over all ranks. Divide it by the number of elements of all ranks"),
     (divided_by_the_ranks, "divided by the number of ranks, not by the number of elements"),
-    (divided_by_its_own_count, "divided by the count of this rank alone"),
-    (divided_by_its_own_count_times_ranks, "divided by this rank's count times the ranks"),
-    (own_sum_by_all_counts, "divides its own sum by the count of all"),
+    (divided_by_its_own_count, "The sum was divided by the count of this rank only"),
+    (
+        divided_by_its_own_count_times_ranks,
+        "The sum was divided by this rank's count times the number of ranks, but the counts differ",
+    ),
+    (own_sum_by_all_counts, "divides its own sum by the total count. Sum the sums over the ranks too"),
     (sum_of_means, "sum of the ranks' means"),
-    (divided_once_more, "divided by the number of ranks once more"),
-    (largest_count, "divided by the largest count times the ranks: add up the counts (ReduceOp.SUM, not MAX)"),
+    (divided_once_more, "divided by the number of ranks as well"),
+    (
+        largest_count,
+        "The sum was divided by the largest count times the number of ranks. Sum the counts (ReduceOp.SUM, not MAX)",
+    ),
     (only_rank_0, "Only rank 0 has the answer"),
     (reduced_to_rank_0, "Rank 1 returns the mean of its own elements"),
     (returns_nothing, "returns None"),
-    (in_place, "leave the given tensor as it is"),
-    (subtracts_the_mean, "the given tensor was changed on the way"),
+    (in_place, "It returns None. Return the answer, and leave the given tensor unchanged"),
+    (subtracts_the_mean, "The answer is right, but the given tensor was changed. Work on a copy"),
     (returns_sum_and_count, "returns a tensor of shape [2], not one number"),
-    (whole_number, "cut down to a whole number"),
-    (a_whole_number_on_the_way, "Each rank's sum was cut down to a whole number"),
-    (gathers_the_data, "a sum and a count per rank suffice"),
-    (gathers_the_data_as_objects, "a sum and a count per rank suffice"),
-    (sends_the_data_to_rank_0, "rank 1 gives its data away"),
-    (adds_up_elements, "a sum and a count per rank suffice"),
+    (whole_number, "truncated to an integer"),
+    (a_whole_number_on_the_way, "Each rank's sum was truncated to an integer"),
+    (gathers_the_data, "sends its data. A sum and a count per rank are enough"),
+    (gathers_the_data_as_objects, "sends its data. A sum and a count per rank are enough"),
+    (sends_the_data_to_rank_0, "rank 1 sends its data"),
+    (adds_up_elements, "sends its data. A sum and a count per rank are enough"),
     (does_not_wait, "reads the result of all_reduce too early"),
     (the_first_two_ranks, "It works with 2 ranks, but not with 3"),
-    (through_the_store, "moves too little"),
-    (ends_the_group, "the process group is gone"),
+    (through_the_store, "too little is communicated"),
+    (ends_the_group, "The process group was destroyed or replaced"),
     (raises, "raised IndexError"),
 ]
 
@@ -382,7 +388,7 @@ def gathers_unequal_lengths(tensor: Tensor) -> Tensor:
     return torch.cat(room).mean()
 
 
-WRONG += [(gathers_unequal_lengths, "The ranks call all_gather with tensors of different size")]
+WRONG += [(gathers_unequal_lengths, "Size mismatch in all_gather: the ranks pass tensors of different sizes")]
 
 
 def reduces(tensor: Tensor) -> float:
@@ -430,12 +436,12 @@ def the_median_of_means(tensor: Tensor) -> float:
 
 
 WRONG += [
-    (reduces, "A reduce gives the sum to one rank alone"),
+    (reduces, "reduce gives the sum to one rank only"),
     (only_rank_0_divides, "Only rank 0 is right. On rank 1, that is the sum over all ranks"),
-    (takes_what_all_reduce_returns, "all_reduce itself returns None: its result is in the tensor"),
-    (the_largest_count_for_all, "The sum was divided by the largest count times the ranks"),
-    (sums_in_place_first, "the given tensor was changed on the way"),
-    (the_data_in_an_object, "gives its data away, and a sum and a count per rank suffice"),
+    (takes_what_all_reduce_returns, "all_reduce returns None. Its result is in the tensor that you passed"),
+    (the_largest_count_for_all, "The sum was divided by the largest count times the number of ranks"),
+    (sums_in_place_first, "The answer is right, but the given tensor was changed. Work on a copy"),
+    (the_data_in_an_object, "sends its data. A sum and a count per rank are enough"),
     (the_median_of_means, "Rank 0"),
 ]
 
@@ -457,7 +463,7 @@ def rank_0_stays_away(tensor: Tensor) -> Tensor:
 
 
 HANGING = [
-    (only_rank_0_reduces, "Rank 0 waits in all_reduce and rank 1 in recv"),
+    (only_rank_0_reduces, "Rank 0 waits in all_reduce, but rank 1 waits in recv"),
     (rank_0_stays_away, "Not every rank calls all_reduce"),
     (adds_up_unequal_lengths, "ensors of different size"),
 ]

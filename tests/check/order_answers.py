@@ -568,14 +568,27 @@ async def awaited(data: Any, epoch: int) -> list[int]:
     return every_second(data, epoch)
 
 
-SAME_SAMPLES = "Every rank has the same samples in epochs 0 and 1, in another order: rank 0 never sees what rank 1 has"
-ONCE_MORE = "once more, it returns another order"
-MOVED_ON = "It is one shuffle, moved on: in epochs 0 and 1 mostly the same samples follow each other"
+SAME_SAMPLES = (
+    "Every rank has the same samples in epochs 0 and 1, only in another order, so rank 0 never sees what "
+    "rank 1 has. Shuffle all indices first, and then take this rank's partition"
+)
+ONCE_MORE = (
+    "has a different order when asked again, so a resumed run would differ. In each call, seed a new "
+    "generator with the epoch, as DistributedSampler does after set_epoch"
+)
+MOVED_ON = (
+    "The order in epochs 0 and 1 is one shuffle, only shifted. Seed the shuffle with the epoch, as "
+    "set_epoch(epoch) does"
+)
 WRONG: list[tuple[Any, str]] = [
     (fixed_shares_shuffled_inside, SAME_SAMPLES),
     (shuffled_within_each_stretch, SAME_SAMPLES),
     (shuffled_within_the_share_by_its_own_seed, SAME_SAMPLES),
-    (shares_go_round, "The shares are the same in epochs 0 and 1, and only their owners change"),
+    (
+        shares_go_round,
+        "The partitions are the same in epochs 0 and 1, only on other ranks. Shuffle all indices first, and then "
+        "take this rank's partition",
+    ),
     (CountsItsCalls(), ONCE_MORE),
     (OneGenerator(), ONCE_MORE),
     (ShufflesOn(), ONCE_MORE),
@@ -583,14 +596,21 @@ WRONG: list[tuple[Any, str]] = [
     (OneSampler(), ONCE_MORE),
     (turned_by_the_epoch, MOVED_ON),
     (rolled_in_stretches, MOVED_ON),
-    (backwards_every_second_time, "It is one shuffle, moved on"),
+    (
+        backwards_every_second_time,
+        "is one shuffle, only shifted. Seed the shuffle with the epoch, as set_epoch(epoch) does",
+    ),
     (the_epoch_added_to_each, MOVED_ON),
     (by_the_clock, "shuffle with a generator that has the same seed on all ranks"),
-    (by_the_hash_of_a_text, "Each rank shuffles in its own way, the same each time"),
+    (by_the_hash_of_a_text, "Each rank shuffles differently, as if its rank were part of the seed"),
     (ten_shuffles, "The order is the same in epochs 0 and 10"),
     (no_more_after_epoch_100, "The order is the same in epochs 101 and 1000"),
     (the_seed_times_the_epoch, "The order is the same in epochs 0 and 1"),
-    (no_set_epoch, "The order is the same in epochs 0 and 1: the epoch has to be in it, as set_epoch(epoch) does"),
+    (
+        no_set_epoch,
+        "The order is the same in epochs 0 and 1. Shuffle with a seed that depends on the epoch, as "
+        "DistributedSampler does after set_epoch(epoch)",
+    ),
     (set_epoch_too_late, "The order is the same in epochs 0 and 1"),
     (always_epoch_0, "The order is the same in epochs 0 and 1"),
     (every_other_epoch, "The order is the same in epochs 0 and 2"),
@@ -599,47 +619,72 @@ WRONG: list[tuple[Any, str]] = [
     (in_the_order_of_the_data, "It does not shuffle"),
     (moved_on_by_the_epoch, "It does not shuffle"),
     (shuffled_from_epoch_1_on, "It does not shuffle"),
-    (unseeded_randperm, "Each rank shuffles in its own way, so some samples are on several ranks, and others on none"),
+    (unseeded_randperm, "Each rank shuffles differently, so some samples are on several ranks and others on none"),
     (unseeded_shuffle, "shuffle with a generator that has the same seed on all ranks"),
     (unseeded_numpy, "shuffle with a generator that has the same seed on all ranks"),
-    (seeded_by_the_machine, "so some samples are on several ranks, and others on none"),
-    (rank_in_the_seed, "Each rank shuffles in its own way, the same each time"),
-    (rank_in_the_samplers_seed, "perhaps its rank is in the seed"),
-    (everything_on_every_rank, "Every rank goes through all samples: cut them"),
-    (everything_by_random_sampler, "Every rank goes through all samples"),
-    (always_the_first_share, "All ranks have the same samples: which share a rank takes has to depend on its rank"),
+    (seeded_by_the_machine, "so some samples are on several ranks and others on none"),
+    (rank_in_the_seed, "Each rank shuffles differently, as if its rank were part of the seed"),
+    (rank_in_the_samplers_seed, "Each rank shuffles differently, as if its rank were part of the seed"),
+    (
+        everything_on_every_rank,
+        "Every rank returns all samples. Give each rank its own partition, as DistributedSampler does",
+    ),
+    (everything_by_random_sampler, "Every rank returns all samples"),
+    (
+        always_the_first_share,
+        "All ranks have the same samples. Choose the partition by the rank, as DistributedSampler does",
+    ),
     (always_rank_0, "All ranks have the same samples"),
-    (ranks_change_places, "The shuffle is the same in epochs 0 and 1: only the ranks change places"),
-    (drops_the_remainder, "The remainder is dropped, 1 of 25 samples is on no rank: fill up the shares"),
-    (whole_shares, "The remainder is dropped, 1 of 25 samples is on no rank"),
+    (
+        ranks_change_places,
+        "The shuffle is the same in epochs 0 and 1, and only the ranks change places, so each step has the same "
+        "samples. Seed the shuffle with the epoch, as set_epoch(epoch) does",
+    ),
+    (
+        drops_the_remainder,
+        "The remainder is dropped: 1 of 25 samples is on no rank. Pad the partitions, or let some be longer by one",
+    ),
+    (whole_shares, "The remainder is dropped: 1 of 25 samples is on no rank"),
     (for_two_ranks, "It works with 2 ranks, but not with 3: "),
-    (one_too_many, "Shares overlap, sample"),
-    (one_too_few, "Not everything is seen: 2 of 24 samples are on no rank"),
-    (slides_by_one, "The shares do not fit together: sample"),
-    (everybody_sees_it_twice, "More is repeated than shares need to be equally long: 48 indices for 24 samples"),
-    (rank_0_has_most, "Shares may differ by one sample, not by more: of 24, rank 0 has 23 and rank 1 has 1."),
-    (in_chunks, "Shares may differ by one sample, not by more: of 25, rank 0 has 9 and rank 2 has 7. For equal ones"),
-    (in_chunks_of_four_ranks, "Shares may differ by one sample, not by more: of 25, rank 0 has 7 and rank 3 has 4."),
-    (the_last_takes_the_rest, "Shares may differ by one sample, not by more: of 23, rank 2 has 9 and rank 0 has 7."),
-    (chunks_run_out, "There are fewer chunks than ranks, for chunk() makes all but the last equally long"),
-    (samples_instead, "It returns a list of 2 where an index should be: return indices, neither samples nor batches"),
-    (a_subset, "where an index should be: return indices"),
-    (a_loader, "where an index should be: return indices, neither samples nor batches"),
-    (batches, "It returns a list of 4 where an index should be"),
-    (a_set, "It returns a set, which has no order: return a list"),
-    (floats, "It returns float32: indices are whole numbers"),
+    (one_too_many, "Partitions overlap, sample"),
+    (one_too_few, "Some samples are missing: 2 of 24 samples are on no rank"),
+    (slides_by_one, "The partitions overlap and leave gaps: sample"),
+    (everybody_sees_it_twice, "It repeats more samples than equally long partitions need: 48 indices for 24 samples"),
+    (
+        rank_0_has_most,
+        "Partitions may differ by one sample only, but of 24 samples rank 0 has 23 and rank 1 has 1. Take "
+        "order[rank::world_size] or tensor_split(world_size)",
+    ),
+    (in_chunks, "Partitions may differ by one sample only, but of 25 samples rank 0 has 9 and rank 2 has 7"),
+    (
+        in_chunks_of_four_ranks,
+        "It works with 3 ranks, but not with 4: partitions may differ by one sample only, but of 25 samples rank "
+        "0 has 7 and rank 3 has 4. Take order[rank::world_size] or tensor_split(world_size)",
+    ),
+    (
+        the_last_takes_the_rest,
+        "It works with 2 ranks, but not with 3: partitions may differ by one sample only, but of 23 samples rank "
+        "2 has 9 and rank 0 has 7. Take order[rank::world_size] or tensor_split(world_size)",
+    ),
+    (chunks_run_out, "There are fewer chunks than ranks, because chunk() makes all but the last one equally long"),
+    (samples_instead, "It returns a list of length 2 in place of an index. Return indices, not samples or batches"),
+    (a_subset, "in place of an index. Return indices, not samples or batches"),
+    (a_loader, "in place of an index. Return indices, not samples or batches"),
+    (batches, "It returns a list of length 4 in place of an index"),
+    (a_set, "It returns a set, which has no order. Return a list"),
+    (floats, "It returns float32, but indices are integers"),
     (a_table, "It returns a tensor of shape [12, 1], not the indices"),
-    (counted_from_1, "It returns the index 24: those of 24 samples are 0 to 23"),
+    (counted_from_1, "It returns the index 24, but the indices of 24 samples are 0 to 23"),
     (a_number, "It returns the number 12, not the indices of this rank's samples"),
-    (never_returns_it, "It returns None: return the indices of this rank's samples"),
-    (returns_set_epoch, "It returns None: return the indices of this rank's samples"),
-    (only_rank_0_returns, "Rank 1 returns None: every rank has a share of its own"),
-    (for_ever, "It does not end, or goes on for long"),
-    (shuffles_the_data, "It shuffles the data itself: shuffle a list of indices"),
-    (shuffles_a_list, "It shuffles the data itself: shuffle a list of indices"),
-    (no_epoch, "It is called as no_epoch(data, epoch), with two arguments, but is defined as no_epoch(data"),
+    (never_returns_it, "It returns None. Return the indices of this rank's samples"),
+    (returns_set_epoch, "It returns None. Return the indices of this rank's samples"),
+    (only_rank_0_returns, "Rank 1 returns None. Return the indices of its partition on every rank"),
+    (for_ever, "It returns too many indices, or never ends"),
+    (shuffles_the_data, "It shuffles the data itself. Shuffle a list of indices, and leave the data unchanged"),
+    (shuffles_a_list, "It shuffles the data itself. Shuffle a list of indices, and leave the data unchanged"),
+    (no_epoch, "The check calls no_epoch(data, epoch) with two arguments, but the definition is no_epoch(data"),
     (awaited, "awaited is a coroutine (async def)"),
-    (None, "It got None instead of a function: write check.epoch_order(epoch_order)"),
+    (None, "It got None instead of a function. Write check.epoch_order(epoch_order), without calling epoch_order"),
 ]
 
 
@@ -662,7 +707,7 @@ def looks_for_ever(data: Any, epoch: int) -> list[int]:
 
 HANGING: list[tuple[Any, str]] = [
     (only_rank_0_broadcasts, "Not every rank calls broadcast"),
-    (looks_for_ever, "It does not come to an end: rank 0"),
+    (looks_for_ever, "It does not end: rank 0"),
 ]
 
 
@@ -691,4 +736,4 @@ def drawn_with_repetition(data: Any, epoch: int) -> list[int]:
     return list(torch.randint(len(data), (len(data),), generator=generator)[rank::world_size])
 
 
-WRONG += [(drawn_with_repetition, "the order that is cut holds some samples twice, so shuffle all indices")]
+WRONG += [(drawn_with_repetition, "Shuffle all indices with torch.randperm, instead of drawing each index at random")]

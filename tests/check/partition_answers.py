@@ -669,48 +669,74 @@ class OnlyRank0Cuts(WithShuffle):
 
 
 WRONG: list[tuple[Any, str]] = [
-    (TheNotesOwn, "Each rank shuffles in its own way, so some samples are on several ranks, and others on none"),
+    (TheNotesOwn, "Each rank shuffles differently, so some samples are on several ranks and others on none"),
     (GlobalShuffle, "shuffle with a generator that has the same seed on all ranks"),
     (GlobalRandperm, "shuffle with a generator that has the same seed on all ranks"),
     (GlobalNumpy, "shuffle with a generator that has the same seed on all ranks"),
-    (RankInTheSeed, "Each rank shuffles in its own way, the same each time"),
+    (RankInTheSeed, "Each rank shuffles differently, as if its rank were part of the seed"),
     (DoesNotShuffle, "It does not shuffle: the samples are in the order of the data"),
     (LosesTheShuffle, "It does not shuffle"),
     (ReversesTheData, "It does not shuffle"),
-    (ForgetsTheSeed, "The seed changes nothing: give it to the generator that shuffles"),
-    (OneGeneratorForAll, "With the same seed it cuts in another way the next time"),
-    (SeedIsNone, "Without a seed each rank shuffles in its own way"),
-    (DropsTheRemainder, "The remainder is lost, 1 of 25 samples is on no rank: each length is rounded for itself"),
-    (RoundsLengths, "The remainder is lost, 1 of 25 samples is on no rank"),
-    (OverlapsByOne, "Partitions overlap, sample"),
-    (LeavesOneOut, "Not every sample is in a partition, 2 of 24 samples are on no rank"),
+    (ForgetsTheSeed, "The seed has no effect. Pass it to the generator that shuffles"),
+    (OneGeneratorForAll, "The same seed gives different partitions the next time"),
+    (
+        SeedIsNone,
+        "Without a seed each rank shuffles differently, so some samples are on several ranks and others on none",
+    ),
+    (
+        DropsTheRemainder,
+        "The remainder is lost: 1 of 25 samples is on no rank. Round the end of each partition instead of its "
+        "length, and let the last one end with the data",
+    ),
+    (RoundsLengths, "The remainder is lost: 1 of 25 samples is on no rank"),
+    (OverlapsByOne, "Partitions overlap: sample"),
+    (LeavesOneOut, "Some samples are in no partition: 2 of 24 samples are on no rank"),
     (AlwaysTheFront, "use() gives every rank the same samples"),
-    (NeglectsTheSizes, "Partition 0 has 30 of 60 samples, and its size is 0.7"),
-    (NeglectsTheRank, "use() gives every rank the same samples: its argument says which partition is wanted"),
+    (NeglectsTheSizes, "Partition 0 has 30 of 60 samples, but its size is 0.7"),
+    (NeglectsTheRank, "use() gives every rank the same samples. Choose the partition by its argument"),
     (GivesEverything, "use() gives every rank all of the data"),
-    (GivesIndices, "use(0)[0] is no sample of the data: return data[index], not the index"),
-    (GivesATensorOfIndices, "use(0)[0] is no sample of the data"),
-    (GivesALoader, "use(0) returns an object of type DataLoader: a partition needs a length, len(), and samples by"),
+    (GivesIndices, "use(0)[0] is not a sample of the data. Return data[index], not the index"),
+    (GivesATensorOfIndices, "use(0)[0] is not a sample of the data"),
+    (GivesALoader, "use(0) returns an object of type DataLoader. Return something with len() and [index]"),
     (GivesAGenerator, "use(0) returns an object of type generator"),
-    (ForgetsToReturn, "use(0) returns None: return the partition of that rank"),
+    (ForgetsToReturn, "use(0) returns None. Return the partition of that rank"),
     (CountsFromOne, "IndexError"),
     (ItemsFromOne, "IndexError"),
-    (ShuffledInside, "It cuts first and shuffles afterwards"),
-    (ShufflesTheDataItself, "It shuffles the data itself: shuffle a list of indices"),
-    (ShufflesAList, "It shuffles the data itself: shuffle a list of indices"),
-    (NeverRefuses, "It takes sizes that add up to less than 1, [0.25, 0.5]: raise ValueError"),
-    (RefusesOnlyTooLarge, "It takes sizes that add up to less than 1"),
-    (RefusesNothingNegative, "It takes a size below 0, [-0.75, 1.75]: raise ValueError"),
-    (TakesTooMany, "It takes more sizes than samples, [0.5, 0.5] for 1 sample: raise ValueError"),
+    (ShuffledInside, "It splits first and shuffles afterwards, so each rank gets one contiguous part of the data"),
+    (ShufflesTheDataItself, "It shuffles the data itself. Shuffle a list of indices, and leave the data unchanged"),
+    (ShufflesAList, "It shuffles the data itself. Shuffle a list of indices, and leave the data unchanged"),
+    (
+        NeverRefuses,
+        "It works for data of 24 samples, but not for invalid sizes: it accepts sizes that add up to less than "
+        "1, [0.25, 0.5]. Raise ValueError, and say what is wrong with them",
+    ),
+    (
+        RefusesOnlyTooLarge,
+        "It works for data of 24 samples, but not for invalid sizes: it accepts sizes that add up to less than "
+        "1, [0.25, 0.5]. Raise ValueError, and say what is wrong with them",
+    ),
+    (
+        RefusesNothingNegative,
+        "It accepts a size below 0, [-0.75, 1.75]. Raise ValueError, and say what is wrong with them",
+    ),
+    (
+        TakesTooMany,
+        "It works for data of 24 samples, but not for invalid sizes: it accepts more sizes than samples, [0.5, "
+        "0.5] for 1 sample. Raise ValueError, and say what is wrong with them",
+    ),
     (Asserts, "It raises AssertionError for sizes that add up to less than 1"),
-    (ComparesExactly, "It refuses sizes that are right: [0.7, 0.2, 0.1] add up to 0.9999999999999999"),
+    (
+        ComparesExactly,
+        "It works with 2 ranks, but not with 3: it rejects valid sizes, [0.7, 0.2, 0.1], which add up to "
+        "0.9999999999999999 because floats are rounded. Compare with math.isclose",
+    ),
     (HasNoUse, "HasNoUse has no method use(rank)"),
-    (AsksForMore, "It is called as AsksForMore(data, sizes, seed=1234), but is defined as AsksForMore("),
+    (AsksForMore, "The check calls AsksForMore(data, sizes, seed=1234), but the definition is AsksForMore("),
     (ReadsBeyond, "IndexError"),
     (OnlyRank0Cuts, "AttributeError"),
-    (None, "It got None instead of a class: write check.data_partitioner(DataPartitioner)"),
-    (ByCumulativeEnds([1.0, 2.0], [1.0]), "It needs the class, not one of its objects"),
-    (3, "It needs a class that every rank can call, not the int 3"),
+    (None, "It got None instead of a class. Write check.data_partitioner(DataPartitioner)"),
+    (ByCumulativeEnds([1.0, 2.0], [1.0]), "It needs the class, not an instance. Write check.data_partitioner("),
+    (3, "It needs a class that every rank can call, but got the int 3"),
     (shuffled, "raised"),
 ]
 
@@ -860,22 +886,50 @@ class WithReplacement(WithShuffle):
 
 
 WRONG += [
-    (RefusesAsManyAsSamples, "It refuses as many sizes as samples, [0.5, 0.5] for 2 samples: only more are too many"),
-    (AssertsMoreSamplesThanSizes, "It refuses as many sizes as samples"),
-    (RefusesASizeOfZero, "It refuses a size of 0, [0, 1]: only a size below 0 is wrong, and a partition may be empty"),
-    (RefusesAnEmptyPartition, "It refuses a size of 0"),
-    (ShufflesInUse, "use(0) gives other samples when it is called again"),
-    (ShufflesTheSameListAgain, "use(0) gives other samples when it is called again"),
-    (TakesOutWhatItGives, "use(0) gives other samples when it is called again"),
-    (ForgetsToMapTheIndex, "the first samples of the data in their order: partition[i] has to be data[indices[i]]"),
+    (
+        RefusesAsManyAsSamples,
+        "It works for data of 24 samples, but not for one sample per partition: it rejects as many sizes as "
+        "samples, [0.5, 0.5] for 2 samples. Reject only more sizes than samples",
+    ),
+    (
+        AssertsMoreSamplesThanSizes,
+        "It works for data of 24 samples, but not for one sample per partition: it rejects as many sizes as "
+        "samples, [0.5, 0.5] for 2 samples. Reject only more sizes than samples",
+    ),
+    (
+        RefusesASizeOfZero,
+        "It works for data of 24 samples, but not for a partition of size 0: it rejects a size of 0, [0, 1]. "
+        "Reject only sizes below 0: a partition may be empty",
+    ),
+    (
+        RefusesAnEmptyPartition,
+        "It works for data of 24 samples, but not for a partition of size 0: it rejects a size of 0, [0, 1]. "
+        "Reject only sizes below 0: a partition may be empty",
+    ),
+    (ShufflesInUse, "use(0) returns different samples when called again"),
+    (ShufflesTheSameListAgain, "use(0) returns different samples when called again"),
+    (TakesOutWhatItGives, "use(0) returns different samples when called again"),
+    (
+        ForgetsToMapTheIndex,
+        "Every partition holds the first samples of the data in order. partition[i] must be data[indices[i]], "
+        "not data[i]",
+    ),
     (MapsOverTheWholeOrder, "use() gives every rank the same samples"),
     (CutsTheEndsDown, "let the last one end with the data"),
     (SplitsAtRandom, "shuffle with a generator that has the same seed on all ranks"),
-    (GenerousRoom, "It takes sizes that add up to less than 1"),
-    (OnlyPrints, "It takes sizes that add up to less than 1"),
+    (
+        GenerousRoom,
+        "It works for data of 24 samples, but not for invalid sizes: it accepts sizes that add up to less than "
+        "1, [0.45, 0.5]. Raise ValueError, and say what is wrong with them",
+    ),
+    (
+        OnlyPrints,
+        "It works for data of 24 samples, but not for invalid sizes: it accepts sizes that add up to less than "
+        "1, [0.25, 0.5]. Raise ValueError, and say what is wrong with them",
+    ),
     (RaisesAnException, "It raises Exception for sizes that add up to less than 1"),
     (GivesTheRestToEveryone, "Partitions overlap"),
-    (WithReplacement, "the order that is cut holds some samples twice"),
+    (WithReplacement, "Shuffle all indices with torch.randperm, instead of drawing each index at random"),
 ]
 
 
@@ -904,7 +958,7 @@ class NeverEnds(WithShuffle):
 
 HANGING: list[tuple[Any, str]] = [
     (BroadcastOnlyOnRank0, "Not every rank calls broadcast"),
-    (NeverEnds, "It does not come to an end: rank 0"),
+    (NeverEnds, "It does not end: rank 0"),
 ]
 
 
@@ -969,4 +1023,4 @@ class PartsOfTheClass:
         return Part(self.data, self.parts[rank])
 
 
-WRONG += [(PartsOfTheClass, "A second DataPartitioner still hands out the samples of the first")]
+WRONG += [(PartsOfTheClass, "A second DataPartitioner still returns the samples of the first")]

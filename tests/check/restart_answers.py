@@ -385,39 +385,50 @@ def a_file_for_each_rank(model: Any, optimizer: Any, train_epoch: Any, epochs: i
         save_checkpoint(mine, model, optimizer, epoch + 1)
 
 
-LEFT_OUT = "Epoch 2 was not done, and is left out: the file says which epoch is next, or which was the last"
+LEFT_OUT = (
+    "Epoch 2 was not finished, but is skipped. Add 1 only once, either when you save the epoch or when you load it"
+)
 IN_ONE_GO = "it does not call train_epoch for the epochs 0, 1, 2, ... up to `epochs`"
 WRONG = [
     (adds_one_twice, LEFT_OUT),
-    (without_the_last, f"{IN_ONE_GO}: epoch 3 is left out"),
-    (without_the_first, f"{IN_ONE_GO}: epoch 0 is left out"),
+    (without_the_last, f"{IN_ONE_GO}: epoch 3 is missing"),
+    (without_the_first, f"{IN_ONE_GO}: epoch 0 is missing"),
     (one_more, f"{IN_ONE_GO}: epoch 4 is one too many"),
     (each_twice, f"{IN_ONE_GO}: epoch 0 comes twice"),
-    (backwards, f"{IN_ONE_GO}: they come in another order"),
+    (backwards, f"{IN_ONE_GO}: they are in the wrong order"),
     (as_many_more, "epoch 4 is one too many"),
     (trains_when_all_is_done, "epoch 4 is one too many"),
-    (loads_only_the_optimizer, "put back the model and the optimizer"),
+    (loads_only_the_optimizer, "Restore the model and the optimizer"),
     (saves_elsewhere, "there is no file at the path"),
-    (counts_from_the_number_of_epochs, "It begins anew, although a checkpoint is there"),
-    (removes_the_old_one_first, "It begins anew, since the file that was there has been removed"),
-    (tidies_up, "When all was done, and it is started again: it begins anew, since the file that was there has been"),
-    (a_file_for_each_rank, "rank 1 finds no checkpoint, since no file is at the given path"),
-    (as_given, "there is no file at the path: save a checkpoint after each epoch"),
-    (never_loads, "It begins anew, although a checkpoint is there"),
-    (loads_what_is_not_there, "No checkpoint is there yet: ask whether there is one"),
-    (saves_the_number_of_the_epoch, "Epoch 1 was done, and is trained once more"),
-    (saves_before, "Epoch 2 was not done, and is left out"),
-    (saves_in_the_end, "It begins anew, since there is no file at the path"),
+    (counts_from_the_number_of_epochs, "It starts again at epoch 0 although a checkpoint exists"),
+    (removes_the_old_one_first, "It starts again at epoch 0, because the checkpoint has been deleted"),
+    (
+        tidies_up,
+        "After a complete run and a restart: it starts again at epoch 0, because the checkpoint has been deleted. "
+        "Keep that file, the only record of the finished epochs",
+    ),
+    (a_file_for_each_rank, "because rank 1 finds no checkpoint at the given path"),
+    (as_given, "It starts again at epoch 0, because there is no file at the path. Save a checkpoint after each epoch"),
+    (never_loads, "It starts again at epoch 0 although a checkpoint exists"),
+    (loads_what_is_not_there, "There is no checkpoint yet. Check os.path.isfile(path) before loading"),
+    (saves_the_number_of_the_epoch, "Epoch 1 was finished, but is trained again"),
+    (saves_before, "Epoch 2 was not finished, but is skipped"),
+    (saves_in_the_end, "It starts again at epoch 0, because there is no file at the path"),
     (saves_every_second_time, "save a checkpoint after each epoch"),
-    (only_rank_0_goes_on, "The ranks go on with different epochs"),
-    (only_rank_0_has_the_weights, "each of them has to load the checkpoint"),
-    (only_the_number, "put back the model and the optimizer"),
-    (without_the_optimizer, "The optimizer has forgotten its momentum"),
-    (into_the_place_of_the_last_one, "has left half a file in the place of the last good one"),
-    (with_the_wrappers_names, "The names in the file are not those of the model"),
-    (swallows_what_is_broken, "It begins anew. The write that was cut off has left half a file"),
+    (only_rank_0_goes_on, "the ranks resume at different epochs"),
+    (only_rank_0_has_the_weights, "Load the checkpoint on every rank"),
+    (only_the_number, "Restore the model and the optimizer"),
+    (without_the_optimizer, "The optimizer has lost its state (momentum)"),
+    (into_the_place_of_the_last_one, "The interrupted write replaced the last good checkpoint with half a file"),
+    (with_the_wrappers_names, "The names in the file do not match the model"),
+    (
+        swallows_what_is_broken,
+        "After a kill during the write after epoch 1 and a restart: it starts again at epoch 0. The interrupted "
+        "write replaced the last good checkpoint with half a file. Write to another file next to it, and rename "
+        "that once it is complete",
+    ),
     (from_one_on, "it does not call train_epoch for the epochs 0, 1, 2"),
     (once_is_not_enough, "it does not call train_epoch for the epochs 0, 1, 2"),
-    (skips_one, "It does not train each of the epochs that are left once"),
+    (skips_one, "It does not train each remaining epoch once and in order"),
 ]
-HANGING = [(only_rank_0_saves, "are for every rank to call")]
+HANGING = [(only_rank_0_saves, "Call save_checkpoint and load_checkpoint on every rank, not only under `if rank == 0`")]

@@ -448,23 +448,34 @@ def through_the_store(tensor: Tensor) -> Tensor:
 WRONG = [
     (calls_all_reduce, "calls the collective all_reduce"),
     (calls_reduce_scatter_and_all_gather, "calls the collective"),
-    (whole_tensors_round_the_ring, "whole tensors go round the ring"),
-    (the_famous_tutorial, "rank 0 sends 2.00 tensors, because whole tensors go round the ring"),
-    (a_chain_there_and_back, "whole tensors go round the ring"),
+    (whole_tensors_round_the_ring, "because it passes on whole tensors instead of chunks of 1 /"),
+    (
+        the_famous_tutorial,
+        "Too much is communicated: rank 0 sends 2.00 tensors, because it passes on whole tensors instead of "
+        "chunks of 1 / 2",
+    ),
+    (a_chain_there_and_back, "because it passes on whole tensors instead of chunks of 1 /"),
     (everyone_to_everyone, "every rank sends to every other"),
     (through_rank_0, "everything goes through rank 0"),
-    (chunks_to_everyone, "That is no ring: rank 0 sends to ranks 1, 2, 3"),
-    (without_the_second_half, "Only one chunk of rank 0 is the whole sum"),
+    (chunks_to_everyone, "That is not a ring: rank 0 sends to ranks 1, 2, 3. Send to a neighbour only"),
+    (
+        without_the_second_half,
+        "Only one chunk of rank 0 holds the whole sum. After the reduce-scatter, pass the finished chunks round "
+        "once more (all-gather)",
+    ),
     (one_step_too_few, "Only one chunk"),
-    (one_step_too_many, "moves too much"),
-    (adds_in_the_second_half_too, "something was added more than once"),
-    (only_what_divides, "but not for a length that the number of ranks does not divide: the last elements are missing"),
-    (only_where_view_divides, "but not for a length that the number of ranks does not divide"),
-    (only_floats, "but not for whole numbers (int64)"),
-    (float_buffers, "but not for whole numbers (int64)"),
+    (one_step_too_many, "too much is communicated"),
+    (adds_in_the_second_half_too, "has more than the sum. Add each received chunk only once"),
+    (
+        only_what_divides,
+        "but not for a length not divisible by world_size: the last elements are missing",
+    ),
+    (only_where_view_divides, "but not for a length not divisible by world_size"),
+    (only_floats, "but not for integers (int64)"),
+    (float_buffers, "but not for integers (int64)"),
     (the_mean, "returns the mean"),
     (only_two_ranks, "It works with 2 ranks, but not with 3"),
-    (flat, "but not for a tensor of two dimensions"),
+    (flat, "but not for a two-dimensional tensor"),
     (nothing_returned, "returns None and does not change its tensor"),
     (only_on_rank_0, "Only rank 0 has the answer"),
     (does_not_wait, "never waits for its isend"),
@@ -472,7 +483,7 @@ WRONG = [
     (every_chunk_twice, "its chunks go round more often"),
     (starts_with_the_wrong_chunk, "Rank 0 sends the same chunk in both halves"),
     (says_nothing, "No rank sends or receives anything"),
-    (through_the_store, "moves too little"),
+    (through_the_store, "too little is communicated"),
 ]
 
 
@@ -596,19 +607,28 @@ def replaces_only_the_sums(tensor: Tensor) -> Tensor:
 
 
 WRONG += [
-    (replaces_in_the_list, "Rank 0 ends with its own tensor, though all chunks go round: write into the chunks"),
-    (replaces_only_the_sums, "Only one chunk of rank 0 is the whole sum, though all go round: write into the chunks"),
-    (in_half_precision, "digits were lost on the way"),
+    (
+        replaces_in_the_list,
+        "Rank 0 ends with its own tensor although all chunks go round the ring. write into the chunks",
+    ),
+    (
+        replaces_only_the_sums,
+        "Only one chunk of rank 0 holds the whole sum although all chunks go round the ring. write into the chunks",
+    ),
+    (in_half_precision, "digits were lost"),
     (forgets_the_one, "Rank 0 sends the same chunk in both halves"),
-    (only_replaces, "in the first half, each chunk that comes has to be added"),
-    (passes_one_chunk_on, "the sums are made, but an unfinished chunk is passed on"),
+    (only_replaces, "In the reduce-scatter, add each received chunk to its own"),
+    (passes_one_chunk_on, "The sums are right, but an unfinished chunk is passed on"),
     (only_the_second_half, "Only one of the two halves sends anything"),
-    (back_and_forth, "sends to the rank before and to the rank after"),
+    (back_and_forth, "It sends to both the previous and the next rank"),
     (chunks_by_chunk, "fewer elements than there are ranks"),
-    (by_rows, "moves too much"),
+    (by_rows, "too much is communicated"),
     (without_the_sign, "but not for negative numbers"),
-    (in_int64, "because what it sends is int64, and the tensor is float32"),
-    (one_step_too_few_twice, "look at the range of the loop"),
+    (
+        in_int64,
+        "Too much is communicated: rank 0 sends 2.00 tensors, because it sends int64 although the tensor is float32",
+    ),
+    (one_step_too_few_twice, "Check the range of the loop"),
 ]
 
 
@@ -671,11 +691,18 @@ def the_halves_change_places(tensor: Tensor) -> None:
 
 
 WRONG += [
-    (a_new_name_for_the_sum, "a chunk was not added to on every rank (first half)"),
+    (
+        a_new_name_for_the_sum,
+        "does not have the sum over all ranks. Either a rank did not add to a chunk (reduce-scatter), or an "
+        "unfinished chunk was passed on (all-gather)",
+    ),
     (into_what_was_sent, "rank 0"),
     (the_same_at_each_step, "It works with 2 ranks, but not with 3"),
-    (the_next_instead_of_the_last, "in step 1 rank 0 sends chunk 1, but has just added to chunk 2: send next"),
-    (overwrites, "in the first half, each chunk that comes has to be added to its own"),
+    (
+        the_next_instead_of_the_last,
+        "In step 1 rank 0 sends chunk 1, but it has just added to chunk 2. Send the chunk that it has just added to",
+    ),
+    (overwrites, "In the reduce-scatter, add each received chunk to its own"),
     (the_halves_change_places, "rank 0"),
 ]
 
@@ -706,6 +733,10 @@ def the_two_ranks_of_one_parity(tensor: Tensor) -> Tensor:
 
 
 HANGING = [
-    (everyone_sends_first, "Every rank sends first"),
-    (even_first_with_an_odd_world, "It works with 2 ranks, but not with 3: every rank sends first"),
+    (everyone_sends_first, "Deadlock: every rank calls send first, and send blocks until the other side receives"),
+    (
+        even_first_with_an_odd_world,
+        "It works with 2 ranks, but not with 3: deadlock: every rank calls send first, and send blocks until the "
+        "other side receives",
+    ),
 ]

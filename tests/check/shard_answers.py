@@ -189,23 +189,28 @@ def spoils_what_it_was_given(flat: Tensor) -> Tensor:
 
 
 WRONG = [
-    (the_whole, "Every rank returns a tensor as long as the whole: return only the part of this rank"),
-    (without_the_rest, "The remainder is lost, 1 element is on no rank: round the length up"),
-    (not_filled_up, "The shards have different lengths, 61 and 60, and all_gather wants equal ones"),
-    (every_second, "It takes every second element: a shard is one piece"),
-    (in_the_wrong_order, "Rank 0 has the shard of rank 1: shards follow each other in the order of the ranks"),
-    (filled_with_ones, "What fills up the last shards is not zero"),
-    (filled_with_the_beginning, "What fills up the last shards is not zero"),
-    (filled_up_in_front, "The zeros stand before the elements: fill up at the end"),
-    (one_more_than_needed, "The shards are longer than they have to be: 60 elements for each rank are enough for 120"),
-    (a_view, "it is a view of something longer, and as long as it lives, all of that stays in memory"),
-    (a_slice, "it is a view of something longer"),
-    (scattered, "Every rank has the whole tensor already: nothing has to travel"),
-    (a_list, "It returns a list of 60, not a tensor"),
-    (in_floats, "It returns a tensor of another dtype: float32 instead of int64"),
-    (a_matrix, "It returns a tensor of another shape: [1, 60]"),
+    (the_whole, "Every rank returns as many elements as the whole tensor has. Return only this rank's shard"),
+    (without_the_rest, "The remainder is lost: 1 element is on no rank. Round the length up, and pad with zeros"),
+    (
+        not_filled_up,
+        "It works for a tensor of shape [120], float32, but not for a length not divisible by world_size: "
+        "the shards have different lengths, 61 and 60, but all_gather needs equal ones. Pad the shorter "
+        "ones with zeros",
+    ),
+    (every_second, "It takes every second element, but a shard is contiguous, so that all_gather restores the order"),
+    (in_the_wrong_order, "Rank 0 has the shard of rank 1. Order the shards by rank"),
+    (filled_with_ones, "The padding of the last shards is not zero"),
+    (filled_with_the_beginning, "The padding of the last shards is not zero"),
+    (filled_up_in_front, "The padding comes before the elements. Pad at the end, so that it can be cut off again"),
+    (one_more_than_needed, "The shards are longer than needed. For 120 elements, 60 per rank are enough"),
+    (a_view, "The answer is right, but it is a view that keeps a longer tensor in memory"),
+    (a_slice, "The answer is right, but it is a view that keeps a longer tensor in memory"),
+    (scattered, "Every rank already has the whole tensor, so no communication is needed. Only slice it"),
+    (a_list, "It returns a list of length 60, not a tensor"),
+    (in_floats, "It returns a tensor of the wrong dtype: float32 instead of int64"),
+    (a_matrix, "It returns a tensor of the wrong shape: [1, 60]"),
     (nothing_for_the_last, "Only rank 0 has the answer"),
-    (spoils_what_it_was_given, "The answer is right, but the given tensor was changed on the way"),
+    (spoils_what_it_was_given, "The answer is right, but the given tensor was changed. Work on a copy: flat.clone()"),
 ]
 
 
@@ -312,21 +317,40 @@ def broadcast_first(flat: Tensor) -> Tensor:
 
 
 WRONG += [
-    (one_too_short, "The shards are too short: 2 times 59 elements are 118 of 120, so some are on no rank"),
-    (cut_before_it_is_filled_up, "The remainder is lost, 1 element is on no rank: round the length up"),
+    (
+        one_too_short,
+        "The shards are too short: 2 times 59 elements are only 118 of 120. Round the length up",
+    ),
+    (
+        cut_before_it_is_filled_up,
+        "The remainder is lost: 1 element is on no rank. Round the length up, and pad with zeros",
+    ),
     (half_of_it, "It works with 2 ranks, but not with 3: the shards have different lengths, 60 and 0"),
-    (a_quarter_of_it, "The shards are too short: 2 times 30 elements are 60 of 120, so some are on no rank"),
-    (the_last_takes_the_rest, "The shards have different lengths, 61 and 60, and all_gather wants equal ones"),
-    (by_tensor_split, "The shards have different lengths, 61 and 60, and all_gather wants equal ones"),
-    (fills_each_one_up, "It cuts first and fills each part up afterwards, so zeros stand in the middle"),
-    (filled_up_with_the_world_size, "The shards are longer than they have to be: 60 elements for each rank"),
-    (columns, "It takes every second element: a shard is one piece"),
-    (contiguous_is_no_copy, "it is a view of something longer"),
-    (detached_only, "it is a view of something longer"),
-    (empty_at_the_end, "What fills up the last shards is not zero"),
+    (
+        a_quarter_of_it,
+        "The shards are too short: 2 times 30 elements are only 60 of 120. Round the length up",
+    ),
+    (
+        the_last_takes_the_rest,
+        "It works for a tensor of shape [120], float32, but not for a length not divisible by world_size: "
+        "the shards have different lengths, 61 and 60, but all_gather needs equal ones. Pad the shorter "
+        "ones with zeros",
+    ),
+    (
+        by_tensor_split,
+        "It works for a tensor of shape [120], float32, but not for a length not divisible by world_size: "
+        "the shards have different lengths, 61 and 60, but all_gather needs equal ones. Pad the shorter "
+        "ones with zeros",
+    ),
+    (fills_each_one_up, "It pads each shard after splitting, so zeros end up in the middle"),
+    (filled_up_with_the_world_size, "The shards are longer than needed. For 120 elements, 60 per rank are enough"),
+    (columns, "It takes every second element, but a shard is contiguous, so that all_gather restores the order"),
+    (contiguous_is_no_copy, "The answer is right, but it is a view that keeps a longer tensor in memory"),
+    (detached_only, "The answer is right, but it is a view that keeps a longer tensor in memory"),
+    (empty_at_the_end, "The padding of the last shards is not zero"),
     (counted_from_1, "Rank 0 has the shard of rank 1"),
     (always_the_first, "Rank 1 has the shard of rank 0"),
-    (broadcast_first, "Every rank has the whole tensor already: nothing has to travel"),
+    (broadcast_first, "Every rank already has the whole tensor, so no communication is needed. Only slice it"),
 ]
 
 

@@ -219,24 +219,45 @@ def spoils_what_it_was_given(flat: Tensor) -> Tensor:
 
 
 WRONG = [
-    (all_reduce_and_cut, "2 times as much travels as has to: no rank needs more of the mean than its shard"),
-    (gathers_everything, "times as much travels as has to"),
-    (the_sum, "It returns the sum: divide by the number of ranks"),
-    (alone, "Rank 0 returns its own numbers: those of the others are not in it"),
-    (the_next_ones, "Rank 0 has the shard of rank 1: shards follow each other in the order of the ranks"),
-    (the_whole_mean, "Every rank returns a tensor as long as the whole: return only the part of this rank"),
-    (without_the_rest, "The remainder is lost, 1 element is on no rank: round the length up"),
-    (not_filled_up, "fill it up with zeros to a multiple of the ranks; what is given is first the shard"),
-    (not_filled_up_as_a_list, "fill it up with zeros to a multiple of the ranks; what is given is first the shard"),
-    (swapped, "The arguments of reduce_scatter_tensor are swapped: first the shard, then the whole."),
-    (cut_and_all_reduce, "It adds up different shards, of each rank another one: sum first, then cut."),
-    (cut_and_all_gather, "It adds up different shards, of each rank another one: sum first, then cut."),
-    (divided_by_the_length, "It divides the sum by 120: divide by the number of ranks, here 2."),
-    (divided_twice, "It divides the sum by 4: divide by the number of ranks, here 2."),
-    (off_by_a_fraction, "It is 0.3 times the mean: divide the sum by the number of ranks, here 2."),
-    (split_in_parts, "The shards have different lengths, 61 and 60, and all_gather wants equal ones"),
-    (forgets_to_return, "It returns None: return the answer"),
-    (spoils_what_it_was_given, "The answer is right, but the given tensor was changed on the way"),
+    (
+        all_reduce_and_cut,
+        "The answer is right, but 2 times as much is communicated as needed. Each rank needs only its shard of "
+        "the mean, so use reduce_scatter",
+    ),
+    (
+        gathers_everything,
+        "times as much is communicated as needed. Each rank needs only its shard of the mean, so use reduce_scatter",
+    ),
+    (the_sum, "It returns the sum. Divide it by the number of ranks"),
+    (alone, "Rank 0 returns its own values, without those of the other ranks"),
+    (the_next_ones, "Rank 0 has the shard of rank 1. Order the shards by rank"),
+    (the_whole_mean, "Every rank returns as many elements as the whole tensor has. Return only this rank's shard"),
+    (without_the_rest, "The remainder is lost: 1 element is on no rank. Round the length up, and pad with zeros"),
+    (not_filled_up, "Pad the tensor with zeros to a multiple of world_size, and pass the shard first"),
+    (
+        not_filled_up_as_a_list,
+        "Pad the tensor with zeros to a multiple of world_size, and pass the shard first",
+    ),
+    (swapped, "The arguments of reduce_scatter_tensor are swapped. Pass the shard first, then the whole tensor"),
+    (
+        cut_and_all_reduce,
+        "It adds shards of different positions. Sum the whole tensors first, and then take this rank's shard",
+    ),
+    (
+        cut_and_all_gather,
+        "It adds shards of different positions. Sum the whole tensors first, and then take this rank's shard",
+    ),
+    (divided_by_the_length, "It divides the sum by 120. Divide by the number of ranks, here 2"),
+    (divided_twice, "It divides the sum by 4. Divide by the number of ranks, here 2"),
+    (off_by_a_fraction, "It is 0.3 times the mean. Divide the sum by the number of ranks, here 2"),
+    (
+        split_in_parts,
+        "It works for a tensor of shape [120], float32, but not for a length not divisible by world_size: "
+        "the shards have different lengths, 61 and 60, but all_gather needs equal ones. Pad the shorter "
+        "ones with zeros",
+    ),
+    (forgets_to_return, "It returns None. Return the answer, and leave the given tensor unchanged"),
+    (spoils_what_it_was_given, "The answer is right, but the given tensor was changed. Work on a copy: flat.clone()"),
 ]
 
 
@@ -338,21 +359,40 @@ def half_for_each(flat: Tensor) -> Tensor:
 
 
 WRONG += [
-    (one_too_short, "The shards are too short: 2 times 59 elements are 118 of 120, so some are on no rank"),
-    (without_what_fills_up, "The shards have different lengths, 61 and 60, and all_gather wants equal ones"),
-    (reduce_to_rank_0, "A reduce gives the sum to one rank alone"),
-    (reduced_and_scattered, "times as much travels as has to"),
-    (only_rank_0_divides, "Only rank 0 is right. On rank 1, it returns the sum: divide by the number of ranks"),
+    (
+        one_too_short,
+        "The shards are too short: 2 times 59 elements are only 118 of 120. Round the length up",
+    ),
+    (
+        without_what_fills_up,
+        "It works for a tensor of shape [120], float32, but not for a length not divisible by world_size: "
+        "the shards have different lengths, 61 and 60, but all_gather needs equal ones. Pad the shorter "
+        "ones with zeros",
+    ),
+    (reduce_to_rank_0, "reduce gives the sum to one rank only"),
+    (
+        reduced_and_scattered,
+        "times as much is communicated as needed. Each rank needs only its shard of the mean, so use reduce_scatter",
+    ),
+    (only_rank_0_divides, "Only rank 0 is right. On rank 1, it returns the sum. Divide it by the number of ranks"),
     (the_largest, "Rank 0 has the largest of the ranks' elements, not their mean"),
-    (for_four_ranks, "The shard has 30 elements, and 2 times as many are 60, not 120: divide the length of the whole"),
-    (in_single_precision, "It returns a tensor of another dtype: float32 instead of float64"),
-    (filled_up_in_front, "The zeros stand before the elements: fill up at the end"),
-    (the_mean_over_its_elements, "is one number everywhere"),
+    (
+        for_four_ranks,
+        "Size mismatch in reduce_scatter_tensor: 2 shards of 30 elements are 60, not 120. Divide the length of "
+        "the whole tensor by dist.get_world_size()",
+    ),
+    (in_single_precision, "It returns a tensor of the wrong dtype: float32 instead of float64"),
+    (filled_up_in_front, "The padding comes before the elements. Pad at the end, so that it can be cut off again"),
+    (the_mean_over_its_elements, "are equal. Take the mean over the ranks, not over the elements"),
     (does_not_wait, "too early"),
-    (scattered_from_rank_0, "Rank 0 returns its own numbers: those of the others are not in it"),
-    (by_columns, "It takes every second element: a shard is one piece"),
+    (scattered_from_rank_0, "Rank 0 returns its own values, without those of the other ranks"),
+    (by_columns, "It takes every second element, but a shard is contiguous, so that all_gather restores the order"),
     (takes_what_the_call_returns, "reduce_scatter_tensor returns None"),
-    (half_for_each, "It works with 2 ranks, but not with 3: the shard has 60 elements, and 3 times as many are 180"),
+    (
+        half_for_each,
+        "It works with 2 ranks, but not with 3: size mismatch in reduce_scatter_tensor: 3 shards of 60 elements "
+        "are 180, not",
+    ),
 ]
 
 
@@ -360,7 +400,7 @@ def only_rank_0_comes(flat: Tensor) -> Tensor:
     return from_a_list(flat) if dist.get_rank() == 0 else flat
 
 
-HANGING = [(only_rank_0_comes, "Not every rank calls reduce_scatter, and those that do wait for the others")]
+HANGING = [(only_rank_0_comes, "Not every rank calls reduce_scatter, so the ranks that call it wait forever")]
 
 
 def empty(flat: Tensor) -> None: ...

@@ -205,36 +205,62 @@ def always_two(layer: int, layers: int, stages: int) -> int:
 
 
 WRONG = [
-    (as_many_as_ranks, "It deals the layers to as many stages as there are ranks: `stages` says how many there are"),
-    (always_two, "It deals the layers to 2 stages, and there are 5: stages 2 to 4 have no layer"),
-    (rounded, "Layer 90 is given to stage 2, and there are stages 0 to 1"),
-    (rounded_to_the_nearest_below_the_last, "all wait for the slowest"),
-    (divided_by_the_stages, "Layer 4 is given to stage 2, and there are stages 0 to 1"),
-    (one_layer_ahead, "Layer 119 is given to stage 2, and there are stages 0 to 1"),
-    (over_the_last_layer, "Stage 0 has 119 layers and stage 1 has 1: all wait for the slowest, so make them equal"),
-    (the_rest_to_the_first, "so share out the remainder"),
-    (rounded_step, "so share out the remainder"),
-    (by_chance, "a stage owns neighbours"),
-    (a_whole_float, "It returns 0.0 for layer 0: a stage is a whole number"),
-    (a_digit, "for layer 0: a stage is a whole number"),
-    (is_it_mine, "It returns True for layer 0: a stage is a whole number"),
-    (all_layers_of_it, "It returns a list of 60 for layer 0: a stage is a whole number"),
+    (as_many_as_ranks, "It uses as many stages as there are ranks. Use `stages`, the number of stages"),
+    (always_two, "It uses 2 of 5 stages: stages 2 to 4 have no layer. Use all of them"),
+    (rounded, "Layer 90 goes to stage 2, but the stages are 0 to 1. Return one of these"),
+    (rounded_to_the_nearest_below_the_last, "is the straggler. Distribute the remainder"),
+    (divided_by_the_stages, "Layer 4 goes to stage 2, but the stages are 0 to 1. Return one of these"),
+    (one_layer_ahead, "Layer 119 goes to stage 2, but the stages are 0 to 1. Return one of these"),
+    (
+        over_the_last_layer,
+        "Stage 0 has 119 layers and stage 1 has 1, so stage 0 is the straggler. Make the stages equal",
+    ),
+    (
+        the_rest_to_the_first,
+        "It works with 2 ranks, but not with 3: stage 0 has 3 layers and stage 1 has 1, so stage 0 is the "
+        "straggler. Distribute the remainder, so that the stages differ by one layer at most",
+    ),
+    (
+        rounded_step,
+        "stage 5 has 10 layers and stage 0 has 8, so stage 5 is the straggler. Distribute the remainder, so that "
+        "the stages differ by one layer at most",
+    ),
+    (by_chance, "Give each stage consecutive layers, so that an activation crosses each boundary once"),
+    (a_whole_float, "It returns 0.0 for layer 0, but a stage is an integer"),
+    (a_digit, "for layer 0, but a stage is an integer"),
+    (is_it_mine, "It returns True for layer 0, but a stage is an integer"),
+    (all_layers_of_it, "It returns a list of length 60 for layer 0, but a stage is an integer"),
     (fifty_layers, "Stage 1 has no layer"),
-    (dealt_like_cards, "Layer 1 is on stage 1 and layer 2 is back on stage 0: a stage owns neighbours"),
-    (rounded_down, "Layer 6 is given to stage 2, and there are stages 0 to 1: the remainder of 7 / 2 has no stage of"),
-    (the_rest_to_the_last, "so share out the remainder, and sizes differ by one at most"),
-    (rounded_up, "It works with 2 ranks, but not with 3: stage 0 has 3 layers and stage 2 has 1"),
-    (a_fraction, "It returns 0.0 for layer 0: a stage is a whole number, // divides without a rest."),
-    (from_one, "Layer 60 is given to stage 2, and there are stages 0 to 1: they count from 0"),
-    (backwards, "The stages stand in the wrong order"),
-    (the_layer_itself, "Layer 2 is given to stage 2, and there are stages 0 to 1: there are no others"),
-    (its_own_rank, "Rank 1 deals the layers in another way than rank 0: the answer must not depend on who asks"),
-    (shifted_by_the_rank, "Rank 1 deals the layers in another way than rank 0"),
-    (all_to_the_first, "Stage 1 has no layer: its rank would only look on"),
-    (forgets_the_last, "It returns None for layer 119: every layer has a stage"),
-    (in_words, "for layer 0: a stage is a whole number."),
-    (in_a_list, "for layer 0: a stage is a whole number."),
-    (asks_the_others, "Every rank can work it out by itself: nothing has to travel"),
+    (
+        dealt_like_cards,
+        "Layer 1 is on stage 1, but layer 2 is back on stage 0. Give each stage consecutive layers, so that an "
+        "activation crosses each boundary once",
+    ),
+    (
+        rounded_down,
+        "It works for a model of 120 layers, but not for layers not divisible by stages: layer 6 goes to stage "
+        "2, but the stages are 0 to 1. Distribute the remainder of 7 / 2 over these stages",
+    ),
+    (
+        the_rest_to_the_last,
+        "It works with 2 ranks, but not with 3: stage 2 has 3 layers and stage 0 has 1, so stage 2 is the "
+        "straggler. Distribute the remainder, so that the stages differ by one layer at most",
+    ),
+    (
+        rounded_up,
+        "It works with 2 ranks, but not with 3: stage 0 has 3 layers and stage 2 has 1, so stage 0 is the straggler",
+    ),
+    (a_fraction, "It returns 0.0 for layer 0, but a stage is an integer. Divide with //"),
+    (from_one, "Layer 60 goes to stage 2, but the stages are 0 to 1. Count from 0"),
+    (backwards, "The stages are in reverse order"),
+    (the_layer_itself, "Layer 2 goes to stage 2, but the stages are 0 to 1. Return one of these"),
+    (its_own_rank, "Rank 1 assigns the layers differently than rank 0. The answer must not depend on the rank"),
+    (shifted_by_the_rank, "Rank 1 assigns the layers differently than rank 0"),
+    (all_to_the_first, "Stage 1 has no layer, so its rank would be idle. Give every stage a layer"),
+    (forgets_the_last, "It returns None for layer 119. Return a stage for every layer"),
+    (in_words, "for layer 0, but a stage is an integer"),
+    (in_a_list, "for layer 0, but a stage is an integer"),
+    (asks_the_others, "Every rank can compute the stage by itself. Leave out the communication"),
 ]
 
 

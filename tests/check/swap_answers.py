@@ -249,19 +249,19 @@ def raises(tensor: Tensor) -> Tensor:
 WRONG = [
     (
         with_the_next_rank,
-        "It works with 2 ranks, but not with 3: the tensors go round a ring, from each rank to the next",
+        "It works with 2 ranks, but not with 3: each rank sends to the next one, as in a ring",
     ),
     (with_the_rank_at_the_other_end, "It works with 2 ranks, but not with 3: rank 0 ends with the tensor of rank 2"),
     (with_a_rank_that_does_not_exist, "It works with 2 ranks, but not with 3: "),
-    (returns_its_own, "Rank 0 ends with its own tensor: return what was received"),
-    (receives_over_what_it_has_to_send, "Rank 1 receives into the tensor that it has yet to send"),
-    (the_odd_last_rank_gives_zeros, "but not with 3: rank 2 has no partner among 3 ranks: it keeps its own tensor"),
+    (returns_its_own, "Rank 0 ends with its own tensor. Return the received tensor"),
+    (receives_over_what_it_has_to_send, "Rank 1 receives into the tensor that it has not sent yet"),
+    (the_odd_last_rank_gives_zeros, "but not with 3: rank 2 has no partner among 3 ranks. Keep its own tensor"),
     (the_odd_last_rank_returns_nothing, "but not with 3: rank 2 has no partner among 3 ranks"),
     (gathers_everything, "It calls the collective all_gather"),
     (only_even_ranks_send, "Rank 0 receives nothing"),
     (never_waits, "never waits for its irecv"),
-    (sends_twice, "It moves too much: rank 0 sends more than its tensor once"),
-    (tells_everyone, "Rank 0 also sends to rank 2: it has to talk to its partner alone"),
+    (sends_twice, "Too much is communicated: rank 0 sends more than its tensor"),
+    (tells_everyone, "Rank 0 also sends to rank 2. Send only to its partner"),
     (raises, "Both ranks raised LookupError: nobody is there"),
 ]
 
@@ -360,17 +360,17 @@ def in_floats(tensor: Tensor) -> Tensor:
 WRONG += [
     (
         round_a_ring_in_order,
-        "It works with 2 ranks, but not with 3: the tensors go round a ring, from each rank to the",
+        "It works with 2 ranks, but not with 3: each rank sends to the next one, as in a ring",
     ),
-    (with_the_one_before, "but not with 4: rank 0 ends with the tensor of rank 3: its partner is rank 1"),
-    (halves_of_the_world, "but not with 4: rank 0 ends with the tensor of rank 2: its partner is rank 1"),
+    (with_the_one_before, "but not with 4: rank 0 ends with the tensor of rank 3, but its partner is rank 1"),
+    (halves_of_the_world, "but not with 4: rank 0 ends with the tensor of rank 2, but its partner is rank 1"),
     (only_the_first_pair, "but not with 4: rank 2 receives nothing"),
-    (receives_into_a_number_of_its_own, "Rank 0 returns a buffer of zeros: nothing was received into it"),
-    (takes_what_recv_returns, "It returns the number 1, not a tensor: recv returns the rank of the sender"),
+    (receives_into_a_number_of_its_own, "Rank 0 returns a buffer of zeros. Receive into the buffer that you return"),
+    (takes_what_recv_returns, "It returns the number 1, not a tensor, because recv returns the rank of the sender"),
     (adds_them_up, "Rank 0 returns the sum of both tensors"),
     (all_reduce_minus_its_own, "It calls the collective all_reduce"),
-    (overwrites_before_it_is_gone, "gets its own back: use a second buffer"),
-    (in_floats, "but not for whole numbers (int64)"),
+    (overwrites_before_it_is_gone, "gets its own tensor back. Use a second buffer"),
+    (in_floats, "but not for integers (int64)"),
 ]
 
 
@@ -420,10 +420,13 @@ def tags_differ(tensor: Tensor) -> Tensor:
 
 
 HANGING = [
-    (both_send_first, "Every rank sends first, and a send waits until the other side receives"),
-    (both_receive_first, "Every rank waits to receive first"),
-    (the_odd_last_rank_waits_for_rank_0, "but not with 3: rank 2 waits in send: nobody receives its message to rank 0"),
-    (tags_differ, "The tags differ"),
+    (both_send_first, "Deadlock: every rank calls send first, and send blocks until the other side receives"),
+    (both_receive_first, "Deadlock: every rank calls recv first, so no rank can send"),
+    (
+        the_odd_last_rank_waits_for_rank_0,
+        "but not with 3: rank 2 waits in send, but rank 0 never receives its message. Every send needs a matching recv",
+    ),
+    (tags_differ, "The tags do not match:"),
 ]
 
 
@@ -451,8 +454,14 @@ def the_odd_last_rank_returns_none(tensor: Tensor) -> Tensor | None:
     return None if partner_of_this_rank() is None else with_isend(tensor)
 
 
-WRONG += [(the_odd_last_rank_returns_none, "only ranks 0 and 1 have the answer, and every rank has to return it")]
+WRONG += [(the_odd_last_rank_returns_none, "Only ranks 0 and 1 have the answer")]
 HANGING += [
-    (the_odd_last_rank_sends_to_itself, "its partner is another rank, and a rank without one keeps"),
-    (waits_for_its_isend_first, "An isend that is waited for at once is a send"),
+    (
+        the_odd_last_rank_sends_to_itself,
+        "The partner is another rank, and a rank without a partner keeps its own tensor",
+    ),
+    (
+        waits_for_its_isend_first,
+        "Deadlock: it calls wait() right after isend, so it blocks like send until the message is received",
+    ),
 ]

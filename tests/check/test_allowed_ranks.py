@@ -28,5 +28,5 @@ def test_what_is_wrong_is_refused_with_two_ranks_too(monkeypatch: pytest.MonkeyP
 def test_where_one_rank_is_allowed_nothing_is_judged_and_nobody_failed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DDP_LESSONS_MOST_RANKS", "1")
     report = check.broadcast_by_hand(broadcast_by_hand)
-    assert (report.verdict, report.is_a_try) == ("cannot be judged here", False)
-    assert report.mistake == "It takes 2 ranks or more, and the instructor of this machine allows 1."
+    assert (report.verdict, report.is_a_try) == ("cannot be checked here", False)
+    assert report.mistake == "It needs at least 2 ranks, and the instructor of this machine allows 1."

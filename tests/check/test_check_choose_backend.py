@@ -230,41 +230,49 @@ def asks_torch(device: str, ranks_here: int, gpus_here: int, has_nccl: bool) -> 
 
 
 WRONG = [
-    (asks_torch, "whatever it is given: decide by the arguments, not by the machine that this runs on"),
-    (a_third_one_for_many_ranks, 'It returns "mpi", which is none of the two'),
-    (equal_to_everything, 'It returns "mpi", which is none of the two'),
-    (anything, "It returns an object of type Anything for ('cuda', 8, 8, True): return a text"),
-    (for_ever, "For ('cpu', 4, 0, False) it does not come to an end, and is at"),
+    (asks_torch, "for every input. Decide by the arguments, not by the machine that you run this on"),
+    (a_third_one_for_many_ranks, 'It returns "mpi", which is neither of the two backends. Return "gloo" or "nccl"'),
+    (equal_to_everything, 'It returns "mpi", which is neither of the two backends. Return "gloo" or "nccl"'),
+    (anything, 'It returns an object of type Anything for (\'cuda\', 8, 8, True). Return a string, "gloo" or "nccl"'),
+    (
+        for_ever,
+        "For ('cpu', 4, 0, False) it does not end and is at test_check_choose_backend.py line 155:   while "
+        "gpus_here < ranks_here",
+    ),
     (leaves, "For ('cpu', 4, 0, False) it calls sys.exit() instead of returning"),
     (ends_the_process, "For ('cpu', 4, 0, False) it ends its process instead of returning"),
     (interrupts, "it raises KeyboardInterrupt"),
     (takes_all_memory, "it raises MemoryError"),
     (with_a_long_error, "it raises ValueError: nono"),
     (calls_itself, "it raises RecursionError"),
-    (both_names, "It returns ['gloo', 'nccl'] for ('cuda', 8, 8, True): return a text"),
-    (a_bool, "It returns True for ('cuda', 8, 8, True): return a text"),
-    (by_device, 'It returns "cpu:gloo,cuda:nccl", which is none of the two'),
-    (asks_this_machine, "what NCCL is made for"),
-    (always_nccl, "Without a GPU there is nothing that NCCL could carry"),
-    (only_for_several, "One rank with a GPU of its own is enough"),
-    (with_a_space, 'It returns "nccl ": the name is written "nccl"'),
-    (knows_only_gpus, "It returns None for ('cpu', 4, 0, False): return the name of a backend"),
-    (the_other_way_round, "what was built in says nothing about the machine"),
-    (asks_what_was_built, "what was built in says nothing about the machine"),
+    (both_names, "It returns ['gloo', 'nccl'] for ('cuda', 8, 8, True). Return a string, \"gloo\" or \"nccl\""),
+    (a_bool, 'It returns True for (\'cuda\', 8, 8, True). Return a string, "gloo" or "nccl"'),
+    (by_device, 'It returns "cpu:gloo,cuda:nccl", which is neither of the two backends. Return "gloo" or "nccl"'),
+    (asks_this_machine, "Each rank has its own GPU, which is what NCCL needs"),
+    (always_nccl, "This node has no GPU, and NCCL works only between GPUs"),
+    (only_for_several, "One rank with its own GPU is enough for NCCL"),
+    (with_a_space, 'It returns "nccl ". Spell the name "nccl"'),
+    (knows_only_gpus, "It returns None for ('cpu', 4, 0, False). Return the name of a backend"),
+    (the_other_way_round, "The build says nothing about the hardware"),
+    (asks_what_was_built, "The build says nothing about the hardware"),
     (asks_for_any_gpu, "NCCL refuses two ranks on one GPU"),
-    (forgets_the_device, "NCCL carries CUDA tensors only"),
-    (forgets_what_was_built, "This torch has no NCCL"),
-    (wants_as_many, "the others may rest"),
-    (wants_more, "This is what NCCL is made for: as many GPUs as ranks are enough"),
-    (always_gloo, 'This is what NCCL is made for, and it returns "gloo" whatever it is given'),
-    (in_capitals, 'the name is written "nccl"'),
-    (takes_mpi, "none of the two"),
+    (forgets_the_device, "NCCL supports CUDA tensors only"),
+    (forgets_what_was_built, "This torch was built without NCCL. Use gloo"),
+    (wants_as_many, "Each rank has its own GPU, and NCCL does not need the others"),
+    (wants_more, "Each rank has its own GPU, which is what NCCL needs. As many GPUs as ranks are enough"),
+    (
+        always_gloo,
+        'Each rank has its own GPU, which is what NCCL needs. Your function returns "gloo" for every input. '
+        "Decide by the arguments, not by the machine that you run this on",
+    ),
+    (in_capitals, 'Spell the name "nccl"'),
+    (takes_mpi, 'which is neither of the two backends. Return "gloo" or "nccl"'),
     (says_so_only, "return the name of a backend"),
     (divides, "For ('cpu', 4, 0, False) it raises ZeroDivisionError"),
     (waits, "is a coroutine"),
-    (lambda device: "gloo", "is called as"),
+    (lambda device: "gloo", "but the definition is"),
     ("gloo", "It needs a function"),
-    (None, "without calling choose_backend itself"),
+    (None, "Write check.choose_backend(choose_backend), without calling choose_backend"),
 ]
 
 
@@ -278,7 +286,9 @@ def test_right_answers_pass(answer: Callable[..., str]) -> None:
 @pytest.mark.parametrize(("answer", "sentence"), WRONG, ids=name_of)
 def test_wrong_answers_are_refused_by_name(answer: Any, sentence: str) -> None:
     report = assert_refuses(check.choose_backend, answer, sentence)
-    assert ("yours" in report.text) == callable(answer) or "called as" in sentence or "coroutine" in sentence
+    assert (
+        ("yours" in report.text) == callable(answer) or "but the definition is" in sentence or "coroutine" in sentence
+    )
 
 
 def stub(device: str, ranks_here: int, gpus_here: int, has_nccl: bool) -> Any: ...

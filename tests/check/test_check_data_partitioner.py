@@ -36,7 +36,7 @@ def test_a_stub_is_not_started_yet(stub: Any) -> None:
 
 @pytest.mark.parametrize(("half", "missing"), HALF, ids=name_of)
 def test_what_is_half_written_is_told_what_is_missing(half: Any, missing: str) -> None:
-    assert check.data_partitioner(half).mistake == f"{missing} is still to be written."
+    assert check.data_partitioner(half).mistake == f"{missing} is not written yet."
 
 
 def test_the_random_numbers_of_the_notebook_stay_where_they_are() -> None:

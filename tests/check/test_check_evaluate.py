@@ -30,14 +30,17 @@ def test_hanging_answers_are_refused(answer: object, sentence: str) -> None:
 
 
 def test_a_tensor_is_mentioned_where_a_float_was_asked_for() -> None:
-    assert "it returns a tensor: item() makes it the float" in check.evaluate(straight_from_memory).text
+    assert (
+        "it returns a tensor; item() turns it into the float that the exercise asks for"
+        in check.evaluate(straight_from_memory).text
+    )
     assert "it returns a tensor" not in check.evaluate(counts_added_up).text
 
 
 def test_who_tests_in_training_mode_is_shown_the_mode_and_no_accuracies_that_happen_to_be_equal() -> None:
     lines = check.evaluate(in_training_mode).text.split("\n")
-    assert [line.split() for line in lines if "mode while" in line] == [
-        ["mode", "while", "it", "tests", "training", "eval"]
+    assert [line.split() for line in lines if "mode during" in line] == [
+        ["mode", "during", "evaluation", "training", "eval"]
     ]
 
 

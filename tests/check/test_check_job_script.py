@@ -56,8 +56,8 @@ def test_wrong_scripts_are_refused_by_name(name: str) -> None:
 def test_the_script_to_be_repaired_is_not_started_and_has_four_mistakes() -> None:
     assert check.job_script(TO_BE_REPAIRED).text == "check.job_script: not started yet"
     report = check.job_script(TO_BE_REPAIRED.replace("task=16", "task=8"))
-    assert "  3 more things are wrong with it." in report.details
-    assert report.text.split("\n")[1].startswith("  No torchrun on the second machine")
+    assert "  3 more mistakes." in report.details
+    assert report.text.split("\n")[1].startswith("  No torchrun runs on the second node")
 
 
 def test_one_repair_after_the_other_leaves_one_mistake_less() -> None:
@@ -71,7 +71,7 @@ def test_one_repair_after_the_other_leaves_one_mistake_less() -> None:
     ]:
         script = script.replace(old, new)
         report = check.job_script(script)
-        more = next((line for line in report.details if "wrong with it" in line), "  0 more")
+        more = next((line for line in report.details if " more mistake" in line), "  0 more")
         left.append(0 if report.passed else int(more.split()[0]) + 1)
     assert left == [3, 2, 1, 0]
 
@@ -79,7 +79,7 @@ def test_one_repair_after_the_other_leaves_one_mistake_less() -> None:
 def test_a_script_that_does_not_end_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rehearsal, "PATIENCE_SECONDS", 0.5)
     monkeypatch.setattr(rehearsal, "slowness", lambda processes: 3.0)  # the sentence says how long it really was
-    assert "does not come to an end within 1.5 seconds" in check.job_script(f"{HEAD}sleep 54321\n{RUN}").mistake
+    assert "The script does not end within 1.5 seconds" in check.job_script(f"{HEAD}sleep 54321\n{RUN}").mistake
     assert not any("sleep 54321" in process for process in commands_of_all_processes())
 
 
@@ -96,8 +96,10 @@ def test_the_environment_of_the_notebook_stays_what_it_is() -> None:
 
 def test_without_bash_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "which", lambda name: None)
-    assert check.job_script(job_script).mistake.startswith("There is no bash on this machine")
+    assert check.job_script(job_script).mistake.startswith(
+        "This machine has no bash, which the check needs to run a job script"
+    )
 
 
 def test_something_that_is_no_text_is_refused() -> None:
-    assert check.job_script(3).mistake == ("It needs the text of the script, and this is of type int.")
+    assert check.job_script(3).mistake == "It needs the text of the script, but got an object of type int."

@@ -30,7 +30,9 @@ def test_hanging_answers_are_refused(answer: object, sentence: str) -> None:
 
 def test_the_report_tells_how_many_calls_begin_while_backward_is_at_work() -> None:
     text = check.my_ddp(OneByOne).text
-    assert "8 calls in one backward() of a model with 8 parameters, 7 begun before the last gradient was there" in text
+    assert (
+        "8 calls in one backward() of a model with 8 parameters, 7 started before the last gradient was ready" in text
+    )
 
 
 def test_the_random_state_of_the_notebook_stays() -> None:
@@ -101,8 +103,8 @@ def test_a_stub_is_not_started_yet(stub: Any) -> None:
     ("given", "sentence"),
     [
         (None, "It got None instead of a function"),
-        (Wrapping(nn.Linear(1, 1)), "It got a model that is wrapped already: give the class, check.my_ddp(Wrapping)."),
-        (lambda: None, "It is called as <lambda>(module), with one argument"),
+        (Wrapping(nn.Linear(1, 1)), "It got a model that is already wrapped. Pass the class: check.my_ddp(Wrapping)"),
+        (lambda: None, "The check calls <lambda>(module) with one argument"),
     ],
 )
 def test_what_cannot_be_called_is_refused_in_one_sentence(given: Any, sentence: str) -> None:

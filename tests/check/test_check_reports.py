@@ -155,16 +155,16 @@ def generator(tensor: Tensor) -> object:
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [
-        (None, "It got None instead of a function: write check.exchange(exchange), without calling exchange itself."),
-        (torch.ones(3), "It needs a function that every rank calls, not a Tensor."),
-        (3, "It needs a function that every rank calls, not an int."),
+        (None, "It got None instead of a function. Write check.exchange(exchange), without calling exchange"),
+        (torch.ones(3), "It needs a function that every rank calls, but got a Tensor"),
+        (3, "It needs a function that every rank calls, but got an int"),
         (
             takes_two,
-            "It is called as takes_two(tensor), with one argument, but is defined as takes_two(tensor: 'Tensor'",
+            "The check calls takes_two(tensor) with one argument, but the definition is takes_two(tensor: 'Tensor'",
         ),
-        (takes_none, "It is called as takes_none(tensor), with one argument, but is defined as takes_none()"),
+        (takes_none, "The check calls takes_none(tensor) with one argument, but the definition is takes_none()"),
         (asynchronous, "asynchronous is a coroutine (async def)"),
-        (generator, "generator is a generator (it has a yield)"),
+        (generator, "generator is a generator (it contains yield), which a rank does not run"),
     ],
 )
 def test_what_cannot_be_called_is_refused_in_one_sentence(given: object, sentence: str) -> None:
@@ -232,7 +232,7 @@ def test_a_report_of_a_right_answer_shows_its_traffic_beside_the_textbooks() -> 
 def test_a_report_of_a_wrong_answer_shows_the_first_difference_and_the_mistake() -> None:
     lines = check.exchange(both_receive_into_what_they_send).text.split("\n")
     assert lines[0] == "check.exchange: not right yet"
-    assert lines[1].startswith("  Rank 1 receives into the tensor that it has yet to send")
+    assert lines[1].startswith("  Rank 1 receives into the tensor that it has not sent yet")
     assert lines[2] == "    2 ranks; rank 0 was given a tensor of shape [120], float32"
     assert lines[3].split() == ["yours", "expected"]
     assert lines[4].split()[0] == "[0]"
@@ -241,7 +241,7 @@ def test_a_report_of_a_wrong_answer_shows_the_first_difference_and_the_mistake()
 
 def test_a_report_of_too_much_traffic_shows_both_in_tensors() -> None:
     report = check.ring_all_reduce(all_reduce_through_rank_0)
-    assert "moves too much: rank 0 sends 2.00 tensors" in report.mistake
+    assert "Too much is communicated: rank 0 sends 2.00 tensors" in report.mistake
     assert report.text.split("\n")[-1].split() == ["in", "tensors", "2.00", "1.33"]
 
 

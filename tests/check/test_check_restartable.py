@@ -21,7 +21,7 @@ from ddp_lessons.train.restarts import train_restartably
 def test_right_answers_pass(answer: Any) -> None:
     report = check.restartable(answer)
     assert report.passed, report.text
-    assert "it was killed while it wrote after epoch 1" in report.text
+    assert "a kill during the write after epoch 1" in report.text
 
 
 @pytest.mark.parametrize(("answer", "sentence"), WRONG if EVERYTHING else WRONG[::3], ids=name_of)
@@ -58,6 +58,4 @@ def test_a_stub_is_not_started_yet() -> None:
 
 def test_what_cannot_be_called_is_refused_in_one_sentence() -> None:
     report = check.restartable(lambda path: None)
-    assert (
-        "It is called as <lambda>(model, optimizer, train_epoch, epochs, path), with five arguments" in report.mistake
-    )
+    assert "The check calls <lambda>(model, optimizer, train_epoch, epochs, path) with five arguments" in report.mistake

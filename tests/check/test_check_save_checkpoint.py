@@ -70,4 +70,4 @@ def test_a_stub_is_not_started_yet() -> None:
 
 def test_what_cannot_be_called_is_refused_in_one_sentence() -> None:
     report = check.save_checkpoint(lambda path: None)
-    assert "It is called as <lambda>(path, model, optimizer, epoch)" in report.mistake
+    assert "The check calls <lambda>(path, model, optimizer, epoch)" in report.mistake

@@ -76,14 +76,14 @@ def test_only_the_wrong_lines_pass_and_each_other_gets_a_hint_that_does_not_tell
 
 
 def test_the_line_where_a_rank_waits_is_not_taken_for_the_cause() -> None:
-    assert "That is where rank 0 waits" in check.reading(2, line=7).mistake
-    assert "That is where all wait" in check.reading(4, line=6).mistake
+    assert "Here rank 0 waits in its call number 4" in check.reading(2, line=7).mistake
+    assert "Here every rank waits" in check.reading(4, line=6).mistake
 
 
 @pytest.mark.parametrize("line", [0, 99, -1, "3", 2.5])
 def test_what_is_no_line_of_it_is_said(line: int) -> None:
     report = check.reading(2, line=line)
-    assert report.mistake == f"The program has the lines 1 to 11, and {line!r} is none of them."
+    assert report.mistake == f"The program has lines 1 to 11, so {line!r} is not one of them."
 
 
 @pytest.mark.parametrize("number", [0, 99, True, "1"])

@@ -34,7 +34,7 @@ def steps(rank: int, world_size: int, averages: bool, same_start: bool) -> list[
 def test_averaged_models_agree_and_others_differ_from_their_first_step_on() -> None:
     report = check.replicas_agree(launch(steps, 3, True, True))
     assert report.passed
-    assert report.text == "check.replicas_agree: they agree\n    3 ranks are equal at all 4 steps"
+    assert report.text == "check.replicas_agree: they agree\n    3 ranks agree at all 4 steps"
     alone = check.replicas_agree(launch(steps, 3, False, True))
     assert not alone.passed
     assert alone.mistake.startswith("From step 1 on, all 3 ranks differ from each other. Before that they were equal")
@@ -42,7 +42,10 @@ def test_averaged_models_agree_and_others_differ_from_their_first_step_on() -> N
 
 def test_averaging_does_not_bring_models_together_that_began_apart() -> None:
     report = check.replicas_agree(launch(steps, 2, True, False))
-    assert report.mistake == "From step 0 on, rank 1 differs from rank 0. Did they begin with the same weights?"
+    assert (
+        report.mistake
+        == "From step 0 on, rank 1 differs from rank 0. Check that all ranks start with the same initial weights."
+    )
 
 
 @pytest.mark.parametrize(
@@ -55,8 +58,15 @@ def test_averaging_does_not_bring_models_together_that_began_apart() -> None:
         (lists("abcd", "axcd"), "At step 1, rank 1 differs from rank 0."),
         (lists("abcde", "axyde"), "From step 1 to step 2, rank 1 differs from rank 0."),
         (lists("abcde", "axcye"), "At step 1, rank 1 differs from rank 0."),
-        (lists("a", "b"), "At step 0, rank 1 differs from rank 0. Did they begin with the same weights?"),
-        (lists("abc", "ab"), "Rank 1 has 2 fingerprints and rank 0 has 3, equal as far as they go"),
+        (
+            lists("a", "b"),
+            "At step 0, rank 1 differs from rank 0. Check that all ranks start with the same initial weights.",
+        ),
+        (
+            lists("abc", "ab"),
+            "Rank 1 has 2 fingerprints and rank 0 has 3. They agree until then, but every rank must take the "
+            "same number of steps.",
+        ),
         (lists("abc", "ax"), "At step 1, rank 1 differs from rank 0."),
     ],
 )
@@ -79,10 +89,10 @@ def test_the_last_equal_step_and_the_first_other_one_stand_below_each_other() ->
 @pytest.mark.parametrize(
     ("given", "line"),
     [
-        (lists("abc", "abc"), "2 ranks are equal at all 3 steps"),
-        (lists("a", "a"), "2 ranks are equal at the only step"),
+        (lists("abc", "abc"), "2 ranks agree at all 3 steps"),
+        (lists("a", "a"), "2 ranks agree at the only step"),
         (lists("ab"), "one rank alone agrees with itself at all 2 steps"),
-        (lists("aaa", "aaa"), "but the weights are the same at all steps: no step has changed them"),
+        (lists("aaa", "aaa"), "but the weights are the same at all steps, so no step has changed them"),
     ],
 )
 def test_agreement_is_said_with_what_is_remarkable_in_it(given: list[list[str]], line: str) -> None:

@@ -56,7 +56,7 @@ REPORTS: dict[str, Callable[[], Report]] = {
     "stuck": lambda: check.exchange(both_send_first),
     "to read": lambda: check.reading(4),
     "read": lambda: check.reading(4, line=3),
-    "table": lambda: not_right("shard", "It is wrong.", ["    2 ranks", *table([("", "yours"), ("[0]", "1")])]),
+    "table": lambda: not_right("shard", "It has", ["    2 ranks", *table([("", "yours"), ("[0]", "1")])]),
 }
 
 
@@ -71,7 +71,7 @@ def test_it_has_every_word_of_the_text_in_the_same_order(name: str) -> None:
 def test_each_verdict_has_a_mark_of_its_own() -> None:
     marks = [Card(Report("x", False, verdict)).words[0] for verdict in ("passed", "not right yet", "not started yet")]
     assert marks == ["✓", "✗", "○"]
-    assert Card(Report("x", False, "cannot be judged here")).words[0] == "○"
+    assert Card(Report("x", False, "cannot be checked here")).words[0] == "○"
 
 
 def test_a_rank_has_its_color_and_its_line_is_code() -> None:

@@ -340,24 +340,32 @@ def raises(token: Tensor) -> Tensor:
 
 
 WRONG = [
-    (backwards, "sends the token to rank 2: it goes to the next rank, 1"),
-    (rank_0_does_not_add, "Rank 0 does not add 1 before it sends"),
-    (rank_0_adds_at_the_end, "Rank 0 does not add 1 before it sends"),
+    (backwards, "sends the token to rank 2. Send it to the next rank, 1"),
+    (rank_0_does_not_add, "Rank 0 sends the token without adding 1"),
+    (rank_0_adds_at_the_end, "Rank 0 sends the token without adding 1"),
     (rank_0_adds_twice, "Rank 0 adds too often"),
-    (does_not_come_back, "Rank 0 returns the token as it sent it"),
-    (adds_after_sending, "Rank 1 sends the token on as it came"),
-    (returns_what_it_was_given, "Rank 0 returns the number that it was given"),
+    (does_not_come_back, "Rank 0 returns the token that it sent"),
+    (adds_after_sending, "Rank 1 sends the token on unchanged"),
+    (returns_what_it_was_given, "Rank 0 returns its own initial value, not the token that it received or sent on"),
     (calculates_it_from_a_broadcast, "calls the collective broadcast"),
     (rank_0_tells_everyone, "Rank 1 sends nothing"),
     (rank_0_sends_again_and_again, "Rank"),
-    (passes_it_twice, "moves too much: rank 0 sends more than one message"),
+    (passes_it_twice, "Too much is communicated: rank 0 sends more than one message"),
     (only_two_ranks, "It works with 2 ranks, but not with 3"),
-    (not_alone, "It works with several ranks, but not with one rank alone: a rank sends to itself"),
-    (as_float, "but not for a token of which a float would lose the last digits"),
-    (float_buffer, "ensors of different size or dtype met"),
+    (
+        not_alone,
+        "It works with several ranks, but not with one rank: a rank sends to itself or receives from itself, "
+        "which torch refuses. With one rank, skip the communication",
+    ),
+    (as_float, "but not for a token that a float would round"),
+    (
+        float_buffer,
+        "Mismatched send and recv: the tensors differ in size or dtype. Receive into torch.empty_like(tensor), "
+        "or into a part of it",
+    ),
     (only_rank_0_returns, "Only rank 0 has the answer"),
     (returns_nothing, "returns None and does not change"),
-    (through_the_store, "sends nothing, so the token has not gone round"),
+    (through_the_store, "sends nothing, so the token does not go round. Send it to the next rank on every rank"),
     (last_does_not_wait, "never waits for its isend"),
     (raises, "Both ranks raised IndexError: there is no ring"),
 ]
@@ -447,12 +455,15 @@ def adds_to_a_copy(token: Tensor) -> Tensor:
 
 
 WRONG += [
-    (adds_its_rank, "Rank 0 does not add 1 before it sends the token"),
+    (adds_its_rank, "Rank 0 sends the token without adding 1"),
     (rank_0_adds_again_when_it_is_back, "Rank 0 adds too often"),
-    (everybody_adds_to_its_own, "Rank 1 does not send on the token that came, plus 1"),
-    (takes_what_recv_returns, "Rank 0 returns the number 1: recv returns the rank of the sender"),
-    (the_last_sends_nothing_back, "Rank 1 sends nothing, so the token has not gone round"),
-    (adds_to_a_copy, "Rank 0 does not add 1 before it sends the token"),
+    (everybody_adds_to_its_own, "Rank 1 sends a wrong token"),
+    (
+        takes_what_recv_returns,
+        "Rank 0 returns the number 1, because recv returns the rank of the sender. The received data is in the buffer",
+    ),
+    (the_last_sends_nothing_back, "Rank 1 sends nothing, so the token does not go round"),
+    (adds_to_a_copy, "Rank 0 sends the token without adding 1"),
 ]
 
 
@@ -498,10 +509,13 @@ def nobody_takes_the_last(token: Tensor) -> Tensor:
 
 
 HANGING = [
-    (nobody_begins, "Every rank waits to receive first"),
-    (everybody_begins, "Every rank sends first"),
+    (nobody_begins, "Deadlock: every rank calls recv first, so no rank can send"),
+    (everybody_begins, "Deadlock: every rank calls send first, and send blocks until the other side receives"),
     (rank_0_waits_in_vain, "waits in recv for a message from rank 1 that is never sent"),
-    (nobody_takes_the_last, "Rank 1 waits in send: nobody receives its message to rank 0"),
+    (
+        nobody_takes_the_last,
+        "Rank 1 waits in send, but rank 0 never receives its message. Every send needs a matching recv",
+    ),
 ]
 
 
@@ -513,7 +527,7 @@ def rank_0_waits_first(token: Tensor) -> Tensor:
     return token
 
 
-HANGING += [(rank_0_waits_first, "Every rank waits to receive first")]
+HANGING += [(rank_0_waits_first, "Deadlock: every rank calls recv first, so no rank can send")]
 
 
 def goes_round_twice(token: Tensor) -> Tensor:
@@ -542,6 +556,10 @@ def sends_a_new_tensor_and_returns_nothing(token: Tensor) -> Tensor | None:
 
 
 WRONG += [
-    (goes_round_twice, "Rank 0 sends 2 messages: the token goes round once"),
-    (sends_a_new_tensor_and_returns_nothing, "Rank 1 returns None, and its tensor holds 1783, as it was received"),
+    (goes_round_twice, "Rank 0 sends 2 messages. The token goes round once, so each rank sends one"),
+    (
+        sends_a_new_tensor_and_returns_nothing,
+        "Rank 1 returns None, and its tensor holds 1783, the token that it received. Return the token that it "
+        "sent on, 1784",
+    ),
 ]

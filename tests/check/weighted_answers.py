@@ -463,47 +463,65 @@ def knows_no_count(model: nn.Module) -> None:
 WRONG: list[tuple[Any, str]] = [
     (
         adds_up_a_number,
-        "Only tensors travel, and it gives torch.distributed something else: torch.tensor(number) makes",
+        "It passes something other than a tensor to torch.distributed. For a number, pass torch.tensor(number)",
     ),
-    (all_count_alike, "That is the mean of the ranks' means: a rank with more samples has to count for more"),
+    (
+        all_count_alike,
+        "That is the mean of the ranks' means, but a rank with more samples must count more. Weight each "
+        "gradient by its count",
+    ),
     (torchs_own_average, "That is the mean of the ranks' means"),
     (knows_no_other_count, "That is the mean of the ranks' means"),
-    (only_adds_up, "each has to be multiplied by its count before they are added up"),
-    (does_not_multiply, "each has to be multiplied by its count before they are added up"),
-    (never_divides, "That is the sum over all samples: divide it by the number of samples of all ranks"),
+    (only_adds_up, "Multiply each by its count before summing"),
+    (does_not_multiply, "Multiply each by its count before summing"),
+    (never_divides, "That is the sum over all samples. Divide it by the number of samples of all ranks"),
     (divides_by_the_ranks, "The sum was divided by the number of ranks, not by the number of samples of all ranks"),
-    (divides_by_its_own_count, "The sum was divided by the count of this rank alone"),
+    (divides_by_its_own_count, "The sum was divided by the count of this rank only"),
     (divides_by_the_largest_count, "The sum was divided by the largest count"),
-    (divides_once_more, "The mean was divided by the number of ranks once more"),
-    (shares_and_torchs_average, "The mean was divided by the number of ranks once more"),
-    (averages_only_the_count, "That is 2 times the mean: perhaps the count is averaged"),
-    (upside_down, "Each gradient was divided by its count: that makes it smaller still"),
-    (multiplies_afterwards, "Rank 0 multiplies what was added up by its own count: multiply first"),
-    (only_weighs, "Rank 0 weighs its own gradient, but nothing was added to it"),
-    (whole_shares, "is zero: perhaps a share such as 1 / 4 is cut"),
-    (counts_again_and_again, "layers.0.weight is right, and layers.0.bias was divided by too much: the count is added"),
-    (divides_by_four_ranks_of_three, "The sum was divided by 12, and 2 ranks have 8 samples together"),
+    (divides_once_more, "The mean was divided by the number of ranks as well"),
+    (shares_and_torchs_average, "The mean was divided by the number of ranks as well"),
+    (
+        averages_only_the_count,
+        "That is 2 times the mean, as if the count were averaged. Sum the count over the ranks instead",
+    ),
+    (upside_down, "Each gradient was divided by its count. Multiply by the count instead"),
+    (multiplies_afterwards, "Rank 0 multiplies the sum by its own count. Multiply first, then sum"),
+    (only_weighs, "Rank 0 weights its own gradient without adding those of the other ranks"),
+    (whole_shares, "is zero, as if a weight such as 1 / 4 were truncated to 0. Use floats for the weights"),
+    (
+        counts_again_and_again,
+        "layers.0.weight is right, but layers.0.bias was divided by too much, because the count is summed again "
+        "for every parameter. Sum it once, before the loop",
+    ),
+    (divides_by_four_ranks_of_three, "The sum was divided by 12, but 2 ranks have 8 samples together"),
     (only_rank_0_divides, "That is the sum over all samples"),
-    (only_on_rank_0, "Rank 0 has the mean, and rank 1 still its own: every rank needs the mean"),
-    (works_on_a_copy, "The ranks talk, but the gradients stay what they were: the mean has to be put into param.grad"),
-    (a_guard_that_is_never_true, "It never averages: no rank gives a gradient to another"),
-    (a_guard_after_the_count, "The ranks talk, but the gradients stay what they were"),
-    (forgets_the_bias, "layers.0.weight is averaged, and layers.0.bias is not: every parameter has to take part"),
-    (averages_the_weights, "It averages the weights, and these are equal anyway: the gradients are in param.grad"),
-    (steps_as_well, "It changes the weights: average param.grad, and leave the step to the optimizer"),
-    (does_not_ask_whether_there_is_one, "A parameter without a gradient has None in param.grad: leave it out"),
-    (gives_zeros_to_those_without, "layers.0.bias had no gradient, and has one now"),
+    (only_on_rank_0, "Rank 0 has the mean, but rank 1 still has its own gradient. Every rank needs the mean"),
+    (works_on_a_copy, "The ranks communicate, but the gradients do not change. Put the mean into param.grad"),
+    (a_guard_that_is_never_true, "It never averages: rank 0 still has its own gradient, because no rank sends one"),
+    (a_guard_after_the_count, "The ranks communicate, but the gradients do not change"),
+    (
+        forgets_the_bias,
+        "layers.0.weight is averaged, but layers.0.bias is not. Average every parameter of every layer, biases "
+        "included",
+    ),
+    (averages_the_weights, "It averages the weights, which are already equal. The gradients are in param.grad"),
+    (steps_as_well, "It changes the weights. Average param.grad, and leave the step to the optimizer"),
+    (
+        does_not_ask_whether_there_is_one,
+        "The param.grad of a parameter without a gradient is None. Skip that parameter",
+    ),
+    (gives_zeros_to_those_without, "layers.0.bias had no gradient, but has one now, so the optimizer would change it"),
     (takes_them_away, "The gradient of layers.0.weight is gone"),
-    (divides_by_nothing, "A rank without samples divides by its count, which is 0"),
+    (divides_by_nothing, "A rank without samples divides by its own count, which is 0"),
     (
         divides_tensors_by_nothing,
-        "ranks of which some have no samples: the gradient of layers.0.weight holds nan or inf",
+        "ranks without samples: the gradient of layers.0.weight holds nan or inf",
     ),
-    (a_whole_count_meets_a_float, "The ranks call all_reduce with tensors of different"),
+    (a_whole_count_meets_a_float, "mismatch in all_reduce: the ranks pass"),
     (does_not_wait, "It reads the result of all_reduce too early"),
-    (takes_the_largest_share, "Rank 0 has the gradient of rank 1 alone"),
+    (takes_the_largest_share, "Rank 0 has the gradient of rank 1 only. Average over all ranks"),
     (two_parameters_changed_places, "raised RuntimeError: Could not infer dtype"),
-    (knows_no_count, "It is called as knows_no_count(model, samples), with two arguments"),
+    (knows_no_count, "The check calls knows_no_count(model, samples) with two arguments"),
 ]
 
 
@@ -566,12 +584,16 @@ def divides_by_its_count_first(model: nn.Module, samples: int) -> None:
 
 
 WRONG += [
-    (takes_what_all_reduce_returns, "all_reduce itself returns None"),
-    (reduces, "reduce gives the sum to one rank alone"),
+    (takes_what_all_reduce_returns, "all_reduce returns None"),
+    (reduces, "reduce gives the sum to one rank only"),
     (rounds_its_weight, "is not the mean over the samples of all ranks"),
-    (counts_every_rank_at_least_once, "but not for ranks of which some have no samples"),
+    (counts_every_rank_at_least_once, "but not for ranks without samples"),
     (by_the_square_of_its_count, "is not the mean over the samples of all ranks"),
-    (skips_zeros, "Rank 1 has no samples and makes too few calls of all_reduce, where rank 0 waits"),
+    (
+        skips_zeros,
+        "but not for ranks without samples: rank 1 has no samples and makes too few calls of all_reduce, so rank 0 "
+        "hangs in it. Make every call on a rank without samples too, with gradients of 0",
+    ),
     (as_if_all_had_as_many, "The sum was divided by 6, the count of rank 0 times the number of ranks"),
     (divides_by_its_count_first, "Each gradient was divided by its count"),
 ]
@@ -593,9 +615,11 @@ def only_rank_0_calls(model: nn.Module, samples: int) -> None:
 HANGING: list[tuple[Any, str]] = [
     (
         those_without_stay_away,
-        "ranks of which some have no samples: rank 1 has no samples and never calls all_reduce, where rank 0 waits",
+        "It works for a model of 1 layer, float32, and 3 samples, but not for ranks without samples: rank "
+        "1 has no samples and never calls all_reduce, so rank 0 hangs in it. A rank without samples must "
+        "call it too, with a count of 0",
     ),
-    (only_rank_0_calls, "Not every rank calls all_reduce, and those that do wait for the others"),
+    (only_rank_0_calls, "Not every rank calls all_reduce, so the ranks that call it wait forever"),
 ]
 
 

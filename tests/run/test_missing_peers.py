@@ -118,5 +118,5 @@ def test_a_check_says_so_soon() -> None:
 
     begin = time.monotonic()
     report = check.pass_the_token(pass_the_token)
-    assert "a rank that does not exist: rank -1" in report.text
+    assert "rank -1 of 2, which does not exist" in report.text
     assert time.monotonic() - begin < 10

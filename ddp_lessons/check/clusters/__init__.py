@@ -1,1 +1,1 @@
-"""The exercises on backends, machines and job scripts."""
+"""The exercises on backends, nodes and job scripts."""

@@ -15,7 +15,7 @@ from ddp_lessons.run.output.transcript import without_middle
 
 @dataclass(frozen=True)
 class _Situation:
-    """A machine, and what is wanted of it; `reminder` says why, to who chose the other backend."""
+    """A node and what is asked of it. `reminder` is the explanation for a wrong choice."""
 
     where: str
     device: str
@@ -30,33 +30,35 @@ class _Situation:
         return f"({self.device!r}, {self.ranks_here}, {self.gpus_here}, {self.has_nccl})"
 
 
-_MADE_FOR, _MORE_GPUS = "This is what NCCL is made for.", "more GPUs than ranks"
+_MADE_FOR, _MORE_GPUS = "Each rank has its own GPU, which is what NCCL needs.", "more GPUs than ranks"
 _SITUATIONS = (
     _Situation("a GPU for each of 8 ranks", "cuda", 8, 8, True, "nccl", _MADE_FOR),
-    _Situation("a laptop", "cpu", 4, 0, False, "gloo", "Without a GPU there is nothing that NCCL could carry."),
+    _Situation("a laptop", "cpu", 4, 0, False, "gloo", "This node has no GPU, and NCCL works only between GPUs."),
     _Situation(
         "a laptop, torch with NCCL",
         *("cuda", 2, 0, True, "gloo"),
-        "torch was built with NCCL, but there is no GPU: what was built in says nothing about the machine.",
+        "torch was built with NCCL, but this node has no GPU. The build says nothing about the hardware.",
     ),
     _Situation("2 ranks, one GPU", "cuda", 2, 1, True, "gloo", "NCCL refuses two ranks on one GPU."),
-    _Situation("4 ranks, 3 GPUs", "cuda", 4, 3, True, "gloo", "NCCL refuses two ranks on one GPU: 4 do not fit on 3."),
-    _Situation(_MORE_GPUS, "cuda", 2, 8, True, "nccl", "Each rank has a GPU; the others may rest."),
-    _Situation("CPU tensors beside GPUs", "cpu", 4, 8, True, "gloo", "NCCL carries CUDA tensors only."),
     _Situation(
-        "GPUs, torch without NCCL", "cuda", 4, 4, False, "gloo", "This torch has no NCCL, as on macOS: gloo it is."
+        "4 ranks, 3 GPUs",
+        *("cuda", 4, 3, True, "gloo"),
+        "NCCL refuses two ranks on one GPU, and there are 4 ranks for 3 GPUs.",
     ),
-    _Situation("a large machine without a GPU", "cpu", 64, 0, True, "gloo", "There is no GPU, however many ranks."),
-    _Situation("a GPU for each of 16 ranks", "cuda", 16, 16, True, "nccl", "Each rank has a GPU, however many."),
-    _Situation("one rank, one GPU", "cuda", 1, 1, True, "nccl", "One rank with a GPU of its own is enough for NCCL."),
+    _Situation(_MORE_GPUS, "cuda", 2, 8, True, "nccl", "Each rank has its own GPU, and NCCL does not need the others."),
+    _Situation("CPU tensors on a node with GPUs", "cpu", 4, 8, True, "gloo", "NCCL supports CUDA tensors only."),
+    _Situation("GPUs, torch without NCCL", "cuda", 4, 4, False, "gloo", "This torch was built without NCCL. Use gloo."),
+    _Situation("a large node without a GPU", "cpu", 64, 0, True, "gloo", "This node has no GPU, so NCCL cannot work."),
+    _Situation("a GPU for each of 16 ranks", "cuda", 16, 16, True, "nccl", "Each rank has its own GPU, so NCCL works."),
+    _Situation("one rank, one GPU", "cuda", 1, 1, True, "nccl", "One rank with its own GPU is enough for NCCL."),
 )
 
 
 def choose_backend(function: Callable[[str, int, int, bool], str]) -> Report:
     """Check `function(device, ranks_here, gpus_here, has_nccl)`: it returns "nccl" or "gloo".
 
-    `device` is where the tensors are, "cpu" or "cuda"; so many ranks and GPUs are on this machine, and `has_nccl` says
-    whether this torch was built with NCCL.
+    `device` is where the tensors are, "cpu" or "cuda". `ranks_here` and `gpus_here` count the ranks and GPUs of this
+    node, and `has_nccl` says whether this torch was built with NCCL.
     """
     name = "choose_backend"
     if report := refusal(name, function, ("device", "ranks_here", "gpus_here", "has_nccl")):
@@ -77,27 +79,27 @@ def choose_backend(function: Callable[[str, int, int, bool], str]) -> Report:
 
 def _why_not(one: _Situation, answer: object) -> str:
     if answer is None:
-        return f"It returns None for {one.call}: return the name of a backend."
+        return f"It returns None for {one.call}. Return the name of a backend."
     if not isinstance(answer, str):
-        return f'It returns {_quoted(answer)} for {one.call}: return a text, "gloo" or "nccl".'
+        return f'It returns {_quoted(answer)} for {one.call}. Return a string, "gloo" or "nccl".'
     if answer in ("gloo", "nccl"):
         return one.reminder
     if answer.strip().lower() == one.backend:
-        return f'It returns {_quoted(answer)}: the name is written "{one.backend}".'
-    return f'It returns {_quoted(answer)}, which is none of the two: "gloo" or "nccl".'
+        return f'It returns {_quoted(answer)}. Spell the name "{one.backend}".'
+    return f'It returns {_quoted(answer)}, which is neither of the two backends. Return "gloo" or "nccl".'
 
 
 def _of_all(reminder: str, answers: Sequence[Answer]) -> str:
-    """With what the answers for all machines have in common."""
+    """Add what the answers for all nodes have in common."""
     by_place = {one.where: answer.value for one, answer in zip(_SITUATIONS, answers, strict=False)}
     values = {*by_place.values()}
     if len(by_place) == len(_SITUATIONS) and len(values) == 1:
         return (
-            f"{reminder[:-1]}, and it returns {_quoted(*values)} whatever it is given: decide by the arguments, not by "
-            "the machine that this runs on."
+            f"{reminder[:-1]}. Your function returns {_quoted(*values)} for every input. Decide by the arguments, not "
+            "by the machine that you run this on."
         )
     if reminder == _MADE_FOR and by_place.get(_MORE_GPUS) == "nccl":
-        return f"{reminder[:-1]}: as many GPUs as ranks are enough."
+        return f"{reminder[:-1]}. As many GPUs as ranks are enough."
     return reminder
 
 

@@ -1,4 +1,4 @@
-"""The exercise of a job script with four mistakes: what the script would start is judged, not how it is written."""
+"""The exercise of a job script with four mistakes: what the script would start counts, not how it is written."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ _MEETS_ANYWHERE = ("c10d", "etcd", "etcd-v2")
 
 
 def job_script(script: object, program: str = PROGRAM) -> Report:
-    """Check the text of a job script for Slurm: on two machines with four GPUs each it shall start eight ranks.
+    """Check the text of a Slurm job script: it must start eight ranks on two nodes with four GPUs each.
 
-    They shall run `program`, which is a file's name, and what it is given behind it.
+    Every rank must run `program`, a file name followed by its arguments.
 
-    The script is rehearsed: bash runs it, and in the place of sbatch, srun and torchrun there are stand-ins that note
-    what would be started where. So it may be written in many ways, also without torchrun, if it tells each rank its
-    RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT.
+    The check does a dry run: bash runs the script, with stand-ins for sbatch, srun and torchrun that only record what
+    would start where. So you can write it in many ways, also without torchrun if each rank gets its RANK, WORLD_SIZE,
+    MASTER_ADDR and MASTER_PORT.
     """
     if not isinstance(script, str):
-        return not_right(NAME, f"It needs the text of the script, and this is of type {type(script).__name__}.")
+        return not_right(NAME, f"It needs the text of the script, but got an object of type {type(script).__name__}.")
     if script.strip() in (TO_BE_REPAIRED.strip(), ""):
         return not_started(NAME)
     try:
@@ -62,7 +62,7 @@ def job_script(script: object, program: str = PROGRAM) -> Report:
         mistakes += [_lost(given, arguments.training_script_args) for _, arguments in torchruns]
     if mistakes := list(dict.fromkeys(mistake for mistake in mistakes if mistake)):
         rest = len(mistakes) - 1
-        more = [f"  {rest} more {'thing is' if rest == 1 else 'things are'} wrong with it."] if rest else []
+        more = [f"  {rest} more {'mistake' if rest == 1 else 'mistakes'}."] if rest else []
         return not_right(NAME, mistakes[0], (*more, *details))
     return Report(NAME, True, "passed", "", details)
 
@@ -73,11 +73,14 @@ Torchruns = Sequence[tuple[Start, argparse.Namespace]]
 def _wrong_machines(rehearsal: Rehearsal, torchruns: Torchruns) -> str:
     if rehearsal.too_late:
         line = rehearsal.too_late[0]
-        return f"#SBATCH in line {line} stands behind the first command, and sbatch has stopped reading there."
+        return (
+            f"sbatch ignores #SBATCH in line {line}, because it comes after the first command. Move it above all "
+            "commands."
+        )
     if rehearsal.machines != MACHINES:
-        return f"It asks for {rehearsal.machines} of the {MACHINES} machines: --nodes."
+        return f"The job asks for {rehearsal.machines} of the {MACHINES} nodes. Set --nodes={MACHINES}."
     if rehearsal.gpus != GPUS:
-        return f"It asks for {rehearsal.gpus} of the {GPUS} GPUs of a machine: --gpus-per-node."
+        return f"The job asks for {rehearsal.gpus} of the {GPUS} GPUs per node. Set --gpus-per-node={GPUS}."
     return ""
 
 
@@ -86,8 +89,8 @@ def _nothing_started(rehearsal: Rehearsal, torchruns: Torchruns) -> str:
         return ""
     if rehearsal.status:
         last = rehearsal.words.splitlines()[-1] if rehearsal.words else f"status {rehearsal.status}"
-        return f"It fails before it starts anything: {last.removesuffix('.')[:150]}."
-    return "Nothing in it starts torchrun, which starts the ranks."
+        return f"The script fails before it starts anything: {last.removesuffix('.')[:150]}."
+    return "The script never starts torchrun, so no rank starts. Launch torchrun with srun."
 
 
 def _not_everywhere(rehearsal: Rehearsal, torchruns: Torchruns) -> str:
@@ -95,39 +98,44 @@ def _not_everywhere(rehearsal: Rehearsal, torchruns: Torchruns) -> str:
     if not torchruns or not idle:
         return ""
     if not any(start.step for start, _ in torchruns):
-        return "No torchrun on the second machine: Slurm runs a job script on the first one only."
-    return f"srun starts no torchrun on {slurm_stand_ins.NAME.format(idle[0] + 1)}: it needs one task on each machine."
+        return (
+            "No torchrun runs on the second node, because Slurm runs a job script on the first node only. Launch "
+            "torchrun with srun."
+        )
+    return f"srun starts no torchrun on {slurm_stand_ins.NAME.format(idle[0] + 1)}. It needs one task per node."
 
 
 def _too_many(rehearsal: Rehearsal, torchruns: Torchruns) -> str:
     most = max(Counter(start.machine for start, _ in torchruns).values(), default=1)
     asked = int(rehearsal.options.get("ntasks-per-node", "1"))
     if most > 1:
-        return (
-            f"It starts {most} torchruns on one machine, each of which starts ranks: one task for a machine is enough."
-        )
+        return f"The job starts {most} torchruns on one node, and each of them starts ranks. Start one task per node."
     if asked > 1 and not any(start.step for start, _ in torchruns):
-        return f"It asks for {asked} tasks on a machine: srun will start as many torchruns there, and one is enough."
+        return (
+            f"The job asks for {asked} tasks per node, so srun would start {asked} torchruns there. Ask for one task "
+            "per node."
+        )
     return ""
 
 
 def _no_meeting(rehearsal: Rehearsal, torchruns: Torchruns) -> str:
     for _, arguments in torchruns:
         if arguments.standalone:
-            return "--standalone keeps each torchrun to its own machine: in its place, --nnodes and a rendezvous."
+            return "With --standalone each torchrun stays on its own node. Replace it by --nnodes and a rendezvous."
         if str(arguments.nnodes) in ("1", "1:1"):
             return (
                 _behind_the_script(torchruns)
-                or "This torchrun is content with one machine: --nnodes says how many there are."
+                or "This torchrun runs on one node only. Set --nnodes to the number of nodes."
             )
         if ":" not in str(arguments.nnodes) and str(arguments.nnodes) != str(rehearsal.machines):
-            return f"torchrun waits for {arguments.nnodes} machines (--nnodes), and the job has {rehearsal.machines}."
+            return f"torchrun waits for {arguments.nnodes} nodes (--nnodes), but the job has {rehearsal.machines}."
     backends = {arguments.rdzv_backend for _, arguments in torchruns}
     if not torchruns:
         return ""
     if backends <= set(_MEETS_ANYWHERE):
         return _wrong_place({arguments.rdzv_endpoint for _, arguments in torchruns}, "--rdzv-endpoint") or (
-            "The torchruns have different --rdzv-id, and so wait for each other in different places."
+            "The torchruns have different --rdzv-id values, so they never join the same rendezvous. Give all of them "
+            "the same one."
             if len({arguments.rdzv_id for _, arguments in torchruns}) > 1
             else ""
         )
@@ -136,31 +144,32 @@ def _no_meeting(rehearsal: Rehearsal, torchruns: Torchruns) -> str:
     if places == {"127.0.0.1"}:
         return (
             _behind_the_script(torchruns)
-            or "There is no rendezvous: the torchruns do not know where to find each other, and each waits alone."
+            or "There is no rendezvous, so each torchrun waits alone. Give all of them the same --rdzv-endpoint."
         )
     if numbers != list(range(rehearsal.machines)):
-        return f"Without c10d each machine needs a number of its own, --node-rank, and these have {numbers}."
+        return f"Without the c10d backend each node needs its own --node-rank, but these have {numbers}."
     return _wrong_place(places, "--master-addr")
 
 
 def _behind_the_script(torchruns: Torchruns) -> str:
-    """A sentence if options of torchrun go to the script."""
+    """A sentence if options of torchrun end up as arguments of the script."""
     for _, arguments in torchruns:
         stray = [word.partition("=")[0] for word in map(str, arguments.training_script_args) if _OPTION.match(word)]
         if stray:
             script = _program_of(arguments)
-            stands, them = ("stands", "it") if len(stray) == 1 else ("stand", "them")
-            return (
-                f"{' and '.join(stray)} {stands} behind {script}, which alone sees {them}: put {them} before its name."
-            )
+            goes, them = ("goes", "it") if len(stray) == 1 else ("go", "them")
+            return f"{' and '.join(stray)} {goes} to {script} instead of torchrun. Put {them} before its name."
     return ""
 
 
 def _wrong_place(places: set[str], option: str) -> str:
     if places <= {""}:
-        return "There is no rendezvous: --rdzv-endpoint has to say where the torchruns meet."
+        return "There is no rendezvous. Set --rdzv-endpoint to the first node and a port."
     if len(places) > 1:
-        return f"The torchruns go to meet at different places ({', '.join(sorted(places))}): {option}."
+        return (
+            f"The torchruns have different rendezvous addresses ({', '.join(sorted(places))}). Give all of them the "
+            f"same {option}."
+        )
     (place,) = places
     host = place.rpartition(":")[0] if ":" in place else place
     known = {
@@ -169,11 +178,14 @@ def _wrong_place(places: set[str], option: str) -> str:
         for number in range(MACHINES)
     }
     if not host:
-        return f"{option}: there is no machine in front of the port, as if a variable were empty."
+        return f"{option} has no host in front of the port, as if a variable were empty."
     if host in ("localhost", "127.0.0.1"):
-        return f"On every machine {host} is the machine itself, so that they never meet there: {option}."
+        return (
+            f"{host} means a different node on every node, so the torchruns never meet. Set {option} to the name of "
+            "the first node."
+        )
     if host not in known:
-        return f"{option}: {host!r} is none of the job's machines. scontrol show hostnames tells their names."
+        return f"{option} names {host!r}, which is not a node of this job. List the names with scontrol show hostnames."
     return ""
 
 
@@ -183,7 +195,10 @@ def _wrong_ranks(rehearsal: Rehearsal, torchruns: Torchruns) -> str:
         if ranks != GPUS:
             which = "GPUs have no rank" if ranks < GPUS else "ranks have no GPU"
             started = "1 rank" if ranks == 1 else f"{ranks} ranks"
-            idle = f"{abs(GPUS - ranks)} {which} on each machine: torchrun starts {started} there."
+            idle = (
+                f"{abs(GPUS - ranks)} {which} on each node, because torchrun starts {started} there. Set "
+                f"--nproc-per-node={GPUS}."
+            )
             return _behind_the_script(torchruns) or idle
     return ""
 
@@ -193,7 +208,7 @@ def _wrong_program(torchruns: Torchruns, program: str) -> str:
         found = _program_of(arguments)
         if found == program:
             continue
-        sentence = f"torchrun takes {found[:40]!r} as its script, and not {program!r}."
+        sentence = f"torchrun takes {found[:40]!r} as its script instead of {program!r}."
         behind = [str(word) for word in arguments.training_script_args]
         if program in map(os.path.basename, behind):
             sentence += _why_before(found, start.words)
@@ -202,27 +217,27 @@ def _wrong_program(torchruns: Torchruns, program: str) -> str:
 
 
 def _left_alone(rehearsal: Rehearsal) -> str:
-    """What srun starts and the script do not go well together in time."""
+    """The script ends before srun, or waits for one srun while another one has to run."""
     if any(start.kind == "left behind" for start in rehearsal.starts):
-        return "The script ends while srun is still at work, and with it Slurm ends the job: after an &, wait."
+        return "The script ends while srun is still running, and Slurm ends the job with it. After an &, call wait."
     steps = list(dict.fromkeys(start.step for start in rehearsal.starts if start.step))
     waited_for = [start.step for start in rehearsal.starts if start.is_waited_for]
     if any(step in waited_for for step in steps[:-1]):
         return (
-            "The first srun waits for the ranks of the second, which the script starts only when the first is over: "
-            "one srun for all machines, or & behind each and a wait."
+            "Deadlock: the first srun waits for the ranks of the second, which starts only when the first is done. "
+            "Use one srun for all nodes, or end each with & and call wait."
         )
     return ""
 
 
 def _lost(given: Sequence[str], behind: Sequence[object]) -> str:
-    """If the program is not given what it should be; written as `--name=value` as well."""
+    """A sentence if the program does not get its arguments; `--name=value` counts as well."""
     wanted, found = (" ".join(map(str, words)).replace("=", " ").split() for words in (given, behind))
     places = range(len(found) - len(wanted) + 1)
     if any(found[place : place + len(wanted)] == wanted for place in places):
         return ""
-    got = f"and is given {' '.join(found)[:60]!r}" if found else "and is given nothing"
-    return f"The program should be given {' '.join(given)!r}, {got}: that stands behind its name."
+    got = f"gets {' '.join(found)[:60]!r}" if found else "gets nothing"
+    return f"The program should get {' '.join(given)!r} but {got}. Put its arguments after its name."
 
 
 def _program_of(arguments: argparse.Namespace) -> str:
@@ -236,12 +251,16 @@ def _program_of(arguments: argparse.Namespace) -> str:
 
 
 def _why_before(found: str, words: Sequence[str]) -> str:
-    """What makes a word stand before the script that should not be there."""
+    """Explain which word makes torchrun take the wrong script."""
     before = words[list(words).index(found) - 1] if found in words[1:] else ""
     host = found.partition(":")[0]
     if host in (slurm_stand_ins.NAME.format(number + 1) for number in range(MACHINES)):
-        return f" The names of all machines are in {before!r} {found!r}: take the first only."
-    return f" It stands behind {before!r}: the first word that belongs to no option is the script." if before else ""
+        return f" The names of all nodes are in {before!r} {found!r}. Take only the first."
+    return (
+        f" It comes after {before!r}, and torchrun takes the first word that belongs to no option as the script."
+        if before
+        else ""
+    )
 
 
 _LOOKS: tuple[Callable[[Rehearsal, Torchruns], str], ...] = (
@@ -260,10 +279,10 @@ def _ranks(arguments: argparse.Namespace) -> int:
 
 
 def _arguments_of(start: Start) -> argparse.Namespace:
-    """As torchrun itself reads them, which takes some of them from variables.
+    """The arguments as torchrun itself parses them, some of them from environment variables.
 
     Raises:
-        NoRehearsal: it does not understand them.
+        NoRehearsal: torchrun rejects them.
     """
     from torch.distributed.run import parse_args
 
@@ -274,7 +293,7 @@ def _arguments_of(start: Start) -> argparse.Namespace:
     except SystemExit:
         reason = words.getvalue().strip().splitlines()
         said = reason[-1].partition("error: ")[2] if reason else "no reason is given"
-        raise NoRehearsal(f"torchrun does not understand what it is given: {said}.") from None
+        raise NoRehearsal(f"torchrun does not understand its arguments: {said}.") from None
     return arguments
 
 
@@ -295,4 +314,4 @@ def _what_starts_where(rehearsal: Rehearsal, torchruns: Torchruns, ranks: Sequen
         here = [arguments for start, arguments in torchruns if start.machine == machine]
         count = sum(map(_ranks, here)) + sum(rank.machine == machine for rank in ranks)
         rows.append([slurm_stand_ins.NAME.format(machine + 1), str(len(here)), str(count)])
-    return ["  What it starts in a rehearsal:", *table(rows)]
+    return ["  What it starts in a dry run:", *table(rows)]

@@ -1,4 +1,4 @@
-"""The exercise of numbering ranks over machines that have unequally many GPUs."""
+"""The exercise of numbering ranks over machines with different numbers of GPUs."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _UNPACKED = re.compile(r"values to unpack \(expected (\d+)")
 
 
 def ranks_of(function: Callable[[str, int], list[int]]) -> Report:
-    """Check f(gpus, machine): the ranks on a machine in their order, where `gpus` is a text such as "8,2".
+    """Check f(gpus, machine): the ranks on a machine in order, where `gpus` is a string such as "8,2".
 
-    They may be a list, a tuple or a range.
+    A list, a tuple or a range.
     """
     if report := refusal(NAME, function, ("gpus", "machine")):
         return report
@@ -40,60 +40,59 @@ def _right(gpus: str, machine: int) -> list[int]:
 
 
 def _likely(found: object, gpus: str, machine: int) -> str:
-    """What the wrong ranks remind of."""
+    """The likely mistake behind the wrong ranks."""
     counts = list(map(int, gpus.split(",")))
     mine, before = counts[machine], sum(counts[:machine])
     if not isinstance(found, list):
-        return f"It returns {_short(found)}, and the answer is a list (or a range) of ranks."
+        return f"It returns {_short(found)}. Return a list (or a range) of ranks."
     if (odd := _first_odd(found)) is not None:
-        return f"Ranks are whole numbers (//, int), and {_short(odd)} is none."
+        return f"Ranks are integers, but {_short(odd)} is not. Use // or int()."
     if sorted(found) == _right(gpus, machine):
-        return "These are the right ranks, but not in their order: begin with the lowest."
+        return "These are the right ranks in the wrong order. Start with the lowest."
     known = {
-        "These are the ranks on this machine alone, its local ranks: add the GPUs of the machines before it.": range(
-            mine
+        "These are the local ranks on this machine. Add the GPUs of the machines before it.": range(mine),
+        "It counts the GPUs of this machine as if they belonged to an earlier machine. Add up only the machines "
+        "before it.": range(before + mine, before + 2 * mine),
+        "Ranks start at 0.": range(before + 1, before + mine + 1),
+        "These are the ranks of all machines. Return only those on this one.": range(sum(counts)),
+        "These are the ranks on this machine and on all machines before it. Return only those on this one.": range(
+            before + mine
         ),
-        "It counts the GPUs of this machine as if they were on a machine before.": range(
-            before + mine, before + 2 * mine
-        ),
-        "Ranks begin with 0.": range(before + 1, before + mine + 1),
-        "These are the ranks of all machines together.": range(sum(counts)),
-        "These are the ranks of this machine and of all before it.": range(before + mine),
     }
     if _is_as_if_equal(gpus, machine):
-        as_if_equal = "It counts as if each machine before had as many GPUs as this one: add up what they have."
+        as_if_equal = (
+            "It assumes that every earlier machine has as many GPUs as this one. Add up what they really have."
+        )
         known = {as_if_equal: range(machine * mine, machine * mine + mine), **known}
     for sentence, ranks in known.items():
         if found == list(ranks):
             return sentence
     if machine == 0 and found == list(range(counts[-1], counts[-1] + mine)):
-        return (
-            "No machine stands before machine 0, so that its ranks begin with 0; counts[0 - 1] is the last machine's."
-        )
+        return "Machine 0 has no machine before it, so its ranks start at 0. counts[0 - 1] is the last machine."
     if len(found) != mine:
-        return f"Machine {machine} has {mine} GPUs, and so as many ranks; these are {len(found)}."
+        return f"Machine {machine} has {mine} GPUs, so it has {mine} ranks, but this list has {len(found)}."
     if machine == 0:
-        return "No machine stands before machine 0, so that its ranks begin with 0."
-    begins = f"It begins with {found[0]}, and the" if found else "The"
+        return "Machine 0 has no machine before it, so its ranks start at 0."
+    begins = f"It starts at {found[0]}, but the" if found else "The"
     return f"{begins} first rank on a machine is the number of GPUs on all machines before it, here {before}."
 
 
 def _is_as_if_equal(gpus: str, machine: int) -> bool:
-    """Were the cases before this one right if each machine is taken to have as many GPUs as the one asked for?"""
+    """Do all earlier cases fit the assumption that every machine has as many GPUs as the one asked for?"""
     earlier = ((text.split(","), number) for text, number in CASES[: CASES.index((gpus, machine))])
     return all(_right(",".join(counts), number)[:1] == [number * int(counts[number])] for counts, number in earlier)
 
 
 def _first_odd(found: object) -> object:
-    """An item that is no whole number, though it may be equal to one: 8.0, True."""
+    """An item that is not an int, even if it equals one: 8.0, True."""
     return next((item for item in found if type(item) is not int), None) if isinstance(found, list) else None
 
 
 def _why_raised(trouble: str, machines: int) -> str:
     if (found := _UNPACKED.search(trouble)) and int(found[1]) != machines:
-        return f"There may be any number of machines, here {machines}: keep their counts in a list."
+        return f"There can be any number of machines, here {machines}. Keep the counts in a list."
     if trouble.startswith(("raises TypeError", "raises ValueError")):
-        return 'gpus is a text such as "8,2", as it was typed: make numbers of its parts first.'
+        return 'gpus is a string such as "8,2". Convert its parts to integers first.'
     return ""
 
 

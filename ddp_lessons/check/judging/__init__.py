@@ -1,1 +1,1 @@
-"""How an exercise is tried: its trials on ranks, what may travel, what is wrong, and the report."""
+"""How an exercise is judged: its trials on ranks, its traffic, what is wrong, and the report."""

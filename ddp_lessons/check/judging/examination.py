@@ -1,4 +1,4 @@
-"""Try a learner's function on one world after the other, and report the first thing that is wrong."""
+"""Try a learner's function with one world size after the other, and report the first thing that is wrong."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PATIENCE_SECONDS = 6.0  # for work that takes milliseconds
 
 
 class _Concluded(Exception):
-    """Nothing more has to be tried: here is the report."""
+    """The report is ready, and no further trial is needed."""
 
     def __init__(self, report: Report) -> None:
         super().__init__(report.verdict)
@@ -34,7 +34,7 @@ class _Concluded(Exception):
 
 @dataclass(frozen=True)
 class _Attempt:
-    """All trials on one world: what came of them, or the trouble that ended them and what was said until then."""
+    """All trials with one world size: their cases, or the failure that ended them and the traffic until then."""
 
     cases: Sequence[Case] = ()
     trouble: Trouble | None = None
@@ -56,7 +56,7 @@ def _examine(exercise: Exercise, function: Callable[..., object]) -> Report:
         return not_started(exercise.name)
     try:
         pack_call(function, ())
-    except TypeError as refusal:  # it cannot travel to the ranks
+    except TypeError as refusal:  # it cannot be sent to the ranks
         return not_right(exercise.name, f"{refusal}.")
     world_sizes = _allowed(exercise)
     with LaunchCount(len(world_sizes)) as launches:
@@ -78,7 +78,7 @@ def _try_worlds(
             if finding.is_about_the_answer:
                 mistake = _join(_contrast(world_sizes[:number], world_size, trials, culprit), mistake)
             return not_right(exercise.name, mistake, finding.details)
-        if world_size == 4 or (world_size == 2 and not shown):  # the larger of them that is tried
+        if world_size == 4 or (world_size == 2 and not shown):  # the larger one
             shown = traffic_table(exercise, attempt.cases[0])
     tried = (_tried(exercise, world_sizes), *_not_tried(exercise, world_sizes))
     return Report(exercise.name, True, "passed", "", (*tried, *shown))
@@ -94,12 +94,10 @@ def _attempt(exercise: Exercise, function: Callable[..., object], world_size: in
         events = raised.results.events
         if isinstance(raised, WorkersStuck) or NO_VALUE in raised.results.values:
             return _Attempt((), raised, cut_into_trials(events, group_between_trials(events), len(trials)))
-        # all have returned, and yet their calls did not fit together
+        # all ranks have returned, but their calls did not match
         trouble, results = raised, cast("Results[tuple[str, list[Outcome]]]", raised.results)
     if any(results.events.dropped):
-        mistake = (
-            "It makes more than 100,000 calls of torch.distributed: send tensors, or large parts of them, at once."
-        )
+        mistake = "It makes more than 100,000 calls of torch.distributed. Send whole tensors or large parts of them."
         raise _Concluded(not_right(exercise.name, mistake))
     group = results[0][0]
     traffic = cut_into_trials(results.events, group, len(trials))
@@ -125,7 +123,7 @@ def _first_finding(
     if attempt.cases:
         return Finding(*_what_happened(exercise, attempt.trouble, trials[0])), 0
     if not attempt.traffic and len(trials) > 1:
-        # no rank has lived to tell how far they came: try one after the other
+        # no rank survived to report how far they got: run the trials one by one
         for number, trial in enumerate(trials):
             alone = _attempt(exercise, function, world_size, [trial])
             finding, _ = _first_finding(exercise, function, world_size, [trial], alone)
@@ -135,7 +133,7 @@ def _first_finding(
     if finding := _seen_at_once(exercise, attempt.trouble, attempt.traffic, trials[culprit]):
         return finding, culprit
     if culprit:
-        # what came of the trials before this one is lost, and may be wrong already: do these again
+        # the results of the earlier trials are lost, and one may be wrong already: run them again
         again = _attempt(exercise, function, world_size, trials[:culprit])
         earlier = _first_finding(exercise, function, world_size, trials[:culprit], again)
         if earlier[0] is not None:
@@ -154,13 +152,13 @@ def _nothing_done(exercise: Exercise, function: Callable[..., object], trials: S
         if more.trouble is not None or not _is_untouched(more.cases[0]):
             return not_right(
                 exercise.name,
-                "It does nothing with 2 ranks, but something with 3: look at the range of the loop.",
+                "It does nothing with 2 ranks, but something with 3. Check the range of the loop.",
             )
     return not_started(exercise.name)
 
 
 def _seen_at_once(exercise: Exercise, trouble: Trouble, all_traffic: Sequence[Traffic], trial: Trial) -> Finding | None:
-    """What is wrong for certain, whatever came of the trials before."""
+    """What is certainly wrong, whatever the earlier trials gave."""
     stuck = isinstance(trouble, WorkersStuck)
     _, details = _what_happened(exercise, trouble, trial)
     for traffic in all_traffic:
@@ -193,24 +191,24 @@ def _join(contrast: str, mistake: str) -> str:
 
 
 def _contrast(before: Sequence[int], world_size: int, trials: Sequence[Trial], culprit: int) -> str:
-    """What was right until then, as the beginning of the sentence."""
+    """What was right until then, as the start of the sentence."""
     if before and world_size == 1:
-        return "It works with several ranks, but not with one rank alone"
+        return "It works with several ranks, but not with one rank"
     if before:
         return f"It works with {max(before)} ranks, but not with {world_size}"
     trait = trials[culprit].trait
     if culprit and trait == trials[1].trait:
-        return "It was right once, but not the next time"
+        return "The first call was right, but not the next one"
     return f"It works for {trials[0].named(0)}, but not for {trait}" if trait else ""
 
 
 def _allowed(exercise: Exercise) -> Sequence[int]:
-    """The worlds to try: what an instructor's limit leaves of them."""
+    """The world sizes to try, within an instructor's limit."""
     most = limits().ranks
     allowed = [world_size for world_size in exercise.world_sizes if world_size <= most]
     if max(allowed, default=1) < 2 <= max(exercise.world_sizes):
-        reason = "It takes 2 ranks or more, and the instructor of this machine allows 1."
-        raise _Concluded(Report(exercise.name, False, "cannot be judged here", reason))
+        reason = "It needs at least 2 ranks, and the instructor of this machine allows 1."
+        raise _Concluded(Report(exercise.name, False, "cannot be checked here", reason))
     return allowed
 
 

@@ -1,4 +1,4 @@
-"""What an exercise is to its check: trials, the right answer to each, and how much may travel for it."""
+"""An exercise as its check sees it: trials, the right answer to each, and how much may be communicated."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from ddp_lessons.check.judging.exercise_trials import Trial
 from ddp_lessons.check.judging.trial_ranks import Outcome, Thing
 from ddp_lessons.check.judging.trial_traffic import Standstill, Traffic
 
-SMALL_CHANGE_BYTES = 64  # a count or a size may travel beside the data
+SMALL_CHANGE_BYTES = 64  # a count or a size may travel in addition to the data
 
 
 @dataclass(frozen=True)
 class Case:
-    """One trial on one world: what the ranks were given, what they had afterwards, and what they said."""
+    """One trial with one world size: what the ranks were given, what they had afterwards, and their traffic."""
 
     trial: Trial
     world_size: int
@@ -34,7 +34,7 @@ class Case:
         return self.inputs[0].nbytes
 
     def given(self, rank: int) -> Tensor:
-        """The tensor that this rank was given, as it was afterwards."""
+        """The tensor that this rank was given, as it is after the call."""
         tensor = self.outcomes[rank].given
         assert isinstance(tensor, Tensor)
         return tensor
@@ -43,67 +43,67 @@ class Case:
         return self.trial.is_unchanged(rank, self.outcomes[rank].given)
 
     def has_only_none(self, rank: int) -> bool:
-        """This rank returned nothing, and what it was given is what it was."""
+        """This rank returned None and left its input unchanged."""
         return self.outcomes[rank].answer is None and self.is_unchanged(rank)
 
 
 @dataclass(frozen=True)
 class Difference:
-    """The first place where an answer is not the expected one."""
+    """The first place where an answer differs from the expected one."""
 
     place: str
     yours: str
     expected: str
-    mistake: str = ""  # if the kind of the answer says it already: its shape, its dtype
+    mistake: str = ""  # if the kind of the answer is enough to tell: its shape, its dtype
 
 
 class Exercise:
-    """What all have in common: f(tensor) returns one tensor, or has it in place and returns None."""
+    """What all exercises have in common: f(tensor) returns one tensor, or changes it in place and returns None."""
 
     name = ""
     parameters: tuple[str, ...] = ("tensor",)
-    thing, copy = "tensor", "tensor.clone()"  # what is given, and how it is copied
-    result = "the answer"  # what is to be returned, in words
-    cure_of_itself = "leave its own rank out, and copy what is its own."  # if a rank sends to itself
-    cure_of_roots = ""  # how the ranks can come to name the same one
-    cure_of_sizes = "every rank has to bring as many elements."  # if they call a collective with different ones
-    world_sizes: tuple[int, ...] = (2, 3, 4, 5, 8, 1)  # most mistakes show with two; alone, what works with several
+    thing, copy = "tensor", "tensor.clone()"  # what is given, and how to copy it
+    result = "the answer"  # what to return, in words
+    cure_of_itself = "Skip the rank itself, and copy its own tensor."  # if a rank sends to itself
+    cure_of_roots = ""  # how the ranks can agree on the same root
+    cure_of_sizes = "Every rank must pass the same number of elements."  # if a collective gets different sizes
+    world_sizes: tuple[int, ...] = (2, 3, 4, 5, 8, 1)  # most mistakes show with two; one rank comes last
     messages_only = True
     keeps_input = False
-    returns_answer = True  # or has it in place; False: only what it does to what it was given counts
-    is_silent_when_wrong = False  # a program to repair that does nothing at all; else that is taken for a stub
+    returns_answer = True  # or changes its input; False: only the change to the input counts
+    is_silent_when_wrong = False  # a program to fix that does nothing at all; otherwise doing nothing means a stub
     trials: Sequence[Trial] = ()
     measured = "bytes sent by the busiest rank"
-    yardstick = "textbook"  # what `textbook` is, in a word
+    yardstick = "textbook"  # what `textbook` means, in one word
 
     def expected(self, case: Case, rank: int) -> object:
         raise NotImplementedError
 
     def likely_mistake(self, case: Case, rank: int, answer: Tensor) -> str:
-        """What the wrong numbers in an answer of the right kind remind of."""
+        """The likely mistake behind wrong values in an answer of the right kind."""
         return ""
 
     def too_little(self, case: Case) -> str:
-        """A sentence if the answer cannot have come by what travelled."""
+        """A sentence if too little was communicated for this answer."""
         return ""
 
     def too_much(self, case: Case) -> str:
-        """A sentence if more travelled than the textbook needs."""
+        """A sentence if more was communicated than needed."""
         return ""
 
     def why_stuck(self, standstill: Standstill) -> str:
-        """A sentence if the exercise knows this standstill."""
+        """A sentence if the exercise knows this hang."""
         return ""
 
     def why_failed(self, message: str) -> str:
-        """A sentence if the exercise knows what a rank raised."""
+        """A sentence if the exercise knows this exception."""
         return ""
 
     def carried(self, case: Case) -> int:
         return max(case.traffic.sent)
 
     def textbook(self, case: Case) -> int:
-        """Of what `carried` counts."""
+        """The needed amount of what `carried` counts."""
         raise NotImplementedError
 
     def answer(self, case: Case, rank: int) -> object:
@@ -129,29 +129,32 @@ class Exercise:
 
 
 def said_nothing(case: Case, ranks: Iterable[int]) -> str:
-    """A sentence if one of these ranks, each of which has something to say, gave nothing to any other."""
+    """A sentence if one of these ranks, which all have to contribute, sends nothing."""
     silent = [rank for rank in ranks if not case.traffic.brought[rank] and case.world_size > 1]
     if not silent:
         return ""
-    return f"It moves too little: rank {silent[0]} said nothing to anybody, so the answer came by another way."
+    return (
+        f"Too little is communicated: rank {silent[0]} sends nothing, so its data cannot be in the answer. Send "
+        "it with torch.distributed."
+    )
 
 
 def of_a_recv(case: Case, rank: int, answer: object) -> str:
-    """The end of a sentence if this is what recv returns."""
+    """The end of a sentence if this is the return value of recv."""
     sources = {event.peer for event in case.traffic.by_rank[rank] if event.call == "recv"}
     if isinstance(answer, bool) or not isinstance(answer, int) or answer not in sources:
         return ""
-    return ": recv returns the rank of the sender, and what it sent is in the buffer"
+    return ", because recv returns the rank of the sender. The received data is in the buffer"
 
 
 def tensor_difference(answer: Tensor, expected: Tensor) -> Difference | None:
-    """Shape, dtype, then the numbers, exactly."""
+    """Compare shape, dtype and then the values, exactly."""
     if answer.shape != expected.shape:
         yours, right = f"shape {list(answer.shape)}", f"shape {list(expected.shape)}"
-        return Difference("", yours, right, f"It returns a tensor of another shape: {list(answer.shape)}.")
+        return Difference("", yours, right, f"It returns a tensor of the wrong shape: {list(answer.shape)}.")
     if answer.dtype != expected.dtype:
         yours, right = dtype_name(answer), dtype_name(expected)
-        return Difference("", yours, right, f"It returns a tensor of another dtype: {yours} instead of {right}.")
+        return Difference("", yours, right, f"It returns a tensor of the wrong dtype: {yours} instead of {right}.")
     if torch.equal(answer, expected):
         return None
     index = tuple((answer != expected).nonzero()[0].tolist())
@@ -165,7 +168,7 @@ def named(answer: object) -> str:
     if isinstance(answer, Tensor):
         return f"a tensor of shape {list(answer.shape)}"
     if isinstance(answer, list):
-        return f"a list of {len(answer)}"
+        return f"a list of length {len(answer)}"
     if isinstance(answer, Thing):
         return f"an object of type {answer.kind}"
     return f"the number {answer}"

@@ -1,6 +1,6 @@
-"""The trials of an exercise: what the ranks are given, and who of them comes late.
+"""The trials of an exercise: what the ranks are given, and which ranks come late.
 
-Everything is drawn from seeds, so the ranks and the notebook can each make the same tensors without sending them.
+Everything is drawn from seeds, so that the ranks and the notebook can each make the same tensors without sending them.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class Trial:
     lengths_differ: bool = False  # each rank gets its own multiple of the shape's only length
     smallest_world: int = 1
     largest_world: int = 8
-    largest: int = 0  # of the numbers in it; 0: what suits its dtype
-    sign: int = 1  # of whole numbers
+    largest: int = 0  # of the values in it; 0: a default for its dtype
+    sign: int = 1  # of integers
     lateness: str = "nobody"  # or "the last ranks", "the first ranks", "at random"
 
     def tensor(self, rank: int) -> Tensor:
@@ -38,31 +38,31 @@ class Trial:
         length = math.prod(self.shape)
         if self.lengths_differ:
             length *= 1 + 3 * (rank + self.seed) % 8
-            # one rank's numbers lie far from another's, so that it matters how much each of them counts
+            # the values of one rank are far from another's, so that their weights matter
             numbers = torch.rand(length, generator=generator, dtype=torch.float64) + 10 * (rank - 1)
             return numbers.to(getattr(torch, self.dtype))
-        # whole numbers, so that a sum is exact in any order; those of int64 do not fit into a float
+        # integers, so that a sum is exact in any order; int64 values do not fit into a float
         largest = self.largest or (2**57 if self.dtype == "int64" else 10_000)
         numbers = self.sign * torch.randint(1, largest, (length,), generator=generator)
-        # a copy, since changes of a view cannot be noticed by who watches the tensors that are on their way
+        # a copy, because a tensor in flight is watched for changes, and changes of a view go unnoticed
         return numbers.to(getattr(torch, self.dtype)).view(self.shape).clone()
 
     def tensors(self, world_size: int) -> list[Tensor]:
         return [self.tensor(rank) for rank in range(world_size)]
 
     def arguments(self, rank: int) -> tuple[Any, ...]:
-        """What the function is called with on this rank."""
+        """The arguments of the function on this rank."""
         return (self.tensor(rank),)
 
     def afterwards(self, arguments: tuple[Any, ...]) -> object:
-        """What became of the tensor, or whatever else is to be judged, when the function has returned."""
+        """The tensor, or whatever else is judged, after the function has returned."""
         return arguments[-1].detach().clone()
 
     def is_unchanged(self, rank: int, afterwards: Any) -> bool:
         return torch.equal(afterwards, self.tensor(rank))
 
     def delay_seconds(self, rank: int, world_size: int) -> float:
-        """How long this rank lets the others wait before it begins."""
+        """How long this rank waits before it starts."""
         places = {"nobody": 0, "the last ranks": rank, "the first ranks": world_size - 1 - rank}
         place = places.get(self.lateness, self.random(rank).randrange(world_size))
         return place * SECONDS_TO_THE_LAST / max(1, world_size - 1)
@@ -77,7 +77,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class LossesTrial(Trial):
-    """Each rank is given a list of numbers. `lengths[rank]` is how many, again and again for more ranks than that."""
+    """Each rank is given a list of numbers. `lengths[rank]` is its length; further ranks begin again."""
 
     lengths: tuple[int, ...] = (3, 1, 4)
 
@@ -99,7 +99,7 @@ class LossesTrial(Trial):
 
 @dataclass(frozen=True)
 class ScoredTrial(Trial):
-    """Each rank is given a score and a tensor. `scores[rank]` is the score, again and again as well."""
+    """Each rank is given a score and a tensor. `scores[rank]` is the score; further ranks begin again."""
 
     scores: tuple[float, ...] = ()
 
@@ -110,7 +110,7 @@ class ScoredTrial(Trial):
         return self.score(rank), self.tensor(rank)
 
     def best(self, world_size: int) -> int:
-        """The rank with the highest score, the lowest of several."""
+        """The rank with the highest score, the lowest rank in a tie."""
         return max(range(world_size), key=lambda rank: (self.score(rank), -rank))
 
     def named(self, rank: int) -> str:
@@ -125,11 +125,11 @@ def of_every_kind() -> list[Trial]:
             Trial((120,)),  # 120 is divisible by each world size that is tried
             Trial((120,), trait=again),
             Trial((120,), trait="negative numbers", sign=-1, largest_world=3),
-            Trial((120,), "int64", trait="whole numbers (int64)"),
-            Trial((120,), "float64", trait="numbers of another dtype (float64)", largest_world=3),
-            Trial((121,), trait="a length that the number of ranks does not divide"),
-            Trial((119,), trait="a length that the number of ranks does not divide", largest_world=4),
-            Trial((4, 7), trait="a tensor of two dimensions", largest_world=3),
+            Trial((120,), "int64", trait="integers (int64)"),
+            Trial((120,), "float64", trait="another dtype (float64)", largest_world=3),
+            Trial((121,), trait="a length not divisible by world_size"),
+            Trial((119,), trait="a length not divisible by world_size", largest_world=4),
+            Trial((4, 7), trait="a two-dimensional tensor", largest_world=3),
             Trial((1,), trait="a tensor with one element", largest_world=4),
             Trial((3,), "int64", trait="a tensor with fewer elements than ranks"),
             Trial((262_147,), trait="a large tensor", largest_world=3),
@@ -138,7 +138,7 @@ def of_every_kind() -> list[Trial]:
 
 
 def with_lateness(trials: Sequence[Trial]) -> list[Trial]:
-    """Seeds, and latecomers: in the first nobody, then the last ranks, then the first ranks, then whoever."""
+    """Add seeds and late ranks: none in the first trial, then the last ranks, then the first ones, then random ones."""
     in_turn = ["nobody", "the last ranks", "the first ranks"]
     return [
         replace(trial, seed=seed, lateness=in_turn[seed] if seed < len(in_turn) else "at random")

@@ -1,4 +1,4 @@
-"""What is wrong with one trial that came to an end: the first thing, and the sentence that names it."""
+"""What is wrong with one trial that has ended: the first mistake, and its sentence."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from ddp_lessons.run.diagnosis.wording import ranks_named
 
 @dataclass(frozen=True)
 class Finding:
-    """Something wrong."""
+    """A mistake."""
 
     mistake: str
     details: Sequence[str] = ()
-    stops_by_chance: bool = False  # then it says nothing where each rank has come to a stop
-    is_about_the_answer: bool = False  # then it matters what was right before: "for floats, but not for whole numbers"
+    stops_by_chance: bool = False  # then where each rank stopped says nothing
+    is_about_the_answer: bool = False  # then it matters what was right before: "for floats, but not for integers"
 
 
 def judge(exercise: Exercise, case: Case) -> Finding | None:
-    """What is wrong with a case that came to an end."""
+    """The first mistake in a case that has ended."""
     return (
         forbidden(exercise, case.traffic)
         or not_waited_for(case.traffic)
@@ -41,7 +41,7 @@ def forbidden(exercise: Exercise, traffic: Traffic) -> Finding | None:
         return None
     event = traffic.collectives[0]
     return Finding(
-        f"It calls the collective {event.call}: build it from messages alone, with send, recv, isend and irecv.",
+        f"It calls the collective {event.call}. Use only messages: send, recv, isend and irecv.",
         [f"    rank {event.rank} calls {event.call} ({event.place})"],
     )
 
@@ -55,21 +55,22 @@ def not_waited_for(traffic: Traffic) -> Finding | None:
     waited = sum(one.waited is not None for one in batch)
     if event.call == "batch_isend_irecv" and waited:
         return Finding(
-            f"It waits for only {waited} of the {len(batch)} handles of {event.call}: call wait() on each of them.",
+            f"It waits for only {waited} of the {len(batch)} handles of {event.call}. Call wait() on each of them.",
             [f"    rank {event.rank} calls {event.call} ({event.place})"],
         )
     return Finding(
-        f"It never waits for its {event.call}: before wait(), nothing is sure to be {what}.",
-        [f"    rank {event.rank} calls {event.call} ({event.place}), and nobody waits for it"],
+        f"It never waits for its {event.call}, so the data may not be {what} yet. Keep the returned handle and "
+        "call wait() on it.",
+        [f"    rank {event.rank} calls {event.call} ({event.place}) and never waits for it"],
     )
 
 
 def not_agreed(exercise: Exercise, traffic: Traffic) -> Finding | None:
-    """The ranks called the same, but each meant something else by it."""
+    """The ranks made the same calls, but with different meanings."""
     if traffic.makes_different_groups():
         return Finding(
-            "The ranks do not make the same groups in the same order: every rank has to call new_group for every "
-            "group, also for one that it is not in.",
+            "The ranks do not create the same groups in the same order. Every rank must call new_group for every "
+            "group, even for groups that it does not belong to.",
             [f"    rank {one.rank} calls {one.call} ({one.place})" for one in traffic.first_groups()],
             stops_by_chance=True,
         )
@@ -77,7 +78,8 @@ def not_agreed(exercise: Exercise, traffic: Traffic) -> Finding | None:
         if early := traffic.never_waited_for_before(pair):
             return Finding(_too_early(early), [f"    rank {early.rank} calls {early.call} ({early.place})"])
         return Finding(
-            f"The ranks name different roots in {pair[0].call}: all have to name the same one.{exercise.cure_of_roots}",
+            f"Root mismatch in {pair[0].call}: the ranks pass different roots. Every rank must pass the same "
+            f"root.{exercise.cure_of_roots}",
             [f"    rank {one.rank} calls {one.call} with root {one.root} ({one.place})" for one in pair],
         )
     return None
@@ -88,7 +90,7 @@ def _changed_too_early(traffic: Traffic) -> Finding | None:
     if event is None:
         return None
     return Finding(
-        f"It changes the tensor of its {event.call} before wait(): until then it may still be on its way out.",
+        f"It changes the tensor of its {event.call} before wait(), when it may not be sent yet. Call wait() first.",
         [f"    rank {event.rank} calls {event.call} ({event.place})"],
     )
 
@@ -112,7 +114,7 @@ _OF_ALL = ("That is", "The sum was", "The mean was", "It returns the sum", "It d
 
 
 def _only_some(case: Case, wrong: Sequence[int], mistake: str) -> str:
-    """Say as well which ranks are right, unless the sentence is about one rank anyway."""
+    """Say also which ranks are right, unless the sentence is about one rank anyway."""
     right = [rank for rank in range(case.world_size) if rank not in wrong]
     if not right or not mistake.startswith(_OF_ALL):
         return mistake
@@ -121,41 +123,41 @@ def _only_some(case: Case, wrong: Sequence[int], mistake: str) -> str:
 
 
 def _went_to_one_rank(case: Case, wrong: Sequence[int]) -> str:
-    """A further sentence if the ranks that are wrong are just those to which a reduce gives nothing."""
+    """A further sentence if the wrong ranks are exactly those that get nothing from a reduce."""
     calls = [event for event in case.traffic.collectives if event.rank == wrong[0]]
-    # before it, counts may have been added up; a broadcast behind it would have brought the result
+    # counts may have been reduced before; a broadcast after it would have distributed the result
     if not calls or calls[-1].operation != "reduce":
         return ""
     if {one.root for one in calls if one.operation == "reduce"} & {*wrong}:
         return ""
-    return " A reduce gives the sum to one rank alone, and all_reduce gives it to every rank."
+    return " reduce gives the sum to one rank only. Use all_reduce, which gives it to every rank."
 
 
 def _no_answer(exercise: Exercise, case: Case, wrong: Sequence[int]) -> str:
-    """Some or all of the ranks that are wrong returned nothing."""
+    """Some or all of the wrong ranks returned nothing."""
     nothing = [rank for rank in wrong if case.outcomes[rank].answer is None and exercise.returns_answer]
     if not exercise.keeps_input:
-        nothing = [rank for rank in nothing if case.is_unchanged(rank)]  # else the answer was meant to be in place
+        nothing = [rank for rank in nothing if case.is_unchanged(rank)]  # otherwise the answer was meant to be in place
     if nothing != wrong:
         return ""
     right = [rank for rank in range(case.world_size) if rank not in wrong and not case.has_only_none(rank)]
     if any(case.outcomes[rank].answer is None for rank in right):
-        return ""  # they have it in place, and so these ranks were meant to
+        return ""  # the right ranks have it in place, so these ranks were meant to
     if right:
         has = "has" if len(right) == 1 else "have"
-        return f"Only {ranks_named(right)} {has} the answer, and every rank has to return it: rank {wrong[0]} has None."
+        return f"Only {ranks_named(right)} {has} the answer, and rank {wrong[0]} has None. Return it on every rank."
     if exercise.keeps_input:
-        return f"It returns None: return the answer, and leave the given {exercise.thing} as it is."
+        return f"It returns None. Return the answer, and leave the given {exercise.thing} unchanged."
     what = exercise.result
-    return f"It returns None and does not change its tensor: change the tensor itself, no copy, or return {what}."
+    return f"It returns None and does not change its tensor. Change the tensor in place, or return {what}."
 
 
 def _said_nothing(exercise: Exercise, case: Case) -> str:
     if case.traffic.events or case.world_size == 1 or not exercise.messages_only:
         return ""
     return (
-        "No rank sends or receives anything: without messages a rank knows only its own tensor. If there is a loop, "
-        "look at its range."
+        "No rank sends or receives anything, so each rank knows only its own tensor. If there is a loop, check "
+        "its range."
     )
 
 
@@ -167,7 +169,9 @@ def _read_too_early(case: Case) -> str:
 
 
 def _too_early(event: Event) -> str:
-    return f"It reads the result of {event.call} too early: with async_op=True, call wait() on what it returns."
+    return (
+        f"It reads the result of {event.call} too early. With async_op=True, call wait() on the returned handle first."
+    )
 
 
 def _changed_input(exercise: Exercise, case: Case) -> Finding | None:
@@ -183,7 +187,7 @@ def _changed_input(exercise: Exercise, case: Case) -> Finding | None:
     else:
         rows.append(("shape", str(list(after.shape)), str(list(before.shape))))
     thing, copy = exercise.thing, exercise.copy
-    mistake = f"The answer is right, but the given {thing} was changed on the way: work on a copy, {copy}."
+    mistake = f"The answer is right, but the given {thing} was changed. Work on a copy: {copy}."
     return Finding(mistake, [_where(case, rank), f"    the given {thing} afterwards", *table(rows)])
 
 
@@ -192,7 +196,7 @@ def _never_received(traffic: Traffic) -> Finding | None:
     if event is None:
         return None
     return Finding(
-        f"It leaves a message behind: what rank {event.rank} sends to rank {event.peer} is never received.",
+        f"A message from rank {event.rank} to rank {event.peer} is never received. Every send needs a matching recv.",
         [f"    rank {event.rank} calls {event.call} ({event.place})"],
     )
 
@@ -218,7 +222,7 @@ def traffic_table(exercise: Exercise, case: Case) -> list[str]:
     whole = case.tensor_bytes
     yours, textbook = exercise.carried(case), exercise.textbook(case)
     if not yours and not textbook:
-        return []  # nothing travels, and nothing has to
+        return []  # nothing is sent, and nothing has to be
     rows = [
         (f"traffic of {_world(case.world_size)}", "yours", exercise.yardstick),
         (exercise.measured, f"{yours:,}", f"{textbook:,}"),

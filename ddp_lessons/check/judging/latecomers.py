@@ -1,6 +1,6 @@
-"""Hold one rank up until each of the others waits for it or has returned, so that no sleep of theirs is long enough.
+"""Hold one rank until each other rank waits for it or has returned, so that no sleep is long enough.
 
-For that every rank says what it does, in a part of the group's store where no learner looks.
+For that, every rank writes what it is doing into a part of the group's store that learners do not use.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _RETURNED, _RUNS, _WAITS = "returned", "runs", "waits"
 class Whereabouts:
     """What each rank does in one call of the learner's function."""
 
-    # of this process: a loop that polls neither waits nor returns, and may be right, so in the end a rank goes on
+    # per process: a loop that polls neither waits nor returns, and may be right, so the held rank goes on in the end
     seconds_left = 2.5
 
     def __init__(self, name: str) -> None:
@@ -46,11 +46,11 @@ class Whereabouts:
         self._say(_RETURNED)
 
     def hold(self) -> list[int]:
-        """Come back when all others wait, more often than this rank has waited, or have returned; tell which have."""
+        """Wait until all others wait, more often than this rank did, or have returned; list those that returned."""
         end, before = time.monotonic() + Whereabouts.seconds_left, None
         while time.monotonic() < end:
             now = self._of_others()
-            # twice the same: one of them may have been on its way out of its wait
+            # twice the same: one of them may just have been leaving its wait
             if now == before and all(one == _RETURNED or _number_of(one) > self._waits for one in now.values()):
                 break
             before = now
@@ -59,7 +59,7 @@ class Whereabouts:
         return [rank for rank, what in self._of_others().items() if what == _RETURNED]
 
     def nobody_runs(self) -> list[str] | None:
-        """For what the other ranks wait, if all that have not returned do, and each can name it."""
+        """The keys that the other ranks wait for, if all that have not returned wait for a known key."""
         now = self._of_others()
         if any(what == _RUNS or what.endswith(" ") for what in now.values()):
             return None
@@ -69,7 +69,7 @@ class Whereabouts:
         return [what.split(" ", 2)[2] for what in now.values() if what != _RETURNED]
 
     def notes(self, more: int = 0) -> int:
-        """How many notes there are on a board; `more` were written just now."""
+        """How many values the store holds; `more` were written just now."""
         return self._store.add("notes", more)
 
     def _of_others(self) -> dict[int, str]:
@@ -83,5 +83,5 @@ class Whereabouts:
 
 
 def _number_of(what: str) -> int:
-    """Of a wait: the how manieth it is."""
+    """The number of a wait."""
     return int(what.split(" ", 2)[1]) if what.startswith(_WAITS) else 0

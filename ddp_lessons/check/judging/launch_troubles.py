@@ -1,4 +1,4 @@
-"""Launches that did not come to an end: what happened, in the exercise's words, and which mistake that reminds of."""
+"""Launches that failed or hung: what happened, in the words of the exercise, and the likely mistake."""
 
 from __future__ import annotations
 
@@ -33,29 +33,32 @@ _TOLD_ELSEWHERE = ("  Rank", "  Last output", "  Next")
 _MISTAKES = (
     (
         "SIGABRT",
-        "Tensors of different size or dtype met: receive into torch.empty_like(tensor), or into a part of it.",
+        "Mismatched send and recv: the tensors differ in size or dtype. Receive into torch.empty_like(tensor), "
+        "or into a part of it.",
     ),
     (
         "of type torch.Tensor",
-        "Only tensors travel, and it gives torch.distributed something else: torch.tensor(number) makes a tensor of a "
-        "number.",
+        "It passes something other than a tensor to torch.distributed. For a number, pass torch.tensor(number).",
     ),
-    ("contiguous", "What is sent has to lie in one piece of memory: use contiguous()."),
+    ("contiguous", "torch.distributed can only send contiguous tensors. Call contiguous() first."),
     (
         "process group has not been initialized",
-        "The process group is gone: leave it as it is, and call neither init_process_group nor destroy_process_group.",
+        "The process group was destroyed or replaced. Call neither init_process_group nor destroy_process_group.",
     ),
-    ("offset < this->size", "An empty message has to be received from a named rank: name it, or skip empty chunks."),
-    ("exited with code", "A rank ends its process instead of returning."),
+    (
+        "offset < this->size",
+        "An empty message must be received from a specific rank. Pass the source rank to recv, or skip empty chunks.",
+    ),
+    ("exited with code", "A rank ends its process instead of returning. Return the answer instead."),
 )
 
 
 def what_failed(error: WorkerFailed, exercise: Exercise) -> tuple[str, list[str]]:
-    """The likely mistake, and lines that show who, what and where."""
+    """The likely mistake, and lines that show which rank failed, how and where."""
     lines = _NOISE.sub("", str(error)).split("\n")
     own = [line for line in lines if not line.startswith(_TOLD_ELSEWHERE) and "<string>" not in line]
     own = own[: next((n for n, line in enumerate(lines) if line.startswith(_TOLD_ELSEWHERE)), len(own))]
-    if own[0].endswith(_NOT_TRUSTED):  # what follows says why, in whole sentences
+    if own[0].endswith(_NOT_TRUSTED):  # the following lines say why, in whole sentences
         return " ".join(line.strip() for line in own[1:]), []
     fallback = own[0][0].upper() + own[0][1:].rstrip(".") + "."
     mistake = next((sentence for sign, sentence in _MISTAKES if sign in own[0]), fallback)
@@ -63,11 +66,11 @@ def what_failed(error: WorkerFailed, exercise: Exercise) -> tuple[str, list[str]
     if "SIGABRT" in own[0] and (call := _COLLECTIVE.search(" ".join(own[1:]))):
         mistake = _of_different_kind(call[1], events, exercise)
     elif "NoneType" in own[0] and (call := _RETURNS_NOTHING.search(" ".join(own[1:]))):
-        mistake = f"{call[1]} returns None: what it brings is then in the tensor that it was given."
+        mistake = f"{call[1]} returns None. Its result is in the tensor that you passed."
     elif any(sign in own[0] for sign in _TO_ITSELF):
         alone = own[0].startswith("rank 0 of 1 ")
-        mistake = "A rank sends to itself or receives from itself, and torch refuses that: " + (
-            "alone, it has nobody to talk to." if alone else exercise.cure_of_itself
+        mistake = "A rank sends to itself or receives from itself, which torch refuses. " + (
+            "With one rank, skip the communication." if alone else exercise.cure_of_itself
         )
     elif events.world_size:
         mistake = _no_such_rank(events) or exercise.why_failed(" ".join(own)) or mistake + _gave_none(own[0], events)
@@ -75,9 +78,13 @@ def what_failed(error: WorkerFailed, exercise: Exercise) -> tuple[str, list[str]
 
 
 def _gave_none(message: str, events: Events) -> str:
-    """A further sentence if what was used and is None may be what a collective has returned."""
+    """A further sentence if the None that was used may be the return value of a collective."""
     calls = [event.call for event in _by_rank(events) if event.operation in ("all_reduce", "broadcast", "reduce")]
-    return f" {calls[-1]} itself returns None: its result is in the tensor." if "NoneType" in message and calls else ""
+    return (
+        f" {calls[-1]} returns None. Its result is in the tensor that you passed."
+        if "NoneType" in message and calls
+        else ""
+    )
 
 
 def was_not_begun(error: WorkerFailed) -> bool:
@@ -100,7 +107,7 @@ def what_is_stuck(error: WorkersStuck, exercise: Exercise, trial: Trial) -> tupl
     if busy:
         what = where.get(busy[0], "is busy").partition(":   ")[0]
         what += ")" * (what.count("(") - what.count(")"))
-        return f"It does not come to an end: rank {busy[0]} {what}.", lines
+        return f"It does not end: rank {busy[0]} {what}.", lines
     calls = [event for event in waiting.values() if event is not None and not is_between(event, between)]
     made = {rank: _count_since_the_meeting(events.of(rank), between, calls[0].call) for rank in through}
     standstill = Standstill(tuple(calls), tuple(through), trial, made)
@@ -109,19 +116,19 @@ def what_is_stuck(error: WorkersStuck, exercise: Exercise, trial: Trial) -> tupl
 
 
 def too_slow(error: WorkersStuck) -> str:
-    """A sentence if ranks sleep, or else ""."""
+    """A sentence if ranks sleep, or ""."""
     naps = [nap[1] for _, what in _WHERE.findall(str(error)) if (nap := _NAP.search(what))]
-    if not any(float(nap) >= _LONG_NAP_SECONDS for nap in naps):  # a short one is a loop that looks again and again
+    if not any(float(nap) >= _LONG_NAP_SECONDS for nap in naps):  # a short sleep is part of a polling loop
         return ""
     patience = str(error).partition("did not return within ")[2].partition("\n")[0].partition(",")[0]
     return (
-        f"It is too slow for this check: it may take {patience} for all trials together, when no one else uses the "
-        "machine. If ranks sleep so that others can catch up, no time is long enough: let them wait for a call."
+        f"It is too slow for this check, which allows {patience} for all trials together. If ranks sleep so that "
+        "others can catch up, let them wait in a blocking call instead."
     )
 
 
 def _by_rank(events: Events) -> list[Event]:
-    """In an order that does not change from one launch to the next."""
+    """In an order that is the same in every launch."""
     return [event for rank in range(events.world_size) for event in events.of(rank)]
 
 
@@ -129,7 +136,10 @@ def _no_such_rank(events: Events) -> str:
     for event in _by_rank(events):
         if event.peer is not None and not 0 <= event.peer < events.world_size:
             does = "sends to" if event.operation == "send" else "waits for"
-            return f"Rank {event.rank} {does} a rank that does not exist: rank {event.peer} of {events.world_size}."
+            return (
+                f"Rank {event.rank} {does} rank {event.peer} of {events.world_size}, which does not exist. Ranks "
+                "start at 0."
+            )
     return ""
 
 
@@ -137,12 +147,12 @@ def _in_crumbs(events: Events, between: str) -> str:
     for rank in range(events.world_size):
         since = [event for event in events.of(rank) if not is_between(event, between)]
         if sum(event.operation == "send" for event in since) > _VERY_MANY:
-            return "It sends very many small messages: send the tensor as a whole, or in large parts."
+            return "It sends a great many small messages. Send the whole tensor, or large parts of it."
     return ""
 
 
 def _tags(events: Events) -> str:
-    """A send and a recv that would have met if they had the same tag."""
+    """A send and a recv that would match if they had the same tag."""
     still = [event for event in _by_rank(events) if event.end is None and not event.error and not event.is_collective]
     for send in [event for event in still if event.operation == "send"]:
         open_there = [
@@ -151,8 +161,8 @@ def _tags(events: Events) -> str:
         tags = [one.tag for one in open_there]
         if tags and send.tag not in tags:
             return (
-                f"The tags differ: rank {send.rank} sends with tag {send.tag}, and rank {send.peer} receives with "
-                f"tag {tags[0]}."
+                f"The tags do not match: rank {send.rank} sends with tag {send.tag}, but rank {send.peer} receives "
+                f"with tag {tags[0]}."
             )
     return ""
 
@@ -161,25 +171,25 @@ def _of_different_kind(call: str, events: Events, exercise: Exercise) -> str:
     dtypes = {event.rank: event.dtype for event in _by_rank(events) if event.call == call}  # of the last one
     if len(set(dtypes.values())) > 1:
         told = " and ".join(sorted(set(dtypes.values())))
-        return f"The ranks call {call} with tensors of different dtype, {told}: name the dtype where they are made."
-    return f"The ranks call {call} with tensors of different size: {exercise.cure_of_sizes}"
+        return f"Dtype mismatch in {call}: the ranks pass {told}. Give the dtype explicitly where the tensors are made."
+    return f"Size mismatch in {call}: the ranks pass tensors of different sizes. {exercise.cure_of_sizes}"
 
 
 def _wrong_partner(calls: Sequence[Event], events: Events, exercise: Exercise) -> str:
-    """Something that one of the calls says by itself."""
+    """A mistake that one of the calls shows by itself."""
     first, world_size = calls[0], events.world_size
     if world_size == 1:
-        return f"It waits in {first.call} for ever, with nobody to talk to."
+        return f"Hang: it waits in {first.call}, but there is no other rank. With one rank, skip the communication."
     if first.is_collective:
         all_calls = [[event for event in events.of(rank) if event.call == first.call] for rank in range(world_size)]
-        turn = len(all_calls[first.rank]) - 1  # the small side of two sizes may be through, and that rank elsewhere
+        turn = len(all_calls[first.rank]) - 1  # with two sizes, the rank with the smaller one may be done and elsewhere
         if len({mine[turn].shape for mine in all_calls if len(mine) > turn}) > 1:
             return _of_different_kind(first.call, events, exercise)
     return ""
 
 
 def _left_early(calls: Sequence[Event], returned: Sequence[int], events: Events, between: str) -> str:
-    """A sentence if a rank has taken part in some of these calls, and has returned without the last one."""
+    """A sentence if a rank took part in some of these calls, but returned before the last one."""
     first = calls[0]
     if not returned or not first.is_collective:
         return ""
@@ -187,13 +197,13 @@ def _left_early(calls: Sequence[Event], returned: Sequence[int], events: Events,
     if not 0 < made[returned[0]] < made[first.rank]:
         return ""
     return (
-        f"Rank {returned[0]} has returned after {_times(made[returned[0]])} of {first.call}, and rank {first.rank} "
-        f"waits in the next one: every rank has to make the same calls, as many and in the same order."
+        f"Rank {returned[0]} returned after {_times(made[returned[0]])} of {first.call}, but rank {first.rank} "
+        "waits in the next one. Every rank must make the same calls in the same order."
     )
 
 
 def _count_since_the_meeting(events: Sequence[Event], between: str, call: str) -> int:
-    """How often this rank has made this call in the trial that has come to a stop."""
+    """How often this rank has made this call in the trial that hangs."""
     met = [place for place, event in enumerate(events) if is_between(event, between) and event.end is not None]
     return sum(event.call == call for event in events[met[-1] if met else 0 :])
 
@@ -205,40 +215,54 @@ def _times(count: int) -> str:
 def _not_met(calls: Sequence[Event], returned: Sequence[int]) -> str:
     first, operations = calls[0], {call.operation for call in calls}
     if not operations & {"send", "recv"}:
-        return f"Not every rank calls {first.call}, and those that do wait for the others."
+        return (
+            f"Hang: not every rank calls {first.call}, so the ranks that call it wait forever. Call it on every rank."
+        )
     if not operations <= {"send", "recv"}:
         collective = next(call for call in calls if call.is_collective)
         other = next(call for call in calls if not call.is_collective)
         return (
-            f"Rank {collective.rank} waits in {collective.call} and rank {other.rank} in {other.call}: every rank has "
-            f"to call {collective.call}."
+            f"Rank {collective.rank} waits in {collective.call}, but rank {other.rank} waits in {other.call}. Call "
+            f"{collective.call} on every rank."
         )
     if mistake := _of_one_that_has_returned(calls, returned):
         return mistake
     if returned and operations == {"recv"}:
         source = "another rank" if first.peer is None else f"rank {first.peer}"
-        return f"Rank {first.rank} waits in {first.call} for a message from {source} that is never sent."
+        return (
+            f"Rank {first.rank} waits in {first.call} for a message from {source} that is never sent. Every recv "
+            "needs a matching send."
+        )
     if returned and operations == {"send"}:
-        return f"Rank {first.rank} waits in {first.call}: nobody receives its message to rank {first.peer}."
+        return (
+            f"Rank {first.rank} waits in {first.call}, but rank {first.peer} never receives its message. Every send "
+            "needs a matching recv."
+        )
     if operations == {"send"} and any(call.call == "isend" for call in calls):
-        return "An isend that is waited for at once is a send, and waits until it is received: call wait() after recv."
+        return (
+            "Deadlock: it calls wait() right after isend, so it blocks like send until the message is received. Call "
+            "wait() after recv."
+        )
     if operations == {"send"}:
         return (
-            "Every rank sends first, and a send waits until the other side receives: let one side receive first, or "
-            "use isend or irecv."
+            "Deadlock: every rank calls send first, and send blocks until the other side receives. Let one side "
+            "receive first, or use isend or irecv."
         )
     if operations == {"recv"}:
-        return "Every rank waits to receive first, so nobody is left to send: one rank has to begin."
-    return "The ranks wait for each other in a circle: each send needs a rank that receives it at that time."
+        return "Deadlock: every rank calls recv first, so no rank can send. Let one rank send first."
+    return (
+        "Deadlock: the ranks wait for each other in a circle. Pair each send with a recv that the other rank "
+        "calls at the same time."
+    )
 
 
 def _of_one_that_has_returned(calls: Sequence[Event], returned: Sequence[int]) -> str:
-    """A sentence if a rank waits for a message from the wrong rank, while another one sends to it."""
+    """A sentence if a rank waits for the wrong rank while another one sends to it."""
     for recv in calls:
         sends = [call for call in calls if call.operation == "send" and call.peer == recv.rank]
         if recv.operation == "recv" and recv.peer in returned and sends:
             return (
-                f"Rank {recv.rank} waits for a message from rank {recv.peer}, which has returned: receive from rank "
+                f"Rank {recv.rank} waits for a message from rank {recv.peer}, which has returned. Receive from rank "
                 f"{sends[0].rank}, which sends to it."
             )
     return ""

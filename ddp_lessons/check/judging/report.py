@@ -1,4 +1,4 @@
-"""What a check says: passed, not started, or what is wrong; yours beside the expected, and the traffic."""
+"""The report of a check: passed, not started, or what is wrong, with yours next to expected, and the traffic."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from ddp_lessons.check.judging.report_card import as_card, kind_of
 from ddp_lessons.run.output.terminal_text import message_on_terminal
 from ddp_lessons.run.output.transcript import without_middle
 
-_LONGEST_MISTAKE, _LONGEST_LINE, _MOST_LINES = 600, 200, 40  # an error of the learner's may have a message of megabytes
+_LONGEST_MISTAKE, _LONGEST_LINE, _MOST_LINES = 600, 200, 40  # a learner's exception may have a message of megabytes
 
 
 @dataclass(frozen=True, repr=False)
 class Report:
-    """The outcome of a check. It shows itself as the last line of a cell.
+    """The outcome of a check. It displays itself as the last line of a cell.
 
-    `passed` is its claim, `mistake` names in one sentence what is likely wrong, "" if nothing is.
+    `passed` says whether it is right; `mistake` names the likely mistake, or is "".
     """
 
     exercise: str
@@ -24,23 +24,23 @@ class Report:
     verdict: str  # "passed", "not started yet", "not right yet"
     mistake: str = ""
     details: tuple[str, ...] = ()
-    next_exercise: str = ""  # a sentence, once it is passed
+    next_step: str = ""  # where to go once it is passed, or where to look when you are stuck
 
     @property
     def is_a_try(self) -> bool:
-        """Something was written, and judged."""
+        """Something was written and judged."""
         return self.passed or self.verdict == "not right yet"
 
     @property
     def text(self) -> str:
-        around = [[f"  {sentence}"] if sentence else [] for sentence in (self.mistake, self.next_exercise)]
+        around = [[f"  {sentence}"] if sentence else [] for sentence in (self.mistake, self.next_step)]
         return "\n".join([f"check.{self.exercise}: {self.verdict}", *around[0], *self.details, *around[1]])
 
     def _repr_html_(self) -> str:
-        return as_card(self.exercise, self.verdict, self.mistake, self.details, self.next_exercise)
+        return as_card(self.exercise, self.verdict, self.mistake, self.details, self.next_step)
 
     def __repr__(self) -> str:
-        """On a terminal in color; `text` is plain everywhere."""
+        """Colored on a terminal; `text` is plain everywhere."""
         return message_on_terminal(self.text, kind_of(self.verdict))
 
 

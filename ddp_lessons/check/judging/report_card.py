@@ -1,4 +1,4 @@
-"""A report as a card in a notebook: the words of its text, with a mark, tables as tables, and traffic as bars."""
+"""A report as a card in a notebook: its text with a mark, tables as tables, and traffic as bars."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _parts(details: Sequence[str]) -> Iterator[str]:
 
 
 def _tables(rows: Iterable[Row]) -> Iterator[list[Row]]:
-    """One after the other: a table begins with its head."""
+    """One after the other: each table starts with its head."""
     table: list[Row] = []
     for row in rows:
         if row.is_head and table:

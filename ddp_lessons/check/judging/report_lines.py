@@ -1,4 +1,4 @@
-"""The lines of a report's tables, which know their cells."""
+"""Lines of a report's tables that remember their cells."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ Rows = Sequence[Sequence[str]]
 
 
 class Row(str):
-    """A line of a table: as text, with its columns below those of the lines before; and its cells."""
+    """A line of a table: aligned text, and its cells."""
 
     cells: tuple[str, ...]
     is_head: bool
@@ -23,6 +23,6 @@ class Row(str):
 
 
 def table(rows: Rows) -> list[str]:
-    """Columns of text under a head: the first one to the left, numbers and words below each other."""
+    """Aligned columns with a head: the first one left-aligned, the others right-aligned."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     return [Row.of(row, widths, is_head=place == 0) for place, row in enumerate(rows)]

@@ -1,7 +1,7 @@
-"""Call a function that needs no other rank in a process of its own: what it does there cannot hurt the notebook.
+"""Call a function that needs no other rank in its own process, where it cannot harm the notebook.
 
-An endless loop, `sys.exit()`, a crash or all of the memory end that process only. What comes back is made of Python's
-own types, so no `__eq__` or `__repr__` of the answer has a say in how it is judged.
+An endless loop, `sys.exit()`, a crash or running out of memory ends only that process. Answers come back as Python's
+own types, so that no `__eq__` or `__repr__` of an answer influences how it is judged.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ _WHERE = re.compile(r"^    rank 0   is (at .*?)(?:   \(the whole time\))?$", re.
 
 @dataclass(frozen=True)
 class Answer:
-    """What one call gave, or why it gave nothing."""
+    """The answer of one call, or why it has none."""
 
     value: object = None  # None, a bool, int, float or str, a list of these, or a `Thing`
     trouble: str = ""  # "raises ValueError: ..."
 
 
 def answers_of(function: Callable[..., object], calls: Sequence[tuple[object, ...]]) -> list[Answer]:
-    """Call `function` with each of these arguments, up to the first call that gives no answer."""
+    """Call `function` with each of these arguments, up to the first call without an answer."""
     try:
         return launch(_answer, 1, function, calls, timeout_seconds=PATIENCE_SECONDS, quiet=True)[0]
     except WorkersStuck as stuck:
         place = _WHERE.search(str(stuck))
-        trouble, results = f"does not come to an end{f', and is {place[1].rstrip()}' if place else ''}", stuck.results
+        trouble, results = f"does not end{f' and is {place[1].rstrip()}' if place else ''}", stuck.results
     except WorkerFailed as failed:
         trouble, results = "ends its process instead of returning", failed.results
     begun = len(results.told[0]) if results.told else 0
-    # what the calls before it gave was lost with the process
+    # the answers of the earlier calls were lost with the process
     earlier = answers_of(function, calls[: begun - 1]) if begun > 1 else []
     return [*earlier, Answer(trouble=trouble)]
 
@@ -62,7 +62,7 @@ def _answer(
         try:
             with without_output():
                 answers.append(Answer(_plain(function(*arguments))))
-        except BaseException as error:  # SystemExit, too
+        except BaseException as error:  # SystemExit too
             return [*answers, Answer(trouble=_raises(error))]
     return answers
 
@@ -73,7 +73,7 @@ def _raises(error: BaseException) -> str:
     try:
         words = without_middle(" ".join(str(error)[: 10 * _LONGEST].split()), _LONGEST)
     except Exception:
-        words = "(its message cannot be made)"
+        words = "(its message cannot be shown)"
     return f"raises {type(error).__name__}: {words}".rstrip(": ")
 
 
@@ -86,7 +86,7 @@ def _plain(value: Any) -> object:
 
 
 def _one(value: Any) -> object:
-    """A text, or a number; also one of numpy's, and the only element of a tensor."""
+    """A string or a number; NumPy numbers and one-element tensors count too."""
     kind = type(value)
     if value is None or kind is bool:
         return value

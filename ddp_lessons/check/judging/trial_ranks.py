@@ -1,4 +1,4 @@
-"""Inside a rank: call the learner's function, trial after trial, and take down what came of it."""
+"""Inside a rank: call the learner's function for one trial after the other, and record what came of it."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ _PAUSED = {"send", "recv", "isend", "irecv", "all_reduce", "broadcast", "reduce"
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one rank had after one trial."""
+    """The state of one rank after one trial."""
 
     answer: object  # a tensor, a number, None, a list of tensors and numbers, or a `Thing`
-    given: object  # what it was given, afterwards: a tensor, or what else the trial keeps of it
+    given: object  # its input after the call: a tensor, or what else the trial keeps of it
 
 
 @dataclass(frozen=True)
 class Thing:
-    """Stands for an answer that cannot be right whatever is in it."""
+    """Replaces an answer of a type that is always wrong."""
 
     kind: str
 
@@ -40,9 +40,9 @@ class Thing:
 def run_trials(
     rank: int, world_size: int, function: Callable[..., object], trials: Sequence[Trial]
 ) -> tuple[str, list[Outcome]]:
-    """Call `function` once per trial; return the name of the group in which ranks meet between trials, and what came.
+    """Call `function` once per trial; return the name of the group for the barriers between trials, and the outcomes.
 
-    The barriers of that group cut the record of events into trials.
+    The barriers of that group cut the recorded events into trials.
     """
     between = dist.new_group()
     assert isinstance(between, dist.ProcessGroup)
@@ -60,7 +60,7 @@ def run_trials(
 
 @contextlib.contextmanager
 def without_output() -> Iterator[None]:
-    """Throw away what is printed, which a check never shows: megabytes of it would take the time of the trials."""
+    """Discard printed output, which a check never shows: megabytes of it would take the time of the trials."""
     with (
         open(os.devnull, "w", encoding="utf-8", errors="replace") as nowhere,
         contextlib.redirect_stdout(nowhere),
@@ -71,9 +71,9 @@ def without_output() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _pauses(trial: Trial, rank: int) -> Iterator[None]:
-    """Let this rank stop for a moment before some of its calls of torch.distributed.
+    """Pause this rank briefly before some of its calls of torch.distributed.
 
-    What is right only if the other rank happens to be quick enough does not stay right then.
+    An answer that is right only if the other rank is quick enough then becomes wrong.
     """
     chance = trial.random(rank)
     left = _PAUSES_IN_A_TRIAL
@@ -93,14 +93,14 @@ def _pauses(trial: Trial, rank: int) -> Iterator[None]:
 
 
 def _plain(answer: object) -> object:
-    """A copy of the answer that can travel, and that nobody changes any more."""
+    """A copy of the answer that can be sent and no longer changes."""
     if isinstance(answer, Tensor):
         return answer.detach().clone()
     if answer is None or isinstance(answer, bool):
         return answer
-    if isinstance(answer, numbers.Real):  # also one of numpy's
+    if isinstance(answer, numbers.Real):  # also NumPy numbers
         return int(answer) if isinstance(answer, numbers.Integral) else float(answer)
     if isinstance(answer, list | tuple):
-        copies = {id(one): _plain(one) for one in answer}  # what was one thing stays one: a check may ask
+        copies = {id(one): _plain(one) for one in answer}  # the same object twice stays one object: a check may ask
         return [copies[id(one)] for one in answer]
     return Thing(type(answer).__name__)

@@ -1,4 +1,4 @@
-"""What the ranks said to each other in one trial, cut out of the record of a launch."""
+"""The communication of one trial, cut out of the events of a launch."""
 
 from __future__ import annotations
 
@@ -36,22 +36,22 @@ class Traffic:
 
     @cached_property
     def collectives(self) -> list[Event]:
-        """Without barrier and new_group: no answer can come through these."""
+        """Without barrier and new_group, which carry no data."""
         return [event for event in self.events if event.is_collective and event.operation not in _CARRIES_NOTHING]
 
     @cached_property
     def sent(self) -> list[int]:
-        """Bytes by rank, in messages."""
+        """Bytes sent in messages, by rank."""
         return [sum(event.bytes for event in self.sends if event.rank == rank) for rank in range(len(self.by_rank))]
 
     @cached_property
     def received(self) -> list[int]:
-        """Bytes by rank, in messages that were sent to it."""
+        """Bytes received in messages, by rank."""
         return [sum(event.bytes for event in self.sends if event.peer == rank) for rank in range(len(self.by_rank))]
 
     @cached_property
     def brought(self) -> list[int]:
-        """Bytes by rank, in messages and into collectives."""
+        """Bytes that each rank sends in messages and passes to collectives."""
         giving = [*self.sends, *self.collectives]
         return [sum(event.bytes for event in giving if event.rank == rank) for rank in range(len(self.by_rank))]
 
@@ -62,12 +62,12 @@ class Traffic:
         return {event.peer for event in self.sends if event.rank == rank and event.peer is not None and event.bytes}
 
     def never_waited_for(self) -> Event | None:
-        """A message that went on in the background, while its rank returned and nobody waited for its end."""
+        """A message still in progress when its rank returned, on which wait() was never called."""
         left = [event for event in self.events if event.call in _NON_BLOCKING and self.returned[event.rank]]
         return next((e for e in left if e.waited is None and e.end is None and not e.error), None)
 
     def given_up(self) -> Event | None:
-        """An isend whose message never left although the other side receives: nobody held on to what isend returned."""
+        """An isend whose message never left although the other side receives: the Work handle was dropped."""
         missed = {(e.peer, e.rank, e.tag) for e in self.events if e.operation == "recv" and hangs(e)}
         for event in self.sends:
             if (
@@ -78,12 +78,12 @@ class Traffic:
         return None
 
     def collective_never_waited_for(self) -> Event | None:
-        """DistributedDataParallel waits for its own, in C++, which is not seen."""
+        """DistributedDataParallel waits in C++ for its own collectives, which is not recorded."""
         learners = (event for event in self.collectives if event.call != DDP)
         return next((event for event in learners if event.waited is None and not event.error), None)
 
     def never_waited_for_before(self, later: Sequence[Event]) -> Event | None:
-        """A collective that a rank began before one of these calls, and that nobody waits for."""
+        """A collective started before one of these calls, on which wait() is never called."""
         for call in later:
             for event in itertools.takewhile(functools.partial(operator.is_not, call), self.by_rank[call.rank]):
                 if event.is_collective and event.call != DDP and event.waited is None and not event.error:
@@ -91,14 +91,14 @@ class Traffic:
         return None
 
     def makes_different_groups(self) -> bool:
-        """torch counts the groups and trusts that all ranks count alike: if not, some stand still, by chance."""
+        """torch numbers groups and assumes that all ranks create them alike; otherwise some hang, by chance."""
         made = [event for event in self.events if event.operation == "new_group"]
         named = [event for event in made if event.group]
         differ = _first_that_differ(named, lambda event: event.group, lambda event: event.group_ranks)
         return differ is not None or any(map(hangs, made))
 
     def first_groups(self) -> list[Event]:
-        """The first group that each rank makes."""
+        """The first group that each rank creates."""
         made = [[event for event in events if event.operation == "new_group"] for events in self.by_rank]
         return [events[0] for events in made if events]
 
@@ -111,7 +111,7 @@ class Traffic:
         return _first_that_differ(self.collectives, lambda event: rooted[id(event)], lambda event: event.root)
 
     def never_received(self) -> Event | None:
-        """A message that nobody took."""
+        """A message that is never received."""
         taken: Counter[object] = Counter((e.peer, e.rank) for e in self.events if e.operation == "recv" and not e.error)
         for event in self.sends:
             if not taken[event.rank, event.peer]:
@@ -134,16 +134,16 @@ def _first_that_differ(
 
 @dataclass(frozen=True)
 class Standstill:
-    """Where ranks wait for ever, and who has returned."""
+    """Where ranks hang, and which ranks have returned."""
 
     calls: tuple[Event, ...]
     returned: tuple[int, ...]
     trial: Trial
-    made: Mapping[int, int] = field(default_factory=dict)  # how often who has returned made the first of these calls
+    made: Mapping[int, int] = field(default_factory=dict)  # how often each returned rank made the first of these calls
 
 
 def cut_into_trials(events: Events, group_between: str, most: int) -> list[Traffic]:
-    """The traffic of each trial that has begun. Trial k lies behind barrier k of the group between the trials."""
+    """The traffic of each trial that has started. Trial k comes after barrier k of the group between the trials."""
     everybody = range(events.world_size)
     pieces = [_pieces(events.of(rank), group_between) for rank in everybody]
     begun = max(_barriers_passed(events.of(rank), group_between) for rank in everybody)
@@ -157,7 +157,7 @@ def cut_into_trials(events: Events, group_between: str, most: int) -> list[Traff
 
 
 def group_between_trials(events: Events) -> str:
-    """The group that every rank makes first of all."""
+    """The first group that every rank creates."""
     return next((event.group for event in events if event.operation == "new_group" and event.group), "")
 
 
@@ -166,7 +166,7 @@ def is_between(event: Event, group_between: str) -> bool:
 
 
 def hangs(event: Event) -> bool:
-    """This call waits for others, and they do not come."""
+    """This call waits for other ranks that never come."""
     return event.end is None and not event.error and (event.waited is not None or event.call not in _NON_BLOCKING)
 
 

@@ -1,4 +1,4 @@
-"""Is this function one that a check can call, and has anybody begun to write it?"""
+"""Can a check call this function, and has the learner started to write it?"""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import itertools
 from collections.abc import Callable, Sequence
 from types import CodeType
 
-# what is left of a function without statements
+# the bytecode of a function without statements
 _NOTHING = {"RESUME", "NOP", "LOAD_CONST", "RETURN_VALUE", "RETURN_CONST", "POP_TOP", "CACHE"}
 _NOT_IMPLEMENTED = _NOTHING | {"LOAD_GLOBAL", "PRECALL", "CALL", "CALL_FUNCTION", "PUSH_NULL", "RAISE_VARARGS"}
 _NOT_IMPLEMENTED |= {"LOAD_COMMON_CONSTANT"}
@@ -17,26 +17,26 @@ _COUNTS = ("no", "one", "two", "three", "four", "five")
 
 
 def why_not_callable(function: object, name: str, parameters: Sequence[str]) -> str:
-    """A sentence if `function(*parameters)` cannot work, else ""."""
+    """A sentence if `function(*parameters)` cannot work, or ""."""
     if not callable(function):
         if function is None:
-            return f"It got None instead of a function: write check.{name}({name}), without calling {name} itself."
-        return f"It needs a function that every rank calls, not {_article(type(function).__name__)}."
+            return f"It got None instead of a function. Write check.{name}({name}), without calling {name}."
+        return f"It needs a function that every rank calls, but got {_article(type(function).__name__)}."
     called = getattr(function, "__name__", type(function).__name__)
     if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
-        return f"{called} is a coroutine (async def), which a rank does not await: write it with def."
+        return f"{called} is a coroutine (async def), which a rank does not await. Write it with def."
     if inspect.isgeneratorfunction(function):
-        return f"{called} is a generator (it has a yield), which a rank does not step through: return the answer."
+        return f"{called} is a generator (it contains yield), which a rank does not run. Return the answer instead."
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
-        return ""  # written in C: the ranks will find out
+        return ""  # written in C: it shows on the ranks
     try:
         signature.bind(*parameters)
     except TypeError:
         many = f"{_COUNTS[len(parameters)]} argument{'s' * (len(parameters) > 1)}"
         call = f"{called}({', '.join(parameters)})"
-        return f"It is called as {call}, with {many}, but is defined as {called}{signature}."
+        return f"The check calls {call} with {many}, but the definition is {called}{signature}."
     return ""
 
 
@@ -52,9 +52,9 @@ def is_untouched(function: Callable[..., object]) -> bool:
 
 
 def mentions(function: object, names: set[str]) -> bool:
-    """Does its code, or that of a function inside of it, use one of these names?"""
+    """Does its code, or that of an inner function, use one of these names?"""
     codes = [code] if (code := _code(function)) is not None else []
-    for code in codes:  # the list grows on the way
+    for code in codes:  # the list grows during the loop
         if names & {*code.co_names, *code.co_freevars}:
             return True
         codes += [constant for constant in code.co_consts if isinstance(constant, CodeType)]
@@ -62,7 +62,7 @@ def mentions(function: object, names: set[str]) -> bool:
 
 
 def binds_late(function: object) -> bool:
-    """Has it a lambda that sees a variable of its, and so what that is in the end?"""
+    """Does it contain a lambda that captures a variable by reference, and so sees its last value?"""
     code = _code(function)
     inner = [one for one in code.co_consts if isinstance(one, CodeType)] if code is not None else []
     return any(one.co_name == "<lambda>" and {*one.co_freevars} - {"self", "__class__"} for one in inner)
@@ -73,7 +73,7 @@ def _code(function: object) -> CodeType | None:
         function = function.func
     function = inspect.unwrap(function) if callable(function) else function
     code = getattr(function, "__code__", None)
-    if code is None:  # an object with a method __call__
+    if code is None:  # an object with a __call__ method
         code = getattr(vars(type(function)).get("__call__"), "__code__", None)
     return code if isinstance(code, CodeType) else None
 

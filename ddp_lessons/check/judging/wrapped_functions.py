@@ -14,7 +14,7 @@ _SECONDS_WITH_IT_AT_HAND = 0.5
 
 
 def refusal(name: str, function: Callable[..., object], parameters: Sequence[str]) -> Report | None:
-    """Return what there is to say of a function that cannot be tried, or is not begun."""
+    """The report for a function that cannot be tried or is not started; otherwise None."""
     if sentence := why_not_callable(function, name, parameters):
         return not_right(name, sentence)
     if is_untouched(function):
@@ -27,12 +27,12 @@ def refusal(name: str, function: Callable[..., object], parameters: Sequence[str
 
 
 def compiler_at_hand() -> None:
-    """Let the ranks to come have imported what DistributedDataParallel imports when the first model is wrapped.
+    """Make the coming ranks import beforehand what DistributedDataParallel imports for the first model.
 
-    That takes seconds, and a rank that has to do it would look as if it were stuck.
+    The import takes seconds, and a rank that has to do it would look as if it hangs.
     """
     if launch(_wrap_a_model, 1, timeout_seconds=None, quiet=True)[0] > _SECONDS_WITH_IT_AT_HAND:
-        # the launcher has noticed, and does it for all; this one comes back when that is done
+        # the launcher has noticed and imports it for all ranks; this launch returns when that is done
         launch(_wrap_a_model, 1, timeout_seconds=None, quiet=True)
 
 

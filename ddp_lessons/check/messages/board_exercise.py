@@ -1,6 +1,6 @@
-"""The exercise of an all_reduce over a store: the sum has to be in the tensor, and with the same bits everywhere.
+"""The exercise of an all_reduce over a key-value store: the sum must be in the tensor, with the same bits on all ranks.
 
-Whoever calls such a function as a process group does passes over what it returns, and so does this check.
+Like a process group that calls such a function, this check ignores the returned value.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ from ddp_lessons.check.trials.sample_shares import InTurns, examine_in_turns
 from ddp_lessons.run.diagnosis.wording import ranks_named
 
 _INSTEAD_OF_WAITING = {"sleep", "check", "num_keys", "monotonic", "perf_counter"}
-_LARGEST_WORLD = 3  # in which a rank comes late: mistakes show with few, and many wait for each other for long
+_LARGEST_WORLD = 3  # in which a rank comes late: mistakes show with few ranks, and many would wait for a long time
 _RETURNED = re.compile(r"ReturnedEarly: (.*?) returned before (.*?) wrote")
 _NO_SUCH_NOTE_NAMED = re.compile(rf"{NO_SUCH_NOTE} ('.*?'|\".*?\")")
 
 
 def all_reduce_on_board(function: Callable[[Any, Tensor, int, int], object]) -> Report:
-    """Check `function(board, tensor, rank, world_size)`: every rank ends with the sum over all ranks, by notes alone.
+    """Check `function(board, tensor, rank, world_size)`: every rank ends with the sum over all ranks, through a store.
 
-    `board` is a store that is fresh for this call. All tensors have the same shape and dtype. The sum has to be in
-    `tensor` itself, and what is returned does not count. All ranks have the same bits, of floats as well. Nothing else
-    of torch.distributed may be called.
+    `board` is a new key-value store for each call. All tensors have the same shape and dtype. The sum must be in
+    `tensor` itself; the returned value is ignored. All ranks must have the same bits, also for floats. No other call of
+    torch.distributed is allowed.
     """
     return examine_in_turns(_AllReduceOnBoard(function), function, _OnABoard)
 
 
 class _OnABoard(InTurns):
-    """Give each call a board of its own, and keep of its answer only whether there was one."""
+    """Give each call its own board, and keep of its answer only whether there was one."""
 
     turns = 0
 
@@ -54,13 +54,13 @@ class _OnABoard(InTurns):
         board = Board(str(self.turns), is_late, may_give_up=mentions(self.written, _INSTEAD_OF_WAITING))
         has_answer = self.written(board, tensor, rank, world_size) is not None
         board.whereabouts.has_returned()
-        # None of all ranks, with nothing changed, is what a function gives that nobody has begun to write
+        # None on all ranks with nothing changed means a stub
         return has_answer if has_answer or board.is_used else None
 
 
 @dataclass(frozen=True)
 class _Fractions(Trial):
-    """Floats of very different size, whose sum depends on the order."""
+    """Floats of very different magnitude, whose sum depends on the order."""
 
     def tensor(self, rank: int) -> Tensor:
         generator = torch.Generator().manual_seed(1000 * self.seed + rank)
@@ -75,12 +75,12 @@ class _AllReduceOnBoard(Exercise):
     returns_answer = False
     trials = (
         *of_every_kind()[:-1],
-        _Fractions((1000,), trait="fractions, whose sum depends on the order", seed=20, lateness="at random"),
-        _Fractions((1000,), trait="the same fractions, with another rank late", seed=20, lateness="at random"),
-        of_every_kind()[-1],  # last, for what is done element by element does not come to its end
+        _Fractions((1000,), trait="fractions whose sum depends on the order", seed=20, lateness="at random"),
+        _Fractions((1000,), trait="the same fractions, with a different rank late", seed=20, lateness="at random"),
+        of_every_kind()[-1],  # last, because a loop over its elements would not end in time
     )
-    measured = "bytes given by the busiest rank"
-    yardstick = "over the group"
+    measured = "bytes sent by the busiest rank"
+    yardstick = "allowed"
 
     def __init__(self, function: object) -> None:
         self._gives_the_name_away = _gives_away(function, 1)
@@ -114,57 +114,61 @@ class _AllReduceOnBoard(Exercise):
         )
 
     def _why_unchanged(self, case: Case, rank: int) -> str:
-        """A sentence if this rank's tensor is what it was, though something else may be right."""
+        """A sentence if this rank's tensor is unchanged, although something else may be right."""
         if not case.is_unchanged(rank):
             return ""
         right = [one for one in range(case.world_size) if torch.equal(case.given(one), self.expected(case, one))]
         if right:
             return (
-                f"Only {ranks_named(right)} has the sum in `tensor`, and every rank has to have it there: rank {rank} "
-                "still has its own numbers."
+                f"`tensor` holds the sum only on {ranks_named(right)}, and rank {rank} still has its own values. "
+                "Put the sum into `tensor` on every rank."
             )
         if self._gives_the_name_away:
             return (
-                "You gave the name `tensor` to another tensor, and the one of the caller is as it was: use "
+                "The name `tensor` now refers to another tensor, and the caller's is unchanged. Use "
                 "`tensor.copy_(...)`."
             )
         if case.outcomes[rank].answer is True:
-            return "What it returns does not count: the sum has to be in `tensor` itself, so use `tensor.copy_(...)`."
+            return "The returned value is ignored: the sum must be in `tensor`. Use `tensor.copy_(...)`."
         return ""
 
     def _lost_fractions(self, case: Case, answer: Tensor) -> str:
         if not isinstance(case.trial, _Fractions) or not torch.equal(answer, answer.round()):
             return ""
         if self._uses_add:
-            return (
-                "board.add() counts in whole numbers, so fractions are lost: write to_bytes(tensor) with board.set()."
-            )
-        return "The fractions are lost on the way: write the tensor's bytes, and add up in its own dtype."
+            return "board.add() counts in integers, so the fractions are lost. Write to_bytes(tensor) with board.set()."
+        return "The fractions are lost. Write the tensor's bytes, and sum in its own dtype."
 
     def why_failed(self, message: str) -> str:
         if NO_NAME in message:
-            return 'The name of a note has to be a text, as f"rank {rank}" or str(rank) is: a number is none.'
+            return 'A key of the store must be a string, but this is a number. Use f"rank {rank}" or str(rank).'
         if NO_NOTE in message:
-            return "A note is bytes: write to_bytes(tensor), and read with from_bytes(note, tensor)."
+            return "A value in the store must be bytes. Write to_bytes(tensor), and read with from_bytes(note, tensor)."
         if found := _RETURNED.search(message):
             return (
-                f"{found[1].capitalize()} returns before {found[2]} has written its note: read it with "
-                "board.get(name), which waits until it is there. A sleep or board.check() does not."
+                f"{found[1].capitalize()} returns before {found[2]} has written to the store. Read with "
+                "board.get(name), which waits for the key; a sleep or board.check() does not."
             )
         if READS_FIRST in message:
             return (
-                "Every rank reads first, and board.get() waits for a note that nobody has written yet: write your own "
-                "note before you read those of the others."
+                "Deadlock: every rank reads first, and board.get() waits for a key that no rank has written yet. Write "
+                "your own value before you read the others."
             )
         if found := _NO_SUCH_NOTE_NAMED.search(message):
-            return f"It waits for the note {found[1]}, which no rank writes: read by the names that are written."
+            return f"It waits for the key {found[1]}, which no rank writes. Read the same keys that the ranks write."
         if "from_bytes" in message or "view" in message:
-            return "A note has forgotten shape and dtype: from_bytes(note, tensor) makes it like `tensor`."
+            return (
+                "The stored bytes have no shape and dtype. Use from_bytes(note, tensor), which takes both from "
+                "`tensor`."
+            )
         return ""
 
     def too_much(self, case: Case) -> str:
         if any(case.traffic.brought):
-            return "It calls torch.distributed beside the board: this shall be what such a call is made of."
+            return (
+                "It calls torch.distributed in addition to the store. Use only `board`: this function is what such a "
+                "call is built from."
+            )
         return ""
 
     def carried(self, case: Case) -> int:
@@ -175,40 +179,42 @@ class _AllReduceOnBoard(Exercise):
 
 
 def _other_bits(answer: Tensor, first: Tensor, rank: int) -> Difference | None:
-    """Of two sums of the same numbers."""
+    """Compare two sums of the same values on different ranks."""
     if torch.equal(answer, first):
         return None
     place = int((answer != first).nonzero()[0])
     mistake = (
-        f"Rank {rank} adds up in another order than rank 0, and the last bits of their sums differ: on every rank "
-        "begin with what rank 0 brought, and go on in the order of the ranks."
+        f"Rank {rank} sums in a different order than rank 0, so the last bits differ. Sum in rank order on every "
+        "rank, starting with rank 0."
     )
     return Difference(f"rank {rank}, [{place}]", f"{answer[place]:.9g}", f"{first[place]:.9g}, as on rank 0", mistake)
 
 
 def _order_of_arrival(answer: Tensor, before: Tensor, rank: int) -> Difference | None:
-    """Of two sums of the same numbers on the same rank, with different ranks late."""
+    """Compare two sums of the same values on the same rank, with different ranks late."""
     if torch.equal(answer, before):
         return None
     place = int((answer != before).nonzero()[0])
-    mistake = "The last bits depend on which rank comes late: add up in the order of the ranks, not in that of arrival."
+    mistake = "The last bits depend on which rank comes late. Sum in rank order, not in order of arrival."
     return Difference(f"rank {rank}, [{place}]", f"{answer[place]:.9g}", f"{before[place]:.9g}, as before", mistake)
 
 
 def _who_is_missing(case: Case, rank: int, total: Tensor) -> str:
-    """A sentence if what one rank brought is not in the sum."""
+    """A sentence if the values of one rank are missing in the sum."""
     missing = {one: _missing_of(case, one, total) for one in range(case.world_size)}
     who = missing[rank]
     if who is None:
         return ""
     everywhere = all(one == who for one in missing.values())
     if everywhere and case.world_size > 1:
-        return f"What rank {who} brought is missing on every rank: read the notes of all, range(world_size)."
+        return f"The values of rank {who} are missing in every sum. Read the values of all ranks, range(world_size)."
     if case.is_unchanged(rank):
-        return f"Rank {rank} ends with its own tensor: read the notes of the others, and put the sum into `tensor`."
+        return (
+            f"Rank {rank} ends with its own tensor. Read the values of the other ranks, and put the sum into `tensor`."
+        )
     if who == rank:
-        return f"What rank {rank} has brought itself is missing in its sum."
-    return f"What rank {who} has brought is missing in the sum of rank {rank}."
+        return f"Rank {rank}'s own values are missing in its sum. Add its own tensor too."
+    return f"The values of rank {who} are missing in the sum of rank {rank}. Read the values of all ranks."
 
 
 def _missing_of(case: Case, rank: int, total: Tensor) -> int | None:
@@ -219,36 +225,38 @@ def _missing_of(case: Case, rank: int, total: Tensor) -> int | None:
 
 def _wrong_sum(case: Case, rank: int, answer: Tensor, total: Tensor) -> str:
     if torch.equal(answer, case.inputs[rank]):
-        return f"Rank {rank} ends with its own tensor: read the notes of the others, and put the sum into `tensor`."
+        return (
+            f"Rank {rank} ends with its own tensor. Read the values of the other ranks, and put the sum into `tensor`."
+        )
     if torch.equal(answer, total + case.inputs[rank]):
-        return f"Rank {rank} counts its own tensor twice: it is in `tensor` already, and on the board."
+        return f"Rank {rank} counts its own tensor twice: it is already in `tensor`, and also in the store."
     if torch.allclose(answer.double() * case.world_size, total.double(), rtol=1e-6):
-        return "It makes the mean: leave out the division."
+        return "It computes the mean. Leave out the division."
     for who, brought in enumerate(case.inputs):
         if torch.equal(answer, case.world_size * brought):
             whose = "its own" if who == rank else f"rank {who}'s"
             return (
-                f"Rank {rank} adds up {whose} tensor {case.world_size} times: each rank needs a note with its rank in "
-                "the name, and every rank has to read all of them."
+                f"Rank {rank} sums {whose} tensor {case.world_size} times. Write one key per rank, with the rank in "
+                "its name, and read all of them."
             )
     if answer.dtype != torch.float32 and torch.allclose(answer.double(), total.double(), rtol=1e-5):
-        return "The last digits are lost, as in a float32: write and add up in the tensor's own dtype."
+        return "The last digits are lost, as in float32. Write and sum in the tensor's own dtype."
     return ""
 
 
 def _gives_away(function: object, place: int) -> bool:
-    """Does its code give the name of this parameter to something else, as in `tensor = ...`?"""
+    """Does its code assign something else to the name of this parameter, as in `tensor = ...`?"""
     code = getattr(inspect.unwrap(function) if callable(function) else None, "__code__", None)
     if not isinstance(code, CodeType) or code.co_argcount <= place:
         return False
     steps = list(dis.get_instructions(code))
-    # `tensor += ...` stores as well, but what it stores is the tensor itself, changed
+    # `tensor += ...` stores as well, but it stores the tensor itself, changed
     stores = [step for before, step in itertools.pairwise(steps) if not before.argrepr.endswith("=")]
     return any(code.co_varnames[place] in _stored(step) for step in stores)
 
 
 def _stored(step: dis.Instruction) -> tuple[Any, ...]:
-    """The names that a step stores; newer Pythons do two things in one."""
+    """The names that an instruction stores; newer Pythons combine two stores."""
     names = step.argval if isinstance(step.argval, tuple) else (step.argval,)
     if step.opname in ("STORE_FAST", "STORE_DEREF", "STORE_FAST_LOAD_FAST"):
         return names[:1]

@@ -25,8 +25,8 @@ def broadcast_by_hand(function: Callable[[Tensor], object]) -> Report:
     """Check `function(tensor)`: every rank ends with the tensor of rank 0.
 
     All tensors have the same shape and dtype. Every rank returns rank 0's tensor, or has it in place and returns None.
-    Messages only, in any order, through a star, a chain or a tree, whole or in pieces: but each rank receives the
-    tensor only once, and rank 0 is not sent what it has. One rank alone returns its tensor.
+    Messages only, in any order: a star, a chain or a tree, whole or in pieces. Each rank may receive the tensor only
+    once, and rank 0 must not receive it. One rank alone returns its tensor.
     """
     return examine(_Broadcast(), function)
 
@@ -34,10 +34,10 @@ def broadcast_by_hand(function: Callable[[Tensor], object]) -> Report:
 def all_gather_by_hand(function: Callable[[Tensor], object]) -> Report:
     """Check `function(tensor)`: every rank returns the list of all ranks' tensors, by rank.
 
-    All tensors have the same shape and dtype. A list, a tuple, or one stacked tensor of shape [world_size, ...]; the
-    given tensor stays as it is. Messages only. Each rank has to receive world_size - 1 tensors; all ranks together may
-    send at most 1.5 * world_size * (world_size - 1) of them, so that a gather followed by a broadcast is right too. One
-    rank alone returns a list with its tensor.
+    All tensors have the same shape and dtype. Return a list, a tuple, or one stacked tensor of shape [world_size, ...];
+    leave the given tensor unchanged. Messages only. Each rank has to receive world_size - 1 tensors. All ranks together
+    may send at most 1.5 * world_size * (world_size - 1) of them, so that a gather followed by a broadcast is right too.
+    One rank alone returns a list with its tensor.
     """
     return examine(_AllGather(), function)
 
@@ -55,38 +55,42 @@ class _Broadcast(Exercise):
             root = whose(answer, case)
             all_answers = [self.answer(case, other) for other in range(case.world_size)]
             if root and all(isinstance(one, Tensor) and torch.equal(one, answer) for one in all_answers):
-                return f"Every rank ends with rank {root}'s tensor: the root is rank 0."
-            return "Rank 0 does not keep its own tensor: it only sends."
+                return f"Every rank ends with rank {root}'s tensor. The root is rank 0."
+            return "Rank 0 does not keep its own tensor. The root only sends."
         if torch.equal(answer, case.inputs[rank]) and not case.traffic.received[rank]:
-            return f"Rank {rank} receives nothing and still has its own tensor: rank 0's has to come to every rank."
+            return f"Rank {rank} receives nothing and still has its own tensor. Send rank 0's tensor to every rank."
         if torch.equal(answer, case.inputs[rank]):
-            return f"Rank {rank} ends with its own tensor: it never receives, or does not return what it received."
+            return f"Rank {rank} ends with its own tensor. Receive rank 0's tensor, and return what was received."
         if (other := whose(answer, case)) is not None:
-            return f"Rank {rank} ends with the tensor of rank {other}, which passes on its own instead of rank 0's."
+            return f"Rank {rank} ends with the tensor of rank {other}, which sends its own tensor instead of rank 0's."
         if not answer.any():
-            return f"Rank {rank} returns a buffer of zeros: nothing was received into it."
+            return f"Rank {rank} returns a buffer of zeros. Receive into the buffer that you return."
         if torch.equal(answer, case.inputs[rank] + case.inputs[0]):
             return (
-                f"Rank {rank} ends with the sum of its own and rank 0's tensor: receive into the tensor, or return it."
+                f"Rank {rank} ends with the sum of its own tensor and rank 0's. Receive into the tensor, or return the "
+                "received one."
             )
         if case.traffic.received[rank] < case.tensor_bytes:
-            return f"Rank {rank} is sent only a part of rank 0's tensor: every rank needs the whole."
-        return f"Rank {rank} ends with something else than rank 0's tensor: not every element arrived unchanged."
+            return f"Rank {rank} receives only a part of rank 0's tensor. Send the whole tensor to every rank."
+        return f"Rank {rank} does not end with rank 0's tensor: some elements changed on the way."
 
     def too_little(self, case: Case) -> str:
         for rank in range(1, case.world_size):
             if case.traffic.received[rank] < case.tensor_bytes:
-                return f"It moves too little: rank {rank} was never sent all of it, so the answer came by another way."
+                return (
+                    f"Too little is communicated: rank {rank} does not receive the whole tensor. Send all of it to "
+                    "every rank."
+                )
         return ""
 
     def too_much(self, case: Case) -> str:
         for rank in range(case.world_size):
-            # a broadcast in pieces that all ranks pass round brings rank 0 some of them, but never all
+            # a broadcast in pieces round a ring sends some of them back to rank 0, but never all
             needed = case.tensor_bytes if rank else case.tensor_bytes * (case.world_size - 1) // case.world_size
             if case.traffic.received[rank] > needed + SMALL_CHANGE_BYTES:
                 if rank == 0:
-                    return "It moves too much: rank 0 is sent the tensor that it has."
-                return f"It moves too much: rank {rank} is sent more than one tensor."
+                    return "Too much is communicated: rank 0 receives the tensor that it already has."
+                return f"Too much is communicated: rank {rank} receives more than one tensor."
         return ""
 
     def carried(self, case: Case) -> int:
@@ -118,8 +122,8 @@ class _AllGather(Exercise):
         if len(answer) != case.world_size:
             has_own = any(torch.equal(one, case.inputs[rank]) for one in answer)
             mistake = (
-                f"{self._who_returns(case, rank)} a list of {len(answer)} for {case.world_size} ranks: each rank's "
-                f"tensor belongs into it, {'once' if has_own else 'its own too'}."
+                f"{self._who_returns(case, rank)} a list of length {len(answer)} for {case.world_size} ranks. Put one "
+                f"tensor per rank into it{'' if has_own else ', including its own'}."
             )
             return Difference("", f"{len(answer)} tensors", f"{case.world_size} tensors", mistake)
         for source, (one, expected) in enumerate(zip(answer, right, strict=True)):
@@ -129,7 +133,7 @@ class _AllGather(Exercise):
         return None
 
     def _who_returns(self, case: Case, rank: int) -> str:
-        """Every rank returns as many tensors as this one, or this one does."""
+        """The start of a sentence: all ranks return as many tensors as this one, or only this one does."""
         answers = [self.answer(case, other) for other in range(case.world_size)]
         lengths = {len(one) if isinstance(one, list | Tensor) else None for one in answers}
         return "It returns" if len(lengths) == 1 else f"Rank {rank} returns"
@@ -138,38 +142,50 @@ class _AllGather(Exercise):
         owners = [whose(one, case) for one in answer]
         if case.world_size > 1 and all(torch.equal(one, answer[0]) for one in answer):
             if owners[0] == rank and not case.traffic.received[rank]:
-                return f"Rank {rank}'s list holds its own tensor again and again: it never receives the others."
+                return f"Rank {rank}'s list repeats its own tensor. Receive the tensors of the other ranks."
             if owners[0] == rank and all(one is not answer[0] for one in answer[1:]):
-                return f"Rank {rank}'s list holds its own tensor again and again: it never gets those of the others."
-            return "All entries of the list are equal: make a buffer of its own for each rank."
+                return f"Rank {rank}'s list repeats its own tensor instead of the tensors of the other ranks."
+            return "All entries of the list are equal. Allocate a separate buffer for each rank."
         same = [str(entry) for entry, one in enumerate(answer) if one is answer[source]]
         if len(same) > 1:
             return (
-                f"Entries {' and '.join(same)} of rank {rank}'s list are one and the same tensor: `[buffer] * "
-                "world_size` makes no new ones."
+                f"Entries {' and '.join(same)} of rank {rank}'s list are the same tensor object, as after `[buffer] * "
+                "world_size`. Allocate one buffer per rank."
             )
         if None not in owners and sorted(map(int, owners)) == list(range(case.world_size)):  # type: ignore[arg-type]
             return (
-                f"Rank {rank}'s list is in the wrong order: entry 0 belongs to rank 0, entry 1 to rank 1, and so on, "
-                "whatever comes first."
+                f"Rank {rank}'s list is in the wrong order. Put the tensor of rank i at index i, whichever arrives "
+                "first."
             )
         if not answer[source].any():
-            return f"Entry {source} of rank {rank}'s list is a buffer of zeros: nothing was received into it."
+            return (
+                f"Entry {source} of rank {rank}'s list is a buffer of zeros. Receive the tensor of rank {source} "
+                "into it."
+            )
         if owners[source] is not None:
-            return f"Entry {source} of rank {rank}'s list is the tensor of rank {owners[source]}."
-        return f"Entry {source} of rank {rank}'s list is not the tensor of rank {source}: it did not arrive unchanged."
+            return (
+                f"Entry {source} of rank {rank}'s list is the tensor of rank {owners[source]}. Put the tensor of rank "
+                f"{source} there."
+            )
+        return (
+            f"Entry {source} of rank {rank}'s list is not the tensor of rank {source}: some elements changed on the "
+            "way."
+        )
 
     def too_little(self, case: Case) -> str:
         for rank in range(case.world_size):
             if case.traffic.received[rank] < (case.world_size - 1) * case.tensor_bytes:
-                return f"It moves too little: not all tensors were sent to rank {rank}, so they came by another way."
+                return (
+                    f"Too little is communicated: rank {rank} does not receive all tensors. Send every tensor to every "
+                    "rank."
+                )
         return ""
 
     def too_much(self, case: Case) -> str:
         change = case.world_size * case.world_size * SMALL_CHANGE_BYTES
         if 2 * sum(case.traffic.sent) <= 3 * self.textbook(case) + 2 * change:
             return ""
-        return "It moves too much: no rank needs a tensor that it has, and none needs one twice."
+        return "Too much is communicated: a rank receives its own tensor, or the same tensor twice."
 
     def carried(self, case: Case) -> int:
         return sum(case.traffic.sent)

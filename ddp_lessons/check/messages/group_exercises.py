@@ -1,4 +1,4 @@
-"""The exercises in which ranks first have to agree: on who gives, and on who belongs together."""
+"""The exercises in which ranks first have to agree: on the root, or on the groups."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from ddp_lessons.run.diagnosis.wording import ranks_named
 def share_best(function: Callable[[float, Tensor], object]) -> Report:
     """Check `function(score, tensor)`: every rank ends with the tensor of the rank with the highest score.
 
-    If several have it, the lowest of these ranks counts. Scores are floats of Python, with the digits of float64; some
-    are negative. All tensors have the same shape and dtype. Every rank returns the tensor, or has it in place and
-    returns None. Collectives and messages are both allowed. One rank alone ends with its own.
+    In a tie, the lowest rank wins. Scores are Python floats with float64 precision; some are negative. All tensors have
+    the same shape and dtype. Every rank returns the tensor, or has it in place and returns None. Collectives and
+    messages are both allowed. One rank alone ends with its own.
     """
     return examine(_ShareBest(), function)
 
@@ -31,7 +31,7 @@ def sum_of_half(function: Callable[[Tensor], object]) -> Report:
     """Check `function(tensor)`: even ranks end with the sum over the even ranks, odd ranks with that over the odd.
 
     All tensors have the same shape and dtype. Every rank returns the sum, or has it in place and returns None. Groups,
-    other collectives and messages are all allowed. At least two ranks, so that there are odd ones.
+    other collectives and messages are all allowed. There are at least two ranks, so that there are odd ones.
     """
     return examine(_SumOfHalf(), function)
 
@@ -40,20 +40,22 @@ class _ShareBest(Exercise):
     name = "share_best"
     parameters = ("score", "tensor")
     messages_only = False
-    cure_of_roots = " A rank that knows only its own score cannot tell who is best: first give all scores to all ranks."
+    cure_of_roots = (
+        " A rank that knows only its own score cannot tell which rank is best. First gather all scores on every rank."
+    )
     trials = with_lateness(
         [
             ScoredTrial((120,), scores=(1.5, 4.0, 2.5, 3.0, 0.5)),
             ScoredTrial((120,), trait="other scores", scores=(3.5, 1.0, 5.0, 9.0, 2.0, 7.0, 8.0, 6.0)),
             ScoredTrial((4, 7), trait="negative scores", scores=(-3.0, -2.0, -0.5, -4.0, -0.25)),
-            ScoredTrial((120,), "int64", trait="scores that differ only behind the point", scores=(2.25, 2.75, 2.5)),
+            ScoredTrial((120,), "int64", trait="scores that differ only in their decimals", scores=(2.25, 2.75, 2.5)),
             ScoredTrial((120,), trait="a score that several ranks have", scores=(1.0, 2.0, 2.0)),
             ScoredTrial((1,), trait="the same score on all ranks", scores=(1.0,)),
-            ScoredTrial((120,), trait="scores that are near each other", scores=(0.9, 0.9 + 1e-9, 0.9 - 1e-9)),
+            ScoredTrial((120,), trait="scores that are nearly equal", scores=(0.9, 0.9 + 1e-9, 0.9 - 1e-9)),
         ]
     )
-    measured = "bytes given by the busiest rank"
-    yardstick = "enough"
+    measured = "bytes sent by the busiest rank"
+    yardstick = "needed"
 
     def expected(self, case: Case, rank: int) -> Tensor:
         return case.inputs[_trial(case).best(case.world_size)]
@@ -62,19 +64,19 @@ class _ShareBest(Exercise):
         trial, owner = _trial(case), whose(answer, case)
         best = trial.best(case.world_size)
         if owner is None:
-            return f"Rank {rank} ends with a tensor that no rank has brought."
+            return f"Rank {rank} ends with a tensor that does not come from any rank."
         if owner == rank and not any(case.traffic.brought):
-            return f"Rank {rank} ends with its own tensor: no rank says anything to another."
+            return f"Rank {rank} ends with its own tensor, because no rank sends anything."
         whose_tensor = "its own tensor" if owner == rank else f"the tensor of rank {owner}"
         ends = f"Rank {rank} ends with {whose_tensor}, whose score is {trial.score(owner):.10g}"
         if owner == rank and any(_brings_it_from(best, event, case) for event in case.traffic.by_rank[rank]):
             return (
-                f"The broadcast comes from rank {best}, the best, but rank {rank} returns its own tensor: broadcast "
-                "into the tensor itself, not into a copy, or return that copy."
+                f"Rank {best} has the best score and broadcasts its tensor, but rank {rank} returns its own. Broadcast "
+                "into the tensor itself, or return the copy that you broadcast into."
             )
         if trial.score(owner) == trial.score(best):
-            return f"{ends}, but rank {best} has the same score: of several, the lowest rank counts."
-        return f"{ends}: rank {best} has {trial.score(best):.10g}.{_rounded_to_the_same(case, owner)}"
+            return f"{ends}, but rank {best} has the same score. In a tie, the lowest rank wins."
+        return f"{ends}, but rank {best} has {trial.score(best):.10g}.{_rounded_to_the_same(case, owner)}"
 
     def too_little(self, case: Case) -> str:
         return said_nothing(case, range(case.world_size))
@@ -91,40 +93,40 @@ def _brings_it_from(root: int, event: Event, case: Case) -> bool:
 
 
 def _rounded_to_the_same(case: Case, owner: int) -> str:
-    """A further sentence if the scores have travelled in a dtype in which this one equals the best."""
+    """A further sentence if the scores were sent in a dtype in which both are equal."""
     trial = _trial(case)
     dtypes = {event.dtype for event in case.traffic.events if event.shape != case.inputs[0].shape}
     scores = torch.tensor([trial.score(owner), trial.score(trial.best(case.world_size))], dtype=torch.float64)
     for dtype in sorted(dtypes & {"float32", "float16", "bfloat16"}):
         one, other = scores.to(getattr(torch, dtype)).tolist()
         if one == other:
-            return f" In {dtype} both are the same number: send float64."
+            return f" In {dtype} both scores are equal. Send float64."
     return ""
 
 
 class _SumOfHalf(Exercise):
     name = "sum_of_half"
-    world_sizes = (4, 2, 3, 5, 8)  # with fewer than four, no half has two ranks of each kind
+    world_sizes = (4, 2, 3, 5, 8)  # with fewer than four ranks, no half has two
     messages_only = False
     trials = of_every_kind()
-    measured = "bytes given by the busiest rank"
-    yardstick = "enough"
+    measured = "bytes sent by the busiest rank"
+    yardstick = "needed"
 
     def expected(self, case: Case, rank: int) -> Tensor:
         return _sum_over(case, half_of(case, rank))
 
     def likely_mistake(self, case: Case, rank: int, answer: Tensor) -> str:
-        half = f"rank {rank} belongs to {ranks_named(half_of(case, rank))}"
+        half = f"its half is {ranks_named(half_of(case, rank))}"
         everyone = range(case.world_size)
         subsets = (some for size in range(1, case.world_size + 1) for some in combinations(everyone, size))
         for some in subsets:
             if torch.equal(answer, _sum_over(case, some)):
                 if some == (rank,):
-                    return f"Rank {rank} ends with its own tensor: {half}."
-                return f"Rank {rank} ends with the sum over {ranks_named(some)}: {half}."
+                    return f"Rank {rank} ends with its own tensor, but {half}."
+                return f"Rank {rank} ends with the sum over {ranks_named(some)}, but {half}."
         if torch.allclose(answer.double() * len(half_of(case, rank)), self.expected(case, rank).double(), rtol=1e-6):
-            return "It returns the mean: leave out the division."
-        return f"Rank {rank} does not end with the sum over its half: {half}."
+            return "It returns the mean. Leave out the division."
+        return f"Rank {rank} does not end with the sum over its half, and {half}."
 
     def too_little(self, case: Case) -> str:
         return said_nothing(case, [rank for rank in range(case.world_size) if len(half_of(case, rank)) > 1])

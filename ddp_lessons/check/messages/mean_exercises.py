@@ -1,4 +1,4 @@
-"""The exercises of means over ranks that hold different numbers of elements, or none at all."""
+"""The exercises of means over ranks with different numbers of elements, or none at all."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from ddp_lessons.check.judging.exercise_trials import LossesTrial, Trial, with_l
 from ddp_lessons.check.judging.report import Report
 from ddp_lessons.check.judging.trial_traffic import Standstill
 
-_LONGEST_SUMMARY_BYTES = 4096  # some numbers per rank, also if they travel as pickled objects
+_LONGEST_SUMMARY_BYTES = 4096  # a few numbers per rank, even as pickled objects
 
 
 def global_mean(function: Callable[[Tensor], object]) -> Report:
     """Check `function(tensor)`: every rank returns the mean over all elements of all ranks.
 
     The tensors have one dimension, float32 or float64, and a different number of elements on each rank, at least one.
-    The answer is a float or a tensor with one element; the given tensor stays as it is. Collectives and messages are
-    both allowed, but the data itself stays where it is: a sum and a count per rank suffice. One rank alone returns the
-    mean of its tensor.
+    Return a float or a tensor with one element; leave the given tensor unchanged. Collectives and messages are both
+    allowed, but not for the data itself: a sum and a count per rank are enough. One rank alone returns the mean of its
+    tensor.
     """
     return examine(_GlobalMean(), function)
 
@@ -30,9 +30,9 @@ def global_mean(function: Callable[[Tensor], object]) -> Report:
 def mean_loss(function: Callable[[list[float]], object]) -> Report:
     """Check `function(losses)`: every rank returns the mean over the losses of all ranks.
 
-    The losses are a list of floats, of different length on each rank; some are empty, but never all. The answer is a
-    float or a tensor with one element; the given list stays as it is. Collectives and messages are both allowed. One
-    rank alone returns the mean of its list.
+    The losses are a list of floats, of different length on each rank; some are empty, but never all. Return a float or
+    a tensor with one element; leave the given list unchanged. Collectives and messages are both allowed. One rank alone
+    returns the mean of its list.
     """
     return examine(_MeanLoss(), function)
 
@@ -40,7 +40,7 @@ def mean_loss(function: Callable[[list[float]], object]) -> Report:
 class _GlobalMean(Exercise):
     name = "global_mean"
     counted = "elements"
-    cure_of_sizes = "bring what has the same size on every rank, a sum and a count."
+    cure_of_sizes = "Pass something of the same size on every rank: a sum and a count."
     messages_only = False
     keeps_input = True
     trials = with_lateness(
@@ -48,12 +48,12 @@ class _GlobalMean(Exercise):
             Trial((3,), lengths_differ=True),
             Trial((1,), trait="other lengths", lengths_differ=True),
             Trial((7,), trait="other lengths", lengths_differ=True),
-            Trial((3,), "float64", trait="numbers of another dtype (float64)", lengths_differ=True),
+            Trial((3,), "float64", trait="another dtype (float64)", lengths_differ=True),
             Trial((5000,), trait="long tensors", lengths_differ=True),
         ]
     )
-    measured = "bytes given by the busiest rank"
-    yardstick = "enough"
+    measured = "bytes sent by the busiest rank"
+    yardstick = "needed"
 
     def expected(self, case: Case, rank: int) -> float:
         return float(torch.cat(case.inputs).double().mean())
@@ -65,7 +65,7 @@ class _GlobalMean(Exercise):
         if isinstance(answer, bool) or not isinstance(answer, int | float):
             return Difference("", named(answer), number(right), f"It returns {named(answer)}, not one number.")
         largest = float(torch.cat(case.inputs).abs().max())
-        if abs(answer - right) <= 1e-4 * largest:  # not so for nan
+        if abs(answer - right) <= 1e-4 * largest:  # false for nan
             return None
         mistake = _likely_mistake(case, rank, float(answer)).replace("elements", self.counted)
         return Difference("mean", number(float(answer)), number(right), mistake)
@@ -78,7 +78,7 @@ class _GlobalMean(Exercise):
         if shortest <= _LONGEST_SUMMARY_BYTES or max(case.traffic.brought) <= _LONGEST_SUMMARY_BYTES:
             return ""
         rank = case.traffic.brought.index(max(case.traffic.brought))
-        return f"It moves too much: rank {rank} gives its data away, and a sum and a count per rank suffice."
+        return f"Too much is communicated: rank {rank} sends its data. A sum and a count per rank are enough."
 
     def carried(self, case: Case) -> int:
         return max(case.traffic.brought)
@@ -108,14 +108,14 @@ class _MeanLoss(_GlobalMean):
             return ""
         waiting = standstill.calls[0]
         return (
-            f"Rank {without[0]} has no losses and never calls {waiting.call}, where rank {waiting.rank} waits for it: "
-            "a rank with nothing to give has to come too, with a sum and a count of 0."
+            f"Rank {without[0]} has no losses and never calls {waiting.call}, so rank {waiting.rank} hangs in it. A "
+            "rank without losses must call it too, with a sum and a count of 0."
         )
 
     def why_failed(self, message: str) -> str:
         if "ZeroDivisionError" not in message and "StatisticsError" not in message:
             return ""
-        return "A rank without losses divides by its count, which is 0: divide only what all ranks have added up."
+        return "A rank without losses divides by its own count, which is 0. Divide only by the sum of all counts."
 
 
 def _likely_mistake(case: Case, rank: int, answer: float) -> str:
@@ -124,54 +124,63 @@ def _likely_mistake(case: Case, rank: int, answer: float) -> str:
     own_count, not_empty = max(1, inputs[rank].numel()), sum(one.numel() > 0 for one in inputs)
     count, world_size = sum(one.numel() for one in inputs), case.world_size
     total = sum(sums)
-    mean_of_means = "That is the mean of the ranks' means: a rank with more elements has to count for more."
+    mean_of_means = (
+        "That is the mean of the ranks' means, but a rank with more elements must count more. Sum the sums and "
+        "the counts over the ranks, and divide once."
+    )
     known: Sequence[tuple[float, str]] = [
         (sum(means) / world_size, mean_of_means),
         (sum(means) / not_empty, mean_of_means),
-        (means[rank], f"Rank {rank} returns the mean of its own elements: nothing of the other ranks is in it."),
-        (total, "That is the sum over all ranks: divide it by the number of elements of all ranks."),
+        (means[rank], f"Rank {rank} returns the mean of its own elements only. Communicate with the other ranks."),
+        (total, "That is the sum over all ranks. Divide it by the number of elements of all ranks."),
         (total / world_size, "The sum was divided by the number of ranks, not by the number of elements of all ranks."),
         (
             total / own_count,
-            "The sum was divided by the count of this rank alone: the counts have to be added up as well.",
+            "The sum was divided by the count of this rank only. Sum the counts over the ranks too.",
         ),
         (
             sums[rank] / count,
-            f"Rank {rank} divides its own sum by the count of all: the sums have to be added up as well.",
+            f"Rank {rank} divides its own sum by the total count. Sum the sums over the ranks too.",
         ),
-        (total / count / world_size, "The mean was divided by the number of ranks once more."),
+        (
+            total / count / world_size,
+            "The mean was divided by the number of ranks as well. Divide only once, by the count.",
+        ),
         (
             total / own_count / world_size,
-            "The sum was divided by this rank's count times the ranks, but counts differ.",
+            "The sum was divided by this rank's count times the number of ranks, but the counts differ. Sum the "
+            "counts over the ranks.",
         ),
-        (sum(means), "That is the sum of the ranks' means: add up sums and counts instead, and divide once."),
-        (float(round(total / count)), "The mean was rounded to a whole number."),
-        (float(int(total / count)), "The mean was cut down to a whole number."),
+        (sum(means), "That is the sum of the ranks' means. Sum the sums and the counts instead, and divide once."),
+        (float(round(total / count)), "The mean was rounded to an integer. Return a float."),
+        (float(int(total / count)), "The mean was truncated to an integer. Return a float."),
         *_of_wrong_parts(inputs),
     ]
     if answer != answer:
-        return f"Rank {rank} returns nan, which is not a number: somewhere nothing is divided by nothing."
+        return f"Rank {rank} returns nan. Look for a division of 0 by 0."
     if not inputs[rank].numel() and answer == 0:
         return (
-            f"Rank {rank} has no elements and returns 0: every rank has to return the mean over all ranks, one without "
-            "elements too."
+            f"Rank {rank} has no elements and returns 0. Every rank must return the mean over all ranks, even a rank "
+            "without elements."
         )
     close = 1e-4 * max(1.0, abs(answer))
     return next(
         (sentence for value, sentence in known if abs(value - answer) <= close),
-        f"Rank {rank} has another mean than that of all elements.",
+        f"Rank {rank} does not return the mean of all elements.",
     )
 
 
 def _of_wrong_parts(inputs: Sequence[Tensor]) -> list[tuple[float, str]]:
-    """Means that come of it if ranks bring something else than their sum and their count."""
+    """The means that result if ranks pass something else than their sum and their count."""
     sums, counts = [float(one.sum()) for one in inputs], [one.numel() for one in inputs]
     empty = [rank for rank, count in enumerate(counts) if not count]
     given = [one for one in inputs if one.numel()]
-    one_of_each = "Only one of each rank's elements is in that mean: bring the sum and the count of all of them."
-    counted = f"Rank {empty[0]} has no elements, but is counted as if it had one of 0." if empty else ""
-    whole = "Each rank's sum was cut down to a whole number: keep it a float."
-    largest = "The sum was divided by the largest count times the ranks: add up the counts (ReduceOp.SUM, not MAX)."
+    one_of_each = "Only one of each rank's elements is in that mean. Send the sum and the count of all of them."
+    counted = f"Rank {empty[0]} has no elements, but is counted as if it had one. Pass a count of 0." if empty else ""
+    whole = "Each rank's sum was truncated to an integer. Keep it a float."
+    largest = (
+        "The sum was divided by the largest count times the number of ranks. Sum the counts (ReduceOp.SUM, not MAX)."
+    )
     return [
         *([(sum(sums) / (sum(counts) + len(empty)), counted)] if empty else []),
         (sum(sums) / (max(counts) * len(inputs)), largest),

@@ -1,4 +1,4 @@
-"""The exercises with messages between two ranks: a token that goes round, and ranks that swap tensors."""
+"""The exercises with messages between two ranks: a token round a ring, and ranks that swap tensors."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from ddp_lessons.check.messages.collective_exercises import whose
 def pass_the_token(function: Callable[[Tensor], object]) -> Report:
     """Check `function(token)`: once round the ring, and each rank adds 1.
 
-    `token` is a tensor with one whole number (int64, shape [1]). Rank 0's is the token; on the other ranks it is only
-    room to receive into. Rank 0 adds 1 and sends the token to rank 1; every other rank receives it from the rank
-    before, adds 1 and sends it to the next; the last sends it back to rank 0. Rank 0 returns it as it came back
-    (start + world_size), every other rank as it sent it on (start + rank + 1); in place and None is fine too. Each rank
-    sends exactly one message, and none if it is alone. No collectives.
+    `token` is a tensor with one integer (int64, shape [1]). Rank 0's is the token; on the other ranks it is only a
+    buffer to receive into. Rank 0 adds 1 and sends the token to rank 1. Every other rank receives it from the previous
+    rank, adds 1 and sends it to the next; the last rank sends it back to rank 0. Rank 0 returns it as received (start +
+    world_size), every other rank as sent (start + rank + 1). Changing it in place and returning None is fine too. Each
+    rank sends exactly one message, and none if it is alone. No collectives.
     """
     return examine(_PassTheToken(), function)
 
@@ -30,7 +30,7 @@ def exchange(function: Callable[[Tensor], object]) -> Report:
     """Check `function(tensor)` on two ranks: each returns the tensor of the other.
 
     Both tensors have the same shape and dtype. In place and None is fine too. Messages only, and each rank sends its
-    tensor once. Every way out of the deadlock is right.
+    tensor once. Every way to avoid the deadlock is right.
     """
     return examine(_Exchange(), function)
 
@@ -39,7 +39,7 @@ def swap(function: Callable[[Tensor], object]) -> Report:
     """Check `function(tensor)`: ranks 0 and 1 are a pair, 2 and 3, and so on, and each returns its partner's tensor.
 
     All tensors have the same shape and dtype. In place and None is fine too. If the number of ranks is odd, the last
-    one keeps its own tensor and talks to nobody. Messages only, and each tensor is sent once.
+    one keeps its own tensor and sends nothing. Messages only, and each tensor is sent once.
     """
     return examine(_Swap(), function)
 
@@ -51,7 +51,7 @@ class _PassTheToken(Exercise):
         [
             Trial((1,), "int64", largest=10_000),
             *[Trial((1,), "int64", trait="another token", largest=10_000)] * 3,
-            Trial((1,), "int64", trait="a token of which a float would lose the last digits"),
+            Trial((1,), "int64", trait="a token that a float would round"),
         ]
     )
     measured = "messages of the busiest rank"
@@ -81,50 +81,51 @@ class _PassTheToken(Exercise):
         for event in sorted(case.traffic.sends, key=lambda event: event.rank):
             after, added = (event.rank + 1) % case.world_size, int((event.values or (start,))[0]) - start
             if event.peer != after:
-                return f"Rank {event.rank} sends the token to rank {event.peer}: it goes to the next rank, {after}."
+                return f"Rank {event.rank} sends the token to rank {event.peer}. Send it to the next rank, {after}."
             if (messages := case.traffic.messages_of(event.rank)) > 1:
                 return (
-                    f"Rank {event.rank} sends {messages} messages: the token goes round once, so each rank sends one."
+                    f"Rank {event.rank} sends {messages} messages. The token goes round once, so each rank sends one."
                 )
             if event.rank == 0 and added == 0:
-                return "Rank 0 does not add 1 before it sends the token."
+                return "Rank 0 sends the token without adding 1. Add 1 first."
             if added == event.rank:
-                return f"Rank {event.rank} sends the token on as it came: it has to add 1 before."
+                return f"Rank {event.rank} sends the token on unchanged. Add 1 first."
             if added != event.rank + 1:
-                return f"Rank {event.rank} does not send on the token that came, plus 1."
+                return f"Rank {event.rank} sends a wrong token. Send the received token plus 1."
         yours, own = int(answer.item()), int(case.inputs[rank].item())
         if rank == 0 and yours == start + 1 and case.world_size > 1:
-            return (
-                "Rank 0 returns the token as it sent it: the last rank has to send it back, and rank 0 to receive it."
-            )
+            return "Rank 0 returns the token that it sent. The last rank must send it back, and rank 0 must receive it."
         if yours in (own, own + 1) and case.world_size > 1:
-            return f"Rank {rank} returns the number that it was given, not the token that came back or went on."
+            return f"Rank {rank} returns its own initial value, not the token that it received or sent on."
         if rank and yours == start + rank and case.outcomes[rank].answer is None:
             return (
-                f"Rank {rank} returns None, and its tensor holds {yours}, as it was received: return the token as it "
-                f"was sent on, {yours + 1}."
+                f"Rank {rank} returns None, and its tensor holds {yours}, the token that it received. Return the token "
+                f"that it sent on, {yours + 1}."
             )
         if rank and yours == start + rank:
-            return f"Rank {rank} sends {yours + 1} on, but returns {yours}: return the token as it was sent on."
+            return f"Rank {rank} sends {yours + 1} on, but returns {yours}. Return the token that it sent on."
         if abs(yours - int(self.expected(case, rank).item())) <= case.world_size:
-            return f"Rank {rank} adds too often or too seldom: each rank adds 1 once, and before it sends."
+            return f"Rank {rank} adds too often or not often enough. Add 1 once on each rank, before sending."
         return f"Rank {rank} does not end with the token."
 
     def too_little(self, case: Case) -> str:
         for rank in range(case.world_size if case.world_size > 1 else 0):
             if case.traffic.messages_of(rank) == 0:
-                return f"Rank {rank} sends nothing, so the token has not gone round: every rank sends it to the next."
+                return (
+                    f"Rank {rank} sends nothing, so the token does not go round. Send it to the next rank on "
+                    "every rank."
+                )
         return ""
 
     def too_much(self, case: Case) -> str:
         for rank in range(case.world_size):
             after = (rank + 1) % case.world_size
             if case.traffic.messages_of(rank) > min(1, case.world_size - 1):
-                return f"It moves too much: rank {rank} sends more than one message."
+                return f"Too much is communicated: rank {rank} sends more than one message."
             if case.traffic.destinations(rank) - {after}:
-                return f"Rank {rank} does not send the token to the next rank, {after}: it has to go round the ring."
+                return f"Rank {rank} does not send the token to the next rank, {after}. Pass it round the ring."
             if case.traffic.sent[rank] > SMALL_CHANGE_BYTES:
-                return "It moves too much: the token is one number."
+                return "Too much is communicated: the token is one element."
         return ""
 
     def carried(self, case: Case) -> int:
@@ -136,7 +137,7 @@ class _PassTheToken(Exercise):
 
 class _Exchange(Exercise):
     name = "exchange"
-    result, cure_of_itself = "what was received", "the other rank is 1 - rank."
+    result, cure_of_itself = "what was received", "The other rank is 1 - rank."
     world_sizes: tuple[int, ...] = (2,)
     trials = of_every_kind()
 
@@ -149,32 +150,35 @@ class _Exchange(Exercise):
     def likely_mistake(self, case: Case, rank: int, answer: Tensor) -> str:
         other = self.other(case, rank)
         if not case.traffic.sent[other]:
-            return f"Rank {rank} receives nothing: each rank has to send its tensor and to receive the other's."
+            return f"Rank {rank} receives nothing. Each rank must send its tensor and receive the other's."
         if torch.equal(answer, case.inputs[rank]):
             if self.answer_is_right(case, other):
                 return (
-                    f"Rank {other} receives into the tensor that it has yet to send, so rank {rank} gets its own "
-                    "back: use a second buffer."
+                    f"Rank {other} receives into the tensor that it has not sent yet, so rank {rank} gets its own "
+                    "tensor back. Use a second buffer."
                 )
-            return f"Rank {rank} ends with its own tensor: return what was received."
+            return f"Rank {rank} ends with its own tensor. Return the received tensor."
         if not answer.any():
-            return f"Rank {rank} returns a buffer of zeros: nothing was received into it."
+            return f"Rank {rank} returns a buffer of zeros. Receive into the buffer that you return."
         if torch.equal(answer, case.inputs[rank] + case.inputs[other]):
-            return f"Rank {rank} returns the sum of both tensors: return what was received, alone."
-        return f"Rank {rank} returns something else than the other rank's tensor: not every element arrived unchanged."
+            return f"Rank {rank} returns the sum of both tensors. Return only the received one."
+        return f"Rank {rank} does not return the other rank's tensor: some elements changed on the way."
 
     def too_little(self, case: Case) -> str:
         talking = [rank for rank in range(case.world_size) if self.other(case, rank) != rank]
         silent = next((rank for rank in talking if case.traffic.sent[rank] < case.tensor_bytes), None)
         if silent is None:
             return ""
-        return f"It moves too little: rank {silent} did not send its whole tensor, so the answer came by another way."
+        return (
+            f"Too little is communicated: rank {silent} does not send its whole tensor. Send all of it to the other "
+            "rank."
+        )
 
     def too_much(self, case: Case) -> str:
         rank = case.traffic.sent.index(max(case.traffic.sent))
         if case.traffic.sent[rank] <= case.tensor_bytes + SMALL_CHANGE_BYTES:
             return ""
-        return f"It moves too much: rank {rank} sends more than its tensor once."
+        return f"Too much is communicated: rank {rank} sends more than its tensor."
 
     def textbook(self, case: Case) -> int:
         return case.tensor_bytes
@@ -182,36 +186,36 @@ class _Exchange(Exercise):
 
 class _Swap(_Exchange):
     name = "swap"
-    cure_of_itself = "its partner is another rank, and a rank without one keeps its own tensor."
+    cure_of_itself = "The partner is another rank, and a rank without a partner keeps its own tensor."
     world_sizes = (2, 3, 4, 5, 8, 1)
 
     def other(self, case: Case, rank: int) -> int:
-        """Its partner; of an odd last rank, itself."""
+        """Its partner; for an odd last rank, itself."""
         partner = rank ^ 1
         return partner if partner < case.world_size else rank
 
     def difference(self, case: Case, rank: int) -> Difference | None:
         is_alone, others = self.other(case, rank) == rank, any(one.answer is not None for one in case.outcomes)
         if is_alone and others and case.outcomes[rank].answer is None:
-            mistake = f"Rank {rank} has no partner among {case.world_size} ranks: it returns its own tensor, not None."
+            mistake = f"Rank {rank} has no partner among {case.world_size} ranks. Return its own tensor, not None."
             return Difference(f"rank {rank}", "None", "a tensor", mistake)
         return super().difference(case, rank)
 
     def likely_mistake(self, case: Case, rank: int, answer: Tensor) -> str:
         other, owner = self.other(case, rank), whose(answer, case)
         if other == rank:
-            return f"Rank {rank} has no partner among {case.world_size} ranks: it keeps its own tensor."
+            return f"Rank {rank} has no partner among {case.world_size} ranks. Keep its own tensor."
         world_size = case.world_size
         is_ring = all(case.traffic.destinations(one) == {(one + 1) % world_size} for one in range(world_size))
         if is_ring and world_size > 2:  # with two, the next rank is the partner
-            return "The tensors go round a ring, from each rank to the next: partners are ranks 0 and 1, 2 and 3."
+            return "Each rank sends to the next one, as in a ring. Partners are ranks 0 and 1, 2 and 3."
         if owner not in (None, rank):
-            return f"Rank {rank} ends with the tensor of rank {owner}: its partner is rank {other}."
+            return f"Rank {rank} ends with the tensor of rank {owner}, but its partner is rank {other}."
         return super().likely_mistake(case, rank, answer)
 
     def too_much(self, case: Case) -> str:
         for rank in range(case.world_size):
             strangers = case.traffic.destinations(rank) - {self.other(case, rank)}
             if strangers:
-                return f"Rank {rank} also sends to rank {min(strangers)}: it has to talk to its partner alone."
+                return f"Rank {rank} also sends to rank {min(strangers)}. Send only to its partner."
         return super().too_much(case)

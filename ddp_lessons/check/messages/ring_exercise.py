@@ -1,4 +1,4 @@
-"""The exercise of the ring: the sum over ranks, moved in chunks from neighbour to neighbour."""
+"""The exercise of the ring all-reduce: the sum over ranks, passed in chunks from neighbour to neighbour."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from ddp_lessons.check.judging.exercise_trials import of_every_kind
 from ddp_lessons.check.judging.report import Report
 
 _WRITE_INTO = (
-    "write into the chunks, by += or copy_(). `chunks[i] = ...` puts another tensor into the list, and the one that "
-    "was given stays as it was."
+    "Write into the chunks with += or copy_(). `chunks[i] = ...` only replaces the list entry, and the given "
+    "tensor stays unchanged."
 )
 
 
 def ring_all_reduce(function: Callable[[Tensor], object]) -> Report:
-    """Check `function(tensor)`: every rank ends with the sum over all ranks, which went round a ring in chunks.
+    """Check `function(tensor)`: every rank ends with the sum over all ranks, passed round a ring in chunks.
 
-    All tensors have the same shape and dtype: floats or whole numbers, with at least one dimension and one element.
-    Every rank returns the sum, or has it in place and returns None. Messages only, and only to neighbours in the ring,
-    in either direction. Each rank sends at most 2 * (world_size - 1) chunks of numel / world_size elements, rounded up.
-    One rank alone has its sum already.
+    All tensors have the same shape and dtype: floats or integers, with at least one dimension and one element. Every
+    rank returns the sum, or has it in place and returns None. Messages only, and only to neighbours in the ring, in
+    either direction. Each rank sends at most 2 * (world_size - 1) chunks of numel / world_size elements, rounded up.
+    One rank alone already has its sum.
     """
     return examine(_Ring(), function)
 
@@ -33,7 +33,7 @@ def ring_all_reduce(function: Callable[[Tensor], object]) -> Report:
 class _Ring(Exercise):
     name = "ring_all_reduce"
     trials = tuple(
-        # all of it in one row: to cut that into rows is to send it whole
+        # all in one row: splitting it by rows sends it whole
         replace(trial, shape=(1, 60)) if len(trial.shape) == 2 else trial
         for trial in of_every_kind()
     )
@@ -46,43 +46,49 @@ class _Ring(Exercise):
         all_went_round = sum(case.traffic.sent) >= 2 * (world_size - 1) * case.tensor_bytes
         if torch.equal(answer, case.inputs[rank]):
             if all_went_round:
-                return f"Rank {rank} ends with its own tensor, though all chunks go round: {_WRITE_INTO}"
-            return f"Rank {rank} ends with its own tensor: nothing was added to it."
+                return f"Rank {rank} ends with its own tensor although all chunks go round the ring. {_WRITE_INTO}"
+            return f"Rank {rank} ends with its own tensor. Add the received chunks to it."
         if torch.allclose(answer.double() * world_size, right.double(), rtol=1e-6):
-            return "It returns the mean: an all-reduce is the sum, so leave out the division."
+            return "It returns the mean, but an all-reduce is a sum. Leave out the division."
         wrong = (answer != right).flatten()
         if torch.allclose(answer.double(), right.double(), rtol=1e-2):
-            return "The sum is almost right: digits were lost on the way, so keep the dtype of the tensor."
+            return "The sum is almost right, but digits were lost. Keep the dtype of the tensor."
         if len(wrong) < world_size:
             return (
-                "The tensor has fewer elements than there are ranks: chunk() then makes fewer chunks than ranks, "
-                "tensor_split() exactly as many."
+                "The tensor has fewer elements than there are ranks, so chunk() makes fewer chunks than ranks. Use "
+                "tensor_split(), which makes exactly one per rank."
             )
         if not wrong[: len(wrong) // world_size * world_size].any():
-            return "The last elements are missing: the chunks leave over what does not divide by the number of ranks."
+            return (
+                "The last elements are missing: the chunks leave out the remainder of the division by the number of "
+                "ranks."
+            )
         if world_size > 2 and all(
             _neighbours(case, rank) == case.traffic.destinations(rank) for rank in range(world_size)
         ):
-            return "It sends to the rank before and to the rank after: both halves go round the ring in one direction."
+            return "It sends to both the previous and the next rank. Send in one direction in both halves."
         if world_size > 1 and bool((answer * case.trial.sign > right * case.trial.sign).flatten()[wrong].all()):
-            return f"Rank {rank} has more than the sum: something was added more than once."
+            return f"Rank {rank} has more than the sum. Add each received chunk only once."
         if _is_one_chunk_right(wrong, world_size):
             if all_went_round:
-                return f"Only one chunk of rank {rank} is the whole sum, though all go round: {_WRITE_INTO}"
+                return (
+                    f"Only one chunk of rank {rank} holds the whole sum although all chunks go round the ring. "
+                    f"{_WRITE_INTO}"
+                )
             return (
-                f"Only one chunk of rank {rank} is the whole sum: after the reduce-scatter, the finished chunks have "
-                "to go round once more (all-gather)."
+                f"Only one chunk of rank {rank} holds the whole sum. After the reduce-scatter, pass the finished "
+                "chunks round once more (all-gather)."
             )
         return _mistake_of_a_half(self, case) or (
-            f"Rank {rank} does not have the sum of all ranks: either a chunk was not added to on every rank (first "
-            "half), or an unfinished chunk was passed on (second half)."
+            f"Rank {rank} does not have the sum over all ranks. Either a rank did not add to a chunk "
+            "(reduce-scatter), or an unfinished chunk was passed on (all-gather)."
         )
 
     def too_little(self, case: Case) -> str:
-        least = 2 * (case.world_size - 1) * case.tensor_bytes  # by all ranks together, however the chunks are cut
+        least = 2 * (case.world_size - 1) * case.tensor_bytes  # by all ranks together, however the chunks are split
         if sum(case.traffic.sent) >= least:
             return ""
-        return "It moves too little: the sum cannot have come by these messages, so it came by another way."
+        return "Too little is communicated: the sum needs more messages than these. Build it from send and recv only."
 
     def too_much(self, case: Case) -> str:
         most = self.textbook(case) + SMALL_CHANGE_BYTES
@@ -93,7 +99,7 @@ class _Ring(Exercise):
         for rank in range(case.world_size):
             if len(targets(rank)) > 1 and targets(rank) - _neighbours(case, rank):
                 ranks = ", ".join(map(str, sorted(targets(rank))))
-                return f"That is no ring: rank {rank} sends to ranks {ranks}, and in a ring only to a neighbour."
+                return f"That is not a ring: rank {rank} sends to ranks {ranks}. Send to a neighbour only."
         return ""
 
     def textbook(self, case: Case) -> int:
@@ -112,31 +118,34 @@ def _is_one_chunk_right(wrong: Tensor, world_size: int) -> bool:
 
 
 def _mistake_of_a_half(exercise: _Ring, case: Case) -> str:
-    """What the messages and the answers of all ranks together say about a wrong sum."""
+    """What the messages and answers of all ranks reveal about a wrong sum."""
     traffic, world_size = case.traffic, case.world_size
     if sum(traffic.sent) <= (world_size - 1) * case.tensor_bytes:
-        return "Only one of the two halves sends anything: a ring needs the reduce-scatter and the all-gather."
+        return (
+            "Only one of the two halves sends anything. A ring all-reduce needs the reduce-scatter and the all-gather."
+        )
     if sentence := _sends_on_another(case):
         return sentence
     answers = [exercise.answer(case, rank) for rank in range(world_size)]
     finished = [torch.eq(one, exercise.expected(case, 0)) for one in answers if isinstance(one, Tensor)]
-    begin = "in the all-gather, each rank begins with the chunk that it has just finished."
+    begin = "In the all-gather, each rank must start with the chunk that it has just finished."
     if len(finished) == world_size and bool(torch.stack(finished).any(0).all()):
-        return f"The sums are made, but an unfinished chunk is passed on: {begin}"
+        return f"The sums are right, but an unfinished chunk is passed on. {begin}"
     sent = [event.values for event in traffic.by_rank[0] if event.operation == "send"]
     received = [event.received for event in traffic.by_rank[0] if event.operation == "recv"]
     if world_size == 2 and len(sent) == 2 and None not in sent:
         if sent[0] == sent[1]:
-            return f"Rank 0 sends the same chunk in both halves: {begin}"
+            return f"Rank 0 sends the same chunk in both halves. {begin}"
         if sent[1] == received[0]:
             return (
-                "Rank 0 sends on what it received: in the first half, each chunk that comes has to be added to its own."
+                "Rank 0 sends the received chunk on unchanged. In the reduce-scatter, add each received chunk to "
+                "its own."
             )
     return ""
 
 
 def _sends_on_another(case: Case) -> str:
-    """A sentence if rank 0 adds to one chunk in its first step, and in the next sends another, as it was given."""
+    """A sentence if rank 0 adds to one chunk in its first step, but then sends another one unchanged."""
     world_size, events = case.world_size, case.traffic.by_rank[0]
     chunks = [[tuple(chunk.tolist()) for chunk in one.flatten().tensor_split(world_size)] for one in case.inputs]
     sent = [event.values for event in events if event.operation == "send"]
@@ -148,28 +157,29 @@ def _sends_on_another(case: Case) -> str:
     if adds == sends:
         return ""
     return (
-        f"In step 1 rank 0 sends chunk {sends}, but has just added to chunk {adds}: send next what was just added to."
+        f"In step 1 rank 0 sends chunk {sends}, but it has just added to chunk {adds}. Send the chunk that it has "
+        "just added to."
     )
 
 
 def _too_much(case: Case, busiest: int) -> str:
-    """The famous ways to move too much, by who sends what to whom."""
+    """The well-known ways to send too much, by which rank sends what to which."""
     traffic, world_size, whole = case.traffic, case.world_size, case.tensor_bytes
     times = traffic.sent[busiest] / whole
-    much = f"It moves too much: rank {busiest} sends {times:.2f} tensors"
+    much = f"Too much is communicated: rank {busiest} sends {times:.2f} tensors"
     dtypes = {event.dtype for event in traffic.sends if event.bytes}
     if len(dtypes) == 1 and dtypes != {case.trial.dtype}:
-        return f"{much}, because what it sends is {dtypes.pop()}, and the tensor is {case.trial.dtype}."
+        return f"{much}, because it sends {dtypes.pop()} although the tensor is {case.trial.dtype}."
     if all(len(traffic.destinations(rank)) == 1 for rank in range(world_size)):
         largest = max(event.bytes for event in traffic.sends)
         if largest == whole:
-            return f"{much}, because whole tensors go round the ring, and not chunks of 1 / {world_size} of it."
+            return f"{much}, because it passes on whole tensors instead of chunks of 1 / {world_size}."
         if largest > -(-case.inputs[0].numel() // world_size) * case.inputs[0].element_size():
             return f"{much}, because its chunks are larger than 1 / {world_size} of the tensor."
         return f"{much}, because its chunks go round more often than 2 * ({world_size} - 1) times."
     others = [rank for rank in range(world_size) if rank != busiest]
     if all(traffic.destinations(rank) <= {busiest} for rank in others):
-        return f"{much}, because everything goes through rank {busiest}, and not round a ring."
+        return f"{much}, because everything goes through rank {busiest} instead of round a ring."
     if all(len(traffic.destinations(rank)) == world_size - 1 for rank in range(world_size)):
-        return f"{much}, because every rank sends to every other, and not only to its neighbour in a ring."
-    return f"{much}, where a ring sends 2 * ({world_size} - 1) chunks of 1 / {world_size}."
+        return f"{much}, because every rank sends to every other rank instead of its neighbour in a ring."
+    return f"{much}, but a ring sends 2 * ({world_size} - 1) chunks of 1 / {world_size}."

@@ -17,36 +17,38 @@ from ddp_lessons.check.judging.wrapped_functions import compiler_at_hand, refusa
 from ddp_lessons.check.trials.checkpoint_trials import SaveTrial, Saving, save
 
 _TWO_MACHINES = "two machines, each with a rank whose LOCAL_RANK is 0"
-_BESIDE_IT = "write another file beside it, and os.replace(other, path) when that is whole."
+_BESIDE_IT = "Write to another file in the same folder, then call os.replace(other, path)."
 _FROM_ELSEWHERE = (
-    "The new file lies in another folder, from which it cannot be renamed if that is on another disk: put it beside "
-    'the checkpoint, as path + ".new".'
+    "The new file is in another folder, so it cannot be renamed if that folder is on another disk. Write it "
+    'next to the checkpoint, as path + ".new".'
 )
 _SECOND_WRITER = (
-    "Another rank than rank 0 writes: all hold the same model, so ask for dist.get_rank() == 0 before, and let only "
-    "that one write."
+    "Rank 0 is not the only rank that writes, although all ranks hold the same model. Write only if "
+    "dist.get_rank() == 0."
 )
 _FIRST_OF_ITS_MACHINE = (
-    "On two machines two ranks have the LOCAL_RANK 0, and both write: ask for the rank in the world, dist.get_rank()."
+    "With two nodes, two ranks have LOCAL_RANK 0, and both write. Check the global rank instead, dist.get_rank()."
 )
 
 _RETURNED = re.compile(r"ReturnedEarly: rank (\d+) has returned")
 
 
 def save_checkpoint(function: Callable[..., object]) -> Report:
-    """Check `function(path, model, optimizer, epoch)`, which every rank calls: afterwards the file is there.
+    """Check `function(path, model, optimizer, epoch)`, called on every rank: afterwards the checkpoint is there.
 
-    The model is wrapped in DistributedDataParallel and the same on all ranks, as is the path, a str. Rank 0 writes, and
-    nobody else, also where ranks are on two machines. The file holds a dictionary, which may have more in it, with
-    "model", by names that a model without wrapper has, "optimizer", both as their state_dict(), and "epoch" as it is
-    given; torch.load(path, weights_only=True) loads it. A file that was
-    there before stays until the new one is whole, which is written beside it: no file can be renamed from one disk to
-    another. All ranks return when it is there, and no other file is left beside it.
+    The model is wrapped in DistributedDataParallel. Model and path (a str) are the same on all ranks. Only rank 0
+    writes, also when the ranks are on two nodes. The file holds a dictionary with "model" and "optimizer", both as
+    their state_dict() (the model's without the wrapper), and "epoch" as given; it may contain more. torch.load(path,
+    weights_only=True) loads it.
+
+    An older file at the path stays until the new one is complete. The new one is written in the same folder, because no
+    file can be renamed from one disk to another. Every rank returns only after the checkpoint is there, and no other
+    file is left.
     """
     exercise = _SaveCheckpoint()
     if report := refusal(exercise.name, function, ("path", "model", "optimizer", "epoch")):
         return report
-    compiler_at_hand()  # DistributedDataParallel imports it, which takes longer than a check may
+    compiler_at_hand()  # the import takes longer than a check may
     with tempfile.TemporaryDirectory() as folder:
         exercise.trials = [replace(trial, folder=folder) for trial in exercise.trials]
         report = examine(exercise, functools.partial(save, function))
@@ -62,7 +64,7 @@ class _SaveCheckpoint(Exercise):
     messages_only = False
     returns_answer = False
     measured = "ranks that write"
-    yardstick = "enough"
+    yardstick = "needed"
 
     def __init__(self) -> None:
         trials = [
@@ -87,7 +89,7 @@ class _SaveCheckpoint(Exercise):
             return _too_early(case, rank)
         saving = _saving(case, rank)
         if not any(_saving(case, other).wrote for other in range(case.world_size)):
-            mistake = "No rank writes a file beside the given path, or by its name."
+            mistake = "No rank writes a file at the given path or next to it. Let rank 0 save to `path`."
             return Difference("file", "none", "a checkpoint", mistake)
         if saving.fault:
             fault = saving.fault
@@ -96,10 +98,7 @@ class _SaveCheckpoint(Exercise):
 
     def why_failed(self, message: str) -> str:
         if "'str' object has no attribute" in message or "for /: 'str'" in message:
-            return (
-                '`path` is a text, not a Path, and has neither its methods nor its slash: write path + ".new", or make '
-                "a pathlib.Path(path) of it first."
-            )
+            return '`path` is a str, not a pathlib.Path. Write path + ".new", or make a Path(path) first.'
         if found := _RETURNED.search(message):
             return _returns_early(int(found[1]))
         if "SecondWriter" in message:
@@ -107,14 +106,14 @@ class _SaveCheckpoint(Exercise):
         if "cross-device link" in message.lower():
             return _FROM_ELSEWHERE
         if "pickle" in message.lower():
-            return "It saves an object that cannot be pickled: save the state_dict() of the model and of the optimizer."
+            return "It saves an object that cannot be pickled. Save the state_dict() of the model and of the optimizer."
         return ""
 
     def too_little(self, case: Case) -> str:
         saving = _saving(case, 0)
         if not _trial(case).is_cut_off or saving.at_return == saving.before or saving.fault is None:
             return ""
-        return f"A write that is cut off half-way takes the last good checkpoint along: {_BESIDE_IT}"
+        return f"An interrupted write destroys the last good checkpoint. {_BESIDE_IT}"
 
     def carried(self, case: Case) -> int:
         return sum(_saving(case, rank).wrote for rank in range(case.world_size))
@@ -138,19 +137,19 @@ def _too_early(case: Case, rank: int) -> Difference | None:
     at_return, in_the_end = _saving(case, rank).at_return, _saving(case, 0).at_return
     if at_return == in_the_end:
         return None
-    yours = "the older one" if at_return else "none"
-    return Difference("file at its return", yours, "the new one", _returns_early(rank))
+    yours = "the old one" if at_return else "none"
+    return Difference("file when it returns", yours, "the new one", _returns_early(rank))
 
 
 def _returns_early(rank: int) -> str:
     return (
-        f"Rank {rank} returns before the file is there: all have to wait, in a dist.barrier() behind the write that "
-        "every rank calls. No sleep is long enough."
+        f"Rank {rank} returns before the checkpoint is written. Call dist.barrier() on every rank after the "
+        "write; no sleep is long enough."
     )
 
 
 def _torn(case: Case) -> Difference | None:
-    """Was there a moment without a whole checkpoint at the path, although there had been one before?"""
+    """Was there a moment without a complete checkpoint at the path, although there had been one before?"""
     saving = _saving(case, 0)
     if not _trial(case).has_old:
         return None
@@ -158,25 +157,23 @@ def _torn(case: Case) -> Difference | None:
     if not torn:
         return None
     yours = "a part of the new one" if torn[0] else "none"
-    mistake = f"While it writes, no whole one is there, and a run that ends then has lost it: {_BESIDE_IT}"
+    mistake = f"During the write there is no complete checkpoint to restart from. {_BESIDE_IT}"
     if not any(torn):
         mistake = (
-            "The old checkpoint is gone before the new one is in its place: leave it there until os.replace(other, "
-            "path) puts the new one in its place."
+            "The old checkpoint is deleted before the new one is in place. Keep it until os.replace(other, path) "
+            "replaces it."
         )
-    return Difference("file while it writes", yours, "the old or the new one", mistake)
+    return Difference("file during the write", yours, "the old or the new one", mistake)
 
 
 def _from_elsewhere(case: Case) -> Difference | None:
     if not _saving(case, 0).from_elsewhere:
         return None
-    return Difference("new file", "in another folder", "beside the checkpoint", _FROM_ELSEWHERE)
+    return Difference("new file", "in another folder", "next to the checkpoint", _FROM_ELSEWHERE)
 
 
 def _left_behind(case: Case) -> Difference | None:
     if not _saving(case, 0).left_behind:
         return None
-    mistake = (
-        "It leaves another file behind beside the checkpoint: rename it, or remove it when it is not needed any more."
-    )
+    mistake = "It leaves another file next to the checkpoint. Rename it, or remove it when it is no longer needed."
     return Difference("files", "more than one", "one", mistake)

@@ -1,4 +1,4 @@
-"""The exercise of testing a model on all ranks, so that every sample counts exactly once."""
+"""The exercise of evaluating a model on all ranks, with every sample counted exactly once."""
 
 from __future__ import annotations
 
@@ -16,36 +16,36 @@ from ddp_lessons.check.judging.trial_traffic import Standstill
 from ddp_lessons.check.trials.accuracy_mistakes import tested_by, trial_of, why_wrong_accuracy
 from ddp_lessons.check.trials.recognition_trials import TestTrial
 
-_ENOUGH_FOR_ALL, _LEAST_SHARE = 1000, 4  # with so many samples, no rank has less than a quarter of an equal share
+_ENOUGH_FOR_ALL, _LEAST_SHARE = 1000, 4  # with so many samples, every rank has at least a quarter of an equal partition
 _FEWER = "fewer samples than ranks"
-_OTHER_BATCHES = "samples of which one rank has a batch more"
+_OTHER_BATCHES = "samples that give one rank an extra batch"
 _LEFT_IN_EVAL = (
-    "It leaves the model in eval mode, and the next epoch would train without dropout: keep model.training before, and "
-    "give it to model.train() afterwards."
+    "It leaves the model in eval mode, so the next epoch would train without dropout. Save model.training "
+    "first, and pass it to model.train() at the end."
 )
 _LEFT_IN_TRAINING = (
-    "A model that came in eval mode is left in training mode: keep model.training before, and give it to model.train() "
-    "afterwards."
+    "The model was in eval mode, but is left in training mode. Save model.training first, and pass it to "
+    "model.train() at the end."
 )
 _LEFT_FROZEN = (
-    "It leaves parameters with requires_grad False, and they would not train any more: count under torch.no_grad() "
-    "instead."
+    "It leaves parameters with requires_grad=False, so they would no longer train. Evaluate under "
+    "torch.no_grad() instead."
 )
-_WITH_GRADIENTS = (
-    "It keeps what a backward() would need, for every batch, and nobody calls that: count under torch.no_grad()."
-)
-_IS_TENSOR = "it returns a tensor: item() makes it the float that was asked for"
+_WITH_GRADIENTS = "It records the autograd graph of every batch without needing it. Evaluate under torch.no_grad()."
+_IS_TENSOR = "it returns a tensor; item() turns it into the float that the exercise asks for"
 
 
 def evaluate(function: Callable[[nn.Module, Any], object]) -> Report:
     """Check `function(model, data)`: every rank returns the accuracy over all samples, each of them counted once.
 
     `data` has a length, `data[i]` is an image and its label, and `data.images` and `data.labels` are all of them as
-    tensors; every rank holds all of it. `model` takes batches of images, is the same on all ranks, and has a dropout.
-    It is in training mode, once in eval mode, and has to be again afterwards; nothing is kept for a backward().
-    The answer is a float between 0 and 1; a tensor with one element will do, and is said. Collectives and messages are
-    both allowed; the work is shared, and neither does each rank test everything nor one rank for all. One rank alone
-    returns its accuracy.
+    tensors; every rank holds all of it. `model` takes batches of images, is the same on all ranks, and contains
+    dropout. It is in training mode, once in eval mode, and must be in the same mode afterwards. Evaluate without
+    autograd.
+
+    Return a float between 0 and 1; the report mentions a tensor with one element, but accepts it. Collectives and
+    messages are both allowed. The ranks share the work: no rank evaluates everything. One rank alone returns its
+    accuracy.
     """
     exercise = _Evaluate()
     report = examine(exercise, function)
@@ -63,7 +63,7 @@ class _Evaluate(Exercise):
     keeps_input = True
     trials = with_lateness(
         [
-            TestTrial((37,)),  # in none of the worlds do all ranks get equally many
+            TestTrial((37,)),  # no world size divides it
             TestTrial((41,), trait="a model in eval mode", largest_world=3, begins_in_training_mode=False),
             TestTrial((1,), trait=_FEWER, smallest_world=2),
             TestTrial((2,), trait=_FEWER, smallest_world=3),
@@ -72,11 +72,11 @@ class _Evaluate(Exercise):
             TestTrial((2001,), trait=_OTHER_BATCHES, smallest_world=2, largest_world=2),
         ]
     )
-    measured = "samples tested by the busiest rank"
-    yardstick = "enough"
+    measured = "samples evaluated by the busiest rank"
+    yardstick = "needed"
 
     def __init__(self) -> None:
-        self.remarks: dict[str, None] = {}  # each once
+        self.remarks: dict[str, None] = {}  # each only once
 
     def difference(self, case: Case, rank: int) -> Difference | None:
         answer, right = self.answer(case, rank), trial_of(case).accuracy
@@ -85,15 +85,14 @@ class _Evaluate(Exercise):
             answer = answer.item()
         if tested_by(case, rank).in_training_mode:
             mistake = (
-                "It tests in training mode, where dropout blanks out a part of what the model sees: call model.eval() "
-                "before."
+                "It evaluates in training mode, where dropout sets random inputs to zero. Call model.eval() first."
             )
-            return Difference("mode while it tests", "training", "eval", mistake)
+            return Difference("mode during evaluation", "training", "eval", mistake)
         if isinstance(answer, bool) or not isinstance(answer, int | float):
             return Difference("", named(answer), number(right), f"It returns {named(answer)}, not one number.")
         if is_tensor:
             self.remarks[_IS_TENSOR] = None
-        if abs(answer - right) <= 1e-5:  # not so for nan
+        if abs(answer - right) <= 1e-5:  # false for nan
             return _left_changed(case, rank)
         return Difference(
             "accuracy", number(float(answer)), number(right), why_wrong_accuracy(case, rank, float(answer))
@@ -102,19 +101,19 @@ class _Evaluate(Exercise):
     def too_little(self, case: Case) -> str:
         samples, world_size = trial_of(case).samples, case.world_size
         tested = [len(set(tested_by(case, rank).all)) for rank in range(world_size)]
-        if samples == 1 or world_size == 1:  # a sampler gives it to everybody, and one of the answers is left out
+        if samples == 1 or world_size == 1:  # a sampler gives it to every rank, and all but one answer are left out
             return ""
         if min(tested) == samples:
             return (
-                "Every rank tests all samples, which takes as long as with one rank: give each rank a share, and add "
-                "up the counts."
+                "Every rank evaluates all samples, which takes as long as on one rank. Give each rank its own "
+                "partition, and sum the counts."
             )
         if samples < _ENOUGH_FOR_ALL or _LEAST_SHARE * min(tested) * world_size >= samples:
             return ""
         busy, idle = tested.index(max(tested)), tested.index(min(tested))
         return (
-            f"Rank {busy} tests {tested[busy]} of {samples} samples and rank {idle} {tested[idle] or 'none'}, so the "
-            "others wait for it: give each rank a share, and add up the counts."
+            f"Rank {busy} evaluates {tested[busy]} of {samples} samples and rank {idle} {tested[idle] or 'none'}, so "
+            f"rank {busy} is a straggler. Give each rank an equal partition, and sum the counts."
         )
 
     def why_stuck(self, standstill: Standstill) -> str:
@@ -123,25 +122,25 @@ class _Evaluate(Exercise):
             return ""
         if trial.trait == _OTHER_BATCHES:
             return (
-                f"Rank {standstill.returned[0]} has fewer batches than rank {waiting.rank}, which waits for it in "
-                f"{waiting.call}: add up on each rank first, and call {waiting.call} once, behind the loop."
+                f"Rank {standstill.returned[0]} has fewer batches than rank {waiting.rank}, which hangs in "
+                f"{waiting.call}. Sum on each rank first, and call {waiting.call} once, after the loop."
             )
         if trial.trait == _FEWER and isinstance(trial, TestTrial) and min(standstill.returned) >= trial.samples:
             return (
-                f"Rank {standstill.returned[0]} has no samples and never calls {waiting.call}, where rank "
-                f"{waiting.rank} waits for it: a rank with nothing to test has to come too, with counts of 0."
+                f"Rank {standstill.returned[0]} has no samples and never calls {waiting.call}, so rank {waiting.rank} "
+                "hangs in it. A rank without samples must call it too, with counts of 0."
             )
         return ""
 
     def why_failed(self, message: str) -> str:
         known = [
-            ("batch_size", "A batch size has to be a whole number: divide with //, not with /."),
+            ("batch_size", "A batch size must be an integer. Divide with //, not with /."),
             (
                 "ZeroDivisionError",
-                "A rank without samples divides by its count, which is 0: divide only what all ranks have added up.",
+                "A rank without samples divides by its own count, which is 0. Divide only by the sum of all counts.",
             ),
-            ("num_samples should be", "A rank without samples cannot shuffle them: leave out shuffle=True."),
-            ("non-empty", "A rank without samples has no outputs to put together: count, and begin with 0."),
+            ("num_samples should be", "A rank without samples cannot shuffle them. Leave out shuffle=True."),
+            ("non-empty", "A rank without samples has no outputs to concatenate. Count instead, starting at 0."),
         ]
         return next((sentence for sign, sentence in known if sign in message), "")
 
@@ -153,7 +152,7 @@ class _Evaluate(Exercise):
 
 
 def _left_changed(case: Case, rank: int) -> Difference | None:
-    """The accuracy is right; is the model as it came, and was nothing kept for a backward()?"""
+    """The accuracy is right. Is the model unchanged, and was autograd off?"""
     tested, came_in_training_mode = tested_by(case, rank), trial_of(case).begins_in_training_mode
     if tested.with_gradients:
         return Difference("gradients", "kept for", "off", _WITH_GRADIENTS)

@@ -19,18 +19,18 @@ from ddp_lessons.check.trials.model_trials import ModelTrial, Snapshot, is_close
 def average_gradients(function: Callable[[nn.Module], object]) -> Report:
     """Check `function(model)`, called on every rank after backward(): every gradient becomes the mean over the ranks.
 
-    The models have the same weights on all ranks, which stay as they are, and gradients of their own. A parameter
-    without a gradient has none on any rank, and stays without. What the function returns does not matter. Collectives
-    and messages are both allowed. One rank alone keeps its gradients.
+    The models have the same weights on all ranks, which must not change, and different gradients. A parameter without a
+    gradient has none on any rank, and must not get one. The returned value is ignored. Collectives and messages are
+    both allowed. One rank alone keeps its gradients.
     """
     return examine(AverageGradients(), function)
 
 
-_SUM_AND_DIVIDE = "add up, and divide by the number of ranks."
+_SUM_AND_DIVIDE = "Sum, and divide by the number of ranks."
 
 
 class AverageGradients(Exercise):
-    """Also for averages in which ranks count differently: the trial says how much."""
+    """Also for weighted averages: the trial gives the weights of the ranks."""
 
     name = "average_gradients"
     parameters: tuple[str, ...] = ("model",)
@@ -39,27 +39,27 @@ class AverageGradients(Exercise):
     returns_answer = False
     is_silent_when_wrong = True
     cure_of_sizes = (
-        "a rank leaves out a parameter, or takes them in another order. All ranks have to make the same calls, for the "
+        "A rank skips a parameter, or takes them in another order. All ranks must make the same calls, for the "
         "same parameters and in the same order."
     )
     trials = with_lateness(
         [
             ModelTrial((4, 3)),
             ModelTrial((4, 3), trait="the next model"),
-            ModelTrial((5, 4, 3, 2), trait="a model of three layers"),
-            ModelTrial((4, 3, 2), "float64", trait="numbers of another dtype (float64)", largest_world=4),
+            ModelTrial((5, 4, 3, 2), trait="a model with three layers"),
+            ModelTrial((4, 3, 2), "float64", trait="another dtype (float64)", largest_world=4),
             ModelTrial((4, 3, 2), trait="a model in which some parameters have no gradient", has_more=True),
             ModelTrial((4, 3, 2), trait="a model whose gradients are zero on one rank", without_effect=1),
         ]
     )
-    measured = "bytes given by the busiest rank"
-    yardstick = "enough"
+    measured = "bytes sent by the busiest rank"
+    yardstick = "needed"
 
     def difference(self, case: Case, rank: int) -> Difference | None:
         before, after = before_of(case, rank), after_of(case, rank)
         for name, weight in before.weights.items():
             if not is_close(after.weights.get(name), weight):
-                mistake = "It changes the weights: average param.grad, and leave the step to the optimizer."
+                mistake = "It changes the weights. Average param.grad, and leave the step to the optimizer."
                 return first_difference(name, after.weights.get(name), weight, mistake)
         for name in before.gradients:
             yours, right = after.gradients[name], mean_of(case, name)
@@ -77,14 +77,14 @@ class AverageGradients(Exercise):
             return ""
         waiting, does = standstill.calls[0], "makes too few calls of" if standstill.made.get(zero) else "never calls"
         return (
-            f"The gradients of rank {zero} are all zero, and it {does} {waiting.call}, where rank {waiting.rank} "
-            "waits for it: zeros count in the mean as well."
+            f"The gradients of rank {zero} are all zero, and it {does} {waiting.call}, so rank {waiting.rank} hangs "
+            "in it. Include zero gradients in the mean."
         )
 
     def why_failed(self, message: str) -> str:
-        if "NoneType" not in message or "and 'NoneType'" in message:  # a number is divided by it: that is no gradient
+        if "NoneType" not in message or "and 'NoneType'" in message:  # divided by None, which is not a gradient
             return ""
-        return "A parameter without a gradient has None in param.grad: leave it out."
+        return "The param.grad of a parameter without a gradient is None. Skip that parameter."
 
     def too_little(self, case: Case) -> str:
         return said_nothing(case, range(case.world_size))
@@ -108,7 +108,7 @@ def after_of(case: Case, rank: int) -> Snapshot:
 
 
 def gradients_of(case: Case, name: str) -> list[Tensor]:
-    """Of all ranks before; none at all if the parameter has none."""
+    """The gradients of all ranks before; an empty list if the parameter has none."""
     gradients = [before_of(case, rank).gradients[name] for rank in range(case.world_size)]
     return [gradient for gradient in gradients if gradient is not None]
 
@@ -122,13 +122,13 @@ def mean_of(case: Case, name: str) -> Tensor | None:
 
 
 def counts_of(case: Case) -> list[int]:
-    """How much each rank counts."""
+    """The weight of each rank."""
     assert isinstance(case.trial, ModelTrial)
     return [case.trial.samples(rank) for rank in range(case.world_size)]
 
 
 def first_difference(place: str, yours: Tensor | None, right: Tensor | None, mistake: str) -> Difference:
-    """With the first number that is another."""
+    """The first differing element."""
     if yours is None or right is None or yours.shape != right.shape:
         return Difference(place, _shown(yours), _shown(right), mistake)
     far = (yours.double() - right.double()).abs()
@@ -146,54 +146,51 @@ def _round(value: Tensor) -> str:
 
 
 def wrong_kind(case: Case, rank: int, name: str) -> str:
-    """A sentence if there is more wrong than numbers, or if the gradient is what it was."""
+    """A sentence if the gradient is missing, of the wrong shape or unchanged."""
     yours, right = after_of(case, rank).gradients[name], mean_of(case, name)
     if right is None:
-        return f"{name} had no gradient, and has one now: an optimizer moves what has one, so leave it without."
+        return f"{name} had no gradient, but has one now, so the optimizer would change it. Skip it."
     if yours is None:
-        nothing = " all_reduce itself returns None." if _calls(case, "all_reduce") else ""
-        return f"The gradient of {name} is gone: put the mean into param.grad.{nothing}"
+        nothing = " all_reduce returns None." if _calls(case, "all_reduce") else ""
+        return f"The gradient of {name} is gone. Put the mean into param.grad.{nothing}"
     if yours.shape != right.shape:
-        return f"The gradient of {name} has another shape than the parameter."
+        return f"The gradient of {name} does not have the shape of the parameter."
     if is_close(yours, before_of(case, rank).gradients[name]):
         return _why_unchanged(case, rank, name)
     return ""
 
 
 def _zeros_left_out(case: Case, rank: int, name: str) -> str:
-    """The sum was divided by the number of those ranks whose gradients are not zero."""
+    """A sentence if the sum was divided by the number of ranks whose gradients are not zero."""
     assert isinstance(case.trial, ModelTrial)
     if case.trial.without_effect is None or case.world_size == 1 or mean_of(case, name) is None:
         return ""
     total = reduce(torch.add, gradients_of(case, name))
     if not is_close(after_of(case, rank).gradients[name], total / (case.world_size - 1)):
         return ""
-    return "A rank whose gradient is zero counts as well: divide by the number of all ranks."
+    return "It leaves out a rank whose gradient is zero. Divide by the number of all ranks."
 
 
 def _why_unchanged(case: Case, rank: int, name: str) -> str:
     """The rank still has its own gradient of this name."""
     if not any(case.traffic.brought):
         return (
-            f"It never averages: no rank gives a gradient to another, and rank {rank} still has its own. If there is a "
-            "condition in the loop, look whether it is ever true."
+            f"It never averages: rank {rank} still has its own gradient, because no rank sends one. If there is a "
+            "condition in the loop, check whether it is ever true."
         )
     if _weights_travel(case):
-        return "It averages the weights, and these are equal anyway: the gradients are in param.grad."
+        return "It averages the weights, which are already equal. The gradients are in param.grad."
     gradients = after_of(case, rank).gradients
     averaged = [other for other in gradients if gradients[other] is not None and _is_mean(case, rank, other)]
     if averaged:
-        return (
-            f"{averaged[0]} is averaged, and {name} is not: every parameter has to take part, the biases too, and "
-            "in every layer."
-        )
+        return f"{averaged[0]} is averaged, but {name} is not. Average every parameter of every layer, biases included."
     others = [other for other in range(case.world_size) if other != rank]
     for other in others:
         if _is_mean(case, other, name):
-            return f"Rank {other} has the mean, and rank {rank} still its own: every rank needs the mean."
+            return f"Rank {other} has the mean, but rank {rank} still has its own gradient. Every rank needs the mean."
         if is_close(after_of(case, other).gradients[name], gradients[name]):
-            return f"Rank {other} has the gradient of rank {rank} now: it was copied, not averaged."
-    return "The ranks talk, but the gradients stay what they were: the mean has to be put into param.grad."
+            return f"Rank {other} now has the gradient of rank {rank}: it was copied, not averaged."
+    return "The ranks communicate, but the gradients do not change. Put the mean into param.grad."
 
 
 def _calls(case: Case, operation: str) -> bool:
@@ -207,7 +204,7 @@ def _is_mean(case: Case, rank: int, name: str) -> bool:
 def _weights_travel(case: Case) -> bool:
     weights = [weight.flatten() for weight in before_of(case, 0).weights.values()]
     brought = [torch.tensor(event.values) for event in case.traffic.events if event.rank == 0 and event.values]
-    # also if each rank has multiplied its own by something
+    # also if each rank has scaled its own
     return any(is_close(one / one.abs().max(), weight / weight.abs().max()) for one in brought for weight in weights)
 
 
@@ -216,7 +213,7 @@ def _wrong_numbers(case: Case, rank: int, name: str) -> str:
     assert yours is not None
     if not yours.isfinite().all():
         return (
-            f"The gradient of {name} on rank {rank} holds nan or inf: divide by the number of ranks, which is never 0."
+            f"The gradient of {name} on rank {rank} holds nan or inf. Divide by the number of ranks, which is never 0."
         )
     gradients, world_size = gradients_of(case, name), case.world_size
     total = reduce(torch.add, gradients)
@@ -224,28 +221,34 @@ def _wrong_numbers(case: Case, rank: int, name: str) -> str:
     known = [
         (
             total,
-            "That is the sum over the ranks: divide param.grad itself by the number of ranks, in place, as in "
-            "param.grad /= world_size.",
+            "That is the sum over the ranks. Divide param.grad in place by the number of ranks: param.grad /= "
+            "world_size.",
         ),
-        (gradients[rank] / world_size, f"Rank {rank} divides its own gradient, but nothing was added to it."),
-        (total / world_size**2, "The sum was divided by the number of ranks twice."),
-        (total - gradients[rank], f"Rank {rank}'s own gradient is missing in the sum, and the sum is to be divided."),
-        (torch.zeros_like(total), f"The gradient of {name} is zero: nothing was put into it."),
-        (weight, f"The gradient of {name} holds the weight itself."),
-        *((one, f"Rank {rank} has the gradient of rank {other} alone.") for other, one in enumerate(gradients)),
-        (torch.stack(gradients).amax(0), f"That is the largest over the ranks (ReduceOp.MAX): {_SUM_AND_DIVIDE}"),
-        (torch.stack(gradients).amin(0), f"That is the smallest over the ranks (ReduceOp.MIN): {_SUM_AND_DIVIDE}"),
+        (
+            gradients[rank] / world_size,
+            f"Rank {rank} divides its own gradient without adding those of the other ranks.",
+        ),
+        (total / world_size**2, "The sum was divided by the number of ranks twice. Divide once."),
+        (total - gradients[rank], f"The sum lacks rank {rank}'s own gradient, and it was not divided. Do both."),
+        (torch.zeros_like(total), f"The gradient of {name} is zero. Put the mean into param.grad."),
+        (weight, f"The gradient of {name} holds the weight itself. Average param.grad, not param."),
+        *(
+            (one, f"Rank {rank} has the gradient of rank {other} only. Average over all ranks.")
+            for other, one in enumerate(gradients)
+        ),
+        (torch.stack(gradients).amax(0), f"That is the maximum over the ranks (ReduceOp.MAX). {_SUM_AND_DIVIDE}"),
+        (torch.stack(gradients).amin(0), f"That is the minimum over the ranks (ReduceOp.MIN). {_SUM_AND_DIVIDE}"),
     ]
     for value, sentence in known:
         if is_close(yours, value):
             return sentence
     if yours.numel() > 1 and is_close(yours, yours.flatten()[0].expand_as(yours)):
-        return f"The gradient of {name} is one number everywhere: take the mean over the ranks, not over the elements."
+        return f"All elements of the gradient of {name} are equal. Take the mean over the ranks, not over the elements."
     if is_close(yours, total / world_size, 1e-2):
-        return f"The gradient of {name} is nearly the mean: digits were lost on the way, so keep the dtype."
+        return f"The gradient of {name} is almost the mean, but digits were lost. Keep the dtype."
     divisor = float((total * total).sum() / (total * yours).sum())
     if is_close(yours * divisor, total):
-        return f"The sum was divided by {divisor:.4g}, and there are {world_size} ranks."
+        return f"The sum was divided by {divisor:.4g}, but there are {world_size} ranks."
     return only_some(case, rank, name) or f"The gradient of {name} on rank {rank} is not the mean over the ranks."
 
 
@@ -254,4 +257,4 @@ def only_some(case: Case, rank: int, name: str) -> str:
     right = [other for other in range(case.world_size) if _is_mean(case, other, name)]
     if not right:
         return ""
-    return f"Rank {right[0]} has the mean, and rank {rank} something else: every rank needs the mean."
+    return f"Rank {right[0]} has the mean, but rank {rank} does not. Every rank needs the mean."

@@ -1,4 +1,4 @@
-"""The exercise of the order in which a rank sees samples: another one in every epoch, on which all ranks agree."""
+"""The exercise of shuffling: a new order of the samples in every epoch, and the same one for all ranks."""
 
 from __future__ import annotations
 
@@ -29,22 +29,23 @@ from ddp_lessons.check.trials.sample_shares import (
     why_overlapping,
 )
 
-# out of order, and far apart: what counts its own calls, or takes a part of the epoch only, repeats itself
+# out of order and far apart: counting calls, or using only a part of the epoch, gives repetitions
 _EPOCHS = (0, 1, 2, 3, 10, 4, 7, 101, 50, 1000, 5, 23)
 _ONCE_MORE = (3, 1000, 0, 10, 101, 2, 5, 50, 1, 23, 7, 4)
-_EVEN_SHARES = "take order[rank::world_size], or tensor_split(world_size)"
+_EVEN_SHARES = "Take order[rank::world_size] or tensor_split(world_size)"
 _SHUFFLES = {"DistributedSampler", "set_epoch", "randperm", "permutation", "shuffle", "sample", "range", "arange"}
 
 
 def epoch_order(function: Callable[[Any, int], Iterable[int]]) -> Report:
-    """Check `function(data, epoch)`: every rank returns the indices of its samples in this epoch, in their order.
+    """Check `function(data, epoch)`: every rank returns the indices of its samples in this epoch, in order.
 
-    Together the ranks see every sample, in an order that is shuffled, and shuffled anew in each epoch: all of it, so
-    that in time every rank sees every sample. Asked for an epoch once more, later or after others, a rank returns the
-    same (but what the ranks tell each other, they may draw anew). Shares may
-    differ in length by one, or be filled up with samples that come a second time, as DistributedSampler does; no
-    sample may be left out. A list will do, a tensor, or anything to loop over. Nothing has to travel for that, but it
-    may. One rank alone sees everything.
+    Together the ranks see every sample, in an order that is shuffled again in each epoch, as a whole, so that in time
+    every rank sees every sample. Asked for the same epoch again, in any order of calls, a rank returns the same indices
+    (unless the ranks communicate).
+
+    Partitions may differ in length by one, or be padded with samples that come twice, as DistributedSampler does; no
+    sample may be left out. Return a list, a tensor or any other iterable. Communication is allowed, but not needed. One
+    rank alone sees everything.
     """
     exercise = _EpochOrder()
     exercise.is_silent_when_wrong = mentions(function, _SHUFFLES)
@@ -52,7 +53,7 @@ def epoch_order(function: Callable[[Any, int], Iterable[int]]) -> Report:
 
 
 class _Epochs(InTurns):
-    """Ask for one epoch after the other, and then for all of them once more."""
+    """Ask for one epoch after the other, and then for all of them again."""
 
     def __call__(self, trial: DataTrial, data: Any) -> object:
         answers: dict[tuple[int, int], object] = {}
@@ -66,7 +67,7 @@ class _Epochs(InTurns):
 
 
 def _read(answer: Any, most: int) -> object:
-    """A tensor of whole numbers, or what is there instead of them."""
+    """A tensor of integers, or the answer itself if it is something else."""
     if answer is None or isinstance(answer, set | frozenset | dict | str | bytes):
         return answer
     if isinstance(answer, Tensor):
@@ -97,18 +98,18 @@ class _EpochOrder(Exercise):
     messages_only = False
     keeps_input = True
     returns_answer = False
-    measured = "bytes given by the busiest rank"
-    yardstick = "enough"
+    measured = "bytes sent by the busiest rank"
+    yardstick = "needed"
     trials = with_lateness(
         [
             DataTrial((), samples=24),
             DataTrial((), samples=60, trait="the next data"),
-            DataTrial((), samples=25, trait="data that the number of ranks does not divide"),
+            DataTrial((), samples=25, trait="data not divisible by world_size"),
             DataTrial((), samples=23, trait="data in a list", is_list=True),
             DataTrial((), samples=7, trait="little data", largest_world=3),
             DataTrial(
                 (), samples=9, trait="little data", smallest_world=4, largest_world=4
-            ),  # in chunks: three of them
+            ),  # chunk() would make three
         ]
     )
 
@@ -130,7 +131,8 @@ class _EpochOrder(Exercise):
             return SHUFFLES_THE_DATA
         if "index out of range" in message and ".chunk(" in message:
             return (
-                f"There are fewer chunks than ranks, for chunk() makes all but the last equally long: {_EVEN_SHARES}."
+                "There are fewer chunks than ranks, because chunk() makes all but the last one equally long. "
+                f"{_EVEN_SHARES}."
             )
         return ""
 
@@ -138,7 +140,7 @@ class _EpochOrder(Exercise):
         return max(case.traffic.brought)
 
     def textbook(self, case: Case) -> int:
-        return 0  # who knows the epoch and the rank knows the order
+        return 0  # epoch and rank determine the order
 
     def _wrong_kind(self, case: Case, rank: int) -> Difference | None:
         answers = case.outcomes[rank].answer
@@ -148,9 +150,13 @@ class _EpochOrder(Exercise):
             if not _is_row(answer):
                 return Difference(place, _named(answer), "indices", _what_else(case, rank, answer))
             if len(answer) >= 10 * samples:
-                return Difference(place, f"{len(answer)} and more", "indices", "It does not end, or goes on for long.")
+                return Difference(
+                    place, f"{len(answer)} and more", "indices", "It returns too many indices, or never ends."
+                )
             if wrong := [index for index in answer.tolist() if not 0 <= index < samples]:
-                mistake = f"It returns the index {wrong[0]}: those of {samples} samples are 0 to {samples - 1}."
+                mistake = (
+                    f"It returns the index {wrong[0]}, but the indices of {samples} samples are 0 to {samples - 1}."
+                )
                 return Difference(place, str(wrong[0]), f"0 to {samples - 1}", mistake)
         return None
 
@@ -167,28 +173,28 @@ class _EpochOrder(Exercise):
             if shares.are_in_order:
                 mistake = (
                     f"It does not shuffle{'' if turn == 0 else f' in epoch {epoch}'}: the samples come in the order of "
-                    "the data."
+                    "the data. DistributedSampler shuffles with a generator seeded with the epoch."
                 )
                 return Difference(f"epoch {epoch}", _start(shares.by_rank[rank]), "shuffled", mistake)
         return None
 
     def _other_the_next_time(self, case: Case, rank: int) -> Difference | None:
-        """Does the order of an epoch depend on what was asked before? Not if they told it each other."""
+        """Does the order of an epoch depend on earlier calls? It may if the ranks communicate."""
         if any(case.traffic.brought):
             return None
         for turn, epoch in enumerate(_EPOCHS):
             first, again = (shares_of(case, one, one).by_rank[rank] for one in (turn, turn + len(_EPOCHS)))
             if first != again:
                 mistake = (
-                    f"Asked for epoch {epoch} once more, it returns another order, which depends on earlier calls or "
-                    "draws, so a resumed run would differ. In each call, seed a new generator with the epoch."
+                    f"Epoch {epoch} has a different order when asked again, so a resumed run would differ. In each "
+                    "call, seed a new generator with the epoch, as DistributedSampler does after set_epoch."
                 )
                 return Difference(f"epoch {epoch} again", _start(again), _start(first), mistake)
         return None
 
 
 def _repeated(case: Case, rank: int) -> Difference | None:
-    """What is the same in two epochs and should not be."""
+    """What repeats in two epochs and should not."""
     if _samples(case) < MANY:
         return None
     by_epoch = [shares_of(case, turn, turn).by_rank for turn in range(len(_EPOCHS))]
@@ -201,37 +207,39 @@ def _repeated(case: Case, rank: int) -> Difference | None:
     who = next(iter(unseen))
     samples, lost = _samples(case), len(unseen[who])
     mistake = (
-        f"In {len(_EPOCHS)} epochs rank {who} never sees {lost} of the {samples} samples: shuffle all of them first, "
-        "and then take this rank's share."
+        f"In {len(_EPOCHS)} epochs rank {who} never sees {lost} of the {samples} samples. Shuffle all indices "
+        "first, and then take this rank's partition."
     )
     return Difference("samples seen", str(samples - lost), f"about {samples}", mistake)
 
 
 def _why_not_all(shares: Shares) -> str:
-    """A sentence if the ranks do not see every sample, and none more often than to fill up."""
+    """A sentence if the ranks do not see every sample, or repeat more samples than needed for padding."""
     samples, world_size = shares.samples, shares.world_size
     lengths = [len(share) for share in shares.by_rank]
     longest, shortest = lengths.index(max(lengths)), lengths.index(min(lengths))
     if shares.are_whole:
-        return "Every rank goes through all samples: cut them, so that each has a share of its own."
+        return "Every rank returns all samples. Give each rank its own partition, as DistributedSampler does."
     if shares.are_all_equal and lengths[0]:
-        return "All ranks have the same samples: which share a rank takes has to depend on its rank."
+        return "All ranks have the same samples. Choose the partition by the rank, as DistributedSampler does."
     if shares.missing:
         return _why_missing(shares)
     if lengths[longest] - lengths[shortest] > 1 and shares.total == samples:
         return (
-            f"Shares may differ by one sample, not by more: of {samples}, rank {longest} has {lengths[longest]} and "
-            f"rank {shortest} has {lengths[shortest]}. For equal ones {_EVEN_SHARES}."
+            f"Partitions may differ by one sample only, but of {samples} samples rank {longest} has "
+            f"{lengths[longest]} and rank {shortest} has {lengths[shortest]}. {_EVEN_SHARES}."
         )
     if shares.total == samples:
         return ""
     twice = shares.first_twice()
     if max(shares.times.values()) > 2:
-        return f"A sample comes more than twice: {twice}. To fill up shares, one more is enough."
+        return f"A sample comes more than twice: {twice}. To make the partitions equally long, repeat it once at most."
     if len(set(lengths)) > 1:
-        return f"Shares overlap, {twice}: only to make shares equally long may a sample come twice."
+        return f"Partitions overlap, {twice}. Repeat a sample only to make the partitions equally long."
     if shares.total - samples >= world_size:
-        return f"More is repeated than shares need to be equally long: {shares.total} indices for {samples} samples."
+        return (
+            f"It repeats more samples than equally long partitions need: {shares.total} indices for {samples} samples."
+        )
     return ""
 
 
@@ -241,21 +249,21 @@ def _why_missing(shares: Shares) -> str:
         return why_overlapping(shares)
     remainder = shares.samples % shares.world_size
     if len(shares.missing) == remainder and len(lengths) == 1:
-        return f"The remainder is dropped, {shares.lost()}: fill up the shares, or let some be longer by one."
-    return f"Not everything is seen: {shares.lost()}."
+        return f"The remainder is dropped: {shares.lost()}. Pad the partitions, or let some be longer by one."
+    return f"Some samples are missing: {shares.lost()}."
 
 
 def _what_else(case: Case, rank: int, answer: Any) -> str:
     if answer is None and any(outcome.answer is not None for outcome in case.outcomes):
-        return f"Rank {rank} returns None: every rank has a share of its own, and returns its indices."
+        return f"Rank {rank} returns None. Return the indices of its partition on every rank."
     if answer is None:
-        return "It returns None: return the indices of this rank's samples."
+        return "It returns None. Return the indices of this rank's samples."
     if isinstance(answer, list):
-        return f"It returns {_named(answer)} where an index should be: return indices, neither samples nor batches."
+        return f"It returns {_named(answer)} in place of an index. Return indices, not samples or batches."
     if isinstance(answer, Tensor) and answer.dim() == 1:
-        return f"It returns {dtype_name(answer)}: indices are whole numbers."
+        return f"It returns {dtype_name(answer)}, but indices are integers."
     if _kind(answer) in ("set", "frozenset"):
-        return "It returns a set, which has no order: return a list."
+        return "It returns a set, which has no order. Return a list."
     return f"It returns {_named(answer)}, not the indices of this rank's samples."
 
 

@@ -1,4 +1,4 @@
-"""The exercise of dividing data among ranks: every sample goes to exactly one, and all ranks cut alike."""
+"""The exercise of partitioning data: every sample goes to exactly one rank, and all ranks split alike."""
 
 from __future__ import annotations
 
@@ -27,11 +27,12 @@ from ddp_lessons.check.trials.sample_shares import (
 def data_partitioner(partitioner: Callable[..., Any]) -> Report:
     """Check a class: `partitioner(data, sizes, seed=1234)` on every rank, and its `use(rank)`.
 
-    The sizes are parts of 1, one for each rank. `use(rank)` returns something with a length and `[index]`, the rank's
-    samples. Together the partitions hold every sample exactly once, also where the sizes do not divide the data; they
-    are shuffled, alike on all ranks and whenever the seed is the same. Sizes below 0, sizes that do not add up to 1,
-    and more sizes than samples are a ValueError. A class without a seed may shuffle the same way always. Nothing has
-    to travel for that, but it may.
+    The sizes are fractions of 1, one for each rank. `use(rank)` returns something with len() and [index]: the samples
+    of that rank. Together the partitions hold every sample exactly once, also where the sizes do not divide the data.
+    They are shuffled, in the same way on all ranks and whenever the seed is the same.
+
+    Raise ValueError for sizes below 0, sizes that do not add up to 1, and more sizes than samples. A class without a
+    seed may always shuffle in the same way. Communication is allowed, but not needed.
     """
     refusal = why_not_a_partitioner(partitioner)
     if refusal:
@@ -39,14 +40,14 @@ def data_partitioner(partitioner: Callable[..., Any]) -> Report:
     if is_stub(partitioner):
         return not_started(_DataPartitioner.name)
     if missing := untouched(partitioner):
-        return not_right(_DataPartitioner.name, f"{missing[0]} is still to be written.")
+        return not_right(_DataPartitioner.name, f"{missing[0]} is not written yet.")
     exercise = _DataPartitioner()
     exercise.seeding = seeding_of(partitioner)
     exercise.parameters = ("data", "sizes", *(["seed"] if exercise.seeding.is_needed else []))
     return examine_in_turns(exercise, partitioner, lambda written: Cuts(written, exercise.seeding))
 
 
-_WRONG_SIZES = "sizes that are wrong"
+_WRONG_SIZES = "invalid sizes"
 _REFUSED = {
     "too small": "sizes that add up to less than 1",
     "too large": "sizes that add up to more than 1",
@@ -67,20 +68,20 @@ class _DataPartitioner(Exercise):
     keeps_input = True
     returns_answer = False
     is_silent_when_wrong = True
-    measured = "bytes given by the busiest rank"
-    yardstick = "enough"
+    measured = "bytes sent by the busiest rank"
+    yardstick = "needed"
     trials = with_lateness(
         [
             CutTrial((), samples=24),
             CutTrial((), samples=60, seeds=(7, 7), trait="the next data"),
-            CutTrial((), samples=25, trait="data that the number of ranks does not divide"),
-            CutTrial((), samples=60, seeds=(1, 1), parts="unequal", trait="parts of different size"),
-            CutTrial((), samples=61, seeds=(5, 5, 6), parts="unequal", trait="unequal parts, and a remainder"),
+            CutTrial((), samples=25, trait="data not divisible by world_size"),
+            CutTrial((), samples=60, seeds=(1, 1), parts="unequal", trait="partitions of different sizes"),
+            CutTrial((), samples=61, seeds=(5, 5, 6), parts="unequal", trait="unequal partitions and a remainder"),
             CutTrial((), samples=47, seeds=(0, 0, 1), trait="data in a list", is_list=True),
             CutTrial((), samples=5, trait="little data"),
-            CutTrial((), samples=24, parts="one of them 0", trait="a part of size 0", smallest_world=2),
+            CutTrial((), samples=24, parts="one of them 0", trait="a partition of size 0", smallest_world=2),
             *(
-                CutTrial((), samples=ranks, trait="one sample for each part", smallest_world=ranks, largest_world=ranks)
+                CutTrial((), samples=ranks, trait="one sample per partition", smallest_world=ranks, largest_world=ranks)
                 for ranks in (2, 3, 4)
             ),
             *(
@@ -99,7 +100,7 @@ class _DataPartitioner(Exercise):
     )
 
     def __init__(self) -> None:
-        self._first: dict[int, Shares] = {}  # that were seen, by world size
+        self._first: dict[int, Shares] = {}  # the first ones seen, by world size
 
     def difference(self, case: Case, rank: int) -> Difference | None:
         trial = _trial(case)
@@ -112,25 +113,25 @@ class _DataPartitioner(Exercise):
             return changed
         shares = shares_of(case, 0, 1)
         first = self._first.setdefault(case.world_size, shares)
-        if shares.by_rank == first.by_rank and shares.samples > 2 * first.samples:  # not a remainder that is lost
+        if shares.by_rank == first.by_rank and shares.samples > 2 * first.samples:  # more than a lost remainder
             mistake = (
-                "A second DataPartitioner still hands out the samples of the first: make what belongs to one of them "
-                "in __init__, as in self.parts = [], and not in the class."
+                "A second DataPartitioner still returns the samples of the first. Create attributes such as "
+                "self.parts = [] in __init__, not in the class body."
             )
             return Difference("samples", shares.told(), f"{shares.samples}, once each", mistake)
         if mistake := _why_not_once(shares, trial, self.seeding):
             return Difference("samples", shares.told(), f"{shares.samples}, once each", mistake)
         if not _are_equal([shares.by_rank[rank]], [shares_of(case, -1, -1).by_rank[rank]]):
             mistake = (
-                f"use({rank}) gives other samples when it is called again: shuffle and cut once, in __init__, and let "
-                "use() only pick a partition."
+                f"use({rank}) returns different samples when called again. Shuffle and split once, in __init__, and "
+                "let use() only return a partition."
             )
             return Difference(f"use({rank}), called again", "other samples", "the same samples", mistake)
         length, size = len(shares.by_rank[rank]), trial.sizes(case.world_size)[rank]
         if abs(length - size * trial.samples) > case.world_size:
-            mistake = f"Partition {rank} has {length} of {trial.samples} samples, and its size is {size:g}."
+            mistake = f"Partition {rank} has {length} of {trial.samples} samples, but its size is {size:g}."
             return Difference(f"len(use({rank}))", str(length), f"about {size * trial.samples:.4g}", mistake)
-        if case.world_size == 1:  # then all cuts hold the same
+        if case.world_size == 1:  # then all partitions hold the same samples
             return None
         return self._not_shuffled(shares, rank) or self._not_seeded(case, shares, rank)
 
@@ -140,8 +141,8 @@ class _DataPartitioner(Exercise):
             mistake = "It does not shuffle: the samples are in the order of the data."
         elif in_rows.are_in_order:
             mistake = (
-                "It cuts first and shuffles afterwards, so each rank gets one stretch of the data, whatever the seed: "
-                "shuffle the indices before they are cut."
+                "It splits first and shuffles afterwards, so each rank gets one contiguous part of the data. "
+                "Shuffle the indices before splitting them."
             )
         else:
             return None
@@ -153,12 +154,12 @@ class _DataPartitioner(Exercise):
         place = f"use({rank})"
         if not _are_equal(shares.by_rank, shares.again):
             mistake = (
-                "With the same seed it cuts in another way the next time: the shuffle has to depend on the seed alone, "
-                "with a generator that is made for it."
+                "The same seed gives different partitions the next time. Shuffle with a generator of its own, seeded "
+                "with `seed` only."
             )
             return Difference(f"{place}, made again", "other samples", "the same samples", mistake)
         if len(_trial(case).seeds) > 2 and _are_equal(shares.by_rank, shares_of(case, 2, 2).by_rank):
-            mistake = "The seed changes nothing: give it to the generator that shuffles."
+            mistake = "The seed has no effect. Pass it to the generator that shuffles."
             return Difference(f"{place}, another seed", "the same samples", "other samples", mistake)
         return None
 
@@ -166,14 +167,14 @@ class _DataPartitioner(Exercise):
         if "item assignment" in message:
             return SHUFFLES_THE_DATA
         if "has no attribute 'use'" in message:
-            return "What it makes has no method use(rank), which gives a rank its partition."
+            return "The object has no method use(rank), which returns the partition of a rank."
         return ""
 
     def carried(self, case: Case) -> int:
         return max(case.traffic.brought)
 
     def textbook(self, case: Case) -> int:
-        return 0  # who knows the seed knows the cut
+        return 0  # the seed determines the partitions
 
 
 def _not_refused(case: Case, rank: int) -> Difference | None:
@@ -185,28 +186,28 @@ def _not_refused(case: Case, rank: int) -> Difference | None:
     shown = f"[{', '.join(f'{size:.3g}' for size in trial.sizes(case.world_size))}]"
     data = f" for {trial.samples} sample" if trial.parts == "too many" else ""
     if kind:
-        mistake = f"It raises {kind} for {what}, {shown}{data}: a ValueError says that the value is wrong."
+        mistake = f"It raises {kind} for {what}, {shown}{data}. Raise ValueError instead."
     else:
-        mistake = f"It takes {what}, {shown}{data}: raise ValueError, and say what is wrong with them."
+        mistake = f"It accepts {what}, {shown}{data}. Raise ValueError, and say what is wrong with them."
     return Difference("raises", kind or "nothing", "ValueError", mistake)
 
 
 def _wrong_kind(case: Case, rank: int) -> Difference | None:
     answers = case.outcomes[rank].answer
     if not isinstance(answers, list):
-        mistake = f"It refuses {_trial(case).why_tempting(case.world_size)}"
+        mistake = f"It rejects {_trial(case).why_tempting(case.world_size)}"
         return Difference("raises", getattr(answers, "kind", "an error"), "nothing", mistake)
     for answer in answers:
         place = f"use({rank})"
         if not isinstance(answer, Tensor) or not answer.dim():
             if answer is None:
-                mistake = f"{place} returns None: return the partition of that rank."
+                mistake = f"{place} returns None. Return the partition of that rank."
             else:
-                mistake = f"{place} returns {named(answer)}: a partition needs a length, len(), and samples by [index]."
+                mistake = f"{place} returns {named(answer)}. Return something with len() and [index]."
             return Difference(place, named(answer), "a partition", mistake)
         if (answer < 0).any():
             number = answer.tolist().index(-1)
-            mistake = f"{place}[{number}] is no sample of the data: return data[index], not the index."
+            mistake = f"{place}[{number}] is not a sample of the data. Return data[index], not the index."
             return Difference(f"{place}[{number}]", "no sample", "a sample", mistake)
     return None
 
@@ -216,34 +217,34 @@ def _why_not_once(shares: Shares, trial: CutTrial, seeding: Seeding) -> str:
     lengths = [len(share) for share in shares.by_rank]
     most = max(shares.times.values(), default=0)
     if shares.are_whole:
-        return "use() gives every rank all of the data: cut it, so that each has a part of its own."
+        return "use() gives every rank all of the data. Split the data, so that each rank has its own partition."
     if all(share == list(range(len(share))) for share in shares.by_rank) and most > 1:
         return (
-            "Every partition holds the first samples of the data in their order: partition[i] has to be "
-            "data[indices[i]], not data[i]."
+            "Every partition holds the first samples of the data in order. partition[i] must be data[indices[i]], "
+            "not data[i]."
         )
     if shares.are_all_equal and lengths[0]:
-        return "use() gives every rank the same samples: its argument says which partition is wanted."
+        return "use() gives every rank the same samples. Choose the partition by its argument."
     if shares.missing and most > 1:
         if not shares.come_again and trial.seeds[0] is None and seeding.is_none_at_first:
             return (
-                "Without a seed each rank shuffles in its own way, so some samples are on several ranks, and others on "
-                "none: let the seed be a number from the start, such as seed=1234."
+                "Without a seed each rank shuffles differently, so some samples are on several ranks and others on "
+                "none. Use a fixed default, such as seed=1234."
             )
         return why_overlapping(shares)
     if shares.missing:
         sizes = trial.sizes(len(lengths))
         if lengths == [int(size * trial.samples) for size in sizes]:
             return (
-                f"The remainder is lost, {shares.lost()}: each length is rounded for itself. Round where each ends, "
+                f"The remainder is lost: {shares.lost()}. Round the end of each partition instead of its length, "
                 "and let the last one end with the data."
             )
         return (
-            f"Not every sample is in a partition, {shares.lost()}: look where one ends and the next one begins, and "
-            "let the last one end with the data."
+            f"Some samples are in no partition: {shares.lost()}. Start each partition where the previous one ends, "
+            "and let the last one end with the data."
         )
     if most > 1:
-        return f"Partitions overlap, {shares.first_twice()}: look where one ends and the next one begins."
+        return f"Partitions overlap: {shares.first_twice()}. Start each partition where the previous one ends."
     return ""
 
 

@@ -1,4 +1,4 @@
-"""The exercise of making a training restartable: it is killed, for real, and started again."""
+"""The exercise of a restartable training job: it is really killed, and restarted."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from ddp_lessons.run.output.progress_line import LaunchCount
 NAME = "restartable"
 RANKS = 2
 PATIENCE_SECONDS = 6.0  # for work that takes milliseconds
-_ITS_END = ("SIGKILL", "SIGXFSZ")  # what a message names where the check has ended a rank
+_ITS_END = ("SIGKILL", "SIGXFSZ")  # how a message names the end of a rank that the check has killed
 _HALF_A_FILE = (
-    "The write that was cut off has left half a file in the place of the last good one: write another beside it, and "
-    "rename that when it is whole."
+    "The interrupted write replaced the last good checkpoint with half a file. Write to another file next to "
+    "it, and rename that once it is complete."
 )
 _ONLY_SOME = (
-    "A rank waits for others that do not come: save_checkpoint and load_checkpoint are for every rank to call, as all "
-    "that communicates, and not only under a condition such as `if rank == 0`."
+    "A rank hangs in a collective that other ranks do not call. Call save_checkpoint and load_checkpoint on "
+    "every rank, not only under `if rank == 0`."
 )
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """What happens to the training, in words, and with which epoch it shall go on when it is started again."""
+    """What happens to the training run, in words, and the epoch at which it must resume."""
 
     words: str
     goes_on_with: int
@@ -42,15 +42,15 @@ class Scenario:
 
     @property
     def begins(self) -> str:
-        return f"When {self.words}, and it is started again"
+        return f"After {self.words} and a restart"
 
 
 SCENARIOS = (
-    Scenario("it was killed in epoch 2", 2, killed_in=2),
-    Scenario("it was killed in epoch 0", 0, killed_in=0),
-    Scenario("it was killed while it wrote after epoch 1", 1, cut_off_after=1),
-    Scenario("it was killed in epoch 2, and only 1 rank is left", 2, killed_in=2, ranks_then=1),
-    Scenario("all was done", EPOCHS),
+    Scenario("a kill in epoch 2", 2, killed_in=2),
+    Scenario("a kill in epoch 0", 0, killed_in=0),
+    Scenario("a kill during the write after epoch 1", 1, cut_off_after=1),
+    Scenario("a kill in epoch 2, with only 1 rank left", 2, killed_in=2, ranks_then=1),
+    Scenario("a complete run", EPOCHS),
 )
 
 
@@ -61,17 +61,17 @@ class _Wrong(Exception):
 
 
 def restartable(function: Callable[..., object]) -> Report:
-    """Check `function(model, optimizer, train_epoch, epochs, path)`, which every rank calls.
+    """Check `function(model, optimizer, train_epoch, epochs, path)`, called on every rank.
 
-    It calls `train_epoch(epoch)` for each epoch, from 0 on. Killed at any moment, and called again by new ranks, it
-    goes on: it trains those epochs that were not done when the file at `path`, a str, was written, and no others. In
-    the end the weights are those of a training in one go. The model is wrapped in DistributedDataParallel.
+    It calls `train_epoch(epoch)` for each epoch, starting at 0. If it is killed at any moment and called again on new
+    ranks, it resumes: it trains only the epochs that were not finished when the file at `path`, a str, was written. The
+    final weights are those of an uninterrupted run. The model is wrapped in DistributedDataParallel.
     """
     if report := refusal(NAME, function, ("model", "optimizer", "train_epoch", "epochs", "path")):
         return report
-    compiler_at_hand()  # DistributedDataParallel imports it, which takes longer than a check may
+    compiler_at_hand()  # the import takes longer than a check may
     _right_weights()
-    rows = [("when", "it goes on with")]
+    rows = [("after", "it resumes with")]
     try:
         with tempfile.TemporaryDirectory() as folder, LaunchCount(_launches()):
             starts = _FirstStarts(function, folder)
@@ -86,25 +86,25 @@ def restartable(function: Callable[..., object]) -> Report:
 
 
 def _launches() -> int:
-    """Each first start is made once, and each scenario starts again."""
+    """Each first start is made once, and each scenario restarts once."""
     ends = {(None, None), *((scenario.killed_in, scenario.cut_off_after) for scenario in SCENARIOS)}
     return len(ends) + len(SCENARIOS)
 
 
 class _FirstStarts:
-    """What the first starts have left behind: several scenarios begin with the same one, and it is made once."""
+    """The results of the first starts: several scenarios begin with the same one, which is made once."""
 
     def __init__(self, function: Callable[..., object], folder: str) -> None:
         self._function, self._folder = function, folder
         self._made: dict[tuple[int | None, int | None], tuple[Start, Sequence[Weights]]] = {}
 
     def with_end(self, killed_in: int | None, cut_off_after: int | None) -> tuple[Start, Sequence[Weights]]:
-        """The start, its folder as it left that, and the weights that it came to, if it was not ended."""
+        """The start with its folder as it was afterwards, and the final weights if it was not killed."""
         end = killed_in, cut_off_after
         if end not in self._made:
             start = Start(f"{self._folder}/{len(self._made)}", "first", *end)
             start.path.parent.mkdir(parents=True)
-            self._made[end] = start, _run(self._function, start, RANKS, "When it is started for the first time")
+            self._made[end] = start, _run(self._function, start, RANKS, "In the first run")
             shutil.copytree(start.folder, f"{start.folder}.kept")
         start = self._made[end][0]
         shutil.rmtree(start.folder)
@@ -113,10 +113,10 @@ class _FirstStarts:
 
 
 def _play(function: Callable[..., object], scenario: Scenario, starts: _FirstStarts) -> None:
-    """Start it, let it meet its end, start it again, and look at what it did."""
+    """Start it, kill it, restart it, and judge what it did."""
     first, at_first = starts.with_end(scenario.killed_in, scenario.cut_off_after)
     if at_first and scenario.goes_on_with < EPOCHS:
-        raise _Wrong(f"After epoch {first.cut_off_after} it writes nothing: what was done since would be lost.")
+        raise _Wrong(f"After epoch {first.cut_off_after} it writes no checkpoint, so a crash would lose that epoch.")
     again = replace(first, name="again", killed_in=None, cut_off_after=None)
     had_file = again.path.is_file()
     ended = _run(function, again, scenario.ranks_then, scenario.begins, scenario)
@@ -130,12 +130,12 @@ def _judge_in_one_go(starts: _FirstStarts) -> None:
     trained = [start.epochs(rank) for rank in range(RANKS)]
     if wrong := next((epochs for epochs in trained if epochs != list(range(EPOCHS))), None):
         mistake = (
-            "With nobody who ends it, it does not call train_epoch for the epochs 0, 1, 2, ... up to `epochs`: "
+            "Without any crash, it does not call train_epoch for the epochs 0, 1, 2, ... up to `epochs`: "
             f"{_first_odd(wrong, 0)}."
         )
         raise _Wrong(mistake, _epochs_table(trained, 0))
     right = _right_weights()[None]
-    _judge_weights(ended, right, right, "In one go")
+    _judge_weights(ended, right, right, "Without any crash")
 
 
 @functools.cache
@@ -144,21 +144,21 @@ def _right_weights() -> dict[int | None, Weights]:
 
 
 def _first_odd(epochs: Sequence[int], first: int) -> str:
-    """In words: what is missing, too much, or not in its order among these epochs, which should go on from `first`."""
+    """In words: which of these epochs, which should continue from `first`, is missing, extra or out of order."""
     for epoch in range(first, EPOCHS):
         if epoch not in epochs:
-            return f"epoch {epoch} is left out"
+            return f"epoch {epoch} is missing"
     more = next((epoch for epoch in epochs if epoch not in range(first, EPOCHS)), None)
     if more is not None:
         return f"epoch {more} is one too many"
     twice = next((epoch for epoch in epochs if epochs.count(epoch) > 1), None)
-    return f"epoch {twice} comes twice" if twice is not None else "they come in another order"
+    return f"epoch {twice} comes twice" if twice is not None else "they are in the wrong order"
 
 
 def _run(
     function: Callable[..., object], start: Start, ranks: int, begins: str, after: Scenario | None = None
 ) -> Sequence[Weights]:
-    """What the ranks have in the end; nothing if the check has ended them, as it meant to."""
+    """The final weights by rank; nothing if the check killed the ranks on purpose."""
     try:
         return list(launch(begin, ranks, function, start, timeout_seconds=PATIENCE_SECONDS, quiet=True))
     except WorkersStuck as stuck:
@@ -174,32 +174,32 @@ def _run(
 
 def _why(message: str, after: Scenario | None) -> str:
     if "FileNotFoundError" in message and (after is None or after.goes_on_with == 0):
-        return "No checkpoint is there yet: ask whether there is one, with os.path.isfile(path), before you load it."
+        return "There is no checkpoint yet. Check os.path.isfile(path) before loading."
     if after is not None and after.cut_off_after is not None:
         return _HALF_A_FILE
     if "Missing key" in message or "Unexpected key" in message:
-        return "The names in the file are not those of the model: save and load model.module, without the wrapper."
+        return "The names in the file do not match the model. Save and load model.module, without the DDP wrapper."
     if "mismatched collectives" in message or "lost the connection" in message:
         return _ONLY_SOME
     return f"{message.partition(chr(10))[0].rstrip('.')}."
 
 
 def _judge_agreement(start: Start, ranks: int, begins: str) -> None:
-    """Did all ranks begin with the same epoch?"""
+    """Did all ranks start at the same epoch?"""
     trained = [start.epochs(rank) for rank in range(ranks)]
     if len({tuple(epochs[:1]) for epochs in trained}) > 1:
-        mistake = "the ranks go on with different epochs: each of them has to load the checkpoint."
+        mistake = "the ranks resume at different epochs. Load the checkpoint on every rank."
         without = [rank for rank, epochs in enumerate(trained) if epochs[:1] == [0] and not start.saw_file(rank)[0]]
         if without:
             mistake = (
-                f"the ranks go on with different epochs: rank {without[0]} finds no checkpoint, since no file is at "
-                "the given path. All ranks use that one file, which rank 0 writes."
+                f"the ranks resume at different epochs, because rank {without[0]} finds no checkpoint at the given "
+                "path. All ranks must use that one file, which rank 0 writes."
             )
         raise _Wrong(f"{begins}: {mistake}", _epochs_table(trained))
 
 
 def _judge_epochs(start: Start, scenario: Scenario, had_file: bool, before: Start) -> None:
-    """Which epochs did each rank train after it was started again?"""
+    """Which epochs did each rank train after the restart?"""
     ranks = scenario.ranks_then
     _judge_agreement(start, ranks, scenario.begins)
     trained = [start.epochs(rank) for rank in range(ranks)]
@@ -212,28 +212,30 @@ def _which_epochs(epochs: Sequence[int], scenario: Scenario, had_file: bool, bef
     first, expected = (epochs or [EPOCHS])[0], scenario.goes_on_with
     if first == 0 < expected and not had_file and any(before.saw_file(0)):
         return (
-            "It begins anew, since the file that was there has been removed: leave it at the path, because nothing "
-            "else says which epochs are done."
+            "It starts again at epoch 0, because the checkpoint has been deleted. Keep that file, the only record of "
+            "the finished epochs."
         )
     if first == 0 < expected and not had_file:
-        return "It begins anew, since there is no file at the path: save a checkpoint after each epoch."
+        return "It starts again at epoch 0, because there is no file at the path. Save a checkpoint after each epoch."
     if first == 0 < expected and scenario.cut_off_after is not None:
-        return f"It begins anew. {_HALF_A_FILE}"
+        return f"It starts again at epoch 0. {_HALF_A_FILE}"
     if first == 0 < expected:
-        return "It begins anew, although a checkpoint is there: load it before the loop, and begin with its epoch."
+        return (
+            "It starts again at epoch 0 although a checkpoint exists. Load it before the loop, and start at its epoch."
+        )
     if first < expected:
         return (
-            f"Epoch {first} was done, and is trained once more: save a checkpoint after each epoch, with the number of "
-            "those that are done, epoch + 1."
+            f"Epoch {first} was finished, but is trained again. Save a checkpoint after each epoch, with the number "
+            "of finished epochs, epoch + 1."
         )
     if first > expected and before.saved_before_it_trained:
-        return f"Epoch {expected} was not done, and is left out: save after train_epoch(epoch), and not before it."
+        return f"Epoch {expected} was not finished, but is skipped. Save after train_epoch(epoch), not before it."
     if first > expected:
         return (
-            f"Epoch {expected} was not done, and is left out: the file says which epoch is next, or which was the "
-            "last, and 1 is added once, when it is saved or when it is loaded."
+            f"Epoch {expected} was not finished, but is skipped. Add 1 only once, either when you save the epoch or "
+            "when you load it."
         )
-    return f"It does not train each of the epochs that are left once, in their order: {_first_odd(epochs, expected)}."
+    return f"It does not train each remaining epoch once and in order: {_first_odd(epochs, expected)}."
 
 
 def _epochs_table(trained: Sequence[Sequence[int]], expected: int | None = None) -> list[str]:
@@ -245,11 +247,11 @@ def _epochs_table(trained: Sequence[Sequence[int]], expected: int | None = None)
 def _judge_weights(ended: Sequence[Weights], right: Weights, without_momentum: Weights, begins: str) -> None:
     if all(agree(weights, right) for weights in ended):
         return
-    mistake = "In the end the weights are not those of a training in one go: put back the model and the optimizer."
+    mistake = "The final weights differ from those of an uninterrupted run. Restore the model and the optimizer."
     if not all(agree(weights, ended[0]) for weights in ended):
-        mistake = "In the end the ranks have different weights: each of them has to load the checkpoint."
+        mistake = "The ranks end with different weights. Load the checkpoint on every rank."
     elif agree(ended[0], without_momentum):
-        mistake = "The optimizer has forgotten its momentum: save and load optimizer.state_dict(), too."
+        mistake = "The optimizer has lost its state (momentum). Save and load optimizer.state_dict() too."
     raise _Wrong(f"{begins}: {_small(mistake)}")
 
 

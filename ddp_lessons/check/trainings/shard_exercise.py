@@ -1,4 +1,4 @@
-"""The exercise of cutting one long tensor into shards: one for each rank, of one length, and in memory of its own."""
+"""The exercise of sharding a long tensor: one shard per rank, equally long, in its own memory."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from ddp_lessons.check.trials.sample_shares import InTurns, examine_in_turns
 
 
 def shard(function: Callable[[Tensor], object]) -> Report:
-    """Check `function(flat)`: every rank returns its part of a long tensor that all of them have.
+    """Check `function(flat)`: every rank returns its shard of a long tensor that all of them have.
 
-    The parts follow each other in the order of the ranks and are of one length, as short as can be; zeros fill up the
-    last ones. A part has memory of its own, so that the whole can go. Nothing has to travel for it.
+    The shards are in rank order and equally long, as short as possible; zeros pad the last ones. A shard has its own
+    memory, so that the whole tensor can be freed. No communication is needed.
     """
     return examine_in_turns(_Shard(), function, _Weighed) if callable(function) else examine(_Shard(), function)
 
 
 @dataclass(frozen=True)
 class FlatTrial(Trial):
-    """All ranks are given the same tensor, as parameters are when a training begins."""
+    """All ranks are given the same tensor, like the parameters at the start of training."""
 
     def tensor(self, rank: int) -> Tensor:
         return super().tensor(0)
 
 
 class _Weighed(InTurns):
-    """Take down as well how much memory the answer keeps alive, which a copy of it would not tell."""
+    """Record also how much memory the answer keeps alive, which a copy of it would not show."""
 
     def __call__(self, flat: Any) -> object:  # type: ignore[override]
         answer = self.written(flat)
@@ -51,16 +51,16 @@ class _Shard(Exercise):
         [
             FlatTrial((120,)),
             FlatTrial((120,), trait="the next tensor"),
-            FlatTrial((121,), trait="a length that the number of ranks does not divide"),
-            FlatTrial((119,), trait="a length that the number of ranks does not divide"),
-            FlatTrial((120,), "int64", trait="whole numbers (int64)"),
-            FlatTrial((7,), "float64", trait="numbers of another dtype (float64)"),
+            FlatTrial((121,), trait="a length not divisible by world_size"),
+            FlatTrial((119,), trait="a length not divisible by world_size"),
+            FlatTrial((120,), "int64", trait="integers (int64)"),
+            FlatTrial((7,), "float64", trait="another dtype (float64)"),
             FlatTrial((3,), trait="a tensor with fewer elements than ranks"),
             FlatTrial((1,), trait="a tensor with one element"),
         ]
     )
-    measured = "bytes given by the busiest rank"
-    yardstick = "enough"
+    measured = "bytes sent by the busiest rank"
+    yardstick = "needed"
 
     def expected(self, case: Case, rank: int) -> Tensor:
         return part_of(case.inputs[rank], case, rank)
@@ -83,13 +83,13 @@ class _Shard(Exercise):
 
     def too_much(self, case: Case) -> str:
         if self.carried(case):
-            return "Every rank has the whole tensor already: nothing has to travel, only to be cut."
+            return "Every rank already has the whole tensor, so no communication is needed. Only slice it."
         for rank in range(case.world_size):
             answer = case.outcomes[rank].answer
             if _is_weighed(answer) and answer[1] > _most_bytes(case):  # type: ignore[index]
                 return (
-                    "The answer is right, but it is a view of something longer, and as long as it lives, all of that "
-                    "stays in memory: return a copy of the part, with clone()."
+                    "The answer is right, but it is a view that keeps a longer tensor in memory. Return a copy of the "
+                    "shard, with clone()."
                 )
         return ""
 
@@ -101,19 +101,19 @@ class _Shard(Exercise):
 
 
 def part_of(flat: Tensor, case: Case, rank: int) -> Tensor:
-    """The shard of a rank, zeros and all."""
+    """The shard of a rank, including its padding."""
     length = _length(case)
     padded = torch.cat([flat, flat.new_zeros(length * case.world_size - len(flat))])
     return padded[rank * length : (rank + 1) * length]
 
 
 def _length(case: Case) -> int:
-    """By itself, and not as `train` has it: what the package's own answer is held against must not come from there."""
+    """Computed here and not by `train`, so that the package's own answer is compared with something independent."""
     return -(-len(case.inputs[0]) // case.world_size)
 
 
 def _most_bytes(case: Case) -> int:
-    return max(_length(case) * case.inputs[0].element_size(), 64)  # small memory comes in whole pieces
+    return max(_length(case) * case.inputs[0].element_size(), 64)  # memory is allocated in blocks
 
 
 def _is_weighed(answer: object) -> bool:
@@ -123,7 +123,7 @@ def _is_weighed(answer: object) -> bool:
 
 
 def length_difference(answers: Sequence[object], case: Case, rank: int) -> Difference | None:
-    """If the shard of this rank is not as long as it has to be, and all of them are shards by their kind."""
+    """A difference if all answers are shards by their kind and this rank's has the wrong length."""
     lengths = [len(one) if isinstance(one, Tensor) and one.dim() == 1 else -1 for one in answers]
     if -1 in lengths or lengths[rank] == _length(case):
         return None
@@ -134,32 +134,32 @@ def length_difference(answers: Sequence[object], case: Case, rank: int) -> Diffe
 def _why_not_of_one_length(lengths: list[int], case: Case) -> str:
     whole, length = len(case.inputs[0]), _length(case)
     if set(lengths) == {whole}:
-        return "Every rank returns a tensor as long as the whole: return only the part of this rank."
+        return "Every rank returns as many elements as the whole tensor has. Return only this rank's shard."
     if set(lengths) == {whole // case.world_size} and length > whole // case.world_size:
         lost = whole - case.world_size * (whole // case.world_size)
         elements = "1 element is" if lost == 1 else f"{lost} elements are"
-        return f"The remainder is lost, {elements} on no rank: round the length up, and fill up with zeros."
+        return f"The remainder is lost: {elements} on no rank. Round the length up, and pad with zeros."
     if len(set(lengths)) > 1:
         told = " and ".join(map(str, sorted(set(lengths), reverse=True)))
         return (
-            f"The shards have different lengths, {told}, and all_gather wants equal ones: fill up the shorter ones "
-            "with zeros."
+            f"The shards have different lengths, {told}, but all_gather needs equal ones. Pad the shorter ones with "
+            "zeros."
         )
     if lengths[0] < length:
         return (
-            f"The shards are too short: {case.world_size} times {lengths[0]} elements are "
-            f"{case.world_size * lengths[0]} of {whole}, so some are on no rank."
+            f"The shards are too short: {case.world_size} times {lengths[0]} elements are only "
+            f"{case.world_size * lengths[0]} of {whole}. Round the length up."
         )
-    return f"The shards are longer than they have to be: {length} elements for each rank are enough for {whole}."
+    return f"The shards are longer than needed. For {whole} elements, {length} per rank are enough."
 
 
 def _why_other_numbers(answer: Tensor, case: Case, rank: int) -> str:
     found = why_other_part(answer, case.inputs[rank], case.world_size, rank)
-    return found or f"Rank {rank} does not have its part of the tensor: it begins at rank x length."
+    return found or f"Rank {rank} does not have its own shard, which starts at rank x length."
 
 
 def why_other_part(answer: Tensor, flat: Tensor, ranks: int, rank: int) -> str:
-    """A sentence if this answer, of the right length, is another part of `flat`; rounding may have changed it."""
+    """A sentence if this answer, of the right length, is another part of `flat`, up to rounding."""
     length, zeros = len(answer), -len(flat) % ranks
 
     def is_close(one: Tensor, other: Tensor) -> bool:
@@ -170,25 +170,27 @@ def why_other_part(answer: Tensor, flat: Tensor, ranks: int, rank: int) -> str:
 
     if ranks > 1 and length > 1 and is_close(answer, filled_up(flat[rank::ranks])):
         return (
-            f"It takes every {_ordinal(ranks)} element: a shard is one piece, so that all_gather puts the whole "
-            "together in order."
+            f"It takes every {_ordinal(ranks)} element, but a shard is contiguous, so that all_gather restores the "
+            "order."
         )
     for other in range(ranks):
         start = flat[other * length : (other + 1) * length]
         if other != rank and len(start) == length and is_close(answer, start):
-            return f"Rank {rank} has the shard of rank {other}: shards follow each other in the order of the ranks."
+            return f"Rank {rank} has the shard of rank {other}. Order the shards by rank."
     if zeros and is_close(answer, torch.cat([flat.new_zeros(zeros), flat])[rank * length : (rank + 1) * length]):
-        return "The zeros stand before the elements: fill up at the end, so that they can be cut off again."
+        return "The padding comes before the elements. Pad at the end, so that it can be cut off again."
     if zeros and is_close(answer, filled_up(flat.tensor_split(ranks)[rank])):
         return (
-            "It cuts first and fills each part up afterwards, so zeros stand in the middle: fill up the whole, at its "
-            "end, and cut then."
+            "It pads each shard after splitting, so zeros end up in the middle. Pad the whole tensor at its end "
+            "first, and then split it."
         )
     mine = flat[rank * length : (rank + 1) * length]
     if len(mine) < length and is_close(answer[: len(mine)], mine):
-        return "What fills up the last shards is not zero: the optimizer would go on with whatever stands there."
+        return (
+            "The padding of the last shards is not zero. Pad with zeros, because the optimizer updates the padding too."
+        )
     if len(mine) < length and is_close(answer[length - len(mine) :], mine):
-        return "The zeros stand before the elements: fill up at the end, so that they can be cut off again."
+        return "The padding comes before the elements. Pad at the end, so that it can be cut off again."
     return ""
 
 

@@ -1,4 +1,4 @@
-"""The exercise of averaging so that every rank gets only its shard of the mean, and no more travels than for that."""
+"""The exercise of averaging so that every rank gets only its shard of the mean, with no more traffic than needed."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from ddp_lessons.record.event import Event
 def sharded_mean(function: Callable[[Tensor], object]) -> Report:
     """Check `function(flat)`: every rank returns its shard of the mean over all ranks' tensors, all equally long.
 
-    Shards are cut as by `check.shard`. Any collective will do, and messages too, but no more may travel than a shard of
-    each rank for each other rank: half of what an all_reduce moves.
+    Shards are those of `check.shard`. Any collectives or messages are allowed, but each rank may send only one shard to
+    each other rank: half of what an all_reduce sends.
     """
     return examine(_ShardedMean(), function)
 
 
-# how torch refuses sizes, with the numbers of elements in all shards and in the whole; and pieces that differ
+# how torch reports sizes, with the numbers of elements in all shards and in the whole; and unequal pieces
 _SIZES = re.compile(r"outputShape\[0\] \* worldSize == inputShape\[0\] \((\d+) vs\. (\d+)\)")
 _RANKS = re.compile(r"^\s*rank \d+ of (\d+) raised")
 _OTHER_PIECES = re.compile(r"sizes\(\)\.vec\(\) == inputs\[0\]\[i\]\.sizes\(\)")
@@ -42,13 +42,13 @@ class _ShardedMean(Exercise):
         [
             Trial((120,)),
             Trial((120,), trait="the next tensors"),
-            Trial((121,), trait="a length that the number of ranks does not divide"),
-            Trial((119,), trait="a length that the number of ranks does not divide"),
-            Trial((60,), "float64", trait="numbers of another dtype (float64)"),
+            Trial((121,), trait="a length not divisible by world_size"),
+            Trial((119,), trait="a length not divisible by world_size"),
+            Trial((60,), "float64", trait="another dtype (float64)"),
             Trial((3,), trait="tensors with fewer elements than ranks"),
         ]
     )
-    measured = "bytes that the busiest rank passes on in a ring"
+    measured = "bytes sent by the busiest rank in a ring"
 
     def difference(self, case: Case, rank: int) -> Difference | None:
         answers = [outcome.answer for outcome in case.outcomes]
@@ -72,17 +72,19 @@ class _ShardedMean(Exercise):
         if found := _SIZES.search(message):
             shards, whole = map(int, found.groups())
             if shards >= 4 * whole:  # the whole for each rank, instead of a shard for each
-                return "The arguments of reduce_scatter_tensor are swapped: first the shard, then the whole."
+                return (
+                    "The arguments of reduce_scatter_tensor are swapped. Pass the shard first, then the whole tensor."
+                )
             if (said := _RANKS.search(message)) and whole % (ranks := int(said[1])) == 0:
                 return (
-                    f"The shard has {shards // ranks} elements, and {ranks} times as many are {shards}, not {whole}: "
-                    "divide the length of the whole by the number of ranks, dist.get_world_size()."
+                    f"Size mismatch in reduce_scatter_tensor: {ranks} shards of {shards // ranks} elements are "
+                    f"{shards}, not {whole}. Divide the length of the whole tensor by dist.get_world_size()."
                 )
         elif not _OTHER_PIECES.search(message):
             return ""
         return (
-            "Fill it up with zeros to a multiple of the ranks; what is given is first the shard, as long on every "
-            "rank, then the whole."
+            "Size mismatch: all shards must be equally long. Pad the tensor with zeros to a multiple of "
+            "world_size, and pass the shard first."
         )
 
     def too_little(self, case: Case) -> str:
@@ -93,8 +95,8 @@ class _ShardedMean(Exercise):
         if case.world_size == 1 or yours <= 1.01 * textbook + 64:
             return ""
         return (
-            f"The answer is right, but {yours / textbook:.3g} times as much travels as has to: no rank needs more of "
-            "the mean than its shard, and reduce_scatter leaves it at that."
+            f"The answer is right, but {yours / textbook:.3g} times as much is communicated as needed. Each rank "
+            "needs only its shard of the mean, so use reduce_scatter."
         )
 
     def carried(self, case: Case) -> int:
@@ -111,9 +113,9 @@ def _giving(case: Case, rank: int) -> list[Event]:
 
 
 def _passes_on(event: Event) -> float:
-    """What a rank sends for a call, on the mean, when it is made in a ring.
+    """What a rank sends for a call, on average, in a ring.
 
-    Worked out here once more, and from what was noted: the package's own counts are held against it.
+    Computed here again from the recorded events: the package's own counts are compared with it.
     """
     ranks = max(1, len(event.group_ranks))
     once = (ranks - 1) / ranks  # of w parts, a rank passes on all but one; or of w ranks all but the last pass on
@@ -129,28 +131,31 @@ def _mean(case: Case) -> Tensor:
 def _why_other_numbers(answer: Tensor, case: Case, rank: int) -> str:
     mean = _mean(case)
     if torch.allclose(answer, case.world_size * part_of(mean, case, rank), rtol=1e-5):
-        return "It returns the sum: divide by the number of ranks."
+        return "It returns the sum. Divide it by the number of ranks."
     if torch.allclose(answer, part_of(case.inputs[rank], case, rank), rtol=1e-5):
-        return f"Rank {rank} returns its own numbers: those of the others are not in it."
+        return f"Rank {rank} returns its own values, without those of the other ranks."
     for extreme, what in ((torch.amax, "largest"), (torch.amin, "smallest")):
         if torch.equal(answer, part_of(extreme(torch.stack(case.inputs), 0), case, rank)):
-            return f"Rank {rank} has the {what} of the ranks' elements, not their mean: add them up (ReduceOp.SUM)."
+            return (
+                f"Rank {rank} has the {what} of the ranks' elements, not their mean. Sum them (ReduceOp.SUM), and "
+                "divide."
+            )
     if len(answer) > 1 and torch.equal(answer, answer[:1].expand_as(answer)):
-        return "Its shard is one number everywhere: take the mean over the ranks, not over the elements."
+        return "All elements of its shard are equal. Take the mean over the ranks, not over the elements."
     if sentence := why_other_part(answer, mean, case.world_size, rank):
         return sentence
     cut = torch.stack([part_of(one, case, other).double() for other, one in enumerate(case.inputs)]).sum(0)
     if any(torch.allclose(answer.double(), cut / by, rtol=1e-5) for by in (1, case.world_size)):
-        return "It adds up different shards, of each rank another one: sum first, then cut."
-    return _why_off(answer, part_of(mean, case, rank), case) or f"Rank {rank} does not have its part of the mean."
+        return "It adds shards of different positions. Sum the whole tensors first, and then take this rank's shard."
+    return _why_off(answer, part_of(mean, case, rank), case) or f"Rank {rank} does not have its shard of the mean."
 
 
 def _why_off(answer: Tensor, expected: Tensor, case: Case) -> str:
-    """If all numbers are off by the same factor."""
+    """A sentence if all values are off by the same factor."""
     factor = float((answer.double() @ expected.double()) / (expected.double() @ expected.double()))
     if not 1e-9 < factor < 1e9 or not torch.allclose(answer, factor * expected, rtol=1e-4):
         return ""
     divisor = case.world_size / factor
     if abs(divisor - round(divisor)) < 1e-3 * divisor:
-        return f"It divides the sum by {round(divisor)}: divide by the number of ranks, here {case.world_size}."
-    return f"It is {factor:.3g} times the mean: divide the sum by the number of ranks, here {case.world_size}."
+        return f"It divides the sum by {round(divisor)}. Divide by the number of ranks, here {case.world_size}."
+    return f"It is {factor:.3g} times the mean. Divide the sum by the number of ranks, here {case.world_size}."

@@ -1,4 +1,4 @@
-"""The exercise of averaging gradients over ranks that have seen different numbers of samples, or none."""
+"""The exercise of averaging gradients over ranks with different numbers of samples, or none."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ from ddp_lessons.check.trials.model_trials import ModelTrial, is_close
 def weighted_average(function: Callable[[nn.Module, int], object]) -> Report:
     """Check `function(model, samples)`, called on every rank after backward() of the mean loss over its samples.
 
-    Afterwards every gradient is the mean over the samples of all ranks: a rank with more samples counts for more. The
-    counts differ, and some are 0 (never all): the gradients of such a rank count as nothing. Weights stay as they are,
-    and parameters without a gradient stay without. What the function returns does not matter. Collectives and messages
-    are both allowed. One rank alone keeps its gradients.
+    Afterwards every gradient is the mean over the samples of all ranks: a rank with more samples counts more. The
+    counts differ, and some are 0 (never all): the gradients of such a rank have no weight. Weights must not change, and
+    parameters without a gradient must not get one. The returned value is ignored. Collectives and messages are both
+    allowed. One rank alone keeps its gradients.
     """
     exercise = _WeightedAverage()
     exercise.is_silent_when_wrong = mentions(function, {"grad"})
@@ -44,7 +44,7 @@ def weighted_average(function: Callable[[nn.Module, int], object]) -> Report:
 
 @dataclass(frozen=True)
 class CountedTrial(ModelTrial):
-    """`counts[rank]` is how many samples a rank has, again and again for more ranks than that."""
+    """`counts[rank]` is the number of samples of a rank; further ranks begin again."""
 
     counts: tuple[int, ...] = (3, 5, 1, 2)
 
@@ -55,8 +55,9 @@ class CountedTrial(ModelTrial):
         model = super().model(rank)
         model.zero_grad()
         generator = torch.Generator().manual_seed(1000 * self.seed + 100 + rank)
-        inputs = torch.randn(self.samples(rank), self.shape[0], generator=generator) + rank / 2  # no rank's are typical
-        # over no samples the mean is nan, and the gradients that it gives are zeros
+        # every rank's data is different, so that none is typical
+        inputs = torch.randn(self.samples(rank), self.shape[0], generator=generator) + rank / 2
+        # over no samples the mean is nan, and its gradients are zeros
         model(inputs.to(getattr(torch, self.dtype))).square().sum(1).mean().backward()
         return model
 
@@ -76,12 +77,12 @@ class _WeightedAverage(AverageGradients):
         [
             CountedTrial((4, 3)),
             CountedTrial((4, 3), trait="the next model", counts=(1, 5, 2)),
-            CountedTrial((5, 4, 3, 2), trait="a model of three layers", counts=(2, 3)),
-            CountedTrial((4, 3, 2), "float64", trait="numbers of another dtype (float64)", largest_world=4),
+            CountedTrial((5, 4, 3, 2), trait="a model with three layers", counts=(2, 3)),
+            CountedTrial((4, 3, 2), "float64", trait="another dtype (float64)", largest_world=4),
             CountedTrial((4, 3, 2), trait="a model in which some parameters have no gradient", has_more=True),
             CountedTrial((4, 3), trait="very different numbers of samples", counts=(1, 700, 20), largest_world=4),
-            CountedTrial((4, 3, 2), trait="ranks of which some have no samples", counts=(2, 0, 5), smallest_world=2),
-            CountedTrial((4, 3), trait="ranks of which some have no samples", counts=(0, 4, 3), smallest_world=2),
+            CountedTrial((4, 3, 2), trait="ranks without samples", counts=(2, 0, 5), smallest_world=2),
+            CountedTrial((4, 3), trait="ranks without samples", counts=(0, 4, 3), smallest_world=2),
         ]
     )
 
@@ -96,17 +97,17 @@ class _WeightedAverage(AverageGradients):
         waiting = standstill.calls[0]
         if standstill.made.get(without[0]):
             return (
-                f"Rank {without[0]} has no samples and makes too few calls of {waiting.call}, where rank "
-                f"{waiting.rank} waits: it has to make every call, with gradients of 0."
+                f"Rank {without[0]} has no samples and makes too few calls of {waiting.call}, so rank {waiting.rank} "
+                "hangs in it. Make every call on a rank without samples too, with gradients of 0."
             )
         return (
-            f"Rank {without[0]} has no samples and never calls {waiting.call}, where rank {waiting.rank} waits for it: "
-            "a rank with nothing to give has to come too, with a count of 0."
+            f"Rank {without[0]} has no samples and never calls {waiting.call}, so rank {waiting.rank} hangs in it. A "
+            "rank without samples must call it too, with a count of 0."
         )
 
     def why_failed(self, message: str) -> str:
         if "ZeroDivisionError" in message:
-            return "A rank without samples divides by its count, which is 0: divide only by the count of all ranks."
+            return "A rank without samples divides by its own count, which is 0. Divide only by the sum of all counts."
         return super().why_failed(message)
 
     def too_little(self, case: Case) -> str:
@@ -121,10 +122,7 @@ def _wrong_numbers(case: Case, rank: int, name: str) -> str:
     assert yours is not None
     assert right is not None
     if not yours.isfinite().all():
-        return (
-            f"The gradient of {name} holds nan or inf: divide only by the count of all ranks, the only one "
-            "that is never 0."
-        )
+        return f"The gradient of {name} holds nan or inf. Divide only by the sum of all counts, which is never 0."
     if sentence := _grows(case, rank, name, yours, right):
         return sentence
     for value, sentence in _known(case, rank, name, yours):
@@ -135,40 +133,53 @@ def _wrong_numbers(case: Case, rank: int, name: str) -> str:
     total, world_size = sum(counts_of(case)), case.world_size
     divisor = total * float((right * right).sum() / (right * yours).sum())
     if is_close(yours * divisor, right * total):
-        return f"The sum was divided by {divisor:.4g}, and {world_size} ranks have {total} samples together."
+        return f"The sum was divided by {divisor:.4g}, but {world_size} ranks have {total} samples together."
     return f"The gradient of {name} on rank {rank} is not the mean over the samples of all ranks."
 
 
 def _known(case: Case, rank: int, name: str, yours: Tensor) -> Sequence[tuple[Tensor, str]]:
-    """What the numbers can be instead, with its sentence."""
+    """What the values may be instead, with the sentence for it."""
     gradients, counts, ranks = gradients_of(case, name), counts_of(case), case.world_size
     total, mine, own = sum(counts), counts[rank], gradients[rank]
     means = reduce(torch.add, gradients)
     samples = reduce(torch.add, [count * one for count, one in zip(counts, gradients, strict=True)])
     turned = reduce(torch.add, [one / max(1, count) for count, one in zip(counts, gradients, strict=True)])
-    mean_of_means = "That is the mean of the ranks' means: a rank with more samples has to count for more."
-    unweighted = "The ranks' gradients are means: each has to be multiplied by its count before they are added up."
-    nothing_added = f"Rank {rank} weighs its own gradient, but nothing was added to it."
-    by_its_own = "The sum was divided by the count of this rank alone: the counts have to be added up as well."
-    by_as_many = (
-        f"The sum was divided by {max(1, mine) * ranks}, the count of rank {rank} times the number of ranks: add the "
-        f"counts up, {' + '.join(map(str, counts))}."
+    mean_of_means = (
+        "That is the mean of the ranks' means, but a rank with more samples must count more. Weight each "
+        "gradient by its count."
     )
-    upside_down = "Each gradient was divided by its count: that makes it smaller still. Multiply by the count."
-    afterwards = f"Rank {rank} multiplies what was added up by its own count: multiply first, then add up."
+    unweighted = "The ranks' gradients are means. Multiply each by its count before summing."
+    nothing_added = f"Rank {rank} weights its own gradient without adding those of the other ranks."
+    by_its_own = "The sum was divided by the count of this rank only. Sum the counts over the ranks too."
+    by_as_many = (
+        f"The sum was divided by {max(1, mine) * ranks}, the count of rank {rank} times the number of ranks. Sum "
+        f"the counts instead, {' + '.join(map(str, counts))}."
+    )
+    upside_down = "Each gradient was divided by its count. Multiply by the count instead."
+    afterwards = f"Rank {rank} multiplies the sum by its own count. Multiply first, then sum."
     return [
-        (torch.zeros_like(own), f"The gradient of {name} is zero: perhaps a share such as 1 / 4 is cut down to 0."),
+        (
+            torch.zeros_like(own),
+            f"The gradient of {name} is zero, as if a weight such as 1 / 4 were truncated to 0. Use floats for the "
+            "weights.",
+        ),
         (means / ranks, mean_of_means),
         (means / max(1, sum(count > 0 for count in counts)), mean_of_means),
         (means, unweighted),
         (means / total, unweighted),
         (means / max(1, mine), unweighted),
-        (samples, "That is the sum over all samples: divide it by the number of samples of all ranks."),
+        (samples, "That is the sum over all samples. Divide it by the number of samples of all ranks."),
         (samples / ranks, "The sum was divided by the number of ranks, not by the number of samples of all ranks."),
         (samples / max(1, mine), by_its_own),
         (samples / max(1, mine) / ranks, by_as_many),
-        (samples / total / ranks, "The mean was divided by the number of ranks once more."),
-        (samples / total * ranks, f"That is {ranks} times the mean: perhaps the count is averaged, and not added up."),
+        (
+            samples / total / ranks,
+            "The mean was divided by the number of ranks as well. Divide only by the number of samples.",
+        ),
+        (
+            samples / total * ranks,
+            f"That is {ranks} times the mean, as if the count were averaged. Sum the count over the ranks instead.",
+        ),
         (samples / max(counts), "The sum was divided by the largest count, not by the number of samples of all ranks."),
         (turned * ((yours * turned).sum() / (turned * turned).sum()).clamp(min=0), upside_down),
         (means * mine, afterwards),
@@ -177,22 +188,28 @@ def _known(case: Case, rank: int, name: str, yours: Tensor) -> Sequence[tuple[Te
         (means * mine / total / ranks, afterwards),
         *((own * factor, nothing_added) for factor in (mine, mine / total, 1 / max(1, mine), 1 / total, 1 / ranks)),
         (own * mine / total * ranks, nothing_added),
-        (samples - own * mine, f"Rank {rank}'s own gradient is missing in the sum, and the sum is to be divided."),
-        ((samples - own * mine) / total, f"Rank {rank}'s own gradient is missing in the sum."),
-        (before_of(case, rank).weights[name], f"The gradient of {name} holds the weight itself."),
-        *((one, f"Rank {rank} has the gradient of rank {other} alone.") for other, one in enumerate(gradients)),
+        (samples - own * mine, f"The sum lacks rank {rank}'s own gradient, and it was not divided. Do both."),
+        ((samples - own * mine) / total, f"The sum lacks rank {rank}'s own gradient. Add it too."),
+        (
+            before_of(case, rank).weights[name],
+            f"The gradient of {name} holds the weight itself. Average param.grad, not param.",
+        ),
+        *(
+            (one, f"Rank {rank} has the gradient of rank {other} only. Average over all ranks.")
+            for other, one in enumerate(gradients)
+        ),
     ]
 
 
 def _grows(case: Case, rank: int, name: str, yours: Tensor, right: Tensor) -> str:
-    """A sentence if this gradient is too small by the number of ranks once more than the one before."""
+    """A sentence if this gradient was divided by the number of ranks once more than the one before."""
     earlier = [other for other in gradients_before(case, rank, name) if other != name]
     powers = (case.world_size**power for power in range(1, len(earlier) + 1))
     if not earlier or not any(is_close(yours * factor, right) for factor in powers):
         return ""
     return (
-        f"{earlier[0]} is right, and {name} was divided by too much: the count is added up again for every parameter. "
-        "Once is enough, before the loop."
+        f"{earlier[0]} is right, but {name} was divided by too much, because the count is summed again for every "
+        "parameter. Sum it once, before the loop."
     )
 
 

@@ -1,4 +1,4 @@
-"""The exercise of a DistributedDataParallel of one's own."""
+"""The exercise of writing your own DistributedDataParallel."""
 
 from __future__ import annotations
 
@@ -42,12 +42,13 @@ _TALKS = {
 
 
 def my_ddp(cls: Callable[[nn.Module], Any]) -> Report:
-    """Check `cls(module)`, which every rank makes: called as the module, and after backward() all gradients are means.
+    """Check `cls(module)`, created on every rank: called like the module, and after backward() all gradients are means.
 
-    The ranks begin with different weights and buffers, and train with those of rank 0. What counts are the gradients of
-    the given module's parameters right after backward(), also if it is the second one before a step. Some parameters
-    are frozen, others belong to two layers; each that is not frozen gets a gradient on every rank. A function that
-    wraps is right as well. Buckets are not needed: the report tells how many calls a backward() makes, and when.
+    The ranks start with different weights and buffers, and must train with those of rank 0. The check compares the
+    gradients of the given module's parameters right after backward(), also after a second one before a step. Some
+    parameters are frozen, others belong to two layers; each that is not frozen gets a gradient on every rank. A
+    function that wraps the module is accepted too. Buckets are not needed: the report says how many calls a backward()
+    makes, and when.
     """
     exercise = _MyDDP()
     if report := _not_begun(exercise.name, cls):
@@ -64,7 +65,7 @@ def my_ddp(cls: Callable[[nn.Module], Any]) -> Report:
 def _not_begun(name: str, cls: Any) -> Report | None:
     if isinstance(cls, nn.Module):
         kind = type(cls).__name__
-        return not_right(name, f"It got a model that is wrapped already: give the class, check.my_ddp({kind}).")
+        return not_right(name, f"It got a model that is already wrapped. Pass the class: check.my_ddp({kind}).")
     if isinstance(cls, type) and issubclass(cls, nn.parallel.DistributedDataParallel):
         return not_right(name, TORCHS_OWN)
     if isinstance(cls, type) and (not _functions_of(cls) or is_untouched(cls.__init__)):  # type: ignore[misc]
@@ -90,13 +91,13 @@ class _MyDDP(Exercise):
         [
             TrainingTrial((4, 3, 2)),
             TrainingTrial((4, 3, 2), trait="the next model", zeroes=True, backwards=(1, 1, 1)),
-            TrainingTrial((3, 4, 4, 5), trait="two times backward() before a step", backwards=(2, 1, 2)),
-            TrainingTrial((4, 5, 3), "float64", trait="numbers of another dtype (float64)", largest_world=3),
-            TrainingTrial((3, 4, 4, 4), trait="frozen parameters, and some in two layers", has_more=True),
+            TrainingTrial((3, 4, 4, 5), trait="two backward() calls before a step", backwards=(2, 1, 2)),
+            TrainingTrial((4, 5, 3), "float64", trait="another dtype (float64)", largest_world=3),
+            TrainingTrial((3, 4, 4, 4), trait="frozen parameters and shared ones", has_more=True),
         ]
     )
-    measured = "bytes given by the busiest rank"
-    yardstick = "enough"
+    measured = "bytes sent by the busiest rank"
+    yardstick = "needed"
     cure_of_sizes = AverageGradients.cure_of_sizes
 
     def __init__(self) -> None:
@@ -105,10 +106,16 @@ class _MyDDP(Exercise):
     def difference(self, case: Case, rank: int) -> Difference | None:
         training = training_of(case, rank)
         if training.trouble:
-            mistake = f"What cls(module) makes {training.trouble}: called with inputs, it gives what the module gives."
+            mistake = (
+                f"What cls(module) creates {training.trouble}. When called with inputs, it must return what the module "
+                "returns."
+            )
             return Difference("m(inputs)", training.trouble, "a tensor", mistake)
         if training.is_elsewhere:
-            mistake = "It trains a copy of the model: wrap the given module itself, since others hold it, too."
+            mistake = (
+                "It trains a copy of the model. Wrap the given module itself, because the optimizer holds its "
+                "parameters."
+            )
             return Difference("gradients", "in a copy", "in the model", mistake)
         if _never_waits(case):
             return Difference("wait()", "never called", "called", "")
@@ -118,7 +125,8 @@ class _MyDDP(Exercise):
         operations = {call.operation for call in standstill.calls}
         if len(operations) > 1 and operations <= {"broadcast", "all_reduce"}:
             return (
-                "Some ranks wait in broadcast and others in all_reduce: the same calls in the same order on every rank."
+                "Mismatched collectives: some ranks wait in broadcast and others in all_reduce. Make the same calls in "
+                "the same order on every rank."
             )
         return ""
 
@@ -134,14 +142,15 @@ class _MyDDP(Exercise):
             ("NoneType", no_gradient),
             (
                 "does not require grad and does not have a grad_fn",
-                "There is no way back from what m(inputs) gives: return what the module gives, without no_grad.",
+                "The output of m(inputs) is not connected to the autograd graph. Return what the module returns, "
+                "without no_grad.",
             ),
             (
                 "leaf Variable that requires grad",
-                "Weights are changed in place under autograd: use param.data, or no_grad.",
+                "It changes weights in place while autograd records. Use param.data or no_grad.",
             ),
-            ('missing the required "forward"', "It has no forward: m(inputs) is to give what the module gives."),
-            ("Module.__init__() call", "Call super().__init__() before anything is put into self."),
+            ('missing the required "forward"', "It has no forward(). m(inputs) must return what the module returns."),
+            ("Module.__init__() call", "Call super().__init__() before assigning anything to self."),
         ]
         return next((sentence for sign, sentence in known if sign in message), "")
 
@@ -152,7 +161,7 @@ class _MyDDP(Exercise):
         return max(case.traffic.brought)
 
     def textbook(self, case: Case) -> int:
-        """The start from rank 0, and one gradient for each backward()."""
+        """The start weights of rank 0, and one gradient for each backward()."""
         trial = trial_of(case)
         gradient = sum(g.nbytes for g in mean_training(trial, case.world_size).gradients[0].values() if g is not None)
         start = sum(tensor.nbytes for tensor in mean_training(trial, case.world_size).start.values())
@@ -160,25 +169,28 @@ class _MyDDP(Exercise):
 
 
 _NO_GRADIENT = (
-    "Somewhere param.grad is still None: a frozen parameter never has one, and register_hook comes before it is there; "
-    "register_post_accumulate_grad_hook comes after."
+    "param.grad is still None. A frozen parameter never has a gradient, and register_hook runs before it is "
+    "stored; use register_post_accumulate_grad_hook."
 )
 _NO_GRADIENT_YET = (
-    "It reads a gradient in __init__, where none is there yet: give the hook the function itself, self.average and not "
-    "self.average(param)."
+    "It reads a gradient in __init__, before there is one. Register the function itself as the hook: "
+    "self.average, not self.average(param)."
 )
-_TAKES_NO_HOOK = "A frozen parameter takes no hook: leave out those with requires_grad False."
-_BINDS_LATE = "Somewhere param.grad is still None: a lambda in a loop sees what the loop ended with."
+_TAKES_NO_HOOK = "A hook cannot be registered on a frozen parameter. Skip parameters with requires_grad=False."
+_BINDS_LATE = (
+    "param.grad is still None: a lambda in a loop uses the last value of the loop variable. Use the "
+    "parameter that the hook receives."
+)
 
 
 def _never_waits(case: Case) -> bool:
-    """Then what it reads may be right or not."""
+    """If so, what it reads may be right by chance."""
     calls = [event for event in case.traffic.collectives if event.call != "DistributedDataParallel"]
     return any(event.waited is None and not event.error for event in calls)
 
 
 def _first_difference(case: Case) -> dict[int, Difference]:
-    """By rank, at the first moment at which any rank is wrong: what is wrong later may be another's fault."""
+    """By rank, at the first moment at which any rank is wrong: later differences may only follow from it."""
     moments: list[Callable[[Case, int], Difference | None]] = [_wrong_start, _wrong_weights]
     moments += [functools.partial(_wrong_gradient, place=place) for place in range(sum(trial_of(case).backwards))]
     for wrong in [*moments, _wrong_end]:
@@ -205,23 +217,29 @@ def _why_wrong_start(case: Case, rank: int, name: str) -> str:
     buffer = name in dict(trial_of(case).model(0).named_buffers())
     what = "buffer" if buffer else "parameter"
     if not any(case.traffic.brought):
-        return "No rank says anything to another: their weights differ from the start, and so do their gradients."
+        return (
+            "No rank sends anything, so the ranks start with different weights and have different gradients. "
+            "Broadcast the weights of rank 0."
+        )
     if rank > 0 and is_close(yours, starts[rank]):
         if not right and any(event.operation == "broadcast" for event in case.traffic.events):
             return (
-                f"Rank {rank} begins with its own weights: rank 0's are broadcast, but into copies: broadcast the "
-                "tensors themselves, with detach()."
+                f"Rank {rank} starts with its own weights, because rank 0's are broadcast into copies. Broadcast "
+                "into the tensors themselves, with detach()."
             )
         if not right:
-            return f"Rank {rank} begins with its own weights: broadcast those of rank 0 when the wrapper is made."
-        too = "the buffers, too" if buffer else "every one, also of what is frozen"
-        return f"The {what} {name} of rank {rank} is its own at the start: broadcast {too}, from rank 0."
+            return f"Rank {rank} starts with its own weights. Broadcast those of rank 0 in __init__."
+        too = "the buffers too" if buffer else "every parameter, even frozen ones"
+        return f"Rank {rank} starts with its own {what} {name}. Broadcast {too}, from rank 0."
     if is_close(yours, reduce(torch.add, starts) / case.world_size):
-        return f"The {what} {name} begins as the mean over the ranks: all begin with what rank 0 has."
+        return f"The {what} {name} starts as the mean over the ranks. Start with the values of rank 0 on every rank."
     for other, start in enumerate(starts):
         if other and is_close(yours, start):
-            return f"Rank {rank} begins with the {what} {name} of rank {other}: all begin with those of rank 0."
-    return f"The {what} {name} of rank {rank} is not that of rank 0 in the first step."
+            return (
+                f"Rank {rank} starts with the {what} {name} of rank {other}. Start with the values of rank 0 on every "
+                "rank."
+            )
+    return f"The {what} {name} of rank {rank} differs from rank 0's in the first step."
 
 
 def _starts_right(case: Case, rank: int, name: str) -> bool:
@@ -232,7 +250,7 @@ def _starts_right(case: Case, rank: int, name: str) -> bool:
 def _wrong_weights(case: Case, rank: int) -> Difference | None:
     if not training_of(case, rank).changes_weights:
         return None
-    mistake = "Its backward() changes the weights: average the gradients, and leave the step to the optimizer."
+    mistake = "backward() changes the weights. Average the gradients, and leave the step to the optimizer."
     return Difference("weights after backward()", "others", "as before", mistake)
 
 
@@ -243,7 +261,7 @@ def _wrong_gradient(case: Case, rank: int, place: int) -> Difference | None:
     )
     for name, value in right.items():
         mine = yours[name]
-        # what is frozen may have zeros: nobody steps by them
+        # a frozen parameter may have a zero gradient: it changes nothing
         if value is None and (mine is None or not mine.any()):
             continue
         if not is_close(mine, value):
@@ -256,13 +274,13 @@ def _wrong_end(case: Case, rank: int) -> Difference | None:
     right, yours = mean_training(trial_of(case), case.world_size).end, training_of(case, rank).end
     for name, value in right.items():
         if not is_close(yours[name], value):
-            mistake = "The gradients are right, but the wrapper changes the weights: leave the step to the optimizer."
+            mistake = "The gradients are right, but the wrapper changes the weights. Leave the step to the optimizer."
             return first_difference(name, yours[name], value, mistake)
     return None
 
 
 def _closing(cls: Callable[[nn.Module], Any]) -> list[str]:
-    """How it goes about it: calls in one backward(), and whether they begin before that is through."""
+    """How it works: the number of calls in one backward(), and how many start before it ends."""
     try:
         results = launch(_one_backward, 2, cls, timeout_seconds=PATIENCE_SECONDS, quiet=True)
     except (WorkerFailed, WorkersStuck):
@@ -273,7 +291,7 @@ def _closing(cls: Callable[[nn.Module], Any]) -> list[str]:
     calls = [moment for moment in moments if begin < moment < end]
     early = sum(moment < last_gradient for moment in calls)
     what = f"{len(calls)} {'call' if len(calls) == 1 else 'calls'} in one backward() of a model with 8 parameters"
-    return [f"    {what}, {early if early else 'none'} begun before the last gradient was there"]
+    return [f"    {what}, {early if early else 'none'} started before the last gradient was ready"]
 
 
 def _one_backward(rank: int, world_size: int, cls: Callable[[nn.Module], Any]) -> tuple[float, float, float]:
@@ -286,7 +304,7 @@ def _one_backward(rank: int, world_size: int, cls: Callable[[nn.Module], Any]) -
     for parameter in module.layers[0].parameters():
         parameter.register_post_accumulate_grad_hook(there)
     wrapped = cls(module)
-    for number_of_batch in range(2):  # the first one is often another
+    for number_of_batch in range(2):  # the first one often differs
         loss = wrapped(trial.inputs(rank, number_of_batch)).square().sum()
         begin = time.perf_counter()
         loss.backward()

@@ -1,1 +1,1 @@
-"""What single exercises are tried with: models, data, checkpoints, job scripts; and signs of known mistakes."""
+"""What the exercises are tried with: models, data, checkpoints, job scripts; and the signs of known mistakes."""

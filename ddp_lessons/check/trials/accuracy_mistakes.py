@@ -1,4 +1,4 @@
-"""Which mistake a wrong accuracy reminds of, from what each rank's model was shown."""
+"""The likely mistake behind a wrong accuracy, from the samples that each rank's model was shown."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def tested_by(case: Case, rank: int) -> Tested:
 
 
 class _Counts:
-    """What each rank tested, and how many of these the model recognised."""
+    """What each rank evaluated, and its numbers of correct predictions."""
 
     def __init__(self, case: Case) -> None:
         self._right = trial_of(case).recognised.tolist()
@@ -49,7 +49,7 @@ class _Counts:
 
     @property
     def means_of_batches(self) -> list[float]:
-        """By rank, the mean of what its batches have."""
+        """The mean of the batches' accuracies, by rank."""
         return [sum(map(self.mean, batches)) / max(1, len(batches)) for batches in self.batches]
 
 
@@ -57,16 +57,16 @@ def why_wrong_accuracy(case: Case, rank: int, answer: float) -> str:
     counts, world_size, right = _Counts(case), case.world_size, trial_of(case).accuracy
     everyone_tests_all = all(len(set(share)) == counts.samples for share in counts.shares) and world_size > 1
     if answer != answer:
-        return f"Rank {rank} returns nan, which is not a number: somewhere nothing is divided by nothing."
+        return f"Rank {rank} returns nan. Look for a division of 0 by 0."
     if is_equal(answer, 100 * right) and right:
-        return "That is a percentage: return a fraction between 0 and 1."
+        return "That is a percentage. Return a fraction between 0 and 1."
     if everyone_tests_all and is_equal(answer, world_size * right):
-        return "Every rank tests all samples, and then they are added up: give each rank a share."
+        return "Every rank evaluates all samples, and the results are summed. Give each rank its own partition."
     if answer == 0 and right and (why_zero := _why_zero(case, counts)):
         return why_zero
     others = [other for other in range(world_size) if _has(case, other, right)]
     if others:
-        return f"Rank {others[0]} has the accuracy, and rank {rank} does not: every rank needs it."
+        return f"Rank {others[0]} has the accuracy, but rank {rank} does not. Every rank needs it."
     for value, sentence in _means(counts, rank, world_size) + _quotients(counts, rank, world_size):
         if sentence and is_equal(answer, value):
             return sentence
@@ -74,8 +74,11 @@ def why_wrong_accuracy(case: Case, rank: int, answer: float) -> str:
     with contextlib.suppress(ZeroDivisionError):
         divisor = recognised / answer
         if abs(divisor - round(divisor)) < 1e-3 and divisor >= 1:
-            return f"The {recognised} recognised samples are divided by {divisor:.0f}, and there are {counts.samples}."
-    return _about_the_shares(counts) or f"Rank {rank} has another accuracy than that over all samples."
+            return (
+                f"The {recognised} correct predictions are divided by {divisor:.0f}, but there are {counts.samples} "
+                "samples."
+            )
+    return _about_the_shares(counts) or f"Rank {rank} does not return the accuracy over all samples."
 
 
 def _means(counts: _Counts, rank: int, world_size: int) -> list[tuple[float, str]]:
@@ -83,11 +86,12 @@ def _means(counts: _Counts, rank: int, world_size: int) -> list[tuple[float, str
     equal = len(set(counts.sizes)) == 1
     not_empty = max(1, sum(size > 0 for size in counts.sizes))
     mean_of_means = (
-        "That is the mean of the ranks' accuracies: a rank with more samples has to count for more. Add up what is "
-        "recognised and what is tested, and divide once."
+        "That is the mean of the ranks' accuracies, but a rank with more samples must count more. Sum the "
+        "correct predictions and the samples over the ranks, and divide once."
     )
     of_batches = (
-        "That is the mean of the batches' accuracies, and a short last batch counts like a full one: add up counts."
+        "That is the mean of the batches' accuracies, where a short last batch counts as much as a full one. Sum "
+        "the counts instead."
         if any(len(batches) > 1 for batches in counts.batches)
         else ""
     )
@@ -98,7 +102,7 @@ def _means(counts: _Counts, rank: int, world_size: int) -> list[tuple[float, str
         (sum(counts.rights) / counts.samples, _about_the_shares(counts) if counts.repeated else ""),
         (
             counts.means[rank],
-            f"Rank {rank} returns the accuracy of its own share: nothing of the other ranks is in it.",
+            f"Rank {rank} returns the accuracy of its own partition only. Communicate with the other ranks.",
         ),
         (sum(counts.means) / world_size, "" if equal else mean_of_means),
         (sum(counts.means) / not_empty, "" if equal else mean_of_means),
@@ -109,38 +113,48 @@ def _means(counts: _Counts, rank: int, world_size: int) -> list[tuple[float, str
 
 
 def _quotients(counts: _Counts, rank: int, world_size: int) -> list[tuple[float, str]]:
-    """Counts that are divided, or not, by what they should not be divided by."""
+    """Counts that are divided by the wrong number, or not at all."""
     recognised = sum(counts.rights)
     own = max(1, counts.sizes[rank])
     return [
-        (sum(counts.means), "That is the sum of the ranks' accuracies: add up counts instead, and divide once."),
+        (sum(counts.means), "That is the sum of the ranks' accuracies. Sum the counts instead, and divide once."),
         (
             _in_a_byte(recognised) / max(1, _in_a_byte(counts.samples)),
-            f"With {counts.samples} samples the counts no longer fit into their dtype: count in int64."
+            f"The counts overflow their dtype with {counts.samples} samples. Count in int64."
             if counts.samples > _in_a_byte(counts.samples)
             else "",
         ),
-        (recognised, "That is how many samples are recognised: divide by how many there are."),
-        (counts.rights[rank], f"That is how many samples rank {rank} recognises: add up, and divide."),
+        (recognised, "That is the number of correct predictions. Divide it by the number of samples."),
+        (
+            counts.rights[rank],
+            f"That is the number of correct predictions of rank {rank}. Sum over the ranks, and divide.",
+        ),
         (
             counts.rights[rank] / counts.samples,
-            f"Rank {rank} divides what it recognises itself by the number of all samples: add up over the ranks first.",
+            f"Rank {rank} divides its own correct predictions by the number of all samples. Sum over the ranks first.",
         ),
-        (recognised / own, "The sum was divided by the samples of this rank alone: these have to be added up as well."),
-        (recognised / counts.samples / world_size, "The accuracy was divided by the number of ranks once more."),
+        (
+            recognised / own,
+            "The sum was divided by the number of samples of this rank only. Sum the numbers of samples too.",
+        ),
+        (
+            recognised / counts.samples / world_size,
+            "The accuracy was divided by the number of ranks as well. Divide only by the number of samples.",
+        ),
         (
             recognised / own / world_size,
-            "The sum was divided by this rank's samples times the ranks, but not all ranks have equally many.",
+            "The sum was divided by this rank's samples times the number of ranks, but not all ranks have as many. "
+            "Sum the numbers of samples.",
         ),
         (recognised / world_size, "The sum was divided by the number of ranks, not by the number of samples."),
         (
             world_size * recognised / counts.samples,
-            "The counts of recognised samples were added up over the ranks twice.",
+            "The counts of correct predictions were summed over the ranks twice. Sum them once.",
         ),
-        (1 - recognised / counts.samples, "That is the share of the samples that are not recognised."),
+        (1 - recognised / counts.samples, "That is the error rate. Return the fraction of correct predictions."),
         (
             float(recognised // counts.samples),
-            "The accuracy was cut down to a whole number: divide with /, not with //.",
+            "The accuracy was truncated to an integer. Divide with /, not with //.",
         ),
     ]
 
@@ -150,27 +164,27 @@ def _in_a_byte(count: int) -> int:
 
 
 def _why_zero(case: Case, counts: _Counts) -> str:
-    """A sentence unless a rank is seen to bring the number of its samples that were recognised."""
+    """A sentence, unless some rank communicates its number of correct predictions."""
     brought = [(event.rank, event.values or ()) for event in case.traffic.events]
     if any(counts.rights[rank] in values for rank, values in brought):
         return ""
     if any(counts.sizes[rank] in values for rank, values in brought):
-        return "Not one sample counts as recognised: look whether argmax goes over the classes, with dim=1."
-    return "The accuracy is 0: take argmax over the classes, with dim=1, and divide with /, for // cuts down to 0."
+        return "No prediction counts as correct. Check that argmax goes over the classes, with dim=1."
+    return "The accuracy is 0. Take argmax over the classes, with dim=1, and divide with / instead of //."
 
 
 def _about_the_shares(counts: _Counts) -> str:
     if counts.repeated:
         what = "sample is" if counts.repeated == 1 else "samples are"
         return (
-            f"{counts.repeated} {what} counted twice: a DistributedSampler repeats samples until all ranks have "
-            "equally many."
+            f"{counts.repeated} {what} counted twice: DistributedSampler repeats samples until all ranks have the "
+            "same number. Take the indices range(rank, len(data), world_size) instead."
         )
     if counts.missing:
         is_or_are = "is" if counts.missing == 1 else "are"
         return (
-            f"{counts.missing} of {counts.samples} samples {is_or_are} never tested: drop_last, or a division with //, "
-            "leaves out the remainder."
+            f"{counts.missing} of {counts.samples} samples {is_or_are} never evaluated: drop_last or a division with "
+            "// leaves out the remainder. Include it."
         )
     return ""
 

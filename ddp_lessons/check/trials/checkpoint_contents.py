@@ -1,6 +1,6 @@
 """What is in a checkpoint: are the model, the optimizer and the epoch there, and under their keys?
 
-They are looked for by what they hold first, so that a mistake in them is named, and not the key alone.
+The search looks at values first, so that the report can name the mistake and not only the key.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _DEEPEST, _LONGEST = 8, 16
 
 @dataclass(frozen=True)
 class Fault:
-    """What is wrong with a file."""
+    """A mistake in a file."""
 
     mistake: str
     place: str
@@ -31,14 +31,16 @@ class Fault:
 
 
 _NOT_READ = Fault(
-    "torch.load cannot read the file: write it with torch.save.", "torch.load", "an error", "a checkpoint"
+    "torch.load cannot read the file. Write it with torch.save.", "torch.load", "an error", "a checkpoint"
 )
 
 
 def fault_in_file(path: Path, model: nn.Module, optimizer: Optimizer, epoch: int) -> Fault | None:
-    """Load it as anybody would who wants to go on with the training, and look for what is needed for that."""
+    """Load it like someone who resumes the training run, and look for everything needed for that."""
     if not path.exists():
-        return Fault("There is no file at the given path when it returns.", "file", "none", "a checkpoint")
+        return Fault(
+            "There is no file at the given path when it returns. Save to `path`.", "file", "none", "a checkpoint"
+        )
     try:
         content = torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as refusal:
@@ -55,26 +57,26 @@ def fault_in_file(path: Path, model: nn.Module, optimizer: Optimizer, epoch: int
 
 
 def _refused(refusal: str) -> Fault:
-    """`weights_only=True` takes tensors, numbers, texts, and dicts and lists of them."""
+    """`weights_only=True` accepts tensors, numbers, strings, and dicts and lists of them."""
     found = _FORBIDDEN.search(refusal)
     if found is None:
         return _NOT_READ
     name = found[1] or found[2]
     kind = name.rpartition(".")[2]
     if kind in ("_Network", "DistributedDataParallel"):
-        mistake = "It saves the whole model, which needs its code to be loaded: save its state_dict()."
+        mistake = "It saves the whole model, which can only be loaded with its code. Save its state_dict()."
     elif name.startswith("torch.optim"):
-        mistake = "It saves the whole optimizer, which needs its code to be loaded: save its state_dict()."
+        mistake = "It saves the whole optimizer, which can only be loaded with its code. Save its state_dict()."
     else:
         mistake = (
-            f"torch.load refuses it with weights_only=True, since it holds an object of type {kind}: save tensors, "
-            "numbers and texts in dicts and lists."
+            f"torch.load with weights_only=True refuses an object of type {kind}. Save tensors, numbers and strings "
+            "in dicts and lists."
         )
     return Fault(mistake, "torch.load", f"an object of type {kind}", "tensors and numbers")
 
 
 def _parts(content: Any, depth: int = 0) -> Iterator[Any]:
-    """Everything in it, itself included; long lists, such as random states, as one."""
+    """Everything in it, itself included; a long list, such as a random state, counts as one."""
     yield content
     if depth == _DEEPEST:
         return
@@ -95,19 +97,21 @@ def _of_the_model(parts: list[Any], model: nn.Module) -> Fault | None:
     for one in dicts:
         if any(str(key).startswith("module.") for key in one):
             mistake = (
-                'The names in the file begin with "module.", the wrapper\'s own: save model.module.state_dict(), so '
-                "that a model without wrapper can load it."
+                'The names in the file start with "module.", which is the DDP wrapper. Save model.module.state_dict(), '
+                "so that a model without the wrapper can load it."
             )
             return Fault(mistake, "name", f"module.{name}", name)
         missing = [name for name in right if name not in one]
         if missing and len(missing) < len(right):
             what = "buffer" if missing[0] in dict(model.named_buffers()) else "parameter"
-            mistake = f"The {what} {missing[0]} is not in the file: save all of state_dict()."
+            mistake = f"The {what} {missing[0]} is missing in the file. Save all of state_dict()."
             return Fault(mistake, missing[0], "missing", "there")
         if not missing:
             other = next(name for name in right if not _same(one[name], right[name]))
-            return Fault("The file holds other weights than the model.", other, "other numbers", "the model's")
-    mistake = "The model's weights are not in the file by their names: save model.module.state_dict()."
+            return Fault(
+                "The weights in the file differ from those of the model.", other, "other numbers", "the model's"
+            )
+    mistake = "The model's weights are missing in the file. Save model.module.state_dict()."
     return Fault(mistake, name, "missing", "there")
 
 
@@ -122,15 +126,12 @@ def _of_the_optimizer(parts: list[Any], optimizer: Optimizer) -> Fault | None:
         return None
     if states:
         return Fault(
-            "The file holds another state of the optimizer than that of the given one.",
+            "The optimizer state in the file differs from that of the given optimizer.",
             "optimizer",
             "another",
             "its state",
         )
-    mistake = (
-        "The optimizer is missing in the file: its momentum is a part of the training. Save optimizer.state_dict() as "
-        "well."
-    )
+    mistake = "The optimizer state is missing in the file, and with it the momentum. Save optimizer.state_dict() too."
     return Fault(mistake, "optimizer", "missing", "its state")
 
 
@@ -143,21 +144,21 @@ def _of_the_epoch(content: Any, epoch: int) -> Fault | None:
     if epoch in numbers:
         return None
     if epoch + 1 in numbers:
-        mistake = f"The file says epoch {epoch + 1}, and {epoch} was given: save it as it is, the caller has counted."
+        mistake = f"The file says epoch {epoch + 1}, but {epoch} was given. Save it unchanged."
         return Fault(mistake, "epoch", str(epoch + 1), str(epoch))
-    mistake = "The epoch is missing in the file: after a restart nobody knows where to go on."
+    mistake = "The epoch is missing in the file, so a restart cannot know where to resume. Save it too."
     return Fault(mistake, "epoch", "missing", str(epoch))
 
 
 def _of_the_keys(content: Any, model: nn.Module, optimizer: Optimizer, epoch: int) -> Fault | None:
-    """All of it is there, but somebody who loads it has to find it."""
+    """All of it is there, but not under the keys that a program would look for."""
     asked = '"model", "optimizer" and "epoch"'
     if not isinstance(content, Mapping):
         kind = type(content).__name__
-        return Fault(f"The file holds a {kind}: save a dictionary with {asked}.", "torch.load", f"a {kind}", "a dict")
+        return Fault(f"The file holds a {kind}. Save a dictionary with {asked}.", "torch.load", f"a {kind}", "a dict")
     for key in ("model", "optimizer", "epoch"):
         if key not in content:
-            mistake = f'The file has nothing under the key "{key}": whoever loads it looks for {asked}.'
+            mistake = f'The file has no key "{key}". Save a dictionary with {asked}.'
             found = ", ".join(str(one) for one in list(content)[:3])
             return Fault(mistake, "keys", f"{found}, ..."[:40], key)
     state = content["optimizer"]
@@ -165,15 +166,15 @@ def _of_the_keys(content: Any, model: nn.Module, optimizer: Optimizer, epoch: in
     right_model = isinstance(content["model"], Mapping) and _holds(content["model"], model.state_dict())
     for key, is_right in (("model", right_model), ("optimizer", right_optimizer)):
         if not is_right:
-            mistake = f'Under the key "{key}" lies something else: save {key}\'s state_dict() itself there.'
+            mistake = f'The value of the key "{key}" is not {key}\'s state_dict(). Save that under this key.'
             return Fault(mistake, key, "something else", "its state_dict()")
     if not _is_number(content["epoch"]) or content["epoch"] != epoch:
-        return Fault('Under the key "epoch" lies something else than the number.', "epoch", "another", str(epoch))
+        return Fault('The value of the key "epoch" is not the given number.', "epoch", "another", str(epoch))
     return None
 
 
 def _without_states(content: Any) -> Any:
-    """What is there beside the model and the optimizer, whose numbers are not epochs."""
+    """Everything except the states of the model and the optimizer, whose numbers are not epochs."""
     if isinstance(content, Mapping):
         if "param_groups" in content:
             return None

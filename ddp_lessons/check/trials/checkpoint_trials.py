@@ -1,7 +1,7 @@
-"""Trials in which the ranks save a checkpoint, and are watched: who writes, and what lies at the path at any moment.
+"""Trials in which the ranks save a checkpoint and are watched: which rank writes, and what is at the path when.
 
-Watching is by Python's own means: its audit events tell of files that are opened and renamed, and a profile function
-looks at the path whenever something returns. So it does not matter how a learner writes.
+Python's audit events report files that are opened and renamed, and a profile function checks the path whenever a
+function returns. So it does not matter how a learner writes.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from ddp_lessons.check.judging.latecomers import Whereabouts
 from ddp_lessons.check.trials.checkpoint_contents import Fault, fault_in_file
 from ddp_lessons.check.trials.saving_surroundings import files_no_longer_than, in_folder, variables_of_torchrun
 
-_WIDTH = 200  # so the weights alone fill 160 kB
+_WIDTH = 200  # so the weights alone take 160 kB
 _MOST_BYTES = 100_000  # of a file, where the write is cut off
 _OLD_EPOCH = 16
 _MAY_WAIT = {"barrier", "monitored_barrier", "broadcast", "all_reduce", "reduce", "send", "recv", "all_to_all"}
@@ -41,23 +41,23 @@ _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_TRUNC
 
 
 class ReturnedEarly(Exception):
-    """A rank has returned, and rank 0 has not begun to write."""
+    """A rank has returned before rank 0 started to write."""
 
 
 class SecondWriter(Exception):
-    """A rank writes that is not rank 0. It is stopped there: two at the same file end differently each time."""
+    """A rank other than rank 0 writes. It is stopped: two writers of the same file give a random result."""
 
 
 @dataclass
 class Saving:
-    """What was seen on one rank."""
+    """What was observed on one rank."""
 
-    at_return: str = ""  # the file when the function was back, as a digest; "" if there is none
+    at_return: str = ""  # the file when the function returned, as a digest; "" if there is none
     before: str = ""
-    versions: list[str] = field(default_factory=list)  # all that was seen at the path meanwhile
-    fault: Fault | None = None  # in what is in the file; found by rank 0
-    left_behind: bool = False  # there are other files beside it
-    from_elsewhere: bool = False  # what was renamed to the path had lain in another folder
+    versions: list[str] = field(default_factory=list)  # everything seen at the path in the meantime
+    fault: Fault | None = None  # in the content of the file; found by rank 0
+    left_behind: bool = False  # there are other files in its folder
+    from_elsewhere: bool = False  # the file renamed to the path came from another folder
     wrote: bool = False  # this rank
 
 
@@ -76,7 +76,7 @@ class _Network(nn.Module):
 
 @dataclass(frozen=True)
 class SaveTrial(Trial):
-    """`folder` is empty when all trials begin."""
+    """`folder` is empty before the first trial."""
 
     folder: str = ""
     epoch: int = 17
@@ -95,7 +95,7 @@ class SaveTrial(Trial):
         if rank == 0:
             self._prepare()
         model, optimizer = _wrapped()
-        with torch.no_grad():  # other numbers in every trial, the same on all ranks
+        with torch.no_grad():  # different values in every trial, the same on all ranks
             for parameter in model.parameters():
                 parameter.mul_(0.9).add_(0.001 * self.seed)
         return (Session(self, rank, model, optimizer, Saving()),)
@@ -122,7 +122,7 @@ class SaveTrial(Trial):
 
 @dataclass
 class Session:
-    """One call on one rank: what the learner's function is given, and what was seen of it."""
+    """One call on one rank: the arguments of the learner's function, and what was observed."""
 
     trial: SaveTrial
     rank: int
@@ -132,7 +132,7 @@ class Session:
 
 
 def save(function: Callable[..., object], session: Session) -> None:
-    """Inside a rank: call the learner's function, watch it, and note what was seen."""
+    """Inside a rank: call the learner's function, watch it, and record what was observed."""
     trial, rank, saving = session.trial, session.rank, session.saving
     whereabouts = Whereabouts(f"saving {trial.seed}")
     saving.before = _digest(trial.path)
@@ -140,7 +140,7 @@ def save(function: Callable[..., object], session: Session) -> None:
         variables_of_torchrun(rank, trial.on_two_machines),
         files_no_longer_than(_MOST_BYTES if trial.is_cut_off else None),
         in_folder(trial.folder),
-        # where the write fails, it is the learner's own affair whether the function says so
+        # if the write fails, the function may raise or not
         contextlib.suppress(*[Exception] if trial.is_cut_off else []),
         _Watcher(trial, rank, saving, whereabouts).watching(),
     ):
@@ -153,7 +153,7 @@ def save(function: Callable[..., object], session: Session) -> None:
 
 
 class _Watcher:
-    """Sees what one rank does with files, and holds rank 0 up before it writes."""
+    """Watches what one rank does with files, and holds rank 0 before it writes."""
 
     def __init__(self, trial: SaveTrial, rank: int, saving: Saving, whereabouts: Whereabouts) -> None:
         self.trial, self.rank, self.saving, self.whereabouts = trial, rank, saving, whereabouts
@@ -162,11 +162,11 @@ class _Watcher:
         self.seen: object = None
         self.held_up: set[str] = set()
         self.was_told = False
-        self.calls_that_wait = 0  # this rank is in so many of them, one inside of the other
+        self.calls_that_wait = 0  # how many of them this rank is in, nested
 
     @contextlib.contextmanager
     def watching(self) -> Iterator[None]:
-        sys.addaudithook(self._audit)  # for good; but then it does nothing
+        sys.addaudithook(self._audit)  # it cannot be removed, but does nothing later
         before = sys.getprofile()
         self.is_on, self.seen = True, _stat(self.file)
         threading.setprofile(self._profile)
@@ -190,7 +190,7 @@ class _Watcher:
             self._writes("rename", arguments[1])
 
     def _profile(self, frame: FrameType, event: str, argument: object) -> None:
-        if event == "call" and frame.f_code is torch.save.__code__:  # it opens the file out of Python's sight
+        if event == "call" and frame.f_code is torch.save.__code__:  # it opens the file in C++, invisible to Python
             self._writes("open", frame.f_locals.get("f"))
         elif event not in ("call", "c_call") and self.rank == 0 and self.is_on:
             self._look()
@@ -230,7 +230,7 @@ class _Watcher:
 
 
 def _waits(frame: FrameType, event: str, argument: object) -> bool:
-    """Is this the begin or the end of a call that may wait for other ranks?"""
+    """Is this the start or the end of a call that may wait for other ranks?"""
     if event.startswith("c_"):
         return getattr(argument, "__name__", "") == "wait" and isinstance(
             getattr(argument, "__self__", None), dist.Work
@@ -266,6 +266,6 @@ def _model_and_optimizer() -> tuple[nn.Module, torch.optim.Optimizer]:
 
 @functools.cache
 def _wrapped() -> tuple[DistributedDataParallel, torch.optim.Optimizer]:
-    """Once per rank, before its first trial: wrapping is a conversation of its own."""
+    """Once per rank, before its first trial, because wrapping communicates."""
     model, optimizer = _model_and_optimizer()
     return DistributedDataParallel(model), optimizer

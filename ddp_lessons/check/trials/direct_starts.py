@@ -1,4 +1,4 @@
-"""Ranks that a job script starts by itself, without torchrun: then it has to tell each of them who it is."""
+"""Ranks that a job script starts without torchrun: then the script must set the variables of each rank."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _NEEDED = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
 
 def program_of(start: Start) -> tuple[str, list[str]]:
-    """The file that this Python runs, by its name, and what stands behind it."""
+    """The name of the file that this Python runs, and its arguments."""
     words = list(start.words)
     while words and words[0].startswith("-"):
         option = words.pop(0)
@@ -25,7 +25,7 @@ def program_of(start: Start) -> tuple[str, list[str]]:
 
 
 def mistakes_of(rehearsal: Rehearsal, ranks: Sequence[Start], gpus: int) -> list[str]:
-    """What is wrong with the ranks that were started, as sentences."""
+    """What is wrong with the started ranks, as sentences."""
     found = [_wrong_count(rehearsal, ranks, gpus), _not_told(ranks)]
     if not any(found):
         found = [_wrong_numbers(rehearsal, ranks), _wrong_place(ranks)]
@@ -38,10 +38,13 @@ def _wrong_count(rehearsal: Rehearsal, ranks: Sequence[Start], gpus: int) -> str
         if counts[machine] == gpus:
             continue
         if not any(rank.step for rank in ranks):
-            return "No srun, and so all that it starts runs on the first machine, where Slurm runs a job script."
+            return (
+                "Without srun all ranks start on the first node, because Slurm runs a job script there only. "
+                "Launch the ranks with srun."
+            )
         name = slurm_stand_ins.NAME.format(machine + 1)
         ranks_there = f"{counts[machine]} {'rank' if counts[machine] == 1 else 'ranks'}"
-        return f"It starts {ranks_there} on {name}, which has {gpus} GPUs, and there should be one for each."
+        return f"The job starts {ranks_there} on {name}, which has {gpus} GPUs. Start one rank per GPU."
     return ""
 
 
@@ -50,34 +53,37 @@ def _not_told(ranks: Sequence[Start]) -> str:
     if not missing:
         return ""
     return (
-        f"Without torchrun nothing tells the ranks their {' and '.join(missing)}: start torchrun, or set them for each "
-        "rank, from variables such as SLURM_PROCID."
+        f"Without torchrun the ranks get no {' and '.join(missing)}. Use torchrun, or set them for each rank from "
+        "variables such as SLURM_PROCID."
     )
 
 
 def _wrong_numbers(rehearsal: Rehearsal, ranks: Sequence[Start]) -> str:
     numbers = sorted(_told(rank, "RANK") for rank in ranks)
     if numbers != sorted(map(str, range(len(ranks)))):
-        return f"Each rank needs a RANK of its own, from 0 to {len(ranks) - 1}, and these have {', '.join(numbers)}."
+        return f"Each rank needs its own RANK from 0 to {len(ranks) - 1}, but these have {', '.join(numbers)}."
     sizes = {_told(rank, "WORLD_SIZE") for rank in ranks}
     if sizes != {str(len(ranks))}:
-        return f"WORLD_SIZE is {' or '.join(sorted(sizes))}, and there are {len(ranks)} ranks."
+        return f"WORLD_SIZE is {' or '.join(sorted(sizes))}, but there are {len(ranks)} ranks."
     for machine in range(rehearsal.machines):
         local = sorted(_told(rank, "LOCAL_RANK") for rank in ranks if rank.machine == machine)
         if any(local) and local != sorted(map(str, range(len(local)))):
             name = slurm_stand_ins.NAME.format(machine + 1)
-            return f"LOCAL_RANK counts on each machine from 0, and the ranks on {name} have {', '.join(local)}."
+            return f"LOCAL_RANK starts at 0 on each node, but the ranks on {name} have {', '.join(local)}."
     return ""
 
 
 def _wrong_place(ranks: Sequence[Start]) -> str:
     places = sorted({f"{_told(rank, 'MASTER_ADDR')}:{_told(rank, 'MASTER_PORT')}" for rank in ranks})
     if len(places) > 1:
-        return f"The ranks go to meet at different places ({', '.join(places[:2])}): MASTER_ADDR is that of rank 0."
+        return (
+            f"The ranks have different rendezvous addresses ({', '.join(places[:2])}). Set MASTER_ADDR to the node of "
+            "rank 0 everywhere."
+        )
     first = next(rank.machine for rank in ranks if _told(rank, "RANK") == "0") + 1
     host = places[0].rpartition(":")[0]
     if host not in (slurm_stand_ins.NAME.format(first), slurm_stand_ins.ADDRESS.format(first)):
-        return f"MASTER_ADDR is {host!r}, and the ranks meet where rank 0 is, on {slurm_stand_ins.NAME.format(first)}."
+        return f"MASTER_ADDR is {host!r}, but rank 0 runs on {slurm_stand_ins.NAME.format(first)}. Set it to that node."
     return ""
 
 

@@ -1,4 +1,4 @@
-"""Data that a learner's class divides, and what a rank reads of its partition."""
+"""Data for a learner's class to partition, and how a rank reads its partition."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from ddp_lessons.check.trials.sample_shares import DataTrial, InTurns, index_of,
 
 @dataclass(frozen=True)
 class CutTrial(DataTrial):
-    """Data to be cut; `seeds` has one for each turn, None for the one that the class brings."""
+    """Data to partition; `seeds` has one seed per turn, None for the default of the class."""
 
     seeds: tuple[int | None, ...] = (None, None)
-    parts: str = "equal"  # or one of _VALID, or what is wrong with them
+    parts: str = "equal"  # one of _VALID, or what is wrong with the sizes
 
     def sizes(self, world_size: int) -> list[float]:
         if self.parts == "unequal":
@@ -38,25 +38,25 @@ class CutTrial(DataTrial):
         return self.parts in _VALID
 
     def why_tempting(self, world_size: int) -> str:
-        """What makes sizes that are right look wrong: refuse them, and it was meant; or else ""."""
+        """Why a check of the sizes may reject these, which are valid; "" if there is no reason."""
         sizes = self.sizes(world_size)
         shown = f"[{', '.join(f'{size:.3g}' for size in sizes)}]"
         if total_of(sizes) != 1:
             return (
-                f"sizes that are right: {sizes} add up to {total_of(sizes)!r}, since floats are rounded. "
-                "Compare with math.isclose."
+                f"valid sizes, {sizes}, which add up to {total_of(sizes)!r} because floats are rounded. Compare with "
+                "math.isclose."
             )
         if 0.0 in sizes:
-            return f"a size of 0, {shown}: only a size below 0 is wrong, and a partition may be empty."
+            return f"a size of 0, {shown}. Reject only sizes below 0: a partition may be empty."
         if self.samples == len(sizes):
-            return f"as many sizes as samples, {shown} for {len(sizes)} samples: only more are too many."
+            return f"as many sizes as samples, {shown} for {len(sizes)} samples. Reject only more sizes than samples."
         return ""
 
 
 _VALID = ("equal", "unequal", "one of them 0")
 
 
-# not all of them add up to 1 exactly, as floats go: 0.7 + 0.2 + 0.1 is 0.9999999999999999
+# not all add up to exactly 1 in floats: 0.7 + 0.2 + 0.1 is 0.9999999999999999
 _UNEQUAL: dict[int, tuple[float, ...]] = {
     1: (1.0,),
     2: (0.7, 0.3),
@@ -66,9 +66,9 @@ _UNEQUAL: dict[int, tuple[float, ...]] = {
 
 
 class Cuts(InTurns):
-    """Cut the data again and again, each time with other random numbers, and read this rank's partition.
+    """Partition the data several times, each time with other random numbers, and read this rank's partition.
 
-    Of the first cut it is read twice: the second reading is the last of the answers.
+    The first partition is read twice: the second reading is the last of the answers.
     """
 
     def __init__(self, written: Callable[..., Any], seeding: Seeding) -> None:
@@ -105,7 +105,7 @@ class Cuts(InTurns):
 
 
 def _read(partition: Any, most: int) -> object:
-    """The indices of its samples, or what it is if it has none."""
+    """The indices of its samples, or the object itself if it has none."""
     if isinstance(partition, str | dict) or not all(hasattr(partition, name) for name in ("__len__", "__getitem__")):
         return partition
     if isinstance(partition, Tensor) and not partition.dim():
@@ -115,7 +115,7 @@ def _read(partition: Any, most: int) -> object:
 
 
 def total_of(sizes: Sequence[float]) -> float:
-    """Added up one by one, as most would."""
+    """The sum, added up one by one like most code does."""
     total = 0.0
     for size in sizes:
         total += size

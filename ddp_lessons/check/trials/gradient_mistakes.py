@@ -1,4 +1,4 @@
-"""What became of a gradient in somebody's own DistributedDataParallel, if it is not the mean: the likely mistake."""
+"""The likely mistake behind a wrong gradient in a learner's own DistributedDataParallel."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ddp_lessons.check.trials.model_trials import is_close
 from ddp_lessons.check.trials.replicated_training import Training, TrainingTrial, mean_training, own_gradients
 from ddp_lessons.record.event import Event
 
-_BACKWARD_ALONE = "backward() alone has to average, by hooks that the wrapper puts on the parameters"
+_BACKWARD_ALONE = "Average in hooks that the wrapper registers on the parameters"
 
 
 def trial_of(case: Case) -> TrainingTrial:
@@ -29,34 +29,45 @@ def training_of(case: Case, rank: int) -> Training:
 def why_wrong_gradient(case: Case, rank: int, name: str, place: int) -> str:
     yours, world_size = training_of(case, rank).gradients[place][name], case.world_size
     if mean_training(trial_of(case), world_size).gradients[place][name] is None:
-        return f"{name} is frozen and has a gradient now: leave it without."
+        return f"{name} is frozen, but has a gradient now. Skip it."
     if yours is None:
-        return f"The gradient of {name} is gone after backward(): put the mean into param.grad."
+        return f"The gradient of {name} is gone after backward(). Put the mean into param.grad."
     known = _Known(case, name, place)
     if yours.shape != known.right.shape:
-        return f"The gradient of {name} has another shape than the parameter."
+        return f"The gradient of {name} does not have the shape of the parameter."
     if is_close(yours, known.accumulated[rank]):
         return _why_own(case, rank, name, place)
     gradients = [
-        (known.total, "That is the sum over the ranks: divide it by the number of ranks."),
-        (known.accumulated[rank] / world_size, f"Rank {rank} divides its own gradient, but nothing was added to it."),
-        (known.right / world_size, "The sum was divided by the number of ranks twice."),
-        (torch.zeros_like(yours), f"The gradient of {name} is zero: nothing was put into it."),
-        *((one, f"Rank {rank} has the gradient of rank {n} alone.") for n, one in enumerate(known.accumulated)),
+        (known.total, "That is the sum over the ranks. Divide it by the number of ranks."),
+        (
+            known.accumulated[rank] / world_size,
+            f"Rank {rank} divides its own gradient without adding those of the other ranks.",
+        ),
+        (known.right / world_size, "The sum was divided by the number of ranks twice. Divide once."),
+        (torch.zeros_like(yours), f"The gradient of {name} is zero. Put the mean into param.grad."),
+        *(
+            (one, f"Rank {rank} has the gradient of rank {n} only. Average over all ranks.")
+            for n, one in enumerate(known.accumulated)
+        ),
     ]
     if not known.is_first:
         new = reduce(torch.add, known.own) / world_size
         gradients += [
-            (new, "The second backward() takes away what the first one left: gradients add up until they are cleared."),
-            (known.before, "The second backward() leaves no trace in the gradient: it has to be averaged as well."),
+            (
+                new,
+                "The second backward() overwrites the gradient of the first, but gradients accumulate until they are "
+                "cleared.",
+            ),
+            (known.before, "The second backward() does not change the gradient. Average it as well."),
             (
                 known.before / world_size + new,
-                "What the first backward() left is divided again in the second: average their sum, or what is new.",
+                "The second backward() divides the gradient of the first again. Average the sum of both, or only "
+                "the new part.",
             ),
             (
                 known.before * world_size + new,
-                "What the first backward() left is added up again in the second: average the sum of both, or the new "
-                "part alone.",
+                "The second backward() sums the gradient of the first over the ranks again. Average the sum of "
+                "both, or only the new part.",
             ),
         ]
     for value, sentence in gradients:
@@ -64,15 +75,15 @@ def why_wrong_gradient(case: Case, rank: int, name: str, place: int) -> str:
             return sentence
     divisor = float((known.total * known.total).sum() / (known.total * yours).sum())
     if is_close(yours * divisor, known.total):
-        return f"The sum was divided by {divisor:.4g}, and there are {world_size} ranks."
+        return f"The sum was divided by {divisor:.4g}, but there are {world_size} ranks."
     if not known.is_first:
         return (
-            f"After the second backward() before a step, {name} does not hold the mean: a hook has to see the sum of "
-            "both, as register_post_accumulate_grad_hook does."
+            f"With gradient accumulation, {name} does not hold the mean after the second backward(). Use "
+            "register_post_accumulate_grad_hook, whose hook sees the sum of both."
         )
     right = [other for other in range(world_size) if _is_right(case, other, name, place)]
     if right:
-        return f"Rank {right[0]} has the mean, and rank {rank} something else: every rank needs the mean."
+        return f"Rank {right[0]} has the mean, but rank {rank} does not. Every rank needs the mean."
     return f"The gradient of {name} on rank {rank} is not the mean over the ranks."
 
 
@@ -82,24 +93,27 @@ def _why_own(case: Case, rank: int, name: str, place: int) -> str:
     averaged = [other for other, one in gradients.items() if one is not None and _is_right(case, rank, other, place)]
     if averaged and _all_of_one_shape(case, rank, averaged):
         return (
-            f"Every hook averages {averaged[0]}: a lambda in a loop sees what the loop ended with, so take the "
-            "parameter that the hook is given."
+            f"Every hook averages {averaged[0]}, because a lambda in a loop uses the last value of the loop variable. "
+            "Use the parameter that the hook receives."
         )
     if averaged:
-        return f"{averaged[0]} is averaged, and {name} is not: every parameter needs a hook, in every layer."
+        return f"{averaged[0]} is averaged, but {name} is not. Register a hook on every parameter of every layer."
     for other in range(case.world_size):
         if other != rank and _is_right(case, other, name, place):
-            return f"Rank {other} has the mean, and rank {rank} still its own gradient: hooks on every rank."
+            return (
+                f"Rank {other} has the mean, but rank {rank} still has its own gradient. Register the hooks on "
+                "every rank."
+            )
         if other != rank and is_close(training_of(case, other).gradients[place][name], gradients[name]):
-            return f"Rank {other} has the gradient of rank {rank} now: it was copied, not averaged."
+            return f"Rank {other} now has the gradient of rank {rank}: it was copied, not averaged."
     if place:
-        return f"Backward() number {place + 1} averages no more, as the first one did: hooks have to stay in force."
+        return f"backward() number {place + 1} does not average, but the first one did. Keep the hooks registered."
     if any(event.operation not in ("broadcast", "barrier") for event in case.traffic.events):
         return (
-            f"The ranks talk, but after backward() rank {rank} still has its own gradient: put the mean into "
-            "param.grad, before backward() is through."
+            f"The ranks communicate, but after backward() rank {rank} still has its own gradient. Put the mean into "
+            "param.grad before backward() returns."
         )
-    return f"After backward() rank {rank} still has its own gradient: {_BACKWARD_ALONE}."
+    return f"After backward() rank {rank} still has its own gradient. {_BACKWARD_ALONE}."
 
 
 def _is_right(case: Case, rank: int, name: str, place: int) -> bool:
@@ -108,25 +122,25 @@ def _is_right(case: Case, rank: int, name: str, place: int) -> bool:
 
 
 def _all_of_one_shape(case: Case, rank: int, averaged: Sequence[str]) -> bool:
-    """One gradient alone is averaged, and that several times."""
+    """Only one gradient is averaged, and several times."""
     shapes = [event.shape for event in _gradients_given(case, rank)]
     size = training_of(case, rank).gradients[0][averaged[0]]
     return len(averaged) == 1 and len(shapes) > 1 and size is not None and {*shapes} == {tuple(size.shape)}
 
 
 def _gradients_given(case: Case, rank: int) -> list[Event]:
-    """What a rank brings into collectives, but for broadcasts, by which training begins."""
+    """What a rank passes to collectives, except for the broadcasts at the start."""
     return [event for event in case.traffic.collectives if event.rank == rank and event.operation != "broadcast"]
 
 
 def averages_again(case: Case) -> str:
-    """A sentence if all ranks bring the same gradient: then it is the mean, and was averaged before."""
+    """A sentence if all ranks pass the same gradient: then it is already the mean."""
     calls = zip(*(_gradients_given(case, rank) for rank in range(case.world_size)), strict=False)
     if case.world_size == 1 or not any(map(_are_equal, calls)):
         return ""
     return (
-        "The answer is right, but it averages a gradient that is the mean already, and so sends it twice: each "
-        "parameter needs one hook, which averages that parameter alone."
+        "The answer is right, but a gradient that is already the mean is averaged again, which doubles its "
+        "traffic. Register one hook per parameter, and average only that parameter in it."
     )
 
 
@@ -136,7 +150,7 @@ def _are_equal(events: Sequence[Event]) -> bool:
 
 
 class _Known:
-    """All that may have become of one gradient in one backward()."""
+    """Everything that one gradient may have become in one backward()."""
 
     def __init__(self, case: Case, name: str, place: int) -> None:
         trial, world_size = trial_of(case), case.world_size

@@ -1,4 +1,4 @@
-"""Trials in which each rank is given a model after backward(): the same weights everywhere, gradients of its own."""
+"""Trials in which each rank is given a model after backward(): the same weights everywhere, different gradients."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SAMPLES = 3
 
 
 class Network(nn.Module):
-    """Linear layers of these widths; `has_more` adds one that the loss knows nothing of, and freezes a bias."""
+    """Linear layers of these widths; `has_more` adds one that the loss does not use, and freezes a bias."""
 
     def __init__(self, widths: tuple[int, ...], dtype: torch.dtype, has_more: bool) -> None:
         super().__init__()
@@ -34,7 +34,7 @@ class Network(nn.Module):
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The numbers of a model at one moment, by the names of its parameters."""
+    """The tensors of a model at one moment, by parameter name."""
 
     weights: dict[str, Tensor]
     gradients: dict[str, Tensor | None]
@@ -52,19 +52,19 @@ class Snapshot:
 
 @dataclass(frozen=True)
 class ModelTrial(Trial):
-    """`shape` is the widths of the layers."""
+    """`shape` holds the widths of the layers."""
 
     has_more: bool = False
-    without_effect: int | None = None  # a rank whose gradients are all zero, as behind a ReLU that lets nothing pass
+    without_effect: int | None = None  # a rank whose gradients are all zero, as after a dead ReLU
 
     def samples(self, rank: int) -> int:
-        """How many this rank's gradients are a mean over: as much they count."""
+        """The number of samples behind this rank's gradients, which is their weight."""
         return 1
 
     def model(self, rank: int) -> nn.Module:
-        """After backward(): the weights depend on the seed alone, the data on the rank as well."""
+        """After backward(): the weights depend only on the seed, the data also on the rank."""
         dtype = getattr(torch, self.dtype)
-        with torch.random.fork_rng(devices=[]):  # the random numbers of the notebook stay where they are
+        with torch.random.fork_rng(devices=[]):  # leave the notebook's random state unchanged
             model = Network(self.shape, dtype, self.has_more)
         common, own = (torch.Generator().manual_seed(1000 * self.seed + number) for number in (999, rank))
         with torch.no_grad():
@@ -79,7 +79,7 @@ class ModelTrial(Trial):
         return Snapshot.of(self.model(rank))
 
     def tensor(self, rank: int) -> Tensor:
-        """All gradients in a row: what has to travel."""
+        """All gradients in one row: the data to communicate."""
         return self.before(rank).flat_gradients
 
     def arguments(self, rank: int) -> tuple[Any, ...]:
@@ -102,7 +102,7 @@ def same(one: dict[str, Any], other: dict[str, Any]) -> bool:
 
 
 def is_close(one: Tensor | None, other: Tensor | None, tolerance: float = 1e-5) -> bool:
-    """Up to the rounding that another order of adding up brings."""
+    """Up to the rounding of a different order of summation."""
     if one is None or other is None:
         return one is other
     if one.shape != other.shape:

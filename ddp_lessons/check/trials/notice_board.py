@@ -1,4 +1,4 @@
-"""The board of the exercise: a store that says at once what is no note, and when a note will never come."""
+"""The store of the exercise: it reports wrong types at once, and keys that no rank will ever write."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from torch.distributed.distributed_c10d import PrefixStore, _get_default_store
 from ddp_lessons.check.judging.latecomers import BETWEEN_LOOKS_SECONDS, Whereabouts
 from ddp_lessons.run.diagnosis.wording import ranks_named
 
-NO_NAME = "the name of a note has to be a text"
-NO_NOTE = "a note has to be bytes"
-READS_FIRST = "nothing is on the board, and all wait: this rank for the note"
-NO_SUCH_NOTE = "no rank writes the note"
-_POLLS = 10  # times in a row it asked for what is not there: it will go on until that comes
+NO_NAME = "a key must be a string"
+NO_NOTE = "a value must be bytes"
+READS_FIRST = "the store is empty, and all ranks wait: this rank for the key"
+NO_SUCH_NOTE = "no rank writes the key"
+_POLLS = 10  # polls in a row for a missing key: it will go on until the key comes
 _LOOKS_AT_OTHERS = 20
 
 
 class NobodyWrites(Exception):
-    """A rank waits for a note, and no rank is left that could write it."""
+    """A rank waits for a key, and no rank is left that could write it."""
 
 
 class ReturnedEarly(Exception):
-    """Some ranks cannot have the sum: this rank has not yet said anything."""
+    """Some ranks cannot have the sum, because this rank has not written yet."""
 
 
 class Board(PrefixStore):
-    """A part of the group's own store where no other call has written; it says what is no name and no note.
+    """A part of the group's own store that no other call uses; it checks the types of keys and values.
 
-    `is_late`: this rank's notes come when all others wait for them, or have given up on it. `may_give_up`: if they do,
-    that is the mistake.
+    `is_late`: this rank writes only when all others wait for it or have given up. `may_give_up`: giving up is the
+    mistake.
     """
 
     def __init__(self, name: str, is_late: bool, may_give_up: bool) -> None:
@@ -43,7 +43,7 @@ class Board(PrefixStore):
     def set(self, name: Any, note: Any) -> None:
         _must_be_a_name(name)
         if not isinstance(note, bytes | bytearray | str):
-            raise TypeError(f"{NO_NOTE}, and this is of type {type(note).__name__}")
+            raise TypeError(f"{NO_NOTE}, but this is of type {type(note).__name__}")
         self._begin_to_write()
         super().set(name, note)  # type: ignore[arg-type]  # it takes bytes as well
 
@@ -102,4 +102,4 @@ class Board(PrefixStore):
 
 def _must_be_a_name(name: object) -> None:
     if not isinstance(name, str):
-        raise TypeError(f"{NO_NAME}, and this is of type {type(name).__name__}")
+        raise TypeError(f"{NO_NAME}, but this is of type {type(name).__name__}")

@@ -1,4 +1,4 @@
-"""Of a class that divides data: is it one, is it begun, and how does it take its seed?"""
+"""Is it a class that partitions data, is it started, and how does it take its seed?"""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ddp_lessons.check.judging.unwritten_functions import is_untouched
 
 @dataclass(frozen=True)
 class Seeding:
-    """How the seed is given to the class."""
+    """How to pass the seed to the class."""
 
     way: str = "by keyword"  # or "as third argument"; "" if it takes none
     is_needed: bool = False
@@ -37,19 +37,19 @@ def seeding_of(partitioner: Any) -> Seeding:
 
 def why_not_a_partitioner(partitioner: Any) -> str:
     if partitioner is None:
-        return "It got None instead of a class: write check.data_partitioner(DataPartitioner)."
+        return "It got None instead of a class. Write check.data_partitioner(DataPartitioner)."
     if not callable(partitioner):
         kind = type(partitioner).__name__
         if hasattr(partitioner, "use"):
-            return f"It needs the class, not one of its objects: write check.data_partitioner({kind})."
-        return f"It needs a class that every rank can call, not the {kind} {partitioner!r}."
+            return f"It needs the class, not an instance. Write check.data_partitioner({kind})."
+        return f"It needs a class that every rank can call, but got the {kind} {partitioner!r}."
     if inspect.isclass(partitioner) and "__init__" in vars(partitioner) and not hasattr(partitioner, "use"):
-        return f"{partitioner.__name__} has no method use(rank), which gives a rank its partition."
+        return f"{partitioner.__name__} has no method use(rank), which returns the partition of a rank."
     with contextlib.suppress(ValueError, TypeError):
         signature = inspect.signature(partitioner)
         if not any(_binds(signature, *given) for given in _CALLS) and not is_stub(partitioner):
             name = getattr(partitioner, "__name__", type(partitioner).__name__)
-            return f"It is called as {name}(data, sizes, seed=1234), but is defined as {name}{signature}."
+            return f"The check calls {name}(data, sizes, seed=1234), but the definition is {name}{signature}."
     return ""
 
 
@@ -61,7 +61,7 @@ def is_stub(partitioner: Any) -> bool:
 
 
 def untouched(partitioner: Any) -> list[str]:
-    """The methods of a class that nobody has begun with."""
+    """The methods of a class that are still empty."""
     own = vars(partitioner) if inspect.isclass(partitioner) else {}
     return [name for name in ("__init__", "use") if name in own and is_untouched(own[name])]
 

@@ -1,4 +1,4 @@
-"""Trials in which each rank is given a model and test samples, and in which the model notes what it is shown."""
+"""Trials in which each rank is given a model and test samples, and the model records what it is shown."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _CLASSES, _PIXELS = 10, 28 * 28
 class Tested:
     """What one rank's model was shown."""
 
-    batches: Sequence[Sequence[int]]  # numbers of samples
+    batches: Sequence[Sequence[int]]  # indices of samples
     in_training_mode: bool
-    with_gradients: bool  # what it computed was kept for a backward()
+    with_gradients: bool  # autograd was on
     is_in_training_mode_afterwards: bool
     is_frozen_afterwards: bool
 
@@ -30,12 +30,12 @@ class Tested:
         return [sample for batch in self.batches for sample in batch]
 
 
-# What the models of this process were shown: not in the model, which may be copied before it is used.
-_shown: list[tuple[list[int], bool, bool]] = []  # numbers, in training mode, with gradients
+# Not in the model, because a learner may copy the model before using it.
+_shown: list[tuple[list[int], bool, bool]] = []  # indices, in training mode, with gradients
 
 
 class _Recogniser(nn.Module):
-    """A linear layer that knows a pattern for each class, behind a dropout."""
+    """Dropout, and then a linear layer with a pattern for each class."""
 
     def __init__(self, patterns: Tensor) -> None:
         super().__init__()
@@ -53,7 +53,7 @@ class _Recogniser(nn.Module):
 
 
 class _Samples(Dataset[tuple[Tensor, int]]):
-    """Images in memory, as `Digits` has them. The first pixel tells the number of the image."""
+    """Images in memory, like `Digits`. The first pixel is the index of the image."""
 
     def __init__(self, images: Tensor, labels: Tensor) -> None:
         self.images, self.labels = images, labels
@@ -78,7 +78,7 @@ class TestTrial(Trial):
 
     @property
     def recognised(self) -> Tensor:
-        """Which samples the model recognises: some, and more of the later ones and of those with an even number."""
+        """Which samples the model predicts correctly: some, and more of the later and even ones."""
         place = torch.arange(self.samples)
         chance = 0.4 + 0.4 * place / self.samples - 0.3 * (place % 2)
         right = torch.rand(self.samples, generator=self._generator(1)) < chance

@@ -1,4 +1,4 @@
-"""Rehearse a job script: bash runs it, as under Slurm, among stand-ins that only note what it starts where."""
+"""A dry run of a job script: bash runs it as under Slurm, with stand-ins that only record what would start where."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _SHORT = {"-N": "nodes", "-n": "ntasks", "-c": "cpus-per-task", "-t": "time", "-
 _SHORT |= {"-p": "partition", "-G": "gpus", "-w": "nodelist"}
 
 
-# What is on the learner's cluster, and not here: an environment to be activated, a folder to go to.
+# What the learner's cluster has and this machine does not: an environment to activate, a folder to enter.
 _ELSEWHERE = """\
 source() { if [ -e "$1" ]; then builtin source "$@"; fi; }
 .() { source "$@"; }
@@ -36,22 +36,22 @@ cd() { builtin cd "$@" 2>/dev/null || true; }
 
 
 class NoRehearsal(Exception):
-    """The script cannot be rehearsed, and Slurm would not run it either, or there is no bash; the message says why."""
+    """The script cannot be run, and Slurm would not run it either, or there is no bash; the message says why."""
 
 
 @dataclass(frozen=True)
 class Start:
-    """One command that the script started: on which machine, and with which words and variables behind it."""
+    """One command that the script started: on which node, with which arguments and variables."""
 
-    kind: str  # "torchrun" or "python", or "left behind": the script has ended, and something was still at work
+    kind: str  # "torchrun" or "python", or "left behind": the script ended while something was still running
     words: tuple[str, ...]
     machine: int
     variables: tuple[tuple[str, str], ...]
-    step: str  # which srun has started it, and whether the script goes on meanwhile; "" if none has
+    step: str  # the srun that started it, and whether the script waits for that one; "" if none
 
     @property
     def is_waited_for(self) -> bool:
-        """The script goes on only when this has come to its end."""
+        """The script continues only after this has ended."""
         return self.step.endswith("before")
 
 
@@ -60,10 +60,10 @@ class Rehearsal:
     """What a script asked for, and what it started."""
 
     options: dict[str, str]
-    too_late: tuple[int, ...]  # the lines of directives that sbatch does not read
+    too_late: tuple[int, ...]  # the lines of directives that sbatch ignores
     starts: tuple[Start, ...]
     status: int
-    words: str  # of what failed
+    words: str  # of the command that failed
     printed: str = ""
 
     @property
@@ -72,7 +72,7 @@ class Rehearsal:
 
     @property
     def gpus(self) -> int:
-        """On each machine."""
+        """Per node."""
         for name, share in (("gpus-per-node", 1), ("gres", 1), ("gpus", self.machines)):
             if number := re.search(r"(\d+)$", self.options.get(name, "").split("(")[0]):
                 return int(number[1]) // share
@@ -87,10 +87,10 @@ def rehearse(script: str) -> Rehearsal:
         NoRehearsal: it cannot be run.
     """
     if not script.startswith("#!"):
-        raise NoRehearsal("sbatch refuses a script whose first line does not begin with #!, as #!/bin/bash does.")
+        raise NoRehearsal("sbatch refuses a script whose first line does not start with #!. Start with #!/bin/bash.")
     bash = shutil.which("bash")
     if bash is None:
-        raise NoRehearsal("There is no bash on this machine, and without it a job script cannot be tried.")
+        raise NoRehearsal("This machine has no bash, which the check needs to run a job script.")
     options, too_late = directives_of(script)
     with tempfile.TemporaryDirectory(prefix="ddp-lessons-") as folder:
         place = Path(folder)
@@ -105,8 +105,8 @@ def rehearse(script: str) -> Rehearsal:
 
 
 def _run(command: Sequence[str | Path], work: Path, environment: dict[str, str]) -> tuple[int, str, str]:
-    """Its status, and what it said and printed. A file tells those that it leaves behind when it has ended."""
-    at_work, held_open = os.pipe()  # which what runs holds open, also if it prints elsewhere
+    """Its status, and its output. A file tells the processes that it leaves behind when it has ended."""
+    at_work, held_open = os.pipe()  # every process of the job holds it open, even with redirected output
     job = subprocess.Popen(
         command,
         cwd=work,
@@ -131,9 +131,9 @@ def _run(command: Sequence[str | Path], work: Path, environment: dict[str, str])
         printed, words = job.communicate(timeout=patience)
         select.select([at_work], [], [], patience)
     except subprocess.TimeoutExpired:
-        raise NoRehearsal(f"It does not come to an end within {patience:.2g} seconds.") from None
+        raise NoRehearsal(f"The script does not end within {patience:.2g} seconds.") from None
     finally:
-        with contextlib.suppress(ProcessLookupError):  # nothing is left of it
+        with contextlib.suppress(ProcessLookupError):  # it has ended completely
             os.killpg(job.pid, signal.SIGKILL)
         watcher.join()
         os.close(at_work)
@@ -144,7 +144,7 @@ def _run(command: Sequence[str | Path], work: Path, environment: dict[str, str])
 
 
 def directives_of(script: str) -> tuple[dict[str, str], tuple[int, ...]]:
-    """What the #SBATCH lines ask for, and the lines of those behind the first command, where nobody reads on."""
+    """The options of the #SBATCH lines, and the lines of those after the first command, which sbatch ignores."""
     options: dict[str, str] = {}
     too_late = []
     is_read = True

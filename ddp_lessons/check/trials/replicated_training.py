@@ -1,4 +1,4 @@
-"""Trials in which each rank wraps a model of its own and trains it, and what a single process makes of the same."""
+"""Trials in which each rank wraps its own model and trains it, and the same training in a single process."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ class Layers(nn.Module):
 
 @dataclass
 class Training:
-    """What was seen on one rank."""
+    """What was observed on one rank."""
 
-    trouble: str = ""  # why it did not come to an end
+    trouble: str = ""  # why it ended early
     is_elsewhere: bool = False  # gradients are in another model than the given one
     start: Tensors = field(default_factory=dict)  # weights and buffers in the first forward()
     changes_weights: bool = False  # in the first backward()
@@ -55,19 +55,19 @@ class Training:
 
 @dataclass(frozen=True)
 class TrainingTrial(Trial):
-    """`shape` is the widths of the layers; `backwards[step]` is how often backward() is called in a step."""
+    """`shape` holds the widths of the layers; `backwards[step]` is the number of backward() calls in a step."""
 
     has_more: bool = False
     backwards: tuple[int, ...] = (1, 1)
-    zeroes: bool = False  # gradients are set to zero between the steps, or else taken away
+    zeroes: bool = False  # between steps, gradients are set to zero instead of None
 
     @property
     def torch_dtype(self) -> torch.dtype:
         return getattr(torch, self.dtype)  # type: ignore[no-any-return]
 
     def model(self, rank: int) -> Layers:
-        """Another one on every rank."""
-        with torch.random.fork_rng(devices=[]):  # the random numbers of the notebook stay where they are
+        """A different model on every rank."""
+        with torch.random.fork_rng(devices=[]):  # leave the notebook's random state unchanged
             model = Layers(self.shape, self.torch_dtype, self.has_more)
         generator = torch.Generator().manual_seed(1000 * self.seed + rank)
         with torch.no_grad():
@@ -93,7 +93,7 @@ class TrainingTrial(Trial):
         return session.training
 
     def is_unchanged(self, rank: int, afterwards: Any) -> bool:
-        """Nothing was done: it is as if the model had not been wrapped, or it gives nothing at all."""
+        """Nothing was done: the result is that of the unwrapped model, or nothing at all."""
         assert isinstance(afterwards, Training)
         if afterwards.trouble:
             return afterwards.trouble == _GIVES_NONE
@@ -109,7 +109,7 @@ class TrainingTrial(Trial):
 
 @dataclass
 class Session:
-    """One training on one rank."""
+    """One training run on one rank."""
 
     trial: TrainingTrial
     rank: int
@@ -117,12 +117,12 @@ class Session:
 
 
 _GIVES_NONE = "gives None"
-BEFORE_BACKWARD = "(while the wrapper is made)"
-TORCHS_OWN = "It uses torch's own DistributedDataParallel: build yours from broadcast, hooks and all_reduce."
+BEFORE_BACKWARD = "(in __init__ of the wrapper)"
+TORCHS_OWN = "It uses torch's own DistributedDataParallel. Build yours from broadcast, hooks and all_reduce."
 
 
 def train(cls: Callable[[nn.Module], Any], session: Session) -> None:
-    """Inside a rank: wrap a model, train it with the wrapper, and note what was seen."""
+    """Inside a rank: wrap a model, train it with the wrapper, and record what was observed."""
     trial, training = session.trial, session.training
     module = trial.model(session.rank)
     with mock.patch.object(nn.parallel.DistributedDataParallel, "__init__", _refuse):
@@ -142,7 +142,7 @@ def train(cls: Callable[[nn.Module], Any], session: Session) -> None:
             training.start = training.start or _copied(module.state_dict())
             before = _copied(names)
             outputs.square().sum().backward()
-            if not training.gradients:  # later, ranks may have different ones by another mistake
+            if not training.gradients:  # later, another mistake may have made the ranks different
                 training.changes_weights = not _equal(_copied(names), dict(before))
             training.gradients.append({name: _copy(parameter.grad) for name, parameter in names.items()})
         _step(names.values())
@@ -151,7 +151,7 @@ def train(cls: Callable[[nn.Module], Any], session: Session) -> None:
 
 
 def _made(cls: Callable[[nn.Module], Any], module: nn.Module) -> Any:
-    """What fails in here fails before any backward(), and says so."""
+    """Mark exceptions that are raised before any backward()."""
     try:
         return cls(module)
     except (TypeError, AttributeError) as error:
@@ -165,12 +165,12 @@ def _refuse(*_: object, **__: object) -> None:
 
 
 def mean_training(trial: TrainingTrial, world_size: int) -> Training:
-    """What every rank should see, by one process that knows the data of all."""
+    """What every rank should see, computed by one process with the data of all."""
     return _mean_training(trial, world_size)[0]
 
 
 def own_gradients(trial: TrainingTrial, world_size: int, number: int) -> list[Tensors]:
-    """By rank, what backward() number `number` brings before anything is averaged."""
+    """The gradients of backward() number `number` before averaging, by rank."""
     return _mean_training(trial, world_size)[1][number]
 
 

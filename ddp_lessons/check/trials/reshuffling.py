@@ -1,4 +1,4 @@
-"""Orders of samples in several epochs: is each a new shuffle, or has one been handed on, turned or dealt again?"""
+"""Orders of samples in several epochs: is each a new shuffle, or an old one shifted, rotated or dealt again?"""
 
 from __future__ import annotations
 
@@ -9,35 +9,38 @@ ByRank = Sequence[list[int]]
 
 
 def why_the_same(first: ByRank, second: ByRank, epochs: str, samples: int) -> str:
-    """A sentence if what the ranks see in one epoch is too much like what they see in another."""
+    """A sentence if two epochs are too similar."""
     if first == second:
-        return f"The order is the same in {epochs}: the epoch has to be in it, as set_epoch(epoch) does."
+        return (
+            f"The order is the same in {epochs}. Shuffle with a seed that depends on the epoch, as DistributedSampler "
+            "does after set_epoch(epoch)."
+        )
     if len(first) > 1 and [set(share) for share in first] == [set(share) for share in second]:
         return (
-            f"Every rank has the same samples in {epochs}, in another order: rank 0 never sees what rank 1 has. "
-            "Shuffle all indices first, and then take this rank's share."
+            f"Every rank has the same samples in {epochs}, only in another order, so rank 0 never sees what rank 1 "
+            "has. Shuffle all indices first, and then take this rank's partition."
         )
     if _steps(first) == _steps(second):
         return (
-            f"The shuffle is the same in {epochs}: only the ranks change places, and together they see the same "
-            "samples at each step. Let the epoch decide about the shuffle."
+            f"The shuffle is the same in {epochs}, and only the ranks change places, so each step has the same "
+            "samples. Seed the shuffle with the epoch, as set_epoch(epoch) does."
         )
     pairs, others = _neighbours(first), _neighbours(second)
     if 2 * len(pairs & others) > len(pairs) or _distances(first, samples) == _distances(second, samples):
         return (
-            f"It is one shuffle, moved on: in {epochs} mostly the same samples follow each other. Let the epoch decide "
-            "about the shuffle, as its seed."
+            f"The order in {epochs} is one shuffle, only shifted. Seed the shuffle with the epoch, as "
+            "set_epoch(epoch) does."
         )
     if len(first) > 1 and {frozenset(share) for share in first} == {frozenset(share) for share in second}:
         return (
-            f"The shares are the same in {epochs}, and only their owners change: shuffle all indices first, and then "
-            "take this rank's share."
+            f"The partitions are the same in {epochs}, only on other ranks. Shuffle all indices first, and then take "
+            "this rank's partition."
         )
     return ""
 
 
 def _neighbours(by_rank: ByRank) -> set[frozenset[int]]:
-    """Which samples follow each other on some rank, whichever comes first."""
+    """Which samples follow each other on some rank, in either order."""
     return {frozenset(pair) for share in by_rank for pair in itertools.pairwise(share)}
 
 
@@ -46,7 +49,7 @@ def _distances(by_rank: ByRank, samples: int) -> list[list[int]]:
 
 
 def never_seen(by_epoch: Sequence[ByRank], samples: int) -> dict[int, set[int]]:
-    """By rank, what it never had, if that is too much for chance."""
+    """By rank, the samples that it never had, if they are too many for chance."""
     never = {
         rank: set(range(samples)) - {index for by_rank in by_epoch for index in by_rank[rank]}
         for rank in range(len(by_epoch[0]))
@@ -55,5 +58,5 @@ def never_seen(by_epoch: Sequence[ByRank], samples: int) -> dict[int, set[int]]:
 
 
 def _steps(by_rank: Iterable[list[int]]) -> list[set[int | None]]:
-    """What all ranks together see at each step."""
+    """The samples that all ranks together see at each step."""
     return [set(step) for step in itertools.zip_longest(*by_rank)]

@@ -1,7 +1,7 @@
-"""Who gets which sample: data whose samples tell their index, and what is wrong with the shares that ranks took of it.
+"""Which rank gets which sample: data whose samples reveal their index, and what is wrong with the ranks' partitions.
 
-Ranks take their shares each for itself, so they agree only if nothing in it depends on chance. Before each turn every
-rank is therefore given random numbers of its own, in all of the usual generators.
+Ranks choose their partitions independently, so they agree only if nothing depends on chance. Before each turn every
+rank therefore gets its own random numbers, in all of the usual generators.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from ddp_lessons.check.judging.exercise_trials import Trial
 from ddp_lessons.check.judging.report import Report, not_right
 from ddp_lessons.run.wire.travel import pack_call
 
-MANY = 20  # with so many samples nothing is in order, or twice the same, by chance
-SHUFFLES_THE_DATA = "It shuffles the data itself: shuffle a list of indices, and leave the data as it is."
-_FACTOR = 7  # a sample's value is not its index, so that the two cannot be confused
+MANY = 20  # with so many samples, nothing is in order or repeated by chance
+SHUFFLES_THE_DATA = "It shuffles the data itself. Shuffle a list of indices, and leave the data unchanged."
+_FACTOR = 7  # a sample's value differs from its index, so that the two cannot be confused
 
 
 @dataclass(frozen=True)
 class DataTrial(Trial):
-    """Every rank is given the same data: pairs of an image and a label, or else a list of numbers."""
+    """Every rank is given the same data: pairs of an image and a label, or a list of numbers."""
 
     samples: int = 24
     is_list: bool = False
@@ -53,7 +53,7 @@ class DataTrial(Trial):
         return self, self.data()
 
     def afterwards(self, arguments: tuple[Any, ...]) -> Tensor:
-        """The samples in the order in which they are then."""
+        """The samples in their order after the call."""
         data = arguments[-1]
         return torch.tensor([index_of(data[place]) for place in range(len(data))])
 
@@ -64,7 +64,7 @@ class DataTrial(Trial):
 
 
 def index_of(sample: Any) -> int:
-    """Which one it is, or -1 if it is none."""
+    """The index of this sample, or -1 if it is none."""
     value = sample[0] if isinstance(sample, list | tuple) and len(sample) == 2 else sample
     try:
         index = (float(value) - 0.5) / _FACTOR
@@ -74,13 +74,13 @@ def index_of(sample: Any) -> int:
 
 
 def other_random_numbers(rank: int, turn: int) -> None:
-    """Put all generators of this rank somewhere else, and its clock."""
+    """Give this rank other states of all generators, and another clock."""
     seed = 7919 * (turn + 1) + 104_729 * rank
     random.seed(seed)
     torch.manual_seed(seed)
     if "numpy" in sys.modules:
         sys.modules["numpy"].random.seed(seed)
-    # on other machines the clock is another, and where Python is started anew so is the hash of a text
+    # other machines have another clock, and each new Python another hash of a string
     time.time = lambda: _time() + seed
     builtins.hash = lambda thing: _hash((rank, thing) if _has_text(thing) else thing)
 
@@ -93,7 +93,7 @@ def _has_text(thing: object) -> bool:
 
 
 class InTurns:
-    """What the learner wrote, and how a rank tries it. It passes for the learner's own, with its name and signature."""
+    """What the learner wrote, and how a rank tries it. It has the name and signature of that function."""
 
     def __init__(self, written: Callable[..., Any]) -> None:
         functools.update_wrapper(self, written, updated=())
@@ -104,19 +104,19 @@ class InTurns:
 
 
 def examine_in_turns(exercise: Exercise, written: Any, turns: Callable[[Any], InTurns]) -> Report:
-    """Let the ranks try it in turns, unless there is nothing that could be tried."""
+    """Let the ranks try it in turns, if it can be tried at all."""
     if not callable(written) or inspect.iscoroutinefunction(written):
         return examine(exercise, written)
     try:
         pack_call(written, ())
-    except TypeError as refusal:  # of the learner's own, whose variables can be named
+    except TypeError as refusal:  # of the learner's own function, whose variables can be named
         return not_right(exercise.name, f"{refusal}.")
     return examine(exercise, turns(written))
 
 
 @dataclass(frozen=True)
 class Shares:
-    """The indices that each rank took at one turn, and at the same turn once more."""
+    """The indices that each rank took in one turn, and in the same turn again."""
 
     by_rank: Sequence[list[int]]
     again: Sequence[list[int]]
@@ -152,28 +152,28 @@ class Shares:
 
     @property
     def are_of_one_order(self) -> bool:
-        """Two ranks have some samples in the same row: then they cut one order, though not well."""
+        """Two ranks have some samples in the same sequence: then they split one order, but wrongly."""
         rows = [set(zip(share, share[1:], share[2:], strict=False)) for share in self.by_rank]
         return any(one & other for place, one in enumerate(rows) for other in rows[:place])
 
     @property
     def are_in_order(self) -> bool:
-        """Nothing is shuffled: each share is a stretch of the data, or every second or third sample."""
+        """Nothing is shuffled: each partition is a contiguous part of the data, or every second or third sample."""
         if self.samples < MANY:
             return False
         steps = [{(b - a) % self.samples for a, b in itertools.pairwise(share)} for share in self.by_rank]
         return all(len(each) == 1 for each in steps)
 
     def first_twice(self) -> str:
-        """In words: which sample is in two shares, and in which."""
+        """In words: which sample is in two partitions, and in which."""
         index = min(index for index, times in self.times.items() if times > 1)
         ranks = [rank for rank, share in enumerate(self.by_rank) for one in share if one == index]
         if ranks[0] == ranks[1]:
-            return f"sample {index} is there twice on rank {ranks[0]}"
+            return f"sample {index} comes twice on rank {ranks[0]}"
         return f"sample {index} is on ranks {ranks[0]} and {ranks[1]}"
 
     def told(self) -> str:
-        """How many samples are there, and in how many places; no numbers where they depend on chance."""
+        """How many samples are there, and in how many places; without numbers that depend on chance."""
         if not self.come_again:
             return "some twice, some never"
         return f"{self.samples - len(self.missing)}, in {self.total} places"
@@ -186,14 +186,14 @@ class Shares:
 
 
 def changed_data(case: Case, rank: int) -> Difference | None:
-    """If the data is not in its order any more."""
+    """A difference if the order of the data has changed."""
     if case.is_unchanged(rank):
         return None
     return Difference("data afterwards", "in another order", "as it was", SHUFFLES_THE_DATA)
 
 
 def shares_of(case: Case, turn: int, again: int) -> Shares:
-    """Of two turns whose answers are known to be indices."""
+    """For two turns whose answers are known to be indices."""
     assert isinstance(case.trial, DataTrial)
     return Shares(_turn(case, turn), _turn(case, again), case.trial.samples)
 
@@ -207,20 +207,20 @@ def why_overlapping(shares: Shares) -> str:
     """Some samples are on several ranks, and others on none."""
     if not shares.come_again:
         return (
-            "Each rank shuffles in its own way, so some samples are on several ranks, and others on none: shuffle with "
-            "a generator that has the same seed on all ranks."
+            "Each rank shuffles differently, so some samples are on several ranks and others on none. Shuffle with a "
+            "generator that has the same seed on all ranks, as DistributedSampler does."
         )
     if any(len(set(share)) < len(share) for share in shares.by_rank):
         return (
-            f"{shares.first_twice().capitalize()}, and {shares.lost()}: the order that is cut holds some samples "
-            "twice, so shuffle all indices, as torch.randperm does, instead of drawing each of them."
+            f"{shares.first_twice().capitalize()}, and {shares.lost()}. Shuffle all indices with torch.randperm, "
+            "instead of drawing each index at random."
         )
     if not shares.are_of_one_order:
         return (
-            f"Each rank shuffles in its own way, the same each time, and {shares.lost()}: perhaps its rank is in the "
-            "seed, which has to be the same on all ranks."
+            f"Each rank shuffles differently, as if its rank were part of the seed, and {shares.lost()}. Use the same "
+            "seed on all ranks, as DistributedSampler does."
         )
     return (
-        f"The shares do not fit together: {shares.first_twice()}, and {shares.lost()}. Look where one ends and the "
-        "next one begins."
+        f"The partitions overlap and leave gaps: {shares.first_twice()}, and {shares.lost()}. Start each partition "
+        "where the previous one ends."
     )

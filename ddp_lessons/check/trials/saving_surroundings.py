@@ -1,4 +1,4 @@
-"""What a function that saves finds around it: torchrun's variables, a folder, and a disk that may be full."""
+"""The environment of a function that saves: torchrun's variables, a folder, and a disk that may be full."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import torch.distributed as dist
 
 @contextlib.contextmanager
 def variables_of_torchrun(rank: int, on_two_machines: bool) -> Iterator[None]:
-    """As torchrun would set it. On two machines, two ranks are the first of theirs."""
+    """Set torchrun's variables. With two nodes, two ranks have LOCAL_RANK 0."""
     before = dict(os.environ)
     world_size = dist.get_world_size()
     on_each = -(-world_size // 2) if on_two_machines else world_size
@@ -30,7 +30,7 @@ def variables_of_torchrun(rank: int, on_two_machines: bool) -> Iterator[None]:
 
 @contextlib.contextmanager
 def in_folder(folder: str) -> Iterator[None]:
-    """What is written to a path of its own lands there, and not beside the notebook."""
+    """Files with relative paths go to this folder, and not next to the notebook."""
     before = os.getcwd()
     os.chdir(folder)
     try:
@@ -41,7 +41,7 @@ def in_folder(folder: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def files_no_longer_than(most_bytes: int | None) -> Iterator[None]:
-    """Let no file grow beyond a limit, as on a disk that is full."""
+    """Let no file grow beyond a limit, as on a full disk."""
     if most_bytes is None:
         yield
         return

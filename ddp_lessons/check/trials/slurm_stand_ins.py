@@ -1,6 +1,6 @@
-"""Stands in for Slurm's commands and for torchrun, so that a job script can be rehearsed on a machine without either.
+"""Stand-ins for Slurm's commands and for torchrun, for a dry run of a job script on a machine without either.
 
-It is run as a program, once for each command of the script: it notes what would be started where, and starts nothing.
+Runs as a program, once for each command of the script: it records what would start where, and starts nothing.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ STARTERS = ("torch.distributed.run", "torch.distributed.launch")
 TOLD_TO_A_RANK = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 COMMANDS = ("conda", "hostname", "module", "nvidia-smi", "python", "python3", "scontrol", "srun", "torchrun")
 NAME, ADDRESS = "gpu{}", "10.1.0.{}"
-# options of srun that stand alone; all others have a value
+# options of srun without a value
 _FLAGS = set("contiguous disable-status exact exclusive label no-allocate no-kill overlap oversubscribe pty".split())
 _FLAGS |= {"no-capture-output", "live-stream"}  # of conda run
 _FLAGS |= {"quiet", "unbuffered", "use-min-nodes", "verbose", "wait-all-nodes"}
@@ -26,7 +26,7 @@ _LONG = {"n": "ntasks", "N": "nodes", "w": "nodelist", "c": "cpus-per-task"}
 
 
 _SECONDS_UNTIL_A_SCRIPT_ENDS = 1.0
-IN_BACKGROUND = signal.getsignal(signal.SIGINT) == signal.SIG_IGN  # so a shell starts what has an & behind it
+IN_BACKGROUND = signal.getsignal(signal.SIGINT) == signal.SIG_IGN  # a shell starts commands with & like this
 
 
 def main(name: str, words: Sequence[str]) -> int:
@@ -55,7 +55,7 @@ def _stand_in(name: str, words: Sequence[str]) -> int:
 
 
 def _python(words: Sequence[str]) -> int:
-    if list(words[:1]) == ["-c"]:  # a few lines that work something out, such as a free port
+    if list(words[:1]) == ["-c"]:  # a few lines that compute something, such as a free port
         return subprocess.run([sys.executable, *words], check=False).returncode
     if len(words) > 1 and words[0] == "-m" and words[1] in STARTERS:
         _note("torchrun", words[2:])
@@ -67,7 +67,7 @@ def _python(words: Sequence[str]) -> int:
 
 
 def _stay() -> None:
-    """Be under way for a while, as what it stands for would be for hours: does the script end before?"""
+    """Run for a while, like the real command would for hours: does the script end before?"""
     patience = time.monotonic() + _SECONDS_UNTIL_A_SCRIPT_ENDS * float(os.environ["REHEARSAL_SLOWNESS"])
     while time.monotonic() < patience:
         if os.path.exists(os.environ["REHEARSAL_ENDED"]):
@@ -77,7 +77,7 @@ def _stay() -> None:
 
 
 def options_of(words: Sequence[str]) -> tuple[dict[str, str], list[str]]:
-    """Slurm's options, by their long names, and the words behind them."""
+    """Slurm's options by their long names, and the words after them."""
     options: dict[str, str] = {}
     rest = list(words)
     while rest and rest[0].startswith("-") and rest[0] != "-":
@@ -96,7 +96,7 @@ def options_of(words: Sequence[str]) -> tuple[dict[str, str], list[str]]:
 
 
 def tasks_of(options: dict[str, str], machines: int, tasks_of_job: int | None = None) -> list[int]:
-    """The machine of each task that srun starts. What the job asked for counts, unless srun is told how many in all."""
+    """The node of each task that srun starts. The job's options count, unless srun has its own total."""
     named = [place for place in range(machines) if NAME.format(place + 1) in options.get("nodelist", "").split(",")]
     places = named or list(range(machines))
     per_machine = int(options["ntasks-per-node"]) if "ntasks-per-node" in options else None
@@ -107,13 +107,13 @@ def tasks_of(options: dict[str, str], machines: int, tasks_of_job: int | None = 
         places = places[:count]
     if count is None:
         count = len(places) * (per_machine or 1)
-    if per_machine is None or per_machine * len(places) < count:  # then Slurm warns, and does not honor it
+    if per_machine is None or per_machine * len(places) < count:  # then Slurm warns and ignores it
         per_machine = -(-count // len(places))
     return [places[min(task // per_machine, len(places) - 1)] for task in range(count)]
 
 
 def variable_of(option: str) -> str:
-    """By which a script's stand-ins know what its directives asked for."""
+    """The variable that tells the stand-ins what the script's directives asked for."""
     return f"REHEARSAL_{option.replace('-', '_').upper()}"
 
 
@@ -150,7 +150,7 @@ def _note(kind: str, words: Sequence[str]) -> None:
 
 
 def _step() -> str:
-    """Which srun has started this, and whether the script waits for that one before it goes on."""
+    """The srun that started this, and whether the script waits for that srun."""
     return os.environ.get("REHEARSAL_STEP", "")
 
 

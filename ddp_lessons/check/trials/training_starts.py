@@ -1,6 +1,6 @@
-"""One start of a training that may be killed: what its ranks do, where they meet their end, and what is noted of it.
+"""One start of a training job that may be killed: what its ranks do, where they are killed, and what is recorded.
 
-Notes are lines in a file, since a rank that is killed takes all else along.
+Records are lines in a file, because everything else is lost with a killed rank.
 """
 
 from __future__ import annotations
@@ -19,30 +19,30 @@ from torch.nn.parallel import DistributedDataParallel
 
 from ddp_lessons.check.judging.trial_ranks import without_output
 
-EPOCHS, STEPS, BATCH, WIDTH = 4, 3, 4, 80  # the weights alone fill 50 kB
+EPOCHS, STEPS, BATCH, WIDTH = 4, 3, 4, 80  # the weights alone take 50 kB
 _MOST_BYTES = 20_000  # of a file, where the write is cut off
 
 
 @dataclass(frozen=True)
 class Start:
-    """How often it was started before is in its name, so that each has notes of its own."""
+    """Its name contains the number of earlier starts, so that each start has its own records."""
 
     folder: str
     name: str
-    killed_in: int | None = None  # an epoch: in its middle the last rank is killed
-    cut_off_after: int | None = None  # an epoch: whoever writes then is killed while it writes
+    killed_in: int | None = None  # an epoch: the last rank is killed in the middle of it
+    cut_off_after: int | None = None  # an epoch: the next rank that writes is killed during the write
 
     @property
     def path(self) -> Path:
         return Path(self.folder) / "training" / "checkpoint.pt"
 
     def epochs(self, rank: int) -> list[int]:
-        """Those that this rank began to train."""
+        """The epochs that this rank started to train."""
         return [int(line.split()[0]) for line in self._lines(rank)]
 
     @property
     def saved_before_it_trained(self) -> bool:
-        """A checkpoint was there when the first epoch began, though nothing was when it was started."""
+        """There was a checkpoint when the first epoch began, but none when the job started."""
         return self.saw_file(0)[:1] == [True]
 
     def saw_file(self, rank: int) -> list[bool]:
@@ -59,13 +59,13 @@ class Start:
 
 @dataclass(frozen=True)
 class Weights:
-    """What a rank has in the end."""
+    """The final weights of a rank."""
 
     model: Sequence[Tensor]
 
 
 def begin(rank: int, world_size: int, function: Callable[..., object], start: Start) -> Weights:
-    """Inside a rank: from the first line to the end, if it comes to that."""
+    """Inside a rank: from the first line to the end, if it gets there."""
     model, optimizer = model_and_optimizer()
     wrapped = DistributedDataParallel(model)
 
@@ -79,21 +79,21 @@ def begin(rank: int, world_size: int, function: Callable[..., object], start: St
         if epoch == start.cut_off_after:
             _die_in_the_next_write()
 
-    os.chdir(start.path.parent)  # what is written to a path of its own lands there, and not beside the notebook
+    os.chdir(start.path.parent)  # files with relative paths go there, and not next to the notebook
     with without_output():
         function(wrapped, optimizer, train_epoch, EPOCHS, str(start.path))
     return Weights([parameter.detach().clone() for parameter in model.parameters()])
 
 
 def every_weights_in_one_go(rank: int, world_size: int) -> dict[int | None, Weights]:
-    """In a rank, where all is imported that an optimizer wants: the weights, by where the momentum is forgotten."""
+    """In a rank, which has the imports of an optimizer: the weights, by the epoch before which the momentum is lost."""
     return {forget_momentum_at: in_one_go(forget_momentum_at) for forget_momentum_at in (None, *range(EPOCHS + 1))}
 
 
 def in_one_go(forget_momentum_at: int | None = None) -> Weights:
-    """What one process has in the end, for comparison: with the whole batches, and nobody who ends it.
+    """The final weights of one process, for comparison: with whole batches, and without a crash.
 
-    The momentum may be forgotten before some epoch.
+    The momentum may be lost before some epoch.
     """
     model, optimizer = model_and_optimizer()
     for epoch in range(EPOCHS):
@@ -112,7 +112,7 @@ def model_and_optimizer() -> tuple[nn.Module, torch.optim.Optimizer]:
 
 
 def take_step(model: nn.Module, optimizer: Any, epoch: int, step: int, rank: int, world_size: int) -> None:
-    """The same step on any number of ranks: each takes its share of one batch."""
+    """The same step on any number of ranks: each takes its part of one batch."""
     generator = torch.Generator().manual_seed(100 * epoch + step)
     inputs = torch.randn(BATCH, WIDTH, generator=generator, dtype=torch.float64)[rank::world_size]
     optimizer.zero_grad()
@@ -122,7 +122,7 @@ def take_step(model: nn.Module, optimizer: Any, epoch: int, step: int, rank: int
 
 
 def _die_in_the_next_write() -> None:
-    """The system ends a process whose file grows beyond its limit, if it is let."""
+    """The operating system kills a process whose file exceeds its limit, unless the signal is handled."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_FSIZE, (_MOST_BYTES, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
     signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
