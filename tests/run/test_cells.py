@@ -1048,9 +1048,9 @@ def test_a_launch_inside_a_rank_is_refused_at_the_line_of_the_cell(kernel: Noteb
     [
         ("launch(add, 0)", "ValueError: world_size must be at least 1, not 0"),
         ("launch(add, 2, 'too much')", "TypeError: launch calls add.rank, world_size, <str>.*too many"),
-        ("launch(add, 2, backend='nccl')", "ValueError: nccl needs a GPU"),
+        ("launch(add, 2, backend='nccl')", "ValueError: NCCL needs one GPU per rank"),
         ("launch(lambda rank, world_size: lock.locked(), 2)", "<lambda> uses the variable lock, a lock"),
-        ("launch(add)\nlaunch(add, -1)", "ValueError: world_size is -1"),
+        ("launch(add)\nlaunch(add, -1)", "ValueError: world_size must be at least 1, not -1"),
     ],
 )
 def test_a_refused_call_is_one_sentence_with_the_line_of_the_cell(

@@ -27,7 +27,7 @@ _NEXT_SPENT = "give that wait a longer timeout. After a timeout, the group canno
 def why_it_timed_out(events: Events, rank: int) -> Reason | None:
     """If the last call of this rank timed out: which rank was it waiting for?"""
     own = [event for event in events.of(rank) if event.error]
-    if not own or not _has_timed_out(own[-1]) or _NO_ANSWER in own[-1].error:
+    if not own or not _has_timed_out(own[-1]):
         return None
     event, waits = own[-1], Waits(events)
     missing = [other for other in waits.waited_for(event) or () if other != rank]
@@ -55,7 +55,8 @@ def why_connections_are_closed(events: Events, rank: int) -> Reason | None:
 
 
 def _has_timed_out(event: Event) -> bool:
-    return event.waited is not None and bool(_TIMED_OUT.search(event.error))
+    is_of_a_wait = event.waited is not None and _NO_ANSWER not in event.error
+    return is_of_a_wait and bool(_TIMED_OUT.search(event.error))
 
 
 def _how_long(event: Event, word: str = "for") -> str:
