@@ -460,15 +460,24 @@ def the_sum_is_never_written(board: Any, tensor: Tensor, rank: int, world_size: 
 
 
 HANGING = [
-    (reads_what_nobody_writes, "It waits for the note 'rank 2', which no rank writes"),
+    (
+        reads_what_nobody_writes,
+        "It waits for the key 'rank 2', which no rank writes. Read the same keys that the ranks write",
+    ),
     (
         reads_before_it_writes,
         "Deadlock: every rank reads first, and board.get() waits for a key that no rank has written yet",
     ),
     (reads_the_left_one_first, "Every rank reads first"),
     (by_other_names, "It waits for the key 'rank0', which no rank writes. Read the same keys that the ranks write"),
-    (waits_for_a_word_of_the_last, "It waits for the note 'all done', which no rank writes"),
-    (the_sum_is_never_written, "It waits for the note 'sum', which no rank writes"),
+    (
+        waits_for_a_word_of_the_last,
+        "It waits for the key 'all done', which no rank writes. Read the same keys that the ranks write",
+    ),
+    (
+        the_sum_is_never_written,
+        "It waits for the key 'sum', which no rank writes. Read the same keys that the ranks write",
+    ),
 ]
 
 

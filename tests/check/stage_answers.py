@@ -208,7 +208,7 @@ WRONG = [
     (as_many_as_ranks, "It uses as many stages as there are ranks. Use `stages`, the number of stages"),
     (always_two, "It uses 2 of 5 stages: stages 2 to 4 have no layer. Use all of them"),
     (rounded, "Layer 90 goes to stage 2, but the stages are 0 to 1. Return one of these"),
-    (rounded_to_the_nearest_below_the_last, "is the straggler. Distribute the remainder"),
+    (rounded_to_the_nearest_below_the_last, "so stage 1 is the straggler. Make the stages equal"),
     (divided_by_the_stages, "Layer 4 goes to stage 2, but the stages are 0 to 1. Return one of these"),
     (one_layer_ahead, "Layer 119 goes to stage 2, but the stages are 0 to 1. Return one of these"),
     (
