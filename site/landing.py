@@ -29,7 +29,7 @@ PARTS = {
     5: ("Training on many ranks", "Average gradients, partition the data, and take DistributedDataParallel apart."),
     9: ("When it hangs", "Break working programs on purpose, and learn to read what they leave behind."),
     10: ("Electives", "torchrun, several machines, other backends, and models that no longer fit."),
-    14: ("For reference", "Other ways to start processes and to let them meet."),
+    14: ("For reference", "Other ways to start processes and to let them meet, and a cost model of a training step."),
 }
 CARD = 16 / 10  # its width by its height
 NOTHING_STORED = """\

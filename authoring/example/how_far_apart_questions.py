@@ -1,4 +1,4 @@
-"""Lesson 15: how far ranks are apart."""
+"""Lesson 16: how far ranks are apart."""
 
 from __future__ import annotations
 
