@@ -22,6 +22,7 @@ MODULES = (
     "backends",
     "shards",
     "ways_to_meet",
+    "step_speed",
 )
 
 
