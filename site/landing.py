@@ -29,7 +29,7 @@ PARTS = {
     5: ("Training on many ranks", "Average gradients, partition the data, and take DistributedDataParallel apart."),
     9: ("When it hangs", "Break working programs on purpose, and learn to read the messages and records."),
     10: ("Electives", "torchrun, several nodes, other backends, and models that don't fit on one rank."),
-    14: ("For reference", "Other ways to start processes and to form a process group, and a cost model of a training step."),
+    14: ("For reference", "Other ways to start ranks and to form a group, and a cost model of a training step."),
 }
 CARD = 16 / 10  # width divided by height
 NOTHING_STORED = """\
