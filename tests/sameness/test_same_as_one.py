@@ -1,0 +1,46 @@
+"""Right training functions are the same on one rank and on several; of broken ones the cause is named."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pytest
+from broken_trainings import BROKEN
+from effort import EVERYTHING
+from right_trainings import RIGHT
+from tiny_trainings import Program
+from trials import Trials, trials
+
+
+def some(programs: Sequence[Program]) -> list[object]:
+    """All of them, or every third."""
+    chosen = programs if EVERYTHING else programs[::3]
+    return [pytest.param(one, id=f"{one.name}-{'-'.join(map(str, one.ranks))}") for one in chosen]
+
+
+@pytest.fixture(scope="module")
+def ranks() -> Iterator[Trials]:
+    with trials() as prepared:
+        yield prepared
+
+
+@pytest.mark.parametrize("program", some(RIGHT))
+def test_a_right_program_is_the_same_training(ranks: Trials, program: Program) -> None:
+    report = ranks.report(program)
+    assert report.same is True, report.text
+    assert report.text.startswith("The same training on 1")
+
+
+@pytest.mark.parametrize("program", some(BROKEN))
+def test_of_a_broken_program_the_cause_is_named(ranks: Trials, program: Program) -> None:
+    report = ranks.report(program)
+    assert report.same is False, report.text
+    assert report.cause == program.cause, report.text
+    assert report.text.startswith(f"Not the same training: on {program.ranks[1]} ranks ")
+    assert report.lines[-1].startswith("Next: ")
+
+
+def test_the_banks_are_as_large_as_is_claimed() -> None:
+    assert len(RIGHT) >= 35
+    assert len(BROKEN) >= 50
+    assert [one.name for one in BROKEN if one.cause == "unknown"] == ["summed_after_every_micro_batch"]
