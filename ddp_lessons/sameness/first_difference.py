@@ -95,7 +95,8 @@ def _look_at(found: Comparison, step: int) -> None:
     found.parameters.append(_distance(base[AFTER], ranks[AFTER]))
     found.difference = _first(found, step, BEFORE, base, ranks) or _first(found, step, GRADIENTS, base, ranks)
     if found.difference is None:
-        limits.note_step(limit, base, {what: by_rank[0] for what, by_rank in ranks.items()})
+        first = {what: by_rank[0] for what, by_rank in ranks.items()}
+        limits.note_step(limit, base, first, any(piece.is_sketch for piece in record.before.values()))
         found.difference = _first(found, step, AFTER, base, ranks) or _first(found, step, BUFFERS, base, ranks)
 
 

@@ -8,102 +8,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from ddp_lessons.sameness.evidence import Evidence, Finding, first_finding, number_of
+from ddp_lessons.run.diagnosis.wording import ranks_named
+from ddp_lessons.sameness.evidence import Evidence, Finding, first_finding
+from ddp_lessons.sameness.rounding_limits import largest
 from ddp_lessons.sameness.run_records import Array
+from ddp_lessons.sameness.unequal_gradients import batch_norm, names_of, random_forward, unequal_gradients_cause
 
 
 def gradient_cause(evidence: Evidence) -> Finding | None:
     """The most specific cause that fits."""
     if evidence.ranks_agree():
         return first_finding(_OF_EQUAL_RANKS, evidence)
-    return first_finding(_OF_UNEQUAL_RANKS, evidence)
-
-
-# the ranks stepped with gradients of their own
-
-
-def _not_averaged(evidence: Evidence) -> Finding | None:
-    """Their mean or sum is that of one rank; or no rank's gradient has anything of another's in it."""
-    if not (evidence.equal(evidence.mean, evidence.base) or _fits_sum(evidence) or _is_only_its_own(evidence)):
-        return None
-    some_agree = [name for name in evidence.base if evidence.ranks_agree({name}) and evidence.base[name].any()]
-    if some_agree:
-        return None
-    return _because_of_ddp(evidence) or Finding(
-        "not_averaged",
-        "Every rank steps with its own gradient: the gradients are not averaged.",
-        "average the gradients between backward() and step(): wrap the model in DistributedDataParallel, "
-        "or all_reduce each gradient and divide it by world_size.",
-    )
-
-
-def _fits_sum(evidence: Evidence) -> bool:
-    total = {name: evidence.world_size * values for name, values in evidence.mean.items()}
-    return evidence.equal(total, evidence.base)
-
-
-def _is_only_its_own(evidence: Evidence) -> bool:
-    matrix = [evidence.weights_in(by_name) for by_name in evidence.ranks]
-    if any(weights is None for weights in matrix):
-        return False
-    weights = np.stack([one for one in matrix if one is not None])
-    return bool((np.abs(weights - np.diag(np.diag(weights))) <= evidence.tolerance).all() and np.diag(weights).all())
-
-
-def _because_of_ddp(evidence: Evidence) -> Finding | None:
-    if not evidence.comparison.many.ranks[0].has_ddp:
-        return None
-    syncs = [sync for record in evidence.records for sync in record.syncs]
-    if not syncs:
-        return Finding(
-            "ddp_bypassed",
-            "The model is wrapped in DistributedDataParallel, but the forward pass does not go through the wrapper, "
-            "so the gradients are not averaged.",
-            "call the wrapper, `ddp_model(inputs)`, and not `ddp_model.module(inputs)` or the model inside.",
-        )
-    if not all(record.syncs and record.syncs[-1] for record in evidence.records):
-        return Finding(
-            "no_sync",
-            "The last micro-batch of the step runs under no_sync(), too, so DDP never averages the gradients.",
-            "leave no_sync() for the last micro-batch before step().",
-        )
-    return None
-
-
-def _one_rank_differs(evidence: Evidence) -> Finding | None:
-    """Some ranks have the right gradient and the others not."""
-    right = [rank for rank, one in enumerate(evidence.ranks) if evidence.equal(evidence.base, one)]
-    if not right or len(right) == evidence.world_size:
-        return None
-    wrong = [rank for rank in range(evidence.world_size) if rank not in right]
-    return Finding(
-        "result_on_some_ranks",
-        f"Only rank{'s' * (len(right) > 1)} {_listed(right)} stepped with the right gradient; "
-        f"rank{'s' * (len(wrong) > 1)} {_listed(wrong)} did not: the result of the reduction did not reach every rank.",
-        "use all_reduce (not reduce), and write the result to p.grad on every rank.",
-    )
-
-
-def _one_parameter(evidence: Evidence) -> Finding | None:
-    """Only some parameters are not averaged."""
-    names = evidence.differing()
-    right = {name for name in evidence.base if name not in names and evidence.base[name].any()}
-    if not names or not right or evidence.ranks_agree(names):
-        return None
-    own = [(evidence.local[0].get(name), evidence.ranks[0].get(name)) for name in names]
-    is_mean = evidence.equal(evidence.mean, evidence.base, names)
-    is_local = all(mine is not None and used is not None and np.allclose(mine, used) for mine, used in own)
-    if not (is_mean or is_local):
-        return None
-    listed = _listed(sorted(names), "`{}`")
-    return Finding(
-        "parameter_not_averaged",
-        f"The gradient of {listed} is not averaged; the other parameters are.",
-        f"include {listed} in the averaging: look at the loop over the parameters, and at what DDP was told to ignore.",
-    )
-
-
-# all ranks stepped with the same gradient
+    return unequal_gradients_cause(evidence)
 
 
 def _factor(evidence: Evidence) -> Finding | None:
@@ -160,14 +76,76 @@ def _micro_batches(evidence: Evidence) -> Finding | None:
     )
 
 
+def _rounded(evidence: Evidence) -> Finding | None:
+    """Each element is off by a rounding of its own size, and not more."""
+    base, theirs = (
+        np.concatenate([by_name[name] for name in sorted(evidence.base.keys() & evidence.ranks[0].keys())])
+        for by_name in (evidence.base, evidence.ranks[0])
+    )
+    sizes = np.abs(base) + _mean_size(evidence, base)
+    error = np.abs(base - theirs)
+    for dtype, eps in (("float16", 2.0**-11), ("bfloat16", 2.0**-8)):
+        if (error <= 2 * eps * sizes + evidence.limit).all() and error.max() > eps / 16 * np.abs(base).max():
+            return Finding(
+                "rounded",
+                f"Each element of the gradient is off by about as much as {dtype} rounds: the gradients are rounded on "
+                "the way.",
+                "communicate in the dtype of the gradients: look for a compressing communication hook or a cast.",
+            )
+    return None
+
+
+def _mean_size(evidence: Evidence, base: Array) -> Array:
+    """Of the elements of the ranks' own gradients."""
+    names = sorted(evidence.base.keys() & evidence.ranks[0].keys())
+    if not all(name in by_name for name in names for by_name in evidence.local):
+        return np.zeros_like(base)
+    rows = [np.concatenate([np.abs(by_name[name]) for name in names]) for by_name in evidence.local]
+    return np.asarray(np.mean(rows, axis=0))
+
+
+def _not_zeroed(evidence: Evidence) -> Finding | None:
+    """The gradient of the step before is still in it."""
+    if evidence.step == 0 or evidence.comparison.many.at(evidence.step - 1)[0].optimizer != evidence.record.optimizer:
+        return None
+    before = evidence.comparison.many.values("gradients", evidence.step - 1)[0]
+    new = {name: values - before.get(name, 0.0) for name, values in evidence.ranks[0].items()}
+    if not evidence.equal(new, evidence.base):
+        return None
+    return Finding(
+        "not_zeroed",
+        f"The gradient of step {evidence.step} still holds that of step {evidence.step - 1}.",
+        "call optimizer.zero_grad() before backward() on every rank.",
+    )
+
+
+def _no_gradient_of_its_own(evidence: Evidence) -> Finding | None:
+    """Samples entered the model of a rank, but its backward passes gave zeros."""
+    silent = [rank for rank, one in enumerate(evidence.local) if one and not largest(one)]
+    if not silent or len(silent) == evidence.world_size or not all(evidence.local):
+        return None
+    return Finding(
+        "rank_left_out",
+        f"The backward pass gives a gradient of zeros on {ranks_named(silent)}, and zeros enter the average.",
+        "look for a loss that is multiplied by 0, or skipped, on that rank.",
+    )
+
+
 def _one_rank_only(evidence: Evidence) -> Finding | None:
     """One rank's gradient is all there is."""
     if evidence.used is None:
         return None
     others = np.abs(evidence.used) <= evidence.tolerance
-    if others.sum() != evidence.world_size - 1:
-        return None
     rank = int(np.argmin(others))
+    if not others.any() or others.all():
+        return None
+    if others.sum() < evidence.world_size - 1 or evidence.near(evidence.used[rank], 1 / evidence.world_size):
+        left_out = ranks_named([int(one) for one in np.flatnonzero(others)])
+        return Finding(
+            "rank_left_out",
+            f"The gradient of {left_out} does not enter the average.",
+            "look for a branch that zeroes, skips or forgets the gradient on that rank before all_reduce.",
+        )
     return Finding(
         "gradient_of_one_rank",
         f"All ranks step with the gradient of rank {rank}: the gradients of the other ranks are lost.",
@@ -238,7 +216,7 @@ def _some_parameters_by_a_factor(evidence: Evidence) -> Finding | None:
     base = {name: evidence.base[name] for name in names if name in evidence.base}
     theirs = {name: evidence.ranks[0][name] for name in names if name in evidence.ranks[0]}
     factor = evidence.factor_between(base, theirs) if base and base.keys() == theirs.keys() else None
-    listed = _listed(sorted(names), "`{}`")
+    listed = names_of(sorted(names))
     if factor is None:
         return None
     return Finding(
@@ -248,39 +226,18 @@ def _some_parameters_by_a_factor(evidence: Evidence) -> Finding | None:
     )
 
 
-def _batch_norm(evidence: Evidence) -> Finding | None:
-    if not evidence.has("batch_norm"):
-        return None
-    return Finding(
-        "batch_norm",
-        "The model has batch normalisation in training mode: each rank normalises with the statistics of its own "
-        "samples, not of the global batch.",
-        "convert it with nn.SyncBatchNorm.convert_sync_batchnorm(model) (on GPUs), or use GroupNorm or LayerNorm.",
-    )
-
-
-def _random_forward(evidence: Evidence) -> Finding | None:
-    if not (evidence.has("dropout") or evidence.has("random")):
-        return None
-    what = "dropout" if evidence.has("dropout") else "random numbers"
-    return Finding(
-        "random_forward",
-        f"The forward pass uses {what}, drawn on each rank: the draws are not those of one rank.",
-        'pass random=["dropout"] to compare without dropout; if the draws must agree, seed them by sample.',
-    )
-
-
-def _batch_wide_loss(evidence: Evidence) -> Finding | None:
+def _other_loss(evidence: Evidence) -> Finding | None:
     """The average is right, but the ranks' own gradients do not add up to the one of a single rank."""
     if evidence.used is None or evidence.wanted is not None or not _is_constant(evidence.used, evidence):
         return None
     if len(set(evidence.counts[1])) > 1:
         return None
     return Finding(
-        "batch_wide_loss",
-        "The ranks' own gradients are averaged correctly, but they do not add up to the gradient of one rank: the loss "
-        "of a sample depends on the other samples of its batch (batch statistics, contrastive pairs, padding).",
-        "gather what the loss needs from all ranks, or compute its sums over the global batch.",
+        "other_loss",
+        "The averaging is right, but the ranks' own gradients do not add up to the gradient of one rank: the loss is "
+        "another one. Labels that are not sharded like the inputs do this, a term that depends on world_size, and a "
+        "loss that looks at the whole batch (contrastive pairs, batch statistics).",
+        f"print the loss of each sample of step {evidence.step} on one rank and on several, and compare.",
     )
 
 
@@ -292,23 +249,18 @@ def _numbers(weights: Array) -> str:
     return ", ".join(f"{weight:.3g}" for weight in weights)
 
 
-def _listed(names: object, form: str = "{}") -> str:
-    items = [form.format(name) for name in names]  # type: ignore[attr-defined]
-    if len(items) > 3:
-        return f"{', '.join(items[:3])} and {number_of(len(items) - 3, 'more parameter')}"
-    return " and ".join([", ".join(items[:-1]), items[-1]]) if len(items) > 1 else items[0]
-
-
-_OF_UNEQUAL_RANKS = (_one_rank_differs, _one_parameter, _not_averaged, _batch_norm, _random_forward)
 _OF_EQUAL_RANKS = (
+    _rounded,
+    _not_zeroed,
     _micro_batches,
     _factor,
+    _no_gradient_of_its_own,
     _one_rank_only,
     _mean_of_means,
     _clipped_first,
     _some_parameters_by_a_factor,
-    _batch_norm,
-    _random_forward,
+    batch_norm,
+    random_forward,
     _other_weights,
-    _batch_wide_loss,
+    _other_loss,
 )

@@ -8,6 +8,7 @@ places could hang because of us.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import random as python_random
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -61,6 +62,7 @@ class Watcher:
         self._depth = 0  # of forward calls within forward calls
         self._stepping = 0  # likewise: an optimizer may step another
         self._names: dict[int, str] = {}  # of parameters, by id
+        self._unnamed: dict[str, int] = {}
         self._roots: dict[int, nn.Module] = {}
         self._seen: dict[int, Tensor] = {}  # parameters with a hook: they keep their id as long as they live
         self._optimizers: dict[int, torch.optim.Optimizer] = {}
@@ -92,7 +94,19 @@ class Watcher:
         self._stack.close()
 
     def record(self) -> RankRecord:
-        return RankRecord(tuple(self._steps), self._most, self._has_ddp, "augmentation" in self._random)
+        steps = tuple(self._with_final_names(step) for step in self._steps)
+        return RankRecord(steps, self._most, self._has_ddp, "augmentation" in self._random)
+
+    def _with_final_names(self, step: StepRecord) -> StepRecord:
+        """LBFGS calls the model within its first step: only then the names of its parameters are known."""
+        names = {name: self._names[parameter] for name, parameter in self._unnamed.items() if parameter in self._names}
+        if not names.keys() & step.before.keys():
+            return step
+        kinds = ("before", "gradients", "local", "after")
+        renamed: dict[str, Any] = {
+            kind: {names.get(name, name): one for name, one in getattr(step, kind).items()} for kind in kinds
+        }
+        return dataclasses.replace(step, **renamed)
 
     # modules
 
@@ -174,36 +188,42 @@ class Watcher:
         eps = max((torch.finfo(dtype).eps for dtype in dtypes), default=0.0)
         self._fields: dict[str, Any] = {
             "optimizer": f"{type(optimizer).__name__} {list(self._optimizers).index(id(optimizer))}",
-            "samples": tuple(self._samples),
             "settings": _settings(groups),
             "state": _state_norm(optimizer),
-            "syncs": tuple(self._syncs),
-            "kinds": tuple(sorted(self._kinds)),
-            "precision": max(self._precision, eps),
             "eps": eps,
             "fan_in": max((max(parameter.shape, default=1) for parameter in parameters), default=1),
         }
         if len(self._steps) < self._most:
             self._as_sketch = sum(parameter.numel() for parameter in parameters) > MOST_ELEMENTS
-            self._named = {self._name(optimizer, number, one): one for number, one in enumerate(parameters)}
+            self._named = {self._name(number, one): one for number, one in enumerate(parameters)}
             with_gradient = {name: one.grad for name, one in self._named.items() if one.grad is not None}
-            local = {name: self._local.get(id(one)) for name, one in self._named.items()}
             self._fields["before"] = self._pieces(self._named)
             self._fields["gradients"] = self._pieces(with_gradient)
-            self._fields["local"] = self._pieces({name: one for name, one in local.items() if one is not None})
 
     def _after_step(self, *_: object) -> None:
         self._stepping -= 1
         if self._stepping:
             return
+        self._fields |= {  # only now: an optimizer with a closure calls the model within its step
+            "samples": tuple(self._samples),
+            "syncs": tuple(self._syncs),
+            "kinds": tuple(sorted(self._kinds)),
+            "precision": max(self._precision, self._fields["eps"]),
+        }
         if len(self._steps) < self._most:
+            local = {name: self._local[id(one)] for name, one in self._named.items() if id(one) in self._local}
+            self._fields["local"] = self._pieces(local)
             self._fields["after"] = self._pieces(self._named)
             self._fields["buffers"] = self._pieces(self._buffers())
         self._steps.append(StepRecord(**self._fields))
         self._forget()
 
-    def _name(self, optimizer: torch.optim.Optimizer, number: int, parameter: Tensor) -> str:
-        return self._names.get(id(parameter)) or f"{self._fields['optimizer']}, parameter {number}"
+    def _name(self, number: int, parameter: Tensor) -> str:
+        if id(parameter) in self._names:
+            return self._names[id(parameter)]
+        name = f"{self._fields['optimizer']}, parameter {number}"
+        self._unnamed[name] = id(parameter)
+        return name
 
     def _buffers(self) -> dict[str, Tensor]:
         named = ((name, one) for root in self._roots.values() for name, one in root.named_buffers())

@@ -16,6 +16,8 @@ moves the element by a whole learning rate in a random direction). These sum up 
 
 **Drift.** Parameters that are apart by rounding give gradients that are apart, too: a relative distance d of the
 parameters adds `100 * d` to the gradient's limit.
+
+**Sketches.** Of large models only sums of elements are known, so a parameter's limit is a share of its update.
 """
 
 from __future__ import annotations
@@ -55,8 +57,11 @@ class Limits:
         scale = float(np.abs(values).max(initial=0.0))
         return (self.relative(record, samples) + DRIFT_FACTOR * self._drift) * scale + TINY
 
-    def note_step(self, gradient_limit: float, one: dict[str, ByName], many: dict[str, ByName]) -> None:
+    def note_step(
+        self, gradient_limit: float, one: dict[str, ByName], many: dict[str, ByName], in_sketches: bool = False
+    ) -> None:
         """After a step in which the gradients of both agreed: how far may the parameters be apart now?"""
+        largest_gradient = largest(one["gradients"], many["gradients"])
         distance = scale = 0.0
         for name in one["before"].keys() & many["before"].keys() & one["after"].keys() & many["after"].keys():
             before, after = one["before"][name], one["after"][name]
@@ -66,8 +71,12 @@ class Limits:
             nothing = np.zeros_like(before)
             gradients = one["gradients"].get(name, nothing), many["gradients"].get(name, nothing)
             size = np.maximum(np.abs(gradients[0]), np.abs(gradients[1]))
-            share = np.minimum(gradient_limit / np.maximum(size, TINY), 1.0)
             update = np.abs(after - before) + np.abs(other - many["before"][name])
+            if in_sketches:
+                share = np.full(before.shape, _share_in_sketches(gradient_limit / max(largest_gradient, TINY)))
+                update = np.full(before.shape, float(np.sqrt(np.square(update).mean())))
+            else:
+                share = np.minimum(gradient_limit / np.maximum(size, TINY), 1.0)
             self._parameters[name] = self._parameters.get(name, nothing) + share * update
             noise = self._noise.get(name, np.zeros(before.shape, bool)) | (share > NOISE_SHARE)
             self._noise[name] = noise
@@ -76,10 +85,14 @@ class Limits:
         if scale and np.isfinite(distance):
             self._drift = max(self._drift, (distance / scale) ** 0.5)
 
-    def share_of_noise(self) -> float:
-        """How many elements have had a gradient that rounding hides."""
-        sizes = [(noise.sum(), noise.size) for noise in self._noise.values()]
-        return float(sum(one for one, _ in sizes)) / max(sum(size for _, size in sizes), 1)
+
+def _share_in_sketches(relative: float) -> float:
+    """Of an update, how much may be noise in the sum of many elements.
+
+    About 10 * relative of the elements have a gradient that rounding hides; each may be off by twice its update. In a
+    sum with random signs that adds up to the root of their share. A factor of 4 covers the largest of 512 such sums.
+    """
+    return float(min(1.0, 4 * 2 * (10 * relative) ** 0.5))
 
 
 def largest(*many: ByName) -> float:

@@ -89,8 +89,7 @@ def same_script(chosen: argparse.Namespace) -> int:
 
 
 def _run(size: int, chosen: argparse.Namespace) -> Run:
-    from ddp_lessons.sameness.run_records import Run
-    from ddp_lessons.sameness.script_records import CannotRead, file_of, read_record
+    from ddp_lessons.sameness.run_records import CannotRead, Run, file_of, read_record
 
     folder = Path(tempfile.mkdtemp(prefix="ddp-lessons-"))  # readable by its owner only
     try:
@@ -110,7 +109,9 @@ def _command(size: int, chosen: argparse.Namespace, folder: Path) -> list[str]:
 
 
 def _follow(command: list[str], folder: Path, size: int, timeout_seconds: float | None) -> None:
-    """Wait until it ends. What the script prints goes into a file; its last lines are told if it fails."""
+    """Wait until it ends. What the script prints goes into a file; if it fails, the end of its traceback is shown."""
+    from ddp_lessons.sameness.run_records import failure_in
+
     printed = folder / "printed"
     environment = {"OMP_NUM_THREADS": "1", **os.environ}
     with printed.open("wb") as file:
@@ -122,7 +123,8 @@ def _follow(command: list[str], folder: Path, size: int, timeout_seconds: float 
         finally:
             _end(process)
     if status:
-        last = printed.read_text(encoding="utf-8", errors="replace").splitlines()[-_LAST_LINES:]
+        told = failure_in(folder) if failure_in(folder).exists() else printed
+        last = told.read_text(encoding="utf-8", errors="replace").splitlines()[-_LAST_LINES:]
         print("\n".join(last), file=sys.stderr)
         raise ScriptFailed(f"on {_ranks(size)} the script failed with exit status {status}; see its last lines above")
 

@@ -7,10 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ddp_lessons.run.diagnosis.wording import listed
-from ddp_lessons.run.output.cards import Kind, framed, lines_of_text, mark
+from ddp_lessons.run.output.cards import Kind, framed, in_words, lines_of_text, mark
 from ddp_lessons.run.output.terminal_text import message_on_terminal
-from ddp_lessons.sameness.difference_causes import find_cause
-from ddp_lessons.sameness.evidence import Finding
+from ddp_lessons.sameness.evidence import Evidence, Finding
 from ddp_lessons.sameness.first_difference import (
     AFTER,
     BEFORE,
@@ -23,8 +22,13 @@ from ddp_lessons.sameness.first_difference import (
     Difference,
     compare,
 )
+from ddp_lessons.sameness.gradient_causes import gradient_cause
 from ddp_lessons.sameness.run_records import Run
+from ddp_lessons.sameness.sample_causes import SAMPLE_KEYS, sample_cause
+from ddp_lessons.sameness.update_causes import buffers_cause, steps_cause, update_cause, weights_cause
 
+UNKNOWN = "unknown"
+_WITHOUT_FIT = ("batch_norm", "random_forward", "other_loss")  # their gradients fit no sum of the ranks' own
 _WHAT = {BEFORE: "the weights", GRADIENTS: "the gradients", AFTER: "the weights", BUFFERS: "the buffers"}
 
 
@@ -69,7 +73,7 @@ class SamenessReport:
     def _repr_html_(self) -> str:
         first, *rest = self.lines
         return framed(
-            f"<p>{mark(self._kind)}<strong>{_escaped(first)}</strong></p>{''.join(lines_of_text(rest))}", self._kind
+            f"<p>{mark(self._kind)}<strong>{in_words(first)}</strong></p>{''.join(lines_of_text(rest))}", self._kind
         )
 
     def __repr__(self) -> str:
@@ -110,6 +114,39 @@ def report_of(runs: Sequence[Run], random: Sequence[str] = ()) -> SamenessReport
     )
 
 
+def find_cause(comparison: Comparison, difference: Difference) -> Finding:
+    return _cause(comparison, difference) or Finding(
+        UNKNOWN,
+        "No cause that this comparison knows fits the numbers.",
+        f"print what you compute for step {difference.step} on one rank and on rank {difference.rank}, and look for "
+        "the first value that differs.",
+    )
+
+
+def _cause(comparison: Comparison, difference: Difference) -> Finding | None:
+    evidence, step = Evidence(comparison, difference), difference.step
+    samples = sample_cause(comparison)
+    if comparison.other_samples_at is not None and comparison.other_samples_at > step:
+        samples = None
+    if difference.what == BEFORE:
+        return weights_cause(evidence)
+    if difference.what == AFTER:
+        return update_cause(evidence)
+    if difference.what == BUFFERS:
+        return buffers_cause(evidence)
+    if difference.what == STEPS:
+        is_uneven = len(set(comparison.many.steps)) > 1
+        return steps_cause(evidence) if is_uneven else samples or steps_cause(evidence)
+    if difference.what != GRADIENTS:
+        return samples
+    if samples is not None and samples.key != "other_inputs":
+        return samples
+    found = gradient_cause(evidence)
+    if samples is not None and found is not None and found.key in _WITHOUT_FIT:
+        return samples
+    return found or samples  # inputs may be laid out in another way: a gradient that fits says more
+
+
 def could_not_tell(reason: str, advice: str) -> SamenessReport:
     return SamenessReport(None, (f"Could not tell whether it is the same training: {reason}.", f"Next: {advice}"))
 
@@ -132,13 +169,14 @@ def _same(one: Run, compared: Sequence[Comparison], random: Sequence[str]) -> li
 
 def _not_same(first: Comparison, difference: Difference, finding: Finding, compared: Sequence[Comparison]) -> list[str]:
     ranks = first.many.world_size
-    lines = [f"Not the same training: on {ranks} ranks {_headline(first, difference)}"]
+    lines = [f"Not the same training: on {ranks} ranks {_headline(first, difference, finding)}"]
     if difference.parameter:
         where = f"rank {difference.rank}   step {difference.step}, {_thing(difference)}"
         lines.append(
             f"  {where}: off by {difference.size:.2g} (limit {difference.limit:.0e}, largest {difference.scale:.2g})"
         )
-    lines += [f"  rank {rank}   {told}" for rank, told in _samples_by_rank(first, difference)]
+    if finding.key in SAMPLE_KEYS:
+        lines += [f"  rank {rank}   {told}" for rank, told in _samples_by_rank(first, difference)]
     others = [each.many.world_size for each in compared if each.difference is not None and each is not first]
     same = [each.many.world_size for each in compared if each.difference is None]
     if others:
@@ -148,7 +186,7 @@ def _not_same(first: Comparison, difference: Difference, finding: Finding, compa
     return [*lines, f"Cause: {finding.because}", f"Next: {finding.advice}"]
 
 
-def _headline(comparison: Comparison, difference: Difference) -> str:
+def _headline(comparison: Comparison, difference: Difference, finding: Finding) -> str:
     step = difference.step
     if difference.what == STEPS:
         told = f"{_counted(comparison.many.steps)}; one rank: {comparison.one.steps[0]}"
@@ -156,7 +194,7 @@ def _headline(comparison: Comparison, difference: Difference) -> str:
     if difference.what == BEFORE and step == 0:
         return "the initial weights differ."
     at = comparison.other_samples_at
-    if difference.what == SAMPLES or (difference.what == GRADIENTS and at is not None and at <= step):
+    if difference.what == SAMPLES or (difference.what == GRADIENTS and at is not None and finding.key in SAMPLE_KEYS):
         return f"other samples enter the model for step {step if at is None else at}."
     when = {BEFORE: "before", GRADIENTS: "at", AFTER: "after", BUFFERS: "after"}[difference.what]
     return f"{_WHAT[difference.what]} differ {when} step {step}."
@@ -183,9 +221,3 @@ def _counted(steps: Sequence[int]) -> str:
 
 def _number(number: int, word: str) -> str:
     return f"{number:,} {word}{'s' * (number != 1)}"
-
-
-def _escaped(line: str) -> str:
-    from ddp_lessons.run.output.cards import in_words
-
-    return in_words(line)

@@ -33,6 +33,16 @@ class Entered:
         return self.whole - self.all_parts
 
 
+SAMPLE_KEYS = (
+    "extra_step",
+    "not_sharded",
+    "global_batch",
+    "other_inputs",
+    "padded_samples",
+    "lost_samples",
+    "overlapping_shards",
+    "sample_order",
+)
 _SHARD_IT = (
     "give each rank its own shard, with DistributedSampler(dataset, num_replicas=world_size, rank=rank) "
     "or dataset[rank::world_size]."
@@ -101,7 +111,7 @@ def _another_global_batch(entered: Entered) -> Finding | None:
     whole, parts, ranks = entered.whole.total(), entered.all_parts.total(), entered.many.world_size
     is_larger = not entered.lost and len(entered.doubled) >= ranks and not entered.doubled & entered.whole
     is_smaller = not entered.doubled and parts and not entered.lost - entered.many.all_samples
-    if not whole or not (parts == ranks * whole or is_larger or is_smaller):
+    if not entered.whole & entered.all_parts or not (parts == ranks * whole or is_larger or is_smaller):
         return None
     return Finding(
         "global_batch",

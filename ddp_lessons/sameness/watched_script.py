@@ -9,12 +9,13 @@ import json
 import os
 import runpy
 import sys
+import traceback
 from pathlib import Path
 
 import torch
 
 from ddp_lessons.sameness.rank_watch import Watcher, seed_by_rank
-from ddp_lessons.sameness.script_records import file_of, write_record
+from ddp_lessons.sameness.run_records import failure_in, file_of, write_record
 
 
 def main() -> None:
@@ -29,6 +30,9 @@ def main() -> None:
     try:
         with watcher:
             runpy.run_path(script, run_name="__main__")
+    except Exception:
+        failure_in(folder).write_text(traceback.format_exc(), encoding="utf-8")
+        raise
     finally:
         write_record(watcher.record(), file_of(folder, rank))
 

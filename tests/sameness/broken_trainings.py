@@ -1,7 +1,7 @@
 """Training functions that run, agree on all ranks or not, and are not what one rank would have trained."""
 
 # written as people write training loops, without a check for each gradient that could be None
-# mypy: disable-error-code="arg-type, assignment, misc, no-any-return, operator, var-annotated"
+# mypy: disable-error-code="arg-type, assignment, misc, no-any-return, operator, union-attr, var-annotated"
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ import torch
 import torch.distributed as dist
 from tiny_trainings import BATCH, Program, average, batches, data, loss_of, net, shards
 from torch import Tensor, nn
+from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
+from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, DistributedSampler, RandomSampler, TensorDataset
 
@@ -601,6 +603,167 @@ def averages_before_backward(rank: int, world_size: int) -> None:
         optimizer.step()
 
 
+def class_weights(rank: int, world_size: int) -> None:
+    """cross_entropy divides by the weights of the classes that this rank has."""
+    torch.manual_seed(0)
+    model = DistributedDataParallel(nn.Linear(4, 3))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for inputs, _ in shards(rank, world_size):
+        classes = (inputs[:, 0] * 9).long().abs() % 3
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(model(inputs), classes, weight=torch.tensor([1.0, 5.0, 0.2])).backward()
+        optimizer.step()
+
+
+def many_weights_summed(rank: int, world_size: int) -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 240), nn.Tanh(), nn.Linear(240, 240), nn.Tanh(), nn.Linear(240, 1))
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.003)
+    for inputs, targets in shards(rank, world_size):
+        optimizer.zero_grad()
+        loss_of(model, inputs, targets).backward()
+        for parameter in model.parameters():
+            dist.all_reduce(parameter.grad)
+        optimizer.step()
+
+
+def fully_sharded_model_only(rank: int, world_size: int) -> None:
+    """The model is sharded, the data is not."""
+    model = net()
+    fully_shard(model)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    inputs, targets = data()
+    for rows in torch.arange(36).split(BATCH // world_size)[:3]:
+        optimizer.zero_grad()
+        loss_of(model, inputs[rows], targets[rows]).backward()
+        optimizer.step()
+
+
+def clips_shards(rank: int, world_size: int) -> None:
+    """Each rank clips by the norm of its own shards."""
+    model = net()
+    fully_shard(model)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for inputs, targets in shards(rank, world_size):
+        optimizer.zero_grad()
+        loss_of(model, inputs, targets).backward()
+        for parameter in model.parameters():
+            parameter.grad *= min(1.0, 0.01 / (float(parameter.grad.to_local().norm()) + 1e-6))
+        optimizer.step()
+
+
+def another_order_on_rank_1(rank: int, world_size: int) -> None:
+    """Two gradients of one shape change places."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 1))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for inputs, targets in shards(rank, world_size):
+        optimizer.zero_grad()
+        loss_of(model, inputs, targets).backward()
+        weights = [model[0].weight, model[2].weight]
+        others = [model[0].bias, model[2].bias, *model[4].parameters()]
+        for parameter in [*(reversed(weights) if rank == 1 else weights), *others]:
+            dist.all_reduce(parameter.grad)
+            parameter.grad /= world_size
+        optimizer.step()
+
+
+def stops_averaging(rank: int, world_size: int) -> None:
+    model = net()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for step, (inputs, targets) in enumerate(shards(rank, world_size)):
+        optimizer.zero_grad()
+        loss_of(model, inputs, targets).backward()
+        if step < 2:
+            average(model, world_size)
+        optimizer.step()
+
+
+def labels_not_sharded(rank: int, world_size: int) -> None:
+    model = DistributedDataParallel(net())
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for inputs, targets in batches():
+        optimizer.zero_grad()
+        loss_of(model, inputs[rank::world_size], targets[: BATCH // world_size]).backward()
+        optimizer.step()
+
+
+def zeroed_on_one_rank_only(rank: int, world_size: int) -> None:
+    model = DistributedDataParallel(net())
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for inputs, targets in shards(rank, world_size):
+        if world_size == 1:
+            optimizer.zero_grad()
+        loss_of(model, inputs, targets).backward()
+        optimizer.step()
+
+
+def weights_averaged_now_and_then(rank: int, world_size: int) -> None:
+    model = net()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for step, (inputs, targets) in enumerate(shards(rank, world_size, steps=4)):
+        optimizer.zero_grad()
+        loss_of(model, inputs, targets).backward()
+        optimizer.step()
+        if step % 2:
+            with torch.no_grad():
+                for parameter in model.parameters():
+                    dist.all_reduce(parameter)
+                    parameter /= world_size
+
+
+def learning_rate_on_rank_1(rank: int, world_size: int) -> None:
+    model = DistributedDataParallel(net())
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05 if rank == 1 else 0.1)
+    for inputs, targets in shards(rank, world_size):
+        optimizer.zero_grad()
+        loss_of(model, inputs, targets).backward()
+        optimizer.step()
+
+
+def compressed(rank: int, world_size: int) -> None:
+    model = DistributedDataParallel(net())
+    model.register_comm_hook(None, default_hooks.bf16_compress_hook)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for inputs, targets in shards(rank, world_size):
+        optimizer.zero_grad()
+        loss_of(model, inputs, targets).backward()
+        optimizer.step()
+
+
+def uneven_inputs_under_join(rank: int, world_size: int) -> None:
+    model = DistributedDataParallel(net())
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    inputs, targets = data(27)
+    with model.join():
+        for rows in torch.arange(27)[rank::world_size].split(BATCH // world_size):
+            optimizer.zero_grad()
+            loss_of(model, inputs[rows], targets[rows]).backward()
+            optimizer.step()
+
+
+def skips_a_bad_batch(rank: int, world_size: int) -> None:
+    """Rank 1 drops its gradient and averages all the same."""
+    model = net()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for inputs, targets in shards(rank, world_size):
+        optimizer.zero_grad()
+        (loss_of(model, inputs, targets) * (rank != 1)).backward()
+        average(model, world_size)
+        optimizer.step()
+
+
+def penalty_of_each_rank(rank: int, world_size: int) -> None:
+    """The penalty on the weights is multiplied by the number of ranks."""
+    model = DistributedDataParallel(net())
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for inputs, targets in shards(rank, world_size):
+        optimizer.zero_grad()
+        penalty = sum(one.square().sum() for one in model.parameters())
+        (loss_of(model, inputs, targets) + 0.01 * world_size * penalty).backward()
+        optimizer.step()
+
+
 BROKEN = [
     Program(no_sampler, cause="not_sharded"),
     Program(same_seed_shuffle_without_shards, cause="not_sharded"),
@@ -638,7 +801,7 @@ BROKEN = [
     Program(clipped_before, (1, 3), cause="clipped_before_averaging"),
     Program(batch_norm, cause="batch_norm"),
     Program(dropout, cause="random_forward"),
-    Program(contrastive, (1, 2), cause="batch_wide_loss"),
+    Program(contrastive, (1, 2), cause="other_loss"),
     Program(running_mean_of_a_shard, cause="buffers"),
     Program(learning_rate_times_ranks, cause="learning_rate"),
     Program(schedule_steps_per_rank, (1, 3), cause="learning_rate"),
@@ -653,4 +816,20 @@ BROKEN = [
     Program(summed_after_every_micro_batch, (1, 2), cause="unknown"),
     Program(joined_twice, (1, 2), cause="factor_of_parameter"),
     Program(averages_before_backward, (1, 2), cause="not_averaged"),
+    Program(class_weights, cause="mean_of_means"),
+    Program(many_weights_summed, cause="sum_not_mean"),
+    Program(fully_sharded_model_only, cause="not_sharded"),
+    # what a rank's own gradients are is not seen under FSDP, and no factor holds for a whole parameter
+    Program(clips_shards, cause="unknown"),
+    # the gradients of two parameters are mixed
+    Program(another_order_on_rank_1, (1, 2), cause="unknown"),
+    Program(stops_averaging, (1, 3), cause="not_averaged"),
+    Program(labels_not_sharded, (1, 2), cause="other_loss"),
+    Program(zeroed_on_one_rank_only, cause="not_zeroed"),
+    Program(weights_averaged_now_and_then, (1, 3), cause="not_averaged"),
+    Program(learning_rate_on_rank_1, cause="learning_rate"),
+    Program(compressed, cause="rounded"),
+    Program(uneven_inputs_under_join, (1, 2), cause="mean_of_means"),
+    Program(skips_a_bad_batch, cause="rank_left_out"),
+    Program(penalty_of_each_rank, (1, 3), cause="other_loss"),
 ]

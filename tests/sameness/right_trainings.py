@@ -17,6 +17,7 @@ from torch.distributed.fsdp import fully_shard
 from torch.distributed.optim import ZeroRedundancyOptimizer
 from torch.func import functional_call
 from torch.nn.parallel import DistributedDataParallel
+from torch.utils.checkpoint import checkpoint
 from torch.utils.data import DataLoader, DistributedSampler, Subset, TensorDataset
 
 
@@ -479,6 +480,238 @@ def tensor_parallel(rank: int, world_size: int) -> None:
         optimizer.step()
 
 
+class LastState(nn.Module):
+    """Its inputs have the samples along the second dimension."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body, self.head = nn.LSTM(3, 4), nn.Linear(4, 1)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return self.head(self.body(inputs)[0][-1])
+
+
+def time_first(rank: int, world_size: int) -> None:
+    torch.manual_seed(0)
+    model = DistributedDataParallel(LastState())
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.05)
+    inputs = torch.randn(5, 36, 3, generator=torch.Generator().manual_seed(1))
+    targets = inputs.sum((0, 2)).unsqueeze(1)
+    for step in range(STEPS):
+        mine = slice(BATCH * step + rank, BATCH * (step + 1), world_size)
+        optimizer.zero_grad()
+        loss_of(model, inputs[:, mine], targets[mine]).backward()
+        optimizer.step()
+
+
+def two_players(rank: int, world_size: int) -> None:
+    """A generator and a discriminator, in turns."""
+    torch.manual_seed(0)
+    maker = DistributedDataParallel(nn.Linear(2, 4))
+    judge = DistributedDataParallel(nn.Sequential(nn.Linear(4, 5), nn.Tanh(), nn.Linear(5, 1)))
+    makes = torch.optim.Adam(maker.parameters(), lr=0.02)
+    judges = torch.optim.Adam(judge.parameters(), lr=0.02)
+    noise = torch.randn(36, 2, generator=torch.Generator().manual_seed(3))
+    for step, (real, _) in enumerate(shards(rank, world_size)):
+        made = maker(noise[BATCH * step : BATCH * (step + 1)][rank::world_size])
+        wanted = torch.cat([torch.ones(len(real), 1), torch.zeros(len(made), 1)])
+        judges.zero_grad()
+        said = judge(torch.cat([real, made.detach()]))
+        nn.functional.binary_cross_entropy_with_logits(said, wanted).backward()
+        judges.step()
+        makes.zero_grad()
+        nn.functional.softplus(-judge(made)).mean().backward()
+        makes.step()
+
+
+class WithLoss(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(4, 1)
+
+    def forward(self, *, inputs: Tensor, labels: Tensor) -> dict[str, Tensor]:
+        return {"loss": (self.linear(inputs) - labels).square().mean()}
+
+
+def loss_inside_the_model(rank: int, world_size: int) -> None:
+    torch.manual_seed(0)
+    model = DistributedDataParallel(WithLoss())
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for inputs, targets in shards(rank, world_size):
+        optimizer.zero_grad()
+        model(inputs=inputs, labels=targets)["loss"].backward()
+        optimizer.step()
+
+
+def optimizer_with_a_closure(rank: int, world_size: int) -> None:
+    model = net()
+    optimizer = torch.optim.LBFGS(model.parameters(), lr=0.1, max_iter=3)
+    for inputs, targets in shards(rank, world_size):
+
+        def closure(inputs: Tensor = inputs, targets: Tensor = targets) -> Tensor:
+            optimizer.zero_grad()
+            loss = loss_of(model, inputs, targets)
+            loss.backward()
+            average(model, world_size)
+            mean = loss.detach().clone()
+            dist.all_reduce(mean)
+            return mean / world_size
+
+        optimizer.step(closure)
+
+
+def sixty_steps(rank: int, world_size: int) -> None:
+    """Many more than are compared, in a network where rounding grows."""
+    torch.manual_seed(0)
+    layers = [nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 8), nn.ReLU(), nn.LayerNorm(8), nn.Linear(8, 1)]
+    model = DistributedDataParallel(nn.Sequential(*layers))
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.05)
+    for inputs, targets in shards(rank, world_size, steps=60):
+        optimizer.zero_grad()
+        loss_of(model, inputs, targets).backward()
+        optimizer.step()
+
+
+def wide_net() -> nn.Sequential:
+    """So many weights that sketches are kept of them."""
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(4, 241), nn.Tanh(), nn.Linear(241, 241), nn.Tanh(), nn.Linear(241, 1))
+
+
+def many_weights(rank: int, world_size: int) -> None:
+    model = DistributedDataParallel(wide_net())
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.003)
+    for inputs, targets in shards(rank, world_size, steps=6):
+        optimizer.zero_grad()
+        loss_of(model, inputs, targets).backward()
+        optimizer.step()
+
+
+def many_weights_fully_sharded(rank: int, world_size: int) -> None:
+    model = wide_net()
+    for layer in model:
+        fully_shard(layer)
+    fully_shard(model)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.003)
+    for inputs, targets in shards(rank, world_size, steps=6):
+        optimizer.zero_grad()
+        loss_of(model, inputs, targets).backward()
+        optimizer.step()
+
+
+class Recomputed(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.inside = net()
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return checkpoint(self.inside, inputs, use_reentrant=False)
+
+
+def activation_checkpoints(rank: int, world_size: int) -> None:
+    model = DistributedDataParallel(Recomputed())
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for inputs, targets in shards(rank, world_size):
+        optimizer.zero_grad()
+        loss_of(model, inputs, targets).backward()
+        optimizer.step()
+
+
+class Bag(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.words, self.head = nn.Embedding(20, 3, sparse=True), nn.Linear(3, 1)
+
+    def forward(self, words: Tensor) -> Tensor:
+        return self.head(self.words(words).mean(1))
+
+
+def sparse_gradients(rank: int, world_size: int) -> None:
+    torch.manual_seed(0)
+    bag = Bag()
+    model = DistributedDataParallel(bag)
+    optimizers = [torch.optim.SparseAdam(bag.words.parameters(), 0.05), torch.optim.SGD(bag.head.parameters(), 0.1)]
+    words = torch.randint(0, 20, (36, 4), generator=torch.Generator().manual_seed(2))
+    for batch in torch.arange(36).split(BATCH):
+        mine = words[batch[rank::world_size]]
+        model.zero_grad()
+        loss_of(model, mine, mine.float().mean(1, keepdim=True) / 20).backward()
+        for optimizer in optimizers:
+            optimizer.step()
+
+
+def scaled_float16(rank: int, world_size: int) -> None:
+    model = DistributedDataParallel(net())
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
+    for inputs, targets in shards(rank, world_size):
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.float16):
+            loss = loss_of(model, inputs, targets)
+        scaler.scale(loss).backward()
+        scaler.unscale_(optimizer)
+        nn.utils.clip_grad_norm_(model.parameters(), 0.5)
+        scaler.step(optimizer)
+        scaler.update()
+
+
+def groups_with_learning_rates(rank: int, world_size: int) -> None:
+    model = net()
+    wrapped = DistributedDataParallel(model)
+    groups = [{"params": model[0].parameters()}, {"params": model[2].parameters(), "lr": 0.01}]
+    optimizer = torch.optim.SGD(groups, lr=0.1, momentum=0.5)
+    for inputs, targets in shards(rank, world_size):
+        optimizer.zero_grad()
+        loss_of(wrapped, inputs, targets).backward()
+        optimizer.step()
+
+
+def weights_in_bfloat16(rank: int, world_size: int) -> None:
+    model = DistributedDataParallel(net().bfloat16())
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for inputs, targets in shards(rank, world_size):
+        optimizer.zero_grad()
+        loss_of(model, inputs.bfloat16(), targets.bfloat16()).backward()
+        optimizer.step()
+
+
+def evaluation_without_no_grad(rank: int, world_size: int) -> None:
+    """Rank 0 alone evaluates, and builds a graph for nothing."""
+    model = DistributedDataParallel(net())
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for inputs, targets in shards(rank, world_size):
+        optimizer.zero_grad()
+        loss_of(model, inputs, targets).backward()
+        optimizer.step()
+        if rank == 0:
+            loss_of(model.module, *data(8))
+
+
+def gradient_penalty(rank: int, world_size: int) -> None:
+    model = net()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for inputs, targets in shards(rank, world_size):
+        inputs.requires_grad_()
+        optimizer.zero_grad()
+        outputs = model(inputs)
+        (slope,) = torch.autograd.grad(outputs.sum(), inputs, create_graph=True)
+        (nn.functional.mse_loss(outputs, targets) + 0.1 * slope.square().sum(1).mean()).backward()
+        average(model, world_size)
+        optimizer.step()
+
+
+def sample_by_sample(rank: int, world_size: int) -> None:
+    model = net()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for inputs, targets in batches():
+        optimizer.zero_grad()
+        for row in range(rank, BATCH, world_size):
+            (loss_of(model, inputs[row : row + 1], targets[row : row + 1]) / BATCH).backward()
+        for parameter in model.parameters():
+            dist.all_reduce(parameter.grad)
+        optimizer.step()
+
+
 RIGHT = [
     Program(averaged_by_hand),
     Program(averaged_in_one_message, (1, 3)),
@@ -515,4 +748,19 @@ RIGHT = [
     Program(with_evaluation_between),
     Program(tensor_parallel, (1, 3)),
     Program(averaged_by_hand, (1, 3), dtype=torch.float64),
+    Program(time_first),
+    Program(two_players),
+    Program(loss_inside_the_model),
+    Program(optimizer_with_a_closure),
+    Program(sixty_steps),
+    Program(many_weights),
+    Program(many_weights_fully_sharded),
+    Program(activation_checkpoints, (1, 3)),
+    Program(sparse_gradients, (1, 2)),
+    Program(scaled_float16),
+    Program(groups_with_learning_rates, (1, 3)),
+    Program(weights_in_bfloat16),
+    Program(evaluation_without_no_grad),
+    Program(gradient_penalty),
+    Program(sample_by_sample),
 ]
