@@ -96,8 +96,11 @@ def _look_at(found: Comparison, step: int) -> None:
     found.difference = _first(found, step, BEFORE, base, ranks) or _first(found, step, GRADIENTS, base, ranks)
     if found.difference is None:
         first = {what: by_rank[0] for what, by_rank in ranks.items()}
-        limits.note_step(limit, base, first, any(piece.is_sketch for piece in record.before.values()))
+        in_sketches = any(piece.is_sketch for piece in record.before.values())
+        limits.note_step(limit, base, first, in_sketches)
         found.difference = _first(found, step, AFTER, base, ranks) or _first(found, step, BUFFERS, base, ranks)
+        if found.difference is None and in_sketches:
+            found.difference = _other_settings(found, step)
 
 
 def _first(
@@ -118,6 +121,15 @@ def _first(
                 scale = float(np.abs(mine).max(initial=0.0))
                 worst = beyond[at], Difference(what, step, rank, name, float(distances.max()), limit, scale)
     return worst[1] if worst else None
+
+
+def _other_settings(found: Comparison, step: int) -> Difference | None:
+    """Of the optimizers: a small one, such as the weight decay, does not show in the sketches of one step."""
+    base = found.one.at(step)[0].settings
+    for rank, record in enumerate(found.many.at(step)):
+        if any(not np.isclose(base[name], record.settings[name]) for name in base.keys() & record.settings.keys()):
+            return Difference(AFTER, step, rank)
+    return None
 
 
 def _both(name: str, base: ByName, other: ByName, what: str) -> tuple[Array | None, Array | None]:

@@ -60,7 +60,12 @@ class SamenessReport:
 
     @property
     def picture(self) -> Any:
-        """The distance from the run on one rank, step by step; of the gradients and of the parameters."""
+        """The distance from the run on one rank, step by step; of the gradients and of the parameters.
+
+        None where nothing could be compared.
+        """
+        if not self.gradients:
+            return None
         from ddp_lessons.show.trainings.distances import distance
 
         curves = {f"gradients, {name}": numbers for name, numbers in self.gradients.items()}
@@ -162,9 +167,16 @@ def _same(one: Run, compared: Sequence[Comparison], random: Sequence[str]) -> li
         lines.append("Dropout was switched off for the comparison.")
     if "augmentation" in random:
         lines.append("The inputs are random: samples were only counted, and the ranks compared with each other.")
-    if any(each.other_samples_at is not None for each in compared):
+    if any(_is_processed_by_all(each) for each in compared):
+        lines.append("Every rank processes every sample, so the ranks share no work.")
+    elif any(each.other_samples_at is not None for each in compared):
         lines.append("The inputs are split or arranged in another way than on one rank; the gradients agree.")
     return lines
+
+
+def _is_processed_by_all(comparison: Comparison) -> bool:
+    whole = comparison.one.samples(0)[0]
+    return bool(whole) and all(part == whole for part in comparison.many.samples(0))
 
 
 def _not_same(first: Comparison, difference: Difference, finding: Finding, compared: Sequence[Comparison]) -> list[str]:
@@ -193,6 +205,8 @@ def _headline(comparison: Comparison, difference: Difference, finding: Finding) 
         return f"the number of optimizer steps differs ({told})."
     if difference.what == BEFORE and step == 0:
         return "the initial weights differ."
+    if difference.what == AFTER and not difference.parameter:
+        return f"the settings of the optimizer differ at step {step}."
     at = comparison.other_samples_at
     if difference.what == SAMPLES or (difference.what == GRADIENTS and at is not None and finding.key in SAMPLE_KEYS):
         return f"other samples enter the model for step {step if at is None else at}."

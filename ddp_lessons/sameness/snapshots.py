@@ -7,6 +7,7 @@ is near that of the tensors. The signs depend only on the tensor's size, so they
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from collections.abc import Iterable
 
@@ -41,11 +42,17 @@ def sketch(values: Array, shape: tuple[int, ...], offset: tuple[int, ...] | None
     """Of a shard: its part of the whole tensor's sketch, where it is a run of rows."""
     total = int(np.prod(shape))
     begin = offset[0] * int(np.prod(shape[1:])) if offset else 0
-    flat = values.ravel().astype(np.float64)
-    signs = np.random.default_rng(total).integers(0, 2, total, dtype=np.int8)[begin : begin + len(flat)]
-    flat = np.where(signs == 1, flat, -flat)
-    places = (begin + np.arange(len(flat))) % SUMS
-    return np.bincount(places, weights=flat, minlength=SUMS)
+    before = begin % SUMS
+    rows = np.zeros(-(-(before + values.size) // SUMS) * SUMS)
+    rows[before : before + values.size] = values.ravel()
+    rows[before : before + values.size] *= _signs(total)[begin : begin + values.size]
+    return np.asarray(rows.reshape(-1, SUMS).sum(0))
+
+
+@functools.lru_cache(maxsize=64)
+def _signs(number: int) -> Array:
+    signs = np.random.default_rng(number).integers(0, 2, number, dtype=np.int8)
+    return signs * np.int8(2) - np.int8(1)
 
 
 def samples_in(inputs: object) -> Array | None:

@@ -109,11 +109,14 @@ def batch_norm(evidence: Evidence) -> Finding | None:
 def random_forward(evidence: Evidence) -> Finding | None:
     if not (evidence.has("dropout") or evidence.has("random")):
         return None
-    what = "dropout" if evidence.has("dropout") else "random numbers"
+    what, advice = "random numbers", "draw them from a generator that is seeded by the sample, or switch them off."
+    if evidence.has("dropout"):
+        what = "dropout"
+        advice = 'pass random=["dropout"] to compare without dropout; if the draws must agree, seed them by sample.'
     return Finding(
         "random_forward",
         f"The forward pass uses {what}, drawn on each rank: the draws are not those of one rank.",
-        'pass random=["dropout"] to compare without dropout; if the draws must agree, seed them by sample.',
+        advice,
     )
 
 

@@ -627,6 +627,16 @@ def many_weights_summed(rank: int, world_size: int) -> None:
         optimizer.step()
 
 
+def many_weights_decay_faster(rank: int, world_size: int) -> None:
+    torch.manual_seed(0)
+    model = DistributedDataParallel(nn.Sequential(nn.Linear(4, 10_000), nn.Tanh(), nn.Linear(10_000, 1)))
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.001, weight_decay=0.01 * world_size)
+    for inputs, targets in shards(rank, world_size):
+        optimizer.zero_grad()
+        loss_of(model, inputs, targets).backward()
+        optimizer.step()
+
+
 def fully_sharded_model_only(rank: int, world_size: int) -> None:
     """The model is sharded, the data is not."""
     model = net()
@@ -818,6 +828,7 @@ BROKEN = [
     Program(averages_before_backward, (1, 2), cause="not_averaged"),
     Program(class_weights, cause="mean_of_means"),
     Program(many_weights_summed, cause="sum_not_mean"),
+    Program(many_weights_decay_faster, (1, 2), cause="optimizer_settings"),
     Program(fully_sharded_model_only, cause="not_sharded"),
     # what a rank's own gradients are is not seen under FSDP, and no factor holds for a whole parameter
     Program(clips_shards, cause="unknown"),
