@@ -64,16 +64,6 @@ class Evidence:
         return self.comparison.one.samples(self.step)[0].total(), [one.total() for one in many]
 
     @cached_property
-    def knows_samples(self) -> bool:
-        return bool(self.comparison.one.all_samples) and bool(self.comparison.many.all_samples)
-
-    @cached_property
-    def same_samples(self) -> bool:
-        """The same samples entered up to this step, as far as that is known."""
-        at = self.comparison.other_samples_at
-        return at is None or at > self.step
-
-    @cached_property
     def base(self) -> ByName:
         return self.comparison.one.values(GRADIENTS, self.step)[0]
 

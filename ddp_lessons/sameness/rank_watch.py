@@ -33,16 +33,15 @@ def watched_train(
     rank: int, world_size: int, train: Callable[..., object], args: Sequence[object], watch: dict[str, Any]
 ) -> RankRecord:
     """Run `train` as it is, and return what was seen of it."""
-    dtype = watch.pop("dtype")
-    if dtype is not None:
-        torch.set_default_dtype(dtype)
+    dtype, kept = watch.pop("dtype"), torch.get_default_dtype()
+    torch.set_default_dtype(dtype or kept)
     seed_by_rank(rank)
     watcher = Watcher(**watch)
     try:
         with watcher:
             train(rank, world_size, *args)
     finally:
-        torch.set_default_dtype(torch.float32)
+        torch.set_default_dtype(kept)
     return watcher.record()
 
 
@@ -68,6 +67,7 @@ class Watcher:
         self._optimizers: dict[int, torch.optim.Optimizer] = {}
         self._local: dict[int, Tensor] = {}
         self._has_ddp = False
+        self._random_before = torch.get_rng_state()
         self._forget()
 
     def _forget(self) -> None:
@@ -114,7 +114,7 @@ class Watcher:
         self._has_ddp |= isinstance(module, DistributedDataParallel) and name == "module"
 
     def _enter(self, module: nn.Module, _: object) -> None:
-        if self._depth == 0 and torch.is_grad_enabled():
+        if self._depth == 0 and torch.is_grad_enabled() and not _is_transformed():
             self._random_before = torch.get_rng_state()
             self._meet(module)
         self._depth += 1
@@ -136,9 +136,11 @@ class Watcher:
 
     def _leave(self, module: nn.Module, args: object, kwargs: object, _: object) -> None:
         self._depth = max(self._depth - 1, 0)
-        if self._depth or not torch.is_grad_enabled():
+        if self._depth or not torch.is_grad_enabled() or _is_transformed():
             return
-        samples = samples_in((args, kwargs))
+        samples = None
+        with contextlib.suppress(Exception):  # inputs of a kind that has no rows must not end a training
+            samples = samples_in((args, kwargs))
         if samples is None:
             return
         self._samples.append(samples)
@@ -231,6 +233,11 @@ class Watcher:
 
     def _pieces(self, tensors: dict[str, Any]) -> dict[str, Piece]:
         return {name: piece_of(tensor, self._as_sketch) for name, tensor in tensors.items()}
+
+
+def _is_transformed() -> bool:
+    """Inside of torch.func.grad, vmap and the like, where tensors have no values that could be looked at."""
+    return torch._C._functorch.maybe_current_level() is not None
 
 
 def plain_name(name: str) -> str:

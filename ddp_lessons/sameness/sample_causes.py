@@ -147,8 +147,8 @@ def _padded(entered: Entered) -> Finding | None:
         return None
     return Finding(
         "padded_samples",
-        f"{number_of(entered.doubled).capitalize()} entered once more than on one rank: "
-        "DistributedSampler repeats samples so that all shards have the same size.",
+        f"{number_of(entered.doubled).capitalize()} entered once more than on one rank. "
+        "DistributedSampler does this: it repeats samples so that all shards have the same size.",
         "make the dataset divisible by the number of ranks, use drop_last=True on one rank, too, "
         "or weight uneven batches by their number of samples.",
     )
@@ -187,7 +187,7 @@ def _another_order(entered: Entered) -> Finding | None:
         return None
     return Finding(
         "sample_order",
-        "The same samples enter over the run, but in other steps: the order or the dealing is another one.",
-        "deal each global batch to the ranks (batch[rank::world_size]), and use the same seed and "
+        "The same samples enter over the run, but in other steps: their order differs, or how they are split.",
+        "split each global batch over the ranks (batch[rank::world_size]), and use the same seed and "
         "sampler.set_epoch(epoch) for every number of ranks.",
     )

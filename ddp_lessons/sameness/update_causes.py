@@ -138,7 +138,7 @@ def _update_factor(evidence: Evidence) -> Finding | None:
     return Finding(
         "update_factor",
         f"The gradients and settings agree, but the update of rank {rank} {how}.",
-        "look for a second update of the parameters, a skipped one, or one by hand beside the optimizer.",
+        "look for a second update of the parameters, a skipped one, or one by hand next to optimizer.step().",
     )
 
 

@@ -61,14 +61,8 @@ class GlobalBatches(Sampler[int]):
     """The same global batches for every number of ranks: each rank takes a slice of each."""
 
     def __init__(self, size: int, batch: int, rank: int, world_size: int, seed: int = 0) -> None:
-        self.size, self.batch, self.rank, self.world_size, self.seed, self.epoch = (
-            size,
-            batch,
-            rank,
-            world_size,
-            seed,
-            0,
-        )
+        self.size, self.batch, self.rank, self.world_size = size, batch, rank, world_size
+        self.seed, self.epoch = seed, 0
 
     def __iter__(self) -> Iterator[int]:
         order = list(range(self.size))
@@ -341,7 +335,7 @@ def tokens_averaged_by_text(rank: int, world_size: int) -> None:
 
 
 def head_outside_of_the_wrapper(rank: int, world_size: int) -> None:
-    """The encoder is wrapped; the head beside it is forgotten."""
+    """The encoder is wrapped; the head outside of it is forgotten."""
     torch.manual_seed(4)
     encoder, head = DDP(nn.Linear(2, 5)), nn.Linear(5, 2)
     optimizer = torch.optim.Adam([*encoder.parameters(), *head.parameters()], lr=0.05)

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.optim import ZeroRedundancyOptimizer
-from torch.func import functional_call
+from torch.func import functional_call, grad, vmap
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.checkpoint import checkpoint
 from torch.utils.data import DataLoader, DistributedSampler, Subset, TensorDataset
@@ -435,6 +435,25 @@ def functional_style(rank: int, world_size: int) -> None:
         optimizer.step()
 
 
+def gradients_of_samples(rank: int, world_size: int) -> None:
+    """Each sample's gradient is limited before they are added up."""
+    model = net()
+    weights = {name: one.detach().clone() for name, one in model.named_parameters()}
+    optimizer = torch.optim.SGD(weights.values(), lr=0.1)
+
+    def loss(weights: dict[str, Tensor], inputs: Tensor, targets: Tensor) -> Tensor:
+        outputs = functional_call(model, weights, inputs.unsqueeze(0))
+        return nn.functional.mse_loss(outputs, targets.unsqueeze(0))
+
+    for inputs, targets in shards(rank, world_size):
+        gradients = vmap(grad(loss), in_dims=(None, 0, 0))(weights, inputs, targets)
+        for name, one in weights.items():
+            one.grad = gradients[name].clamp(-1, 1).sum(0)
+            dist.all_reduce(one.grad)
+            one.grad /= BATCH
+        optimizer.step()
+
+
 def whole_batch_on_every_rank(rank: int, world_size: int) -> None:
     """No work is saved, but it is the same training."""
     model = DistributedDataParallel(net())
@@ -744,6 +763,7 @@ RIGHT = [
     Program(resumed_in_between),
     Program(without_a_module),
     Program(functional_style),
+    Program(gradients_of_samples),
     Program(whole_batch_on_every_rank, (1, 3)),
     Program(with_evaluation_between),
     Program(tensor_parallel, (1, 3)),
