@@ -160,7 +160,11 @@ def _mean_of_means(evidence: Evidence) -> Finding | None:
         return None
     shares = wanted / wanted.sum()
     counts = evidence.counts[1]
-    why = f"have {', '.join(map(str, counts))} samples" if len(set(counts)) > 1 else "hold different numbers of terms"
+    why = (
+        f"have {', '.join(map(str, counts[:-1]))} and {counts[-1]} samples"
+        if len(set(counts)) > 1
+        else "hold different numbers of terms"
+    )
     weights = ", ".join(f"{share:.3g}" for share in shares)
     return Finding(
         "mean_of_means",
@@ -234,9 +238,9 @@ def _other_loss(evidence: Evidence) -> Finding | None:
         return None
     return Finding(
         "other_loss",
-        "The averaging is right, but the ranks' own gradients do not add up to the gradient of one rank: the loss is "
-        "another one. Labels that are not sharded like the inputs do this, a term that depends on world_size, and a "
-        "loss that looks at the whole batch (contrastive pairs, batch statistics).",
+        "The averaging is right, but the ranks' own gradients do not add up to the gradient of one rank: the ranks "
+        "compute a different loss. Labels that are not sharded like the inputs do this, a term that depends on "
+        "world_size, random numbers in the loss, and a loss over the whole batch (contrastive pairs, statistics).",
         f"print the loss of each sample of step {evidence.step} on one rank and on several, and compare.",
     )
 
