@@ -42,7 +42,7 @@ WorkersStuck: hang, no rank can make progress
     rank 0   waits in barrier (cell line 7:   dist.barrier())
     rank 1   has returned
   A collective completes only when every rank in its group calls it. Rank 1 returned without calling it.
-  Rank 0 is in its collective call number 2; rank 1 made 1.
+  Rank 0 is in collective call 2; rank 1 made only 1.
   Next: look for an `if rank == 0`, an early return or a swallowed exception before that call."""
         + WHEN_ONE_RETURNED,
         wrong=(5, 7),
@@ -71,7 +71,7 @@ WorkersStuck: hang, no rank can make progress
     rank 0   waits in all_reduce of float32 [1] (cell line 7:   dist.all_reduce(gradient))
     rank 1   has returned
   A collective completes only when every rank in its group calls it. Rank 1 returned without calling it.
-  Rank 0 is in its collective call number 4; rank 1 made 3.
+  Rank 0 is in collective call 4; rank 1 made only 3.
   Next: look for a loop with fewer steps on some ranks: uneven batches, a `break` or a swallowed exception."""
         + WHEN_ONE_RETURNED,
         wrong=(2, 3),
@@ -79,7 +79,7 @@ WorkersStuck: hang, no rank can make progress
         "a batch or repeat one.",
         hints={
             5: "The loop is the same on both ranks, but makes 4 steps on one and 3 on the other. Why?",
-            7: "Here rank 0 waits in its call number 4. Rank 1 made only 3 calls. Why not a fourth?",
+            7: "Here rank 0 waits in collective call 4. Rank 1 made only 3. Why not a fourth?",
         },
     ),
     Reading(

@@ -588,7 +588,7 @@ def only_rank_0_has_the_list(tensor: Tensor) -> list[Tensor]:
 WRONG += [
     (
         sends_back_only_what_it_got,
-        "Rank 1's list repeats its own tensor instead of the tensors of the other ranks",
+        "Rank 1's list repeats its own tensor. Put the received tensors into it",
     ),
     (only_rank_0_has_the_list, "Rank 1 returns a list of length 1 for 2 ranks. Put one tensor per rank into it"),
 ]

@@ -225,7 +225,7 @@ WRONG = [
     ),
     (returns_nothing, "It returns None and does not change its tensor"),
     (returns_the_score, "It returns the number 4.0, not a tensor"),
-    (the_mean, "Rank 0 ends with a tensor that does not come from any rank"),
+    (the_mean, "Rank 0 ends with a tensor that no rank started with"),
     (takes_one, "The check calls takes_one(score, tensor) with two arguments, but the definition is takes_one(tensor"),
 ]
 
@@ -341,12 +341,12 @@ def does_not_wait(score: float, tensor: Tensor) -> Tensor:
     return tensor
 
 
-SINGLE = "In float32 both scores are equal. Send float64"
+SINGLE = "Both scores round to the same float32 value. Send the scores as float64"
 
 WRONG += [
     (in_single_precision, SINGLE),
-    (in_half_precision, "In float16 both scores are equal"),
-    (in_bfloat16, "In bfloat16 both scores are equal"),
+    (in_half_precision, "Both scores round to the same float16 value"),
+    (in_bfloat16, "Both scores round to the same bfloat16 value"),
     (a_row_in_single_precision, SINGLE),
     (in_per_cent, "but not for scores that are nearly equal: rank 0 ends with its own tensor"),
     (rounded, "but not for scores that are nearly equal: rank 0 ends with its own tensor"),
@@ -356,8 +356,8 @@ WRONG += [
         "ends with its own tensor, whose score is -3, but rank 1 has -2",
     ),
     (a_row_and_its_largest_sum, "but not for negative scores"),
-    (the_largest_elements, "ends with a tensor that does not come from any rank"),
-    (reduces_to_rank_0, "Rank 1 ends with a tensor that does not come from any rank"),
+    (the_largest_elements, "ends with a tensor that no rank started with"),
+    (reduces_to_rank_0, "Rank 1 ends with a tensor that no rank started with"),
     (only_its_neighbour, "It works with 2 ranks, but not with 3"),
     (the_place_after_sorting, "ends with"),
     (

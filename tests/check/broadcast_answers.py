@@ -358,11 +358,11 @@ WRONG = [
     (adds_up_zeros, "calls the collective all_reduce"),
     (scatters, "calls the collective scatter"),
     (only_to_rank_1, "It works with 2 ranks, but not with 3: rank 2 receives nothing and still has"),
-    (from_the_last_rank, "Every rank ends with rank 1's tensor. The root is rank 0"),
+    (from_the_last_rank, "Every rank ends with rank 1's tensor. Send rank 0's tensor"),
     (
         everyone_passes_on_its_own,
-        "It works with 2 ranks, but not with 3: rank 2 ends with the tensor of rank 1, which sends its own "
-        "tensor instead of rank 0's",
+        "It works with 2 ranks, but not with 3: rank 2 ends with rank 1's tensor. Rank 1 must "
+        "forward rank 0's tensor, not its own",
     ),
     (round_the_whole_ring, "Too much is communicated: rank 0 receives the tensor that it already has"),
     (everyone_to_everyone, "Too much is communicated: rank 0 receives the tensor that it already has"),

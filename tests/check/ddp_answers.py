@@ -548,7 +548,7 @@ WRONG = [
     (OldGradientIfThere, "After backward() rank 0 still has its own gradient"),
     (
         PutsTheNewOneInItsPlace,
-        "The second backward() overwrites the gradient of the first, but gradients accumulate until they are cleared",
+        "The second backward() overwrites the first gradient. Add the new gradient to it",
     ),
     (AveragesACopyInAHook, "The ranks communicate, but after backward() rank 0 still has its own gradient"),
     (AveragesTheWeights, "The ranks communicate, but after backward() rank 0 still has its own gradient"),
@@ -565,7 +565,7 @@ WRONG = [
     (InTheNextForward, "After backward() rank 0 still has its own gradient"),
     (OnlyOnce, "backward() number 2 does not average, but the first one did"),
     (HooksOnFrozenOnes, "A hook cannot be registered on a frozen parameter. Skip parameters with requires_grad=False"),
-    (CopiesThoseOfRank0, "Rank 1 now has the gradient of rank 0: it was copied, not averaged"),
+    (CopiesThoseOfRank0, "Rank 0's gradient was copied to rank 1. Average the gradients of all ranks"),
     (OnlyRank0HasTheMean, "Rank 0 has the mean, but rank 1 still has its own gradient"),
     (
         DoesNotWait,
@@ -734,7 +734,7 @@ class AveragesInForward(Wrapper):
 TORCHS_OWN = "It uses torch's own DistributedDataParallel. Build yours from broadcast, hooks and all_reduce"
 
 
-TWICE = "The answer is right, but a gradient that is already the mean is averaged again, which doubles its traffic"
+TWICE = "The result is right, but gradients that have already been averaged are averaged again, so they are sent twice"
 
 WRONG += [
     (DistributedDataParallel, TORCHS_OWN),

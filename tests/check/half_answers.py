@@ -169,14 +169,15 @@ def alone(tensor: Tensor) -> Tensor:
 
 
 WRONG = [
-    (over_all_ranks, "Rank 0 ends with the sum over ranks 0 to 3, but its half is ranks 0 and 2"),
-    (front_and_back, "Rank 0 ends with the sum over ranks 0 and 1, but its half is ranks 0 and 2"),
-    (the_other_half, "Rank 0 ends with the sum over ranks 1 and 3, but its half is ranks 0 and 2"),
-    (only_even_ranks, "Rank 1 ends with its own tensor, but its half is ranks 1 and 3"),
+    (over_all_ranks, "Rank 0 ends with the sum over ranks 0 to 3. Sum over all ranks of its half: ranks 0 and 2"),
+    (front_and_back, "Rank 0 ends with the sum over ranks 0 and 1. Sum over all ranks of its half: ranks 0 and 2"),
+    (the_other_half, "Rank 0 ends with the sum over ranks 1 and 3. Sum over all ranks of its half: ranks 0 and 2"),
+    (only_even_ranks, "Rank 1 ends with its own tensor. Sum over all ranks of its half: ranks 1 and 3"),
     (the_mean, "It returns the mean. Leave out the division"),
     (
         only_the_first_of_a_half_has_it,
-        "Rank 2 ends with its own tensor, but its half is ranks 0 and 2. reduce gives the sum to one rank only. "
+        "Rank 2 ends with its own tensor. Sum over all ranks of its half: ranks 0 and 2. reduce gives the "
+        "sum to one rank only. "
         "Use all_reduce, which gives it to every rank",
     ),
     (makes_groups_of_its_own_order, "The ranks do not create the same groups in the same order"),
@@ -225,11 +226,17 @@ def does_not_wait(tensor: Tensor) -> Tensor:
 
 
 WRONG += [
-    (forgets_to_name_the_group, "Rank 0 ends with the sum over ranks 0 to 3, but its half is ranks 0 and 2"),
+    (
+        forgets_to_name_the_group,
+        "Rank 0 ends with the sum over ranks 0 to 3. Sum over all ranks of its half: ranks 0 and 2",
+    ),
     (reduces_in_its_group, "reduce gives the sum to one rank only"),
     (the_group_of_the_others, "Rank 0 ends with its own tensor"),
     (in_single_precision, "but not for integers (int64)"),
-    (adds_a_zero_of_the_others_wrongly, "Rank 0 ends with the sum over ranks 1 and 3, but its half is ranks 0 and 2"),
+    (
+        adds_a_zero_of_the_others_wrongly,
+        "Rank 0 ends with the sum over ranks 1 and 3. Sum over all ranks of its half: ranks 0 and 2",
+    ),
     (does_not_wait, "It reads the result of all_reduce too early"),
 ]
 

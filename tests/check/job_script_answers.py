@@ -265,7 +265,7 @@ WRONG |= {
     ),
     "arguments in front": (
         HEAD + FIRST + RUN.replace("digits.py --epochs 10", "--epochs 10 digits.py"),
-        "torchrun does not understand its arguments",
+        "torchrun rejects its arguments",
     ),
     "arguments of the job": (
         HEAD + FIRST + RUN.replace("--epochs 10", '"$@"'),

@@ -693,8 +693,8 @@ def the_halves_change_places(tensor: Tensor) -> None:
 WRONG += [
     (
         a_new_name_for_the_sum,
-        "does not have the sum over all ranks. Either a rank did not add to a chunk (reduce-scatter), or an "
-        "unfinished chunk was passed on (all-gather)",
+        "does not have the sum over all ranks. A chunk must contain every rank's part (reduce-scatter) "
+        "before the all-gather passes it on",
     ),
     (into_what_was_sent, "rank 0"),
     (the_same_at_each_step, "It works with 2 ranks, but not with 3"),

@@ -249,9 +249,9 @@ def raises(tensor: Tensor) -> Tensor:
 WRONG = [
     (
         with_the_next_rank,
-        "It works with 2 ranks, but not with 3: each rank sends to the next one, as in a ring",
+        "It works with 2 ranks, but not with 3: each rank sends to the next rank, as in a ring",
     ),
-    (with_the_rank_at_the_other_end, "It works with 2 ranks, but not with 3: rank 0 ends with the tensor of rank 2"),
+    (with_the_rank_at_the_other_end, "It works with 2 ranks, but not with 3: rank 0 ends with rank 2's tensor"),
     (with_a_rank_that_does_not_exist, "It works with 2 ranks, but not with 3: "),
     (returns_its_own, "Rank 0 ends with its own tensor. Return the received tensor"),
     (receives_over_what_it_has_to_send, "Rank 1 receives into the tensor that it has not sent yet"),
@@ -360,10 +360,10 @@ def in_floats(tensor: Tensor) -> Tensor:
 WRONG += [
     (
         round_a_ring_in_order,
-        "It works with 2 ranks, but not with 3: each rank sends to the next one, as in a ring",
+        "It works with 2 ranks, but not with 3: each rank sends to the next rank, as in a ring",
     ),
-    (with_the_one_before, "but not with 4: rank 0 ends with the tensor of rank 3, but its partner is rank 1"),
-    (halves_of_the_world, "but not with 4: rank 0 ends with the tensor of rank 2, but its partner is rank 1"),
+    (with_the_one_before, "but not with 4: rank 0 ends with rank 3's tensor. Swap with its partner, rank 1"),
+    (halves_of_the_world, "but not with 4: rank 0 ends with rank 2's tensor. Swap with its partner, rank 1"),
     (only_the_first_pair, "but not with 4: rank 2 receives nothing"),
     (receives_into_a_number_of_its_own, "Rank 0 returns a buffer of zeros. Receive into the buffer that you return"),
     (takes_what_recv_returns, "It returns the number 1, not a tensor, because recv returns the rank of the sender"),

@@ -1,4 +1,4 @@
-"""check.ranks_of: right and wrong ways to number ranks over machines."""
+"""check.ranks_of: right and wrong ways to number ranks over nodes."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def for_two_machines(gpus: str, machine: int) -> list[int]:
 
 
 def eight_on_each_before(gpus: str, machine: int) -> list[int]:
-    """Once that is as many as this machine has."""
+    """Once that is as many as this node has."""
     return [8 * machine + gpu for gpu in range(split(gpus)[machine])]
 
 
@@ -165,7 +165,7 @@ def two_letters(gpus: str, machine: int) -> list[int]:
 
 
 WRONG: list[tuple[Function, str]] = [
-    (lambda gpus, machine: EqualToEverything(), "Machine 0 has 8 GPUs, so it has 8 ranks, but this list has 0"),
+    (lambda gpus, machine: EqualToEverything(), "Node 0 has 8 GPUs, so it has 8 ranks, but this list has 0"),
     (for_ever, "ranks_of('8,2', 1) does not end and is at"),
     (leaves, "ranks_of('8,2', 0) calls sys.exit() instead of returning"),
     (takes_all_memory, "ranks_of('8,2', 0) raises MemoryError"),
@@ -173,40 +173,40 @@ WRONG: list[tuple[Function, str]] = [
     (a_tensor, "It returns an object of type Tensor. Return a list (or a range) of ranks"),
     (a_generator, "It returns an object of type generator. Return a list (or a range) of ranks"),
     (as_texts, "Ranks are integers"),
-    (first_and_last, "Machine 0 has 8 GPUs, so it has 8 ranks, but this list has 2"),
-    (one_too_many, "Machine 0 has 8 GPUs, so it has 8 ranks, but this list has 9"),
+    (first_and_last, "Node 0 has 8 GPUs, so it has 8 ranks, but this list has 2"),
+    (one_too_many, "Node 0 has 8 GPUs, so it has 8 ranks, but this list has 9"),
     (backwards, "These are the right ranks in the wrong order"),
-    (machines_from_1, "Machine 0 has 8 GPUs, so it has 8 ranks, but this list has 0"),
-    (as_if_equal_on_all, "the first rank on a machine is the number of GPUs on all machines before it"),
-    (for_two_machines, "the first rank on a machine is the number of GPUs on all machines before it, here 4"),
+    (machines_from_1, "Node 0 has 8 GPUs, so it has 8 ranks, but this list has 0"),
+    (as_if_equal_on_all, "the first rank on a node is the number of GPUs on all nodes before it"),
+    (for_two_machines, "the first rank on a node is the number of GPUs on all nodes before it, here 4"),
     (
         eight_on_each_before,
-        "It starts at 8, but the first rank on a machine is the number of GPUs on all machines before it, here 2",
+        "It starts at 8, but the first rank on a node is the number of GPUs on all nodes before it, here 2",
     ),
-    (into_two_names, "There can be any number of machines, here 1. Keep the counts in a list"),
+    (into_two_names, "There can be any number of nodes, here 1. Keep the counts in a list"),
     (two_letters, 'gpus is a string such as "8,2"'),
     (
         lambda gpus, machine: list(range(split(gpus)[machine])),
-        "These are the local ranks on this machine. Add the GPUs of the machines before it",
+        "These are the local ranks on this node. Add the GPUs of the nodes before it",
     ),
     (
         lambda gpus, machine: [machine * split(gpus)[machine] + gpu for gpu in range(split(gpus)[machine])],
-        "It assumes that every earlier machine has as many GPUs as this one",
+        "It assumes that every earlier node has as many GPUs as this one",
     ),
     (
         lambda gpus, machine: [sum(split(gpus)[: machine + 1]) + gpu for gpu in range(split(gpus)[machine])],
-        "It counts the GPUs of this machine as if they belonged to an earlier machine",
+        "It counts the GPUs of this node as if they belonged to an earlier node",
     ),
     (lambda gpus, machine: [rank + 1 for rank in by_accumulation(gpus, machine)], "Ranks start at 0."),
-    (lambda gpus, machine: list(range(sum(split(gpus)))), "These are the ranks of all machines"),
-    (only_the_machine_before, "Machine 0 has no machine before it, so its ranks start at 0"),
+    (lambda gpus, machine: list(range(sum(split(gpus)))), "These are the ranks of all nodes"),
+    (only_the_machine_before, "Node 0 has no node before it, so its ranks start at 0"),
     (
         lambda gpus, machine: [rank + 5 for rank in by_accumulation(gpus, machine)],
-        "Machine 0 has no machine before it, so its ranks start at 0",
+        "Node 0 has no node before it, so its ranks start at 0",
     ),
     (lambda gpus, machine: gpus * machine, "Return a list (or a range) of ranks"),
     (lambda gpus, machine: sum(gpus[:machine]) + gpus[machine], 'gpus is a string such as "8,2"'),
-    (lambda gpus, machine: list(range(int(gpus[0]), int(gpus[0]) + int(gpus[2]))), "Machine 0 has 8 GPUs"),
+    (lambda gpus, machine: list(range(int(gpus[0]), int(gpus[0]) + int(gpus[2]))), "Node 0 has 8 GPUs"),
     (lambda gpus, machine: None if machine else list(range(split(gpus)[0])), "It returns None"),
 ]
 

@@ -343,10 +343,13 @@ WRONG = [
     (backwards, "sends the token to rank 2. Send it to the next rank, 1"),
     (rank_0_does_not_add, "Rank 0 sends the token without adding 1"),
     (rank_0_adds_at_the_end, "Rank 0 sends the token without adding 1"),
-    (rank_0_adds_twice, "Rank 0 adds too often"),
+    (rank_0_adds_twice, "Rank 0 returns 1785, but the token should be 1784. Add 1 exactly once on each rank"),
     (does_not_come_back, "Rank 0 returns the token that it sent"),
     (adds_after_sending, "Rank 1 sends the token on unchanged"),
-    (returns_what_it_was_given, "Rank 0 returns its own initial value, not the token that it received or sent on"),
+    (
+        returns_what_it_was_given,
+        "Rank 0 returns its own initial value. Return the token that it received (rank 0) or sent on",
+    ),
     (calculates_it_from_a_broadcast, "calls the collective broadcast"),
     (rank_0_tells_everyone, "Rank 1 sends nothing"),
     (rank_0_sends_again_and_again, "Rank"),
@@ -456,7 +459,10 @@ def adds_to_a_copy(token: Tensor) -> Tensor:
 
 WRONG += [
     (adds_its_rank, "Rank 0 sends the token without adding 1"),
-    (rank_0_adds_again_when_it_is_back, "Rank 0 adds too often"),
+    (
+        rank_0_adds_again_when_it_is_back,
+        "Rank 0 returns 1785, but the token should be 1784. Add 1 exactly once on each rank",
+    ),
     (everybody_adds_to_its_own, "Rank 1 sends a wrong token"),
     (
         takes_what_recv_returns,

@@ -87,7 +87,8 @@ def test_without_records_a_monitored_barrier_still_has_its_advice() -> None:
             time.sleep(3)
         dist.monitored_barrier(timeout=SOON)
 
-    assert next_step(wait, record=False).startswith("let the ranks that it names reach monitored_barrier")
+    advice = "make sure that the ranks named in the error reach monitored_barrier"
+    assert next_step(wait, record=False).startswith(advice)
 
 
 # --- GPUs -----------------------------------------------------------------------------------------------------------

@@ -95,14 +95,17 @@ def test_a_longer_time_is_cut_to_the_allowed(asked: float | None, monkeypatch: p
     told = str(caught.value).splitlines()
     assert told[0].startswith("timeout, rank 0 of 2 did not return within 0.5 seconds")
     assert told[-1] == (
-        "  Next: if the ranks are only slow, reduce the work: the instructor of this machine allows at most "
-        "0.5 seconds."
+        "  Next: if the ranks are only slow, do less work per launch: the limit on this machine, set by the "
+        "instructor, is 0.5 seconds."
     )
 
 
 def test_a_run_of_workers_is_cut_too_and_a_shorter_time_is_the_learners_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(NAMES["seconds"], "0.6")
-    with Workers(2, quiet=True) as workers, pytest.raises(WorkersStuck, match=r"allows at most 0\.6 seconds"):
+    with (
+        Workers(2, quiet=True) as workers,
+        pytest.raises(WorkersStuck, match=r"set by the instructor, is 0\.6 seconds"),
+    ):
         workers.run(hang, timeout_seconds=30)
     with pytest.raises(WorkersStuck, match=r"raise the limit: launch\(..., timeout_seconds=...\)"):
         launch(hang, 2, timeout_seconds=0.3, quiet=True)

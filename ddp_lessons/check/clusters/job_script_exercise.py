@@ -293,7 +293,7 @@ def _arguments_of(start: Start) -> argparse.Namespace:
     except SystemExit:
         reason = words.getvalue().strip().splitlines()
         said = reason[-1].partition("error: ")[2] if reason else "no reason is given"
-        raise NoRehearsal(f"torchrun does not understand its arguments: {said}.") from None
+        raise NoRehearsal(f"torchrun rejects its arguments: {said}. Fix them in the script.") from None
     return arguments
 
 

@@ -1,4 +1,4 @@
-"""The exercise of numbering ranks over machines with different numbers of GPUs."""
+"""The exercise of numbering ranks over nodes with different numbers of GPUs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _UNPACKED = re.compile(r"values to unpack \(expected (\d+)")
 
 
 def ranks_of(function: Callable[[str, int], list[int]]) -> Report:
-    """Check f(gpus, machine): the ranks on a machine in order, where `gpus` is a string such as "8,2".
+    """Check f(gpus, machine): the ranks on a node in order, where `gpus` is a string such as "8,2".
 
     A list, a tuple or a range.
     """
@@ -30,7 +30,7 @@ def ranks_of(function: Callable[[str, int], list[int]]) -> Report:
         if answer.value != expected or _first_odd(answer.value) is not None:
             details = (f"  {call}", f"    yours      {_short(answer.value)}", f"    expected   {_short(expected)}")
             return not_right(NAME, _likely(answer.value, gpus, machine), details)
-    return Report(NAME, True, "passed", "", (f"  right for {len(CASES)} cases, of up to three machines",))
+    return Report(NAME, True, "passed", "", (f"  right for {len(CASES)} cases, of up to three nodes",))
 
 
 def _right(gpus: str, machine: int) -> list[int]:
@@ -50,35 +50,35 @@ def _likely(found: object, gpus: str, machine: int) -> str:
     if sorted(found) == _right(gpus, machine):
         return "These are the right ranks in the wrong order. Start with the lowest."
     known = {
-        "These are the local ranks on this machine. Add the GPUs of the machines before it.": range(mine),
-        "It counts the GPUs of this machine as if they belonged to an earlier machine. Add up only the machines "
+        "These are the local ranks on this node. Add the GPUs of the nodes before it.": range(mine),
+        "It counts the GPUs of this node as if they belonged to an earlier node. Add up only the nodes "
         "before it.": range(before + mine, before + 2 * mine),
         "Ranks start at 0.": range(before + 1, before + mine + 1),
-        "These are the ranks of all machines. Return only those on this one.": range(sum(counts)),
-        "These are the ranks on this machine and on all machines before it. Return only those on this one.": range(
+        "These are the ranks of all nodes. Return only those on this one.": range(sum(counts)),
+        "These are the ranks on this node and on all nodes before it. Return only those on this one.": range(
             before + mine
         ),
     }
     if _is_as_if_equal(gpus, machine):
         as_if_equal = (
-            "It assumes that every earlier machine has as many GPUs as this one. Add up what they really have."
+            "It assumes that every earlier node has as many GPUs as this one. Add up their actual numbers of GPUs."
         )
         known = {as_if_equal: range(machine * mine, machine * mine + mine), **known}
     for sentence, ranks in known.items():
         if found == list(ranks):
             return sentence
     if machine == 0 and found == list(range(counts[-1], counts[-1] + mine)):
-        return "Machine 0 has no machine before it, so its ranks start at 0. counts[0 - 1] is the last machine."
+        return "Node 0 has no node before it, so its ranks start at 0. counts[0 - 1] is the last node."
     if len(found) != mine:
-        return f"Machine {machine} has {mine} GPUs, so it has {mine} ranks, but this list has {len(found)}."
+        return f"Node {machine} has {mine} GPUs, so it has {mine} ranks, but this list has {len(found)}."
     if machine == 0:
-        return "Machine 0 has no machine before it, so its ranks start at 0."
+        return "Node 0 has no node before it, so its ranks start at 0."
     begins = f"It starts at {found[0]}, but the" if found else "The"
-    return f"{begins} first rank on a machine is the number of GPUs on all machines before it, here {before}."
+    return f"{begins} first rank on a node is the number of GPUs on all nodes before it, here {before}."
 
 
 def _is_as_if_equal(gpus: str, machine: int) -> bool:
-    """Do all earlier cases fit the assumption that every machine has as many GPUs as the one asked for?"""
+    """Do all earlier cases fit the assumption that every node has as many GPUs as the one asked for?"""
     earlier = ((text.split(","), number) for text, number in CASES[: CASES.index((gpus, machine))])
     return all(_right(",".join(counts), number)[:1] == [number * int(counts[number])] for counts, number in earlier)
 
@@ -88,9 +88,9 @@ def _first_odd(found: object) -> object:
     return next((item for item in found if type(item) is not int), None) if isinstance(found, list) else None
 
 
-def _why_raised(trouble: str, machines: int) -> str:
-    if (found := _UNPACKED.search(trouble)) and int(found[1]) != machines:
-        return f"There can be any number of machines, here {machines}. Keep the counts in a list."
+def _why_raised(trouble: str, nodes: int) -> str:
+    if (found := _UNPACKED.search(trouble)) and int(found[1]) != nodes:
+        return f"There can be any number of nodes, here {nodes}. Keep the counts in a list."
     if trouble.startswith(("raises TypeError", "raises ValueError")):
         return 'gpus is a string such as "8,2". Convert its parts to integers first.'
     return ""

@@ -110,7 +110,7 @@ class _AllReduceOnBoard(Exercise):
             or _who_is_missing(case, rank, total)
             or self._lost_fractions(case, answer)
             or _wrong_sum(case, rank, answer, total)
-            or f"Rank {rank} does not end with the sum over all ranks."
+            or f"Rank {rank} does not end with the sum over all ranks. Add each rank's tensor exactly once."
         )
 
     def _why_unchanged(self, case: Case, rank: int) -> str:
@@ -158,7 +158,7 @@ class _AllReduceOnBoard(Exercise):
             return f"It waits for the key {found[1]}, which no rank writes. Read the same keys that the ranks write."
         if "from_bytes" in message or "view" in message:
             return (
-                "The stored bytes have no shape and dtype. Use from_bytes(note, tensor), which takes both from "
+                "The stored bytes carry no shape or dtype. Use from_bytes(note, tensor), which takes both from "
                 "`tensor`."
             )
         return ""

@@ -55,14 +55,16 @@ class _Broadcast(Exercise):
             root = whose(answer, case)
             all_answers = [self.answer(case, other) for other in range(case.world_size)]
             if root and all(isinstance(one, Tensor) and torch.equal(one, answer) for one in all_answers):
-                return f"Every rank ends with rank {root}'s tensor. The root is rank 0."
-            return "Rank 0 does not keep its own tensor. The root only sends."
+                return f"Every rank ends with rank {root}'s tensor. Send rank 0's tensor."
+            return "Rank 0 does not keep its own tensor. On rank 0, only send."
         if torch.equal(answer, case.inputs[rank]) and not case.traffic.received[rank]:
             return f"Rank {rank} receives nothing and still has its own tensor. Send rank 0's tensor to every rank."
         if torch.equal(answer, case.inputs[rank]):
             return f"Rank {rank} ends with its own tensor. Receive rank 0's tensor, and return what was received."
         if (other := whose(answer, case)) is not None:
-            return f"Rank {rank} ends with the tensor of rank {other}, which sends its own tensor instead of rank 0's."
+            return (
+                f"Rank {rank} ends with rank {other}'s tensor. Rank {other} must forward rank 0's tensor, not its own."
+            )
         if not answer.any():
             return f"Rank {rank} returns a buffer of zeros. Receive into the buffer that you return."
         if torch.equal(answer, case.inputs[rank] + case.inputs[0]):
@@ -72,7 +74,7 @@ class _Broadcast(Exercise):
             )
         if case.traffic.received[rank] < case.tensor_bytes:
             return f"Rank {rank} receives only a part of rank 0's tensor. Send the whole tensor to every rank."
-        return f"Rank {rank} does not end with rank 0's tensor: some elements changed on the way."
+        return f"Rank {rank} does not end with rank 0's tensor. Send it unchanged, and keep it as received."
 
     def too_little(self, case: Case) -> str:
         for rank in range(1, case.world_size):
@@ -144,7 +146,7 @@ class _AllGather(Exercise):
             if owners[0] == rank and not case.traffic.received[rank]:
                 return f"Rank {rank}'s list repeats its own tensor. Receive the tensors of the other ranks."
             if owners[0] == rank and all(one is not answer[0] for one in answer[1:]):
-                return f"Rank {rank}'s list repeats its own tensor instead of the tensors of the other ranks."
+                return f"Rank {rank}'s list repeats its own tensor. Put the received tensors into it."
             return "All entries of the list are equal. Allocate a separate buffer for each rank."
         same = [str(entry) for entry, one in enumerate(answer) if one is answer[source]]
         if len(same) > 1:
@@ -154,8 +156,8 @@ class _AllGather(Exercise):
             )
         if None not in owners and sorted(map(int, owners)) == list(range(case.world_size)):  # type: ignore[arg-type]
             return (
-                f"Rank {rank}'s list is in the wrong order. Put the tensor of rank i at index i, whichever arrives "
-                "first."
+                f"Rank {rank}'s list is in the wrong order. Put the tensor of rank i at index i, regardless of "
+                "the order in which they arrive."
             )
         if not answer[source].any():
             return (
@@ -168,8 +170,8 @@ class _AllGather(Exercise):
                 f"{source} there."
             )
         return (
-            f"Entry {source} of rank {rank}'s list is not the tensor of rank {source}: some elements changed on the "
-            "way."
+            f"Entry {source} of rank {rank}'s list is not the tensor of rank {source}. Send it unchanged, and put it "
+            "there as received."
         )
 
     def too_little(self, case: Case) -> str:

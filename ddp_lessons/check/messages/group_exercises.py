@@ -64,9 +64,15 @@ class _ShareBest(Exercise):
         trial, owner = _trial(case), whose(answer, case)
         best = trial.best(case.world_size)
         if owner is None:
-            return f"Rank {rank} ends with a tensor that does not come from any rank."
+            return (
+                f"Rank {rank} ends with a tensor that no rank started with. Broadcast the tensor of the rank with the "
+                "highest score, unchanged."
+            )
         if owner == rank and not any(case.traffic.brought):
-            return f"Rank {rank} ends with its own tensor, because no rank sends anything."
+            return (
+                f"Rank {rank} ends with its own tensor, because no rank sends anything. Broadcast the tensor of the "
+                "rank with the highest score."
+            )
         whose_tensor = "its own tensor" if owner == rank else f"the tensor of rank {owner}"
         ends = f"Rank {rank} ends with {whose_tensor}, whose score is {trial.score(owner):.10g}"
         if owner == rank and any(_brings_it_from(best, event, case) for event in case.traffic.by_rank[rank]):
@@ -76,7 +82,8 @@ class _ShareBest(Exercise):
             )
         if trial.score(owner) == trial.score(best):
             return f"{ends}, but rank {best} has the same score. In a tie, the lowest rank wins."
-        return f"{ends}, but rank {best} has {trial.score(best):.10g}.{_rounded_to_the_same(case, owner)}"
+        advice = _rounded_to_the_same(case, owner) or f" Broadcast rank {best}'s tensor."
+        return f"{ends}, but rank {best} has {trial.score(best):.10g}.{advice}"
 
     def too_little(self, case: Case) -> str:
         return said_nothing(case, range(case.world_size))
@@ -100,7 +107,7 @@ def _rounded_to_the_same(case: Case, owner: int) -> str:
     for dtype in sorted(dtypes & {"float32", "float16", "bfloat16"}):
         one, other = scores.to(getattr(torch, dtype)).tolist()
         if one == other:
-            return f" In {dtype} both scores are equal. Send float64."
+            return f" Both scores round to the same {dtype} value. Send the scores as float64."
     return ""
 
 
@@ -116,17 +123,17 @@ class _SumOfHalf(Exercise):
         return _sum_over(case, half_of(case, rank))
 
     def likely_mistake(self, case: Case, rank: int, answer: Tensor) -> str:
-        half = f"its half is {ranks_named(half_of(case, rank))}"
+        advice = f"Sum over all ranks of its half: {ranks_named(half_of(case, rank))}."
         everyone = range(case.world_size)
         subsets = (some for size in range(1, case.world_size + 1) for some in combinations(everyone, size))
         for some in subsets:
             if torch.equal(answer, _sum_over(case, some)):
                 if some == (rank,):
-                    return f"Rank {rank} ends with its own tensor, but {half}."
-                return f"Rank {rank} ends with the sum over {ranks_named(some)}, but {half}."
+                    return f"Rank {rank} ends with its own tensor. {advice}"
+                return f"Rank {rank} ends with the sum over {ranks_named(some)}. {advice}"
         if torch.allclose(answer.double() * len(half_of(case, rank)), self.expected(case, rank).double(), rtol=1e-6):
             return "It returns the mean. Leave out the division."
-        return f"Rank {rank} does not end with the sum over its half, and {half}."
+        return f"Rank {rank} ends with a wrong sum. {advice}"
 
     def too_little(self, case: Case) -> str:
         return said_nothing(case, [rank for rank in range(case.world_size) if len(half_of(case, rank)) > 1])

@@ -133,7 +133,10 @@ def _likely_mistake(case: Case, rank: int, answer: float) -> str:
         (sum(means) / not_empty, mean_of_means),
         (means[rank], f"Rank {rank} returns the mean of its own elements only. Communicate with the other ranks."),
         (total, "That is the sum over all ranks. Divide it by the number of elements of all ranks."),
-        (total / world_size, "The sum was divided by the number of ranks, not by the number of elements of all ranks."),
+        (
+            total / world_size,
+            "The sum was divided by the number of ranks. Divide it by the number of elements of all ranks.",
+        ),
         (
             total / own_count,
             "The sum was divided by the count of this rank only. Sum the counts over the ranks too.",
@@ -166,7 +169,8 @@ def _likely_mistake(case: Case, rank: int, answer: float) -> str:
     close = 1e-4 * max(1.0, abs(answer))
     return next(
         (sentence for value, sentence in known if abs(value - answer) <= close),
-        f"Rank {rank} does not return the mean of all elements.",
+        f"Rank {rank} does not return the mean of all elements. Sum the sums and the counts over the ranks, "
+        "and divide once.",
     )
 
 

@@ -93,10 +93,11 @@ class _PassTheToken(Exercise):
             if added != event.rank + 1:
                 return f"Rank {event.rank} sends a wrong token. Send the received token plus 1."
         yours, own = int(answer.item()), int(case.inputs[rank].item())
+        right = int(self.expected(case, rank).item())
         if rank == 0 and yours == start + 1 and case.world_size > 1:
             return "Rank 0 returns the token that it sent. The last rank must send it back, and rank 0 must receive it."
         if yours in (own, own + 1) and case.world_size > 1:
-            return f"Rank {rank} returns its own initial value, not the token that it received or sent on."
+            return f"Rank {rank} returns its own initial value. Return the token that it received (rank 0) or sent on."
         if rank and yours == start + rank and case.outcomes[rank].answer is None:
             return (
                 f"Rank {rank} returns None, and its tensor holds {yours}, the token that it received. Return the token "
@@ -104,9 +105,15 @@ class _PassTheToken(Exercise):
             )
         if rank and yours == start + rank:
             return f"Rank {rank} sends {yours + 1} on, but returns {yours}. Return the token that it sent on."
-        if abs(yours - int(self.expected(case, rank).item())) <= case.world_size:
-            return f"Rank {rank} adds too often or not often enough. Add 1 once on each rank, before sending."
-        return f"Rank {rank} does not end with the token."
+        if abs(yours - right) <= case.world_size:
+            return (
+                f"Rank {rank} returns {yours}, but the token should be {right}. Add 1 exactly once on each "
+                "rank, before sending."
+            )
+        return (
+            f"Rank {rank} returns {yours}, which is not the token. Return the token that it sent on (on rank "
+            "0, the one it received)."
+        )
 
     def too_little(self, case: Case) -> str:
         for rank in range(case.world_size if case.world_size > 1 else 0):
@@ -125,7 +132,7 @@ class _PassTheToken(Exercise):
             if case.traffic.destinations(rank) - {after}:
                 return f"Rank {rank} does not send the token to the next rank, {after}. Pass it round the ring."
             if case.traffic.sent[rank] > SMALL_CHANGE_BYTES:
-                return "Too much is communicated: the token is one element."
+                return f"Rank {rank} sends too many bytes. Send only the token, a tensor with one element."
         return ""
 
     def carried(self, case: Case) -> int:
@@ -162,7 +169,7 @@ class _Exchange(Exercise):
             return f"Rank {rank} returns a buffer of zeros. Receive into the buffer that you return."
         if torch.equal(answer, case.inputs[rank] + case.inputs[other]):
             return f"Rank {rank} returns the sum of both tensors. Return only the received one."
-        return f"Rank {rank} does not return the other rank's tensor: some elements changed on the way."
+        return f"Rank {rank} does not return rank {other}'s tensor. Send it unchanged, and return it as received."
 
     def too_little(self, case: Case) -> str:
         talking = [rank for rank in range(case.world_size) if self.other(case, rank) != rank]
@@ -208,9 +215,9 @@ class _Swap(_Exchange):
         world_size = case.world_size
         is_ring = all(case.traffic.destinations(one) == {(one + 1) % world_size} for one in range(world_size))
         if is_ring and world_size > 2:  # with two, the next rank is the partner
-            return "Each rank sends to the next one, as in a ring. Partners are ranks 0 and 1, 2 and 3."
+            return "Each rank sends to the next rank, as in a ring. Swap in pairs: ranks 0 and 1, ranks 2 and 3."
         if owner not in (None, rank):
-            return f"Rank {rank} ends with the tensor of rank {owner}, but its partner is rank {other}."
+            return f"Rank {rank} ends with rank {owner}'s tensor. Swap with its partner, rank {other}."
         return super().likely_mistake(case, rank, answer)
 
     def too_much(self, case: Case) -> str:

@@ -61,7 +61,7 @@ class _Ring(Exercise):
         if not wrong[: len(wrong) // world_size * world_size].any():
             return (
                 "The last elements are missing: the chunks leave out the remainder of the division by the number of "
-                "ranks."
+                "ranks. Use tensor_split(), which leaves out nothing."
             )
         if world_size > 2 and all(
             _neighbours(case, rank) == case.traffic.destinations(rank) for rank in range(world_size)
@@ -80,8 +80,8 @@ class _Ring(Exercise):
                 "chunks round once more (all-gather)."
             )
         return _mistake_of_a_half(self, case) or (
-            f"Rank {rank} does not have the sum over all ranks. Either a rank did not add to a chunk "
-            "(reduce-scatter), or an unfinished chunk was passed on (all-gather)."
+            f"Rank {rank} does not have the sum over all ranks. A chunk must contain every rank's part "
+            "(reduce-scatter) before the all-gather passes it on."
         )
 
     def too_little(self, case: Case) -> str:

@@ -167,7 +167,7 @@ class _DataPartitioner(Exercise):
         if "item assignment" in message:
             return SHUFFLES_THE_DATA
         if "has no attribute 'use'" in message:
-            return "The object has no method use(rank), which returns the partition of a rank."
+            return "The object has no method use(rank). Add one that returns the partition of the given rank."
         return ""
 
     def carried(self, case: Case) -> int:

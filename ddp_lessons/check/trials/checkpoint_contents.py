@@ -166,10 +166,12 @@ def _of_the_keys(content: Any, model: nn.Module, optimizer: Optimizer, epoch: in
     right_model = isinstance(content["model"], Mapping) and _holds(content["model"], model.state_dict())
     for key, is_right in (("model", right_model), ("optimizer", right_optimizer)):
         if not is_right:
-            mistake = f'The value of the key "{key}" is not {key}\'s state_dict(). Save that under this key.'
+            mistake = f'The key "{key}" does not hold {key}.state_dict(). Save {key}.state_dict() under it.'
             return Fault(mistake, key, "something else", "its state_dict()")
     if not _is_number(content["epoch"]) or content["epoch"] != epoch:
-        return Fault('The value of the key "epoch" is not the given number.', "epoch", "another", str(epoch))
+        return Fault(
+            'The key "epoch" does not hold the given number. Save `epoch` under it.', "epoch", "another", str(epoch)
+        )
     return None
 
 

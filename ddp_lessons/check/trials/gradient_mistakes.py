@@ -34,14 +34,14 @@ def why_wrong_gradient(case: Case, rank: int, name: str, place: int) -> str:
         return f"The gradient of {name} is gone after backward(). Put the mean into param.grad."
     known = _Known(case, name, place)
     if yours.shape != known.right.shape:
-        return f"The gradient of {name} does not have the shape of the parameter."
+        return f"The gradient of {name} does not have the shape of the parameter. Keep the shape of param.grad."
     if is_close(yours, known.accumulated[rank]):
         return _why_own(case, rank, name, place)
     gradients = [
         (known.total, "That is the sum over the ranks. Divide it by the number of ranks."),
         (
             known.accumulated[rank] / world_size,
-            f"Rank {rank} divides its own gradient without adding those of the other ranks.",
+            f"Rank {rank} divides its own gradient without adding those of the other ranks. Sum over all ranks first.",
         ),
         (known.right / world_size, "The sum was divided by the number of ranks twice. Divide once."),
         (torch.zeros_like(yours), f"The gradient of {name} is zero. Put the mean into param.grad."),
@@ -55,19 +55,18 @@ def why_wrong_gradient(case: Case, rank: int, name: str, place: int) -> str:
         gradients += [
             (
                 new,
-                "The second backward() overwrites the gradient of the first, but gradients accumulate until they are "
-                "cleared.",
+                "The second backward() overwrites the first gradient. Add the new gradient to it.",
             ),
             (known.before, "The second backward() does not change the gradient. Average it as well."),
             (
                 known.before / world_size + new,
-                "The second backward() divides the gradient of the first again. Average the sum of both, or only "
-                "the new part.",
+                "The second backward() divides the first gradient again. Average the accumulated gradient, or average "
+                "only the new gradient and add it to the old one.",
             ),
             (
                 known.before * world_size + new,
-                "The second backward() sums the gradient of the first over the ranks again. Average the sum of "
-                "both, or only the new part.",
+                "The second backward() sums the first gradient over the ranks again. Average the accumulated "
+                "gradient, or average only the new gradient and add it to the old one.",
             ),
         ]
     for value, sentence in gradients:
@@ -75,7 +74,7 @@ def why_wrong_gradient(case: Case, rank: int, name: str, place: int) -> str:
             return sentence
     divisor = float((known.total * known.total).sum() / (known.total * yours).sum())
     if is_close(yours * divisor, known.total):
-        return f"The sum was divided by {divisor:.4g}, but there are {world_size} ranks."
+        return f"The sum was divided by {divisor:.4g}. Divide it by the number of ranks, {world_size}."
     if not known.is_first:
         return (
             f"With gradient accumulation, {name} does not hold the mean after the second backward(). Use "
@@ -83,8 +82,11 @@ def why_wrong_gradient(case: Case, rank: int, name: str, place: int) -> str:
         )
     right = [other for other in range(world_size) if _is_right(case, other, name, place)]
     if right:
-        return f"Rank {right[0]} has the mean, but rank {rank} does not. Every rank needs the mean."
-    return f"The gradient of {name} on rank {rank} is not the mean over the ranks."
+        return f"Rank {right[0]} has the mean, but rank {rank} does not. Put the mean into param.grad on every rank."
+    return (
+        f"The gradient of {name} on rank {rank} is not the mean over the ranks. Sum it over all ranks, and divide by "
+        f"{world_size}."
+    )
 
 
 def _why_own(case: Case, rank: int, name: str, place: int) -> str:
@@ -105,7 +107,7 @@ def _why_own(case: Case, rank: int, name: str, place: int) -> str:
                 "every rank."
             )
         if other != rank and is_close(training_of(case, other).gradients[place][name], gradients[name]):
-            return f"Rank {other} now has the gradient of rank {rank}: it was copied, not averaged."
+            return f"Rank {rank}'s gradient was copied to rank {other}. Average the gradients of all ranks."
     if place:
         return f"backward() number {place + 1} does not average, but the first one did. Keep the hooks registered."
     if any(event.operation not in ("broadcast", "barrier") for event in case.traffic.events):
@@ -139,8 +141,8 @@ def averages_again(case: Case) -> str:
     if case.world_size == 1 or not any(map(_are_equal, calls)):
         return ""
     return (
-        "The answer is right, but a gradient that is already the mean is averaged again, which doubles its "
-        "traffic. Register one hook per parameter, and average only that parameter in it."
+        "The result is right, but gradients that have already been averaged are averaged again, so they are "
+        "sent twice. Register one hook per parameter. In each hook, average only that parameter's gradient."
     )
 
 

@@ -44,7 +44,7 @@ def why_not_a_partitioner(partitioner: Any) -> str:
             return f"It needs the class, not an instance. Write check.data_partitioner({kind})."
         return f"It needs a class that every rank can call, but got the {kind} {partitioner!r}."
     if inspect.isclass(partitioner) and "__init__" in vars(partitioner) and not hasattr(partitioner, "use"):
-        return f"{partitioner.__name__} has no method use(rank), which returns the partition of a rank."
+        return f"{partitioner.__name__} has no method use(rank). Add one that returns the partition of the given rank."
     with contextlib.suppress(ValueError, TypeError):
         signature = inspect.signature(partitioner)
         if not any(_binds(signature, *given) for given in _CALLS) and not is_stub(partitioner):

@@ -40,7 +40,10 @@ _NEXT_UNREACHABLE = (
     "accepts connections at this address."
 )
 _NEXT_CLIENTS = "start all world_size ranks, and let each of them join: some did not reach the rendezvous in time."
-_NEXT_BARRIER = "let the ranks that it names reach monitored_barrier, or pass it a longer timeout."
+_NEXT_BARRIER = (
+    "make sure that the ranks named in the error reach monitored_barrier, or call monitored_barrier with a longer "
+    "timeout."
+)
 _NEXT_NO_GPU = "use the CPU: torch finds no usable GPU here. Create tensors without .cuda() and device='cuda'."
 _NEXT_NO_NCCL = 'use backend="gloo": NCCL needs an NVIDIA GPU for each rank.'
 _NEXT_PICKLE = (

@@ -125,7 +125,7 @@ def _more_time(account: Account) -> str:
     most = account.limits.seconds
     if most is None or (account.patience_seconds or 0.0) < most:
         return "raise the limit: launch(..., timeout_seconds=...)"
-    return f"reduce the work: the instructor of this machine allows at most {most:g} seconds"
+    return f"do less work per launch: the limit on this machine, set by the instructor, is {most:g} seconds"
 
 
 def _of_those_not_asked(account: Account) -> Reason | None:

@@ -184,8 +184,8 @@ def _of_those_gone(event: Event, gone: Sequence[int], waits: Waits) -> Reason:
     sentences = [f"{rule} {_subject(gone)} returned without calling it."]
     made = {rank: waits.events.made[rank][event.meeting_point] for rank in gone}
     if any(made.values()) and event.call != DDP:  # a learner does not see the calls that DDP makes
-        told = told_by_rank({rank: f"made {count}" for rank, count in made.items()})
-        sentences.append(f"Rank {event.rank} is in its collective call number {waits.numbers[id(event)] + 1}; {told}.")
+        told = told_by_rank({rank: f"made {f'only {count}' if count else 'none'}" for rank, count in made.items()})
+        sentences.append(f"Rank {event.rank} is in collective call {waits.numbers[id(event)] + 1}; {told}.")
         if parting := first_parting(waits.events, event.group):
             return Reason([*sentences, parting.sentence], NEXT_SKIPPED, event.rank)
     places = {(one.file, one.line) for rank in gone for one in waits.events.of(rank)}
