@@ -109,6 +109,8 @@ def main(arguments: Sequence[str] | None = None) -> nn.Module:
         raise SystemExit("--batch-size must be a multiple of ranks x --accumulate")
     torch.manual_seed(asked.seed)  # the same initial weights, whatever the number of ranks
     net = network(asked).to(device)
+    if asked.compile:
+        net.compile()  # in place, so the names in the checkpoint stay
     # static_graph=True: only if every step uses the same parameters; activation checkpointing may need it
     model = DistributedDataParallel(net, gradient_as_bucket_view=True)
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
@@ -118,7 +120,6 @@ def main(arguments: Sequence[str] | None = None) -> nn.Module:
     scheduler = LambdaLR(optimizer, lambda step: max(0.0, min((step + 1) / warm_up, 1 - step / steps)))
     parts = {"model": net, "optimizer": optimizer, "scheduler": scheduler}  # net has no "module." in its names
     first_epoch = load(asked.checkpoint, **parts)
-    trained = torch.compile(model) if asked.compile else model
     for epoch in range(first_epoch, asked.epochs):
         began, loss = time.perf_counter(), torch.zeros((), device=device)
         sampler.set_epoch(epoch)  # a new order
@@ -126,7 +127,7 @@ def main(arguments: Sequence[str] | None = None) -> nn.Module:
         torch.manual_seed(asked.seed + 1 + epoch * dist.get_world_size() + dist.get_rank())
         for batch in batches:
             batch = [tensor.to(device, non_blocking=True) for tensor in batch]
-            loss += train_step(trained, optimizer, scheduler, batch, asked)
+            loss += train_step(model, optimizer, scheduler, batch, asked)
         mine = [loss.item(), len(batches) * batches.batch_size]  # item() waits for the GPU
         seconds = time.perf_counter() - began
         sums = torch.tensor([*mine, evaluate(net, test, device).item(), len(test.dataset)], device=device)
