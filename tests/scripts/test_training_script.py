@@ -19,6 +19,7 @@ from ddp_lessons.train.mnist import mnist_folder
 from scripts import training
 
 LESSON = PROJECT / "notebooks" / "16_training_script.ipynb"
+PAGE = PROJECT / "docs" / "instructor" / "lessons" / "16_training_script.md"
 EPOCHS = 12
 
 
@@ -89,6 +90,21 @@ def test_each_test_image_is_counted_once_also_where_the_ranks_cannot_have_equall
 def test_a_batch_that_cannot_be_divided_is_refused(capfd: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(Exception, match="--batch-size must be a multiple of ranks x --accumulate"):
         launched(2, "--batch-size", "6", "--accumulate", "2")
+
+
+def train_by(rank: int, world_size: int, step: str, arguments: Sequence[str]) -> nn.Module:
+    names: dict[str, Any] = {}
+    exec(step, names)
+    training.train_step = names["my_step"]
+    return train(rank, world_size, arguments)
+
+
+def test_the_answer_on_the_instructors_page_takes_the_same_steps_with_as_few_calls() -> None:
+    answer = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)[-1]
+    plain = ("--samples", "1000", "--epochs", "2", "--plain", "--accumulate", "2", "--workers", "0")
+    results = launch(train_by, 2, answer, plain, join=False, quiet=True)
+    assert furthest(results[0], launched(2, *plain)[0]) < 1e-6
+    assert sum(event.operation == "all_reduce" for event in results.events.of(0)) == 2 * 15 + 2
 
 
 def test_the_lesson_writes_the_script() -> None:
