@@ -73,7 +73,7 @@ _CELLS = {
     "import gc; gc.collect(); show.timeline(kept)": "rank 0",
     "%%ranks 2\nx = rank\nprint('x is', x)": "rank 1 | x is 1",
     "%%ranks\nx / 0": "",
-    "%ranks stop": "no ranks are running",
+    "%ranks stop": "stopped 2 ranks",
     "quiz.questions(1)": "Lesson 1",
     "show.explore_averaging()": "2 ranks",
 }

@@ -23,6 +23,7 @@ from ddp_lessons.run.output.terminal_text import folded, painted
 P = ParamSpec("P")
 State = Literal["passed", "tried", "open"]
 _KINDS: dict[State, Kind] = {"passed": "passed", "tried": "wrong", "open": "open"}
+_TRIES_BEFORE_HINTS, _STUCK = 3, "Stuck? Open the hints of this exercise."  # every exercise but the readings has some
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,6 @@ LESSONS = (
     Lesson(12, "Appendix: choose a backend", ("choose_backend", "all_reduce_on_board")),
     Lesson(13, "After DDP", ("shard", "sharded_mean", "stage_of")),
 )
-_TRIES_BEFORE_HINTS, _STUCK = 3, "Stuck? Open the hints of this exercise."  # every exercise but the readings has some
 LESSON_OF = {exercise: lesson.number for lesson in LESSONS for exercise in lesson.exercises}
 
 # programs that the lessons show or give to be fixed: the fingerprint of the function's lines

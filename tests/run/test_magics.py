@@ -172,6 +172,7 @@ def test_status_restart_and_stop(kernel: NotebookSession) -> None:
     assert "held (int)" in kernel.run("%ranks status").stream
     assert kernel.run("%ranks restart 2").stream == "rank 0 | no variables yet\nrank 1 | no variables yet\n"
     assert shown(kernel, "%%ranks\nworld_size") == by_rank(2, 2)
+    assert kernel.run("%ranks stop").stream == "stopped 2 ranks\n"
     assert "no ranks are running" in kernel.run("%ranks stop").stream
     assert "no ranks yet: run a cell that begins with %%ranks 4" in kernel.run("ranks['x']").error
     assert "write %ranks status" in kernel.run("%ranks explode").stream + kernel.run("%ranks explode").error
@@ -225,7 +226,7 @@ def test_in_a_terminal_it_is_text() -> None:
     said = subprocess.run(ipython, input=lines, capture_output=True, text=True, timeout=60, check=True).stdout
     assert "rank 1 | 1" in said
     assert "rank 1 | 10" in said
-    assert "no ranks are running" in said
+    assert "stopped 2 ranks" in said
 
 
 def test_what_a_rank_does_not_have_is_said_and_costs_nothing(kernel: NotebookSession) -> None:

@@ -165,10 +165,7 @@ class _AllReduceOnBoard(Exercise):
 
     def too_much(self, case: Case) -> str:
         if any(case.traffic.brought):
-            return (
-                "It calls torch.distributed in addition to the store. Use only `board`: this function is what such a "
-                "call is built from."
-            )
+            return "It calls torch.distributed in addition to the store. Use only `board`."
         return ""
 
     def carried(self, case: Case) -> int:

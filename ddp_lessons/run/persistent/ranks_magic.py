@@ -72,11 +72,17 @@ class RanksMagics(Magics):
             if action == "restart":
                 self._ranks.start(_number(rest[0]) if rest else self._ranks.world_size or _world_at_first())
             elif action == "stop":
-                self._ranks.stop()
+                print(self._stopped())
+                return
         print(self._status())
 
     def stop(self) -> None:
         self._ranks.stop()
+
+    def _stopped(self) -> str:
+        there = self._ranks.world_size
+        self._ranks.stop()
+        return f"stopped {there} rank{'s' * (there > 1)}" if there else self._status()
 
     def _completions(self, context: CompletionContext) -> list[str]:
         word = _LAST_WORD.search(context.line_with_cursor[: context.cursor_position])
