@@ -17,9 +17,10 @@ if TYPE_CHECKING:
     from ddp_lessons.run.launch import launch as launch
     from ddp_lessons.run.rank.tell import tell as tell
     from ddp_lessons.run.workers import Workers as Workers
+    from ddp_lessons.sameness.same_training import same_as_one as same_as_one
 
 __version__ = "0.1.0"
-__all__ = ["Results", "WorkerFailed", "Workers", "WorkersStuck", "launch", "tell"]
+__all__ = ["Results", "WorkerFailed", "Workers", "WorkersStuck", "launch", "same_as_one", "tell"]
 
 _HOME = {
     "Results": "ddp_lessons.record.results",
@@ -27,6 +28,7 @@ _HOME = {
     "Workers": "ddp_lessons.run.workers",
     "WorkersStuck": "ddp_lessons.run.diagnosis.failures",
     "launch": "ddp_lessons.run.launch",
+    "same_as_one": "ddp_lessons.sameness.same_training",
     "tell": "ddp_lessons.run.rank.tell",
 }
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ddp_lessons import __version__
+from ddp_lessons.sameness.sameness_command import add_same_as_one
 from ddp_lessons.script.command import add_command
 from ddp_lessons.workshop import doctor, working_copy
 from ddp_lessons.workshop.room.room_command import add_room
@@ -26,7 +27,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--version", action="version", version=f"ddp-lessons {__version__}")
     commands = parser.add_subparsers(title="commands", dest="command", metavar="")
-    for add in (_add_doctor, _add_pair, _add_lessons, _add_progress, _add_explain, add_command, add_room):
+    for add in (
+        _add_doctor,
+        _add_pair,
+        _add_lessons,
+        _add_progress,
+        _add_explain,
+        add_same_as_one,
+        add_command,
+        add_room,
+    ):
         add(commands)
     chosen = parser.parse_args(arguments)
 

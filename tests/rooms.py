@@ -29,13 +29,16 @@ MAY_IMPORT = {
     "show": {"show", "run", "record", "machines"},
     "check": {"check", "run", "record", "train"},
     "machines": {"machines", "run"},
+    "sameness": {"sameness", "run", "record", "show"},
     "script": {"script"},
     "backends": {"backends", "run", "record", "train"},
     "quiz": {"quiz", "show"},
     "workshop": {"workshop", "run", "record", "check", "train", "Results", "launch", "__version__"},
 }
 # any test may go through `python -m ddp_lessons` and `%load_ext ddp_lessons`
-FRONT_DOOR = {"record", "run", "script", "workshop"}
+FRONT_DOOR = {"record", "run", "sameness", "script", "workshop"}
+# what a part imports only to draw a picture that was asked for; a room whose tests ask for one names it itself
+ONLY_TO_DRAW = {"sameness": {"show"}}
 # what else the tests of a room use: parts of the package, and what is beside it. Other tests are always tried
 ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "tests/backends": ({"backends"}, {"notebooks/12_choose_a_backend.ipynb"}),
@@ -44,6 +47,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "tests/quiz": ({"quiz"}, {"notebooks"}),
     "tests/room": ({"workshop"}, {"notebooks"}),
     "tests/run": (set(), {"benchmarks"}),
+    "tests/sameness": ({"sameness", "show"}, set()),
     "tests/script": ({"script", "train"}, {"notebooks", "scripts"}),
     "tests/scripts": ({"train"}, {"scripts"}),
     "tests/show": ({"show", "backends", "train"}, set()),
@@ -66,7 +70,8 @@ def parts_of(room: str) -> set[str]:
     following = FRONT_DOOR | ROOMS[room][0]
     while following:
         reached |= following
-        following = set().union(*(MAY_IMPORT.get(part, set()) for part in following)) - reached
+        nearby = (MAY_IMPORT.get(part, set()) - ONLY_TO_DRAW.get(part, set()) for part in following)
+        following = set().union(*nearby) - reached
     return reached & MAY_IMPORT.keys()
 
 

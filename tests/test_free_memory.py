@@ -69,5 +69,5 @@ def test_the_doctor_calls_a_python_that_was_killed_short_of_memory(monkeypatch: 
     monkeypatch.setattr(doctor, "_USE_THE_PAIR", killed)
     assert subprocess.run([sys.executable, "-c", killed], check=False).returncode == -signal.SIGKILL
     finding = doctor.check_pair()
-    assert (finding.verdict, "memory runs out" in finding.found) == ("PROBLEM", True)
+    assert (finding.verdict, "out of memory" in finding.found) == ("PROBLEM", True)
     assert "give this container more memory" in finding.remedy

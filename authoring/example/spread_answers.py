@@ -40,7 +40,7 @@ def in_the_callers_tensor(tensor: Tensor) -> Tensor:
 
 RIGHT: list[Answer] = [by_gathering]
 WRONG: list[tuple[Answer, str]] = [
-    (the_largest, "That is the largest value of all ranks"),
+    (the_largest, "That is the largest value of all ranks."),
     (upside_down, "The sign is wrong"),
     (without_communication, "compared its tensor with itself"),
     (in_the_callers_tensor, "the given tensor was changed. Work on a copy"),

@@ -37,4 +37,4 @@ def test_a_program_of_which_something_is_to_be_said_is_found_out(monkeypatch: py
     monkeypatch.setattr("correct_programs.SECONDS_FOR_ONE", 10.0)  # by itself it hangs
     (verdict,) = verdicts_on([Program("wrong", "one leaves", leaves_a_call_out, ())])
     assert not verdict.is_correct
-    assert "rank 0 returned without" in verdict.recorded.complaint
+    assert "Rank 0 returned without calling it" in verdict.recorded.complaint

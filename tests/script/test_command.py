@@ -19,7 +19,8 @@ from ddp_lessons.script.statements import run_here
 
 PROJECT = Path(__file__).parents[2]
 LESSONS = sorted((PROJECT / "notebooks").glob("*.ipynb"))
-# what no file can have: a folder or a store of the notebook's own process, another argument in each turn of a loop, ...
+# what is in a file already, or what no file can have: a folder or store of the notebook's own process,
+# another argument in each turn of a loop, ...
 REFUSED = {
     "01": {"join_at_port"},
     "02": {"swap"},
@@ -31,6 +32,7 @@ REFUSED = {
     "10": {"train"},
     "12": {"import_module('lessons_over_mpi').run"},
     "14": {"join_by_file", "join_by_tcp", "join_by_store", "tea", "arrive", "join_with_number"},
+    "15": {"seconds_of_message", "seconds_of_step"},
 }
 
 

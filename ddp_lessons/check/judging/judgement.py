@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from ddp_lessons.check.judging.exercise import Case, Exercise, number
 from ddp_lessons.check.judging.report_lines import table
 from ddp_lessons.check.judging.trial_traffic import Traffic
-from ddp_lessons.record.event import Event
 from ddp_lessons.run.diagnosis.wording import ranks_named
 
 
@@ -76,7 +75,7 @@ def not_agreed(exercise: Exercise, traffic: Traffic) -> Finding | None:
         )
     if pair := traffic.different_roots():
         if early := traffic.never_waited_for_before(pair):
-            return Finding(_too_early(early), [f"    rank {early.rank} calls {early.call} ({early.place})"])
+            return Finding(read_too_early(early.call), [f"    rank {early.rank} calls {early.call} ({early.place})"])
         return Finding(
             f"Root mismatch in {pair[0].call}: the ranks pass different roots. Every rank must pass the same "
             f"root.{exercise.cure_of_roots}",
@@ -165,13 +164,11 @@ def _read_too_early(case: Case) -> str:
     event = case.traffic.collective_never_waited_for()
     if event is None:
         return ""
-    return _too_early(event)
+    return read_too_early(event.call)
 
 
-def _too_early(event: Event) -> str:
-    return (
-        f"It reads the result of {event.call} too early. With async_op=True, call wait() on the returned handle first."
-    )
+def read_too_early(call: str) -> str:
+    return f"It reads the result of {call} too early. With async_op=True, call wait() on the returned handle first."
 
 
 def _changed_input(exercise: Exercise, case: Case) -> Finding | None:

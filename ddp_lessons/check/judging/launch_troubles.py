@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from ddp_lessons.check.judging.exercise import Exercise
 from ddp_lessons.check.judging.exercise_trials import Trial
+from ddp_lessons.check.judging.judgement import read_too_early
 from ddp_lessons.check.judging.trial_traffic import Standstill, group_between_trials, hangs, is_between
 from ddp_lessons.record.event import Event
 from ddp_lessons.record.events import Events
@@ -22,6 +23,7 @@ _TO_ITSELF = ("should not be the same as the rank of the current process", "Pair
 _NEVER_WAITS = re.compile(r"^waits in (?:get_rank|get_world_size|is_initialized) \((.*)\)$")
 _NAP = re.compile(r"^(?!waits in).*\bsleep\(([\d.]+)\)")
 _NOT_TRUSTED = "the results cannot be trusted"
+_NEVER_WAITED = re.compile(r"wait\(\) was never called for (\w+) of .*its tensor may not be complete")
 _LONG_NAP_SECONDS = 0.05
 _VERY_MANY = 150
 _RETURNS_NOTHING = re.compile(
@@ -59,7 +61,9 @@ def what_failed(error: WorkerFailed, exercise: Exercise) -> tuple[str, list[str]
     own = [line for line in lines if not line.startswith(_TOLD_ELSEWHERE) and "<string>" not in line]
     own = own[: next((n for n, line in enumerate(lines) if line.startswith(_TOLD_ELSEWHERE)), len(own))]
     if own[0].endswith(_NOT_TRUSTED):  # the following lines say why, in whole sentences
-        return " ".join(line.strip() for line in own[1:]), []
+        told = " ".join(line.strip() for line in own[1:])
+        early = _NEVER_WAITED.search(told)
+        return (read_too_early(early[1]) if early else told), []
     fallback = own[0][0].upper() + own[0][1:].rstrip(".") + "."
     mistake = next((sentence for sign, sentence in _MISTAKES if sign in own[0]), fallback)
     events = error.results.events

@@ -1,0 +1,192 @@
+"""Where do two runs of a training part? They are compared step by step; the first difference counts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ddp_lessons.sameness.rounding_limits import Limits, largest
+from ddp_lessons.sameness.run_records import Array, ByName, Run
+
+# in the order in which they are compared within a step
+BEFORE, GRADIENTS, AFTER, BUFFERS, STEPS, SAMPLES = "before", "gradients", "after", "buffers", "steps", "samples"
+
+
+class CannotCompare(ValueError):
+    """The two runs have nothing in common that could be compared; the message says why."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The first value that is not the same: `size` is its largest difference, by more than the `limit`."""
+
+    what: str  # BEFORE, GRADIENTS, AFTER, BUFFERS, STEPS or SAMPLES
+    step: int
+    rank: int
+    parameter: str = ""
+    size: float = 0.0
+    limit: float = 0.0
+    scale: float = 0.0  # the largest element of it on one rank
+
+
+@dataclass
+class Comparison:
+    """Two runs, side by side."""
+
+    one: Run
+    many: Run
+    difference: Difference | None = None
+    other_samples_at: int | None = None  # the first step for which other samples entered the model
+    gradients: list[float] = field(default_factory=list)  # by step, the largest difference of the scale
+    parameters: list[float] = field(default_factory=list)
+    limits: Limits = field(default_factory=Limits)
+    gradient_limit: float = 0.0  # at the first difference
+    gradient_share: float = 0.0  # the largest allowed difference of the scale, of all steps
+
+
+def compare(one: Run, many: Run) -> Comparison:
+    """Compare a run on several ranks with that on one."""
+    found = Comparison(one, many)
+    if not min(one.steps) or not max(many.steps):
+        raise CannotCompare("no optimizer made a step, so there is nothing to compare")
+    for step in range(max(max(one.steps), max(many.steps))):
+        if found.other_samples_at is None and _have_other_samples(one, many, step):
+            found.other_samples_at = step
+    for step in range(min(one.watched, many.watched)):
+        _look_at(found, step)
+    if found.difference is None and len({*one.steps, *many.steps}) > 1:
+        found.difference = _other_number_of_steps(one, many)
+    if found.difference is None and (found.other_samples_at or 0) >= min(one.watched, many.watched):
+        found.difference = Difference(SAMPLES, found.other_samples_at or 0, 0)
+    return found
+
+
+def _have_other_samples(one: Run, many: Run, step: int) -> bool:
+    whole, parts = one.samples(step)[0], sum(many.samples(step), Counter())
+    if one.ranks[0].numbers_only:
+        return whole.total() != parts.total()
+    return whole != parts and bool(one.all_samples) and bool(many.all_samples)
+
+
+def _other_number_of_steps(one: Run, many: Run) -> Difference:
+    odd = next(rank for rank, steps in enumerate(many.steps) if steps != one.steps[0])
+    return Difference(STEPS, min(*one.steps, *many.steps), odd)
+
+
+def _look_at(found: Comparison, step: int) -> None:
+    one, many, limits = found.one, found.many, found.limits
+    base = {what: one.values(what, step)[0] for what in (BEFORE, GRADIENTS, AFTER, BUFFERS)}
+    ranks = {what: many.values(what, step) for what in (BEFORE, GRADIENTS, AFTER, BUFFERS)}
+    if missing := _not_comparable(base[BEFORE], ranks[BEFORE]):
+        raise CannotCompare(_nothing_in_common(missing, len(base[BEFORE]), ranks[BEFORE]))
+    if one.ranks[0].numbers_only:  # the inputs are random: then the ranks can only be compared with each other
+        base = {what: by_rank[0] for what, by_rank in ranks.items()} | ({BEFORE: base[BEFORE]} if step == 0 else {})
+    record, samples = one.at(step)[0], one.samples(step)[0].total()
+    if found.difference is not None:
+        found.gradients.append(_distance(base[GRADIENTS], ranks[GRADIENTS]))
+        found.parameters.append(_distance(base[AFTER], ranks[AFTER]))
+        return
+    limit = limits.gradient(record, samples, base[GRADIENTS], *ranks[GRADIENTS])
+    found.gradient_limit = limit
+    found.gradient_share = max(found.gradient_share, limit / (largest(base[GRADIENTS], *ranks[GRADIENTS]) or 1.0))
+    found.gradients.append(_distance(base[GRADIENTS], ranks[GRADIENTS]))
+    found.parameters.append(_distance(base[AFTER], ranks[AFTER]))
+    found.difference = _first(found, step, BEFORE, base, ranks) or _first(found, step, GRADIENTS, base, ranks)
+    if found.difference is None:
+        first = {what: by_rank[0] for what, by_rank in ranks.items()}
+        in_sketches = any(piece.is_sketch for piece in record.before.values())
+        limits.note_step(limit, base, first, in_sketches)
+        found.difference = _first(found, step, AFTER, base, ranks) or _first(found, step, BUFFERS, base, ranks)
+        if found.difference is None and in_sketches:
+            found.difference = _other_settings(found, step)
+
+
+def _first(
+    found: Comparison, step: int, what: str, base: dict[str, ByName], ranks: dict[str, list[ByName]]
+) -> Difference | None:
+    """Of all ranks and parameters that differ in this, the one that is farthest beyond its limit."""
+    worst: tuple[float, Difference] | None = None
+    for rank, by_name in enumerate(ranks[what]):
+        for name in sorted(base[what].keys() | by_name.keys()):
+            mine, theirs = _both(name, base[what], by_name, what)
+            if mine is None or theirs is None:
+                continue
+            distances, allowed = apart(mine, theirs), _allowed(found, step, what, name, mine)
+            beyond = distances / allowed
+            at = int(np.argmax(beyond)) if beyond.size else 0
+            if beyond.size and beyond[at] > 1 and (worst is None or beyond[at] > worst[0]):
+                limit = float(np.broadcast_to(allowed, distances.shape)[at])
+                scale = float(np.abs(mine).max(initial=0.0))
+                worst = beyond[at], Difference(what, step, rank, name, float(distances.max()), limit, scale)
+    return worst[1] if worst else None
+
+
+def _other_settings(found: Comparison, step: int) -> Difference | None:
+    """Of the optimizers: a small one, such as the weight decay, does not show in the sketches of one step."""
+    base = found.one.at(step)[0].settings
+    for rank, record in enumerate(found.many.at(step)):
+        if any(not np.isclose(base[name], record.settings[name]) for name in base.keys() & record.settings.keys()):
+            return Difference(AFTER, step, rank)
+    return None
+
+
+def _both(name: str, base: ByName, other: ByName, what: str) -> tuple[Array | None, Array | None]:
+    """A gradient that is not there counts as zeros. What has another shape is not compared."""
+    mine, theirs = base.get(name), other.get(name)
+    if what == GRADIENTS:
+        mine = np.zeros_like(theirs) if mine is None and theirs is not None else mine
+        theirs = np.zeros_like(mine) if theirs is None and mine is not None else theirs
+    if mine is None or theirs is None or mine.shape != theirs.shape:
+        return None, None
+    return mine, theirs
+
+
+def _allowed(found: Comparison, step: int, what: str, name: str, values: Array) -> Array:
+    record, samples = found.one.at(step)[0], found.one.samples(step)[0].total()
+    if what == GRADIENTS:
+        return np.asarray(found.gradient_limit)
+    if what == BUFFERS:
+        return np.asarray(found.limits.buffer(record, samples, values))
+    return found.limits.parameter(name, record.eps, values)
+
+
+def apart(mine: Array, theirs: Array) -> Array:
+    """Element by element; where only one of the two is no number, that is infinitely far."""
+    with np.errstate(invalid="ignore"):
+        distance: Array = np.abs(mine - theirs)
+    distance[(mine == theirs) | (np.isnan(mine) & np.isnan(theirs))] = 0.0
+    distance[np.isnan(distance)] = np.inf
+    return distance
+
+
+def _distance(base: ByName, ranks: list[ByName]) -> float:
+    """The largest difference of any rank, as a part of the largest element."""
+    most = max(
+        (
+            float(apart(base[name], by_name[name]).max(initial=0.0))
+            for by_name in ranks
+            for name in base.keys() & by_name.keys()
+            if base[name].shape == by_name[name].shape
+        ),
+        default=0.0,
+    )
+    return most / (largest(base, *ranks) or 1.0)
+
+
+def _not_comparable(base: ByName, ranks: list[ByName]) -> list[str]:
+    """The parameters that no rank has under this name and in this shape."""
+    return sorted(
+        name
+        for name, values in base.items()
+        if not any(name in by_name and by_name[name].shape == values.shape for by_name in ranks)
+    )
+
+
+def _nothing_in_common(missing: list[str], number: int, ranks: list[ByName]) -> str:
+    theirs = sorted({name for by_name in ranks for name in by_name})
+    return (
+        f"{len(missing)} of {number} parameters of one rank (such as {missing[0]}) have no parameter of the same name "
+        f"and shape on {len(ranks)} ranks, which have {', '.join(theirs[:3])}{', ...' * (len(theirs) > 3)}"
+    )

@@ -1,0 +1,186 @@
+"""What a watched rank leaves behind: plain numbers, step by step, and nothing that needs torch to be read.
+
+In a file they are arrays and JSON, so that reading one runs no code of others.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import zipfile
+from collections import Counter
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+Array: TypeAlias = npt.NDArray[Any]
+ByName: TypeAlias = dict[str, Array]
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A tensor, or the shard of it that one rank holds; of a large tensor only its sketch."""
+
+    values: Array
+    shape: tuple[int, ...]  # of the whole tensor
+    offset: tuple[int, ...] | None = None  # where this shard begins; None: this is the whole tensor
+    is_sketch: bool = False
+
+
+@dataclass(frozen=True)
+class StepRecord:
+    """One optimizer step of one rank, with what entered the model since the step before."""
+
+    optimizer: str  # its class, and a number where there are several
+    samples: tuple[Array, ...]  # of each forward pass, a number for each sample that entered
+    settings: dict[str, float]  # the learning rate and the other numbers of the optimizer
+    state: float  # the norm of the optimizer state before the step
+    syncs: tuple[bool, ...]  # of each forward pass through DDP: does it average gradients?
+    kinds: tuple[str, ...]  # "batch_norm", "dropout", "random": what the forward passes used
+    precision: float  # the largest eps among the dtypes that the forward passes compute in
+    eps: float  # of the parameters' dtype
+    fan_in: int  # the largest dimension of a parameter
+    before: dict[str, Piece] = field(default_factory=dict)
+    gradients: dict[str, Piece] = field(default_factory=dict)
+    local: dict[str, Piece] = field(default_factory=dict)  # what this rank's own backward passes gave
+    after: dict[str, Piece] = field(default_factory=dict)
+    buffers: dict[str, Piece] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class RankRecord:
+    """What one rank did. Of the steps beyond the watched ones only the samples and settings are kept."""
+
+    steps: tuple[StepRecord, ...]
+    watched: int
+    has_ddp: bool  # it made a DistributedDataParallel
+    numbers_only: bool = False  # random=["augmentation"]: samples are only counted
+
+
+@dataclass(frozen=True)
+class Run:
+    """One training on `len(ranks)` ranks."""
+
+    ranks: tuple[RankRecord, ...]
+
+    @property
+    def world_size(self) -> int:
+        return len(self.ranks)
+
+    @property
+    def steps(self) -> tuple[int, ...]:
+        """How many optimizer steps each rank made."""
+        return tuple(len(rank.steps) for rank in self.ranks)
+
+    @property
+    def watched(self) -> int:
+        """How many steps were recorded with their values on every rank."""
+        return min(min(len(rank.steps), rank.watched) for rank in self.ranks)
+
+    def at(self, step: int) -> tuple[StepRecord, ...]:
+        return tuple(rank.steps[step] for rank in self.ranks)
+
+    def values(self, what: str, step: int) -> list[ByName]:
+        """Of each rank: whole tensors by name, flat. Shards are put together from all ranks."""
+        pieces: list[dict[str, Piece]] = [getattr(record, what) for record in self.at(step)]
+        joined: dict[str, Array] = {}
+        for name in {name for by_name in pieces for name, piece in by_name.items() if piece.offset is not None}:
+            joined[name] = _joined([by_name[name] for by_name in pieces if name in by_name])
+        return [
+            {
+                name: joined[name] if name in joined else piece.values.astype(float).ravel()
+                for name, piece in one.items()
+            }
+            for one in pieces
+        ]
+
+    def samples(self, step: int) -> list[Counter[int]]:
+        """Of each rank: the samples that entered the model for this step."""
+        return [
+            Counter(int(sample) for batch in record.samples for sample in batch) if record is not None else Counter()
+            for record in (rank.steps[step] if step < len(rank.steps) else None for rank in self.ranks)
+        ]
+
+    @cached_property
+    def all_samples(self) -> Counter[int]:
+        return sum((sum(self.samples(step), Counter()) for step in range(max(self.steps))), Counter())
+
+
+def _joined(pieces: list[Piece]) -> Array:
+    distinct = list({piece.offset: piece for piece in pieces}.values())
+    if distinct[0].is_sketch:
+        return np.asarray(sum(piece.values.astype(float) for piece in distinct))
+    whole = np.zeros(distinct[0].shape)
+    for piece in distinct:
+        begin = piece.offset or (0,) * whole.ndim
+        places = tuple(slice(at, at + size) for at, size in zip(begin, piece.values.shape, strict=True))
+        whole[places] = piece.values
+    return whole.ravel()
+
+
+# in files
+
+_BY_NAME = ("before", "gradients", "local", "after", "buffers")
+
+
+class CannotRead(ValueError):
+    """A file is missing, or holds no record of a rank."""
+
+
+def file_of(folder: Path, rank: int) -> Path:
+    return folder / f"rank-{rank}.npz"
+
+
+def failure_in(folder: Path) -> Path:
+    """Where a rank writes why its script failed."""
+    return folder / "failure"
+
+
+def write_record(record: RankRecord, path: Path) -> None:
+    arrays: dict[str, Array] = {}
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, np.ndarray):
+            arrays[f"array {len(arrays)}"] = value
+            return {"array": len(arrays) - 1}
+        if dataclasses.is_dataclass(value):
+            return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+        if isinstance(value, dict):
+            return {name: plain(one) for name, one in value.items()}
+        return [plain(one) for one in value] if isinstance(value, (list, tuple)) else value
+
+    text = json.dumps(plain(record))
+    with path.open("wb") as file:
+        np.savez(file, record=np.frombuffer(text.encode(), np.uint8), **arrays)  # type: ignore[arg-type]
+
+
+def read_record(path: Path) -> RankRecord:
+    try:
+        with np.load(path, allow_pickle=False) as arrays:
+            plain = json.loads(arrays["record"].tobytes())
+            steps = tuple(_step(step, arrays) for step in plain.pop("steps"))
+            return RankRecord(steps, **plain)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, zipfile.BadZipFile) as error:
+        raise CannotRead(f"{path.name} holds no record of a rank ({type(error).__name__}: {error})") from error
+
+
+def _step(plain: dict[str, Any], arrays: Any) -> StepRecord:
+    for what in _BY_NAME:
+        plain[what] = {name: _piece(piece, arrays) for name, piece in plain[what].items()}
+    plain["samples"] = tuple(_array(batch, arrays) for batch in plain["samples"])
+    for what in ("syncs", "kinds"):
+        plain[what] = tuple(plain[what])
+    return StepRecord(**plain)
+
+
+def _piece(plain: dict[str, Any], arrays: Any) -> Piece:
+    offset = None if plain["offset"] is None else tuple(plain["offset"])
+    return Piece(_array(plain["values"], arrays), tuple(plain["shape"]), offset, plain["is_sketch"])
+
+
+def _array(plain: dict[str, int], arrays: Any) -> Array:
+    return np.asarray(arrays[f"array {plain['array']}"])

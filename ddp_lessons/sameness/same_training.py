@@ -1,0 +1,70 @@
+"""`same_as_one`: run a training function on one rank and on several, and say whether they train the same model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ddp_lessons.run.launch import launch
+from ddp_lessons.run.launcher.launch_arguments import check_function, checked_world_size, refused_plainly
+from ddp_lessons.sameness import RANDOM
+
+if TYPE_CHECKING:
+    import torch
+
+    from ddp_lessons.sameness.sameness_report import SamenessReport
+
+
+def same_as_one(
+    train: Callable[..., object],
+    *args: object,
+    ranks: Sequence[int] = (1, 2, 4),
+    steps: int = 20,
+    dtype: torch.dtype | None = None,
+    random: Iterable[str] = (),
+    timeout_seconds: float | None = 60.0,
+) -> SamenessReport:
+    """Run `train(rank, world_size, *args)` on one rank and on several; say whether it is the same training.
+
+    The function needs no change, but it must keep the same global batch on every number of ranks. Per optimizer step
+    the samples, parameters, gradients and buffers are compared; the first difference is named, with its cause.
+
+    Args:
+        train: any training function that uses an optimizer of torch.optim.
+        *args: further arguments, the same for every rank.
+        ranks: the numbers of ranks to compare; one rank always belongs to them.
+        steps: how many optimizer steps are compared with their values. The training runs to its end all the same.
+        dtype: the default dtype while it trains. torch.float64 makes rounding, and so the limits, much smaller.
+        random: what is random by design. "dropout" is switched off in every run. With "augmentation" the samples are
+            only counted, and the ranks are compared with each other.
+        timeout_seconds: how long each run may take; None for as long as it likes.
+
+    Raises:
+        WorkerFailed, WorkersStuck: the function itself failed, as in `launch`.
+    """
+    __tracebackhide__ = True
+    with refused_plainly():
+        sizes = sorted({1, *map(checked_world_size, ranks)})
+        if len(sizes) == 1:
+            raise ValueError("ranks is (1,), so there is nothing to compare; write ranks=(1, 2)")
+        watch = checked_watch(steps, dtype, random)
+        check_function(train, sizes[-1], args)
+    from ddp_lessons.sameness.rank_watch import watched_train
+    from ddp_lessons.sameness.run_records import Run
+    from ddp_lessons.sameness.sameness_report import report_of
+
+    runs = [
+        Run(tuple(launch(watched_train, size, train, args, watch, timeout_seconds=timeout_seconds, quiet=True)))
+        for size in sizes
+    ]
+    return report_of(runs, watch["random"])
+
+
+def checked_watch(steps: int, dtype: torch.dtype | None, random: Iterable[str]) -> dict[str, Any]:
+    """What a rank is told about the watching."""
+    names = (random,) if isinstance(random, str) else tuple(random)
+    if unknown := [name for name in names if name not in RANDOM]:
+        raise ValueError(f"random= knows {' and '.join(map(repr, RANDOM))}, not {unknown[0]!r}")
+    if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
+        raise ValueError(f"steps is the number of optimizer steps to compare, at least 1, not {steps!r}")
+    return {"steps": steps, "dtype": dtype, "random": names}

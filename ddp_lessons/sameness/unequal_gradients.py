@@ -1,0 +1,127 @@
+"""Causes of gradients that are not the same on all ranks, and of forward passes that differ from rank to rank."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from ddp_lessons.run.diagnosis.wording import ranks_named
+from ddp_lessons.sameness.evidence import Evidence, Finding, first_finding, number_of
+
+
+def unequal_gradients_cause(evidence: Evidence) -> Finding | None:
+    """The ranks stepped with gradients of their own."""
+    return first_finding((_one_rank_differs, _one_parameter, _not_averaged, batch_norm, random_forward), evidence)
+
+
+def _one_rank_differs(evidence: Evidence) -> Finding | None:
+    """Some ranks have the right gradient and the others not."""
+    right = [rank for rank, one in enumerate(evidence.ranks) if evidence.equal(evidence.base, one)]
+    if not right or len(right) == evidence.world_size:
+        return None
+    wrong = [rank for rank in range(evidence.world_size) if rank not in right]
+    return Finding(
+        "result_on_some_ranks",
+        f"Only {ranks_named(right)} stepped with the right gradient; {ranks_named(wrong)} stepped with another one.",
+        "give every rank the result: use all_reduce (not reduce), and write it to p.grad on every rank.",
+    )
+
+
+def _one_parameter(evidence: Evidence) -> Finding | None:
+    """Only some parameters are not averaged."""
+    names = evidence.differing()
+    right = {name for name in evidence.base if name not in names and evidence.base[name].any()}
+    if not names or not right or evidence.ranks_agree(names):
+        return None
+    own = [(evidence.local[0].get(name), evidence.ranks[0].get(name)) for name in names]
+    is_mean = evidence.equal(evidence.mean, evidence.base, names)
+    is_local = all(mine is not None and used is not None and np.allclose(mine, used) for mine, used in own)
+    if not (is_mean or is_local):
+        return None
+    listed = names_of(sorted(names))
+    return Finding(
+        "parameter_not_averaged",
+        f"The gradient of {listed} is not averaged; the other parameters are.",
+        f"include {listed} in the averaging: look at the loop over the parameters, and at what DDP was told to ignore.",
+    )
+
+
+def _not_averaged(evidence: Evidence) -> Finding | None:
+    """Their mean or sum is that of one rank; or no rank's gradient has anything of another's in it."""
+    if not (evidence.equal(evidence.mean, evidence.base) or _fits_sum(evidence) or _is_only_its_own(evidence)):
+        return None
+    some_agree = [name for name in evidence.base if evidence.ranks_agree({name}) and evidence.base[name].any()]
+    if some_agree:
+        return None
+    return _because_of_ddp(evidence) or Finding(
+        "not_averaged",
+        "Every rank steps with its own gradient: the gradients are not averaged.",
+        "average the gradients between backward() and step(): wrap the model in DistributedDataParallel, "
+        "or all_reduce each gradient and divide it by world_size.",
+    )
+
+
+def _fits_sum(evidence: Evidence) -> bool:
+    total = {name: evidence.world_size * values for name, values in evidence.mean.items()}
+    return evidence.equal(total, evidence.base)
+
+
+def _is_only_its_own(evidence: Evidence) -> bool:
+    matrix = [evidence.weights_in(by_name) for by_name in evidence.ranks]
+    if any(weights is None for weights in matrix):
+        return False
+    weights = np.stack([one for one in matrix if one is not None])
+    return bool((np.abs(weights - np.diag(np.diag(weights))) <= evidence.tolerance).all() and np.diag(weights).all())
+
+
+def _because_of_ddp(evidence: Evidence) -> Finding | None:
+    if not evidence.comparison.many.ranks[0].has_ddp:
+        return None
+    syncs = [sync for record in evidence.records for sync in record.syncs]
+    if not syncs:
+        return Finding(
+            "ddp_bypassed",
+            "The model is wrapped in DistributedDataParallel, but the forward pass does not go through the wrapper, "
+            "so the gradients are not averaged.",
+            "call the wrapper, `ddp_model(inputs)`, and not `ddp_model.module(inputs)` or the model inside.",
+        )
+    if not all(record.syncs and record.syncs[-1] for record in evidence.records):
+        return Finding(
+            "no_sync",
+            "The last micro-batch of the step runs under no_sync(), too, so DDP never averages the gradients.",
+            "leave no_sync() for the last micro-batch before step().",
+        )
+    return None
+
+
+def batch_norm(evidence: Evidence) -> Finding | None:
+    if not evidence.has("batch_norm"):
+        return None
+    return Finding(
+        "batch_norm",
+        "The model has batch normalisation in training mode: each rank normalises with the statistics of its own "
+        "samples, not of the global batch.",
+        "convert it with nn.SyncBatchNorm.convert_sync_batchnorm(model) (on GPUs), or use GroupNorm or LayerNorm.",
+    )
+
+
+def random_forward(evidence: Evidence) -> Finding | None:
+    if not (evidence.has("dropout") or evidence.has("random")):
+        return None
+    what, advice = "random numbers", "draw them from a generator that is seeded by the sample, or switch them off."
+    if evidence.has("dropout"):
+        what = "dropout"
+        advice = 'pass random=["dropout"] to compare without dropout; if the draws must agree, seed them by sample.'
+    return Finding(
+        "random_forward",
+        f"The forward pass uses {what}, drawn on each rank: the draws are not those of one rank.",
+        advice,
+    )
+
+
+def names_of(names: Iterable[str]) -> str:
+    items = [f"`{name}`" for name in names]
+    if len(items) > 3:
+        return f"{', '.join(items[:3])} and {number_of(len(items) - 3, 'more parameter')}"
+    return " and ".join([", ".join(items[:-1]), items[-1]]) if len(items) > 1 else items[0]

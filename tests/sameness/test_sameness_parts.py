@@ -1,0 +1,277 @@
+"""What `same_as_one` is made of: hooks that go, sketches that are linear, limits, records in files, the report."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from broken_trainings import mean_of_unequal_means, no_sampler, summed
+from right_trainings import with_ddp
+from tiny_trainings import loss_of, net, shards
+from torch.nn.modules import module as global_hooks
+from torch.optim import optimizer as optimizer_hooks
+
+from ddp_lessons import WorkerFailed, same_as_one
+from ddp_lessons.sameness.rank_watch import Watcher, plain_name
+from ddp_lessons.sameness.rounding_limits import Limits
+from ddp_lessons.sameness.run_records import CannotRead, RankRecord, Run, read_record, write_record
+from ddp_lessons.sameness.snapshots import SUMS, samples_in, sketch
+
+PROJECT = Path(__file__).parent.parent.parent
+SCRIPT = """
+import sys
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+dist.init_process_group("gloo")
+rank, world_size = dist.get_rank(), dist.get_world_size()
+torch.manual_seed(0)
+model = DistributedDataParallel(nn.Linear(3, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1 * (world_size if "--scale" in sys.argv else 1))
+inputs = torch.arange(36.0).view(12, 3).sin()
+for batch in torch.arange(12).split(4):
+    optimizer.zero_grad()
+    model(inputs[batch[rank::world_size]]).square().mean().backward()
+    optimizer.step()
+if "--fail" in sys.argv:
+    raise ValueError("as asked")
+dist.destroy_process_group()
+"""
+
+
+def trained() -> RankRecord:
+    """One rank, in this process."""
+    watcher = Watcher(steps=2)
+    with watcher:
+        model = net()
+        optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
+        for inputs, targets in shards(0, 1):
+            optimizer.zero_grad()
+            loss_of(model, inputs, targets).backward()
+            optimizer.step()
+    return watcher.record()
+
+
+def test_the_hooks_go_when_the_training_ends_or_fails() -> None:
+    kept: list[Any] = [
+        global_hooks._global_forward_pre_hooks,
+        global_hooks._global_forward_hooks,
+        global_hooks._global_module_registration_hooks,
+        optimizer_hooks._global_optimizer_pre_hooks,
+        optimizer_hooks._global_optimizer_post_hooks,
+    ]
+    before = [dict(hooks) for hooks in kept]
+    model = net()
+    with contextlib.suppress(ValueError), Watcher(steps=2):
+        model(torch.ones(2, 4)).sum().backward()
+        assert [dict(hooks) for hooks in kept] != before
+        raise ValueError("in the middle")
+    assert [dict(hooks) for hooks in kept] == before
+    assert not any(parameter._backward_hooks for parameter in model.parameters())
+
+
+def test_of_later_steps_only_the_samples_are_kept() -> None:
+    record = trained()
+    assert [len(step.gradients) for step in record.steps] == [4, 4, 0]
+    assert [sum(map(len, step.samples)) for step in record.steps] == [12, 12, 12]
+
+
+def test_watching_changes_nothing_in_a_training() -> None:
+    model = net()
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
+    for inputs, targets in list(shards(0, 1))[:2]:
+        optimizer.zero_grad()
+        loss_of(model, inputs, targets).backward()
+        optimizer.step()
+    watched = trained().steps[1].after
+    for name, parameter in model.named_parameters():
+        np.testing.assert_array_equal(watched[name].values, parameter.detach().numpy())
+
+
+@pytest.mark.parametrize(
+    ("wrapped", "plain"),
+    [
+        ("module.0.weight", "0.weight"),
+        ("module._orig_mod.head.bias", "head.bias"),
+        ("_fsdp_wrapped_module.body._checkpoint_wrapped_module.weight", "body.weight"),
+        ("head.weight", "head.weight"),
+    ],
+)
+def test_a_parameter_has_one_name_in_all_wrappers(wrapped: str, plain: str) -> None:
+    assert plain_name(wrapped) == plain
+
+
+def test_a_sketch_is_linear_and_keeps_the_distance() -> None:
+    first, second = torch.randn(2, 300, 70, generator=torch.Generator().manual_seed(0)).numpy()
+    whole = sketch(first + second, (300, 70), None)
+    np.testing.assert_allclose(whole, sketch(first, (300, 70), None) + sketch(second, (300, 70), None), atol=1e-4)
+    assert len(whole) == SUMS
+    assert np.linalg.norm(whole) == pytest.approx(np.linalg.norm(first + second), rel=0.15)
+
+
+def test_the_sketches_of_shards_add_up_to_that_of_the_whole() -> None:
+    whole = torch.randn(301, 70, generator=torch.Generator().manual_seed(0)).numpy()
+    parts = [sketch(whole[begin : begin + 101], whole.shape, (begin, 0)) for begin in (0, 101, 202)]
+    np.testing.assert_allclose(sum(parts), sketch(whole, whole.shape, None), atol=1e-4)
+
+
+def test_padding_does_not_change_a_text() -> None:
+    short, long = torch.tensor([[3, 5], [4, 0]]), torch.tensor([[3, 5, 0, 0], [4, 0, 0, 0]])
+    mine, theirs = samples_in((short,)), samples_in(((), {"tokens": long}))
+    assert mine is not None
+    assert theirs is not None
+    assert mine.tolist() == theirs.tolist()
+
+
+def test_what_comes_from_another_module_is_no_sample() -> None:
+    assert samples_in((net()(torch.ones(2, 4)), torch.ones(2))) is None
+
+
+def test_rounding_stays_below_the_limit_and_a_wrong_sample_does_not() -> None:
+    """A mean of 4,096 float32 gradients in two orders, and with one sample twice."""
+    record = trained().steps[0]
+    terms = torch.randn(4096, generator=torch.Generator().manual_seed(0)) + 0.1
+    in_order = {"w": terms.mean().numpy().reshape(1).astype(float)}
+    by_ranks = {"w": torch.stack([part.mean() for part in terms.chunk(4)]).mean().numpy().reshape(1).astype(float)}
+    doubled = {"w": torch.cat([terms, terms.max().view(1)]).mean().numpy().reshape(1).astype(float)}
+    limit = Limits().gradient(record, 4096, in_order, by_ranks)
+    assert abs(in_order["w"] - by_ranks["w"]) < limit / 10
+    assert abs(in_order["w"] - doubled["w"]) > limit
+
+
+def test_a_record_is_the_same_after_a_file(tmp_path: Path) -> None:
+    record = trained()
+    write_record(record, tmp_path / "rank-0.npz")
+    read = read_record(tmp_path / "rank-0.npz")
+    assert [step.settings for step in read.steps] == [step.settings for step in record.steps]
+    assert read.steps[0].before.keys() == record.steps[0].before.keys()
+    mine, theirs = Run((record,)), Run((read,))
+    assert mine.all_samples == theirs.all_samples
+    for name, values in mine.values("after", 1)[0].items():
+        np.testing.assert_array_equal(values, theirs.values("after", 1)[0][name])
+
+
+def test_a_file_of_a_stranger_is_refused(tmp_path: Path) -> None:
+    np.savez(tmp_path / "rank-0.npz", record=np.array([{"steps": []}], dtype=object))
+    with pytest.raises(CannotRead, match=r"rank-0\.npz holds no record of a rank"):
+        read_record(tmp_path / "rank-0.npz")
+
+
+def test_the_report_of_the_same_training() -> None:
+    report = same_as_one(with_ddp, ranks=(1, 2))
+    assert report.text.startswith("The same training on 1 and 2 ranks: 3 steps, gradients within ")
+    assert (report.same, report.cause, report.step) == (True, "", None)
+    assert len(report.gradients["2 ranks"]) == 3
+    assert all(number < report.limit for number in report.gradients["2 ranks"])
+
+
+def test_the_report_names_step_parameter_cause_and_what_to_do() -> None:
+    report = same_as_one(summed, ranks=(2,))
+    assert (report.same, report.cause, report.world_size, report.step) == (False, "sum_not_mean", 2, 0)
+    first, where, cause, advice = report.lines
+    assert first == "Not the same training: on 2 ranks the gradients differ at step 0."
+    assert where.startswith("  rank 0   step 0, gradient of `2.weight`: off by ")
+    assert cause == (
+        "Cause: The gradient is 2 times that of one rank on every parameter: "
+        "the ranks' gradients are summed, not averaged."
+    )
+    assert advice == "Next: divide by world_size after all_reduce, or use a mean loss over the global batch."
+    assert "ddp-wrong" in report._repr_html_()
+    assert "gradients, 2 ranks" in str(report.picture)
+    assert "the first difference is at step 0" in report.picture.svg
+
+
+def test_the_report_counts_the_samples_of_each_rank() -> None:
+    report = same_as_one(no_sampler, ranks=(1, 2))
+    assert report.lines[0] == "Not the same training: on 2 ranks other samples enter the model for step 0."
+    assert "  rank 1   6 samples, 6 of them among the 12 of one rank" in report.lines
+    assert "Every rank gets the same 6 samples" in report.text
+
+
+def test_the_weights_that_explain_a_mean_of_means() -> None:
+    assert "The weights of one rank's mean are 0.556, 0.444." in same_as_one(mean_of_unequal_means, ranks=(1, 2)).text
+
+
+def test_a_function_without_an_optimizer_cannot_be_told() -> None:
+    def trains_nothing(rank: int, world_size: int) -> None:
+        net()(torch.ones(2, 4))
+
+    report = same_as_one(trains_nothing, ranks=(1, 2))
+    assert report.same is None
+    assert report.text.startswith("Could not tell whether it is the same training: no optimizer made a step")
+    assert "Next: " in report.text
+
+
+def test_a_function_that_fails_fails_as_in_launch() -> None:
+    def fails(rank: int, world_size: int) -> None:
+        raise ValueError("as asked")
+
+    with pytest.raises(WorkerFailed, match="rank 0 of 1 raised ValueError: as asked"):
+        same_as_one(fails)
+
+
+@pytest.mark.parametrize(
+    ("asked", "refusal"),
+    [
+        ({"ranks": (1,)}, "nothing to compare"),
+        ({"random": ["noise"]}, "random= knows 'dropout' and 'augmentation', not 'noise'"),
+        ({"steps": 0}, "steps is the number of optimizer steps to compare, at least 1, not 0"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused(asked: dict[str, object], refusal: str) -> None:
+    with pytest.raises(ValueError, match=refusal):
+        same_as_one(with_ddp, **asked)  # type: ignore[arg-type]
+
+
+def command(*asked: str) -> subprocess.CompletedProcess[str]:
+    words = [sys.executable, "-m", "ddp_lessons", "same-as-one", *asked]
+    return subprocess.run(words, cwd=PROJECT, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> str:
+    (tmp_path / "train.py").write_text(SCRIPT, encoding="utf-8")
+    return str(tmp_path / "train.py")
+
+
+def test_a_script_that_is_the_same_ends_with_0(script: str) -> None:
+    ended = command(script, "--ranks", "2")
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.startswith("The same training on 1 and 2 ranks: 3 steps, gradients within ")
+
+
+def test_a_script_that_is_not_the_same_ends_with_1(script: str) -> None:
+    ended = command("--ranks", "2", script, "--", "--scale")
+    assert ended.returncode == 1, ended.stderr
+    assert ended.stdout.startswith("Not the same training: on 2 ranks the weights differ after step 0.")
+    assert "Cause: The learning rate at step 0 is 0.2 on rank 0, 2 times that of one rank (0.1)." in ended.stdout
+
+
+def test_of_a_script_that_fails_nothing_is_told_and_its_last_lines_are_shown(script: str) -> None:
+    ended = command(script, "--", "--fail")
+    assert ended.returncode == 2
+    assert "Could not tell whether it is the same training: on 1 rank the script failed" in ended.stdout
+    assert "ValueError: as asked" in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("asked", "refusal"),
+    [
+        (["train.py", "--epochs", "3"], "--epochs 3 belongs after two dashes: SCRIPT -- --epochs 3"),
+        (["train.py", "--ranks", "1"], "--ranks are the numbers of ranks to compare with one rank"),
+        ([], "which script?"),
+        (["nowhere.py"], "there is no script nowhere.py"),
+    ],
+)
+def test_a_command_that_cannot_work_is_refused(asked: list[str], refusal: str) -> None:
+    ended = command(*asked)
+    assert ended.returncode == 2
+    assert refusal in ended.stderr
