@@ -23,6 +23,7 @@ MODULES = (
     "shards",
     "ways_to_meet",
     "step_speed",
+    "training_script",
 )
 
 

@@ -1,0 +1,125 @@
+"""Lesson 16: a training script as it is written at work."""
+
+from __future__ import annotations
+
+from ddp_lessons.quiz.question import Program, Question
+
+QUESTIONS = (
+    Question(
+        text="A script shuffles with `DistributedSampler` and never calls `set_epoch`. What happens?",
+        right="Every epoch uses the same order. No error appears.",
+        letter="c",
+        why="The sampler shuffles with its seed plus the number of the epoch, which stays 0. Every rank still gets "
+        "its own part.",
+        wrong={
+            "The second epoch raises an error, as the sampler is used up.": "A sampler makes a new list of indices "
+            "whenever it is iterated over. It is never used up.",
+            "The ranks get overlapping parts of the data from epoch 2 on.": "All ranks use the same order in each "
+            "epoch, so their parts stay disjoint. Only the order never changes.",
+            "The order changes anyway, as each epoch draws new numbers.": "The sampler has a generator of its own, "
+            "which it seeds again for each epoch. It ignores the other random numbers.",
+        },
+        look_at="No error, but wrong",
+    ),
+    Question(
+        text="Four ranks augment images at random. All of them call `torch.manual_seed(0)`. Is that a mistake?",
+        right="Yes: all ranks draw the same shifts for their images.",
+        letter="a",
+        why="The same seed gives the same random numbers, so there is a quarter of the variety. Seed each rank "
+        "differently after the model has been made.",
+        wrong={
+            "No: the sampler gives each rank other images anyway.": "The images differ, but the shifts and the "
+            "dropped neurons don't. Augmentation then has less variety than with one process.",
+            "No: the ranks need it to stay equal during training.": "They stay equal because they start with equal "
+            "weights and apply the same averaged gradients. Dropout and augmentation may differ.",
+            "Yes: the ranks then train on the same images.": "The indices come from the sampler, which divides "
+            "them by rank. The seed of the augmentation doesn't change them.",
+        },
+        look_at="No error, but wrong",
+    ),
+    Question(
+        text="Each step has four parts, and `clip_grad_norm_` runs after each part's `backward()`, with `no_sync` "
+        "around the first three. What is wrong?",
+        right="Each rank scales its own sum, and not the average.",
+        letter="d",
+        why="Inside `no_sync`, gradients are still local, so each rank scales by another factor. Clip once, when the "
+        "last `backward()` has averaged.",
+        wrong={
+            "Nothing: clipping several times has no further effect.": "Gradients are added after each clipping, so "
+            "the next one scales a different sum. The result is another gradient.",
+            "The ranks hang, as clipping is a collective.": "It computes the norm of this rank's gradients and sends "
+            "nothing. With DDP, they are averaged already if you clip at the right place.",
+            "DDP reports that the gradients were changed.": "DDP doesn't notice changes of gradients. It averages "
+            "what it finds after the last backward pass.",
+        },
+        look_at="One step: gradient accumulation, clipping, schedule",
+    ),
+    Question(
+        text="Two ranks train under `torch.autocast` with bfloat16. How much smaller are DDP's messages?",
+        right="Not at all: the gradients are float32.",
+        letter="b",
+        why="`autocast` makes bfloat16 copies of the weights. A gradient has the dtype of its parameter, and DDP "
+        "sends gradients.",
+        wrong={
+            "Half as large: everything is bfloat16.": "Only the outputs of some operations are bfloat16. The weights "
+            "stay float32, and so do their gradients.",
+            "Half as large, but only after the first step.": "DDP rebuilds its buckets after the first step, but it "
+            "doesn't change the dtype of the gradients in them.",
+            "Three quarters: the weights stay float32.": "DDP doesn't send weights while it trains. It sends "
+            "gradients, and all of those are float32.",
+        },
+        look_at="Mixed precision: what is bfloat16",
+    ),
+    Question(
+        text="In the records, rank 0 spends 90 ms of each step in `all_reduce`, and rank 1 only 5 ms. Which rank is "
+        "the straggler?",
+        right="Rank 1. It comes last, so it doesn't wait.",
+        letter="c",
+        why="A collective ends when the last rank has come. The rank with the shortest calls is the one that the "
+        "others wait for.",
+        wrong={
+            "Rank 0. Its network connection is slower.": "Both ranks take part in the same calls, which end at about "
+            "the same time on both. A slow link would show on both ranks.",
+            "Rank 0. It has more gradients to send.": "All ranks of DDP send the same number of bytes, because "
+            "they have the same model.",
+            "Neither. The two values add up to one step.": "The ranks work at the same time, so their times don't add "
+            "up. The difference is waiting time of rank 0.",
+        },
+        look_at="Profile a step, and find the straggler",
+    ),
+    Question(
+        text="What does rank 0 return?",
+        right="`3`",
+        letter="a",
+        why="Only the last of three parts is outside of `no_sync` in each step, so there is one message per step. "
+        "Three steps make three.",
+        wrong={
+            "`9`": "This is the number without `no_sync`, where each `backward()` communicates. Here, two of three "
+            "parts stay quiet.",
+            "`1`": "The gradients are averaged once per optimizer step, because otherwise the ranks would take "
+            "different steps. There are three steps.",
+            "`6`": "It is the other way around. Inside of `no_sync`, `backward()` sends nothing, and two of three "
+            "parts are inside.",
+        },
+        look_at="Change one line, and compare with one process",
+        program=Program(
+            code="""
+from contextlib import nullcontext
+
+def f(rank, world_size):
+    model, sent = DDP(nn.Linear(2, 1)), []
+    def hook(state, bucket):
+        sent.append(bucket)
+        work = dist.all_reduce(bucket.buffer(), async_op=True)
+        return work.get_future().then(lambda done: done.value()[0])
+    model.register_comm_hook(None, hook)
+    for step in range(3):
+        for part in range(3):
+            with nullcontext() if part == 2 else model.no_sync():
+                model(torch.ones(1, 2)).sum().backward()
+    return len(sent)
+""",
+            holds="list(results) == [3, 3] and right == '`3`'",
+        ),
+    ),
+)
