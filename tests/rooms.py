@@ -49,7 +49,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "tests/run": (set(), {"benchmarks"}),
     "tests/sameness": ({"sameness", "show"}, set()),
     "tests/script": ({"script", "train"}, {"notebooks", "scripts"}),
-    "tests/scripts": ({"train"}, {"scripts"}),
+    "tests/scripts": ({"train"}, {"docs", "notebooks", "scripts"}),
     "tests/show": ({"show", "backends", "train"}, set()),
     "tests/timing": (set(), set()),
     "tests/train": ({"train", "backends"}, {"notebooks/12_choose_a_backend.ipynb"}),
