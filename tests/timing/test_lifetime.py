@@ -217,7 +217,7 @@ def test_a_template_killed_under_running_ranks_is_a_failure_that_says_so() -> No
     with pytest.raises(WorkerFailed) as caught:
         launch(run, 2, template.pid, quiet=True)
     assert time.monotonic() - begin < 3
-    assert "both ranks ended" in str(caught.value)
+    assert "both ranks exited together" in str(caught.value)
     assert "let the function return" not in str(caught.value)
     assert happens_within(2, lambda: not alive([int(lines[0]) for lines in caught.value.results.lines]))
 
