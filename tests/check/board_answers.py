@@ -373,7 +373,7 @@ WRONG = [
     ),
     (all_in_the_order_of_arrival, "the last bits depend on which rank comes late"),
     (the_largest, "does not end with the sum"),
-    (in_float32, "but not for integers (int64): the last digits are lost, as in float32"),
+    (in_float32, "but fails for integers (int64): the last digits are lost, as in float32"),
     (writes_what_it_has_added, "Rank 0 counts its own tensor twice"),
     (reads_its_own_name_only, "times. Write one key per rank, with the rank in its name, and read all of them"),
     (only_the_first_element, "does not end with the sum"),

@@ -590,27 +590,31 @@ WRONG = [
         writes_over_the_old_one_when_there_is_one,
         "During the write there is no complete checkpoint to restart from",
     ),
-    (each_rank_its_own_file, "Rank 0 is not the only rank that writes, although all ranks hold the same model"),
+    (
+        each_rank_its_own_file,
+        "Ranks other than 0 write the checkpoint. All ranks hold the same model, so write only if "
+        "dist.get_rank() == 0",
+    ),
     (
         every_rank_writes,
-        "Rank 0 is not the only rank that writes, although all ranks hold the same model. Write only if "
+        "Ranks other than 0 write the checkpoint. All ranks hold the same model, so write only if "
         "dist.get_rank() == 0",
     ),
     (
         every_rank_renames,
-        "Rank 0 is not the only rank that writes, although all ranks hold the same model. Write only if "
+        "Ranks other than 0 write the checkpoint. All ranks hold the same model, so write only if "
         "dist.get_rank() == 0",
     ),
     (
         every_rank_writes_what_is_its_own,
-        "Rank 0 is not the only rank that writes, although all ranks hold the same model. Write only if "
+        "Ranks other than 0 write the checkpoint. All ranks hold the same model, so write only if "
         "dist.get_rank() == 0",
     ),
     (first_of_its_machine, "With two nodes, two ranks have LOCAL_RANK 0, and both write"),
     (first_of_its_node, "With two nodes, two ranks have LOCAL_RANK 0, and both write"),
     (
         the_last_rank_writes,
-        "Rank 0 is not the only rank that writes, although all ranks hold the same model. Write only if "
+        "Ranks other than 0 write the checkpoint. All ranks hold the same model, so write only if "
         "dist.get_rank() == 0",
     ),
     (
@@ -650,7 +654,7 @@ WRONG = [
     (without_names, "The model's weights are missing in the file"),
     (
         straight_to_the_path,
-        "It works for a first checkpoint, but not for one that replaces another: during the write there is "
+        "It works for a first checkpoint, but fails for one that replaces another: during the write there is "
         "no complete checkpoint to restart from",
     ),
     (straight_to_an_open_file, "During the write there is no complete checkpoint to restart from"),

@@ -529,7 +529,7 @@ WRONG = [
     (NoBuffers, "Rank 1 starts with its own buffer scale. Broadcast the buffers too, from rank 0"),
     (
         OnlyTrainedOnes,
-        "It works for a model of 2 layers, float32, but not for frozen parameters and shared ones: rank 1 starts "
+        "It works for a model of 2 layers, float32, but fails for frozen parameters and shared ones: rank 1 starts "
         "with its own parameter layers.0.weight. Broadcast every parameter, even frozen ones, from rank 0",
     ),
     (OnlyWeights, "Rank 1 starts with its own buffer scale. Broadcast the buffers too, from rank 0"),

@@ -601,7 +601,11 @@ WRONG = [
         "That is the mean of the batches' accuracies, where a short last batch counts as much as a full one",
     ),
     (the_error, "That is the error rate"),
-    (batches_times_batch_size, "The 16 correct predictions are divided by 40, but there are 37 samples"),
+    (
+        batches_times_batch_size,
+        "The 16 correct predictions are divided by 40, but there are 37 samples. Divide by the number of samples on "
+        "all ranks",
+    ),
     (divides_on_each_rank, "A rank without samples divides by its own count, which is 0"),
     (returns_nothing, "It returns None. Return the answer, and leave the given data set unchanged"),
     (every_number_below_one_is_none, "The accuracy was truncated to an integer. Divide with /, not with //"),
@@ -639,7 +643,7 @@ HANGING = [
     (only_rank_0_adds_up, "Not every rank calls all_reduce, so the ranks that call it wait forever"),
     (
         ranks_without_samples_go_home,
-        "It works for 37 samples, but not for fewer samples than ranks: rank 1 has no samples and never calls "
+        "It works for 37 samples, but fails for fewer samples than ranks: rank 1 has no samples and never calls "
         "all_reduce, so rank 0 hangs in it. A rank without samples must call it too, with counts of 0",
     ),
     (asks_the_others_in_every_batch, "all_reduce"),

@@ -308,7 +308,7 @@ WRONG = [
     ),
     (
         only_the_first_layer,
-        "It works for a model of 1 layer, float32, but not for a model with three layers: layers.0.weight is "
+        "It works for a model of 1 layer, float32, but fails for a model with three layers: layers.0.weight is "
         "averaged, but layers.1.weight is not. Average every parameter of every layer, biases included",
     ),
     (only_on_rank_0, "Rank 0 has the mean, but rank 1 still has its own gradient. Every rank needs the mean"),
@@ -440,7 +440,7 @@ def in_half_precision(model: nn.Module) -> None:
 WRONG += [
     (
         skips_zeros,
-        "It works for a model of 1 layer, float32, but not for a model whose gradients are zero on one rank: the "
+        "It works for a model of 1 layer, float32, but fails for a model whose gradients are zero on one rank: the "
         "gradients of rank 1 are all zero, and it never calls all_reduce, so rank 0 hangs in it. Include zero "
         "gradients in the mean",
     ),

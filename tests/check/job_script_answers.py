@@ -139,7 +139,8 @@ WRONG = {
     ),
     "meets at home": (
         HEAD + RUN.replace("$first", "localhost"),
-        "localhost means a different node on every node, so the torchruns never meet. Set --rdzv-endpoint to",
+        "On every node, localhost is that node itself, so the torchrun agents never find each other. Set "
+        "--rdzv-endpoint to the name of the first node",
     ),
     "meets at all": (
         HEAD + RUN.replace("$first", "$SLURM_JOB_NODELIST"),

@@ -707,12 +707,12 @@ WRONG: list[tuple[Any, str]] = [
     (ShufflesAList, "It shuffles the data itself. Shuffle a list of indices, and leave the data unchanged"),
     (
         NeverRefuses,
-        "It works for data of 24 samples, but not for invalid sizes: it accepts sizes that add up to less than "
+        "It works for data of 24 samples, but fails for invalid sizes: it accepts sizes that add up to less than "
         "1, [0.25, 0.5]. Raise ValueError, and say what is wrong with them",
     ),
     (
         RefusesOnlyTooLarge,
-        "It works for data of 24 samples, but not for invalid sizes: it accepts sizes that add up to less than "
+        "It works for data of 24 samples, but fails for invalid sizes: it accepts sizes that add up to less than "
         "1, [0.25, 0.5]. Raise ValueError, and say what is wrong with them",
     ),
     (
@@ -721,7 +721,7 @@ WRONG: list[tuple[Any, str]] = [
     ),
     (
         TakesTooMany,
-        "It works for data of 24 samples, but not for invalid sizes: it accepts more sizes than samples, [0.5, "
+        "It works for data of 24 samples, but fails for invalid sizes: it accepts more sizes than samples, [0.5, "
         "0.5] for 1 sample. Raise ValueError, and say what is wrong with them",
     ),
     (Asserts, "It raises AssertionError for sizes that add up to less than 1"),
@@ -888,22 +888,22 @@ class WithReplacement(WithShuffle):
 WRONG += [
     (
         RefusesAsManyAsSamples,
-        "It works for data of 24 samples, but not for one sample per partition: it rejects as many sizes as "
+        "It works for data of 24 samples, but fails for one sample per partition: it rejects as many sizes as "
         "samples, [0.5, 0.5] for 2 samples. Reject only more sizes than samples",
     ),
     (
         AssertsMoreSamplesThanSizes,
-        "It works for data of 24 samples, but not for one sample per partition: it rejects as many sizes as "
+        "It works for data of 24 samples, but fails for one sample per partition: it rejects as many sizes as "
         "samples, [0.5, 0.5] for 2 samples. Reject only more sizes than samples",
     ),
     (
         RefusesASizeOfZero,
-        "It works for data of 24 samples, but not for a partition of size 0: it rejects a size of 0, [0, 1]. "
+        "It works for data of 24 samples, but fails for a partition of size 0: it rejects a size of 0, [0, 1]. "
         "Reject only sizes below 0: a partition may be empty",
     ),
     (
         RefusesAnEmptyPartition,
-        "It works for data of 24 samples, but not for a partition of size 0: it rejects a size of 0, [0, 1]. "
+        "It works for data of 24 samples, but fails for a partition of size 0: it rejects a size of 0, [0, 1]. "
         "Reject only sizes below 0: a partition may be empty",
     ),
     (ShufflesInUse, "use(0) returns different samples when called again"),
@@ -919,12 +919,12 @@ WRONG += [
     (SplitsAtRandom, "shuffle with a generator that has the same seed on all ranks"),
     (
         GenerousRoom,
-        "It works for data of 24 samples, but not for invalid sizes: it accepts sizes that add up to less than "
+        "It works for data of 24 samples, but fails for invalid sizes: it accepts sizes that add up to less than "
         "1, [0.45, 0.5]. Raise ValueError, and say what is wrong with them",
     ),
     (
         OnlyPrints,
-        "It works for data of 24 samples, but not for invalid sizes: it accepts sizes that add up to less than "
+        "It works for data of 24 samples, but fails for invalid sizes: it accepts sizes that add up to less than "
         "1, [0.25, 0.5]. Raise ValueError, and say what is wrong with them",
     ),
     (RaisesAnException, "It raises Exception for sizes that add up to less than 1"),

@@ -193,7 +193,7 @@ WRONG = [
     (without_the_rest, "The remainder is lost: 1 element is on no rank. Round the length up, and pad with zeros"),
     (
         not_filled_up,
-        "It works for a tensor of shape [120], float32, but not for a length not divisible by world_size: "
+        "It works for a tensor of shape [120], float32, but fails for a length not divisible by world_size: "
         "the shards have different lengths, 61 and 60, but all_gather needs equal ones. Pad the shorter "
         "ones with zeros",
     ),
@@ -332,13 +332,13 @@ WRONG += [
     ),
     (
         the_last_takes_the_rest,
-        "It works for a tensor of shape [120], float32, but not for a length not divisible by world_size: "
+        "It works for a tensor of shape [120], float32, but fails for a length not divisible by world_size: "
         "the shards have different lengths, 61 and 60, but all_gather needs equal ones. Pad the shorter "
         "ones with zeros",
     ),
     (
         by_tensor_split,
-        "It works for a tensor of shape [120], float32, but not for a length not divisible by world_size: "
+        "It works for a tensor of shape [120], float32, but fails for a length not divisible by world_size: "
         "the shards have different lengths, 61 and 60, but all_gather needs equal ones. Pad the shorter "
         "ones with zeros",
     ),

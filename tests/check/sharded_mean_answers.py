@@ -241,18 +241,18 @@ WRONG = [
     (swapped, "The arguments of reduce_scatter_tensor are swapped. Pass the shard first, then the whole tensor"),
     (
         cut_and_all_reduce,
-        "It adds shards of different positions. Sum the whole tensors first, and then take this rank's shard",
+        "It adds up shards from different positions. Shard r must be the sum of piece r of every rank's tensor",
     ),
     (
         cut_and_all_gather,
-        "It adds shards of different positions. Sum the whole tensors first, and then take this rank's shard",
+        "It adds up shards from different positions. Shard r must be the sum of piece r of every rank's tensor",
     ),
     (divided_by_the_length, "It divides the sum by 120. Divide by the number of ranks, here 2"),
     (divided_twice, "It divides the sum by 4. Divide by the number of ranks, here 2"),
     (off_by_a_fraction, "It is 0.3 times the mean. Divide the sum by the number of ranks, here 2"),
     (
         split_in_parts,
-        "It works for a tensor of shape [120], float32, but not for a length not divisible by world_size: "
+        "It works for a tensor of shape [120], float32, but fails for a length not divisible by world_size: "
         "the shards have different lengths, 61 and 60, but all_gather needs equal ones. Pad the shorter "
         "ones with zeros",
     ),
@@ -365,7 +365,7 @@ WRONG += [
     ),
     (
         without_what_fills_up,
-        "It works for a tensor of shape [120], float32, but not for a length not divisible by world_size: "
+        "It works for a tensor of shape [120], float32, but fails for a length not divisible by world_size: "
         "the shards have different lengths, 61 and 60, but all_gather needs equal ones. Pad the shorter "
         "ones with zeros",
     ),

@@ -199,10 +199,14 @@ WRONG: list[tuple[Function, str]] = [
     ),
     (lambda gpus, machine: [rank + 1 for rank in by_accumulation(gpus, machine)], "Ranks start at 0."),
     (lambda gpus, machine: list(range(sum(split(gpus)))), "These are the ranks of all nodes"),
-    (only_the_machine_before, "Node 0 has no node before it, so its ranks start at 0"),
+    (
+        only_the_machine_before,
+        "For node 0, the first rank is 0, because no node comes before it. Index 0 - 1 is -1, which reads the last "
+        "node's count. Sum only the counts before this node.",
+    ),
     (
         lambda gpus, machine: [rank + 5 for rank in by_accumulation(gpus, machine)],
-        "Node 0 has no node before it, so its ranks start at 0",
+        "For node 0, the first rank is 0, because no node comes before it. Sum only the counts before this node.",
     ),
     (lambda gpus, machine: gpus * machine, "Return a list (or a range) of ranks"),
     (lambda gpus, machine: sum(gpus[:machine]) + gpus[machine], 'gpus is a string such as "8,2"'),

@@ -360,7 +360,7 @@ WRONG = [
         "It works with several ranks, but not with one rank: a rank sends to itself or receives from itself, "
         "which torch refuses. With one rank, skip the communication",
     ),
-    (as_float, "but not for a token that a float would round"),
+    (as_float, "but fails for a token that a float would round"),
     (
         float_buffer,
         "Mismatched send and recv: the tensors differ in size or dtype. Receive into torch.empty_like(tensor), "

@@ -587,12 +587,12 @@ WRONG += [
     (takes_what_all_reduce_returns, "all_reduce returns None"),
     (reduces, "reduce gives the sum to one rank only"),
     (rounds_its_weight, "is not the mean over the samples of all ranks"),
-    (counts_every_rank_at_least_once, "but not for ranks without samples"),
+    (counts_every_rank_at_least_once, "but fails for ranks without samples"),
     (by_the_square_of_its_count, "is not the mean over the samples of all ranks"),
     (
         skips_zeros,
-        "but not for ranks without samples: rank 1 has no samples and makes too few calls of all_reduce, so rank 0 "
-        "hangs in it. Make every call on a rank without samples too, with gradients of 0",
+        "but fails for ranks without samples: rank 1 has no samples and does not call all_reduce often enough, so "
+        "rank 0 hangs in it. A rank without samples must make the same calls, with gradients of 0",
     ),
     (as_if_all_had_as_many, "The sum was divided by 6, the count of rank 0 times the number of ranks"),
     (divides_by_its_count_first, "Each gradient was divided by its count"),
@@ -615,7 +615,7 @@ def only_rank_0_calls(model: nn.Module, samples: int) -> None:
 HANGING: list[tuple[Any, str]] = [
     (
         those_without_stay_away,
-        "It works for a model of 1 layer, float32, and 3 samples, but not for ranks without samples: rank "
+        "It works for a model of 1 layer, float32, and 3 samples, but fails for ranks without samples: rank "
         "1 has no samples and never calls all_reduce, so rank 0 hangs in it. A rank without samples must "
         "call it too, with a count of 0",
     ),

@@ -181,8 +181,8 @@ def _wrong_place(places: set[str], option: str) -> str:
         return f"{option} has no host in front of the port, as if a variable were empty."
     if host in ("localhost", "127.0.0.1"):
         return (
-            f"{host} means a different node on every node, so the torchruns never meet. Set {option} to the name of "
-            "the first node."
+            f"On every node, {host} is that node itself, so the torchrun agents never find each other. Set {option} to "
+            "the name of the first node."
         )
     if host not in known:
         return f"{option} names {host!r}, which is not a node of this job. List the names with scontrol show hostnames."

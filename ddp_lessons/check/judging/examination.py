@@ -199,7 +199,7 @@ def _contrast(before: Sequence[int], world_size: int, trials: Sequence[Trial], c
     trait = trials[culprit].trait
     if culprit and trait == trials[1].trait:
         return "The first call was right, but not the next one"
-    return f"It works for {trials[0].named(0)}, but not for {trait}" if trait else ""
+    return f"It works for {trials[0].named(0)}, but fails for {trait}" if trait else ""
 
 
 def _allowed(exercise: Exercise) -> Sequence[int]:

@@ -18,7 +18,7 @@ class Finding:
     mistake: str
     details: Sequence[str] = ()
     stops_by_chance: bool = False  # then where each rank stopped says nothing
-    is_about_the_answer: bool = False  # then it matters what was right before: "for floats, but not for integers"
+    is_about_the_answer: bool = False  # then it matters what was right before, as in "fails for integers"
 
 
 def judge(exercise: Exercise, case: Case) -> Finding | None:

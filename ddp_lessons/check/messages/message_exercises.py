@@ -193,7 +193,7 @@ class _Exchange(Exercise):
 
 class _Swap(_Exchange):
     name = "swap"
-    cure_of_itself = "The partner is another rank, and a rank without a partner keeps its own tensor."
+    cure_of_itself = "Exchange tensors only with the partner. A rank without a partner returns its own tensor."
     world_sizes = (2, 3, 4, 5, 8, 1)
 
     def other(self, case: Case, rank: int) -> int:

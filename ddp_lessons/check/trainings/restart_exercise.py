@@ -130,12 +130,12 @@ def _judge_in_one_go(starts: _FirstStarts) -> None:
     trained = [start.epochs(rank) for rank in range(RANKS)]
     if wrong := next((epochs for epochs in trained if epochs != list(range(EPOCHS))), None):
         mistake = (
-            "Without any crash, it does not call train_epoch for the epochs 0, 1, 2, ... up to `epochs`: "
-            f"{_first_odd(wrong, 0)}."
+            f"Without a crash, train_epoch must run once per epoch, from 0 to `epochs` - 1: {_first_odd(wrong, 0)}. "
+            "Without a checkpoint, loop over range(epochs)."
         )
         raise _Wrong(mistake, _epochs_table(trained, 0))
     right = _right_weights()[None]
-    _judge_weights(ended, right, right, "Without any crash")
+    _judge_weights(ended, right, right, "Without a crash")
 
 
 @functools.cache
@@ -150,9 +150,9 @@ def _first_odd(epochs: Sequence[int], first: int) -> str:
             return f"epoch {epoch} is missing"
     more = next((epoch for epoch in epochs if epoch not in range(first, EPOCHS)), None)
     if more is not None:
-        return f"epoch {more} is one too many"
+        return f"epoch {more} is not expected"
     twice = next((epoch for epoch in epochs if epochs.count(epoch) > 1), None)
-    return f"epoch {twice} comes twice" if twice is not None else "they are in the wrong order"
+    return f"epoch {twice} runs twice" if twice is not None else "the epochs are in the wrong order"
 
 
 def _run(
@@ -235,7 +235,10 @@ def _which_epochs(epochs: Sequence[int], scenario: Scenario, had_file: bool, bef
             f"Epoch {expected} was not finished, but is skipped. Add 1 only once, either when you save the epoch or "
             "when you load it."
         )
-    return f"It does not train each remaining epoch once and in order: {_first_odd(epochs, expected)}."
+    return (
+        f"Each remaining epoch must run once, in order: {_first_odd(epochs, expected)}. Loop from the loaded epoch to "
+        "`epochs` - 1."
+    )
 
 
 def _epochs_table(trained: Sequence[Sequence[int]], expected: int | None = None) -> list[str]:

@@ -97,8 +97,8 @@ class _WeightedAverage(AverageGradients):
         waiting = standstill.calls[0]
         if standstill.made.get(without[0]):
             return (
-                f"Rank {without[0]} has no samples and makes too few calls of {waiting.call}, so rank {waiting.rank} "
-                "hangs in it. Make every call on a rank without samples too, with gradients of 0."
+                f"Rank {without[0]} has no samples and does not call {waiting.call} often enough, so rank "
+                f"{waiting.rank} hangs in it. A rank without samples must make the same calls, with gradients of 0."
             )
         return (
             f"Rank {without[0]} has no samples and never calls {waiting.call}, so rank {waiting.rank} hangs in it. A "

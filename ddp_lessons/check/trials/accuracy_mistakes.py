@@ -76,7 +76,7 @@ def why_wrong_accuracy(case: Case, rank: int, answer: float) -> str:
         if abs(divisor - round(divisor)) < 1e-3 and divisor >= 1:
             return (
                 f"The {recognised} correct predictions are divided by {divisor:.0f}, but there are {counts.samples} "
-                "samples."
+                "samples. Divide by the number of samples on all ranks."
             )
     return _about_the_shares(counts) or f"Rank {rank} does not return the accuracy over all samples."
 
