@@ -647,7 +647,7 @@ WRONG = [
         "The optimizer state is missing in the file, and with it the momentum. Save optimizer.state_dict() too",
     ),
     (only_the_model, "The optimizer state is missing in the file, and with it the momentum"),
-    (a_new_optimizer, "The optimizer state in the file differs from that of the given optimizer"),
+    (a_new_optimizer, "The optimizer state in the file differs from that of the given optimizer. Save it unchanged"),
     (without_the_epoch, "The epoch is missing in the file"),
     (always_epoch_0, "The epoch is missing in the file"),
     (without_buffers, "The buffer norm.running_mean is missing in the file"),

@@ -362,7 +362,7 @@ WRONG = [
     (only_small_ones, "but fails for a large tensor"),
     (returns_a_float32, "It works for a tensor of shape [120], float32, but fails for integers (int64)"),
     (leaves_a_message_behind, "never waits for its isend"),
-    (sends_twice, "Too much is communicated: rank 0 sends more than its tensor"),
+    (sends_twice, "Too much is communicated: rank 0 sends more than its tensor. Send the tensor once"),
     (returns_nothing, "returns None and does not change its tensor"),
     (only_rank_0_returns, "Only rank 0 has the answer"),
     (returns_both, "It returns a list of length 2, not a tensor"),
@@ -556,7 +556,7 @@ HANGING = [
     (rank_1_never_sends, "waits in recv for a message from rank 1 that is never sent"),
     (rank_1_never_receives, "but rank 1 never receives its message. Every send needs a matching recv"),
     (loops_for_ever, "does not end"),
-    (with_two_tags, "The tags do not match: rank 0 sends with tag 1, but rank 1 receives with tag 2"),
+    (with_two_tags, "The tags do not match: rank 0 sends with tag 1, but rank 1 receives with tag 2. Use the same tag"),
     (
         sleeps,
         "It is too slow for this check, which allows 3 seconds for all trials together. If ranks sleep so that "

@@ -179,7 +179,7 @@ WRONG = {
     ),
     "waits for three": (
         HEAD + FIRST + RUN.replace("nnodes=2", "nnodes=3"),
-        "torchrun waits for 3 nodes (--nnodes), but the job has 2",
+        "torchrun waits for 3 nodes, but the job has 2. Set --nnodes=2",
     ),
     "alone": (
         HEAD + "srun torchrun --standalone --nproc-per-node=4 digits.py\n",
@@ -193,7 +193,10 @@ WRONG = {
         HEAD.replace("#SBATCH --gpus-per-node=4\n", "") + FIRST + RUN,
         "The job asks for 0 of the 4 GPUs per node",
     ),
-    "on one only": (HEAD + FIRST + RUN.replace("srun", "srun --nodes=1 --ntasks=1"), "srun starts no torchrun on gpu2"),
+    "on one only": (
+        HEAD + FIRST + RUN.replace("srun", "srun --nodes=1 --ntasks=1"),
+        "srun starts no torchrun on gpu2. Start one task per node",
+    ),
     "directive too late": (
         HEAD.replace("#SBATCH --gpus", "echo begins\n#SBATCH --gpus") + FIRST + RUN,
         "sbatch ignores #SBATCH in line 5, because it comes after the first command. Move it above all commands",
@@ -272,7 +275,7 @@ WRONG |= {
         HEAD + FIRST + RUN.replace("--epochs 10", '"$@"'),
         "The program should get '--epochs 10' but gets nothing. Put its arguments after its name",
     ),
-    "an empty variable": (HEAD + RUN, "has no host in front of the port, as if a variable were empty"),
+    "an empty variable": (HEAD + RUN, "has no host before the port. Check that the variable with the host name is set"),
     "eight tasks without torchrun": (
         TASKS + f"srun python {PYTHON}\n",
         "Without torchrun the ranks get no RANK and WORLD_SIZE and MASTER_ADDR and MASTER_PORT",
@@ -284,7 +287,7 @@ WRONG |= {
     ),
     "as many as machines": (
         TASKS + TOLD.replace("=8", "=$SLURM_NNODES") + f"srun bash -c '{NUMBERS} python {PYTHON}'\n",
-        "WORLD_SIZE is 2, but there are 8 ranks",
+        "WORLD_SIZE is 2, but there are 8 ranks. Set it to 8",
     ),
     "each meets at home": (
         TASKS + TOLD + f"srun bash -c '{NUMBERS} MASTER_ADDR=$(hostname) python {PYTHON}'\n",

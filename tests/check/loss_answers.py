@@ -260,7 +260,7 @@ WRONG += [
     (reduces, "reduce gives the sum to one rank only"),
     (only_rank_0_divides, "Only rank 0 is right. On rank 1, that is the sum over all ranks"),
     (nan_for_nothing, "but fails for lists of which some are empty: rank 0 returns nan"),
-    (takes_what_all_reduce_returns, "all_reduce returns None. Its result is in the tensor that you passed"),
+    (takes_what_all_reduce_returns, "all_reduce returns None. Use the tensor that you passed, which holds the result"),
     (gathers_lists_of_unequal_length, "Pass something of the same size on every rank: a sum and a count"),
     (divides_by_those_with_losses, "The sum was divided by the number of ranks"),
 ]

@@ -438,7 +438,7 @@ def the_median_of_means(tensor: Tensor) -> float:
 WRONG += [
     (reduces, "reduce gives the sum to one rank only"),
     (only_rank_0_divides, "Only rank 0 is right. On rank 1, that is the sum over all ranks"),
-    (takes_what_all_reduce_returns, "all_reduce returns None. Its result is in the tensor that you passed"),
+    (takes_what_all_reduce_returns, "all_reduce returns None. Use the tensor that you passed, which holds the result"),
     (the_largest_count_for_all, "The sum was divided by the largest count times the number of ranks"),
     (sums_in_place_first, "The answer is right, but the given tensor was changed. Work on a copy"),
     (the_data_in_an_object, "sends its data. A sum and a count per rank are enough"),

@@ -197,7 +197,10 @@ WRONG = [
         "the shards have different lengths, 61 and 60, but all_gather needs equal ones. Pad the shorter "
         "ones with zeros",
     ),
-    (every_second, "It takes every second element, but a shard is contiguous, so that all_gather restores the order"),
+    (
+        every_second,
+        "It takes every second element, so all_gather would not restore the order. Take one contiguous slice",
+    ),
     (in_the_wrong_order, "Rank 0 has the shard of rank 1. Order the shards by rank"),
     (filled_with_ones, "The padding of the last shards is not zero"),
     (filled_with_the_beginning, "The padding of the last shards is not zero"),
@@ -344,7 +347,7 @@ WRONG += [
     ),
     (fills_each_one_up, "It pads each shard after splitting, so zeros end up in the middle"),
     (filled_up_with_the_world_size, "The shards are longer than needed. For 120 elements, 60 per rank are enough"),
-    (columns, "It takes every second element, but a shard is contiguous, so that all_gather restores the order"),
+    (columns, "It takes every second element, so all_gather would not restore the order. Take one contiguous slice"),
     (contiguous_is_no_copy, "The answer is right, but it is a view that keeps a longer tensor in memory"),
     (detached_only, "The answer is right, but it is a view that keeps a longer tensor in memory"),
     (empty_at_the_end, "The padding of the last shards is not zero"),

@@ -260,7 +260,7 @@ WRONG = [
     (gathers_everything, "It calls the collective all_gather"),
     (only_even_ranks_send, "Rank 0 receives nothing"),
     (never_waits, "never waits for its irecv"),
-    (sends_twice, "Too much is communicated: rank 0 sends more than its tensor"),
+    (sends_twice, "Too much is communicated: rank 0 sends more than its tensor. Send the tensor once"),
     (tells_everyone, "Rank 0 also sends to rank 2. Send only to its partner"),
     (raises, "Both ranks raised LookupError: nobody is there"),
 ]

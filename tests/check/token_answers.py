@@ -353,7 +353,7 @@ WRONG = [
     (calculates_it_from_a_broadcast, "calls the collective broadcast"),
     (rank_0_tells_everyone, "Rank 1 sends nothing"),
     (rank_0_sends_again_and_again, "Rank"),
-    (passes_it_twice, "Too much is communicated: rank 0 sends more than one message"),
+    (passes_it_twice, "Too much is communicated: rank 0 sends more than one message. Send the token once"),
     (only_two_ranks, "It works with 2 ranks, but not with 3"),
     (
         not_alone,

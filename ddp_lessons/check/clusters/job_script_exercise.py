@@ -102,7 +102,7 @@ def _not_everywhere(rehearsal: Rehearsal, torchruns: Torchruns) -> str:
             "No torchrun runs on the second node, because Slurm runs a job script on the first node only. Launch "
             "torchrun with srun."
         )
-    return f"srun starts no torchrun on {slurm_stand_ins.NAME.format(idle[0] + 1)}. It needs one task per node."
+    return f"srun starts no torchrun on {slurm_stand_ins.NAME.format(idle[0] + 1)}. Start one task per node."
 
 
 def _too_many(rehearsal: Rehearsal, torchruns: Torchruns) -> str:
@@ -128,7 +128,10 @@ def _no_meeting(rehearsal: Rehearsal, torchruns: Torchruns) -> str:
                 or "This torchrun runs on one node only. Set --nnodes to the number of nodes."
             )
         if ":" not in str(arguments.nnodes) and str(arguments.nnodes) != str(rehearsal.machines):
-            return f"torchrun waits for {arguments.nnodes} nodes (--nnodes), but the job has {rehearsal.machines}."
+            return (
+                f"torchrun waits for {arguments.nnodes} nodes, but the job has {rehearsal.machines}. Set "
+                f"--nnodes={rehearsal.machines}."
+            )
     backends = {arguments.rdzv_backend for _, arguments in torchruns}
     if not torchruns:
         return ""
@@ -178,7 +181,7 @@ def _wrong_place(places: set[str], option: str) -> str:
         for number in range(MACHINES)
     }
     if not host:
-        return f"{option} has no host in front of the port, as if a variable were empty."
+        return f"{option} has no host before the port. Check that the variable with the host name is set."
     if host in ("localhost", "127.0.0.1"):
         return (
             f"On every node, {host} is that node itself, so the torchrun agents never find each other. Set {option} to "

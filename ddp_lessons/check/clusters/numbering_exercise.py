@@ -73,7 +73,7 @@ def _likely(found: object, gpus: str, machine: int) -> str:
             "node's count. Sum only the counts before this node."
         )
     if len(found) != mine:
-        return f"Node {machine} has {mine} GPUs, so it has {mine} ranks, but this list has {len(found)}."
+        return f"Node {machine} has {mine} GPUs, but this list has {len(found)} ranks. Return one rank per GPU."
     if machine == 0:
         return "For node 0, the first rank is 0, because no node comes before it. Sum only the counts before this node."
     begins = f"It starts at {found[0]}, but the" if found else "The"

@@ -116,7 +116,10 @@ def _play(function: Callable[..., object], scenario: Scenario, starts: _FirstSta
     """Start it, kill it, restart it, and judge what it did."""
     first, at_first = starts.with_end(scenario.killed_in, scenario.cut_off_after)
     if at_first and scenario.goes_on_with < EPOCHS:
-        raise _Wrong(f"After epoch {first.cut_off_after} it writes no checkpoint, so a crash would lose that epoch.")
+        raise _Wrong(
+            f"After epoch {first.cut_off_after} it writes no checkpoint, so a crash would lose that epoch. Save a "
+            "checkpoint after each epoch."
+        )
     again = replace(first, name="again", killed_in=None, cut_off_after=None)
     had_file = again.path.is_file()
     ended = _run(function, again, scenario.ranks_then, scenario.begins, scenario)

@@ -133,7 +133,7 @@ def _why_other_numbers(answer: Tensor, case: Case, rank: int) -> str:
     if torch.allclose(answer, case.world_size * part_of(mean, case, rank), rtol=1e-5):
         return "It returns the sum. Divide it by the number of ranks."
     if torch.allclose(answer, part_of(case.inputs[rank], case, rank), rtol=1e-5):
-        return f"Rank {rank} returns its own values, without those of the other ranks."
+        return f"Rank {rank} returns its own values, without those of the other ranks. Sum over all ranks, and divide."
     for extreme, what in ((torch.amax, "largest"), (torch.amin, "smallest")):
         if torch.equal(answer, part_of(extreme(torch.stack(case.inputs), 0), case, rank)):
             return (

@@ -133,8 +133,14 @@ def _wrong_numbers(case: Case, rank: int, name: str) -> str:
     total, world_size = sum(counts_of(case)), case.world_size
     divisor = total * float((right * right).sum() / (right * yours).sum())
     if is_close(yours * divisor, right * total):
-        return f"The sum was divided by {divisor:.4g}, but {world_size} ranks have {total} samples together."
-    return f"The gradient of {name} on rank {rank} is not the mean over the samples of all ranks."
+        return (
+            f"The sum was divided by {divisor:.4g}, but {world_size} ranks have {total} samples together. Divide by "
+            f"{total}."
+        )
+    return (
+        f"The gradient of {name} on rank {rank} is not the mean over the samples of all ranks. Multiply it by this "
+        "rank's count, sum over the ranks, and divide by the sum of the counts."
+    )
 
 
 def _known(case: Case, rank: int, name: str, yours: Tensor) -> Sequence[tuple[Tensor, str]]:
@@ -149,7 +155,7 @@ def _known(case: Case, rank: int, name: str, yours: Tensor) -> Sequence[tuple[Te
         "gradient by its count."
     )
     unweighted = "The ranks' gradients are means. Multiply each by its count before summing."
-    nothing_added = f"Rank {rank} weights its own gradient without adding those of the other ranks."
+    nothing_added = f"Rank {rank} weights its own gradient without adding those of the other ranks. Sum over all ranks."
     by_its_own = "The sum was divided by the count of this rank only. Sum the counts over the ranks too."
     by_as_many = (
         f"The sum was divided by {max(1, mine) * ranks}, the count of rank {rank} times the number of ranks. Sum "

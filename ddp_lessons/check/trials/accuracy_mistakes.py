@@ -66,7 +66,7 @@ def why_wrong_accuracy(case: Case, rank: int, answer: float) -> str:
         return why_zero
     others = [other for other in range(world_size) if _has(case, other, right)]
     if others:
-        return f"Rank {others[0]} has the accuracy, but rank {rank} does not. Every rank needs it."
+        return f"Rank {others[0]} has the accuracy, but rank {rank} does not. Return the accuracy on every rank."
     for value, sentence in _means(counts, rank, world_size) + _quotients(counts, rank, world_size):
         if sentence and is_equal(answer, value):
             return sentence
@@ -78,7 +78,10 @@ def why_wrong_accuracy(case: Case, rank: int, answer: float) -> str:
                 f"The {recognised} correct predictions are divided by {divisor:.0f}, but there are {counts.samples} "
                 "samples. Divide by the number of samples on all ranks."
             )
-    return _about_the_shares(counts) or f"Rank {rank} does not return the accuracy over all samples."
+    return _about_the_shares(counts) or (
+        f"Rank {rank} does not return the accuracy over all samples. Sum the correct predictions and the samples over "
+        "all ranks, and divide once."
+    )
 
 
 def _means(counts: _Counts, rank: int, world_size: int) -> list[tuple[float, str]]:

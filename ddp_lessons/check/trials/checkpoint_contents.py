@@ -108,9 +108,8 @@ def _of_the_model(parts: list[Any], model: nn.Module) -> Fault | None:
             return Fault(mistake, missing[0], "missing", "there")
         if not missing:
             other = next(name for name in right if not _same(one[name], right[name]))
-            return Fault(
-                "The weights in the file differ from those of the model.", other, "other numbers", "the model's"
-            )
+            mistake = "The weights in the file differ from those of the model. Save the unchanged state_dict()."
+            return Fault(mistake, other, "other numbers", "the model's")
     mistake = "The model's weights are missing in the file. Save model.module.state_dict()."
     return Fault(mistake, name, "missing", "there")
 
@@ -126,7 +125,7 @@ def _of_the_optimizer(parts: list[Any], optimizer: Optimizer) -> Fault | None:
         return None
     if states:
         return Fault(
-            "The optimizer state in the file differs from that of the given optimizer.",
+            "The optimizer state in the file differs from that of the given optimizer. Save it unchanged.",
             "optimizer",
             "another",
             "its state",
