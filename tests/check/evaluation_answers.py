@@ -571,10 +571,11 @@ WRONG = [
     (sum_of_the_accuracies, "That is the sum of the ranks' accuracies. Sum the counts instead, and divide once"),
     (only_my_share, "Rank 0 returns the accuracy of its own partition only. Communicate with the other ranks"),
     (own_count_over_all, "Rank 0 divides its own correct predictions by the number of all samples"),
-    (over_my_count, "The sum was divided by the number of samples of this rank only"),
+    (over_my_count, "The sum was divided by the number of samples of this rank only. Sum the sample counts too"),
     (
         over_my_count_times_the_ranks,
-        "The sum was divided by this rank's samples times the number of ranks, but not all ranks have as many",
+        "The sum was divided by this rank's samples times the number of ranks, but not all ranks have as many. Sum the "
+        "sample counts",
     ),
     (
         drops_the_remainder,

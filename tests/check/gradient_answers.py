@@ -446,9 +446,9 @@ def in_half_precision(model: nn.Module) -> None:
 WRONG += [
     (
         skips_zeros,
-        "It works for a model of 1 layer, float32, but fails for a model whose gradients are zero on one rank: the "
-        "gradients of rank 1 are all zero, and it never calls all_reduce, so rank 0 hangs in it. Include zero "
-        "gradients in the mean",
+        "It works for a model of 1 layer, float32, but fails for a model whose gradients are zero on one rank: "
+        "rank 1 has only zero gradients and never calls all_reduce, so rank 0 hangs in it. Include zero gradients in "
+        "the mean",
     ),
     (skips_what_is_small, "hangs in it. Include zero gradients in the mean"),
     (counts_only_who_has_something, "It leaves out a rank whose gradient is zero. Divide by the number of all ranks"),

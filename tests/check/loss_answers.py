@@ -207,10 +207,10 @@ WRONG = [
         "tensors are made",
     ),
     (its_own_mean, "Rank 0 returns the mean of its own losses only. Communicate with the other ranks"),
-    (the_sum, "That is the sum over all ranks. Divide it by the number of losses of all ranks"),
+    (the_sum, "That is the sum over all ranks. Divide it by the number of losses on all ranks"),
     (
         divided_by_the_ranks,
-        "The sum was divided by the number of ranks. Divide it by the number of losses of all ranks",
+        "The sum was divided by the number of ranks. Divide it by the number of losses on all ranks",
     ),
     (divided_by_its_own_count, "The sum was divided by the count of this rank only"),
     (changes_the_list, "The answer is right, but the given list was changed. Work on a copy: list(losses)"),

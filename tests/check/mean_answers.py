@@ -348,7 +348,7 @@ WRONG = [
     (mean_of_means, "mean of the ranks' means"),
     (average_of_means, "mean of the ranks' means"),
     (its_own_mean, "Rank 0 returns the mean of its own elements"),
-    (total_sum, "That is the sum over all ranks. Divide it by the number of elements of all ranks"),
+    (total_sum, "That is the sum over all ranks. Divide it by the number of elements on all ranks"),
     (divided_by_the_ranks, "divided by the number of ranks. Divide it by the number of elements"),
     (divided_by_its_own_count, "The sum was divided by the count of this rank only"),
     (

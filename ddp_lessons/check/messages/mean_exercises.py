@@ -132,10 +132,10 @@ def _likely_mistake(case: Case, rank: int, answer: float) -> str:
         (sum(means) / world_size, mean_of_means),
         (sum(means) / not_empty, mean_of_means),
         (means[rank], f"Rank {rank} returns the mean of its own elements only. Communicate with the other ranks."),
-        (total, "That is the sum over all ranks. Divide it by the number of elements of all ranks."),
+        (total, "That is the sum over all ranks. Divide it by the number of elements on all ranks."),
         (
             total / world_size,
-            "The sum was divided by the number of ranks. Divide it by the number of elements of all ranks.",
+            "The sum was divided by the number of ranks. Divide it by the number of elements on all ranks.",
         ),
         (
             total / own_count,

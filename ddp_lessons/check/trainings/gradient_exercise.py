@@ -75,10 +75,12 @@ class AverageGradients(Exercise):
         zero = standstill.trial.without_effect
         if zero is None or list(standstill.returned) != [zero]:
             return ""
-        waiting, does = standstill.calls[0], "makes too few calls of" if standstill.made.get(zero) else "never calls"
+        waiting = standstill.calls[0]
+        made_some = bool(standstill.made.get(zero))
+        calls = f"does not call {waiting.call} often enough" if made_some else f"never calls {waiting.call}"
         return (
-            f"The gradients of rank {zero} are all zero, and it {does} {waiting.call}, so rank {waiting.rank} hangs "
-            "in it. Include zero gradients in the mean."
+            f"Rank {zero} has only zero gradients and {calls}, so rank {waiting.rank} hangs in it. Include zero "
+            "gradients in the mean."
         )
 
     def why_failed(self, message: str) -> str:

@@ -138,7 +138,7 @@ def _quotients(counts: _Counts, rank: int, world_size: int) -> list[tuple[float,
         ),
         (
             recognised / own,
-            "The sum was divided by the number of samples of this rank only. Sum the numbers of samples too.",
+            "The sum was divided by the number of samples of this rank only. Sum the sample counts too.",
         ),
         (
             recognised / counts.samples / world_size,
@@ -147,7 +147,7 @@ def _quotients(counts: _Counts, rank: int, world_size: int) -> list[tuple[float,
         (
             recognised / own / world_size,
             "The sum was divided by this rank's samples times the number of ranks, but not all ranks have as many. "
-            "Sum the numbers of samples.",
+            "Sum the sample counts.",
         ),
         (recognised / world_size, "The sum was divided by the number of ranks, not by the number of samples."),
         (
