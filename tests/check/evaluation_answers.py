@@ -547,7 +547,11 @@ WRONG = [
     (leaves_it_frozen, "It leaves parameters with requires_grad=False, so they would no longer train"),
     (eval_only_in_words, "It evaluates in training mode, where dropout sets random inputs to zero"),
     (the_best_of_all, "returns the accuracy of its own partition only. Communicate with the other ranks"),
-    (one_too_few, "samples are never evaluated: drop_last or a division with // leaves out the remainder. Include it"),
+    (
+        one_too_few,
+        "samples are never evaluated: drop_last or a division with // leaves out the remainder. Include the remaining "
+        "samples",
+    ),
     (
         padding_is_counted,
         "1 sample is counted twice: DistributedSampler repeats samples until all ranks have the same number. "
@@ -579,17 +583,19 @@ WRONG = [
     ),
     (
         drops_the_remainder,
-        "1 of 37 samples is never evaluated: drop_last or a division with // leaves out the remainder. Include it",
+        "1 of 37 samples is never evaluated: drop_last or a division with // leaves out the remainder. Include the "
+        "remaining samples",
     ),
     (
         drops_the_last_batch,
-        "7 of 37 samples are never evaluated: drop_last or a division with // leaves out the remainder. Include it",
+        "7 of 37 samples are never evaluated: drop_last or a division with // leaves out the remainder. Include the "
+        "remaining samples",
     ),
     (equal_shares, "1 of 37 samples is never evaluated: drop_last or a division with // leaves out the remainder"),
     (float_batch, "A batch size must be an integer. Divide with //, not with /"),
     (in_training_mode, "It evaluates in training mode, where dropout sets random inputs to zero"),
     (percentage, "That is a percentage. Return a fraction between 0 and 1"),
-    (only_rank_0_answers, "Only rank 0 has the answer, and rank 1 has None. Return it on every rank"),
+    (only_rank_0_answers, "Only rank 0 has the answer, and rank 1 has None. Return the answer on every rank"),
     (only_rank_0_has_the_sum, "Rank 0 has the accuracy, but rank 1 does not. Return the accuracy on every rank"),
     (summed_twice, "The counts of correct predictions were summed over the ranks twice"),
     (divided_by_the_ranks_as_well, "The accuracy was divided by the number of ranks as well"),

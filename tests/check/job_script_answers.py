@@ -261,11 +261,11 @@ WRONG |= {
     ),
     "its arguments lost": (
         HEAD + FIRST + RUN.replace(" --epochs 10", ""),
-        "The program should get '--epochs 10' but gets nothing. Put its arguments after its name",
+        "The program should get '--epochs 10' but gets nothing. Put the arguments after the script name",
     ),
     "other arguments": (
         HEAD + FIRST + RUN.replace("--epochs 10", "--epochs 1"),
-        "The program should get '--epochs 10' but gets '--epochs 1'. Put its arguments after its name",
+        "The program should get '--epochs 10' but gets '--epochs 1'. Put the arguments after the script name",
     ),
     "arguments in front": (
         HEAD + FIRST + RUN.replace("digits.py --epochs 10", "--epochs 10 digits.py"),
@@ -273,7 +273,7 @@ WRONG |= {
     ),
     "arguments of the job": (
         HEAD + FIRST + RUN.replace("--epochs 10", '"$@"'),
-        "The program should get '--epochs 10' but gets nothing. Put its arguments after its name",
+        "The program should get '--epochs 10' but gets nothing. Put the arguments after the script name",
     ),
     "an empty variable": (HEAD + RUN, "has no host before the port. Check that the variable with the host name is set"),
     "eight tasks without torchrun": (

@@ -240,7 +240,7 @@ def _lost(given: Sequence[str], behind: Sequence[object]) -> str:
     if any(found[place : place + len(wanted)] == wanted for place in places):
         return ""
     got = f"gets {' '.join(found)[:60]!r}" if found else "gets nothing"
-    return f"The program should get {' '.join(given)!r} but {got}. Put its arguments after its name."
+    return f"The program should get {' '.join(given)!r} but {got}. Put the arguments after the script name."
 
 
 def _program_of(arguments: argparse.Namespace) -> str:

@@ -181,7 +181,7 @@ def _of_wrong_parts(inputs: Sequence[Tensor]) -> list[tuple[float, str]]:
     given = [one for one in inputs if one.numel()]
     one_of_each = "Only one of each rank's elements is in that mean. Send the sum and the count of all of them."
     counted = f"Rank {empty[0]} has no elements, but is counted as if it had one. Pass a count of 0." if empty else ""
-    whole = "Each rank's sum was truncated to an integer. Keep it a float."
+    whole = "Each rank's sum was truncated to an integer. Keep the sum a float."
     largest = (
         "The sum was divided by the largest count times the number of ranks. Sum the counts (ReduceOp.SUM, not MAX)."
     )

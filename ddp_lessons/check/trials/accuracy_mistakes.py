@@ -187,7 +187,7 @@ def _about_the_shares(counts: _Counts) -> str:
         is_or_are = "is" if counts.missing == 1 else "are"
         return (
             f"{counts.missing} of {counts.samples} samples {is_or_are} never evaluated: drop_last or a division with "
-            "// leaves out the remainder. Include it."
+            "// leaves out the remainder. Include the remaining samples."
         )
     return ""
 

@@ -125,7 +125,7 @@ def _of_the_optimizer(parts: list[Any], optimizer: Optimizer) -> Fault | None:
         return None
     if states:
         return Fault(
-            "The optimizer state in the file differs from that of the given optimizer. Save it unchanged.",
+            "The optimizer state in the file differs from that of the given optimizer. Save the unchanged state_dict().",
             "optimizer",
             "another",
             "its state",
@@ -143,9 +143,9 @@ def _of_the_epoch(content: Any, epoch: int) -> Fault | None:
     if epoch in numbers:
         return None
     if epoch + 1 in numbers:
-        mistake = f"The file says epoch {epoch + 1}, but {epoch} was given. Save it unchanged."
+        mistake = f"The file says epoch {epoch + 1}, but {epoch} was given. Save `epoch` unchanged."
         return Fault(mistake, "epoch", str(epoch + 1), str(epoch))
-    mistake = "The epoch is missing in the file, so a restart cannot know where to resume. Save it too."
+    mistake = "The epoch is missing in the file, so a restart cannot know where to resume. Save `epoch` too."
     return Fault(mistake, "epoch", "missing", str(epoch))
 
 
