@@ -649,7 +649,7 @@ WRONG = [
     (only_the_model, "The optimizer state is missing in the file, and with it the momentum"),
     (
         a_new_optimizer,
-        "The optimizer state in the file differs from that of the given optimizer. Save the unchanged state_dict()",
+        "The optimizer state in the file differs from that of the given optimizer. Save optimizer.state_dict()",
     ),
     (without_the_epoch, "The epoch is missing in the file"),
     (always_epoch_0, "The epoch is missing in the file"),

@@ -595,7 +595,7 @@ WRONG = [
     (float_batch, "A batch size must be an integer. Divide with //, not with /"),
     (in_training_mode, "It evaluates in training mode, where dropout sets random inputs to zero"),
     (percentage, "That is a percentage. Return a fraction between 0 and 1"),
-    (only_rank_0_answers, "Only rank 0 has the answer, and rank 1 has None. Return the answer on every rank"),
+    (only_rank_0_answers, "Only rank 0 has the answer; rank 1 has None. Return the answer on every rank"),
     (only_rank_0_has_the_sum, "Rank 0 has the accuracy, but rank 1 does not. Return the accuracy on every rank"),
     (summed_twice, "The counts of correct predictions were summed over the ranks twice"),
     (divided_by_the_ranks_as_well, "The accuracy was divided by the number of ranks as well"),

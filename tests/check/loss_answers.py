@@ -331,6 +331,6 @@ WRONG += [
         "It works for a list of 3 losses, but fails for lists of which some are empty: rank 1 has no losses and "
         "returns 0. Every rank must return the mean over all ranks, even a rank without losses",
     ),
-    (sums_without_fractions, "Each rank's sum was truncated to an integer"),
+    (sums_without_fractions, "Each rank's sum was truncated to an integer. Keep the sum a float"),
     (only_the_last_loss, "Only one of each rank's losses is in that mean. Send the sum and the count of all of them"),
 ]

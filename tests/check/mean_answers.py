@@ -369,7 +369,7 @@ WRONG = [
     (subtracts_the_mean, "The answer is right, but the given tensor was changed. Work on a copy"),
     (returns_sum_and_count, "returns a tensor of shape [2], not one number"),
     (whole_number, "truncated to an integer"),
-    (a_whole_number_on_the_way, "Each rank's sum was truncated to an integer"),
+    (a_whole_number_on_the_way, "Each rank's sum was truncated to an integer. Keep the sum a float"),
     (gathers_the_data, "sends its data. A sum and a count per rank are enough"),
     (gathers_the_data_as_objects, "sends its data. A sum and a count per rank are enough"),
     (sends_the_data_to_rank_0, "rank 1 sends its data"),

@@ -234,7 +234,7 @@ def _wrong_numbers(case: Case, rank: int, name: str) -> str:
             f"Rank {rank} divides its own gradient without adding those of the other ranks. Sum over all ranks first.",
         ),
         (total / world_size**2, "The sum was divided by the number of ranks twice. Divide once."),
-        (total - gradients[rank], f"The sum lacks rank {rank}'s own gradient, and is not divided. Add it, then divide."),
+        (total - gradients[rank], f"The sum lacks rank {rank}'s own gradient and is not divided. Add it, then divide."),
         (torch.zeros_like(total), f"The gradient of {name} is zero. Put the mean into param.grad."),
         (weight, f"The gradient of {name} holds the weight itself. Average param.grad, not param."),
         *(

@@ -224,8 +224,8 @@ def _which_epochs(epochs: Sequence[int], scenario: Scenario, had_file: bool, bef
         return f"It starts again at epoch 0. {_HALF_A_FILE}"
     if first == 0 < expected:
         return (
-            "It starts again at epoch 0 although a checkpoint exists. Load the checkpoint before the loop, and start at "
-            "the loaded epoch."
+            "It starts again at epoch 0 although a checkpoint exists. Load the checkpoint before the loop, and start "
+            "at the loaded epoch."
         )
     if first < expected:
         return (

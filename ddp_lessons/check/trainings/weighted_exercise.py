@@ -194,7 +194,7 @@ def _known(case: Case, rank: int, name: str, yours: Tensor) -> Sequence[tuple[Te
         (means * mine / total / ranks, afterwards),
         *((own * factor, nothing_added) for factor in (mine, mine / total, 1 / max(1, mine), 1 / total, 1 / ranks)),
         (own * mine / total * ranks, nothing_added),
-        (samples - own * mine, f"The sum lacks rank {rank}'s own gradient, and is not divided. Add it, then divide."),
+        (samples - own * mine, f"The sum lacks rank {rank}'s own gradient and is not divided. Add it, then divide."),
         ((samples - own * mine) / total, f"The sum lacks rank {rank}'s own gradient. Add it too."),
         (
             before_of(case, rank).weights[name],

@@ -125,7 +125,7 @@ def _of_the_optimizer(parts: list[Any], optimizer: Optimizer) -> Fault | None:
         return None
     if states:
         return Fault(
-            "The optimizer state in the file differs from that of the given optimizer. Save the unchanged state_dict().",
+            "The optimizer state in the file differs from that of the given optimizer. Save optimizer.state_dict().",
             "optimizer",
             "another",
             "its state",
