@@ -402,8 +402,8 @@ WRONG = [
     (saves_elsewhere, "there is no file at the path"),
     (
         counts_from_the_number_of_epochs,
-        "It starts again at epoch 0 although a checkpoint exists. Load the checkpoint before the loop, and start at the "
-        "loaded epoch",
+        "It starts again at epoch 0 although a checkpoint exists. Load the checkpoint before the loop, and start at "
+        "the loaded epoch",
     ),
     (removes_the_old_one_first, "It starts again at epoch 0, because the checkpoint has been deleted"),
     (
