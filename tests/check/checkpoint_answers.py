@@ -592,30 +592,25 @@ WRONG = [
     ),
     (
         each_rank_its_own_file,
-        "Ranks other than 0 write the checkpoint. All ranks hold the same model, so write only if "
-        "dist.get_rank() == 0",
+        "Ranks other than 0 write the checkpoint. All ranks hold the same model, so write only if dist.get_rank() == 0",
     ),
     (
         every_rank_writes,
-        "Ranks other than 0 write the checkpoint. All ranks hold the same model, so write only if "
-        "dist.get_rank() == 0",
+        "Ranks other than 0 write the checkpoint. All ranks hold the same model, so write only if dist.get_rank() == 0",
     ),
     (
         every_rank_renames,
-        "Ranks other than 0 write the checkpoint. All ranks hold the same model, so write only if "
-        "dist.get_rank() == 0",
+        "Ranks other than 0 write the checkpoint. All ranks hold the same model, so write only if dist.get_rank() == 0",
     ),
     (
         every_rank_writes_what_is_its_own,
-        "Ranks other than 0 write the checkpoint. All ranks hold the same model, so write only if "
-        "dist.get_rank() == 0",
+        "Ranks other than 0 write the checkpoint. All ranks hold the same model, so write only if dist.get_rank() == 0",
     ),
     (first_of_its_machine, "With two nodes, two ranks have LOCAL_RANK 0, and both write"),
     (first_of_its_node, "With two nodes, two ranks have LOCAL_RANK 0, and both write"),
     (
         the_last_rank_writes,
-        "Ranks other than 0 write the checkpoint. All ranks hold the same model, so write only if "
-        "dist.get_rank() == 0",
+        "Ranks other than 0 write the checkpoint. All ranks hold the same model, so write only if dist.get_rank() == 0",
     ),
     (
         nobody_waits,

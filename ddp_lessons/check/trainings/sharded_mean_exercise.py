@@ -146,9 +146,7 @@ def _why_other_numbers(answer: Tensor, case: Case, rank: int) -> str:
         return sentence
     cut = torch.stack([part_of(one, case, other).double() for other, one in enumerate(case.inputs)]).sum(0)
     if any(torch.allclose(answer.double(), cut / by, rtol=1e-5) for by in (1, case.world_size)):
-        return (
-            "It adds up shards from different positions. Shard r must be the sum of piece r of every rank's tensor."
-        )
+        return "It adds up shards from different positions. Shard r must be the sum of piece r of every rank's tensor."
     return _why_off(answer, part_of(mean, case, rank), case) or (
         f"Rank {rank} does not return its shard of the mean. Sum the piece at this rank's position over all ranks, and "
         "divide by world_size."

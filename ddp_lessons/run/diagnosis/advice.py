@@ -123,9 +123,7 @@ def what_next(how: Raised | Died, rank: int, limits: Limits) -> str:
     if isinstance(how, Died) and how.signal_name:
         return _NEXT_FOR_SIGNAL.get(how.signal_name, "find out which process sent that signal.")
     if isinstance(how, Died) and not how.is_seen:
-        return (
-            "look for os._exit() or os.kill() on that rank, or check whether the machine ran out of memory."
-        )
+        return "look for os._exit() or os.kill() on that rank, or check whether the machine ran out of memory."
     if isinstance(how, Died) and how.exit_code is None:
         return (
             "launch again. If it happens again, launch fewer ranks or close other programs: this machine or container "
