@@ -76,7 +76,7 @@ def names_at_loopback(machines: Machines, script: str) -> Attempt:
     return with_options(MEET, MEET)(machines, script)
 
 
-def without_a_cable(machines: Machines, script: str) -> Attempt:
+def without_a_link(machines: Machines, script: str) -> Attempt:
     machines.cut(1)
     return with_options(MEET, MEET)(machines, script)
 
@@ -100,15 +100,15 @@ TROUBLES_TRIED: dict[str, Trouble] = {
     "GLOO_SOCKET_IFNAME=eth7: no such interface": with_options(MEET, MEET, {"GLOO_SOCKET_IFNAME": "eth7"}),
     "GLOO_SOCKET_IFNAME=lo: loopback": with_options(MEET, MEET, {"GLOO_SOCKET_IFNAME": "lo"}),
     "own names lead to 127.0.1.1": names_at_loopback,
-    "an address that nobody has": with_options(MEET, MEET.replace("machine0", "10.77.0.99")),
-    "a name that nobody knows": with_options(MEET, MEET.replace("machine0", "machine7")),
+    "an address that no machine has": with_options(MEET, MEET.replace("machine0", "10.77.0.99")),
+    "a host name that does not resolve": with_options(MEET, MEET.replace("machine0", "machine7")),
     "another port on machine 1": with_options(MEET, MEET.replace("29400", "29401")),
-    "nobody started on machine 0": alone,
+    "no torchrun on machine 0": alone,
     "the port is taken by another program": port_is_taken,
-    "machine 1 without a cable": without_a_cable,
+    "machine 1 without a network link": without_a_link,
     "another --rdzv-id on machine 1": with_options(MEET, f"{MEET} --rdzv-id=other"),
     "no rendezvous, only --nnodes=2": with_options("", ""),
-    "cable pulled out while training": in_the_middle(lambda machines: machines.cut(1)),
+    "network link cut while training": in_the_middle(lambda machines: machines.cut(1)),
     "the same, with timeout=10 seconds": in_the_middle(lambda machines: machines.cut(1), "10"),
     # a node without power would be silent, as with a cut link; here the system is alive and closes the connections
     "all processes on machine 1 killed while training": in_the_middle(lambda machines: machines.power_off(1)),

@@ -44,8 +44,8 @@ def _not_as_many(by_rank: Sequence[Sequence[str]]) -> Report:
     counts = [len(fingerprints) for fingerprints in by_rank]
     short, long = counts.index(min(counts)), counts.index(max(counts))
     mistake = (
-        f"Rank {short} has {counts[short]} fingerprints and rank {long} has {counts[long]}. They agree until "
-        "then, but every rank must take the same number of steps."
+        f"Rank {short} has {counts[short]} fingerprints and rank {long} has {counts[long]}. The ranks "
+        "agree until then. Give every rank the same number of steps."
     )
     return Report("replicas_agree", False, "they differ", mistake)
 
@@ -60,7 +60,7 @@ def _they_differ(columns: Columns, apart: Sequence[int]) -> Report:
 
 def _reminder(first: int) -> str:
     if first:
-        return "Before that they were equal, so they started with the same weights and then took different steps."
+        return "Before that the ranks were equal, so the initial weights are right. Check how gradients are averaged."
     return "Check that all ranks start with the same initial weights."
 
 

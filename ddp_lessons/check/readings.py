@@ -172,7 +172,7 @@ WorkersStuck: hang, no rank can make progress
         hints={
             2: "A number here fixes this run, until the next bad score. Which line hides the error?",
             6: "Rank 0 raises TypeError here. What happens to the exception?",
-            9: "Here rank 1 waits. Rank 0 returned before it. In which line?",
+            9: "Rank 1 waits here, but rank 0 has already returned. Which line made rank 0 return?",
         },
     ),
 )

@@ -124,11 +124,11 @@ class Machines:
 
         A node that is already gone is ignored.
         """
-        self._move_cable(machine, "down", "the cable is pulled out")
+        self._set_link(machine, "down", "the network link is down")
 
     def heal(self, machine: int) -> None:
         """Restore the link."""
-        self._move_cable(machine, "up", "the cable is back")
+        self._set_link(machine, "up", "the network link is up again")
 
     def stop(self, machine: int) -> None:
         """End every process on this node."""
@@ -201,7 +201,7 @@ class Machines:
         self.stop(machine)
         end_anchor(self._anchors[machine])
 
-    def _move_cable(self, machine: int, way: str, words: str) -> None:
+    def _set_link(self, machine: int, way: str, words: str) -> None:
         self._check(machine)
         try:
             if self._is_there(machine):

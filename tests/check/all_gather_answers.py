@@ -401,7 +401,7 @@ WRONG = [
     (one_after_the_other, "returns a tensor of shape [240], not a list of tensors"),
     (a_dict, "returns an object of type dict"),
     (the_sum, "returns a tensor of shape [120], not a list"),
-    (flat_ones, "but not for a two-dimensional tensor"),
+    (flat_ones, "but fails for a two-dimensional tensor"),
     (lists_of_numbers, "not a list of tensors"),
     (everything_at_every_step, "too much is communicated"),
     (a_growing_list_round_the_ring, "too much is communicated"),
@@ -412,7 +412,7 @@ WRONG = [
         "It works with 2 ranks, but not with 3: it returns a list of length 2 for 3 ranks. Put one tensor per "
         "rank into it",
     ),
-    (only_floats, "but not for integers (int64)"),
+    (only_floats, "but fails for integers (int64)"),
     (
         in_one_buffer_but_its_own,
         "It works with 2 ranks, but not with 3: entries 1 and 2 of rank 0's list are the same tensor object, as "

@@ -373,8 +373,11 @@ WRONG = [
     ),
     (all_in_the_order_of_arrival, "the last bits depend on which rank comes late"),
     (the_largest, "does not end with the sum"),
-    (in_float32, "but not for integers (int64): the last digits are lost, as in float32"),
-    (writes_what_it_has_added, "Rank 0 counts its own tensor twice"),
+    (in_float32, "but fails for integers (int64): the last digits are lost, as in float32"),
+    (
+        writes_what_it_has_added,
+        "Rank 0 adds its own tensor twice, once from `tensor` and once from the store. Add it once",
+    ),
     (reads_its_own_name_only, "times. Write one key per rank, with the rank in its name, and read all of them"),
     (only_the_first_element, "does not end with the sum"),
     (added_to_a_copy, "ends with its own tensor"),
@@ -385,7 +388,7 @@ WRONG = [
         "The values of rank 1 are missing in every sum. Read the values of all ranks, range(world_size)",
     ),
     (without_the_first, "The values of rank 0 are missing in every sum"),
-    (its_own_twice, "counts its own tensor twice"),
+    (its_own_twice, "adds its own tensor twice, once from `tensor` and once from the store. Add it once"),
     (the_mean, "leave out the division"),
     (
         one_name_for_all,

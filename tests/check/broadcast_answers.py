@@ -364,16 +364,19 @@ WRONG = [
         "It works with 2 ranks, but not with 3: rank 2 ends with rank 1's tensor. Rank 1 must "
         "forward rank 0's tensor, not its own",
     ),
-    (round_the_whole_ring, "Too much is communicated: rank 0 receives the tensor that it already has"),
-    (everyone_to_everyone, "Too much is communicated: rank 0 receives the tensor that it already has"),
-    (sends_it_twice, "Too much is communicated: rank 1 receives more than one tensor"),
+    (round_the_whole_ring, "Too much is communicated: rank 0 receives its own tensor. On rank 0, only send"),
+    (everyone_to_everyone, "Too much is communicated: rank 0 receives its own tensor. On rank 0, only send"),
+    (
+        sends_it_twice,
+        "Too much is communicated: rank 1 receives more than one tensor. Send the tensor to each rank once",
+    ),
     (returns_the_old_one, "Rank 1 ends with its own tensor"),
     (returns_nothing, "It returns None and does not change its tensor"),
     (only_the_others_return, "Rank 0 does not keep its own tensor"),
     (isends_and_leaves, "never waits for its isend"),
     (irecvs_and_leaves, "never waits for its irecv"),
-    (only_floats, "but not for integers (int64)"),
-    (first_ten_elements, "but not for a length not divisible by world_size"),
+    (only_floats, "but fails for integers (int64)"),
+    (first_ten_elements, "but fails for a length not divisible by world_size"),
     (from_a_seed, "Too little is communicated: rank 1 does not receive the whole tensor. Send all of it to every rank"),
     (changes_it_before_it_has_left, "It changes the tensor of its isend before wait()"),
     (at_most_four_ranks, "It works with 4 ranks, but not with 5"),
@@ -477,8 +480,11 @@ WRONG += [
     (everyone_keeps_the_sum, "Rank 1 ends with the sum of its own tensor and rank 0's"),
     (takes_what_recv_returns, "recv returns the rank of the sender"),
     (the_last_one_is_left_out_of_two, "If there is a loop, check its range"),
-    (a_ring_that_comes_back, "Too much is communicated: rank 0 receives the tensor that it already has"),
-    (as_a_list_of_numbers, "Too much is communicated: rank 1 receives more than one tensor"),
+    (a_ring_that_comes_back, "Too much is communicated: rank 0 receives its own tensor. On rank 0, only send"),
+    (
+        as_a_list_of_numbers,
+        "Too much is communicated: rank 1 receives more than one tensor. Send the tensor to each rank once",
+    ),
 ]
 
 

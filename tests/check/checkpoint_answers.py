@@ -578,7 +578,7 @@ WRONG = [
     ),
     (a_path_without_pathlib, "`path` is a str, not a pathlib.Path"),
     (a_slash_without_pathlib, "`path` is a str, not a pathlib.Path"),
-    (the_next_epoch, "The file says epoch 18, but 17 was given. Save it unchanged"),
+    (the_next_epoch, "The file says epoch 18, but 17 was given. Save `epoch` unchanged"),
     (other_keys, 'The file has no key "model". Save a dictionary with "model", "optimizer" and'),
     (a_tuple, 'The file holds a tuple. Save a dictionary with "model", "optimizer" and "epoch"'),
     (one_level_too_deep, 'The key "model" does not hold model.state_dict()'),
@@ -590,28 +590,27 @@ WRONG = [
         writes_over_the_old_one_when_there_is_one,
         "During the write there is no complete checkpoint to restart from",
     ),
-    (each_rank_its_own_file, "Rank 0 is not the only rank that writes, although all ranks hold the same model"),
+    (
+        each_rank_its_own_file,
+        "Ranks other than 0 write the checkpoint. All ranks hold the same model, so write only if dist.get_rank() == 0",
+    ),
     (
         every_rank_writes,
-        "Rank 0 is not the only rank that writes, although all ranks hold the same model. Write only if "
-        "dist.get_rank() == 0",
+        "Ranks other than 0 write the checkpoint. All ranks hold the same model, so write only if dist.get_rank() == 0",
     ),
     (
         every_rank_renames,
-        "Rank 0 is not the only rank that writes, although all ranks hold the same model. Write only if "
-        "dist.get_rank() == 0",
+        "Ranks other than 0 write the checkpoint. All ranks hold the same model, so write only if dist.get_rank() == 0",
     ),
     (
         every_rank_writes_what_is_its_own,
-        "Rank 0 is not the only rank that writes, although all ranks hold the same model. Write only if "
-        "dist.get_rank() == 0",
+        "Ranks other than 0 write the checkpoint. All ranks hold the same model, so write only if dist.get_rank() == 0",
     ),
     (first_of_its_machine, "With two nodes, two ranks have LOCAL_RANK 0, and both write"),
     (first_of_its_node, "With two nodes, two ranks have LOCAL_RANK 0, and both write"),
     (
         the_last_rank_writes,
-        "Rank 0 is not the only rank that writes, although all ranks hold the same model. Write only if "
-        "dist.get_rank() == 0",
+        "Ranks other than 0 write the checkpoint. All ranks hold the same model, so write only if dist.get_rank() == 0",
     ),
     (
         nobody_waits,
@@ -643,14 +642,17 @@ WRONG = [
         "The optimizer state is missing in the file, and with it the momentum. Save optimizer.state_dict() too",
     ),
     (only_the_model, "The optimizer state is missing in the file, and with it the momentum"),
-    (a_new_optimizer, "The optimizer state in the file differs from that of the given optimizer"),
+    (
+        a_new_optimizer,
+        "The optimizer state in the file differs from that of the given optimizer. Save optimizer.state_dict()",
+    ),
     (without_the_epoch, "The epoch is missing in the file"),
     (always_epoch_0, "The epoch is missing in the file"),
     (without_buffers, "The buffer norm.running_mean is missing in the file"),
     (without_names, "The model's weights are missing in the file"),
     (
         straight_to_the_path,
-        "It works for a first checkpoint, but not for one that replaces another: during the write there is "
+        "It works for a first checkpoint, but fails for one that replaces another: during the write there is "
         "no complete checkpoint to restart from",
     ),
     (straight_to_an_open_file, "During the write there is no complete checkpoint to restart from"),

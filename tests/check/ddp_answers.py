@@ -529,7 +529,7 @@ WRONG = [
     (NoBuffers, "Rank 1 starts with its own buffer scale. Broadcast the buffers too, from rank 0"),
     (
         OnlyTrainedOnes,
-        "It works for a model of 2 layers, float32, but not for frozen parameters and shared ones: rank 1 starts "
+        "It works for a model of 2 layers, float32, but fails for frozen parameters and shared ones: rank 1 starts "
         "with its own parameter layers.0.weight. Broadcast every parameter, even frozen ones, from rank 0",
     ),
     (OnlyWeights, "Rank 1 starts with its own buffer scale. Broadcast the buffers too, from rank 0"),
@@ -543,7 +543,7 @@ WRONG = [
     (Sums, "That is the sum over the ranks. Divide it by the number of ranks"),
     (DividesTwice, "The sum was divided by the number of ranks twice"),
     (DividesByTwo, "It works with 2 ranks, but not with 3: the sum was divided by 2, but there are 3 ranks"),
-    (OnlyDivides, "Rank 0 divides its own gradient without adding those of the other ranks"),
+    (OnlyDivides, "Rank 0 divides its own gradient without adding those of the other ranks. Sum over all ranks first"),
     (OldGradient, "param.grad is still None"),
     (OldGradientIfThere, "After backward() rank 0 still has its own gradient"),
     (
@@ -566,7 +566,10 @@ WRONG = [
     (OnlyOnce, "backward() number 2 does not average, but the first one did"),
     (HooksOnFrozenOnes, "A hook cannot be registered on a frozen parameter. Skip parameters with requires_grad=False"),
     (CopiesThoseOfRank0, "Rank 0's gradient was copied to rank 1. Average the gradients of all ranks"),
-    (OnlyRank0HasTheMean, "Rank 0 has the mean, but rank 1 still has its own gradient"),
+    (
+        OnlyRank0HasTheMean,
+        "Rank 0 has the mean, but rank 1 still has its own gradient. Put the mean into param.grad on every rank",
+    ),
     (
         DoesNotWait,
         "It reads the result of all_reduce too early. With async_op=True, call wait() on the returned handle first",
@@ -583,7 +586,7 @@ WRONG = [
     (ForwardWithoutGradients, "The output of m(inputs) is not connected to the autograd graph"),
     (StepsAsWell, "backward() changes the weights. Average the gradients, and leave the step to the optimizer"),
     (AGuardThatIsNeverTrue, "No rank sends anything"),
-    (TheLargest, "The gradient of layers.0.weight on rank 0 is not the mean over the ranks"),
+    (TheLargest, "The gradient of layers.0.weight on rank 0 is not the mean over the ranks. Sum"),
     (
         given_no_wrapper,
         "What cls(module) creates is a NoneType, which cannot be called. When called with inputs, it must return "
@@ -772,8 +775,11 @@ WRONG += [
         "It reads a gradient in __init__, before there is one. Register the function itself as the hook: "
         "self.average, not self.average(param)",
     ),
-    (BroadcastsGradientsToo, "Rank 0 divides its own gradient without adding those of the other ranks"),
-    (AveragesInForward, "The gradient of layers.0.weight on rank 0 is not the mean over the ranks"),
+    (
+        BroadcastsGradientsToo,
+        "Rank 0 divides its own gradient without adding those of the other ranks. Sum over all ranks first",
+    ),
+    (AveragesInForward, "The gradient of layers.0.weight on rank 0 is not the mean over the ranks. Sum"),
 ]
 
 

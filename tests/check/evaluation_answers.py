@@ -547,7 +547,11 @@ WRONG = [
     (leaves_it_frozen, "It leaves parameters with requires_grad=False, so they would no longer train"),
     (eval_only_in_words, "It evaluates in training mode, where dropout sets random inputs to zero"),
     (the_best_of_all, "returns the accuracy of its own partition only. Communicate with the other ranks"),
-    (one_too_few, "samples are never evaluated: drop_last or a division with // leaves out the remainder. Include it"),
+    (
+        one_too_few,
+        "samples are never evaluated: drop_last or a division with // leaves out the remainder. Include the remaining "
+        "samples",
+    ),
     (
         padding_is_counted,
         "1 sample is counted twice: DistributedSampler repeats samples until all ranks have the same number. "
@@ -571,25 +575,28 @@ WRONG = [
     (sum_of_the_accuracies, "That is the sum of the ranks' accuracies. Sum the counts instead, and divide once"),
     (only_my_share, "Rank 0 returns the accuracy of its own partition only. Communicate with the other ranks"),
     (own_count_over_all, "Rank 0 divides its own correct predictions by the number of all samples"),
-    (over_my_count, "The sum was divided by the number of samples of this rank only"),
+    (over_my_count, "The sum was divided by the number of samples of this rank only. Sum the sample counts too"),
     (
         over_my_count_times_the_ranks,
-        "The sum was divided by this rank's samples times the number of ranks, but not all ranks have as many",
+        "The sum was divided by this rank's samples times the number of ranks, but not all ranks have as many. Sum the "
+        "sample counts",
     ),
     (
         drops_the_remainder,
-        "1 of 37 samples is never evaluated: drop_last or a division with // leaves out the remainder. Include it",
+        "1 of 37 samples is never evaluated: drop_last or a division with // leaves out the remainder. Include the "
+        "remaining samples",
     ),
     (
         drops_the_last_batch,
-        "7 of 37 samples are never evaluated: drop_last or a division with // leaves out the remainder. Include it",
+        "7 of 37 samples are never evaluated: drop_last or a division with // leaves out the remainder. Include the "
+        "remaining samples",
     ),
     (equal_shares, "1 of 37 samples is never evaluated: drop_last or a division with // leaves out the remainder"),
     (float_batch, "A batch size must be an integer. Divide with //, not with /"),
     (in_training_mode, "It evaluates in training mode, where dropout sets random inputs to zero"),
     (percentage, "That is a percentage. Return a fraction between 0 and 1"),
-    (only_rank_0_answers, "Only rank 0 has the answer, and rank 1 has None. Return it on every rank"),
-    (only_rank_0_has_the_sum, "Rank 0 has the accuracy, but rank 1 does not. Every rank needs it"),
+    (only_rank_0_answers, "Only rank 0 has the answer; rank 1 has None. Return the answer on every rank"),
+    (only_rank_0_has_the_sum, "Rank 0 has the accuracy, but rank 1 does not. Return the accuracy on every rank"),
     (summed_twice, "The counts of correct predictions were summed over the ranks twice"),
     (divided_by_the_ranks_as_well, "The accuracy was divided by the number of ranks as well"),
     (everyone_tests_everything, "Every rank evaluates all samples, which takes as long as on one rank"),
@@ -601,7 +608,11 @@ WRONG = [
         "That is the mean of the batches' accuracies, where a short last batch counts as much as a full one",
     ),
     (the_error, "That is the error rate"),
-    (batches_times_batch_size, "The 16 correct predictions are divided by 40, but there are 37 samples"),
+    (
+        batches_times_batch_size,
+        "The 16 correct predictions are divided by 40, but there are 37 samples. Divide by the number of samples on "
+        "all ranks",
+    ),
     (divides_on_each_rank, "A rank without samples divides by its own count, which is 0"),
     (returns_nothing, "It returns None. Return the answer, and leave the given data set unchanged"),
     (every_number_below_one_is_none, "The accuracy was truncated to an integer. Divide with /, not with //"),
@@ -639,7 +650,7 @@ HANGING = [
     (only_rank_0_adds_up, "Not every rank calls all_reduce, so the ranks that call it wait forever"),
     (
         ranks_without_samples_go_home,
-        "It works for 37 samples, but not for fewer samples than ranks: rank 1 has no samples and never calls "
+        "It works for 37 samples, but fails for fewer samples than ranks: rank 1 has no samples and never calls "
         "all_reduce, so rank 0 hangs in it. A rank without samples must call it too, with counts of 0",
     ),
     (asks_the_others_in_every_batch, "all_reduce"),

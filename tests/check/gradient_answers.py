@@ -291,14 +291,17 @@ WRONG = [
         "It never averages: rank 0 still has its own gradient, because no rank sends one. If there is a "
         "condition in the loop, check whether it is ever true",
     ),
-    (only_divides, "Rank 0 divides its own gradient without adding those of the other ranks"),
+    (only_divides, "Rank 0 divides its own gradient without adding those of the other ranks. Sum over all ranks first"),
     (
         only_sums,
         "That is the sum over the ranks. Divide param.grad in place by the number of ranks: param.grad /= world_size",
     ),
     (divides_twice, "The sum was divided by the number of ranks twice"),
-    (divides_by_two, "It works with 2 ranks, but not with 3: the sum was divided by 2, but there are 3 ranks"),
-    (averages_the_weights, "It averages the weights, which are already equal. The gradients are in param.grad"),
+    (
+        divides_by_two,
+        "It works with 2 ranks, but not with 3: the sum was divided by 2, but there are 3 ranks. Divide by 3",
+    ),
+    (averages_the_weights, "It averages the weights, which are already equal. Average param.grad instead"),
     (sums_the_weights, "It changes the weights. Average param.grad, and leave the step to the optimizer"),
     (steps_as_well, "It changes the weights. Average param.grad, and leave the step to the optimizer"),
     (
@@ -308,10 +311,13 @@ WRONG = [
     ),
     (
         only_the_first_layer,
-        "It works for a model of 1 layer, float32, but not for a model with three layers: layers.0.weight is "
+        "It works for a model of 1 layer, float32, but fails for a model with three layers: layers.0.weight is "
         "averaged, but layers.1.weight is not. Average every parameter of every layer, biases included",
     ),
-    (only_on_rank_0, "Rank 0 has the mean, but rank 1 still has its own gradient. Every rank needs the mean"),
+    (
+        only_on_rank_0,
+        "Rank 0 has the mean, but rank 1 still has its own gradient. Put the mean into param.grad on every rank",
+    ),
     (only_rank_0_divides, "Only rank 0 is right. On rank 1, that is the sum over the ranks. Divide"),
     (averages_a_copy, "The ranks communicate, but the gradients do not change. Put the mean into param.grad"),
     (returns_them, "The ranks communicate, but the gradients do not change"),
@@ -440,16 +446,16 @@ def in_half_precision(model: nn.Module) -> None:
 WRONG += [
     (
         skips_zeros,
-        "It works for a model of 1 layer, float32, but not for a model whose gradients are zero on one rank: the "
-        "gradients of rank 1 are all zero, and it never calls all_reduce, so rank 0 hangs in it. Include zero "
-        "gradients in the mean",
+        "It works for a model of 1 layer, float32, but fails for a model whose gradients are zero on one rank: "
+        "rank 1 has only zero gradients and never calls all_reduce, so rank 0 hangs in it. Include zero gradients in "
+        "the mean",
     ),
     (skips_what_is_small, "hangs in it. Include zero gradients in the mean"),
     (counts_only_who_has_something, "It leaves out a rank whose gradient is zero. Divide by the number of all ranks"),
     (only_other_ranks_divide, "Only rank 1 is right. On rank 0, that is the sum over the ranks. Divide"),
     (reduces, "reduce gives the sum to one rank only"),
     (reduces_to_the_last, "reduce gives the sum to one rank only"),
-    (takes_what_all_reduce_returns, "all_reduce returns None. Its result is in the tensor that you passed"),
+    (takes_what_all_reduce_returns, "all_reduce returns None. Use the tensor that you passed, which holds the result"),
     (
         puts_what_all_reduce_returns,
         "The gradient of layers.0.weight is gone. Put the mean into param.grad. all_reduce returns None",
@@ -460,7 +466,10 @@ WRONG += [
     (divides_a_copy, "That is the sum over the ranks"),
     (divides_between, "layers.0.weight is averaged, but layers.0.bias is not"),
     (of_the_parameter, "It changes the weights. Average param.grad, and leave the step to the optimizer"),
-    (through_rank_0_which_keeps_it, "Rank 0 has the mean, but rank 1 still has its own gradient"),
+    (
+        through_rank_0_which_keeps_it,
+        "Rank 0 has the mean, but rank 1 still has its own gradient. Put the mean into param.grad on every rank",
+    ),
     (in_half_precision, "is almost the mean, but digits were lost. Keep the dtype"),
 ]
 

@@ -232,7 +232,7 @@ WRONG += [
     ),
     (reduces_in_its_group, "reduce gives the sum to one rank only"),
     (the_group_of_the_others, "Rank 0 ends with its own tensor"),
-    (in_single_precision, "but not for integers (int64)"),
+    (in_single_precision, "but fails for integers (int64)"),
     (
         adds_a_zero_of_the_others_wrongly,
         "Rank 0 ends with the sum over ranks 1 and 3. Sum over all ranks of its half: ranks 0 and 2",

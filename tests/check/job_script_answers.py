@@ -139,7 +139,8 @@ WRONG = {
     ),
     "meets at home": (
         HEAD + RUN.replace("$first", "localhost"),
-        "localhost means a different node on every node, so the torchruns never meet. Set --rdzv-endpoint to",
+        "On every node, localhost is that node itself, so the torchrun agents never find each other. Set "
+        "--rdzv-endpoint to the name of the first node",
     ),
     "meets at all": (
         HEAD + RUN.replace("$first", "$SLURM_JOB_NODELIST"),
@@ -178,7 +179,7 @@ WRONG = {
     ),
     "waits for three": (
         HEAD + FIRST + RUN.replace("nnodes=2", "nnodes=3"),
-        "torchrun waits for 3 nodes (--nnodes), but the job has 2",
+        "torchrun waits for 3 nodes, but the job has 2. Set --nnodes=2",
     ),
     "alone": (
         HEAD + "srun torchrun --standalone --nproc-per-node=4 digits.py\n",
@@ -192,7 +193,10 @@ WRONG = {
         HEAD.replace("#SBATCH --gpus-per-node=4\n", "") + FIRST + RUN,
         "The job asks for 0 of the 4 GPUs per node",
     ),
-    "on one only": (HEAD + FIRST + RUN.replace("srun", "srun --nodes=1 --ntasks=1"), "srun starts no torchrun on gpu2"),
+    "on one only": (
+        HEAD + FIRST + RUN.replace("srun", "srun --nodes=1 --ntasks=1"),
+        "srun starts no torchrun on gpu2. Start one task per node",
+    ),
     "directive too late": (
         HEAD.replace("#SBATCH --gpus", "echo begins\n#SBATCH --gpus") + FIRST + RUN,
         "sbatch ignores #SBATCH in line 5, because it comes after the first command. Move it above all commands",
@@ -257,11 +261,11 @@ WRONG |= {
     ),
     "its arguments lost": (
         HEAD + FIRST + RUN.replace(" --epochs 10", ""),
-        "The program should get '--epochs 10' but gets nothing. Put its arguments after its name",
+        "The program should get '--epochs 10' but gets nothing. Put the arguments after the script name",
     ),
     "other arguments": (
         HEAD + FIRST + RUN.replace("--epochs 10", "--epochs 1"),
-        "The program should get '--epochs 10' but gets '--epochs 1'. Put its arguments after its name",
+        "The program should get '--epochs 10' but gets '--epochs 1'. Put the arguments after the script name",
     ),
     "arguments in front": (
         HEAD + FIRST + RUN.replace("digits.py --epochs 10", "--epochs 10 digits.py"),
@@ -269,9 +273,9 @@ WRONG |= {
     ),
     "arguments of the job": (
         HEAD + FIRST + RUN.replace("--epochs 10", '"$@"'),
-        "The program should get '--epochs 10' but gets nothing. Put its arguments after its name",
+        "The program should get '--epochs 10' but gets nothing. Put the arguments after the script name",
     ),
-    "an empty variable": (HEAD + RUN, "has no host in front of the port, as if a variable were empty"),
+    "an empty variable": (HEAD + RUN, "has no host before the port. Check that the variable with the host name is set"),
     "eight tasks without torchrun": (
         TASKS + f"srun python {PYTHON}\n",
         "Without torchrun the ranks get no RANK and WORLD_SIZE and MASTER_ADDR and MASTER_PORT",
@@ -283,7 +287,7 @@ WRONG |= {
     ),
     "as many as machines": (
         TASKS + TOLD.replace("=8", "=$SLURM_NNODES") + f"srun bash -c '{NUMBERS} python {PYTHON}'\n",
-        "WORLD_SIZE is 2, but there are 8 ranks",
+        "WORLD_SIZE is 2, but there are 8 ranks. Set it to 8",
     ),
     "each meets at home": (
         TASKS + TOLD + f"srun bash -c '{NUMBERS} MASTER_ADDR=$(hostname) python {PYTHON}'\n",

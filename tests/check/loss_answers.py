@@ -192,13 +192,13 @@ WRONG = [
         "counts over the ranks, and divide once",
     ),
     (mean_of_means_of_those_that_have, "That is the mean of the ranks' means"),
-    (an_empty_rank_returns_0, "It works for a list of 3 losses, but not for lists of which some are empty: rank 1"),
-    (an_empty_rank_returns_nothing, "but not for lists of which some are empty: only rank 0 has the answer"),
+    (an_empty_rank_returns_0, "It works for a list of 3 losses, but fails for lists of which some are empty: rank 1"),
+    (an_empty_rank_returns_nothing, "but fails for lists of which some are empty: only rank 0 has the answer"),
     (an_empty_rank_divides_by_its_count, "A rank without losses divides by its own count, which is 0"),
-    (an_empty_rank_has_no_mean, "but not for lists of which some are empty: rank 0 returns nan"),
+    (an_empty_rank_has_no_mean, "but fails for lists of which some are empty: rank 0 returns nan"),
     (
         an_empty_rank_counts_as_one_loss,
-        "It works for a list of 3 losses, but not for lists of which some are empty: rank 1 has no losses, but "
+        "It works for a list of 3 losses, but fails for lists of which some are empty: rank 1 has no losses, but "
         "is counted as if it had one. Pass a count of 0",
     ),
     (
@@ -207,10 +207,10 @@ WRONG = [
         "tensors are made",
     ),
     (its_own_mean, "Rank 0 returns the mean of its own losses only. Communicate with the other ranks"),
-    (the_sum, "That is the sum over all ranks. Divide it by the number of losses of all ranks"),
+    (the_sum, "That is the sum over all ranks. Divide it by the number of losses on all ranks"),
     (
         divided_by_the_ranks,
-        "The sum was divided by the number of ranks. Divide it by the number of losses of all ranks",
+        "The sum was divided by the number of ranks. Divide it by the number of losses on all ranks",
     ),
     (divided_by_its_own_count, "The sum was divided by the count of this rank only"),
     (changes_the_list, "The answer is right, but the given list was changed. Work on a copy: list(losses)"),
@@ -259,8 +259,8 @@ def divides_by_those_with_losses(losses: Losses) -> float:
 WRONG += [
     (reduces, "reduce gives the sum to one rank only"),
     (only_rank_0_divides, "Only rank 0 is right. On rank 1, that is the sum over all ranks"),
-    (nan_for_nothing, "but not for lists of which some are empty: rank 0 returns nan"),
-    (takes_what_all_reduce_returns, "all_reduce returns None. Its result is in the tensor that you passed"),
+    (nan_for_nothing, "but fails for lists of which some are empty: rank 0 returns nan"),
+    (takes_what_all_reduce_returns, "all_reduce returns None. Use the tensor that you passed, which holds the result"),
     (gathers_lists_of_unequal_length, "Pass something of the same size on every rank: a sum and a count"),
     (divides_by_those_with_losses, "The sum was divided by the number of ranks"),
 ]
@@ -297,7 +297,7 @@ def only_rank_0_asks(losses: Losses) -> float:
 HANGING = [
     (
         returns_before_the_all_reduce,
-        "It works for a list of 3 losses, but not for lists of which some are empty: rank 1 has no losses and "
+        "It works for a list of 3 losses, but fails for lists of which some are empty: rank 1 has no losses and "
         "never calls all_reduce, so rank 0 hangs in it. A rank without losses must call it too, with a sum and a "
         "count of 0",
     ),
@@ -328,9 +328,9 @@ def only_the_last_loss(losses: Losses) -> Tensor:
 WRONG += [
     (
         comes_but_returns_0,
-        "It works for a list of 3 losses, but not for lists of which some are empty: rank 1 has no losses and "
+        "It works for a list of 3 losses, but fails for lists of which some are empty: rank 1 has no losses and "
         "returns 0. Every rank must return the mean over all ranks, even a rank without losses",
     ),
-    (sums_without_fractions, "Each rank's sum was truncated to an integer"),
+    (sums_without_fractions, "Each rank's sum was truncated to an integer. Keep the sum a float"),
     (only_the_last_loss, "Only one of each rank's losses is in that mean. Send the sum and the count of all of them"),
 ]

@@ -348,7 +348,7 @@ WRONG = [
     (mean_of_means, "mean of the ranks' means"),
     (average_of_means, "mean of the ranks' means"),
     (its_own_mean, "Rank 0 returns the mean of its own elements"),
-    (total_sum, "That is the sum over all ranks. Divide it by the number of elements of all ranks"),
+    (total_sum, "That is the sum over all ranks. Divide it by the number of elements on all ranks"),
     (divided_by_the_ranks, "divided by the number of ranks. Divide it by the number of elements"),
     (divided_by_its_own_count, "The sum was divided by the count of this rank only"),
     (
@@ -369,7 +369,7 @@ WRONG = [
     (subtracts_the_mean, "The answer is right, but the given tensor was changed. Work on a copy"),
     (returns_sum_and_count, "returns a tensor of shape [2], not one number"),
     (whole_number, "truncated to an integer"),
-    (a_whole_number_on_the_way, "Each rank's sum was truncated to an integer"),
+    (a_whole_number_on_the_way, "Each rank's sum was truncated to an integer. Keep the sum a float"),
     (gathers_the_data, "sends its data. A sum and a count per rank are enough"),
     (gathers_the_data_as_objects, "sends its data. A sum and a count per rank are enough"),
     (sends_the_data_to_rank_0, "rank 1 sends its data"),
@@ -438,7 +438,7 @@ def the_median_of_means(tensor: Tensor) -> float:
 WRONG += [
     (reduces, "reduce gives the sum to one rank only"),
     (only_rank_0_divides, "Only rank 0 is right. On rank 1, that is the sum over all ranks"),
-    (takes_what_all_reduce_returns, "all_reduce returns None. Its result is in the tensor that you passed"),
+    (takes_what_all_reduce_returns, "all_reduce returns None. Use the tensor that you passed, which holds the result"),
     (the_largest_count_for_all, "The sum was divided by the largest count times the number of ranks"),
     (sums_in_place_first, "The answer is right, but the given tensor was changed. Work on a copy"),
     (the_data_in_an_object, "sends its data. A sum and a count per rank are enough"),

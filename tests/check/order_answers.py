@@ -647,9 +647,17 @@ WRONG: list[tuple[Any, str]] = [
     (whole_shares, "The remainder is dropped: 1 of 25 samples is on no rank"),
     (for_two_ranks, "It works with 2 ranks, but not with 3: "),
     (one_too_many, "Partitions overlap, sample"),
-    (one_too_few, "Some samples are missing: 2 of 24 samples are on no rank"),
+    (
+        one_too_few,
+        "Some samples are missing: 2 of 24 samples are on no rank. Shuffle all indices, and take every "
+        "world_size-th of them",
+    ),
     (slides_by_one, "The partitions overlap and leave gaps: sample"),
-    (everybody_sees_it_twice, "It repeats more samples than equally long partitions need: 48 indices for 24 samples"),
+    (
+        everybody_sees_it_twice,
+        "It repeats more samples than equally long partitions need: 48 indices for 24 samples. Repeat fewer "
+        "samples than there are ranks",
+    ),
     (
         rank_0_has_most,
         "Partitions may differ by one sample only, but of 24 samples rank 0 has 23 and rank 1 has 1. Take "
@@ -672,14 +680,14 @@ WRONG: list[tuple[Any, str]] = [
     (a_loader, "in place of an index. Return indices, not samples or batches"),
     (batches, "It returns a list of length 4 in place of an index"),
     (a_set, "It returns a set, which has no order. Return a list"),
-    (floats, "It returns float32, but indices are integers"),
+    (floats, "It returns float32, but indices are integers. Return integers"),
     (a_table, "It returns a tensor of shape [12, 1], not the indices"),
     (counted_from_1, "It returns the index 24, but the indices of 24 samples are 0 to 23"),
-    (a_number, "It returns the number 12, not the indices of this rank's samples"),
+    (a_number, "It returns the number 12, not indices. Return the indices of this rank's samples"),
     (never_returns_it, "It returns None. Return the indices of this rank's samples"),
     (returns_set_epoch, "It returns None. Return the indices of this rank's samples"),
     (only_rank_0_returns, "Rank 1 returns None. Return the indices of its partition on every rank"),
-    (for_ever, "It returns too many indices, or never ends"),
+    (for_ever, "It returns too many indices, or never ends. Check the loop"),
     (shuffles_the_data, "It shuffles the data itself. Shuffle a list of indices, and leave the data unchanged"),
     (shuffles_a_list, "It shuffles the data itself. Shuffle a list of indices, and leave the data unchanged"),
     (no_epoch, "The check calls no_epoch(data, epoch) with two arguments, but the definition is no_epoch(data"),

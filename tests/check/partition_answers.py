@@ -674,7 +674,10 @@ WRONG: list[tuple[Any, str]] = [
     (GlobalRandperm, "shuffle with a generator that has the same seed on all ranks"),
     (GlobalNumpy, "shuffle with a generator that has the same seed on all ranks"),
     (RankInTheSeed, "Each rank shuffles differently, as if its rank were part of the seed"),
-    (DoesNotShuffle, "It does not shuffle: the samples are in the order of the data"),
+    (
+        DoesNotShuffle,
+        "It does not shuffle: the samples are in the order of the data. Shuffle the indices before splitting them",
+    ),
     (LosesTheShuffle, "It does not shuffle"),
     (ReversesTheData, "It does not shuffle"),
     (ForgetsTheSeed, "The seed has no effect. Pass it to the generator that shuffles"),
@@ -692,7 +695,7 @@ WRONG: list[tuple[Any, str]] = [
     (OverlapsByOne, "Partitions overlap: sample"),
     (LeavesOneOut, "Some samples are in no partition: 2 of 24 samples are on no rank"),
     (AlwaysTheFront, "use() gives every rank the same samples"),
-    (NeglectsTheSizes, "Partition 0 has 30 of 60 samples, but its size is 0.7"),
+    (NeglectsTheSizes, "Partition 0 has 30 of 60 samples, but its size is 0.7. Check where it starts and ends"),
     (NeglectsTheRank, "use() gives every rank the same samples. Choose the partition by its argument"),
     (GivesEverything, "use() gives every rank all of the data"),
     (GivesIndices, "use(0)[0] is not a sample of the data. Return data[index], not the index"),
@@ -707,12 +710,12 @@ WRONG: list[tuple[Any, str]] = [
     (ShufflesAList, "It shuffles the data itself. Shuffle a list of indices, and leave the data unchanged"),
     (
         NeverRefuses,
-        "It works for data of 24 samples, but not for invalid sizes: it accepts sizes that add up to less than "
+        "It works for data of 24 samples, but fails for invalid sizes: it accepts sizes that add up to less than "
         "1, [0.25, 0.5]. Raise ValueError, and say what is wrong with them",
     ),
     (
         RefusesOnlyTooLarge,
-        "It works for data of 24 samples, but not for invalid sizes: it accepts sizes that add up to less than "
+        "It works for data of 24 samples, but fails for invalid sizes: it accepts sizes that add up to less than "
         "1, [0.25, 0.5]. Raise ValueError, and say what is wrong with them",
     ),
     (
@@ -721,7 +724,7 @@ WRONG: list[tuple[Any, str]] = [
     ),
     (
         TakesTooMany,
-        "It works for data of 24 samples, but not for invalid sizes: it accepts more sizes than samples, [0.5, "
+        "It works for data of 24 samples, but fails for invalid sizes: it accepts more sizes than samples, [0.5, "
         "0.5] for 1 sample. Raise ValueError, and say what is wrong with them",
     ),
     (Asserts, "It raises AssertionError for sizes that add up to less than 1"),
@@ -888,22 +891,22 @@ class WithReplacement(WithShuffle):
 WRONG += [
     (
         RefusesAsManyAsSamples,
-        "It works for data of 24 samples, but not for one sample per partition: it rejects as many sizes as "
+        "It works for data of 24 samples, but fails for one sample per partition: it rejects as many sizes as "
         "samples, [0.5, 0.5] for 2 samples. Reject only more sizes than samples",
     ),
     (
         AssertsMoreSamplesThanSizes,
-        "It works for data of 24 samples, but not for one sample per partition: it rejects as many sizes as "
+        "It works for data of 24 samples, but fails for one sample per partition: it rejects as many sizes as "
         "samples, [0.5, 0.5] for 2 samples. Reject only more sizes than samples",
     ),
     (
         RefusesASizeOfZero,
-        "It works for data of 24 samples, but not for a partition of size 0: it rejects a size of 0, [0, 1]. "
+        "It works for data of 24 samples, but fails for a partition of size 0: it rejects a size of 0, [0, 1]. "
         "Reject only sizes below 0: a partition may be empty",
     ),
     (
         RefusesAnEmptyPartition,
-        "It works for data of 24 samples, but not for a partition of size 0: it rejects a size of 0, [0, 1]. "
+        "It works for data of 24 samples, but fails for a partition of size 0: it rejects a size of 0, [0, 1]. "
         "Reject only sizes below 0: a partition may be empty",
     ),
     (ShufflesInUse, "use(0) returns different samples when called again"),
@@ -919,12 +922,12 @@ WRONG += [
     (SplitsAtRandom, "shuffle with a generator that has the same seed on all ranks"),
     (
         GenerousRoom,
-        "It works for data of 24 samples, but not for invalid sizes: it accepts sizes that add up to less than "
+        "It works for data of 24 samples, but fails for invalid sizes: it accepts sizes that add up to less than "
         "1, [0.45, 0.5]. Raise ValueError, and say what is wrong with them",
     ),
     (
         OnlyPrints,
-        "It works for data of 24 samples, but not for invalid sizes: it accepts sizes that add up to less than "
+        "It works for data of 24 samples, but fails for invalid sizes: it accepts sizes that add up to less than "
         "1, [0.25, 0.5]. Raise ValueError, and say what is wrong with them",
     ),
     (RaisesAnException, "It raises Exception for sizes that add up to less than 1"),

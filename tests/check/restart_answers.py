@@ -388,19 +388,23 @@ def a_file_for_each_rank(model: Any, optimizer: Any, train_epoch: Any, epochs: i
 LEFT_OUT = (
     "Epoch 2 was not finished, but is skipped. Add 1 only once, either when you save the epoch or when you load it"
 )
-IN_ONE_GO = "it does not call train_epoch for the epochs 0, 1, 2, ... up to `epochs`"
+IN_ONE_GO = "Without a crash, train_epoch must run once per epoch, from 0 to `epochs` - 1"
 WRONG = [
     (adds_one_twice, LEFT_OUT),
     (without_the_last, f"{IN_ONE_GO}: epoch 3 is missing"),
     (without_the_first, f"{IN_ONE_GO}: epoch 0 is missing"),
-    (one_more, f"{IN_ONE_GO}: epoch 4 is one too many"),
-    (each_twice, f"{IN_ONE_GO}: epoch 0 comes twice"),
-    (backwards, f"{IN_ONE_GO}: they are in the wrong order"),
-    (as_many_more, "epoch 4 is one too many"),
-    (trains_when_all_is_done, "epoch 4 is one too many"),
+    (one_more, f"{IN_ONE_GO}: epoch 4 is not expected. Without a checkpoint, loop over range(epochs)"),
+    (each_twice, f"{IN_ONE_GO}: epoch 0 runs twice"),
+    (backwards, f"{IN_ONE_GO}: the epochs are in the wrong order"),
+    (as_many_more, "epoch 4 is not expected"),
+    (trains_when_all_is_done, "epoch 4 is not expected"),
     (loads_only_the_optimizer, "Restore the model and the optimizer"),
     (saves_elsewhere, "there is no file at the path"),
-    (counts_from_the_number_of_epochs, "It starts again at epoch 0 although a checkpoint exists"),
+    (
+        counts_from_the_number_of_epochs,
+        "It starts again at epoch 0 although a checkpoint exists. Load the checkpoint before the loop, and start at "
+        "the loaded epoch",
+    ),
     (removes_the_old_one_first, "It starts again at epoch 0, because the checkpoint has been deleted"),
     (
         tidies_up,
@@ -427,8 +431,8 @@ WRONG = [
         "write replaced the last good checkpoint with half a file. Write to another file next to it, and rename "
         "that once it is complete",
     ),
-    (from_one_on, "it does not call train_epoch for the epochs 0, 1, 2"),
-    (once_is_not_enough, "it does not call train_epoch for the epochs 0, 1, 2"),
-    (skips_one, "It does not train each remaining epoch once and in order"),
+    (from_one_on, "Without a crash, train_epoch must run once per epoch, from 0 to `epochs` - 1"),
+    (once_is_not_enough, "Without a crash, train_epoch must run once per epoch, from 0 to `epochs` - 1"),
+    (skips_one, "each remaining epoch must run once, in order"),
 ]
 HANGING = [(only_rank_0_saves, "Call save_checkpoint and load_checkpoint on every rank, not only under `if rank == 0`")]

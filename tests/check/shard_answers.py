@@ -193,11 +193,14 @@ WRONG = [
     (without_the_rest, "The remainder is lost: 1 element is on no rank. Round the length up, and pad with zeros"),
     (
         not_filled_up,
-        "It works for a tensor of shape [120], float32, but not for a length not divisible by world_size: "
+        "It works for a tensor of shape [120], float32, but fails for a length not divisible by world_size: "
         "the shards have different lengths, 61 and 60, but all_gather needs equal ones. Pad the shorter "
         "ones with zeros",
     ),
-    (every_second, "It takes every second element, but a shard is contiguous, so that all_gather restores the order"),
+    (
+        every_second,
+        "It takes every second element, so all_gather would not restore the order. Take one contiguous slice",
+    ),
     (in_the_wrong_order, "Rank 0 has the shard of rank 1. Order the shards by rank"),
     (filled_with_ones, "The padding of the last shards is not zero"),
     (filled_with_the_beginning, "The padding of the last shards is not zero"),
@@ -332,19 +335,19 @@ WRONG += [
     ),
     (
         the_last_takes_the_rest,
-        "It works for a tensor of shape [120], float32, but not for a length not divisible by world_size: "
+        "It works for a tensor of shape [120], float32, but fails for a length not divisible by world_size: "
         "the shards have different lengths, 61 and 60, but all_gather needs equal ones. Pad the shorter "
         "ones with zeros",
     ),
     (
         by_tensor_split,
-        "It works for a tensor of shape [120], float32, but not for a length not divisible by world_size: "
+        "It works for a tensor of shape [120], float32, but fails for a length not divisible by world_size: "
         "the shards have different lengths, 61 and 60, but all_gather needs equal ones. Pad the shorter "
         "ones with zeros",
     ),
     (fills_each_one_up, "It pads each shard after splitting, so zeros end up in the middle"),
     (filled_up_with_the_world_size, "The shards are longer than needed. For 120 elements, 60 per rank are enough"),
-    (columns, "It takes every second element, but a shard is contiguous, so that all_gather restores the order"),
+    (columns, "It takes every second element, so all_gather would not restore the order. Take one contiguous slice"),
     (contiguous_is_no_copy, "The answer is right, but it is a view that keeps a longer tensor in memory"),
     (detached_only, "The answer is right, but it is a view that keeps a longer tensor in memory"),
     (empty_at_the_end, "The padding of the last shards is not zero"),

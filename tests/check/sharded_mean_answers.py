@@ -229,7 +229,7 @@ WRONG = [
         "times as much is communicated as needed. Each rank needs only its shard of the mean, so use reduce_scatter",
     ),
     (the_sum, "It returns the sum. Divide it by the number of ranks"),
-    (alone, "Rank 0 returns its own values, without those of the other ranks"),
+    (alone, "Rank 0 returns its own values, without those of the other ranks. Sum over all ranks, and divide"),
     (the_next_ones, "Rank 0 has the shard of rank 1. Order the shards by rank"),
     (the_whole_mean, "Every rank returns as many elements as the whole tensor has. Return only this rank's shard"),
     (without_the_rest, "The remainder is lost: 1 element is on no rank. Round the length up, and pad with zeros"),
@@ -241,18 +241,18 @@ WRONG = [
     (swapped, "The arguments of reduce_scatter_tensor are swapped. Pass the shard first, then the whole tensor"),
     (
         cut_and_all_reduce,
-        "It adds shards of different positions. Sum the whole tensors first, and then take this rank's shard",
+        "It adds up shards from different positions. Shard r must be the sum of piece r of every rank's tensor",
     ),
     (
         cut_and_all_gather,
-        "It adds shards of different positions. Sum the whole tensors first, and then take this rank's shard",
+        "It adds up shards from different positions. Shard r must be the sum of piece r of every rank's tensor",
     ),
     (divided_by_the_length, "It divides the sum by 120. Divide by the number of ranks, here 2"),
     (divided_twice, "It divides the sum by 4. Divide by the number of ranks, here 2"),
     (off_by_a_fraction, "It is 0.3 times the mean. Divide the sum by the number of ranks, here 2"),
     (
         split_in_parts,
-        "It works for a tensor of shape [120], float32, but not for a length not divisible by world_size: "
+        "It works for a tensor of shape [120], float32, but fails for a length not divisible by world_size: "
         "the shards have different lengths, 61 and 60, but all_gather needs equal ones. Pad the shorter "
         "ones with zeros",
     ),
@@ -365,7 +365,7 @@ WRONG += [
     ),
     (
         without_what_fills_up,
-        "It works for a tensor of shape [120], float32, but not for a length not divisible by world_size: "
+        "It works for a tensor of shape [120], float32, but fails for a length not divisible by world_size: "
         "the shards have different lengths, 61 and 60, but all_gather needs equal ones. Pad the shorter "
         "ones with zeros",
     ),
@@ -385,8 +385,11 @@ WRONG += [
     (filled_up_in_front, "The padding comes before the elements. Pad at the end, so that it can be cut off again"),
     (the_mean_over_its_elements, "are equal. Take the mean over the ranks, not over the elements"),
     (does_not_wait, "too early"),
-    (scattered_from_rank_0, "Rank 0 returns its own values, without those of the other ranks"),
-    (by_columns, "It takes every second element, but a shard is contiguous, so that all_gather restores the order"),
+    (
+        scattered_from_rank_0,
+        "Rank 0 returns its own values, without those of the other ranks. Sum over all ranks, and divide",
+    ),
+    (by_columns, "It takes every second element, so all_gather would not restore the order. Take one contiguous slice"),
     (takes_what_the_call_returns, "reduce_scatter_tensor returns None"),
     (
         half_for_each,

@@ -238,7 +238,7 @@ WRONG = [
     ),
     (
         rounded_down,
-        "It works for a model of 120 layers, but not for layers not divisible by stages: layer 6 goes to stage "
+        "It works for a model of 120 layers, but fails for layers not divisible by stages: layer 6 goes to stage "
         "2, but the stages are 0 to 1. Distribute the remainder of 7 / 2 over these stages",
     ),
     (

@@ -260,7 +260,7 @@ WRONG = [
     (gathers_everything, "It calls the collective all_gather"),
     (only_even_ranks_send, "Rank 0 receives nothing"),
     (never_waits, "never waits for its irecv"),
-    (sends_twice, "Too much is communicated: rank 0 sends more than its tensor"),
+    (sends_twice, "Too much is communicated: rank 0 sends more than its tensor. Send the tensor once"),
     (tells_everyone, "Rank 0 also sends to rank 2. Send only to its partner"),
     (raises, "Both ranks raised LookupError: nobody is there"),
 ]
@@ -370,7 +370,7 @@ WRONG += [
     (adds_them_up, "Rank 0 returns the sum of both tensors"),
     (all_reduce_minus_its_own, "It calls the collective all_reduce"),
     (overwrites_before_it_is_gone, "gets its own tensor back. Use a second buffer"),
-    (in_floats, "but not for integers (int64)"),
+    (in_floats, "but fails for integers (int64)"),
 ]
 
 
@@ -458,7 +458,7 @@ WRONG += [(the_odd_last_rank_returns_none, "Only ranks 0 and 1 have the answer")
 HANGING += [
     (
         the_odd_last_rank_sends_to_itself,
-        "The partner is another rank, and a rank without a partner keeps its own tensor",
+        "Exchange tensors only with the partner. A rank without a partner returns its own tensor",
     ),
     (
         waits_for_its_isend_first,

@@ -79,7 +79,8 @@ def test_one_repair_after_the_other_leaves_one_mistake_less() -> None:
 def test_a_script_that_does_not_end_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rehearsal, "PATIENCE_SECONDS", 0.5)
     monkeypatch.setattr(rehearsal, "slowness", lambda processes: 3.0)  # the sentence says how long it really was
-    assert "The script does not end within 1.5 seconds" in check.job_script(f"{HEAD}sleep 54321\n{RUN}").mistake
+    mistake = check.job_script(f"{HEAD}sleep 54321\n{RUN}").mistake
+    assert "The script does not end within 1.5 seconds. Look for a command that never ends" in mistake
     assert not any("sleep 54321" in process for process in commands_of_all_processes())
 
 

@@ -165,7 +165,10 @@ def two_letters(gpus: str, machine: int) -> list[int]:
 
 
 WRONG: list[tuple[Function, str]] = [
-    (lambda gpus, machine: EqualToEverything(), "Node 0 has 8 GPUs, so it has 8 ranks, but this list has 0"),
+    (
+        lambda gpus, machine: EqualToEverything(),
+        "Node 0 has 8 GPUs, but this list has 0 ranks. Return one rank per GPU",
+    ),
     (for_ever, "ranks_of('8,2', 1) does not end and is at"),
     (leaves, "ranks_of('8,2', 0) calls sys.exit() instead of returning"),
     (takes_all_memory, "ranks_of('8,2', 0) raises MemoryError"),
@@ -173,10 +176,10 @@ WRONG: list[tuple[Function, str]] = [
     (a_tensor, "It returns an object of type Tensor. Return a list (or a range) of ranks"),
     (a_generator, "It returns an object of type generator. Return a list (or a range) of ranks"),
     (as_texts, "Ranks are integers"),
-    (first_and_last, "Node 0 has 8 GPUs, so it has 8 ranks, but this list has 2"),
-    (one_too_many, "Node 0 has 8 GPUs, so it has 8 ranks, but this list has 9"),
+    (first_and_last, "Node 0 has 8 GPUs, but this list has 2 ranks. Return one rank per GPU"),
+    (one_too_many, "Node 0 has 8 GPUs, but this list has 9 ranks. Return one rank per GPU"),
     (backwards, "These are the right ranks in the wrong order"),
-    (machines_from_1, "Node 0 has 8 GPUs, so it has 8 ranks, but this list has 0"),
+    (machines_from_1, "Node 0 has 8 GPUs, but this list has 0 ranks. Return one rank per GPU"),
     (as_if_equal_on_all, "the first rank on a node is the number of GPUs on all nodes before it"),
     (for_two_machines, "the first rank on a node is the number of GPUs on all nodes before it, here 4"),
     (
@@ -199,10 +202,14 @@ WRONG: list[tuple[Function, str]] = [
     ),
     (lambda gpus, machine: [rank + 1 for rank in by_accumulation(gpus, machine)], "Ranks start at 0."),
     (lambda gpus, machine: list(range(sum(split(gpus)))), "These are the ranks of all nodes"),
-    (only_the_machine_before, "Node 0 has no node before it, so its ranks start at 0"),
+    (
+        only_the_machine_before,
+        "For node 0, the first rank is 0, because no node comes before it. Index 0 - 1 is -1, which reads the last "
+        "node's count. Sum only the counts before this node.",
+    ),
     (
         lambda gpus, machine: [rank + 5 for rank in by_accumulation(gpus, machine)],
-        "Node 0 has no node before it, so its ranks start at 0",
+        "For node 0, the first rank is 0, because no node comes before it. Sum only the counts before this node.",
     ),
     (lambda gpus, machine: gpus * machine, "Return a list (or a range) of ranks"),
     (lambda gpus, machine: sum(gpus[:machine]) + gpus[machine], 'gpus is a string such as "8,2"'),

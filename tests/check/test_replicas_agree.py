@@ -37,7 +37,8 @@ def test_averaged_models_agree_and_others_differ_from_their_first_step_on() -> N
     assert report.text == "check.replicas_agree: they agree\n    3 ranks agree at all 4 steps"
     alone = check.replicas_agree(launch(steps, 3, False, True))
     assert not alone.passed
-    assert alone.mistake.startswith("From step 1 on, all 3 ranks differ from each other. Before that they were equal")
+    beginning = "From step 1 on, all 3 ranks differ from each other. Before that the ranks were equal"
+    assert alone.mistake.startswith(beginning)
 
 
 def test_averaging_does_not_bring_models_together_that_began_apart() -> None:
@@ -64,7 +65,7 @@ def test_averaging_does_not_bring_models_together_that_began_apart() -> None:
         ),
         (
             lists("abc", "ab"),
-            "Rank 1 has 2 fingerprints and rank 0 has 3. They agree until then, but every rank must take the "
+            "Rank 1 has 2 fingerprints and rank 0 has 3. The ranks agree until then. Give every rank the "
             "same number of steps.",
         ),
         (lists("abc", "ax"), "At step 1, rank 1 differs from rank 0."),

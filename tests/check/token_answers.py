@@ -353,14 +353,14 @@ WRONG = [
     (calculates_it_from_a_broadcast, "calls the collective broadcast"),
     (rank_0_tells_everyone, "Rank 1 sends nothing"),
     (rank_0_sends_again_and_again, "Rank"),
-    (passes_it_twice, "Too much is communicated: rank 0 sends more than one message"),
+    (passes_it_twice, "Too much is communicated: rank 0 sends more than one message. Send the token once"),
     (only_two_ranks, "It works with 2 ranks, but not with 3"),
     (
         not_alone,
         "It works with several ranks, but not with one rank: a rank sends to itself or receives from itself, "
         "which torch refuses. With one rank, skip the communication",
     ),
-    (as_float, "but not for a token that a float would round"),
+    (as_float, "but fails for a token that a float would round"),
     (
         float_buffer,
         "Mismatched send and recv: the tensors differ in size or dtype. Receive into torch.empty_like(tensor), "

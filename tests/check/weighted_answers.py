@@ -474,8 +474,8 @@ WRONG: list[tuple[Any, str]] = [
     (knows_no_other_count, "That is the mean of the ranks' means"),
     (only_adds_up, "Multiply each by its count before summing"),
     (does_not_multiply, "Multiply each by its count before summing"),
-    (never_divides, "That is the sum over all samples. Divide it by the number of samples of all ranks"),
-    (divides_by_the_ranks, "The sum was divided by the number of ranks, not by the number of samples of all ranks"),
+    (never_divides, "That is the sum over all samples. Divide it by the number of samples on all ranks"),
+    (divides_by_the_ranks, "The sum was divided by the number of ranks, not by the number of samples on all ranks"),
     (divides_by_its_own_count, "The sum was divided by the count of this rank only"),
     (divides_by_the_largest_count, "The sum was divided by the largest count"),
     (divides_once_more, "The mean was divided by the number of ranks as well"),
@@ -486,16 +486,19 @@ WRONG: list[tuple[Any, str]] = [
     ),
     (upside_down, "Each gradient was divided by its count. Multiply by the count instead"),
     (multiplies_afterwards, "Rank 0 multiplies the sum by its own count. Multiply first, then sum"),
-    (only_weighs, "Rank 0 weights its own gradient without adding those of the other ranks"),
+    (only_weighs, "Rank 0 weights its own gradient without adding those of the other ranks. Sum over all ranks"),
     (whole_shares, "is zero, as if a weight such as 1 / 4 were truncated to 0. Use floats for the weights"),
     (
         counts_again_and_again,
         "layers.0.weight is right, but layers.0.bias was divided by too much, because the count is summed again "
         "for every parameter. Sum it once, before the loop",
     ),
-    (divides_by_four_ranks_of_three, "The sum was divided by 12, but 2 ranks have 8 samples together"),
+    (divides_by_four_ranks_of_three, "The sum was divided by 12, but 2 ranks have 8 samples together. Divide by 8"),
     (only_rank_0_divides, "That is the sum over all samples"),
-    (only_on_rank_0, "Rank 0 has the mean, but rank 1 still has its own gradient. Every rank needs the mean"),
+    (
+        only_on_rank_0,
+        "Rank 0 has the mean, but rank 1 still has its own gradient. Put the mean into param.grad on every rank",
+    ),
     (works_on_a_copy, "The ranks communicate, but the gradients do not change. Put the mean into param.grad"),
     (a_guard_that_is_never_true, "It never averages: rank 0 still has its own gradient, because no rank sends one"),
     (a_guard_after_the_count, "The ranks communicate, but the gradients do not change"),
@@ -504,7 +507,7 @@ WRONG: list[tuple[Any, str]] = [
         "layers.0.weight is averaged, but layers.0.bias is not. Average every parameter of every layer, biases "
         "included",
     ),
-    (averages_the_weights, "It averages the weights, which are already equal. The gradients are in param.grad"),
+    (averages_the_weights, "It averages the weights, which are already equal. Average param.grad instead"),
     (steps_as_well, "It changes the weights. Average param.grad, and leave the step to the optimizer"),
     (
         does_not_ask_whether_there_is_one,
@@ -586,13 +589,21 @@ def divides_by_its_count_first(model: nn.Module, samples: int) -> None:
 WRONG += [
     (takes_what_all_reduce_returns, "all_reduce returns None"),
     (reduces, "reduce gives the sum to one rank only"),
-    (rounds_its_weight, "is not the mean over the samples of all ranks"),
-    (counts_every_rank_at_least_once, "but not for ranks without samples"),
-    (by_the_square_of_its_count, "is not the mean over the samples of all ranks"),
+    (
+        rounds_its_weight,
+        "is not the mean over the samples of all ranks. Multiply it by this rank's count, sum over the ranks, and "
+        "divide by the sum of the counts",
+    ),
+    (counts_every_rank_at_least_once, "but fails for ranks without samples"),
+    (
+        by_the_square_of_its_count,
+        "is not the mean over the samples of all ranks. Multiply it by this rank's count, sum over the ranks, and "
+        "divide by the sum of the counts",
+    ),
     (
         skips_zeros,
-        "but not for ranks without samples: rank 1 has no samples and makes too few calls of all_reduce, so rank 0 "
-        "hangs in it. Make every call on a rank without samples too, with gradients of 0",
+        "but fails for ranks without samples: rank 1 has no samples and does not call all_reduce often enough, so "
+        "rank 0 hangs in it. A rank without samples must make the same calls, with gradients of 0",
     ),
     (as_if_all_had_as_many, "The sum was divided by 6, the count of rank 0 times the number of ranks"),
     (divides_by_its_count_first, "Each gradient was divided by its count"),
@@ -615,7 +626,7 @@ def only_rank_0_calls(model: nn.Module, samples: int) -> None:
 HANGING: list[tuple[Any, str]] = [
     (
         those_without_stay_away,
-        "It works for a model of 1 layer, float32, and 3 samples, but not for ranks without samples: rank "
+        "It works for a model of 1 layer, float32, and 3 samples, but fails for ranks without samples: rank "
         "1 has no samples and never calls all_reduce, so rank 0 hangs in it. A rank without samples must "
         "call it too, with a count of 0",
     ),

@@ -170,8 +170,8 @@ def test_what_happened_to_a_cable_is_kept_with_its_moment() -> None:
         machines.heal(1)
         attempt = job.finish(10)
     assert [(machine, words) for machine, _, words in attempt.happened] == [
-        (1, "the cable is pulled out"),
-        (1, "the cable is back"),
+        (1, "the network link is down"),
+        (1, "the network link is up again"),
     ]
     assert 0 < attempt.happened[0].seconds < attempt.happened[1].seconds < attempt.seconds
 

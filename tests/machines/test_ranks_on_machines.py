@@ -117,7 +117,7 @@ def test_a_cable_that_is_pulled_out_is_noticed_when_the_timeout_is_over() -> Non
         assert complaint
         assert 2 < complaint.seconds < 10  # a second after the beginning it was cut
     (cut,) = attempt.happened
-    assert (cut.machine, cut.line) == (1, "the cable is pulled out")
+    assert (cut.machine, cut.line) == (1, "the network link is down")
     assert 0 < cut.seconds < 2
 
 

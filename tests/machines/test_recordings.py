@@ -187,9 +187,9 @@ def test_a_complaint_is_the_error_and_not_the_way_there() -> None:
 
 def test_an_attempt_survives_its_file() -> None:
     assert Attempt.from_json(DONE.to_json()) == DONE
-    cut = replace(DONE, happened=(Said(1, 0.3, "the cable is pulled out"),))
+    cut = replace(DONE, happened=(Said(1, 0.3, "the network link is down"),))
     assert Attempt.from_json(cut.to_json()) == cut
-    assert repr(cut).splitlines()[1] == "   0.3 s  machine 1 * the cable is pulled out"
+    assert repr(cut).splitlines()[1] == "   0.3 s  machine 1 * the network link is down"
 
 
 def test_the_lesson_s_recordings_are_those_it_asks_for_and_hold_no_folder_of_ours() -> None:

@@ -64,7 +64,9 @@ def test_a_store_that_does_not_answer_asks_for_rank_0_and_the_address() -> None:
         dist.init_process_group("gloo", init_method="tcp://127.0.0.1:1", rank=1, world_size=2, timeout=SOON)
 
     advice = next_step(join, join=False)
-    assert advice.startswith("check that rank 0 runs, and that all ranks have the same MASTER_ADDR and MASTER_PORT")
+    assert advice.startswith(
+        "check that rank 0 is running and that all ranks have the same MASTER_ADDR and MASTER_PORT"
+    )
 
 
 def test_a_rendezvous_that_not_all_reach_asks_for_all_ranks() -> None:
@@ -78,7 +80,7 @@ def test_a_rendezvous_that_not_all_reach_asks_for_all_ranks() -> None:
 @pytest.mark.parametrize(("kind", "is_torchs"), [("DistNetworkError", True), ("ConnectionRefusedError", False)])
 def test_a_refused_connection_is_of_the_rendezvous_only_if_torch_says_so(kind: str, is_torchs: bool) -> None:
     advice = advice_for(kind, "[Errno 111] Connection refused")
-    assert advice.startswith("check that rank 0 runs") == is_torchs
+    assert advice.startswith("check that rank 0 is running") == is_torchs
 
 
 def test_without_records_a_monitored_barrier_still_has_its_advice() -> None:

@@ -59,13 +59,13 @@ def test_the_lines_are_shown_without_the_way_to_an_error() -> None:
 
 def test_what_happened_to_a_machine_is_marked_in_its_lane_and_told_among_the_lines() -> None:
     cut = Attempt(
-        (0, 0), (Said(0, 2.0, "later"),), 4.0, happened=(Said(1, 1.0, "the cable is pulled out"), Said(1, 1.5, "back"))
+        (0, 0), (Said(0, 2.0, "later"),), 4.0, happened=(Said(1, 1.0, "the network link is down"), Said(1, 1.5, "back"))
     )
     picture = show.machines(cut)
     for layout in layouts_of(picture):
         assert moments(layout, 1, 4) == pytest.approx([1, 1.5], abs=0.03)
         assert moments(layout, 0, 4) == pytest.approx([2], abs=0.03)
-        assert lines(layout) == ["the cable is pulled out", "back", "later"]
+        assert lines(layout) == ["the network link is down", "back", "later"]
     check_layouts(picture)
 
 

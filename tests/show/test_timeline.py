@@ -376,7 +376,7 @@ def test_phases_are_named_inside_and_in_words() -> None:
     figure = show.timeline(telling(token_round(2), told, told))
     assert {"forward", "backward"} <= set(written(figure))
     assert figure.text.splitlines()[-3:] == [
-        "Phases that the ranks told:",
+        "Phases that the ranks logged:",
         "rank 0 | forward | backward",
         "rank 1 | forward | backward",
     ]

@@ -92,7 +92,7 @@ def test_a_rank_that_is_ahead_and_one_that_has_told_nothing() -> None:
 def test_before_anything_is_told_it_says_how_to_tell(given: Results[None]) -> None:
     picture = show.training(given)
     assert words(picture, "waiting") == [
-        "Nothing was told so far. A rank tells its numbers while it runs: tell(step=3, loss=0.25)"
+        "No values logged yet. A rank logs values while it runs: tell(step=3, loss=0.25)"
     ]
     one_panel = show.training(results_of([{"loss": 1.0}]))
     assert picture.figure.get_figheight() == one_panel.figure.get_figheight()  # the page does not jump
@@ -101,7 +101,7 @@ def test_before_anything_is_told_it_says_how_to_tell(given: Results[None]) -> No
 def test_the_words_are_the_same_from_the_first_picture_to_the_last() -> None:
     pictures = [show.training(one) for one in (Results((), (), 0.0), training_of(2, 3), training_of(4, 200))]
     assert {(picture.text, picture.alt) for picture in pictures} == {
-        ("Training curves.", "Training curves: a panel for each number that was told, a line for each rank.")
+        ("Training curves.", "Training curves: a panel for each logged value, a line for each rank.")
     }
 
 

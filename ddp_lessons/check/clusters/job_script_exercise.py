@@ -102,7 +102,7 @@ def _not_everywhere(rehearsal: Rehearsal, torchruns: Torchruns) -> str:
             "No torchrun runs on the second node, because Slurm runs a job script on the first node only. Launch "
             "torchrun with srun."
         )
-    return f"srun starts no torchrun on {slurm_stand_ins.NAME.format(idle[0] + 1)}. It needs one task per node."
+    return f"srun starts no torchrun on {slurm_stand_ins.NAME.format(idle[0] + 1)}. Start one task per node."
 
 
 def _too_many(rehearsal: Rehearsal, torchruns: Torchruns) -> str:
@@ -128,7 +128,10 @@ def _no_meeting(rehearsal: Rehearsal, torchruns: Torchruns) -> str:
                 or "This torchrun runs on one node only. Set --nnodes to the number of nodes."
             )
         if ":" not in str(arguments.nnodes) and str(arguments.nnodes) != str(rehearsal.machines):
-            return f"torchrun waits for {arguments.nnodes} nodes (--nnodes), but the job has {rehearsal.machines}."
+            return (
+                f"torchrun waits for {arguments.nnodes} nodes, but the job has {rehearsal.machines}. Set "
+                f"--nnodes={rehearsal.machines}."
+            )
     backends = {arguments.rdzv_backend for _, arguments in torchruns}
     if not torchruns:
         return ""
@@ -178,11 +181,11 @@ def _wrong_place(places: set[str], option: str) -> str:
         for number in range(MACHINES)
     }
     if not host:
-        return f"{option} has no host in front of the port, as if a variable were empty."
+        return f"{option} has no host before the port. Check that the variable with the host name is set."
     if host in ("localhost", "127.0.0.1"):
         return (
-            f"{host} means a different node on every node, so the torchruns never meet. Set {option} to the name of "
-            "the first node."
+            f"On every node, {host} is that node itself, so the torchrun agents never find each other. Set {option} to "
+            "the name of the first node."
         )
     if host not in known:
         return f"{option} names {host!r}, which is not a node of this job. List the names with scontrol show hostnames."
@@ -237,7 +240,7 @@ def _lost(given: Sequence[str], behind: Sequence[object]) -> str:
     if any(found[place : place + len(wanted)] == wanted for place in places):
         return ""
     got = f"gets {' '.join(found)[:60]!r}" if found else "gets nothing"
-    return f"The program should get {' '.join(given)!r} but {got}. Put its arguments after its name."
+    return f"The program should get {' '.join(given)!r} but {got}. Put the arguments after the script name."
 
 
 def _program_of(arguments: argparse.Namespace) -> str:

@@ -68,11 +68,14 @@ def _likely(found: object, gpus: str, machine: int) -> str:
         if found == list(ranks):
             return sentence
     if machine == 0 and found == list(range(counts[-1], counts[-1] + mine)):
-        return "Node 0 has no node before it, so its ranks start at 0. counts[0 - 1] is the last node."
+        return (
+            "For node 0, the first rank is 0, because no node comes before it. Index 0 - 1 is -1, which reads the last "
+            "node's count. Sum only the counts before this node."
+        )
     if len(found) != mine:
-        return f"Node {machine} has {mine} GPUs, so it has {mine} ranks, but this list has {len(found)}."
+        return f"Node {machine} has {mine} GPUs, but this list has {len(found)} ranks. Return one rank per GPU."
     if machine == 0:
-        return "Node 0 has no node before it, so its ranks start at 0."
+        return "For node 0, the first rank is 0, because no node comes before it. Sum only the counts before this node."
     begins = f"It starts at {found[0]}, but the" if found else "The"
     return f"{begins} first rank on a node is the number of GPUs on all nodes before it, here {before}."
 

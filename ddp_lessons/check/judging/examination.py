@@ -97,7 +97,7 @@ def _attempt(exercise: Exercise, function: Callable[..., object], world_size: in
         # all ranks have returned, but their calls did not match
         trouble, results = raised, cast("Results[tuple[str, list[Outcome]]]", raised.results)
     if any(results.events.dropped):
-        mistake = "It makes more than 100,000 calls of torch.distributed. Send whole tensors or large parts of them."
+        mistake = "It calls torch.distributed more than 100,000 times. Send whole tensors or large parts of them."
         raise _Concluded(not_right(exercise.name, mistake))
     group = results[0][0]
     traffic = cut_into_trials(results.events, group, len(trials))
@@ -199,7 +199,7 @@ def _contrast(before: Sequence[int], world_size: int, trials: Sequence[Trial], c
     trait = trials[culprit].trait
     if culprit and trait == trials[1].trait:
         return "The first call was right, but not the next one"
-    return f"It works for {trials[0].named(0)}, but not for {trait}" if trait else ""
+    return f"It works for {trials[0].named(0)}, but fails for {trait}" if trait else ""
 
 
 def _allowed(exercise: Exercise) -> Sequence[int]:

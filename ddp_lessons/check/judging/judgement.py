@@ -18,7 +18,7 @@ class Finding:
     mistake: str
     details: Sequence[str] = ()
     stops_by_chance: bool = False  # then where each rank stopped says nothing
-    is_about_the_answer: bool = False  # then it matters what was right before: "for floats, but not for integers"
+    is_about_the_answer: bool = False  # then it matters what was right before, as in "fails for integers"
 
 
 def judge(exercise: Exercise, case: Case) -> Finding | None:
@@ -144,7 +144,7 @@ def _no_answer(exercise: Exercise, case: Case, wrong: Sequence[int]) -> str:
         return ""  # the right ranks have it in place, so these ranks were meant to
     if right:
         has = "has" if len(right) == 1 else "have"
-        return f"Only {ranks_named(right)} {has} the answer, and rank {wrong[0]} has None. Return it on every rank."
+        return f"Only {ranks_named(right)} {has} the answer; rank {wrong[0]} has None. Return the answer on every rank."
     if exercise.keeps_input:
         return f"It returns None. Return the answer, and leave the given {exercise.thing} unchanged."
     what = exercise.result

@@ -70,7 +70,7 @@ def what_failed(error: WorkerFailed, exercise: Exercise) -> tuple[str, list[str]
     if "SIGABRT" in own[0] and (call := _COLLECTIVE.search(" ".join(own[1:]))):
         mistake = _of_different_kind(call[1], events, exercise)
     elif "NoneType" in own[0] and (call := _RETURNS_NOTHING.search(" ".join(own[1:]))):
-        mistake = f"{call[1]} returns None. Its result is in the tensor that you passed."
+        mistake = f"{call[1]} returns None. Use the tensor that you passed, which holds the result."
     elif any(sign in own[0] for sign in _TO_ITSELF):
         alone = own[0].startswith("rank 0 of 1 ")
         mistake = "A rank sends to itself or receives from itself, which torch refuses. " + (
@@ -85,7 +85,7 @@ def _gave_none(message: str, events: Events) -> str:
     """A further sentence if the None that was used may be the return value of a collective."""
     calls = [event.call for event in _by_rank(events) if event.operation in ("all_reduce", "broadcast", "reduce")]
     return (
-        f" {calls[-1]} returns None. Its result is in the tensor that you passed."
+        f" {calls[-1]} returns None. Use the tensor that you passed, which holds the result."
         if "NoneType" in message and calls
         else ""
     )
@@ -166,7 +166,7 @@ def _tags(events: Events) -> str:
         if tags and send.tag not in tags:
             return (
                 f"The tags do not match: rank {send.rank} sends with tag {send.tag}, but rank {send.peer} receives "
-                f"with tag {tags[0]}."
+                f"with tag {tags[0]}. Use the same tag."
             )
     return ""
 

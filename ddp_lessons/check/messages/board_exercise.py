@@ -226,7 +226,7 @@ def _wrong_sum(case: Case, rank: int, answer: Tensor, total: Tensor) -> str:
             f"Rank {rank} ends with its own tensor. Read the values of the other ranks, and put the sum into `tensor`."
         )
     if torch.equal(answer, total + case.inputs[rank]):
-        return f"Rank {rank} counts its own tensor twice: it is already in `tensor`, and also in the store."
+        return f"Rank {rank} adds its own tensor twice, once from `tensor` and once from the store. Add it once."
     if torch.allclose(answer.double() * case.world_size, total.double(), rtol=1e-6):
         return "It computes the mean. Leave out the division."
     for who, brought in enumerate(case.inputs):

@@ -91,8 +91,11 @@ class _Broadcast(Exercise):
             needed = case.tensor_bytes if rank else case.tensor_bytes * (case.world_size - 1) // case.world_size
             if case.traffic.received[rank] > needed + SMALL_CHANGE_BYTES:
                 if rank == 0:
-                    return "Too much is communicated: rank 0 receives the tensor that it already has."
-                return f"Too much is communicated: rank {rank} receives more than one tensor."
+                    return "Too much is communicated: rank 0 receives its own tensor. On rank 0, only send."
+                return (
+                    f"Too much is communicated: rank {rank} receives more than one tensor. Send the tensor to each "
+                    "rank once."
+                )
         return ""
 
     def carried(self, case: Case) -> int:
@@ -187,7 +190,10 @@ class _AllGather(Exercise):
         change = case.world_size * case.world_size * SMALL_CHANGE_BYTES
         if 2 * sum(case.traffic.sent) <= 3 * self.textbook(case) + 2 * change:
             return ""
-        return "Too much is communicated: a rank receives its own tensor, or the same tensor twice."
+        return (
+            "Too much is communicated: a rank receives its own tensor, or the same tensor twice. Send each tensor to "
+            "each other rank once."
+        )
 
     def carried(self, case: Case) -> int:
         return sum(case.traffic.sent)

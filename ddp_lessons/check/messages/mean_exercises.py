@@ -132,10 +132,10 @@ def _likely_mistake(case: Case, rank: int, answer: float) -> str:
         (sum(means) / world_size, mean_of_means),
         (sum(means) / not_empty, mean_of_means),
         (means[rank], f"Rank {rank} returns the mean of its own elements only. Communicate with the other ranks."),
-        (total, "That is the sum over all ranks. Divide it by the number of elements of all ranks."),
+        (total, "That is the sum over all ranks. Divide it by the number of elements on all ranks."),
         (
             total / world_size,
-            "The sum was divided by the number of ranks. Divide it by the number of elements of all ranks.",
+            "The sum was divided by the number of ranks. Divide it by the number of elements on all ranks.",
         ),
         (
             total / own_count,
@@ -181,7 +181,7 @@ def _of_wrong_parts(inputs: Sequence[Tensor]) -> list[tuple[float, str]]:
     given = [one for one in inputs if one.numel()]
     one_of_each = "Only one of each rank's elements is in that mean. Send the sum and the count of all of them."
     counted = f"Rank {empty[0]} has no elements, but is counted as if it had one. Pass a count of 0." if empty else ""
-    whole = "Each rank's sum was truncated to an integer. Keep it a float."
+    whole = "Each rank's sum was truncated to an integer. Keep the sum a float."
     largest = (
         "The sum was divided by the largest count times the number of ranks. Sum the counts (ReduceOp.SUM, not MAX)."
     )

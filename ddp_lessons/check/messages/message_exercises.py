@@ -128,7 +128,7 @@ class _PassTheToken(Exercise):
         for rank in range(case.world_size):
             after = (rank + 1) % case.world_size
             if case.traffic.messages_of(rank) > min(1, case.world_size - 1):
-                return f"Too much is communicated: rank {rank} sends more than one message."
+                return f"Too much is communicated: rank {rank} sends more than one message. Send the token once."
             if case.traffic.destinations(rank) - {after}:
                 return f"Rank {rank} does not send the token to the next rank, {after}. Pass it round the ring."
             if case.traffic.sent[rank] > SMALL_CHANGE_BYTES:
@@ -185,7 +185,7 @@ class _Exchange(Exercise):
         rank = case.traffic.sent.index(max(case.traffic.sent))
         if case.traffic.sent[rank] <= case.tensor_bytes + SMALL_CHANGE_BYTES:
             return ""
-        return f"Too much is communicated: rank {rank} sends more than its tensor."
+        return f"Too much is communicated: rank {rank} sends more than its tensor. Send the tensor once."
 
     def textbook(self, case: Case) -> int:
         return case.tensor_bytes
@@ -193,7 +193,7 @@ class _Exchange(Exercise):
 
 class _Swap(_Exchange):
     name = "swap"
-    cure_of_itself = "The partner is another rank, and a rank without a partner keeps its own tensor."
+    cure_of_itself = "Exchange tensors only with the partner. A rank without a partner returns its own tensor."
     world_sizes = (2, 3, 4, 5, 8, 1)
 
     def other(self, case: Case, rank: int) -> int:

@@ -23,8 +23,7 @@ _FROM_ELSEWHERE = (
     'next to the checkpoint, as path + ".new".'
 )
 _SECOND_WRITER = (
-    "Rank 0 is not the only rank that writes, although all ranks hold the same model. Write only if "
-    "dist.get_rank() == 0."
+    "Ranks other than 0 write the checkpoint. All ranks hold the same model, so write only if dist.get_rank() == 0."
 )
 _FIRST_OF_ITS_MACHINE = (
     "With two nodes, two ranks have LOCAL_RANK 0, and both write. Check the global rank instead, dist.get_rank()."

@@ -75,10 +75,12 @@ class AverageGradients(Exercise):
         zero = standstill.trial.without_effect
         if zero is None or list(standstill.returned) != [zero]:
             return ""
-        waiting, does = standstill.calls[0], "makes too few calls of" if standstill.made.get(zero) else "never calls"
+        waiting = standstill.calls[0]
+        made_some = bool(standstill.made.get(zero))
+        calls = f"does not call {waiting.call} often enough" if made_some else f"never calls {waiting.call}"
         return (
-            f"The gradients of rank {zero} are all zero, and it {does} {waiting.call}, so rank {waiting.rank} hangs "
-            "in it. Include zero gradients in the mean."
+            f"Rank {zero} has only zero gradients and {calls}, so rank {waiting.rank} hangs in it. Include zero "
+            "gradients in the mean."
         )
 
     def why_failed(self, message: str) -> str:
@@ -154,7 +156,7 @@ def wrong_kind(case: Case, rank: int, name: str) -> str:
         nothing = " all_reduce returns None." if _calls(case, "all_reduce") else ""
         return f"The gradient of {name} is gone. Put the mean into param.grad.{nothing}"
     if yours.shape != right.shape:
-        return f"The gradient of {name} does not have the shape of the parameter."
+        return f"The gradient of {name} does not have the shape of the parameter. Keep the shape of param.grad."
     if is_close(yours, before_of(case, rank).gradients[name]):
         return _why_unchanged(case, rank, name)
     return ""
@@ -179,7 +181,7 @@ def _why_unchanged(case: Case, rank: int, name: str) -> str:
             "condition in the loop, check whether it is ever true."
         )
     if _weights_travel(case):
-        return "It averages the weights, which are already equal. The gradients are in param.grad."
+        return "It averages the weights, which are already equal. Average param.grad instead."
     gradients = after_of(case, rank).gradients
     averaged = [other for other in gradients if gradients[other] is not None and _is_mean(case, rank, other)]
     if averaged:
@@ -187,9 +189,12 @@ def _why_unchanged(case: Case, rank: int, name: str) -> str:
     others = [other for other in range(case.world_size) if other != rank]
     for other in others:
         if _is_mean(case, other, name):
-            return f"Rank {other} has the mean, but rank {rank} still has its own gradient. Every rank needs the mean."
+            return (
+                f"Rank {other} has the mean, but rank {rank} still has its own gradient. Put the mean into param.grad "
+                "on every rank."
+            )
         if is_close(after_of(case, other).gradients[name], gradients[name]):
-            return f"Rank {other} now has the gradient of rank {rank}: it was copied, not averaged."
+            return f"Rank {other} has a copy of rank {rank}'s gradient. Average the gradients of all ranks."
     return "The ranks communicate, but the gradients do not change. Put the mean into param.grad."
 
 
@@ -226,10 +231,10 @@ def _wrong_numbers(case: Case, rank: int, name: str) -> str:
         ),
         (
             gradients[rank] / world_size,
-            f"Rank {rank} divides its own gradient without adding those of the other ranks.",
+            f"Rank {rank} divides its own gradient without adding those of the other ranks. Sum over all ranks first.",
         ),
         (total / world_size**2, "The sum was divided by the number of ranks twice. Divide once."),
-        (total - gradients[rank], f"The sum lacks rank {rank}'s own gradient, and it was not divided. Do both."),
+        (total - gradients[rank], f"The sum lacks rank {rank}'s own gradient and is not divided. Add it, then divide."),
         (torch.zeros_like(total), f"The gradient of {name} is zero. Put the mean into param.grad."),
         (weight, f"The gradient of {name} holds the weight itself. Average param.grad, not param."),
         *(
@@ -248,8 +253,10 @@ def _wrong_numbers(case: Case, rank: int, name: str) -> str:
         return f"The gradient of {name} is almost the mean, but digits were lost. Keep the dtype."
     divisor = float((total * total).sum() / (total * yours).sum())
     if is_close(yours * divisor, total):
-        return f"The sum was divided by {divisor:.4g}, but there are {world_size} ranks."
-    return only_some(case, rank, name) or f"The gradient of {name} on rank {rank} is not the mean over the ranks."
+        return f"The sum was divided by {divisor:.4g}, but there are {world_size} ranks. Divide by {world_size}."
+    return only_some(case, rank, name) or (
+        f"The gradient of {name} on rank {rank} is not the mean over the ranks. {_SUM_AND_DIVIDE}"
+    )
 
 
 def only_some(case: Case, rank: int, name: str) -> str:
@@ -257,4 +264,4 @@ def only_some(case: Case, rank: int, name: str) -> str:
     right = [other for other in range(case.world_size) if _is_mean(case, other, name)]
     if not right:
         return ""
-    return f"Rank {right[0]} has the mean, but rank {rank} does not. Every rank needs the mean."
+    return f"Rank {right[0]} has the mean, but rank {rank} does not. Put the mean into param.grad on every rank."

@@ -150,12 +150,12 @@ class _EpochOrder(Exercise):
             if not _is_row(answer):
                 return Difference(place, _named(answer), "indices", _what_else(case, rank, answer))
             if len(answer) >= 10 * samples:
-                return Difference(
-                    place, f"{len(answer)} and more", "indices", "It returns too many indices, or never ends."
-                )
+                mistake = "It returns too many indices, or never ends. Check the loop."
+                return Difference(place, f"{len(answer)} and more", "indices", mistake)
             if wrong := [index for index in answer.tolist() if not 0 <= index < samples]:
                 mistake = (
-                    f"It returns the index {wrong[0]}, but the indices of {samples} samples are 0 to {samples - 1}."
+                    f"It returns the index {wrong[0]}, but the indices of {samples} samples are 0 to "
+                    f"{samples - 1}. Check the range of the indices."
                 )
                 return Difference(place, str(wrong[0]), f"0 to {samples - 1}", mistake)
         return None
@@ -238,7 +238,8 @@ def _why_not_all(shares: Shares) -> str:
         return f"Partitions overlap, {twice}. Repeat a sample only to make the partitions equally long."
     if shares.total - samples >= world_size:
         return (
-            f"It repeats more samples than equally long partitions need: {shares.total} indices for {samples} samples."
+            f"It repeats more samples than equally long partitions need: {shares.total} indices for {samples} samples. "
+            "Repeat fewer samples than there are ranks."
         )
     return ""
 
@@ -250,7 +251,7 @@ def _why_missing(shares: Shares) -> str:
     remainder = shares.samples % shares.world_size
     if len(shares.missing) == remainder and len(lengths) == 1:
         return f"The remainder is dropped: {shares.lost()}. Pad the partitions, or let some be longer by one."
-    return f"Some samples are missing: {shares.lost()}."
+    return f"Some samples are missing: {shares.lost()}. Shuffle all indices, and take every world_size-th of them."
 
 
 def _what_else(case: Case, rank: int, answer: Any) -> str:
@@ -261,10 +262,10 @@ def _what_else(case: Case, rank: int, answer: Any) -> str:
     if isinstance(answer, list):
         return f"It returns {_named(answer)} in place of an index. Return indices, not samples or batches."
     if isinstance(answer, Tensor) and answer.dim() == 1:
-        return f"It returns {dtype_name(answer)}, but indices are integers."
+        return f"It returns {dtype_name(answer)}, but indices are integers. Return integers."
     if _kind(answer) in ("set", "frozenset"):
         return "It returns a set, which has no order. Return a list."
-    return f"It returns {_named(answer)}, not the indices of this rank's samples."
+    return f"It returns {_named(answer)}, not indices. Return the indices of this rank's samples."
 
 
 def _is_row(answer: Any) -> bool:

@@ -129,7 +129,10 @@ class _DataPartitioner(Exercise):
             return Difference(f"use({rank}), called again", "other samples", "the same samples", mistake)
         length, size = len(shares.by_rank[rank]), trial.sizes(case.world_size)[rank]
         if abs(length - size * trial.samples) > case.world_size:
-            mistake = f"Partition {rank} has {length} of {trial.samples} samples, but its size is {size:g}."
+            mistake = (
+                f"Partition {rank} has {length} of {trial.samples} samples, but its size is {size:g}. Check where it "
+                "starts and ends."
+            )
             return Difference(f"len(use({rank}))", str(length), f"about {size * trial.samples:.4g}", mistake)
         if case.world_size == 1:  # then all partitions hold the same samples
             return None
@@ -138,7 +141,10 @@ class _DataPartitioner(Exercise):
     def _not_shuffled(self, shares: Shares, rank: int) -> Difference | None:
         in_rows = Shares([sorted(share) for share in shares.by_rank], (), shares.samples)
         if shares.are_in_order:
-            mistake = "It does not shuffle: the samples are in the order of the data."
+            mistake = (
+                "It does not shuffle: the samples are in the order of the data. Shuffle the indices before splitting "
+                "them."
+            )
         elif in_rows.are_in_order:
             mistake = (
                 "It splits first and shuffles afterwards, so each rank gets one contiguous part of the data. "

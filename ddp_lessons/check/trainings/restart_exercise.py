@@ -116,7 +116,10 @@ def _play(function: Callable[..., object], scenario: Scenario, starts: _FirstSta
     """Start it, kill it, restart it, and judge what it did."""
     first, at_first = starts.with_end(scenario.killed_in, scenario.cut_off_after)
     if at_first and scenario.goes_on_with < EPOCHS:
-        raise _Wrong(f"After epoch {first.cut_off_after} it writes no checkpoint, so a crash would lose that epoch.")
+        raise _Wrong(
+            f"After epoch {first.cut_off_after} it writes no checkpoint, so a crash would lose that epoch. Save a "
+            "checkpoint after each epoch."
+        )
     again = replace(first, name="again", killed_in=None, cut_off_after=None)
     had_file = again.path.is_file()
     ended = _run(function, again, scenario.ranks_then, scenario.begins, scenario)
@@ -130,12 +133,12 @@ def _judge_in_one_go(starts: _FirstStarts) -> None:
     trained = [start.epochs(rank) for rank in range(RANKS)]
     if wrong := next((epochs for epochs in trained if epochs != list(range(EPOCHS))), None):
         mistake = (
-            "Without any crash, it does not call train_epoch for the epochs 0, 1, 2, ... up to `epochs`: "
-            f"{_first_odd(wrong, 0)}."
+            f"Without a crash, train_epoch must run once per epoch, from 0 to `epochs` - 1: {_first_odd(wrong, 0)}. "
+            "Without a checkpoint, loop over range(epochs)."
         )
         raise _Wrong(mistake, _epochs_table(trained, 0))
     right = _right_weights()[None]
-    _judge_weights(ended, right, right, "Without any crash")
+    _judge_weights(ended, right, right, "Without a crash")
 
 
 @functools.cache
@@ -150,9 +153,9 @@ def _first_odd(epochs: Sequence[int], first: int) -> str:
             return f"epoch {epoch} is missing"
     more = next((epoch for epoch in epochs if epoch not in range(first, EPOCHS)), None)
     if more is not None:
-        return f"epoch {more} is one too many"
+        return f"epoch {more} is not expected"
     twice = next((epoch for epoch in epochs if epochs.count(epoch) > 1), None)
-    return f"epoch {twice} comes twice" if twice is not None else "they are in the wrong order"
+    return f"epoch {twice} runs twice" if twice is not None else "the epochs are in the wrong order"
 
 
 def _run(
@@ -221,7 +224,8 @@ def _which_epochs(epochs: Sequence[int], scenario: Scenario, had_file: bool, bef
         return f"It starts again at epoch 0. {_HALF_A_FILE}"
     if first == 0 < expected:
         return (
-            "It starts again at epoch 0 although a checkpoint exists. Load it before the loop, and start at its epoch."
+            "It starts again at epoch 0 although a checkpoint exists. Load the checkpoint before the loop, and start "
+            "at the loaded epoch."
         )
     if first < expected:
         return (
@@ -235,7 +239,10 @@ def _which_epochs(epochs: Sequence[int], scenario: Scenario, had_file: bool, bef
             f"Epoch {expected} was not finished, but is skipped. Add 1 only once, either when you save the epoch or "
             "when you load it."
         )
-    return f"It does not train each remaining epoch once and in order: {_first_odd(epochs, expected)}."
+    return (
+        f"Each remaining epoch must run once, in order: {_first_odd(epochs, expected)}. Loop from the loaded epoch to "
+        "`epochs` - 1."
+    )
 
 
 def _epochs_table(trained: Sequence[Sequence[int]], expected: int | None = None) -> list[str]:

@@ -155,7 +155,7 @@ def _why_not_of_one_length(lengths: list[int], case: Case) -> str:
 
 def _why_other_numbers(answer: Tensor, case: Case, rank: int) -> str:
     found = why_other_part(answer, case.inputs[rank], case.world_size, rank)
-    return found or f"Rank {rank} does not have its own shard, which starts at rank x length."
+    return found or f"Rank {rank} does not have its own shard. Start the slice at rank * length."
 
 
 def why_other_part(answer: Tensor, flat: Tensor, ranks: int, rank: int) -> str:
@@ -170,8 +170,8 @@ def why_other_part(answer: Tensor, flat: Tensor, ranks: int, rank: int) -> str:
 
     if ranks > 1 and length > 1 and is_close(answer, filled_up(flat[rank::ranks])):
         return (
-            f"It takes every {_ordinal(ranks)} element, but a shard is contiguous, so that all_gather restores the "
-            "order."
+            f"It takes every {_ordinal(ranks)} element, so all_gather would not restore the order. Take one contiguous "
+            "slice."
         )
     for other in range(ranks):
         start = flat[other * length : (other + 1) * length]

@@ -48,7 +48,7 @@ class _ShardedMean(Exercise):
             Trial((3,), trait="tensors with fewer elements than ranks"),
         ]
     )
-    measured = "bytes sent by the busiest rank in a ring"
+    measured = "bytes sent by the busiest rank (ring algorithm)"
 
     def difference(self, case: Case, rank: int) -> Difference | None:
         answers = [outcome.answer for outcome in case.outcomes]
@@ -133,7 +133,7 @@ def _why_other_numbers(answer: Tensor, case: Case, rank: int) -> str:
     if torch.allclose(answer, case.world_size * part_of(mean, case, rank), rtol=1e-5):
         return "It returns the sum. Divide it by the number of ranks."
     if torch.allclose(answer, part_of(case.inputs[rank], case, rank), rtol=1e-5):
-        return f"Rank {rank} returns its own values, without those of the other ranks."
+        return f"Rank {rank} returns its own values, without those of the other ranks. Sum over all ranks, and divide."
     for extreme, what in ((torch.amax, "largest"), (torch.amin, "smallest")):
         if torch.equal(answer, part_of(extreme(torch.stack(case.inputs), 0), case, rank)):
             return (
@@ -146,8 +146,11 @@ def _why_other_numbers(answer: Tensor, case: Case, rank: int) -> str:
         return sentence
     cut = torch.stack([part_of(one, case, other).double() for other, one in enumerate(case.inputs)]).sum(0)
     if any(torch.allclose(answer.double(), cut / by, rtol=1e-5) for by in (1, case.world_size)):
-        return "It adds shards of different positions. Sum the whole tensors first, and then take this rank's shard."
-    return _why_off(answer, part_of(mean, case, rank), case) or f"Rank {rank} does not have its shard of the mean."
+        return "It adds up shards from different positions. Shard r must be the sum of piece r of every rank's tensor."
+    return _why_off(answer, part_of(mean, case, rank), case) or (
+        f"Rank {rank} does not return its shard of the mean. Sum the piece at this rank's position over all ranks, and "
+        "divide by world_size."
+    )
 
 
 def _why_off(answer: Tensor, expected: Tensor, case: Case) -> str:

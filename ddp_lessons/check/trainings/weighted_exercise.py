@@ -97,8 +97,8 @@ class _WeightedAverage(AverageGradients):
         waiting = standstill.calls[0]
         if standstill.made.get(without[0]):
             return (
-                f"Rank {without[0]} has no samples and makes too few calls of {waiting.call}, so rank {waiting.rank} "
-                "hangs in it. Make every call on a rank without samples too, with gradients of 0."
+                f"Rank {without[0]} has no samples and does not call {waiting.call} often enough, so rank "
+                f"{waiting.rank} hangs in it. A rank without samples must make the same calls, with gradients of 0."
             )
         return (
             f"Rank {without[0]} has no samples and never calls {waiting.call}, so rank {waiting.rank} hangs in it. A "
@@ -133,8 +133,14 @@ def _wrong_numbers(case: Case, rank: int, name: str) -> str:
     total, world_size = sum(counts_of(case)), case.world_size
     divisor = total * float((right * right).sum() / (right * yours).sum())
     if is_close(yours * divisor, right * total):
-        return f"The sum was divided by {divisor:.4g}, but {world_size} ranks have {total} samples together."
-    return f"The gradient of {name} on rank {rank} is not the mean over the samples of all ranks."
+        return (
+            f"The sum was divided by {divisor:.4g}, but {world_size} ranks have {total} samples together. Divide by "
+            f"{total}."
+        )
+    return (
+        f"The gradient of {name} on rank {rank} is not the mean over the samples of all ranks. Multiply it by this "
+        "rank's count, sum over the ranks, and divide by the sum of the counts."
+    )
 
 
 def _known(case: Case, rank: int, name: str, yours: Tensor) -> Sequence[tuple[Tensor, str]]:
@@ -149,7 +155,7 @@ def _known(case: Case, rank: int, name: str, yours: Tensor) -> Sequence[tuple[Te
         "gradient by its count."
     )
     unweighted = "The ranks' gradients are means. Multiply each by its count before summing."
-    nothing_added = f"Rank {rank} weights its own gradient without adding those of the other ranks."
+    nothing_added = f"Rank {rank} weights its own gradient without adding those of the other ranks. Sum over all ranks."
     by_its_own = "The sum was divided by the count of this rank only. Sum the counts over the ranks too."
     by_as_many = (
         f"The sum was divided by {max(1, mine) * ranks}, the count of rank {rank} times the number of ranks. Sum "
@@ -168,8 +174,8 @@ def _known(case: Case, rank: int, name: str, yours: Tensor) -> Sequence[tuple[Te
         (means, unweighted),
         (means / total, unweighted),
         (means / max(1, mine), unweighted),
-        (samples, "That is the sum over all samples. Divide it by the number of samples of all ranks."),
-        (samples / ranks, "The sum was divided by the number of ranks, not by the number of samples of all ranks."),
+        (samples, "That is the sum over all samples. Divide it by the number of samples on all ranks."),
+        (samples / ranks, "The sum was divided by the number of ranks, not by the number of samples on all ranks."),
         (samples / max(1, mine), by_its_own),
         (samples / max(1, mine) / ranks, by_as_many),
         (
@@ -180,7 +186,7 @@ def _known(case: Case, rank: int, name: str, yours: Tensor) -> Sequence[tuple[Te
             samples / total * ranks,
             f"That is {ranks} times the mean, as if the count were averaged. Sum the count over the ranks instead.",
         ),
-        (samples / max(counts), "The sum was divided by the largest count, not by the number of samples of all ranks."),
+        (samples / max(counts), "The sum was divided by the largest count, not by the number of samples on all ranks."),
         (turned * ((yours * turned).sum() / (turned * turned).sum()).clamp(min=0), upside_down),
         (means * mine, afterwards),
         (means * mine / total, afterwards),
@@ -188,7 +194,7 @@ def _known(case: Case, rank: int, name: str, yours: Tensor) -> Sequence[tuple[Te
         (means * mine / total / ranks, afterwards),
         *((own * factor, nothing_added) for factor in (mine, mine / total, 1 / max(1, mine), 1 / total, 1 / ranks)),
         (own * mine / total * ranks, nothing_added),
-        (samples - own * mine, f"The sum lacks rank {rank}'s own gradient, and it was not divided. Do both."),
+        (samples - own * mine, f"The sum lacks rank {rank}'s own gradient and is not divided. Add it, then divide."),
         ((samples - own * mine) / total, f"The sum lacks rank {rank}'s own gradient. Add it too."),
         (
             before_of(case, rank).weights[name],

@@ -239,7 +239,10 @@ def _why_wrong_start(case: Case, rank: int, name: str) -> str:
                 f"Rank {rank} starts with the {what} {name} of rank {other}. Start with the values of rank 0 on every "
                 "rank."
             )
-    return f"The {what} {name} of rank {rank} differs from rank 0's in the first step."
+    return (
+        f"The {what} {name} of rank {rank} differs from rank 0's in the first step. Broadcast rank 0's parameters and "
+        "buffers in __init__."
+    )
 
 
 def _starts_right(case: Case, rank: int, name: str) -> bool:

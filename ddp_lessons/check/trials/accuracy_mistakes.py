@@ -66,7 +66,7 @@ def why_wrong_accuracy(case: Case, rank: int, answer: float) -> str:
         return why_zero
     others = [other for other in range(world_size) if _has(case, other, right)]
     if others:
-        return f"Rank {others[0]} has the accuracy, but rank {rank} does not. Every rank needs it."
+        return f"Rank {others[0]} has the accuracy, but rank {rank} does not. Return the accuracy on every rank."
     for value, sentence in _means(counts, rank, world_size) + _quotients(counts, rank, world_size):
         if sentence and is_equal(answer, value):
             return sentence
@@ -76,9 +76,12 @@ def why_wrong_accuracy(case: Case, rank: int, answer: float) -> str:
         if abs(divisor - round(divisor)) < 1e-3 and divisor >= 1:
             return (
                 f"The {recognised} correct predictions are divided by {divisor:.0f}, but there are {counts.samples} "
-                "samples."
+                "samples. Divide by the number of samples on all ranks."
             )
-    return _about_the_shares(counts) or f"Rank {rank} does not return the accuracy over all samples."
+    return _about_the_shares(counts) or (
+        f"Rank {rank} does not return the accuracy over all samples. Sum the correct predictions and the samples over "
+        "all ranks, and divide once."
+    )
 
 
 def _means(counts: _Counts, rank: int, world_size: int) -> list[tuple[float, str]]:
@@ -135,7 +138,7 @@ def _quotients(counts: _Counts, rank: int, world_size: int) -> list[tuple[float,
         ),
         (
             recognised / own,
-            "The sum was divided by the number of samples of this rank only. Sum the numbers of samples too.",
+            "The sum was divided by the number of samples of this rank only. Sum the sample counts too.",
         ),
         (
             recognised / counts.samples / world_size,
@@ -144,7 +147,7 @@ def _quotients(counts: _Counts, rank: int, world_size: int) -> list[tuple[float,
         (
             recognised / own / world_size,
             "The sum was divided by this rank's samples times the number of ranks, but not all ranks have as many. "
-            "Sum the numbers of samples.",
+            "Sum the sample counts.",
         ),
         (recognised / world_size, "The sum was divided by the number of ranks, not by the number of samples."),
         (
@@ -184,7 +187,7 @@ def _about_the_shares(counts: _Counts) -> str:
         is_or_are = "is" if counts.missing == 1 else "are"
         return (
             f"{counts.missing} of {counts.samples} samples {is_or_are} never evaluated: drop_last or a division with "
-            "// leaves out the remainder. Include it."
+            "// leaves out the remainder. Include the remaining samples."
         )
     return ""
 

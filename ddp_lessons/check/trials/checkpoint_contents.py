@@ -108,9 +108,8 @@ def _of_the_model(parts: list[Any], model: nn.Module) -> Fault | None:
             return Fault(mistake, missing[0], "missing", "there")
         if not missing:
             other = next(name for name in right if not _same(one[name], right[name]))
-            return Fault(
-                "The weights in the file differ from those of the model.", other, "other numbers", "the model's"
-            )
+            mistake = "The weights in the file differ from those of the model. Save the unchanged state_dict()."
+            return Fault(mistake, other, "other numbers", "the model's")
     mistake = "The model's weights are missing in the file. Save model.module.state_dict()."
     return Fault(mistake, name, "missing", "there")
 
@@ -126,7 +125,7 @@ def _of_the_optimizer(parts: list[Any], optimizer: Optimizer) -> Fault | None:
         return None
     if states:
         return Fault(
-            "The optimizer state in the file differs from that of the given optimizer.",
+            "The optimizer state in the file differs from that of the given optimizer. Save optimizer.state_dict().",
             "optimizer",
             "another",
             "its state",
@@ -144,9 +143,9 @@ def _of_the_epoch(content: Any, epoch: int) -> Fault | None:
     if epoch in numbers:
         return None
     if epoch + 1 in numbers:
-        mistake = f"The file says epoch {epoch + 1}, but {epoch} was given. Save it unchanged."
+        mistake = f"The file says epoch {epoch + 1}, but {epoch} was given. Save `epoch` unchanged."
         return Fault(mistake, "epoch", str(epoch + 1), str(epoch))
-    mistake = "The epoch is missing in the file, so a restart cannot know where to resume. Save it too."
+    mistake = "The epoch is missing in the file, so a restart cannot know where to resume. Save `epoch` too."
     return Fault(mistake, "epoch", "missing", str(epoch))
 
 

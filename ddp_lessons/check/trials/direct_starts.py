@@ -64,7 +64,7 @@ def _wrong_numbers(rehearsal: Rehearsal, ranks: Sequence[Start]) -> str:
         return f"Each rank needs its own RANK from 0 to {len(ranks) - 1}, but these have {', '.join(numbers)}."
     sizes = {_told(rank, "WORLD_SIZE") for rank in ranks}
     if sizes != {str(len(ranks))}:
-        return f"WORLD_SIZE is {' or '.join(sorted(sizes))}, but there are {len(ranks)} ranks."
+        return f"WORLD_SIZE is {' or '.join(sorted(sizes))}, but there are {len(ranks)} ranks. Set it to {len(ranks)}."
     for machine in range(rehearsal.machines):
         local = sorted(_told(rank, "LOCAL_RANK") for rank in ranks if rank.machine == machine)
         if any(local) and local != sorted(map(str, range(len(local)))):

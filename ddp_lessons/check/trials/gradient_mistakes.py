@@ -57,7 +57,7 @@ def why_wrong_gradient(case: Case, rank: int, name: str, place: int) -> str:
                 new,
                 "The second backward() overwrites the first gradient. Add the new gradient to it.",
             ),
-            (known.before, "The second backward() does not change the gradient. Average it as well."),
+            (known.before, "The second backward() does not change the gradient. Average the new gradient too."),
             (
                 known.before / world_size + new,
                 "The second backward() divides the first gradient again. Average the accumulated gradient, or average "

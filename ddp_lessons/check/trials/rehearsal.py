@@ -131,7 +131,8 @@ def _run(command: Sequence[str | Path], work: Path, environment: dict[str, str])
         printed, words = job.communicate(timeout=patience)
         select.select([at_work], [], [], patience)
     except subprocess.TimeoutExpired:
-        raise NoRehearsal(f"The script does not end within {patience:.2g} seconds.") from None
+        trouble = f"The script does not end within {patience:.2g} seconds. Look for a command that never ends."
+        raise NoRehearsal(trouble) from None
     finally:
         with contextlib.suppress(ProcessLookupError):  # it has ended completely
             os.killpg(job.pid, signal.SIGKILL)

@@ -10,7 +10,10 @@ from ddp_lessons.run.launcher.limits import Limits
 from ddp_lessons.run.launcher.rank_states import Died
 from ddp_lessons.run.wire.messages import Raised
 
-_NEXT_TO_LOAD = "ranks import modules from files: save it in the notebook's folder, or define it in a cell."
+_NEXT_TO_LOAD = (
+    "save the module in the notebook's folder, or define the function or class in a cell. Ranks can import a module "
+    "only from a file."
+)
 _NEXT_TO_RETURN = "return plain data instead: numbers, tensors, lists, dicts, a state_dict()."
 _NEXT_FOR_SIGNAL = {
     "SIGKILL": "use fewer ranks, smaller batches or less data: when memory runs out, the kernel's OOM killer ends a "
@@ -36,8 +39,8 @@ _NEXT_NOT_OF_GROUP = (
 _NEXT_WHOSE_LIST = "pass the list only on the rank given as dst (gather) or src (scatter), and None on all other ranks."
 _NEXT_PORT = "use a free port: set another MASTER_PORT (or init_method), or end the process that uses this one."
 _NEXT_UNREACHABLE = (
-    "check that rank 0 runs, and that all ranks have the same MASTER_ADDR and MASTER_PORT (or init_method): no process "
-    "accepts connections at this address."
+    "check that rank 0 is running and that all ranks have the same MASTER_ADDR and MASTER_PORT (or init_method). No "
+    "process is listening at this address."
 )
 _NEXT_CLIENTS = "start all world_size ranks, and let each of them join: some did not reach the rendezvous in time."
 _NEXT_BARRIER = (
@@ -120,9 +123,7 @@ def what_next(how: Raised | Died, rank: int, limits: Limits) -> str:
     if isinstance(how, Died) and how.signal_name:
         return _NEXT_FOR_SIGNAL.get(how.signal_name, "find out which process sent that signal.")
     if isinstance(how, Died) and not how.is_seen:
-        return (
-            "look for a call of os._exit() or os.kill() on that rank, or check whether the machine ran out of memory."
-        )
+        return "look for os._exit() or os.kill() on that rank, or check whether the machine ran out of memory."
     if isinstance(how, Died) and how.exit_code is None:
         return (
             "launch again. If it happens again, launch fewer ranks or close other programs: this machine or container "

@@ -92,7 +92,7 @@ def _of_meeting(meeting: Meeting, what: str, parting: Parting | None) -> Reason:
         return _mismatch([f"World size mismatch: {told}."], "pass the same world_size on every rank.")
     if what == "group":
         told = _told_with_places(calls, lambda event: str(sorted(event.group_ranks)))
-        told = f"Group mismatch, the ranks create different groups: {told}."
+        told = f"Group mismatch in new_group: {told}."
         return _mismatch([told, *_said(parting, _GROUPS)], _NEXT_ORDER)
     if what == "root":
         name = {"broadcast": "src", "scatter": "src"}.get(operation, "dst")

@@ -47,7 +47,7 @@ class Phases:
 
 
 def phases_of(results: Any) -> Phases:
-    """Those of results, or of an exception that carries some; none, where nothing was told."""
+    """Those of results, or of an exception that carries some; none, where nothing was logged."""
     told: Sequence[Sequence[Any]] = getattr(getattr(results, "results", results), "told", ())
     return Phases([_phases(rank, by_rank) for rank, by_rank in enumerate(told)])
 
@@ -65,9 +65,9 @@ def _printable(label: str) -> str:
 
 
 def tell_phases(phases: Phases) -> str:
-    """A line for each rank: what it told, in its order."""
+    """A line for each rank: what it logged, in its order."""
     lines = [f"rank {rank} | {_in_order(mine)}".rstrip() for rank, mine in enumerate(phases.by_rank)]
-    return "\n".join(["Phases that the ranks told:", *lines])
+    return "\n".join(["Phases that the ranks logged:", *lines])
 
 
 def _in_order(phases: Sequence[Phase]) -> str:

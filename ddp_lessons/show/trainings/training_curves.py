@@ -1,4 +1,4 @@
-"""A training as it goes: a panel for each number that ranks tell, a line for each rank.
+"""A training as it goes: a panel for each value that ranks log, a line for each rank.
 
 It is drawn several times a second while ranks run, so few things are drawn. Words are the same at the beginning, at the
 end and in every run: a notebook keeps those that it was given first.
@@ -22,8 +22,8 @@ from ddp_lessons.show.page.lines import WIDTH, draw_rulers, thinned, write_title
 from ddp_lessons.show.page.picture import ALARM, FAINT, INK, PAPER, count, drawn_in_house_style, new_figure, text_size
 
 TEXT = "Training curves."
-ALT = "Training curves: a panel for each number that was told, a line for each rank."
-WAITING = "Nothing was told so far. A rank tells its numbers while it runs: tell(step=3, loss=0.25)"
+ALT = "Training curves: a panel for each logged value, a line for each rank."
+WAITING = "No values logged yet. A rank logs values while it runs: tell(step=3, loss=0.25)"
 PLACES = ("step", "epoch")  # numbers by these names say where on the x axis the others stand
 LEFT, GAP, RIGHT = 0.62, 0.66, 0.2  # inches
 HEAD, PANEL, FOOT = 0.26, 1.7, 0.44  # of each row: its names, the panels, their x axis
@@ -37,7 +37,7 @@ Curve = tuple[str, Any, Any]  # the name of x (none: the points are counted), x 
 
 @drawn_in_house_style
 def training(results: Any, title: str | None = None) -> Chart:
-    """Draw every number that ranks told (`tell(step=3, loss=0.25)`), rank by rank.
+    """Draw every value that ranks logged (`tell(step=3, loss=0.25)`), rank by rank.
 
     Also while they run: `launch(..., live=show.training)`.
 
