@@ -1164,6 +1164,31 @@ def test_open_workers_survive_a_function_that_closes_what_it_prints_to(kernel: N
     assert value(kernel, source) == f"[{once}, {once}]"
 
 
+def test_a_look_at_a_rank_takes_no_number_of_its_output(kernel: NotebookSession) -> None:
+    """Each look opens files, and may come before the rank has opened again what the previous function closed."""
+    source = """
+        def close(rank, world_size):
+            from ddp_lessons.run.rank import rank_main, what_blocks
+            def open_for_long(*args, **settings):
+                file = open(*args, **settings)
+                time.sleep(0.2)
+                return file
+            def print_to_late(output, print_to=rank_main.print_to):
+                time.sleep(0.1)
+                print_to(output)
+            what_blocks._is_idle = lambda *_: True
+            what_blocks.open, rank_main.print_to = open_for_long, print_to_late
+            os.close(1); os.close(2)
+        def speak(rank, world_size):
+            time.sleep(0.5)
+            print("after")
+        with Workers(2, quiet=True) as workers:
+            said = [list(workers.run(function).lines[0]) for function in (close, speak)]
+        said
+    """
+    assert value(kernel, "import time", source) == "[[], ['after']]"
+
+
 def test_after_all_this_the_kernel_has_no_more_open_files_than_a_launch_needs(kernel: NotebookSession) -> None:
     source = """
         def count(): return len(os.listdir("/proc/self/fd"))

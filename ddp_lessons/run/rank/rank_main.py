@@ -63,6 +63,8 @@ from ddp_lessons.run.wire.travel import CannotTravel, from_notebook, pack_value,
 
 # longer than the time limit of any launch, so that the launcher reports before gloo does
 _GROUP_PATIENCE = datetime.timedelta(days=1)
+# a look opens files, which get the numbers 1 and 2 if the function has closed its output
+_LOOKING = threading.Lock()
 _Tasks: TypeAlias = "queue.SimpleQueue[tuple[Task | Rejoin, list[bytearray]] | None]"
 
 
@@ -91,7 +93,8 @@ def serve(channel: Channel, output: int, orphaned: Callable[[], NoReturn]) -> No
         if isinstance(task, Rejoin):
             failure = _failure(channel, lambda: _rejoin(channel, start, task))  # noqa: B023  called at once
             continue
-        print_to(output)  # the previous function may have closed or replaced them
+        with _LOOKING:
+            print_to(output)  # the previous function may have closed or replaced them
         failure = _failure(channel, lambda: _run(channel, start, task, buffers, freedom))  # noqa: B023  at once
     del failure
     _leave()
@@ -112,11 +115,11 @@ def listen(
             elif isinstance(message, Free):
                 freedom.call_out()
             elif isinstance(message, Look):
-                with nothing_collected():
+                with _LOOKING, nothing_collected():
                     held = standing(recorder, here, message.number)
                 channel.send(recorder.recorded(message.calls, held) if message.calls else held)
             elif isinstance(message, Where):
-                with nothing_collected():
+                with _LOOKING, nothing_collected():
                     position = _frames(sys._current_frames().get(here.main_thread or 0))
                     held = standing(recorder, here)
                 channel.send(Position(position, recorder.recorded(standing=held) if message.with_calls else None))
