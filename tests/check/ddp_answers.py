@@ -542,7 +542,7 @@ WRONG = [
     ),
     (Sums, "That is the sum over the ranks. Divide it by the number of ranks"),
     (DividesTwice, "The sum was divided by the number of ranks twice"),
-    (DividesByTwo, "It works with 2 ranks, but not with 3: the sum was divided by 2, but there are 3 ranks"),
+    (DividesByTwo, "It works with 2 ranks, but not with 3: the sum was divided by 2. Divide it by the number of ranks, 3"),
     (OnlyDivides, "Rank 0 divides its own gradient without adding those of the other ranks. Sum over all ranks first"),
     (OldGradient, "param.grad is still None"),
     (OldGradientIfThere, "After backward() rank 0 still has its own gradient"),
@@ -568,7 +568,7 @@ WRONG = [
     (CopiesThoseOfRank0, "Rank 0's gradient was copied to rank 1. Average the gradients of all ranks"),
     (
         OnlyRank0HasTheMean,
-        "Rank 0 has the mean, but rank 1 still has its own gradient. Put the mean into param.grad on every rank",
+        "Rank 0 has the mean, but rank 1 still has its own gradient. Register the hooks on every rank",
     ),
     (
         DoesNotWait,

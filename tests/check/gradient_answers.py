@@ -321,7 +321,7 @@ WRONG = [
     (only_rank_0_divides, "Only rank 0 is right. On rank 1, that is the sum over the ranks. Divide"),
     (averages_a_copy, "The ranks communicate, but the gradients do not change. Put the mean into param.grad"),
     (returns_them, "The ranks communicate, but the gradients do not change"),
-    (copies_those_of_rank_0, "Rank 0's gradient was copied to rank 1. Average the gradients of all ranks"),
+    (copies_those_of_rank_0, "Rank 1 has a copy of rank 0's gradient. Average the gradients of all ranks"),
     (gives_zeros_to_those_without, "layers.0.bias had no gradient, but has one now, so the optimizer would change it"),
     (
         does_not_ask_whether_there_is_one,

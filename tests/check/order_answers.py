@@ -681,7 +681,7 @@ WRONG: list[tuple[Any, str]] = [
     (batches, "It returns a list of length 4 in place of an index"),
     (a_set, "It returns a set, which has no order. Return a list"),
     (floats, "It returns float32, but indices are integers. Return integers"),
-    (a_table, "It returns a tensor of shape [12, 1], not the indices"),
+    (a_table, "It returns a tensor of shape [12, 1], not indices"),
     (counted_from_1, "It returns the index 24, but the indices of 24 samples are 0 to 23"),
     (a_number, "It returns the number 12, not indices. Return the indices of this rank's samples"),
     (never_returns_it, "It returns None. Return the indices of this rank's samples"),

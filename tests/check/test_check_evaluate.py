@@ -45,7 +45,8 @@ def test_who_tests_in_training_mode_is_shown_the_mode_and_no_accuracies_that_hap
 
 
 def test_dropout_gives_the_same_report_in_every_run() -> None:
-    assert len({check.evaluate(in_training_mode).text for _ in range(3)}) == 1
+    reports = [check.evaluate(in_training_mode).text.split("\n  Stuck?")[0] for _ in range(3)]  # the third adds a hint
+    assert len(set(reports)) == 1
 
 
 def test_the_random_state_of_the_notebook_stays() -> None:
