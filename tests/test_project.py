@@ -19,6 +19,7 @@ import pytest
 import yaml
 from packaging.requirements import Requirement
 
+from ddp_lessons.train.mnist import SUMS
 from ddp_lessons.workshop.doctor import TORCHVISION_FOR
 
 PROJECT = Path(__file__).parent.parent
@@ -48,6 +49,13 @@ def test_every_supported_torch_has_its_torchvision_in_the_table() -> None:
     assert [f"0.{minor}" for minor in range(60) if f"0.{minor}" in torchvision] == [
         release for release, _ in itertools.groupby(TORCHVISION_FOR.values())
     ]
+
+
+def test_the_data_that_is_shipped_names_its_source_licence_and_checksums() -> None:
+    text = (PROJECT / "data" / "README.md").read_text(encoding="utf-8")
+    assert "Source: Yann LeCun" in text
+    assert "creativecommons.org/licenses/by-sa/3.0" in text
+    assert all(f"| {name} |" in text and f"| {digest} |" in text for name, digest in SUMS.items())
 
 
 UV = """#!/bin/sh
