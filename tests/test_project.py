@@ -51,7 +51,7 @@ def test_every_supported_torch_has_its_torchvision_in_the_table() -> None:
     ]
 
 
-def test_the_data_that_is_shipped_names_its_source_licence_and_checksums() -> None:
+def test_the_data_that_is_shipped_names_its_source_license_and_checksums() -> None:
     text = (PROJECT / "data" / "README.md").read_text(encoding="utf-8")
     assert "Source: Yann LeCun" in text
     assert "creativecommons.org/licenses/by-sa/3.0" in text
