@@ -542,7 +542,7 @@ WRONG = [
     ),
     (Sums, "That is the sum over the ranks. Divide it by the number of ranks"),
     (DividesTwice, "The sum was divided by the number of ranks twice"),
-    (DividesByTwo, "It works with 2 ranks, but not with 3: the sum was divided by 2. Divide it by the number of ranks, 3"),
+    (DividesByTwo, "It works with 2 ranks, but not with 3: the sum was divided by 2. Divide it by the number of ranks"),
     (OnlyDivides, "Rank 0 divides its own gradient without adding those of the other ranks. Sum over all ranks first"),
     (OldGradient, "param.grad is still None"),
     (OldGradientIfThere, "After backward() rank 0 still has its own gradient"),
