@@ -60,8 +60,8 @@ class _Ring(Exercise):
             )
         if not wrong[: len(wrong) // world_size * world_size].any():
             return (
-                "The last elements are missing: the chunks leave out the remainder. Use tensor_split(), which covers "
-                "every element."
+                "The last elements are missing: numel // world_size drops the remainder. Use tensor_split(), which "
+                "covers every element."
             )
         if world_size > 2 and all(
             _neighbours(case, rank) == case.traffic.destinations(rank) for rank in range(world_size)
