@@ -282,7 +282,8 @@ def _settings(groups: Sequence[dict[str, Any]]) -> dict[str, float]:
 
 def _size(gradient: Tensor) -> float:
     """A number that changes with the values; of a DTensor that of the local shard, without a collective call."""
-    plain = gradient.detach().to_local() if hasattr(gradient, "to_local") else gradient.detach()
+    plain: Any = gradient.detach()
+    plain = plain.to_local() if hasattr(plain, "to_local") else plain
     return 0.0 if plain.is_sparse else float(plain.double().square().sum().nan_to_num())
 
 
