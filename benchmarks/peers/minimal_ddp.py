@@ -1,7 +1,8 @@
 """A minimal script in the style of PyTorch's tutorial: DDP, a DataLoader with a DistributedSampler, and nothing else.
 
 Data, network and the final count are those of scripts/training.py, so that only the training loops are compared.
-With --trainer, the loop is that of the tutorial itself, out of the file that is named; it runs on the CPU.
+With --clip, it also clips the gradients, as scripts/training.py does. With --trainer, the loop is that of the tutorial
+itself, out of the file that is named; it runs on the CPU.
 """
 
 import argparse
@@ -21,17 +22,19 @@ from torch.utils.data import DataLoader, DistributedSampler
 from scripts import training
 
 
-def train_epoch(model: nn.Module, batches: Any, optimizer: Any, epoch: int) -> None:
+def train_epoch(model: nn.Module, batches: Any, optimizer: Any, epoch: int, clips: bool) -> None:
     batches.sampler.set_epoch(epoch)
     for images, labels in batches:
         optimizer.zero_grad()
         nn.functional.cross_entropy(model(images), labels).backward()
+        if clips:
+            nn.utils.clip_grad_norm_(model.parameters(), max_norm=1.0)
         optimizer.step()
 
 
-def own_loop(net: nn.Module, batches: Any, optimizer: Any) -> Callable[[int], None]:
+def own_loop(net: nn.Module, batches: Any, optimizer: Any, clips: bool) -> Callable[[int], None]:
     model = DistributedDataParallel(net)
-    return lambda epoch: train_epoch(model, batches, optimizer, epoch)
+    return lambda epoch: train_epoch(model, batches, optimizer, epoch, clips)
 
 
 def loop_of_the_tutorial(path: str, net: Any, batches: Any, optimizer: Any) -> Callable[[int], None]:
@@ -51,6 +54,7 @@ def loop_of_the_tutorial(path: str, net: Any, batches: Any, optimizer: Any) -> C
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--trainer", default="")
+    parser.add_argument("--clip", action="store_true")
     own, others = parser.parse_known_args()
     asked = training.parse(others)
     dist.init_process_group("gloo")
@@ -62,7 +66,7 @@ def main() -> None:
     )
     optimizer = torch.optim.SGD(net.parameters(), lr=0.02, momentum=0.9)
     theirs = own.trainer and loop_of_the_tutorial(own.trainer, net, batches, optimizer)
-    loop = theirs or own_loop(net, batches, optimizer)
+    loop = theirs or own_loop(net, batches, optimizer, own.clip)
     for epoch in range(asked.epochs):
         began = time.perf_counter()
         loop(epoch)
