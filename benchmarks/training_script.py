@@ -73,8 +73,9 @@ def measure(rounds: int, commands: dict[str, list[str]], arguments: Sequence[str
 
 
 def ratio(found: dict[str, list[Start]], peer: str) -> float:
-    """Of the throughputs, round by round."""
-    return median(our.throughput / its.throughput for our, its in zip(found[SCRIPT], found[peer], strict=True))
+    """Of the fastest epochs of all rounds: other load can only make an epoch slower, and rarely all of them."""
+    ours, its = (max(one.throughput for one in found[name]) for name in (SCRIPT, peer))
+    return ours / its
 
 
 def promises(found: dict[str, list[Start]]) -> list[Target]:
@@ -122,13 +123,21 @@ def main() -> int:
         (
             name,
             f"{100 * median(one.accuracy for one in starts):.2f} %",
+            f"{max(one.throughput for one in starts):,.0f}",
             f"{median(one.throughput for one in starts):,.0f}",
-            f"{min(one.throughput for one in starts):,.0f}-{max(one.throughput for one in starts):,.0f}",
+            f"{min(one.throughput for one in starts):,.0f}",
             f"{1 if name == SCRIPT else ratio(found, name):.2f}",
         )
         for name, starts in found.items()
     ]
-    names = (f"{asked.samples:,} images, {asked.epochs} epochs", "accuracy", "images per s", "min-max", "ours / this")
+    names = (
+        f"{asked.samples:,} images, {asked.epochs} epochs",
+        "accuracy",
+        "images per s, best",
+        "median",
+        "min",
+        "ours / this",
+    )
     targets = promises(found)
     print(table(names, rows, asked.markdown), target_table(targets, asked.markdown), sep="\n\n")
     return int(asked.strict and not all(target.met for target in targets))
