@@ -64,6 +64,7 @@ bench: setup .venv/.extra-bench  ## compare launch with other launchers, and mea
 	$(py) -m benchmarks.steps
 	$(py) -m benchmarks.scripts
 	$(py) -m benchmarks.training
+	$(py) -m benchmarks.training_script
 
 site: setup .venv/.extra-site  ## build the site of the lessons and docs, build/site/index.html, readable without a network
 	@$(py) site/staging.py build/pages

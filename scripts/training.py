@@ -21,7 +21,7 @@ NUMBERS = {"samples": 60_000, "epochs": 3, "batch-size": 64, "accumulate": 1, "w
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     for name, default in {"data": "data", "checkpoint": "", **NUMBERS}.items():
-        parser.add_argument(f"--{name}", type=type(default), default=default, help=" ")
+        parser.add_argument(f"--{name}", type=type(default), default=default, help=" ")  # " ": --help shows the default
     for name in ("plain", "bf16", "compile"):  # plain: no augmentation, no dropout
         parser.add_argument(f"--{name}", action="store_true")
     return parser.parse_args(arguments)
@@ -105,8 +105,8 @@ def load(path: str, **parts: Any) -> int:
 
 def main(arguments: Sequence[str] | None = None) -> nn.Module:
     asked, device = parse(arguments), join()
-    if asked.batch_size % (dist.get_world_size() * asked.accumulate):
-        raise SystemExit("--batch-size must be a multiple of ranks x --accumulate")
+    if asked.batch_size % (dist.get_world_size() * asked.accumulate) or asked.batch_size > asked.samples:
+        raise SystemExit("--batch-size must be a multiple of ranks x --accumulate, and at most --samples")
     torch.manual_seed(asked.seed)  # the same initial weights, whatever the number of ranks
     net = network(asked).to(device)
     if asked.compile:

@@ -15,7 +15,11 @@ BEFORE, GRADIENTS, AFTER, BUFFERS, STEPS, SAMPLES = "before", "gradients", "afte
 
 
 class CannotCompare(ValueError):
-    """The two runs have nothing in common that could be compared; the message says why."""
+    """The two runs have nothing in common that could be compared: why, and what to do."""
+
+    def __init__(self, reason: str, advice: str) -> None:
+        super().__init__(reason)
+        self.advice = advice
 
 
 @dataclass(frozen=True)
@@ -49,13 +53,19 @@ class Comparison:
 def compare(one: Run, many: Run) -> Comparison:
     """Compare a run on several ranks with that on one."""
     found = Comparison(one, many)
-    if not min(one.steps) or not max(many.steps):
-        raise CannotCompare("no optimizer made a step, so there is nothing to compare")
+    if without := next((run.world_size for run in (one, many) if not max(run.steps)), None):
+        where = f"on {without} rank{'s' * (without > 1)}"
+        raise CannotCompare(
+            f"no optimizer of torch.optim made a step {where}, so there is nothing to compare",
+            "call optimizer.step() of an optimizer of torch.optim; parameters that are changed by hand aren't watched.",
+        )
     for step in range(max(max(one.steps), max(many.steps))):
         if found.other_samples_at is None and _have_other_samples(one, many, step):
             found.other_samples_at = step
     for step in range(min(one.watched, many.watched)):
         _look_at(found, step)
+    for step in range(min(one.watched, many.watched), min(*one.steps, *many.steps)):  # the settings are kept
+        found.difference = found.difference or _other_settings(found, step)
     if found.difference is None and len({*one.steps, *many.steps}) > 1:
         found.difference = _other_number_of_steps(one, many)
     if found.difference is None and (found.other_samples_at or 0) >= min(one.watched, many.watched):
@@ -80,7 +90,10 @@ def _look_at(found: Comparison, step: int) -> None:
     base = {what: one.values(what, step)[0] for what in (BEFORE, GRADIENTS, AFTER, BUFFERS)}
     ranks = {what: many.values(what, step) for what in (BEFORE, GRADIENTS, AFTER, BUFFERS)}
     if missing := _not_comparable(base[BEFORE], ranks[BEFORE]):
-        raise CannotCompare(_nothing_in_common(missing, len(base[BEFORE]), ranks[BEFORE]))
+        raise CannotCompare(
+            _nothing_in_common(missing, len(base[BEFORE]), ranks[BEFORE]),
+            "give the model the same parameters on every number of ranks.",
+        )
     if one.ranks[0].numbers_only:  # the inputs are random: then the ranks can only be compared with each other
         base = {what: by_rank[0] for what, by_rank in ranks.items()} | ({BEFORE: base[BEFORE]} if step == 0 else {})
     record, samples = one.at(step)[0], one.samples(step)[0].total()

@@ -100,8 +100,10 @@ def _mean_size(evidence: Evidence, base: Array) -> Array:
     names = sorted(evidence.base.keys() & evidence.ranks[0].keys())
     if not all(name in by_name for name in names for by_name in evidence.local):
         return np.zeros_like(base)
-    rows = [np.concatenate([np.abs(by_name[name]) for name in names]) for by_name in evidence.local]
-    return np.asarray(np.mean(rows, axis=0))
+    rows = [np.concatenate([by_name[name] for name in names]) for by_name in evidence.local]
+    before = float(np.abs(np.mean(rows, axis=0)).max(initial=0.0))
+    clipped = min(1.0, float(np.abs(base).max(initial=0.0)) / before) if before else 1.0  # and its rounding with it
+    return np.asarray(clipped * np.mean(np.abs(rows), axis=0))
 
 
 def _not_zeroed(evidence: Evidence) -> Finding | None:
@@ -199,6 +201,30 @@ def _norm(by_name: dict[str, Array]) -> float:
     return float(np.sqrt(sum(np.square(values).sum() for values in by_name.values())))
 
 
+def _changed_between_micro_batches(evidence: Evidence) -> Finding | None:
+    if not any("changed_gradient" in record.kinds for record in evidence.records):
+        return None
+    return Finding(
+        "changed_between_micro_batches",
+        f"The gradients are changed between two micro-batches of step {evidence.step}: they are clipped, averaged or "
+        "scaled before all of them are summed.",
+        "clip, average and scale once per step, after the backward() of the last micro-batch.",
+    )
+
+
+def _uneven_micro_batches(evidence: Evidence) -> Finding | None:
+    sizes = [[len(batch) for batch in record.samples] for record in (evidence.record, evidence.records[0])]
+    if all(len(set(one)) <= 1 for one in sizes):
+        return None
+    one, rank = (", ".join(map(str, some)) for some in sizes)
+    return Finding(
+        "uneven_micro_batches",
+        f"The micro-batches of a step have different sizes (on one rank {one} samples, on rank 0 {rank}), so a mean of "
+        "their means depends on how the batch is cut.",
+        "sum the losses of the micro-batches and divide by the number of samples of the whole step.",
+    )
+
+
 def _other_weights(evidence: Evidence) -> Finding | None:
     used, wanted = evidence.used, evidence.wanted
     if used is None or wanted is None or np.allclose(used, wanted, rtol=evidence.tolerance):
@@ -239,8 +265,9 @@ def _other_loss(evidence: Evidence) -> Finding | None:
     return Finding(
         "other_loss",
         "The averaging is right, but the ranks' own gradients do not add up to the gradient of one rank: the ranks "
-        "compute a different loss. Labels that are not sharded like the inputs do this, a term that depends on "
-        "world_size, random numbers in the loss, and a loss over the whole batch (contrastive pairs, statistics).",
+        "compute a different loss. Usual reasons: labels that are not sharded like the inputs, micro-batches with "
+        "different numbers of tokens, random numbers in the loss, a term that depends on world_size, and a loss over "
+        "the whole batch (contrastive pairs, statistics).",
         f"print the loss of each sample of step {evidence.step} on one rank and on several, and compare.",
     )
 
@@ -265,6 +292,8 @@ _OF_EQUAL_RANKS = (
     _some_parameters_by_a_factor,
     batch_norm,
     random_forward,
+    _changed_between_micro_batches,
+    _uneven_micro_batches,
     _other_weights,
     _other_loss,
 )

@@ -23,6 +23,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.optim import optimizer as optimizer_hooks
 from torch.utils.hooks import unserializable_hook
 
+from ddp_lessons.sameness.functional_dropout import switched_off
 from ddp_lessons.sameness.run_records import Array, Piece, RankRecord, StepRecord
 from ddp_lessons.sameness.snapshots import MOST_ELEMENTS, piece_of, samples_in
 
@@ -66,6 +67,7 @@ class Watcher:
         self._seen: dict[int, Tensor] = {}  # parameters with a hook: they keep their id as long as they live
         self._optimizers: dict[int, torch.optim.Optimizer] = {}
         self._local: dict[int, Tensor] = {}
+        self._summed: dict[int, tuple[Tensor, float]] = {}  # each gradient and its size after the last backward pass
         self._has_ddp = False
         self._random_before = torch.get_rng_state()
         self._forget()
@@ -77,6 +79,7 @@ class Watcher:
         self._kinds: set[str] = set()
         self._precision = 0.0
         self._local.clear()
+        self._summed.clear()
 
     def __enter__(self) -> None:
         with contextlib.ExitStack() as stack:
@@ -88,6 +91,8 @@ class Watcher:
                 optimizer_hooks.register_optimizer_step_post_hook(self._after_step),
             ):
                 stack.callback(handle.remove)
+            if "dropout" in self._random:
+                stack.enter_context(switched_off())
             self._stack = stack.pop_all()
 
     def __exit__(self, *_: object) -> None:
@@ -117,6 +122,7 @@ class Watcher:
         if self._depth == 0 and torch.is_grad_enabled() and not _is_transformed():
             self._random_before = torch.get_rng_state()
             self._meet(module)
+            self._note_changed_gradients()
         self._depth += 1
         if not (module.training and torch.is_grad_enabled()):
             return
@@ -124,8 +130,16 @@ class Watcher:
             self._kinds.add("batch_norm")
         if isinstance(module, _DropoutNd) and module.p:
             self._note_dropout(module, "p")
-        elif isinstance(module, nn.MultiheadAttention) and module.dropout:
+        elif isinstance(module, (nn.MultiheadAttention, nn.RNNBase)) and module.dropout:
             self._note_dropout(module, "dropout")
+
+    def _note_changed_gradients(self) -> None:
+        """Between two micro-batches nothing writes to a gradient, unless DDP has averaged it."""
+        if self._syncs[-1:] == [True]:
+            return
+        for parameter, (gradient, size) in self._summed.items():
+            if self._seen[parameter].grad is gradient and _size(gradient) != size:
+                self._kinds.add("changed_gradient")
 
     def _note_dropout(self, module: nn.Module, attribute: str) -> None:
         if "dropout" in self._random:
@@ -160,6 +174,7 @@ class Watcher:
             if id(parameter) not in self._seen and parameter.requires_grad:
                 self._seen[id(parameter)] = parameter
                 self._stack.callback(parameter.register_hook(self._adder(id(parameter))).remove)
+                self._stack.callback(parameter.register_post_accumulate_grad_hook(self._note_summed).remove)
             if id(parameter) not in self._names:
                 self._names[id(parameter)] = self._new_name(module, name)
 
@@ -175,6 +190,10 @@ class Watcher:
 
         unserializable_hook(add)
         return add
+
+    def _note_summed(self, parameter: Tensor) -> None:
+        if parameter.grad is not None and len(self._steps) < self._most:
+            self._summed[id(parameter)] = parameter.grad, _size(parameter.grad)
 
     # optimizers
 
@@ -259,6 +278,13 @@ def _settings(groups: Sequence[dict[str, Any]]) -> dict[str, float]:
             if isinstance(one, (int, float)) or (isinstance(one, Tensor) and one.numel() == 1):
                 found[f"{name}[{number}]" if isinstance(value, tuple) else name] = float(one)
     return found
+
+
+def _size(gradient: Tensor) -> float:
+    """A number that changes with the values; of a DTensor that of the local shard, without a collective call."""
+    plain: Any = gradient.detach()
+    plain = plain.to_local() if hasattr(plain, "to_local") else plain
+    return 0.0 if plain.is_sparse else float(plain.double().square().sum().nan_to_num())
 
 
 def _state_norm(optimizer: torch.optim.Optimizer) -> float:

@@ -40,7 +40,7 @@ class StepRecord:
     settings: dict[str, float]  # the learning rate and the other numbers of the optimizer
     state: float  # the norm of the optimizer state before the step
     syncs: tuple[bool, ...]  # of each forward pass through DDP: does it average gradients?
-    kinds: tuple[str, ...]  # "batch_norm", "dropout", "random": what the forward passes used
+    kinds: tuple[str, ...]  # "batch_norm", "dropout", "random": what the forward passes used; "changed_gradient"
     precision: float  # the largest eps among the dtypes that the forward passes compute in
     eps: float  # of the parameters' dtype
     fan_in: int  # the largest dimension of a parameter

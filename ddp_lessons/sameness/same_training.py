@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -44,11 +45,9 @@ def same_as_one(
     """
     __tracebackhide__ = True
     with refused_plainly():
-        sizes = sorted({1, *map(checked_world_size, ranks)})
-        if len(sizes) == 1:
-            raise ValueError("ranks is (1,), so there is nothing to compare; write ranks=(1, 2)")
+        sizes = checked_sizes(ranks)
         watch = checked_watch(steps, dtype, random)
-        check_function(train, sizes[-1], args)
+        _check_function(train, sizes[-1], args)
     from ddp_lessons.sameness.rank_watch import watched_train
     from ddp_lessons.sameness.run_records import Run
     from ddp_lessons.sameness.sameness_report import report_of
@@ -60,11 +59,33 @@ def same_as_one(
     return report_of(runs, watch["random"])
 
 
+def checked_sizes(ranks: Any) -> list[int]:
+    """The numbers of ranks to run on, one rank first."""
+    if isinstance(ranks, str) or not isinstance(ranks, Iterable):
+        raise TypeError(f"ranks must list the numbers of ranks to compare, such as ranks=(1, 2), not {ranks!r}")
+    sizes = sorted({1, *map(checked_world_size, ranks)})
+    if len(sizes) == 1:
+        raise ValueError(f"ranks is {ranks!r}, so there is nothing to compare with one rank; write ranks=(1, 2)")
+    return sizes
+
+
+def _check_function(train: Callable[..., object], world_size: int, args: Sequence[object]) -> None:
+    """As for `launch`, but the refusal names the function that the caller has called."""
+    try:
+        check_function(train, world_size, args)
+    except TypeError as refusal:
+        raise TypeError(re.sub(r"\blaunch\b", "same_as_one", str(refusal))) from None
+
+
 def checked_watch(steps: int, dtype: torch.dtype | None, random: Iterable[str]) -> dict[str, Any]:
     """What a rank is told about the watching."""
+    if not isinstance(random, Iterable):
+        raise TypeError(f'random lists what is random by design, such as random=["dropout"], not {random!r}')
     names = (random,) if isinstance(random, str) else tuple(random)
     if unknown := [name for name in names if name not in RANDOM]:
         raise ValueError(f"random= knows {' and '.join(map(repr, RANDOM))}, not {unknown[0]!r}")
     if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
         raise ValueError(f"steps is the number of optimizer steps to compare, at least 1, not {steps!r}")
+    if dtype is not None and not getattr(dtype, "is_floating_point", False):
+        raise TypeError(f"dtype must be a floating-point dtype such as torch.float64, not {dtype!r}")
     return {"steps": steps, "dtype": dtype, "random": names}

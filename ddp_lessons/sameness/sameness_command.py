@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -25,7 +26,11 @@ _LAST_LINES = 15
 
 
 class ScriptFailed(RuntimeError):
-    """The script did not run to its end; the message has its last lines."""
+    """The script did not run to its end: why, and what to do."""
+
+    def __init__(self, reason: str, advice: str) -> None:
+        super().__init__(reason)
+        self.advice = advice
 
 
 def add_same_as_one(commands: Commands) -> None:
@@ -83,7 +88,7 @@ def same_script(chosen: argparse.Namespace) -> int:
     try:
         report = report_of([_run(size, chosen) for size in chosen.sizes], chosen.random)
     except ScriptFailed as failure:
-        report = could_not_tell(str(failure), "make the script run on its own first: torchrun --nproc-per-node=2 ...")
+        report = could_not_tell(str(failure), failure.advice)
     print(report)
     return COULD_NOT_TELL if report.same is None else SAME if report.same else NOT_THE_SAME
 
@@ -93,10 +98,10 @@ def _run(size: int, chosen: argparse.Namespace) -> Run:
 
     folder = Path(tempfile.mkdtemp(prefix="ddp-lessons-"))  # readable by its owner only
     try:
-        _follow(_command(size, chosen, folder), folder, size, chosen.timeout)
+        _follow(_command(size, chosen, folder), folder, size, chosen)
         return Run(tuple(read_record(file_of(folder, rank)) for rank in range(size)))
     except CannotRead as missing:
-        raise ScriptFailed(f"on {_ranks(size)}, {missing}") from missing
+        raise ScriptFailed(f"on {_ranks(size)}, {missing}", _run_it_alone(size, chosen)) from missing
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -108,7 +113,7 @@ def _command(size: int, chosen: argparse.Namespace, folder: Path) -> list[str]:
     return [sys.executable, *torchrun, *rank]
 
 
-def _follow(command: list[str], folder: Path, size: int, timeout_seconds: float | None) -> None:
+def _follow(command: list[str], folder: Path, size: int, chosen: argparse.Namespace) -> None:
     """Wait until it ends. What the script prints goes into a file; if it fails, the end of its traceback is shown."""
     from ddp_lessons.sameness.run_records import failure_in
 
@@ -117,16 +122,28 @@ def _follow(command: list[str], folder: Path, size: int, timeout_seconds: float 
     with printed.open("wb") as file:
         process = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT, env=environment)
         try:
-            status = process.wait(timeout_seconds)
+            status = process.wait(chosen.timeout)
         except subprocess.TimeoutExpired:
-            raise ScriptFailed(f"on {_ranks(size)} the script did not end within {timeout_seconds:g} seconds") from None
+            raise ScriptFailed(
+                f"on {_ranks(size)} the script did not end within {chosen.timeout:g} seconds",
+                f"raise --timeout, or see where each rank waits: python -m ddp_lessons explain --nproc-per-node {size} "
+                f"{chosen.script}",
+            ) from None
         finally:
             _end(process)
     if status:
         told = failure_in(folder) if failure_in(folder).exists() else printed
         last = told.read_text(encoding="utf-8", errors="replace").splitlines()[-_LAST_LINES:]
         print("\n".join(last), file=sys.stderr)
-        raise ScriptFailed(f"on {_ranks(size)} the script failed with exit status {status}; see its last lines above")
+        raise ScriptFailed(
+            f"on {_ranks(size)} the script failed with exit status {status}; see its last lines above",
+            _run_it_alone(size, chosen),
+        )
+
+
+def _run_it_alone(size: int, chosen: argparse.Namespace) -> str:
+    its_own = shlex.join([chosen.script, *chosen.arguments])
+    return f"make the script run on its own first: torchrun --standalone --nproc-per-node={size} {its_own}"
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -93,11 +93,7 @@ def report_of(runs: Sequence[Run], random: Sequence[str] = ()) -> SamenessReport
     try:
         compared += [compare(one, many) for many in others]
     except CannotCompare as reason:
-        return could_not_tell(
-            str(reason),
-            "make sure that the function trains with an optimizer of torch.optim, and that "
-            "its model has the same parameters on every number of ranks.",
-        )
+        return could_not_tell(str(reason), reason.advice)
     curves: dict[str, Any] = {
         "gradients": {f"{each.many.world_size} ranks": each.gradients for each in compared if each.gradients},
         "parameters": {f"{each.many.world_size} ranks": each.parameters for each in compared if each.parameters},
@@ -160,9 +156,10 @@ def _same(one: Run, compared: Sequence[Comparison], random: Sequence[str]) -> li
     sizes = listed([1, *(each.many.world_size for each in compared)])
     within = max((number for each in compared for number in each.gradients), default=0.0)
     steps, watched = one.steps[0], min(each.many.watched for each in compared)
-    lines = [f"The same training on {sizes} ranks: {_number(steps, 'step')}, gradients within {within:.0e}."]
+    compared_steps = _number(steps, "step") if watched >= steps else f"the first {watched} of {steps:,} steps"
+    lines = [f"The same training on {sizes} ranks: {compared_steps}, gradients within {within:.0e}."]
     if watched < steps:
-        lines.append(f"Of {steps} steps the first {watched} were compared; steps= sets how many.")
+        lines.append("Of later steps only samples and optimizer settings were compared; raise steps= to compare more.")
     if "dropout" in random:
         lines.append("Dropout was switched off for the comparison.")
     if "augmentation" in random:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
+from ddp_lessons.run.diagnosis.wording import ranks_named
 from ddp_lessons.sameness.evidence import Finding, number_of
 from ddp_lessons.sameness.first_difference import Comparison
 from ddp_lessons.sameness.run_records import Run
@@ -34,6 +35,7 @@ class Entered:
 
 
 SAMPLE_KEYS = (
+    "skipped_step",
     "extra_step",
     "not_sharded",
     "global_batch",
@@ -58,6 +60,7 @@ def sample_cause(comparison: Comparison) -> Finding | None:
     entered = Entered(one, many, step, one.samples(step)[0], many.samples(step))
     causes = (
         _stepped_without_samples,
+        _skipped_step,
         _same_on_all_ranks,
         _whole_dataset_on_each_rank,
         _another_global_batch,
@@ -79,6 +82,23 @@ def _stepped_without_samples(entered: Entered) -> Finding | None:
         "extra_step",
         f"On {entered.many.world_size} ranks the optimizer steps again before a new batch has entered the model.",
         "call optimizer.step() once per batch on every rank, not once per rank or per parameter.",
+    )
+
+
+def _skipped_step(entered: Entered) -> Finding | None:
+    """Some ranks have run more forward passes than the others since the step before, and make fewer steps in all."""
+    ranks = entered.many.ranks
+    if len(set(entered.many.steps)) == 1 or any(len(rank.steps) <= entered.step for rank in ranks):
+        return None
+    passes = [len(rank.steps[entered.step].samples) for rank in ranks]
+    late = [rank for rank, number in enumerate(passes) if number > min(passes)]
+    if not late or any(entered.many.steps[rank] == max(entered.many.steps) for rank in late):
+        return None
+    return Finding(
+        "skipped_step",
+        f"{ranks_named(late).capitalize()} skipped an optimizer step: before step {entered.step} there were "
+        f"{max(passes)} forward passes on {ranks_named(late)}, {min(passes)} elsewhere.",
+        "step on all ranks or on none: to skip a bad batch, let the ranks agree with all_reduce first.",
     )
 
 

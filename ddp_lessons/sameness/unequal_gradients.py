@@ -8,6 +8,7 @@ import numpy as np
 
 from ddp_lessons.run.diagnosis.wording import ranks_named
 from ddp_lessons.sameness.evidence import Evidence, Finding, first_finding, number_of
+from ddp_lessons.sameness.run_records import StepRecord
 
 
 def unequal_gradients_cause(evidence: Evidence) -> Finding | None:
@@ -40,10 +41,14 @@ def _one_parameter(evidence: Evidence) -> Finding | None:
     if not (is_mean or is_local):
         return None
     listed = names_of(sorted(names))
+    advice = f"include {listed} in the averaging: look at the loop over the parameters."
+    if evidence.comparison.many.ranks[0].has_ddp:
+        advice = (
+            f"unfreeze {listed} before DistributedDataParallel wraps the model: it ignores parameters that are frozen "
+            "at that time."
+        )
     return Finding(
-        "parameter_not_averaged",
-        f"The gradient of {listed} is not averaged; the other parameters are.",
-        f"include {listed} in the averaging: look at the loop over the parameters, and at what DDP was told to ignore.",
+        "parameter_not_averaged", f"The gradient of {listed} is not averaged; the other parameters are.", advice
     )
 
 
@@ -78,7 +83,8 @@ def _is_only_its_own(evidence: Evidence) -> bool:
 def _because_of_ddp(evidence: Evidence) -> Finding | None:
     if not evidence.comparison.many.ranks[0].has_ddp:
         return None
-    syncs = [sync for record in evidence.records for sync in record.syncs]
+    records = _records_with_samples(evidence)
+    syncs = [sync for record in records for sync in record.syncs]
     if not syncs:
         return Finding(
             "ddp_bypassed",
@@ -86,13 +92,26 @@ def _because_of_ddp(evidence: Evidence) -> Finding | None:
             "so the gradients are not averaged.",
             "call the wrapper, `ddp_model(inputs)`, and not `ddp_model.module(inputs)` or the model inside.",
         )
-    if not all(record.syncs and record.syncs[-1] for record in evidence.records):
+    if not all(record.syncs and record.syncs[-1] for record in records):
         return Finding(
             "no_sync",
             "The last micro-batch of the step runs under no_sync(), too, so DDP never averages the gradients.",
             "leave no_sync() for the last micro-batch before step().",
         )
-    return None
+    listed = names_of(sorted(evidence.differing()))
+    return Finding(
+        "not_averaged",
+        f"The gradient of {listed} is not averaged: DistributedDataParallel averages only the parameters of the module "
+        "that it wraps.",
+        f"wrap the module that holds {listed} in DistributedDataParallel, too, or put it into the one that is wrapped.",
+    )
+
+
+def _records_with_samples(evidence: Evidence) -> tuple[StepRecord, ...]:
+    """Of this step; with several optimizers that step in turn, the forward passes are before the first one's step."""
+    many = evidence.comparison.many
+    steps = (many.at(step) for step in range(evidence.step, -1, -1))
+    return next((records for records in steps if any(record.samples for record in records)), evidence.records)
 
 
 def batch_norm(evidence: Evidence) -> Finding | None:
@@ -109,7 +128,8 @@ def batch_norm(evidence: Evidence) -> Finding | None:
 def random_forward(evidence: Evidence) -> Finding | None:
     if not (evidence.has("dropout") or evidence.has("random")):
         return None
-    what, advice = "random numbers", "draw them from a generator that is seeded by the sample, or switch them off."
+    what = "random numbers"
+    advice = 'draw them from a generator that is seeded by the sample; if it is dropout, pass random=["dropout"].'
     if evidence.has("dropout"):
         what = "dropout"
         advice = 'pass random=["dropout"] to compare without dropout; if the draws must agree, seed them by sample.'

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ddp_lessons.run.diagnosis.wording import ranks_named
 from ddp_lessons.sameness.evidence import Evidence, Finding, first_finding
 from ddp_lessons.sameness.first_difference import BEFORE, apart
 
@@ -61,12 +62,16 @@ def _initial_weights(evidence: Evidence) -> Finding | None:
 
 
 def _changed_between_steps(evidence: Evidence) -> Finding | None:
+    base, ranks = evidence.parameters(BEFORE)
+    name, limit = evidence.difference.parameter, evidence.difference.limit
+    wrong = [rank for rank, one in enumerate(ranks) if name in one and (apart(one[name], base[name]) > limit).any()]
+    those = f"those of {ranks_named(wrong)}" if wrong and len(wrong) < len(ranks) else "those of every rank"
     return Finding(
         "changed_between_steps",
-        f"After step {evidence.step - 1} the parameters agreed; something changed them before step {evidence.step}, "
-        "outside of the optimizer.",
+        f"After step {evidence.step - 1} the parameters agreed; before step {evidence.step}, {those} are not "
+        "the ones of one rank. Something other than the optimizer changed them.",
         "look for code between step() and the next step() that writes to the parameters: averaging or broadcasting "
-        "them, loading a state, weight decay or clamping by hand.",
+        "them, loading a state or an EMA, weight decay or clamping by hand.",
     )
 
 

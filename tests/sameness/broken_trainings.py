@@ -774,6 +774,67 @@ def penalty_of_each_rank(rank: int, world_size: int) -> None:
         optimizer.step()
 
 
+def clips_every_micro_batch(rank: int, world_size: int) -> None:
+    """The first micro-batch runs under no_sync, so each rank clips a gradient of its own."""
+    model = DistributedDataParallel(net())
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for inputs, targets in shards(rank, world_size):
+        optimizer.zero_grad()
+        for number, (some, wanted) in enumerate(zip(inputs.chunk(2), targets.chunk(2), strict=True)):
+            with contextlib.nullcontext() if number == 1 else model.no_sync():
+                (loss_of(model, some, wanted) / 2).backward()
+            nn.utils.clip_grad_norm_(model.parameters(), 0.05)
+        optimizer.step()
+
+
+def mean_of_uneven_micro_batches(rank: int, world_size: int) -> None:
+    """12 samples: 5, 5 and 2 on one rank, 5 and 1 on each of two."""
+    model = DistributedDataParallel(net())
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for inputs, targets in shards(rank, world_size):
+        optimizer.zero_grad()
+        parts = list(zip(inputs.split(5), targets.split(5), strict=True))
+        for number, (some, wanted) in enumerate(parts, start=1):
+            with contextlib.nullcontext() if number == len(parts) else model.no_sync():
+                (loss_of(model, some, wanted) / len(parts)).backward()
+        optimizer.step()
+
+
+def rank_1_skips_a_step(rank: int, world_size: int) -> None:
+    """As for a loss that is not finite, which only this rank sees."""
+    model = DistributedDataParallel(net())
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for step, (inputs, targets) in enumerate(shards(rank, world_size)):
+        optimizer.zero_grad()
+        loss_of(model, inputs, targets).backward()
+        if not (rank == 1 and step == 1):
+            optimizer.step()
+
+
+def head_outside_of_ddp(rank: int, world_size: int) -> None:
+    """Two optimizers, and only the model of the first is wrapped."""
+    model = net()
+    backbone, head = DistributedDataParallel(model[:2]), model[2:]
+    optimizers = torch.optim.SGD(backbone.parameters(), lr=0.1), torch.optim.Adam(head.parameters(), lr=0.01)
+    for inputs, targets in shards(rank, world_size):
+        nn.functional.mse_loss(head(backbone(inputs)), targets).backward()
+        for optimizer in optimizers:
+            optimizer.step()
+            optimizer.zero_grad()
+
+
+def learning_rate_in_a_late_step(rank: int, world_size: int) -> None:
+    """After the steps that are compared with their values."""
+    model = DistributedDataParallel(net())
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    for step, (inputs, targets) in enumerate(shards(rank, world_size, steps=24)):
+        if step == 22:
+            optimizer.param_groups[0]["lr"] *= world_size
+        optimizer.zero_grad()
+        loss_of(model, inputs, targets).backward()
+        optimizer.step()
+
+
 BROKEN = [
     Program(no_sampler, cause="not_sharded"),
     Program(same_seed_shuffle_without_shards, cause="not_sharded"),
@@ -822,8 +883,7 @@ BROKEN = [
     Program(averages_weights_instead, (1, 3), cause="not_averaged"),
     Program(clamps_on_rank_0, (1, 2), cause="changed_between_steps"),
     Program(loader_that_drops_the_rest, (1, 2), cause="lost_samples"),
-    # the micro-batches of a rank enter with different weights, and only the sum of its own gradients is recorded
-    Program(summed_after_every_micro_batch, (1, 2), cause="unknown"),
+    Program(summed_after_every_micro_batch, (1, 2), cause="changed_between_micro_batches"),
     Program(joined_twice, (1, 2), cause="factor_of_parameter"),
     Program(averages_before_backward, (1, 2), cause="not_averaged"),
     Program(class_weights, cause="mean_of_means"),
@@ -843,4 +903,9 @@ BROKEN = [
     Program(uneven_inputs_under_join, (1, 2), cause="mean_of_means"),
     Program(skips_a_bad_batch, cause="rank_left_out"),
     Program(penalty_of_each_rank, (1, 3), cause="other_loss"),
+    Program(clips_every_micro_batch, (1, 3), cause="changed_between_micro_batches"),
+    Program(mean_of_uneven_micro_batches, (1, 2), cause="uneven_micro_batches"),
+    Program(rank_1_skips_a_step, cause="skipped_step"),
+    Program(head_outside_of_ddp, (1, 3), cause="not_averaged"),
+    Program(learning_rate_in_a_late_step, (1, 2), cause="learning_rate"),
 ]

@@ -731,6 +731,43 @@ def sample_by_sample(rank: int, world_size: int) -> None:
         optimizer.step()
 
 
+class Attention(nn.Module):
+    """With dropout of all kinds that are no module."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.embed = nn.Linear(1, 4)
+        self.memory = nn.LSTM(4, 4, num_layers=2, dropout=0.5, batch_first=True)
+        self.head = nn.Linear(4, 1)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        values, _ = self.memory(nn.functional.dropout(self.embed(inputs[..., None]), 0.5, self.training))
+        seen = nn.functional.scaled_dot_product_attention(values, values, values, dropout_p=0.5)
+        return self.head(seen.mean(1))
+
+
+def functional_dropout_switched_off(rank: int, world_size: int) -> None:
+    model = DistributedDataParallel(Attention())
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for inputs, targets in shards(rank, world_size):
+        optimizer.zero_grad()
+        loss_of(model, inputs, targets).backward()
+        optimizer.step()
+
+
+def averaged_after_each_micro_batch(rank: int, world_size: int) -> None:
+    """More messages than needed, and the same gradient: an average of averages changes nothing."""
+    model = net()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for inputs, targets in shards(rank, world_size):
+        optimizer.zero_grad()
+        for some, wanted in zip(inputs.chunk(3), targets.chunk(3), strict=True):
+            (loss_of(model, some, wanted) / 3).backward()
+            average(model, world_size)
+        optimizer.step()
+
+
 RIGHT = [
     Program(averaged_by_hand),
     Program(averaged_in_one_message, (1, 3)),
@@ -756,6 +793,8 @@ RIGHT = [
     Program(dropout_by_sample),
     Program(dropout_switched_off, random=("dropout",)),
     Program(noisy_inputs, random=("augmentation",)),
+    Program(functional_dropout_switched_off, (1, 2), random=("dropout",)),
+    Program(averaged_after_each_micro_batch, (1, 2)),
     Program(two_optimizers),
     Program(frozen_layers),
     Program(shared_parameters, (1, 3)),

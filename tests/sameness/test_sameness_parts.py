@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from broken_trainings import mean_of_unequal_means, no_sampler, summed
+from broken_trainings import head_outside_of_ddp, mean_of_unequal_means, no_sampler, rank_1_skips_a_step, summed
 from right_trainings import with_ddp
 from tiny_trainings import loss_of, net, shards
 from torch.nn.modules import module as global_hooks
@@ -206,8 +206,43 @@ def test_a_function_without_an_optimizer_cannot_be_told() -> None:
 
     report = same_as_one(trains_nothing, ranks=(1, 2))
     assert report.same is None
-    assert report.text.startswith("Could not tell whether it is the same training: no optimizer made a step")
-    assert "Next: " in report.text
+    assert report.lines == (
+        "Could not tell whether it is the same training: no optimizer of torch.optim made a step on 1 rank, so there "
+        "is nothing to compare.",
+        "Next: call optimizer.step() of an optimizer of torch.optim; parameters that are changed by hand aren't "
+        "watched.",
+    )
+
+
+def test_a_function_that_takes_no_rank_is_refused_by_the_name_of_what_was_called() -> None:
+    def train() -> None: ...
+
+    with pytest.raises(
+        TypeError, match=r"^same_as_one calls train\(rank, world_size\), but it is defined as train\(\)"
+    ):
+        same_as_one(train)
+
+
+def test_ranks_need_not_name_one_rank() -> None:
+    assert same_as_one(with_ddp, ranks=(3,)).text.startswith("The same training on 1 and 3 ranks: 3 steps")
+
+
+def test_of_more_steps_than_were_compared_no_more_is_claimed() -> None:
+    report = same_as_one(with_ddp, ranks=(2,), steps=2)
+    assert report.lines[0].startswith("The same training on 1 and 2 ranks: the first 2 of 3 steps, gradients within ")
+    assert report.lines[1].startswith("Of later steps only samples and optimizer settings were compared")
+
+
+def test_the_report_names_the_rank_that_skipped_a_step() -> None:
+    report = same_as_one(rank_1_skips_a_step, ranks=(1, 2))
+    assert report.lines[-2] == (
+        "Cause: Rank 1 skipped an optimizer step: before step 1 there were 2 forward passes on rank 1, 1 elsewhere."
+    )
+
+
+def test_the_report_names_the_parameters_that_ddp_does_not_have() -> None:
+    report = same_as_one(head_outside_of_ddp, ranks=(1, 2))
+    assert "The gradient of `2.bias` and `2.weight` is not averaged: DistributedDataParallel averages" in report.text
 
 
 def test_a_function_that_fails_fails_as_in_launch() -> None:
@@ -224,10 +259,15 @@ def test_a_function_that_fails_fails_as_in_launch() -> None:
         ({"ranks": (1,)}, "nothing to compare"),
         ({"random": ["noise"]}, "random= knows 'dropout' and 'augmentation', not 'noise'"),
         ({"steps": 0}, "steps is the number of optimizer steps to compare, at least 1, not 0"),
+        ({"ranks": 2}, r"ranks must list the numbers of ranks to compare, such as ranks=\(1, 2\), not 2"),
+        ({"ranks": "1,2"}, "ranks must list the numbers of ranks to compare"),
+        ({"dtype": "float64"}, "dtype must be a floating-point dtype such as torch.float64, not 'float64'"),
+        ({"dtype": torch.int64}, "dtype must be a floating-point dtype such as torch.float64, not torch.int64"),
+        ({"random": True}, r'random lists what is random by design, such as random=\["dropout"\], not True'),
     ],
 )
 def test_what_cannot_be_asked_is_refused(asked: dict[str, object], refusal: str) -> None:
-    with pytest.raises(ValueError, match=refusal):
+    with pytest.raises((TypeError, ValueError), match=refusal):
         same_as_one(with_ddp, **asked)  # type: ignore[arg-type]
 
 
@@ -260,6 +300,16 @@ def test_of_a_script_that_fails_nothing_is_told_and_its_last_lines_are_shown(scr
     assert ended.returncode == 2
     assert "Could not tell whether it is the same training: on 1 rank the script failed" in ended.stdout
     assert "ValueError: as asked" in ended.stderr
+    assert f"Next: make the script run on its own first: torchrun --standalone --nproc-per-node=1 {script} --fail" in (
+        ended.stdout
+    )
+
+
+def test_a_script_that_takes_too_long_is_ended_and_explain_is_named(script: str) -> None:
+    ended = command(script, "--timeout", "0.5")
+    assert ended.returncode == 2
+    assert "on 1 rank the script did not end within 0.5 seconds" in ended.stdout
+    assert f"see where each rank waits: python -m ddp_lessons explain --nproc-per-node 1 {script}" in ended.stdout
 
 
 @pytest.mark.parametrize(

@@ -87,9 +87,11 @@ def test_each_test_image_is_counted_once_also_where_the_ranks_cannot_have_equall
     assert "of 65 test images" in launched(3, "--samples", "65", "--batch-size", "6", "--epochs", "1").lines[0][0]
 
 
-def test_a_batch_that_cannot_be_divided_is_refused(capfd: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(Exception, match="--batch-size must be a multiple of ranks x --accumulate"):
-        launched(2, "--batch-size", "6", "--accumulate", "2")
+@pytest.mark.parametrize("asked", [("--batch-size", "6", "--accumulate", "2"), ("--samples", "32")])
+def test_a_batch_that_cannot_be_divided_or_filled_is_refused(asked: tuple[str, ...]) -> None:
+    refusal = "--batch-size must be a multiple of ranks x --accumulate, and at most --samples"
+    with pytest.raises(Exception, match=refusal):
+        launched(2, *asked)
 
 
 def train_by(rank: int, world_size: int, step: str, arguments: Sequence[str]) -> nn.Module:
