@@ -67,7 +67,7 @@ def _train(
         combine(model)
         gradients = [one.grad for one in model.parameters() if one.grad is not None]
         log.norms.append(float(nn.utils.get_total_norm(gradients)))
-        log.rates.append(schedule.get_last_lr()[0])
+        log.rates.append(float(schedule.get_last_lr()[0]))
         log.losses.append(float(total / tokens_of_all))
         log.samples += mine if step == 0 else ()
         optimizer.step()

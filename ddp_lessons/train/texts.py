@@ -1,11 +1,15 @@
-"""Sixteen sentences of unequal lengths, and a transformer with two layers that predicts their next letter."""
+"""Sixteen sentences of unequal lengths, a transformer that predicts their next letter, and a training step for both."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 
 import torch
+import torch.distributed as dist
 from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+from torch.nn.parallel import DistributedDataParallel
 
 TEXTS = (
     "one rank waits",
@@ -58,3 +62,20 @@ class TextModel(nn.Module):
         hidden: Tensor = self.layers(self.letter(tokens) + self.place(places), mask=mask, is_causal=True)
         outputs: Tensor = self.head(hidden)
         return outputs
+
+
+def token_mean_loss(model: DistributedDataParallel, micro_batches: Sequence[tuple[Tensor, Tensor]]) -> float:
+    """Run the forward and backward passes of one optimizer step. Return the mean loss over all tokens of all ranks."""
+    own = sum((targets != PADDING).sum() for _, targets in micro_batches)
+    count = torch.as_tensor(own, dtype=torch.float64)
+    dist.all_reduce(count)
+    scale = dist.get_world_size() / count  # DDP divides by the world size
+    mean = torch.zeros((), dtype=torch.float64)
+    for number, (tokens, targets) in enumerate(micro_batches, start=1):
+        with nullcontext() if number == len(micro_batches) else model.no_sync():
+            outputs = model(tokens).flatten(0, 1)
+            loss = cross_entropy(outputs, targets.flatten(), reduction="sum", ignore_index=PADDING)
+            (loss * scale).backward()
+        mean += loss.detach() / count
+    dist.all_reduce(mean)
+    return mean.item()
