@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from ddp_lessons.check.trainings.shard_exercise import shard as shard
     from ddp_lessons.check.trainings.sharded_mean_exercise import sharded_mean as sharded_mean
     from ddp_lessons.check.trainings.stage_exercise import stage_of as stage_of
+    from ddp_lessons.check.trainings.token_loss_exercise import token_mean_loss as token_mean_loss
     from ddp_lessons.check.trainings.weighted_exercise import weighted_average as weighted_average
     from ddp_lessons.check.trainings.wrapper_exercise import my_ddp as my_ddp
 
@@ -71,6 +72,7 @@ _HOME = {
     "stage_of": "trainings.stage_exercise",
     "sum_of_half": "messages.group_exercises",
     "swap": "messages.message_exercises",
+    "token_mean_loss": "trainings.token_loss_exercise",
     "weighted_average": "trainings.weighted_exercise",
 }
 __all__ = list(_HOME)
