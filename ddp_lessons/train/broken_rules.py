@@ -16,7 +16,7 @@ from torch import nn
 from ddp_lessons.train.gradients import average_gradients
 from ddp_lessons.train.texts import PADDING, TEXTS, TextModel, as_batch
 
-STEPS, BATCH = 8, 8
+STEPS, BATCH = 5, 8
 
 
 @dataclass
