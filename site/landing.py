@@ -30,7 +30,7 @@ PARTS = {
     9: ("When it hangs", "Break working programs on purpose, and learn to read the messages and records."),
     10: ("Electives", "torchrun, several nodes, other backends, and models that don't fit on one rank."),
     14: ("For reference", "Other ways to start ranks and to form a group, and a cost model of a training step."),
-    16: ("A script for work", "Write a complete training script, and see what happens without each of its lines."),
+    16: ("For work", "Write a complete training script, and keep its accuracy on more ranks."),
 }
 CARD = 16 / 10  # width divided by height
 NOTHING_STORED = """\

@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from ddp_lessons.check.trainings.shard_exercise import shard as shard
     from ddp_lessons.check.trainings.sharded_mean_exercise import sharded_mean as sharded_mean
     from ddp_lessons.check.trainings.stage_exercise import stage_of as stage_of
+    from ddp_lessons.check.trainings.stream_exercise import shard_stream as shard_stream
+    from ddp_lessons.check.trainings.token_loss_exercise import token_mean_loss as token_mean_loss
     from ddp_lessons.check.trainings.weighted_exercise import weighted_average as weighted_average
     from ddp_lessons.check.trainings.wrapper_exercise import my_ddp as my_ddp
 
@@ -66,11 +68,13 @@ _HOME = {
     "ring_all_reduce": "messages.ring_exercise",
     "save_checkpoint": "trainings.checkpoint_exercise",
     "shard": "trainings.shard_exercise",
+    "shard_stream": "trainings.stream_exercise",
     "sharded_mean": "trainings.sharded_mean_exercise",
     "share_best": "messages.group_exercises",
     "stage_of": "trainings.stage_exercise",
     "sum_of_half": "messages.group_exercises",
     "swap": "messages.message_exercises",
+    "token_mean_loss": "trainings.token_loss_exercise",
     "weighted_average": "trainings.weighted_exercise",
 }
 __all__ = list(_HOME)

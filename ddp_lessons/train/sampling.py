@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from torch.utils.data import IterableDataset, get_worker_info
 from torch.utils.data.distributed import DistributedSampler
 
 
@@ -50,6 +52,19 @@ class GlobalBatches:
             # the same as images[mine], but faster
             inputs, labels = self.data.images.index_select(0, mine), self.data.labels.index_select(0, mine)
             yield inputs.to(self.device), labels.to(self.device), world_size / len(batch)
+
+
+class ShardedStream(IterableDataset[Any]):
+    """Each worker of each rank reads the whole source, and keeps every n-th sample of it."""
+
+    def __init__(self, source: Iterable[Any]) -> None:
+        self.source = source
+
+    def __iter__(self) -> Iterator[Any]:
+        rank, world_size = rank_and_world_size()
+        info = get_worker_info()  # None in a process that is not a worker, so ask here and not in __init__
+        worker, workers = (info.id, info.num_workers) if info else (0, 1)
+        return islice(self.source, rank * workers + worker, None, world_size * workers)
 
 
 def rank_and_world_size() -> tuple[int, int]:

@@ -9,10 +9,11 @@ import pytest
 import torch
 from made_up_samples import Samples
 from torch import Tensor
+from torch.utils.data import DataLoader
 from torch.utils.data.distributed import DistributedSampler
 
 from ddp_lessons import launch
-from ddp_lessons.train.sampling import GlobalBatches, epoch_order
+from ddp_lessons.train.sampling import GlobalBatches, ShardedStream, epoch_order
 
 
 def numbered(count: int) -> Samples:
@@ -92,3 +93,19 @@ def test_a_rank_without_samples_gets_empty_inputs_of_the_right_shape() -> None:
     results = launch(lambda rank, size: [(i.shape, s) for i, _, s in GlobalBatches(data, 8).epoch(0)], 3)
     assert [tuple(shape) for ((shape, _),) in results] == [(1, 1, 4, 4), (1, 1, 4, 4), (0, 1, 4, 4)]
     assert {scale for ((_, scale),) in results} == {1.5}
+
+
+@pytest.mark.parametrize("workers", [0, 3])
+@pytest.mark.parametrize("count", [1, 10, 24])
+def test_of_a_stream_each_sample_comes_once_over_all_ranks_and_workers(count: int, workers: int) -> None:
+    def read(rank: int, world_size: int) -> list[int]:
+        return list(DataLoader(ShardedStream(range(count)), batch_size=None, num_workers=workers))
+
+    results = launch(read, 2, quiet=True)
+    assert sorted(itertools.chain(*results)) == list(range(count))
+    assert abs(len(results[0]) - len(results[1])) <= max(workers, 1)
+
+
+def test_without_a_group_a_stream_has_one_reader() -> None:
+    stream = ShardedStream(itertools.count())
+    assert list(itertools.islice(stream, 3)) == [0, 1, 2]
