@@ -19,7 +19,7 @@ _USES_A_GPU = re.compile(
     r"\bdevice_of_this_rank\(\)|\bbackend_for\(|\btry_backends\(\)|\bcuda\.(is_available|device_count)\(\)"
 )
 _NOT_A_CALL = re.compile(r'#.*|"torch\.cuda[^"]*"')
-_FAILED = re.compile(r"^FAILED (?:.*/)?(\S+)::ipynb::Cell (\d+)", re.MULTILINE)
+_FAILED = re.compile(r"^FAILED \S+::Cell (\d+)", re.MULTILINE)
 SECONDS_FOR_A_LESSON = 600
 
 
@@ -68,7 +68,7 @@ def failing_cells(lesson: Path) -> list[str]:
         except subprocess.TimeoutExpired:
             return [f"a cell that did not end within {SECONDS_FOR_A_LESSON} seconds"]
     ids = [id_ for id_, _ in _code_cells(lesson)]
-    failed = [ids[int(number)] for _, number in _FAILED.findall(ended.stdout)]
+    failed = [ids[int(number)] for number in _FAILED.findall(ended.stdout)]
     return failed or ([f"the run, which ended with status {ended.returncode}"] if ended.returncode else [])
 
 

@@ -12,6 +12,7 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -48,12 +49,12 @@ class Measured:
 
 
 def this_machine(device: str) -> dict[str, str]:
-    import torch
-
     found = {"date": f"{datetime.date.today():%Y-%m-%d}", "python": platform.python_version()}
-    found["torch"] = torch.__version__
+    found["torch"] = metadata.version("torch")
     if device != "cuda":
         return {**found, "device": "CPU"}
+    import torch
+
     count, nccl = torch.cuda.device_count(), getattr(torch.cuda, "nccl", None)
     names = sorted({torch.cuda.get_device_name(index) for index in range(count)})
     found["device"] = f"{count} x {' and '.join(names)}"
@@ -96,7 +97,8 @@ def recall(name: str) -> Measured | None:
 def as_recorded(line: str) -> str:
     """A line of output, shortened, without folders and the name of the machine that printed it."""
     line = "".join(letter if letter.isprintable() else " " for letter in line)
-    for place in (tempfile.gettempdir(), sys.prefix, os.getcwd(), str(Path(__file__).parents[2]), str(Path.home())):
+    places = {tempfile.gettempdir(), sys.prefix, os.getcwd(), str(Path(__file__).parents[2]), str(Path.home())}
+    for place in sorted(places, key=len, reverse=True):
         line = line.replace(place, "...") if len(place) > 1 else line
     line = re.sub(r"\[?/\S*/([\w.-]+\.(?:cc|cpp|hpp|h|cu):\d+)\]?", r"[\1]", line)  # sources of torch's build
     node = platform.node()
