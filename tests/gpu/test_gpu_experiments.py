@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -172,8 +173,8 @@ def test_what_a_lesson_stores_is_what_is_recorded() -> None:
     for lesson in (Path(__file__).parents[2] / "notebooks").glob("[0-9][0-9]_*.ipynb"):
         for cell in json.loads(lesson.read_text(encoding="utf-8"))["cells"]:
             source = "".join(cell["source"])
-            if cell["cell_type"] == "code" and source.startswith("on_gpu("):
-                shown[source.split('"')[1]] = "".join(cell["outputs"][0]["data"]["text/plain"])
+            if cell["cell_type"] == "code" and (call := re.search(r'^on_gpu\("(\w+)"\)', source, re.MULTILINE)):
+                shown[call[1]] = "".join(cell["outputs"][0]["data"]["text/plain"])
     assert shown.keys() == EXPERIMENTS.keys()
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DDP_LESSONS_GPU", "recorded")
