@@ -105,19 +105,17 @@ def on_gpu(name: str) -> Printed:
     """Run an experiment on the GPUs of this machine and show it. Without a GPU, show the recording, marked as such."""
     if name not in EXPERIMENTS:
         raise ValueError(f"there is no experiment {name!r}; there are {', '.join(EXPERIMENTS)}")
-    experiment, recorded, trouble = EXPERIMENTS[name], recall(name), ""
-    if _runs_live(experiment):
+    experiment, gpus = EXPERIMENTS[name], 0 if os.environ.get(VARIABLE) == "recorded" else count_gpus()
+    reason = why_not(experiment, gpus)
+    trouble = f"The experiment {reason}" if gpus and reason else ""
+    if experiment.is_live and not reason:
         with ProgressLine() as progress:
             progress.show(f"Running on the GPU, at most {experiment.limit_seconds:.0f} seconds: {experiment.title}")
             outcome = run_apart(experiment)
         if outcome.state == "passed" and outcome.measured is not None:
             return _shown(experiment, outcome.measured, "run on this machine", "ddp-live")
         trouble = f"On this machine, the experiment failed: {outcome.words}"
-    return _shown(experiment, recorded, "recorded", "ddp-recorded", trouble)
-
-
-def _runs_live(experiment: Experiment) -> bool:
-    return experiment.is_live and os.environ.get(VARIABLE) != "recorded" and not why_not(experiment, count_gpus())
+    return _shown(experiment, recall(name), "recorded", "ddp-recorded", trouble)
 
 
 def _shown(experiment: Experiment, measured: Measured | None, label: str, look: str, trouble: str = "") -> Printed:

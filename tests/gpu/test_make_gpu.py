@@ -142,6 +142,13 @@ def test_without_a_gpu_and_a_recording_a_lesson_says_so(
         on_gpu("wors")
 
 
+def test_with_too_few_gpus_a_lesson_says_how_many_it_needs(
+    experiments: dict[str, Experiment], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gpu_experiments, "count_gpus", lambda: 1)
+    assert repr(on_gpu("needs two")) == f"The experiment needs 2 GPUs, this machine has 1\n{NOT_RECORDED}"
+
+
 @pytest.mark.parametrize("gpus", [0, 1])
 def test_a_recording_is_marked_with_its_device_version_and_date(
     gpus: int, experiments: dict[str, Experiment], monkeypatch: pytest.MonkeyPatch
