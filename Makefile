@@ -11,7 +11,7 @@ JUPYTER_ARGS =
 py = .venv/bin/python
 ready = .venv/.ready$(TORCH:%=-torch-%)
 
-.PHONY: help lab test test-all test-offline lessons test-browser lint notebooks offline doctor bench site slides links
+.PHONY: help lab test test-all test-offline lessons test-browser lint notebooks offline doctor bench gpu site slides links
 .PHONY: test-torch-range test-with setup clean
 .NOTPARALLEL:
 
@@ -65,6 +65,10 @@ bench: setup .venv/.extra-bench  ## compare launch with other launchers, and mea
 	$(py) -m benchmarks.scripts
 	$(py) -m benchmarks.training
 	$(py) -m benchmarks.training_script
+
+# make gpu EXPERIMENTS="speed overlap"
+gpu: setup .venv/.extra-dev  ## on a machine with an NVIDIA GPU: run what needs one, check it, and record it for the lessons
+	@$(py) -m authoring.gpu $(EXPERIMENTS)
 
 site: setup .venv/.extra-site  ## build the site of the lessons and docs, build/site/index.html, readable without a network
 	@$(py) site/staging.py build/pages

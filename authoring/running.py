@@ -12,7 +12,8 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 
 LONGEST_CELL_SECONDS = 600
-SETTINGS = {"DDP_LESSONS_PROGRESS": "off"}  # the author's progress must not get into the outputs
+# the author's progress must not get into the outputs, nor what only the author's GPU can do
+SETTINGS = {"DDP_LESSONS_PROGRESS": "off", "DDP_LESSONS_GPU": "recorded"}
 
 
 class CellFailed(Exception):

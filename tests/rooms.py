@@ -32,6 +32,7 @@ MAY_IMPORT = {
     "sameness": {"sameness", "run", "record", "show"},
     "script": {"script"},
     "backends": {"backends", "run", "record", "train"},
+    "gpu": {"gpu", "backends", "run", "record", "train", "show"},
     "quiz": {"quiz", "show"},
     "workshop": {"workshop", "run", "record", "check", "train", "Results", "launch", "__version__"},
 }

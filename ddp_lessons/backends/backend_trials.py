@@ -38,6 +38,7 @@ class Place:
     backend: str
     device: str = "cpu"
     shares_a_gpu: bool = False
+    ranks: int = 0  # 0: two, if two are possible
 
 
 GLOO, GLOO_ON_GPU = Place("gloo", "gloo"), Place("gloo, CUDA tensors", "gloo", "cuda", shares_a_gpu=True)
@@ -93,15 +94,16 @@ class Trials:
 
 def try_backends() -> Trials:
     """Try every call with every backend; on two ranks, if two are possible."""
-    tried: list[Trial] = []
+    done: list[Trial] = []
     with ProgressLine() as progress:
-        for trial in itertools.chain.from_iterable(map(_tried, PLACES)):
-            tried.append(trial)
-            progress.show(f"Trying what works here, calls: {len(tried)} of {len(PLACES) * (1 + len(CALLS))}")
-    return Trials(tuple(tried))
+        for trial in itertools.chain.from_iterable(map(tried, PLACES)):
+            done.append(trial)
+            progress.show(f"Trying what works here, calls: {len(done)} of {len(PLACES) * (1 + len(CALLS))}")
+    return Trials(tuple(done))
 
 
-def _tried(place: Place) -> Iterator[Trial]:
+def tried(place: Place) -> Iterator[Trial]:
+    """Join in this place, and if that works, try every call there."""
     why_not = _why_nobody_can_join(place)
     if place is MPI4PY and not why_not:
         yield from _tried_under_mpirun(place)
@@ -131,11 +133,12 @@ def _ranks(place: Place) -> int:
     import torch
 
     gpus = torch.cuda.device_count()
-    return 1 if place is NCCL and gpus == 1 else 2
+    return place.ranks or (1 if place is NCCL and gpus == 1 else 2)
 
 
 def try_one(place: Place, name: str, call: Call | None) -> Trial:
     """Join in this place on new ranks, and make the call there, if there is one."""
+    patience = PATIENCE_SECONDS * (4 if place.device == "cuda" else 1)  # a GPU and NCCL take seconds to start
     try:
         answers = launch(
             _try_on_this_rank,
@@ -145,10 +148,10 @@ def try_one(place: Place, name: str, call: Call | None) -> Trial:
             join=False,
             quiet=True,
             record=False,
-            timeout_seconds=PATIENCE_SECONDS,
+            timeout_seconds=patience,
         )
     except WorkersStuck:
-        return Trial(place.name, name, "no answer", f"no answer in {PATIENCE_SECONDS:g} seconds")
+        return Trial(place.name, name, "no answer", f"no answer in {patience:g} seconds")
     except WorkerFailed as failure:
         return Trial(place.name, name, "died", first_sentence(failure))
     # the worst outcome of all ranks counts
@@ -162,10 +165,12 @@ def _try_on_this_rank(rank: int, world_size: int, place: Place, call: Call | Non
 
     device = torch.device("cpu")
     try:
-        dist.init_process_group(place.backend)
-        if place.device == "cuda":
+        if place.device == "cuda" and torch.cuda.device_count():  # without a GPU, joining fails and says so
             device = torch.device("cuda", 0 if place.shares_a_gpu else rank)
             torch.cuda.set_device(device)
+        # NCCL has to know the GPU: torch 2.15 would take that of the local rank, even if two ranks share one
+        binds = place.backend == "nccl" and device.type == "cuda"
+        dist.init_process_group(place.backend, device_id=device if binds else None)
     except Exception as error:
         return "refused", first_sentence(error)
     return attempt(call, device) if call is not None else ("works", "")

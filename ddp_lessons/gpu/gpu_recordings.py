@@ -1,0 +1,106 @@
+"""What an experiment measured, and the recordings of it: one small JSON file each, with device, versions and date."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import platform
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+RECORDINGS = Path(__file__).with_name("recordings")
+MOST_BYTES = 20_000
+MOST_LETTERS = 400
+
+
+@dataclass(frozen=True)
+class Measured:
+    """`lines` is what a lesson shows, `values` are the same as numbers. Every check has to hold."""
+
+    how: str  # ranks and backend
+    lines: Sequence[str]
+    values: Mapping[str, Any]
+    checks: Mapping[str, bool]
+    machine: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def broken(self) -> list[str]:
+        return [check for check, holds in self.checks.items() if not holds]
+
+    @property
+    def origin(self) -> str:
+        device, torch, date = (self.machine.get(name, "?") for name in ("device", "torch", "date"))
+        return f"{device}, torch {torch}, {date}"
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self), indent=None, separators=(",", ":")).replace(',"', ',\n"') + "\n"
+
+    @classmethod
+    def from_json(cls, text: str) -> Measured:
+        return cls(**json.loads(text))
+
+
+def this_machine(device: str) -> dict[str, str]:
+    found = {"date": f"{datetime.date.today():%Y-%m-%d}", "python": platform.python_version()}
+    found["torch"] = metadata.version("torch")
+    if device != "cuda":
+        return {**found, "device": "CPU"}
+    import torch
+
+    count, nccl = torch.cuda.device_count(), getattr(torch.cuda, "nccl", None)
+    names = sorted({torch.cuda.get_device_name(index) for index in range(count)})
+    found["device"] = f"{count} x {' and '.join(names)}"
+    found["cuda"] = str(torch.version.cuda)
+    found["nccl"] = ".".join(map(str, nccl.version())) if nccl is not None else ""
+    return {**found, "driver": _driver()}
+
+
+def _driver() -> str:
+    asked = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
+    try:
+        said = subprocess.run(asked, capture_output=True, text=True, timeout=20, check=False).stdout
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return said.splitlines()[0].strip() if said.strip() else ""
+
+
+def keep(name: str, measured: Measured) -> Path:
+    """Write the recording.
+
+    Raises:
+        ValueError: a check does not hold, or the recording is too large.
+    """
+    if measured.broken:
+        raise ValueError(f"{name} is not recorded, because a check failed: {', '.join(measured.broken)}")
+    text = measured.to_json()
+    if len(text.encode()) > MOST_BYTES:
+        raise ValueError(f"the recording of {name} has {len(text.encode()):,} bytes; at most {MOST_BYTES:,} are kept")
+    RECORDINGS.mkdir(exist_ok=True)
+    file = RECORDINGS / f"{name}.json"
+    file.write_text(text, encoding="utf-8")
+    return file
+
+
+def recall(name: str) -> Measured | None:
+    file = RECORDINGS / f"{name}.json"
+    return Measured.from_json(file.read_text(encoding="utf-8")) if file.is_file() else None
+
+
+def as_recorded(line: str) -> str:
+    """A line of output, shortened, without folders and the name of the machine that printed it."""
+    line = "".join(letter if letter.isprintable() else " " for letter in line)
+    places = {tempfile.gettempdir(), sys.prefix, os.getcwd(), str(Path(__file__).parents[2]), str(Path.home())}
+    for place in sorted(places, key=len, reverse=True):
+        line = line.replace(place, "...") if len(place) > 1 else line
+    line = re.sub(r"\[?/\S*/([\w.-]+\.(?:cc|cpp|hpp|h|cu):\d+)\]?", r"[\1]", line)  # sources of torch's build
+    node = platform.node()
+    line = re.sub(rf"\b{re.escape(node)}\b", "thishost", line) if len(node) > 3 else line
+    return line if len(line) <= MOST_LETTERS else f"{line[: MOST_LETTERS - 3]}..."
