@@ -36,6 +36,7 @@ class Trials:
     folder: Path
     choice: random.Random
     tick: Callable[[str], None] = lambda words: None
+    sizes: tuple[int, ...] = SIZES
     limit: float = 120.0  # seconds for a run; less once the plain program has shown how fast this machine is
     made: int = field(default=0, init=False)
 
@@ -64,8 +65,10 @@ class Trials:
             found = json.loads(path.read_text(encoding="utf-8"))
             return {key: float(found[key]) for key in RESULTS}
         except (ValueError, TypeError, KeyError) as error:
-            said = f"on {named(ranks)} the file given by --out has no number {error}." if isinstance(error, KeyError) else (
-                f"on {named(ranks)} the file given by --out holds no JSON object of numbers."
+            said = (
+                f"on {named(ranks)} the file given by --out has no number {error}."
+                if isinstance(error, KeyError)
+                else (f"on {named(ranks)} the file given by --out holds no JSON object of numbers.")
             )
             raise NotJudged(said, f"write a JSON object with the numbers {', '.join(RESULTS)}.") from error
 
@@ -91,7 +94,9 @@ class Trials:
         names = [f"plain-{self.made}-{number}" for number in range(2)]
         outcomes = self.run("two plain programs side by side", *(self.program(0, name) for name in names))
         if all(outcome.has_ended for outcome in outcomes):
-            self.limit = max(_LEAST_LIMIT_SECONDS, _TIMES_THE_PLAIN_PROGRAM * max(outcome.seconds for outcome in outcomes))
+            self.limit = max(
+                _LEAST_LIMIT_SECONDS, _TIMES_THE_PLAIN_PROGRAM * max(outcome.seconds for outcome in outcomes)
+            )
         return outcomes
 
     @cached_property
@@ -108,12 +113,14 @@ class Trials:
 
     @cached_property
     def watched(self) -> dict[int, Outcome]:
-        """The plain program (0) and the script on 1, 2 and 4 ranks, watched step by step for two epochs."""
+        """The plain program (0) and the script on 1 rank and more, watched step by step for two epochs."""
         settings = {"steps": 2 * STEPS_PER_EPOCH, "random": [], "dtype": None}
         _ = self.alone
-        programs = {size: self.program(size, f"watched-{size}", 2, settings=settings, watches=True) for size in (0, *SIZES)}
+        programs = {
+            size: self.program(size, f"watched-{size}", 2, settings=settings, watches=True) for size in (0, *self.sizes)
+        }
         both = self.run("the plain program and 1 rank, step by step", programs[0], programs[1])
-        more = [self.run(f"{size} ranks, step by step", programs[size])[0] for size in SIZES[1:]]
+        more = [self.run(f"{size} ranks, step by step", programs[size])[0] for size in self.sizes[1:]]
         return dict(zip(programs, [*both, *more], strict=True))
 
     def killed_and_resumed(self, kill: tuple[int, int]) -> tuple[Outcome, Outcome]:

@@ -40,8 +40,8 @@ class Observer:
     def __enter__(self) -> Observer:
         optimizer_hooks.register_optimizer_step_pre_hook(self._before_step)
         optimizer_hooks.register_optimizer_step_post_hook(self._after_step)
-        self._save, replaced = torch.save, self._saving
-        torch.save = replaced
+        self._save: Any = torch.save
+        torch.save = self._saving  # type: ignore[assignment]
         if self.settings.get("records"):
             install()
             recorder.begin(keeps_values=False)

@@ -3,6 +3,7 @@
 import argparse
 import json
 import os
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -31,7 +32,8 @@ class Tagger(nn.Module):
         self.layers = nn.Sequential(*convolutions, nn.Conv1d(256, TAGS, 1))
 
     def forward(self, tokens: Tensor) -> Tensor:
-        return self.layers(self.embedding(tokens).transpose(1, 2))  # [sequences, TAGS, LONGEST]
+        outputs: Tensor = self.layers(self.embedding(tokens).transpose(1, 2))  # [sequences, TAGS, LONGEST]
+        return outputs
 
 
 def train_epoch(model: nn.Module, optimizer: torch.optim.Optimizer, schedule: LambdaLR, epoch: int) -> float:
@@ -76,7 +78,7 @@ def main() -> None:
     optimizer = torch.optim.SGD(model.parameters(), lr=0.5, momentum=0.9)
     steps = asked.epochs * -(-TRAIN // BATCH)
     schedule = LambdaLR(optimizer, lambda step: min((step + 1) / 5, 1 - step / (steps + 1)))
-    parts = {"model": model, "optimizer": optimizer, "schedule": schedule}
+    parts: dict[str, Any] = {"model": model, "optimizer": optimizer, "schedule": schedule}
     first, result = 0, {}
     if asked.checkpoint and os.path.exists(asked.checkpoint):
         saved = torch.load(asked.checkpoint, weights_only=True)

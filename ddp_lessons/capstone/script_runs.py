@@ -30,6 +30,12 @@ _TICK_SECONDS = 0.05
 _MOST_PRINTED = 20 << 20  # bytes
 _LAST_LINES = 12
 TORCHRUN = "torch.distributed.run"
+# runs the learner's script with the fault of the settings; lines and file names in messages are the learner's
+_COPY = """import sys
+sys.argv[1:1] = {!r}
+from ddp_lessons.capstone.observed_rank import main
+main()
+"""
 
 
 class CannotJudge(RuntimeError):
@@ -45,8 +51,14 @@ class Program:
     arguments: Sequence[str]
     settings: dict[str, Any] = field(default_factory=dict)  # of the observer
     watches: bool = False  # step by step, for the comparison with one process
+    explains: bool = False  # under `python -m ddp_lessons explain`
 
     def command(self, folder: Path) -> list[str]:
+        if self.explains:
+            copy = folder / self.script.name
+            copy.write_text(_COPY.format([str(folder), json.dumps(self.settings), str(self.script)]), encoding="utf-8")
+            explain = ["-m", "ddp_lessons", "explain", f"--nproc-per-node={self.ranks}", str(copy)]
+            return [sys.executable, *explain, *self.arguments]
         module = "ddp_lessons.sameness.watched_script" if self.watches else "ddp_lessons.capstone.observed_rank"
         rank = ["-m", module, str(folder), json.dumps(self.settings), str(self.script), *self.arguments]
         starter = ["-m", TORCHRUN, "--standalone", f"--nproc-per-node={self.ranks}", f"--log-dir={folder}"]

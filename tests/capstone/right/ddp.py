@@ -4,6 +4,7 @@ import argparse
 import json
 import os
 from contextlib import nullcontext
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -33,16 +34,17 @@ class Tagger(nn.Module):
         self.layers = nn.Sequential(*convolutions, nn.Conv1d(256, TAGS, 1))
 
     def forward(self, tokens: Tensor) -> Tensor:
-        return self.layers(self.embedding(tokens).transpose(1, 2))
+        outputs: Tensor = self.layers(self.embedding(tokens).transpose(1, 2))
+        return outputs
 
 
-def train_epoch(model: nn.Module, optimizer: torch.optim.Optimizer, schedule: LambdaLR, epoch: int) -> float:
+def train_epoch(model: Any, optimizer: torch.optim.Optimizer, schedule: LambdaLR, epoch: int) -> float:
     rank, world_size = dist.get_rank(), dist.get_world_size()
     tokens, tags = make_data(TRAIN, seed=1)
     order = torch.randperm(TRAIN, generator=torch.Generator().manual_seed(epoch))
     total = torch.zeros((), dtype=torch.float64)
     for batch in order.split(BATCH):
-        number = (tags[batch] != PADDING).sum()  # of the whole batch, so that each token has the same weight
+        number = (tags[batch] != PADDING).sum()  # of all ranks: each token has the same weight
         parts = batch[rank::world_size].split(MICRO_BATCH)
         for part in parts:
             with nullcontext() if part is parts[-1] else model.no_sync():
@@ -84,7 +86,7 @@ def main() -> None:
     optimizer = torch.optim.SGD(net.parameters(), lr=0.5, momentum=0.9)
     steps = asked.epochs * -(-TRAIN // BATCH)
     schedule = LambdaLR(optimizer, lambda step: min((step + 1) / 5, 1 - step / (steps + 1)))
-    parts = {"model": net, "optimizer": optimizer, "schedule": schedule}
+    parts: dict[str, Any] = {"model": net, "optimizer": optimizer, "schedule": schedule}
     first, result = 0, {}
     if asked.checkpoint and os.path.exists(asked.checkpoint):
         saved = torch.load(asked.checkpoint, weights_only=True)
