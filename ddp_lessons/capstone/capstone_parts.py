@@ -107,7 +107,7 @@ def survives_a_kill(trials: Trials) -> Part:
             "restore model, optimizer, schedule and epoch on every rank; the order of an epoch depends on its number."
         )
         return Part(name, False, said, advice)
-    return Part(name, True, f"{moment}; {again} steps after the resume; final weights within {distance:.0e}")
+    return Part(name, True, f"{moment}; {again} steps after the resume; {_equal(distance)}")
 
 
 def _unsafe_checkpoint(trials: Trials) -> tuple[str, str] | None:
@@ -125,6 +125,10 @@ def _unsafe_checkpoint(trials: Trials) -> tuple[str, str] | None:
         said = "the script writes to the checkpoint itself, so a kill during the write leaves a broken file."
         return said, "save to another name first, then `os.replace(new, checkpoint)`."
     return None
+
+
+def _equal(distance: float) -> str:
+    return f"final weights within {distance:.0e}" if distance else "the same final weights, bit for bit"
 
 
 def _distance(one: Outcome, other: Outcome) -> float:
@@ -205,7 +209,7 @@ def bears_a_slow_rank(trials: Trials) -> Part:
         advice = "let no rank depend on another rank's clock or file: use a collective or `dist.barrier()` in between."
         return Part(name, False, f"with a late and a slow rank, {said}", advice, picture=calls)
     slow = f"rank 0 starts and saves 1 s late, rank 1 is 30 ms slower in each of {steps[0]} steps"
-    return Part(name, True, f"{slow}; final weights within {distance:.0e}", picture=calls)
+    return Part(name, True, f"{slow}; {_equal(distance)}", picture=calls)
 
 
 # 5

@@ -24,6 +24,7 @@ MODULES = (
     "ways_to_meet",
     "step_speed",
     "training_script",
+    "capstone",
 )
 
 
