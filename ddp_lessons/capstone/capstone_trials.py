@@ -114,14 +114,17 @@ class Trials:
     @cached_property
     def watched(self) -> dict[int, Outcome]:
         """The plain program (0) and the script on 1 rank and more, watched step by step for two epochs."""
-        settings = {"steps": 2 * STEPS_PER_EPOCH, "random": [], "dtype": None}
+        return {0: self.watched_plain, **{size: self._watch(size) for size in self.sizes}}
+
+    @cached_property
+    def watched_plain(self) -> Outcome:
+        return self._watch(0)
+
+    def _watch(self, size: int) -> Outcome:
         _ = self.alone
-        programs = {
-            size: self.program(size, f"watched-{size}", 2, settings=settings, watches=True) for size in (0, *self.sizes)
-        }
-        both = self.run("the plain program and 1 rank, step by step", programs[0], programs[1])
-        more = [self.run(f"{size} ranks, step by step", programs[size])[0] for size in self.sizes[1:]]
-        return dict(zip(programs, [*both, *more], strict=True))
+        settings = {"steps": 2 * STEPS_PER_EPOCH, "random": [], "dtype": None}
+        program = self.program(size, f"watched-{size}", 2, settings=settings, watches=True)
+        return self.run(f"{named(size)}, step by step", program)[0]
 
     def killed_and_resumed(self, kill: tuple[int, int]) -> tuple[Outcome, Outcome]:
         killed = self.run("2 ranks, one of them killed", self.program(2, "killed", settings={"kill": kill}))[0]

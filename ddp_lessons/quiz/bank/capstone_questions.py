@@ -72,7 +72,7 @@ QUESTIONS = (
         look_at="What a good solution has",
     ),
     Question(
-        text="Rank 0 saves a checkpoint, and directly afterwards rank 1 reads it. It works on your laptop. Is it right?",
+        text="Rank 0 saves a checkpoint, and directly afterwards rank 1 reads it. On your laptop it works. Is it safe?",
         right="No: rank 1 may read an old file or none, if rank 0 is slow.",
         letter="d",
         why="Nothing makes rank 1 wait for a file. Put a `dist.barrier()` between writing and reading, or send the "
