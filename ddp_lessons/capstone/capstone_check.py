@@ -69,7 +69,6 @@ class CapstoneReport(Report):
     """A report with a line for each part."""
 
     parts: tuple[Part, ...] = ()
-    page: Path | None = None
 
 
 def capstone(
@@ -104,8 +103,11 @@ def capstone(
             return Report("capstone", False, "could not judge", str(missing))
     parts = _judged[content].with_diagnosis(letter)
     target = Path(page)
-    target.write_text(as_page(parts, clean_name(name), path.name), encoding="utf-8")
-    return _report(parts, target)
+    try:
+        target.write_text(as_page(parts, clean_name(name), path.name), encoding="utf-8")
+    except OSError as error:
+        return _report(parts, f"The page {target} could not be written: {error.strerror}.")
+    return _report(parts, f"The page to show to others: {target}")
 
 
 def _program(path: Path) -> list[str]:
@@ -160,7 +162,7 @@ def _hang(trials: Trials) -> HangQuestion | Part:
 # the report
 
 
-def _report(parts: Sequence[Part], page: Path) -> CapstoneReport:
+def _report(parts: Sequence[Part], about_the_page: str) -> CapstoneReport:
     number = sum(part.passed is True for part in parts)
     details: list[str] = []
     for place, part in enumerate(parts, start=1):
@@ -169,10 +171,8 @@ def _report(parts: Sequence[Part], page: Path) -> CapstoneReport:
         details += [f"  Next: {part.advice}"] * bool(part.advice)
     verdict = "passed" if number == len(parts) else "not right yet"
     mistake = "" if number == len(parts) else f"{number} of {len(parts)} parts passed."
-    details.append(f"  The page to show to others: {page}")
-    return CapstoneReport(
-        "capstone", number == len(parts), verdict, mistake, tuple(details), parts=tuple(parts), page=page
-    )
+    details.append(f"  {about_the_page}")
+    return CapstoneReport("capstone", number == len(parts), verdict, mistake, tuple(details), parts=tuple(parts))
 
 
 def _sentence(said: str) -> str:

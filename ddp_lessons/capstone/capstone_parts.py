@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -50,22 +51,37 @@ def same_training(trials: Trials) -> Part:
         return Part(name, False, *_split(report.lines))
     if not report.same:
         said, advice = _split(report.lines)
-        return Part(name, False, said, advice, tuple(report.lines[1:-1]), report.picture)
+        return Part(name, False, said, advice, tuple(report.lines[1:-1]), _distances(report))
     if shared := _unshared(runs[-1]):
-        return Part(name, False, shared, _SHARD, picture=report.picture)
+        return Part(name, False, shared, _SHARD, picture=_distances(report))
     within = max(number for curve in report.gradients.values() for number in curve)
     said = (
         f"{runs[0].steps[0]} steps on {listed(trials.sizes)} ranks; gradients within {within:.0e} of the plain program"
     )
-    return Part(name, True, said, picture=report.picture)
+    return Part(name, True, said, picture=_distances(report))
 
 
 _SHARD = "give each rank its own shard of the global batch, such as `batch[rank::world_size]`."
 
 
+def _distances(report: Any) -> Any:
+    """The picture of the comparison, with the plain program as its baseline."""
+    from ddp_lessons.show.trainings.distances import distance
+
+    if not report.gradients:
+        return None
+    curves = {f"gradients, {_rank_or_ranks(name)}": numbers for name, numbers in report.gradients.items()}
+    curves |= {f"weights, {_rank_or_ranks(name)}": numbers for name, numbers in report.parameters.items()}
+    title = "Distance from the plain program, step by step"
+    return distance(curves, limit=float(f"{report.limit:.0e}"), title=title, what="values, relative")
+
+
+def _rank_or_ranks(words: str) -> str:
+    return re.sub(r"\b1 ranks", "1 rank", words)
+
+
 def _split(lines: Sequence[str]) -> tuple[str, str]:
-    first = lines[0].replace("on 1 ranks", "on 1 rank")
-    return first, lines[-1].removeprefix("Next: ")
+    return _rank_or_ranks(lines[0]), lines[-1].removeprefix("Next: ")
 
 
 def _unshared(run: Any) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ddp_lessons.capstone import plain_training
-from ddp_lessons.capstone.script_runs import Outcome, Program, run_all
+from ddp_lessons.capstone.script_runs import CannotJudge, Outcome, Program, run_all
 
 EPOCHS = 3
 STEPS_PER_EPOCH = -(-plain_training.TRAIN // plain_training.BATCH)
@@ -39,6 +39,7 @@ class Trials:
     sizes: tuple[int, ...] = SIZES
     limit: float = 120.0  # seconds for a run; less once the plain program has shown how fast this machine is
     made: int = field(default=0, init=False)
+    limit_is_known: bool = field(default=False, init=False)
 
     @property
     def plain(self) -> Path:
@@ -93,7 +94,12 @@ class Trials:
     def run_alone(self) -> list[Outcome]:
         names = [f"plain-{self.made}-{number}" for number in range(2)]
         outcomes = self.run("two plain programs side by side", *(self.program(0, name) for name in names))
-        if all(outcome.has_ended for outcome in outcomes):
+        for outcome in outcomes:
+            if not outcome.has_ended:
+                advice = "Next: run `python -m ddp_lessons doctor`, and try it again on a machine with less to do."
+                raise CannotJudge(f"the plain program failed or took too long: {outcome.last_line}\n{advice}")
+        if not self.limit_is_known:
+            self.limit_is_known = True
             self.limit = max(
                 _LEAST_LIMIT_SECONDS, _TIMES_THE_PLAIN_PROGRAM * max(outcome.seconds for outcome in outcomes)
             )

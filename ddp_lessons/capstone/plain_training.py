@@ -47,7 +47,7 @@ def train_epoch(model: nn.Module, optimizer: torch.optim.Optimizer, schedule: La
             loss = nn.functional.cross_entropy(model(tokens[part]), tags[part], reduction="sum") / number
             loss.backward()
             total += loss.item() * number.item()
-        nn.utils.clip_grad_norm_(model.parameters(), max_norm=1.0)
+        nn.utils.clip_grad_norm_(model.parameters(), max_norm=0.2)
         optimizer.step()
         schedule.step()
         optimizer.zero_grad()
@@ -75,7 +75,7 @@ def main() -> None:
     asked = parser.parse_args()
     torch.manual_seed(0)
     model = Tagger()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.5, momentum=0.9)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0, momentum=0.9)
     steps = asked.epochs * -(-TRAIN // BATCH)
     schedule = LambdaLR(optimizer, lambda step: min((step + 1) / 5, 1 - step / (steps + 1)))
     parts: dict[str, Any] = {"model": model, "optimizer": optimizer, "schedule": schedule}

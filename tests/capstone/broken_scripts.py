@@ -50,7 +50,7 @@ BROKEN = {
         "on 2 ranks the gradients differ at step 0.",
     ),
     "the learning rate grows with the ranks": Broken(
-        changed(("lr=0.5", "lr=0.5 * dist.get_world_size()")),
+        changed(("lr=1.0", "lr=1.0 * dist.get_world_size()")),
         "the same as one process",
         "on 2 ranks the weights differ after step 0.",
         "use the same learning rate and schedule",

@@ -17,7 +17,7 @@ def changed(*changes: tuple[str, str], source: str = MODEL) -> str:
 
 NO_SYNC = "with nullcontext() if part is parts[-1] else model.no_sync():"
 BACKWARD = "(loss * world_size).backward()  # DDP divides by world_size"
-CLIP = "        nn.utils.clip_grad_norm_(model.parameters(), max_norm=1.0)\n"
+CLIP = "        nn.utils.clip_grad_norm_(model.parameters(), max_norm=0.2)\n"
 BY_HAND = "        for parameter in model.parameters():\n            dist.all_reduce(parameter.grad)\n"
 LOSS = '                loss = nn.functional.cross_entropy(model(tokens[part]), tags[part], reduction="sum") / number\n'
 

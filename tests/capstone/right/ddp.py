@@ -51,7 +51,7 @@ def train_epoch(model: Any, optimizer: torch.optim.Optimizer, schedule: LambdaLR
                 loss = nn.functional.cross_entropy(model(tokens[part]), tags[part], reduction="sum") / number
                 (loss * world_size).backward()  # DDP divides by world_size
             total += loss.item() * number.item()
-        nn.utils.clip_grad_norm_(model.parameters(), max_norm=1.0)
+        nn.utils.clip_grad_norm_(model.parameters(), max_norm=0.2)
         optimizer.step()
         schedule.step()
         optimizer.zero_grad()
@@ -83,7 +83,7 @@ def main() -> None:
     torch.manual_seed(0)
     net = Tagger()
     model = DistributedDataParallel(net)
-    optimizer = torch.optim.SGD(net.parameters(), lr=0.5, momentum=0.9)
+    optimizer = torch.optim.SGD(net.parameters(), lr=1.0, momentum=0.9)
     steps = asked.epochs * -(-TRAIN // BATCH)
     schedule = LambdaLR(optimizer, lambda step: min((step + 1) / 5, 1 - step / (steps + 1)))
     parts: dict[str, Any] = {"model": net, "optimizer": optimizer, "schedule": schedule}
