@@ -1,4 +1,4 @@
-"""Train a small network that tags each token of a sequence. One process: python plain_training.py --epochs 3"""
+"""Train a small network that labels each token of a sequence. One process: python plain_training.py --epochs 3"""
 
 import argparse
 import json

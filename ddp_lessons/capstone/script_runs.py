@@ -11,6 +11,7 @@ import importlib.util
 import json
 import os
 import pickle
+import re
 import subprocess
 import sys
 import time
@@ -29,6 +30,7 @@ _MARK = "DDP_LESSONS_CAPSTONE"
 _TICK_SECONDS = 0.05
 _MOST_PRINTED = 20 << 20  # bytes
 _LAST_LINES = 12
+_ERROR = re.compile(r"[\w.]+(Error|Exception|Exit|Interrupt)\b(:|$)|[\w.]+: error: ")  # of Python, of argparse
 TORCHRUN = "torch.distributed.run"
 # runs the learner's script with the fault of the settings; lines and file names in messages are the learner's
 _COPY = """import sys
@@ -106,15 +108,10 @@ class Outcome:
     @property
     def last_line(self) -> str:
         """Of what it printed: the exception, if there is one."""
-        lines = [line.strip() for line in self.printed.splitlines() if line.strip()]
-        from_ranks = [line.partition("]:")[2] if line.startswith("[rank") else line for line in lines]
-        errors = [line for line in from_ranks if _is_an_error(line)]
-        return (errors or from_ranks or ["it printed nothing"])[0][:200]
-
-
-def _is_an_error(line: str) -> bool:
-    name, found, _ = line.partition(":")
-    return bool(found) and name.replace(".", "").isidentifier() and name.endswith(("Error", "Exception", "Exit"))
+        lines = [re.sub(r"^\[rank\d+\]:", "", line).strip() for line in self.printed.splitlines()]
+        lines = [line for line in lines if line]
+        errors = [line for line in lines if _ERROR.match(line) and not line.startswith("torch.distributed.elastic")]
+        return (errors or lines[-1:] or ["it printed nothing"])[0][:200]
 
 
 def require_torchrun() -> None:
