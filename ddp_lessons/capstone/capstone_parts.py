@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from ddp_lessons.capstone import plain_training
@@ -127,17 +129,21 @@ def survives_a_kill(trials: Trials) -> Part:
 
 
 def _unsafe_checkpoint(trials: Trials) -> tuple[str, str] | None:
-    path = trials.folder / "reference.pt"
+    path = Path(os.path.abspath(trials.folder / "reference.pt"))
     if not path.exists():
         return (
             "no file was written to --checkpoint.",
             "let rank 0 save model, optimizer, schedule and epoch after each epoch.",
         )
-    saving = [rank for rank, noted in trials.reference.noted.items() if noted["saved"]]
-    if len(saving) > 1:
-        said = f"{len(saving)} ranks write the checkpoint, so one may read or replace a file that another is writing."
-        return said, "save on rank 0 only: `if dist.get_rank() == 0:`."
-    if any(str(path) in noted["saved"] for noted in trials.reference.noted.values()):
+    noted = trials.reference.noted.values()
+    written = Counter(
+        file for one in noted for file in {*one["saved"], *one["renamed"]} if path.parent in Path(file).parents
+    )
+    if max(written.values(), default=0) > 1:
+        several = [Path(file).name for file, ranks in written.items() if ranks > 1]
+        said = f"{max(written.values())} ranks write {several[0]}, so one may read or replace a file of another."
+        return said.replace(path.name, "the checkpoint"), "save on rank 0 only: `if dist.get_rank() == 0:`."
+    if any(str(path) in one["saved"] for one in noted):
         said = "the script writes to the checkpoint itself, so a kill during the write leaves a broken file."
         return said, "save to another name first, then `os.replace(new, checkpoint)`."
     return None

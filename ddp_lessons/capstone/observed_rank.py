@@ -7,6 +7,7 @@ everything here happens in hooks around `optimizer.step()` and `torch.save`.
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import pickle
@@ -35,6 +36,7 @@ class Observer:
         self.rank, self.settings = rank, settings
         self.steps: list[tuple[float, float]] = []  # when each began and ended, by the clock of this machine
         self.saved: list[str] = []  # the files that torch.save wrote
+        self.renamed: list[str] = []  # the names that files got by os.replace and os.rename
         self.optimizer: torch.optim.Optimizer | None = None
 
     def __enter__(self) -> Observer:
@@ -42,6 +44,9 @@ class Observer:
         optimizer_hooks.register_optimizer_step_post_hook(self._after_step)
         self._save: Any = torch.save
         torch.save = self._saving  # type: ignore[assignment]
+        self._renames: dict[str, Any] = {name: getattr(os, name) for name in ("replace", "rename")}
+        for name, rename in self._renames.items():
+            setattr(os, name, functools.partial(self._renaming, rename))
         if self.settings.get("records"):
             install()
             recorder.begin(keeps_values=False)
@@ -50,6 +55,8 @@ class Observer:
 
     def __exit__(self, *_: object) -> None:
         torch.save = self._save
+        for name, rename in self._renames.items():
+            setattr(os, name, rename)
 
     def _delay(self, where: str) -> float:
         return float(self.settings.get("delays", {}).get(f"{where} {self.rank}", 0.0))
@@ -74,6 +81,10 @@ class Observer:
             self.saved.append(os.path.abspath(file))
         self._save(content, file, *args, **kwargs)
 
+    def _renaming(self, rename: Any, old: Any, new: Any, **kwargs: Any) -> None:
+        rename(old, new, **kwargs)
+        self.renamed.append(os.path.abspath(new))
+
     def weights(self) -> Any:
         """All that the optimizer trains, as it is at the end."""
         groups = self.optimizer.param_groups if self.optimizer is not None else []
@@ -84,7 +95,7 @@ class Observer:
         np.save(folder / f"weights-{self.rank}.npy", self.weights())
         if self.settings.get("records"):
             (folder / f"calls-{self.rank}.pickle").write_bytes(pickle.dumps(recorder.recorded()))
-        noted = {"steps": self.steps, "saved": self.saved}
+        noted = {"steps": self.steps, "saved": self.saved, "renamed": self.renamed}
         (folder / f"noted-{self.rank}.json").write_text(json.dumps(noted), encoding="utf-8")
 
 
