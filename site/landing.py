@@ -31,6 +31,7 @@ PARTS = {
     10: ("Electives", "torchrun, several nodes, other backends, and models that don't fit on one rank."),
     14: ("For reference", "Other ways to start ranks and to form a group, and a cost model of a training step."),
     16: ("For work", "Write a complete training script, and keep its accuracy on more ranks."),
+    18: ("Capstone", "Make a plain program distributed on your own, and have your script judged as a whole."),
 }
 CARD = 16 / 10  # width divided by height
 NOTHING_STORED = """\

@@ -27,7 +27,8 @@ MAY_IMPORT = {
     "run": {"run", "record"},
     "train": {"train"},
     "show": {"show", "run", "record", "machines"},
-    "check": {"check", "run", "record", "train"},
+    "check": {"check", "run", "record", "train", "capstone"},
+    "capstone": {"capstone", "check", "run", "record", "sameness", "show"},
     "machines": {"machines", "run"},
     "sameness": {"sameness", "run", "record", "show"},
     "script": {"script"},
@@ -38,11 +39,12 @@ MAY_IMPORT = {
 }
 # any test may go through `python -m ddp_lessons` and `%load_ext ddp_lessons`
 FRONT_DOOR = {"record", "run", "sameness", "script", "workshop"}
-# what a part imports only to draw a picture that was asked for; a room whose tests ask for one names it itself
-ONLY_TO_DRAW = {"sameness": {"show"}}
+# what a part imports only when it is asked for (a picture, the capstone); a room whose tests ask for it names it itself
+ONLY_WHEN_ASKED = {"sameness": {"show"}, "check": {"capstone"}}
 # what else the tests of a room use: parts of the package, and what is beside it. Other tests are always tried
 ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "tests/backends": ({"backends"}, {"notebooks/12_choose_a_backend.ipynb"}),
+    "tests/capstone": ({"capstone", "sameness", "show"}, {"notebooks"}),
     "tests/check": ({"check"}, {"scripts"}),
     "tests/machines": ({"machines", "check"}, {"notebooks/11_many_machines.ipynb", "scripts"}),
     "tests/quiz": ({"quiz"}, {"notebooks"}),
@@ -71,7 +73,7 @@ def parts_of(room: str) -> set[str]:
     following = FRONT_DOOR | ROOMS[room][0]
     while following:
         reached |= following
-        nearby = (MAY_IMPORT.get(part, set()) - ONLY_TO_DRAW.get(part, set()) for part in following)
+        nearby = (MAY_IMPORT.get(part, set()) - ONLY_WHEN_ASKED.get(part, set()) for part in following)
         following = set().union(*nearby) - reached
     return reached & MAY_IMPORT.keys()
 

@@ -10,6 +10,7 @@ import functools
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from ddp_lessons.capstone.capstone_check import capstone as capstone
     from ddp_lessons.check.clusters.backend_exercise import choose_backend as choose_backend
     from ddp_lessons.check.clusters.job_script_exercise import job_script as job_script
     from ddp_lessons.check.clusters.numbering_exercise import ranks_of as ranks_of
@@ -50,6 +51,7 @@ _HOME = {
     "all_reduce_on_board": "messages.board_exercise",
     "average_gradients": "trainings.gradient_exercise",
     "broadcast_by_hand": "messages.collective_exercises",
+    "capstone": ".capstone.capstone_check",  # beside this folder
     "choose_backend": "clusters.backend_exercise",
     "data_partitioner": "trainings.partition_exercise",
     "epoch_order": "trainings.order_exercise",
@@ -93,7 +95,7 @@ def _load(name: str) -> object:
 
     from ddp_lessons.check.dashboard import counting
 
-    thing = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+    thing = getattr(import_module(f".{_HOME[name]}", __name__), name)
     return thing if name in _NOT_COUNTED else counting(thing)
 
 

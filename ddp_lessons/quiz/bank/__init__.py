@@ -25,6 +25,7 @@ MODULES = (
     "step_speed",
     "training_script",
     "same_accuracy",
+    "capstone",
 )
 
 

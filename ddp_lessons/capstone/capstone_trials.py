@@ -1,0 +1,141 @@
+"""The runs of a judgement: the plain program and the learner's script, undisturbed, watched, killed and slowed down."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from ddp_lessons.capstone import plain_training
+from ddp_lessons.capstone.script_runs import CannotJudge, Outcome, Program, run_all
+
+EPOCHS = 3
+STEPS_PER_EPOCH = -(-plain_training.TRAIN // plain_training.BATCH)
+SIZES = (1, 2, 4)
+RESULTS = ("train_loss", "test_loss", "correct", "tested")
+_LEAST_LIMIT_SECONDS, _TIMES_THE_PLAIN_PROGRAM = 30.0, 8
+
+
+class NotJudged(Exception):
+    """A run that a part needs did not give what the contract asks; the message says what."""
+
+    def __init__(self, said: str, advice: str) -> None:
+        super().__init__(said)
+        self.advice = advice
+
+
+@dataclass
+class Trials:
+    """Runs of the learner's script and of the plain program. Each is made when a part first asks for it."""
+
+    script: Path
+    folder: Path
+    choice: random.Random
+    tick: Callable[[str], None] = lambda words: None
+    sizes: tuple[int, ...] = SIZES
+    limit: float = 120.0  # seconds for a run; less once the plain program has shown how fast this machine is
+    made: int = field(default=0, init=False)
+    limit_is_known: bool = field(default=False, init=False)
+
+    @property
+    def plain(self) -> Path:
+        return Path(plain_training.__file__)
+
+    def run(self, words: str, *programs: Program) -> list[Outcome]:
+        self.made += 1
+        folder = self.folder / str(self.made)
+        return run_all(programs, folder, self.limit, lambda: self.tick(words))
+
+    def program(self, ranks: int, name: str, epochs: int = EPOCHS, **more: Any) -> Program:
+        script = self.script if ranks else self.plain
+        files = ("--checkpoint", f"{self.folder / name}.pt", "--out", f"{self.folder / name}.json")
+        return Program(script, ranks, ("--epochs", str(epochs), *files), **more)
+
+    def result(self, name: str, outcome: Outcome, ranks: int) -> dict[str, float]:
+        """What the script wrote to --out, if it came to its end."""
+        self.require_end(outcome, ranks)
+        path = self.folder / f"{name}.json"
+        if not path.exists():
+            advice = "let rank 0 write the results to the file given by --out, as plain_training.py does."
+            raise NotJudged(f"on {named(ranks)} the script ended without writing the file given by --out.", advice)
+        try:
+            found = json.loads(path.read_text(encoding="utf-8"))
+            return {key: float(found[key]) for key in RESULTS}
+        except (ValueError, TypeError, KeyError) as error:
+            said = (
+                f"on {named(ranks)} the file given by --out has no number {error}."
+                if isinstance(error, KeyError)
+                else (f"on {named(ranks)} the file given by --out holds no JSON object of numbers.")
+            )
+            raise NotJudged(said, f"write a JSON object with the numbers {', '.join(RESULTS)}.") from error
+
+    def require_end(self, outcome: Outcome, ranks: int) -> None:
+        if outcome.status is None and outcome.seconds < outcome.limit:
+            raise NotJudged(f"on {named(ranks)} the script printed more than 20 MB.", "print one line per epoch.")
+        command = f"`python -m ddp_lessons explain --nproc-per-node {ranks} {self.script.name} --epochs {EPOCHS}`"
+        if outcome.status is None:
+            said = f"hang or timeout: on {named(ranks)} the script did not end within {outcome.limit:.0f} seconds."
+            raise NotJudged(said, f"run {command}, which shows the rank and the line that wait.")
+        if outcome.status:
+            raise NotJudged(f"on {named(ranks)} the script failed: {outcome.last_line}", f"run {command}.")
+        if not outcome.steps(0) and outcome.noted:
+            said = f"on {named(ranks)} rank 0 made no step with an optimizer of torch.optim."
+            raise NotJudged(said, "train with the optimizer of plain_training.py.")
+
+    @cached_property
+    def alone(self) -> list[Outcome]:
+        """Two plain programs side by side."""
+        return self.run_alone()
+
+    def run_alone(self) -> list[Outcome]:
+        names = [f"plain-{self.made}-{number}" for number in range(2)]
+        outcomes = self.run("two plain programs side by side", *(self.program(0, name) for name in names))
+        for outcome in outcomes:
+            if not outcome.has_ended:
+                advice = "Next: run `python -m ddp_lessons doctor`, and try it again on a machine with less to do."
+                raise CannotJudge(f"the plain program failed or took too long: {outcome.last_line}\n{advice}")
+        if not self.limit_is_known:
+            self.limit_is_known = True
+            self.limit = max(
+                _LEAST_LIMIT_SECONDS, _TIMES_THE_PLAIN_PROGRAM * max(outcome.seconds for outcome in outcomes)
+            )
+        return outcomes
+
+    @cached_property
+    def reference(self) -> Outcome:
+        return self.run_reference("reference")
+
+    def run_reference(self, name: str) -> Outcome:
+        _ = self.alone  # which sets the limit
+        return self.run("2 ranks, undisturbed", self.program(2, name))[0]
+
+    @cached_property
+    def reference_result(self) -> dict[str, float]:
+        return self.result("reference", self.reference, 2)
+
+    @cached_property
+    def watched(self) -> dict[int, Outcome]:
+        """The plain program (0) and the script on 1 rank and more, watched step by step for two epochs."""
+        return {0: self.watched_plain, **{size: self._watch(size) for size in self.sizes}}
+
+    @cached_property
+    def watched_plain(self) -> Outcome:
+        return self._watch(0)
+
+    def _watch(self, size: int) -> Outcome:
+        _ = self.alone
+        settings = {"steps": 2 * STEPS_PER_EPOCH, "random": [], "dtype": None}
+        program = self.program(size, f"watched-{size}", 2, settings=settings, watches=True)
+        return self.run(f"{named(size)}, step by step", program)[0]
+
+    def killed_and_resumed(self, kill: tuple[int, int]) -> tuple[Outcome, Outcome]:
+        killed = self.run("2 ranks, one of them killed", self.program(2, "killed", settings={"kill": kill}))[0]
+        return killed, self.run("2 ranks, resumed", self.program(2, "killed"))[0]
+
+
+def named(ranks: int) -> str:
+    return "the plain program" if not ranks else f"{ranks} rank{'s' * (ranks != 1)}"

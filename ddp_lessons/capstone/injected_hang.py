@@ -1,0 +1,79 @@
+"""The last part: the script hangs because of a fault that is injected into a copy, and the learner says what is wrong.
+
+Which fault, on which rank, and the order of the choices depend only on the script's text, so they stay the same from
+one judgement to the next.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from ddp_lessons.capstone.capstone_parts import Part
+from ddp_lessons.capstone.capstone_trials import STEPS_PER_EPOCH, NotJudged, Trials
+from ddp_lessons.capstone.observed_rank import ALONE, LEAVES
+
+NAME = "a hang, explained"
+LETTERS = "ABCD"
+_WAITING = re.compile(r"^ *rank (\d+) +waits in (.+?)(?: of | \(|$)", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class HangQuestion:
+    """What `explain` said about the hang, and four sentences, one of which is right."""
+
+    explanation: tuple[str, ...]
+    choices: dict[str, str]
+    right: str
+
+    def part(self, diagnosis: str) -> Part:
+        """Judge a letter; with "" the part waits for one."""
+        asked = (*self.explanation, "", *(f"{letter}) {sentence}" for letter, sentence in self.choices.items()))
+        if not diagnosis:
+            advice = 'read the explanation, choose a sentence, and add its letter: diagnosis="A".'
+            return Part(
+                NAME, None, "one fault was injected into a copy, which hangs; your diagnosis is missing", advice, asked
+            )
+        if diagnosis != self.right:
+            said = f"{diagnosis}) is not what the explanation shows: {self.choices[diagnosis]}"
+            return Part(NAME, False, said, "compare the lines of rank 0 and rank 1 in the explanation.", asked)
+        return Part(NAME, True, f"{diagnosis}) is right: {self.choices[diagnosis]}", lines=self.explanation)
+
+
+def choice_for(script: Path) -> random.Random:
+    return random.Random(hashlib.sha256(script.read_bytes()).hexdigest())
+
+
+def ask_about_a_hang(trials: Trials) -> HangQuestion:
+    """Run a copy with a fault under `explain`, and make the question from its message."""
+    _ = trials.reference_result  #  without a fault the script has to work
+    choice = choice_for(trials.script)
+    kind, rank, step = choice.choice((LEAVES, ALONE)), choice.randrange(2), STEPS_PER_EPOCH + choice.randrange(1, 9)
+    program = trials.program(2, "hang", settings={"fault": [kind, rank, step]}, explains=True)
+    outcome = trials.run("a copy with a fault, under explain", program)[0]
+    _, found, explanation = outcome.printed.partition("WorkersStuck: ")
+    waits = {int(number): call for number, call in _WAITING.findall(explanation)}
+    if not found or 1 - rank not in waits:
+        said = "with a fault injected into a copy, `explain` reported no hang."
+        advice = "catch no exceptions around collective calls, set no short timeouts, and leave exits to torchrun."
+        raise NotJudged(said, advice)
+    sentences = _sentences(rank, waits[1 - rank], waits.get(rank, "barrier"))
+    right = sentences[0] if kind == LEAVES else sentences[1]
+    choice.shuffle(sentences)
+    choices = dict(zip(LETTERS, sentences, strict=True))
+    letter = next(letter for letter, sentence in choices.items() if sentence == right)
+    return HangQuestion(tuple(f"{found}{explanation}".rstrip().splitlines()), choices, letter)
+
+
+def _sentences(rank: int, call: str, own: str) -> list[str]:
+    """The two faults that may have been injected, and two other readings of the same lines."""
+    other = 1 - rank
+    return [
+        f"Rank {rank} left the training loop early, and rank {other} waits in {call} for a call of rank {rank}.",
+        f"Rank {rank} makes a call of {own} that rank {other} doesn't make: mismatched collectives.",
+        f"Rank {other} left the training loop early, and rank {rank} waits for its next call.",
+        f"Both ranks call {call}, and rank {rank} is only slow: a straggler.",
+    ]
