@@ -384,7 +384,7 @@ WRONG: list[tuple[Any, str]] = [
     (StepOfWorldSize, "With steps of world_size, 2, sample 2 comes 2 times."),
     (StepOfWorkers, "With steps of num_workers, 1, sample 1 comes 2 times."),
     (PartIsRank, "With part number rank, sample 0 comes 2 times, and 6 of 12 never."),
-    (TwoWorkers, "Rank 0's worker 2 and rank 1's worker 0 both yield sample 2, and 5 of 26 samples are lost."),
+    (TwoWorkers, "With part number rank * world_size + worker.id, sample 2 comes 2 times, and 4 of 26 never."),
     (CountsFromOne, "With part number 1 + rank * num_workers + worker.id, 1 of 12 samples is lost."),
     (DropsTheRemainder, "fails for 13 samples: the remainder is dropped, so 1 of 13 samples is lost."),
     (Pads, "It pads the parts to equal length, so rank 0 and rank 1 both yield sample 0."),

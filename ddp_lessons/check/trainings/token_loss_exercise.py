@@ -109,16 +109,13 @@ class _TokenMeanLoss(Exercise):
         return ""
 
     def too_much(self, case: Case) -> str:
-        gradient = case.tensor_bytes
-        by_ddp, by_hand = (sums_over_ranks(case, by_ddp) for by_ddp in (True, False))
-        if by_ddp > 1.5 * gradient:
-            return (
-                f"The result is right, but the gradients travel {by_ddp / gradient:.0f} times. Next: run forward and "
-                "backward of all micro-batches but the last in model.no_sync()."
-            )
-        if by_ddp and by_hand > gradient / 2:
-            return "The result is right, but the gradients travel twice. Next: leave averaging to DDP's backward()."
-        return ""
+        by_ddp, by_hand = (sums_over_ranks(case, by_ddp) / case.tensor_bytes for by_ddp in (True, False))
+        if by_ddp + by_hand < 1.5:
+            return ""
+        action = "leave averaging to DDP's backward()" if by_ddp else "all_reduce them once, after the last backward()"
+        if by_ddp > 1.5:
+            action = "run forward and backward of all micro-batches but the last in model.no_sync()"
+        return f"The result is right, but the gradients travel {by_ddp + by_hand:.0f} times. Next: {action}."
 
     def carried(self, case: Case) -> int:
         return max(case.traffic.brought)
