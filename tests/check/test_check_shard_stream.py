@@ -42,8 +42,8 @@ def test_what_cannot_be_tried_is_refused_in_one_sentence(given: Any, sentence: s
 
 def test_a_report_shows_how_many_samples_come_in_how_many_places() -> None:
     lines = check.shard_stream(EverythingEverywhere).text.split("\n")
-    assert lines[2] == "    2 ranks; rank 0 was given 12 samples and num_workers=0"
-    assert lines[4].split() == ["samples", "12,", "in", "24", "places", "12,", "once", "each"]
+    assert lines[2] == "    2 ranks; rank 0 was given 24 samples and num_workers=3"
+    assert lines[4].split() == ["samples", "24,", "in", "144", "places", "24,", "once", "each"]
 
 
 def test_the_random_numbers_of_the_notebook_stay_where_they_are() -> None:

@@ -455,9 +455,9 @@ WRONG: list[tuple[Answer, str]] = [
     (counts_on_rank_0_only, "That is not the gradient of the mean over all tokens."),
     (
         skips_padding,
-        "Size mismatch in all_reduce: the ranks pass tensors of different sizes. Next: call backward() for",
+        "Mismatched collectives: rank 0 is in the all_reduce of DDP, but rank 1 in all_reduce. Next: run forward",
     ),
-    (skips_backward_of_padding, "Size mismatch in all_reduce: the ranks pass tensors of different sizes."),
+    (skips_backward_of_padding, "rank 0 is in the all_reduce of DDP, but rank 1 in all_reduce."),
 ]
 
 HANGING: list[tuple[Answer, str]] = [

@@ -52,7 +52,7 @@ class Source:
 class StreamTrial(Trial):
     """So many samples (None: it never ends), read by so many workers on each rank, with or without a process group."""
 
-    samples: int | None = 12
+    samples: int | None = 24
     workers: int = 0
     grouped: bool = True
 

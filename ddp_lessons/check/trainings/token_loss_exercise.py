@@ -51,7 +51,7 @@ class _TokenMeanLoss(Exercise):
     world_sizes = (2, 3, 4, 1)
     messages_only = False
     returns_answer = False
-    cure_of_sizes = "Next: call backward() for padding too, since DDP averages there."
+    cure_of_sizes = "Next: run forward and backward for padding too."
     trials = with_lateness(
         [
             TokensTrial((), lengths=(((6, 5, 4), (2,), (3, 1)), ((2, 1), (4, 3), (1,)))),
