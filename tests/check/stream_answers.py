@@ -354,6 +354,21 @@ class OtherOrderEachTime(Stream):
                 yield sample
 
 
+class NeverStops(Stream):
+    """A new epoch begins by itself."""
+
+    def __iter__(self) -> Iterator[Any]:
+        while True:
+            yield from BySlice(self.source)
+
+
+class WaitsForMore(Stream):
+    def __iter__(self) -> Iterator[Any]:
+        yield from BySlice(self.source)
+        while True:
+            pass
+
+
 class OnlyTheSource(Stream):
     pass
 
@@ -405,4 +420,6 @@ WRONG: list[tuple[Any, str]] = [
     (NoDataset, "inherit from torch.utils.data.IterableDataset"),
     (ByHash, " both yield sample "),
     (OtherOrderEachTime, "The second pass differs from the first."),
+    (NeverStops, "Rank 0's worker 0 yields sample 0 twice."),
 ]
+HANGING: list[tuple[Any, str]] = [(WaitsForMore, "It does not end: rank 0 is at ")]

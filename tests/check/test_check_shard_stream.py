@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 import torch
-from banks import assert_accepts, assert_refuses, name_of
-from stream_answers import RIGHT, STUBS, WRONG, BySlice, EverythingEverywhere
+from banks import assert_accepts, assert_refuses, assert_refuses_as_stuck, name_of
+from stream_answers import HANGING, RIGHT, STUBS, WRONG, BySlice, EverythingEverywhere
 
 from ddp_lessons import check
 
@@ -21,6 +21,11 @@ def test_right_answers_pass(answer: object) -> None:
 @pytest.mark.parametrize(("answer", "sentence"), WRONG, ids=name_of)
 def test_wrong_answers_are_refused_by_name(answer: object, sentence: str) -> None:
     assert " Next: " in assert_refuses(check.shard_stream, answer, sentence).mistake
+
+
+@pytest.mark.parametrize(("answer", "sentence"), HANGING, ids=name_of)
+def test_hanging_answers_are_refused(answer: object, sentence: str) -> None:
+    assert_refuses_as_stuck(check.shard_stream, answer, sentence)
 
 
 @pytest.mark.parametrize("stub", STUBS, ids=name_of)

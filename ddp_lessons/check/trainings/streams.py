@@ -97,7 +97,7 @@ class Passes(InTurns):
 
 def _read(loader: Any, samples: int | None) -> object:
     """A tensor with a row for each sample, or what comes instead of a sample."""
-    most = _TAKEN if samples is None else 20 * (samples + 1)
+    most = _TAKEN if samples is None else 8 * (samples + 1)
     taken = list(itertools.islice(loader, most))
     others = [one for one in taken if not isinstance(one, Sample)]
     if others:
