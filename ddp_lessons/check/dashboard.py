@@ -50,6 +50,7 @@ LESSONS = (
     Lesson(11, "Many machines", ("ranks_of", "job_script")),
     Lesson(12, "Appendix: choose a backend", ("choose_backend", "all_reduce_on_board")),
     Lesson(13, "After DDP", ("shard", "sharded_mean", "stage_of")),
+    Lesson(17, "The same accuracy on more ranks", ("token_mean_loss", "shard_stream")),
 )
 LESSON_OF = {exercise: lesson.number for lesson in LESSONS for exercise in lesson.exercises}
 

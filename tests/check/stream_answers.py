@@ -354,6 +354,21 @@ class OtherOrderEachTime(Stream):
                 yield sample
 
 
+class NeverStops(Stream):
+    """A new epoch begins by itself."""
+
+    def __iter__(self) -> Iterator[Any]:
+        while True:
+            yield from BySlice(self.source)
+
+
+class WaitsForMore(Stream):
+    def __iter__(self) -> Iterator[Any]:
+        yield from BySlice(self.source)
+        while True:
+            pass
+
+
 class OnlyTheSource(Stream):
     pass
 
@@ -374,18 +389,18 @@ class Nothing(IterableDataset[Any]):
 STUBS: list[Any] = [OnlyTheSource, OnlyDots, NotImplementedYet, Nothing]
 
 WRONG: list[tuple[Any, str]] = [
-    (EverythingEverywhere, "Every rank yields all 12 samples, so each comes 2 times."),
-    (RanksOnly, "The ranks divide the samples but their workers do not, so each comes 2 times."),
-    (WorkersOnly, "Every rank yields all 12 samples"),
-    (RankTimesWorker, "With part number rank * worker.id, sample 0 comes 2 times, and 6 of 12 never."),
-    (RankPlusWorker, "With part number rank + worker.id, sample 1 comes 2 times, and 3 of 12 never."),
-    (WorldSizeAsFactor, "With part number rank * world_size + worker.id, sample 2 comes 2 times, and 6 of 12 never."),
-    (WorkersAsFactor, "With part number worker.id * num_workers + rank, sample 6 comes 2 times, and "),
+    (EverythingEverywhere, "Every worker of every rank yields all 24 samples, so each comes 6 times."),
+    (RanksOnly, "The ranks divide the samples but their workers do not, so each comes 3 times."),
+    (WorkersOnly, "The workers divide the samples but the ranks do not, so each comes 2 times."),
+    (RankTimesWorker, "With part number rank * worker.id, sample 0 comes 4 times, and 12 of 24 never."),
+    (RankPlusWorker, "With part number rank + worker.id, sample 1 comes 2 times, and 8 of 24 never."),
+    (WorldSizeAsFactor, "With part number rank * world_size + worker.id, sample 2 comes 2 times, and 4 of 24 never."),
+    (WorkersAsFactor, "With part number worker.id * num_workers + rank, sample 6 comes 2 times, and 8 of 24 never."),
     (StepOfWorldSize, "With steps of world_size, 2, sample 2 comes 2 times."),
-    (StepOfWorkers, "With steps of num_workers, 1, sample 1 comes 2 times."),
-    (PartIsRank, "With part number rank, sample 0 comes 2 times, and 6 of 12 never."),
-    (TwoWorkers, "Rank 0's worker 2 and rank 1's worker 0 both yield sample 2, and 5 of 26 samples are lost."),
-    (CountsFromOne, "With part number 1 + rank * num_workers + worker.id, 1 of 12 samples is lost."),
+    (StepOfWorkers, "With steps of num_workers, 3, sample 3 comes 2 times."),
+    (PartIsRank, "With part number rank, sample 0 comes 3 times, and 16 of 24 never."),
+    (TwoWorkers, "With part number rank * world_size + worker.id, sample 2 comes 2 times, and 4 of 24 never."),
+    (CountsFromOne, "With part number 1 + rank * num_workers + worker.id, 1 of 24 samples is lost."),
     (DropsTheRemainder, "fails for 13 samples: the remainder is dropped, so 1 of 13 samples is lost."),
     (Pads, "It pads the parts to equal length, so rank 0 and rank 1 both yield sample 0."),
     (AsksForTheLength, "The length of a stream is not known."),
@@ -395,14 +410,16 @@ WRONG: list[tuple[Any, str]] = [
     (SlicesTheSource, "A stream has no [index]."),
     (WorkersInInit, "get_worker_info() is None in __init__, which runs before the workers start."),
     (WorkersInInitUnchecked, "get_worker_info() is None in __init__, which runs before the workers start."),
-    (NeverAsksForNone, "get_worker_info() is None with num_workers=0."),
-    (KeepsAnIterator, "The second pass is empty, because one iterator serves both."),
+    (NeverAsksForNone, "fails for num_workers=0: get_worker_info() is None with num_workers=0."),
+    (KeepsAnIterator, "fails for num_workers=0: the second pass is empty, because one iterator serves both."),
     (NeedsAGroup, "fails for a single process: get_rank() raises without a process group."),
-    (OnlyRankZero, "Rank 1 yields none of the 12 samples."),
+    (OnlyRankZero, "Rank 1 yields none of the 24 samples."),
     (WithNumbers, "It yields a list of length 2."),
-    (OpensPerWorker, "It opens the source 2 times for one pass"),
+    (OpensPerWorker, "It opens the source 3 times for one pass."),
     (ReturnsAList, "__iter__ returns no iterator."),
     (NoDataset, "inherit from torch.utils.data.IterableDataset"),
-    (ByHash, "Next: yield only part rank * num_workers + worker.id."),
+    (ByHash, " both yield sample "),
     (OtherOrderEachTime, "The second pass differs from the first."),
+    (NeverStops, "Rank 0's worker 0 yields sample 0 twice."),
 ]
+HANGING: list[tuple[Any, str]] = [(WaitsForMore, "It does not end: rank 0 is at ")]

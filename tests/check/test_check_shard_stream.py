@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 import torch
-from banks import assert_accepts, assert_refuses, name_of
-from stream_answers import RIGHT, STUBS, WRONG, BySlice, EverythingEverywhere
+from banks import assert_accepts, assert_refuses, assert_refuses_as_stuck, name_of
+from stream_answers import HANGING, RIGHT, STUBS, WRONG, BySlice, EverythingEverywhere
 
 from ddp_lessons import check
 
@@ -21,6 +21,11 @@ def test_right_answers_pass(answer: object) -> None:
 @pytest.mark.parametrize(("answer", "sentence"), WRONG, ids=name_of)
 def test_wrong_answers_are_refused_by_name(answer: object, sentence: str) -> None:
     assert " Next: " in assert_refuses(check.shard_stream, answer, sentence).mistake
+
+
+@pytest.mark.parametrize(("answer", "sentence"), HANGING, ids=name_of)
+def test_hanging_answers_are_refused(answer: object, sentence: str) -> None:
+    assert_refuses_as_stuck(check.shard_stream, answer, sentence)
 
 
 @pytest.mark.parametrize("stub", STUBS, ids=name_of)
@@ -42,8 +47,8 @@ def test_what_cannot_be_tried_is_refused_in_one_sentence(given: Any, sentence: s
 
 def test_a_report_shows_how_many_samples_come_in_how_many_places() -> None:
     lines = check.shard_stream(EverythingEverywhere).text.split("\n")
-    assert lines[2] == "    2 ranks; rank 0 was given 12 samples and num_workers=0"
-    assert lines[4].split() == ["samples", "12,", "in", "24", "places", "12,", "once", "each"]
+    assert lines[2] == "    2 ranks; rank 0 was given 24 samples and num_workers=3"
+    assert lines[4].split() == ["samples", "24,", "in", "144", "places", "24,", "once", "each"]
 
 
 def test_the_random_numbers_of_the_notebook_stay_where_they_are() -> None:

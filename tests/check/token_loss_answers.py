@@ -115,8 +115,28 @@ def without_a_mask(model: Any, micro_batches: Any) -> float:
     return (both[0] / both[1]).item()
 
 
+def without_ddp(model: Any, micro_batches: Any) -> float:
+    """DDP's forward() is left out, and the gradients are summed by hand, once."""
+    every, total = over_ranks(tokens_of(micro_batches)), 0.0
+    for tokens, targets in micro_batches:
+        loss = summed(model.module, tokens, targets) / every
+        loss.backward()
+        total += loss.item()
+    for parameter in model.parameters():
+        dist.all_reduce(parameter.grad)
+    return over_ranks(total)
+
+
 RIGHT: list[Answer] = [
-    *(by_the_book, by_factors, mean_times_count, one_backward, gradients_scaled_afterwards, without_a_mask),
+    *(
+        by_the_book,
+        by_factors,
+        mean_times_count,
+        one_backward,
+        gradients_scaled_afterwards,
+        without_a_mask,
+        without_ddp,
+    ),
 ]
 
 
@@ -258,6 +278,20 @@ def syncs_every_time(model: Any, micro_batches: Any) -> float:
         loss = summed(model, tokens, targets) / every
         (loss * dist.get_world_size()).backward()
         total += loss.item()
+    return over_ranks(total)
+
+
+def averages_every_time_by_hand(model: Any, micro_batches: Any) -> float:
+    every, total = over_ranks(tokens_of(micro_batches)), 0.0
+    sums = [torch.zeros_like(parameter) for parameter in model.parameters()]
+    for tokens, targets in micro_batches:
+        loss = summed(model.module, tokens, targets) / every
+        for mine, own in zip(sums, torch.autograd.grad(loss, list(model.parameters())), strict=True):
+            dist.all_reduce(own)
+            mine += own
+        total += loss.item()
+    for parameter, mine in zip(model.parameters(), sums, strict=True):
+        parameter.grad = mine
     return over_ranks(total)
 
 
@@ -403,10 +437,14 @@ WRONG: list[tuple[Answer, str]] = [
     (returns_a_sum, "The loss is a sum. Next: divide it by all 32 tokens."),
     (returns_it_with_world_size, "The loss is 2 times too large."),
     (averages_again, "DDP has averaged the gradients, and the function all-reduces them again."),
-    (averages_again_and_divides, "The result is right, but the gradients travel twice."),
+    (
+        averages_again_and_divides,
+        "The result is right, but the gradients travel 2 times. Next: leave averaging to DDP's backward().",
+    ),
     (never_syncs, "DDP averages nothing, because no_sync() covers the last micro-batch too."),
     (calls_the_module, "The ranks have different gradients: model.module bypasses DDP"),
-    (syncs_every_time, "The result is right, but the gradients travel 3 times."),
+    (syncs_every_time, "The result is right, but the gradients travel 3 times. Next: run forward and backward of all"),
+    (averages_every_time_by_hand, "the gradients travel 3 times. Next: all_reduce them once, after the last backward"),
     (no_sync_around_backward_only, "The result is right, but the gradients travel 3 times."),
     (takes_a_step, "It changes the weights. Next: leave step() to the caller."),
     (no_backward, "No parameter has a gradient. Next: call backward() on the loss of each micro-batch."),
@@ -417,9 +455,9 @@ WRONG: list[tuple[Answer, str]] = [
     (counts_on_rank_0_only, "That is not the gradient of the mean over all tokens."),
     (
         skips_padding,
-        "Size mismatch in all_reduce: the ranks pass tensors of different sizes. Next: call backward() for",
+        "Mismatched collectives: rank 0 is in the all_reduce of DDP, but rank 1 in all_reduce. Next: run forward",
     ),
-    (skips_backward_of_padding, "Size mismatch in all_reduce: the ranks pass tensors of different sizes."),
+    (skips_backward_of_padding, "rank 0 is in the all_reduce of DDP, but rank 1 in all_reduce."),
 ]
 
 HANGING: list[tuple[Answer, str]] = [

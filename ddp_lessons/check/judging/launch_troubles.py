@@ -12,6 +12,7 @@ from ddp_lessons.check.judging.trial_traffic import Standstill, group_between_tr
 from ddp_lessons.record.event import Event
 from ddp_lessons.record.events import Events
 from ddp_lessons.run.diagnosis.failures import WorkerFailed, WorkersStuck
+from ddp_lessons.run.diagnosis.wording import DDP
 
 Trouble = WorkerFailed | WorkersStuck
 _WHERE = re.compile(r"^    rank (\d+)   (.*)$", re.M)
@@ -172,6 +173,13 @@ def _tags(events: Events) -> str:
 
 
 def _of_different_kind(call: str, events: Events, exercise: Exercise) -> str:
+    last = [events.of(rank)[-1] for rank in range(events.world_size) if events.of(rank)]
+    in_ddp, elsewhere = ([event for event in last if (event.call == DDP) == is_ddp] for is_ddp in (True, False))
+    if in_ddp and elsewhere:
+        return (
+            f"Mismatched collectives: rank {in_ddp[0].rank} is in the {in_ddp[0].operation} of DDP, but rank "
+            f"{elsewhere[0].rank} in {elsewhere[0].call}. {exercise.cure_of_sizes}"
+        )
     dtypes = {event.rank: event.dtype for event in _by_rank(events) if event.call == call}  # of the last one
     if len(set(dtypes.values())) > 1:
         told = " and ".join(sorted(set(dtypes.values())))

@@ -52,7 +52,7 @@ class Source:
 class StreamTrial(Trial):
     """So many samples (None: it never ends), read by so many workers on each rank, with or without a process group."""
 
-    samples: int | None = 12
+    samples: int | None = 24
     workers: int = 0
     grouped: bool = True
 
@@ -97,7 +97,7 @@ class Passes(InTurns):
 
 def _read(loader: Any, samples: int | None) -> object:
     """A tensor with a row for each sample, or what comes instead of a sample."""
-    most = _TAKEN if samples is None else 20 * (samples + 1)
+    most = _TAKEN if samples is None else 8 * (samples + 1)
     taken = list(itertools.islice(loader, most))
     others = [one for one in taken if not isinstance(one, Sample)]
     if others:

@@ -51,7 +51,7 @@ class _TokenMeanLoss(Exercise):
     world_sizes = (2, 3, 4, 1)
     messages_only = False
     returns_answer = False
-    cure_of_sizes = "Next: call backward() for padding too, since DDP averages there."
+    cure_of_sizes = "Next: run forward and backward for padding too."
     trials = with_lateness(
         [
             TokensTrial((), lengths=(((6, 5, 4), (2,), (3, 1)), ((2, 1), (4, 3), (1,)))),
@@ -109,16 +109,13 @@ class _TokenMeanLoss(Exercise):
         return ""
 
     def too_much(self, case: Case) -> str:
-        gradient = case.tensor_bytes
-        by_ddp, by_hand = (sums_over_ranks(case, by_ddp) for by_ddp in (True, False))
-        if by_ddp > 1.5 * gradient:
-            return (
-                f"The result is right, but the gradients travel {by_ddp / gradient:.0f} times. Next: run forward and "
-                "backward of all micro-batches but the last in model.no_sync()."
-            )
-        if by_ddp and by_hand > gradient / 2:
-            return "The result is right, but the gradients travel twice. Next: leave averaging to DDP's backward()."
-        return ""
+        by_ddp, by_hand = (sums_over_ranks(case, by_ddp) / case.tensor_bytes for by_ddp in (True, False))
+        if by_ddp + by_hand < 1.5:
+            return ""
+        action = "leave averaging to DDP's backward()" if by_ddp else "all_reduce them once, after the last backward()"
+        if by_ddp > 1.5:
+            action = "run forward and backward of all micro-batches but the last in model.no_sync()"
+        return f"The result is right, but the gradients travel {by_ddp + by_hand:.0f} times. Next: {action}."
 
     def carried(self, case: Case) -> int:
         return max(case.traffic.brought)
