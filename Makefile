@@ -110,7 +110,7 @@ test-offline: setup .venv/.extra-dev  ## download all wheels and install them wi
 	DDP_LESSONS_TESTS=all $(py) -m pytest tests/offline/test_everything.py
 
 clean:  ## remove the virtual environment and the files of tools
-	rm -rf .elsewhere .screenshots build .venv .venv.unfinished .venv-range .venv-range.unfinished *.egg-info
+	rm -rf .elsewhere .elsewhere-* .screenshots build .venv .venv.unfinished .venv-range .venv-range.unfinished *.egg-info
 	rm -rf .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
