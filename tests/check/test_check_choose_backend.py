@@ -257,7 +257,7 @@ WRONG = [
     (asks_what_was_built, "The build says nothing about the hardware"),
     (asks_for_any_gpu, "NCCL refuses two ranks on one GPU"),
     (forgets_the_device, "NCCL supports CUDA tensors only"),
-    (forgets_what_was_built, "This torch was built without NCCL"),
+    (forgets_what_was_built, "This torch was built without NCCL. Use gloo"),
     (wants_as_many, "Each rank has its own GPU, and NCCL does not need the others"),
     (wants_more, "Each rank has its own GPU, as NCCL requires. As many GPUs as ranks are enough"),
     (

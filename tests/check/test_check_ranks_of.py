@@ -180,7 +180,7 @@ WRONG: list[tuple[Function, str]] = [
     (one_too_many, "Node 0 has 8 GPUs, but this list has 9 ranks. Return one rank per GPU"),
     (backwards, "These are the right ranks in the wrong order"),
     (machines_from_1, "Node 0 has 8 GPUs, but this list has 0 ranks. Return one rank per GPU"),
-    (as_if_equal_on_all, "start the list at"),
+    (as_if_equal_on_all, "GPUs. Start the list at"),
     (for_two_machines, "earlier nodes have 4 GPUs. Start the list at 4"),
     (
         eight_on_each_before,

@@ -83,7 +83,7 @@ def test_only_sums_are_made() -> None:
         dist.init_process_group("board")
         dist.all_reduce(torch.ones(1), op=dist.ReduceOp.MAX)
 
-    with pytest.raises(WorkerFailed, match=r"this group only supports sums: take ReduceOp\.SUM"):
+    with pytest.raises(WorkerFailed, match=r"this group only supports sums: use ReduceOp\.SUM"):
         launch(run, 2, join=False)
 
 

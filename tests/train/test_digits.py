@@ -187,10 +187,10 @@ def test_another_set_in_the_same_layout_is_refused(tmp_path: Path) -> None:
 
 def test_a_copy_that_came_without_mnist_says_how_to_get_it(data: Path) -> None:
     shutil.rmtree(data / "MNIST")
-    with pytest.raises(NotMnist, match="mNIST is missing in this copy of the course") as refused:
+    with pytest.raises(NotMnist, match="MNIST is missing in this copy of the course") as refused:
         mnist_folder()
     line = next(line for line in str(refused.value).splitlines() if line.startswith("Download it once"))
-    assert shlex.split(line.partition("network: ")[2]) == [
+    assert shlex.split(line.partition("connection: ")[2]) == [
         sys.executable,
         "-c",
         f"from torchvision.datasets import MNIST; MNIST('{data}', download=True)",
@@ -224,7 +224,7 @@ def test_where_the_course_cannot_be_written_to_it_is_unpacked_into_the_users_cac
     monkeypatch.setattr(mnist, "made_once", read_only)
     assert mnist_folder() == os.fspath(tmp_path / "cache")
     in_the_course[0] = os.fspath(tmp_path)
-    with pytest.raises(OSError, match=r"(?s)cannot be unpacked.*Read-only.*Read-only.*DDP_LESSONS_MNIST name a folder"):
+    with pytest.raises(OSError, match=r"(?s)cannot be unpacked.*Read-only.*Read-only.*DDP_LESSONS_MNIST to a folder"):
         mnist_folder()
 
 

@@ -97,7 +97,7 @@ def _of_all(one: _Situation, answers: Sequence[Answer]) -> str:
             "by the machine that you run this on."
         )
     if one.reminder == _MADE_FOR and by_place.get(_MORE_GPUS) == "nccl":
-        return f"{one.reminder} Choose nccl also for as many GPUs as ranks."
+        return f"{one.reminder} As many GPUs as ranks are enough."
     return f"{one.reminder} Use {one.backend}."
 
 
