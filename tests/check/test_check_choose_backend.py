@@ -271,7 +271,7 @@ WRONG = [
     (divides, "For ('cpu', 4, 0, False) it raises ZeroDivisionError"),
     (waits, "is a coroutine"),
     (lambda device: "gloo", "but the definition is"),
-    ("gloo", "It needs a function"),
+    ("gloo", "Pass a function that every rank can call"),
     (None, "Write check.choose_backend(choose_backend), without calling choose_backend"),
 ]
 
