@@ -128,7 +128,7 @@ def test_a_driver_that_torch_cannot_use_is_a_note_and_the_lessons_run_without(tm
     (tmp_path / "nvidia-smi").chmod(0o755)
     path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
     answer = ask_about("GPU", PATH=path, CUDA_VISIBLE_DEVICES="")
-    assert "note     GPU: an NVIDIA driver is here" in answer.stdout
+    assert "note     GPU: this machine has an NVIDIA driver" in answer.stdout
     assert "The lessons run on the CPU." in answer.stdout
     assert answer.returncode == 0
 
@@ -144,7 +144,7 @@ def test_where_torch_sees_no_gpu_the_listed_ones_are_counted_and_one_may_have_dr
     monkeypatch.setattr("torch.version.cuda", "13.0")
     found, remedy = unseen_gpus.why()
     assert "lists 7 GPUs, but torch" in found
-    assert "it has dropped out, and restarting the machine may bring it back" in remedy
+    assert "if `nvidia-smi -L` does not list all GPUs, restart the machine" in remedy
 
 
 def test_a_torch_without_cuda_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

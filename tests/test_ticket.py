@@ -44,7 +44,7 @@ def test_it_says_what_the_doctor_saw() -> None:
         "gloo": Finding("PROBLEM", f"WorkersStuck: nobody moves in {folder}"),
         "Jupyter": Finding("PROBLEM", "jupyterlab is not installed"),
         "temporary folder": Finding("PROBLEM", f"0.0 GB free in {folder}"),
-        "MNIST": Finding("PROBLEM", "this copy of the course came without MNIST"),
+        "MNIST": Finding("PROBLEM", "MNIST is missing in this copy of the course"),
     }
     said = ticket(WELL | ill)
     assert said.problems == ("gloo(WorkersStuck)", "MNIST", "Jupyter(missing)", "temporary-folder")

@@ -39,7 +39,7 @@ def need_starter(parser: argparse.ArgumentParser) -> None:
     missing = [name for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT") if name not in os.environ]
     if missing:
         parser.error(
-            f"nobody has set {', '.join(missing)}. Start it with torchrun, here on two ranks:\n"
+            f"not set: {', '.join(missing)}. Start the script with torchrun, here on two ranks:\n"
             f"  torchrun --standalone --nproc-per-node=2 {parser.prog}"
         )
 
@@ -55,7 +55,7 @@ def digits_of(asked: argparse.Namespace) -> tuple[Digits, Digits]:
 def at_least_one(text: str) -> int:
     number = int(text) if text.strip().isascii() and text.strip().isdecimal() else 0
     if number < 1:
-        raise argparse.ArgumentTypeError(f"a whole number from 1 on, not {text!r}")
+        raise argparse.ArgumentTypeError(f"must be an integer of at least 1, not {text!r}")
     return number
 
 
@@ -72,7 +72,7 @@ def above_zero(text: str) -> float:
     except ValueError:
         number = 0.0
     if not 0 < number < float("inf"):  # nan fails this too
-        raise argparse.ArgumentTypeError(f"a number above 0, not {text!r}")
+        raise argparse.ArgumentTypeError(f"must be a number above 0, not {text!r}")
     return number
 
 
@@ -88,7 +88,7 @@ def file_to_write(text: str) -> Path:
     if not path.parent.is_dir():
         raise argparse.ArgumentTypeError(f"there is no folder {os.fspath(path.parent)!r} to write into")
     if path.is_dir():
-        raise argparse.ArgumentTypeError(f"{text!r} is a folder, and not a file")
+        raise argparse.ArgumentTypeError(f"{text!r} is a folder, not a file")
     if not os.access(path.parent, os.W_OK):
-        raise argparse.ArgumentTypeError(f"nothing can be written into {os.fspath(path.parent)!r}")
+        raise argparse.ArgumentTypeError(f"the folder {os.fspath(path.parent)!r} is not writable")
     return path

@@ -71,7 +71,7 @@ class BoardGroup(dist.ProcessGroup):
 
     def allreduce(self, tensors: list[Tensor], opts: Any = None) -> Work:
         if opts is not None and opts.reduceOp != dist.ReduceOp.SUM:
-            raise NotImplementedError("this group only adds up: take ReduceOp.SUM")
+            raise NotImplementedError("this group only supports sums: use ReduceOp.SUM")
         all_reduce_on_board(self._fresh_board(), tensors[0], self.rank(), self.size())
         return Done(tensors)
 

@@ -135,7 +135,7 @@ def _read(path: Path) -> tuple[dict[str, Any], Exception | None]:
         reason = str(error).strip().partition("\n")[0]
         return {}, ValueError(f"{path} cannot be read as a checkpoint ({type(error).__name__}: {reason})")
     if not isinstance(content, dict) or not content.keys() >= PARTS:
-        return {}, ValueError(f"{path} is no checkpoint of save_checkpoint: that has {', '.join(sorted(PARTS))}")
+        return {}, ValueError(f"{path} was not written by save_checkpoint: it must hold {', '.join(sorted(PARTS))}")
     return content, None
 
 

@@ -101,12 +101,12 @@ def _of_file(file: Path) -> Digits:
         # A page that this process writes to becomes its own copy; the file stays unchanged.
         images, labels = torch.load(file, mmap=True, weights_only=True)
     except FileNotFoundError:
-        raise FileNotFoundError(f"the file of preprocessed digits is gone: {file}\nCall digits() again.") from None
+        raise FileNotFoundError(f"the file of preprocessed digits is missing: {file}\nCall digits() again.") from None
     except (OSError, MemoryError):
         raise
     except Exception as error:  # any error that a damaged file causes in torch
         raise ValueError(
-            f"the file of preprocessed digits is broken: {file}\nRemove it, and call digits() again."
+            f"the file of preprocessed digits is damaged: {file}\nRemove it, and call digits() again."
         ) from error
     return Digits(images, labels, file)
 
@@ -117,11 +117,11 @@ def _first_of_file(file: Path, samples: int) -> Digits:
 
 def _whole_number(samples: int) -> int:
     if isinstance(samples, bool):
-        raise TypeError("samples must be a whole number, and it is a bool")
+        raise TypeError("samples must be an integer, not a bool")
     try:
         number = operator.index(samples)
     except TypeError:
-        raise TypeError(f"samples must be a whole number, and it is a {type(samples).__name__}") from None
+        raise TypeError(f"samples must be an integer, not a {type(samples).__name__}") from None
     if number < 1:
-        raise ValueError(f"samples must be at least 1, and it is {number}")
+        raise ValueError(f"samples must be at least 1, not {number}")
     return number

@@ -22,7 +22,7 @@ def evaluate(model: nn.Module, data: Any, batch_size: int = 1000) -> float:
     train, so rank 0 broadcasts its buffers first, as DistributedDataParallel does.
     """
     if len(data) == 0:
-        raise ValueError("there is no sample to evaluate the model on")
+        raise ValueError("the data set is empty: evaluate the model on at least one sample")
     rank, world_size = rank_and_world_size()
     # Not a DistributedSampler, because it repeats samples until all ranks have equally many, and those would count
     # twice.

@@ -12,7 +12,7 @@ def ranks_of(gpus: str, machine: int) -> list[int]:
     # typed input is text, not a number or a list of numbers
     counts = [int(count) for count in gpus.split(",")]
     if not 0 <= machine < len(counts) or min(counts) < 0:
-        raise ValueError(f"{gpus!r} has no machine {machine}: they are numbered from 0 to {len(counts) - 1}")
+        raise ValueError(f"{gpus!r} has no machine {machine}: machines are numbered from 0 to {len(counts) - 1}")
     first = sum(counts[:machine])  # the number of ranks on the nodes before
     return list(range(first, first + counts[machine]))
 

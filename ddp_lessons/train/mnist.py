@@ -49,7 +49,9 @@ def mnist_folder(folder: str | os.PathLike[str] | None = None) -> str:
         try:
             return os.fspath(_checked(Path(named).expanduser().absolute()))
         except NotMnist as error:
-            remedy = f"The variable {VARIABLE} names this folder: correct it, or unset it to take the course's own."
+            remedy = (
+                f"The variable {VARIABLE} names this folder. Correct it, or unset it to use the files of the course."
+            )
             raise NotMnist(f"{error}\n{remedy}") from None
     return os.fspath(in_a_place(_unpacked))
 
@@ -67,8 +69,8 @@ def in_a_place(make: Callable[[Path], Path]) -> Path:
             return make(place)
         except (OSError, NotImplementedError) as error:  # the latter: a file system without locks
             failures.append(f"  {place}: {getattr(error, 'strerror', None) or error}")
-    remedy = f"Make room there, or let the variable {VARIABLE} name a folder with MNIST/raw and its four files."
-    raise OSError("\n".join(["MNIST cannot be unpacked, since nothing can be written to", *failures, remedy]))
+    remedy = f"Free space there, or set the variable {VARIABLE} to a folder with MNIST/raw and its four files."
+    raise OSError("\n".join(["MNIST cannot be unpacked into any of these folders:", *failures, remedy]))
 
 
 def made_once(file: Path, write: Callable[[Path], None], is_good: Callable[[Path], bool] = Path.is_file) -> Path:
@@ -102,8 +104,9 @@ def _unpacked(place: Path) -> Path:
             code = f"from torchvision.datasets import MNIST; MNIST({str(DATA)!r}, download=True)"
             fetch = f"{shlex.quote(sys.executable)} -c {shlex.quote(code)}"
             raise NotMnist(
-                f"this copy of the course came without MNIST: there is no {DATA / RAW / name}.gz\nFetch it once, where "
-                f"there is a network: {fetch}\nOr let the variable {VARIABLE} name a folder that has it, in MNIST/raw."
+                f"MNIST is missing in this copy of the course: there is no {DATA / RAW / name}.gz\nDownload it "
+                f"once, with a network connection: {fetch}\nOr set the variable {VARIABLE} to a folder that has it "
+                f"in MNIST/raw."
             )
         made_once(place / RAW / name, functools.partial(_unpack, name), functools.partial(_is_good, name))
     return place
@@ -118,10 +121,10 @@ def _unpack(name: str, file: Path) -> None:
     try:
         content = gzip.decompress(packed.read_bytes())
     except (EOFError, OSError, zlib.error) as error:
-        raise NotMnist(f"{packed} is damaged ({error}): get it again, as with git checkout -- data") from None
+        raise NotMnist(f"{packed} is damaged ({error}): restore it with git checkout -- data") from None
     file.write_bytes(content)
     if fault := _fault_of(file, name):
-        raise NotMnist(f"{packed} {fault}: get it again, as with git checkout -- data")
+        raise NotMnist(f"{packed} {fault}: restore it with git checkout -- data")
 
 
 def _checked(folder: Path) -> Path:

@@ -11,18 +11,18 @@ def why() -> tuple[str, str]:
     import torch
 
     if torch.version.cuda is None:
-        found = f"an NVIDIA driver is here, but torch {torch.__version__} was built without CUDA"
+        found = f"this machine has an NVIDIA driver, but torch {torch.__version__} was built without CUDA"
         return found, "The lessons run on the CPU. For the GPU, follow the selector on pytorch.org."
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is not None:
         return (
-            f"an NVIDIA driver is here, but with CUDA_VISIBLE_DEVICES={visible!r} torch sees no GPU",
-            "The lessons run on the CPU. For the GPU, unset the variable, or let it name GPUs that there are.",
+            f"this machine has an NVIDIA driver, but with CUDA_VISIBLE_DEVICES={visible!r} torch sees no GPU",
+            "The lessons run on the CPU. For the GPU, unset the variable, or set it to existing GPUs.",
         )
     return (
-        f"an NVIDIA driver is here and lists {_count_listed()} GPUs, but torch {torch.__version__} sees none",
-        "The lessons run on the CPU. For the GPU: if one is missing in the list of `nvidia-smi -L`, it has dropped "
-        "out, and restarting the machine may bring it back. If none is missing, update the NVIDIA driver.",
+        f"this machine has an NVIDIA driver that lists {_count_listed()} GPUs, but torch {torch.__version__} sees none",
+        "The lessons run on the CPU. For the GPU: if `nvidia-smi -L` does not list all GPUs, restart the machine. "
+        "If it lists all of them, update the NVIDIA driver.",
     )
 
 

@@ -554,10 +554,10 @@ def everyone_receives_first(tensor: Tensor) -> list[Tensor]:
 
 
 HANGING = [
-    (asks_for_a_rank_too_many, "Rank 0 sends to rank 2 of 2, which does not exist. Ranks start at 0"),
+    (asks_for_a_rank_too_many, "Rank 0 sends to rank 2, but the ranks are 0 to 1. Check how that number is computed"),
     (everyone_sends_first, "Deadlock: every rank calls send first, and send blocks until the other side receives"),
     (everyone_receives_first, "Deadlock: every rank calls recv first, so no rank can send"),
-    (with_rank_minus_one, "rank -1 of 3, which does not exist. Ranks start at 0"),
+    (with_rank_minus_one, "rank -1, but the ranks are 0 to 2. Check how that number is computed"),
 ]
 
 

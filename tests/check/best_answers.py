@@ -214,17 +214,17 @@ def takes_one(tensor: Tensor) -> Tensor:
 WRONG = [
     (always_rank_0, "Rank 0 ends with its own tensor, whose score is 1.5, but rank 1 has 4"),
     (the_lowest_score, "Rank 0 ends with its own tensor, whose score is 1.5, but rank 1 has 4"),
-    (the_last_of_the_best, "has the same score. In a tie, the lowest rank wins"),
+    (the_last_of_the_best, "has the same score. In a tie, choose the lowest rank"),
     (begins_to_look_at_0, "but fails for negative scores: rank 0 ends with its own tensor, whose score is -3"),
     (scores_without_their_digits, "but fails for scores that differ only in their decimals"),
     (its_own, "Rank 0 ends with its own tensor, because no rank sends anything"),
     (
         talks_and_returns_its_own,
-        "Rank 1 has the best score and broadcasts its tensor, but rank 0 returns its own. Broadcast into the "
-        "tensor itself, or return the copy that you broadcast into",
+        "Rank 1 has the best score and broadcasts its tensor, but rank 0 returns its own. Return the tensor that "
+        "you broadcast into",
     ),
     (returns_nothing, "It returns None and does not change its tensor"),
-    (returns_the_score, "It returns the number 4.0, not a tensor"),
+    (returns_the_score, "It returns the number 4.0. Return a tensor"),
     (the_mean, "Rank 0 ends with a tensor that no rank started with"),
     (takes_one, "The check calls takes_one(score, tensor) with two arguments, but the definition is takes_one(tensor"),
 ]
@@ -362,8 +362,8 @@ WRONG += [
     (the_place_after_sorting, "ends with"),
     (
         broadcasts_a_copy,
-        "Rank 1 has the best score and broadcasts its tensor, but rank 0 returns its own. Broadcast into the "
-        "tensor itself, or return the copy that you broadcast into",
+        "Rank 1 has the best score and broadcasts its tensor, but rank 0 returns its own. Return the tensor that "
+        "you broadcast into",
     ),
     (returns_what_broadcast_returns, "It returns None and does not change its tensor"),
     (does_not_wait, "It reads the result of broadcast too early"),

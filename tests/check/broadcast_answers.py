@@ -378,7 +378,7 @@ WRONG = [
     (only_floats, "but fails for integers (int64)"),
     (first_ten_elements, "but fails for a length not divisible by world_size"),
     (from_a_seed, "Too little is communicated: rank 1 does not receive the whole tensor. Send all of it to every rank"),
-    (changes_it_before_it_has_left, "It changes the tensor of its isend before wait()"),
+    (changes_it_before_it_has_left, "It changes the tensor of isend before wait()"),
     (at_most_four_ranks, "It works with 4 ranks, but not with 5"),
     (fails_with_three, "but not with 3: all 3 ranks raised ValueError: world size is no power of two"),
 ]
@@ -523,7 +523,7 @@ HANGING = [
     (everyone_receives, "Deadlock: every rank calls recv first, so no rank can send"),
     (
         rank_0_sends_too_often,
-        "Rank 0 waits in send, but rank 1 never receives its message. Every send needs a matching recv",
+        "Rank 0 waits in send, but rank 1 never receives the message. Add the matching recv",
     ),
     (everyone_waits_for_rank_1, "Rank 1 waits in recv for a message from rank 0 that is never sent"),
     (number_by_number, "It sends a great many small messages"),

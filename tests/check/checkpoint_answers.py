@@ -639,9 +639,9 @@ WRONG = [
     (with_a_path_in_it, "torch.load with weights_only=True refuses an object of type"),
     (
         without_the_optimizer,
-        "The optimizer state is missing in the file, and with it the momentum. Save optimizer.state_dict() too",
+        "The optimizer state (the momentum) is missing in the file. Save optimizer.state_dict() too",
     ),
-    (only_the_model, "The optimizer state is missing in the file, and with it the momentum"),
+    (only_the_model, "The optimizer state (the momentum) is missing in the file"),
     (
         a_new_optimizer,
         "The optimizer state in the file differs from that of the given optimizer. Save optimizer.state_dict()",

@@ -544,7 +544,7 @@ WRONG = [
     (DividesTwice, "The sum was divided by the number of ranks twice"),
     (DividesByTwo, "It works with 2 ranks, but not with 3: the sum was divided by 2. Divide it by the number of ranks"),
     (OnlyDivides, "Rank 0 divides its own gradient without adding those of the other ranks. Sum over all ranks first"),
-    (OldGradient, "param.grad is still None"),
+    (OldGradient, "param.grad is still None when the hook runs"),
     (OldGradientIfThere, "After backward() rank 0 still has its own gradient"),
     (
         PutsTheNewOneInItsPlace,
@@ -576,12 +576,13 @@ WRONG = [
     ),
     (
         OnACopy,
-        "It trains a copy of the model. Wrap the given module itself, because the optimizer holds its parameters",
+        "It trains a copy of the model. Wrap the given module itself, because the optimizer holds the parameters of "
+        "that module",
     ),
-    (NoForward, "It has no forward(). m(inputs) must return what the module returns"),
+    (NoForward, "The class has no forward(). Define forward() to return the output of the module"),
     (
         ForwardGivesNone,
-        "What cls(module) creates gives None. When called with inputs, it must return what the module returns",
+        "The wrapper gives None. Return the output of the module when the wrapper is called",
     ),
     (ForwardWithoutGradients, "The output of m(inputs) is not connected to the autograd graph"),
     (StepsAsWell, "backward() changes the weights. Average the gradients, and leave the step to the optimizer"),
@@ -589,8 +590,7 @@ WRONG = [
     (TheLargest, "The gradient of layers.0.weight on rank 0 is not the mean over the ranks. Sum"),
     (
         given_no_wrapper,
-        "What cls(module) creates is a NoneType, which cannot be called. When called with inputs, it must return "
-        "what the module returns",
+        "The wrapper is a NoneType, which cannot be called. Return the output of the module when the wrapper is called",
     ),
     (ForgetsSuper, "Call super().__init__() before assigning anything to self"),
 ]
@@ -737,7 +737,7 @@ class AveragesInForward(Wrapper):
 TORCHS_OWN = "It uses torch's own DistributedDataParallel. Build yours from broadcast, hooks and all_reduce"
 
 
-TWICE = "The result is right, but gradients that have already been averaged are averaged again, so they are sent twice"
+TWICE = "Too much is communicated: averaged gradients are averaged again. Register one hook per parameter"
 
 WRONG += [
     (DistributedDataParallel, TORCHS_OWN),
@@ -839,10 +839,9 @@ class OnlyRank0Averages(Wrapper):
 HANGING += [
     (
         Rank1LeavesTheBiasOut,
-        "Size mismatch in all_reduce: the ranks pass tensors of different sizes. A rank skips a parameter, or "
-        "takes them in another order. All ranks must make the same calls, for the same parameters and in the "
-        "same order",
+        "Size mismatch in all_reduce: the ranks pass tensors of different sizes. A rank skips a parameter, or uses "
+        "another order. Loop over the same parameters in the same order on every rank",
     ),
-    (Rank1LeavesOutWhatIsSmall, "A rank skips a parameter, or takes them in another order"),
+    (Rank1LeavesOutWhatIsSmall, "A rank skips a parameter, or uses another order"),
     (OnlyRank0Averages, "Not every rank calls all_reduce"),
 ]

@@ -525,14 +525,14 @@ def every_number_below_one_is_none(model: nn.Module, data: Any) -> Tensor:
     return counts[0] // counts[1]
 
 
-ALONE = "Rank 0 evaluates 2001 of 2001 samples and rank 1 none, so rank 0 is a straggler"
+ALONE = "Straggler: rank 0 evaluates 2001 of 2001 samples, rank 1 none"
 WRONG = [
     (rank_0_alone, ALONE),
     (rank_0_alone_tells_by_objects, ALONE),
     (rank_0_alone_adds_nothing, ALONE),
     (
         the_last_rank_alone,
-        "Rank 1 evaluates 2001 of 2001 samples and rank 0 none, so rank 1 is a straggler. Give each rank an "
+        "Straggler: rank 1 evaluates 2001 of 2001 samples, rank 0 none. Give each rank an "
         "equal partition, and sum the counts",
     ),
     (leaves_it_in_eval_mode, "It leaves the model in eval mode"),
@@ -542,8 +542,8 @@ WRONG = [
         "mode. Save model.training first, and pass it to model.train() at the end",
     ),
     (with_gradients, "Evaluate under torch.no_grad()"),
-    (no_grad_around_the_wrong_part, "It records the autograd graph of every batch without needing it"),
-    (detached, "It records the autograd graph of every batch without needing it"),
+    (no_grad_around_the_wrong_part, "It builds an autograd graph for every batch"),
+    (detached, "It builds an autograd graph for every batch"),
     (leaves_it_frozen, "It leaves parameters with requires_grad=False, so they would no longer train"),
     (eval_only_in_words, "It evaluates in training mode, where dropout sets random inputs to zero"),
     (the_best_of_all, "returns the accuracy of its own partition only. Communicate with the other ranks"),
@@ -575,11 +575,15 @@ WRONG = [
     (sum_of_the_accuracies, "That is the sum of the ranks' accuracies. Sum the counts instead, and divide once"),
     (only_my_share, "Rank 0 returns the accuracy of its own partition only. Communicate with the other ranks"),
     (own_count_over_all, "Rank 0 divides its own correct predictions by the number of all samples"),
-    (over_my_count, "The sum was divided by the number of samples of this rank only. Sum the sample counts too"),
+    (
+        over_my_count,
+        "The sum was divided by the number of samples of this rank only. Sum the sample counts over the "
+        "ranks instead too",
+    ),
     (
         over_my_count_times_the_ranks,
-        "The sum was divided by this rank's samples times the number of ranks, but not all ranks have as many. Sum the "
-        "sample counts",
+        "The sum was divided by this rank's sample count times the number of ranks. Sum the sample counts over the "
+        "ranks instead over the ranks instead",
     ),
     (
         drops_the_remainder,
@@ -602,7 +606,7 @@ WRONG = [
     (everyone_tests_everything, "Every rank evaluates all samples, which takes as long as on one rank"),
     (everyone_tests_everything_and_adds_up, "Every rank evaluates all samples, and the results are summed"),
     (a_count, "That is the number of correct predictions. Divide it by the number of samples"),
-    (both_counts, "It returns a tensor of shape [2], not one number"),
+    (both_counts, "It returns a tensor of shape [2]. Return one number"),
     (
         mean_of_batches,
         "That is the mean of the batches' accuracies, where a short last batch counts as much as a full one",
@@ -651,7 +655,7 @@ HANGING = [
     (
         ranks_without_samples_go_home,
         "It works for 37 samples, but fails for fewer samples than ranks: rank 1 has no samples and never calls "
-        "all_reduce, so rank 0 hangs in it. A rank without samples must call it too, with counts of 0",
+        "all_reduce, so rank 0 hangs. Call all_reduce on every rank, even with counts of 0",
     ),
     (asks_the_others_in_every_batch, "all_reduce"),
     (asks_in_every_large_batch, "all_reduce"),

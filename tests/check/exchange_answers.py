@@ -365,7 +365,7 @@ WRONG = [
     (sends_twice, "Too much is communicated: rank 0 sends more than its tensor. Send the tensor once"),
     (returns_nothing, "returns None and does not change its tensor"),
     (only_rank_0_returns, "Only rank 0 has the answer"),
-    (returns_both, "It returns a list of length 2, not a tensor"),
+    (returns_both, "It returns a list of length 2. Return a tensor"),
     (returns_the_request, "returns an object of type"),
     (through_a_file, "too little is communicated"),
     (through_the_store, "too little is communicated"),
@@ -374,7 +374,7 @@ WRONG = [
     (sends_to_itself, "sends to itself"),
     (RightTheFirstTime(), "The first call was right, but not the next one"),
     (in_the_same_buffer_at_the_same_time, "gets its own tensor back. Use a second buffer"),
-    (changes_it_before_it_has_left, "It changes the tensor of its isend before wait()"),
+    (changes_it_before_it_has_left, "It changes the tensor of isend before wait()"),
     (now_and_then_zeros, "zeros"),
 ]
 
@@ -420,7 +420,7 @@ def receives_into_more_than_is_sent(tensor: Tensor) -> Tensor:
 
 
 WRONG += [
-    (changes_what_is_on_its_way, "It changes the tensor of its isend before wait()"),
+    (changes_what_is_on_its_way, "It changes the tensor of isend before wait()"),
     (receives_into_more_than_is_sent, "Shape mismatch between send and recv: rank 0 sends [120] float32"),
 ]
 
@@ -550,19 +550,19 @@ HANGING = [
     (both_send_first, "Deadlock: every rank calls send first, and send blocks until the other side receives"),
     (
         both_wait_for_their_isend_at_once,
-        "Deadlock: it calls wait() right after isend, so it blocks like send until the message is received",
+        "Deadlock: wait() right after isend blocks until the message is received",
     ),
     (both_receive_first, "Deadlock: every rank calls recv first, so no rank can send"),
     (rank_1_never_sends, "waits in recv for a message from rank 1 that is never sent"),
-    (rank_1_never_receives, "but rank 1 never receives its message. Every send needs a matching recv"),
+    (rank_1_never_receives, "but rank 1 never receives the message. Add the matching recv"),
     (loops_for_ever, "does not end"),
     (with_two_tags, "The tags do not match: rank 0 sends with tag 1, but rank 1 receives with tag 2. Use the same tag"),
     (
         sleeps,
-        "It is too slow for this check, which allows 3 seconds for all trials together. If ranks sleep so that "
-        "others can catch up, let them wait in a blocking call instead",
+        "The trials together take longer than 3 seconds, which is the limit of this check. Wait in a blocking call "
+        "instead of sleeping",
     ),
-    (asks_again_and_again, "It does not end: rank 0 is at exchange_answers.py line"),
+    (asks_again_and_again, "It does not end: rank 0 is at exchange_answers. Look for a loop that never ends.py line"),
 ]
 
 

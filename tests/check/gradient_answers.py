@@ -288,8 +288,7 @@ def takes_the_weights_for_gradients(model: nn.Module) -> None:
 WRONG = [
     (
         a_guard_that_is_never_true,
-        "It never averages: rank 0 still has its own gradient, because no rank sends one. If there is a "
-        "condition in the loop, check whether it is ever true",
+        "No rank sends a gradient, so rank 0 still has its own gradient. Call all_reduce on every param.grad",
     ),
     (only_divides, "Rank 0 divides its own gradient without adding those of the other ranks. Sum over all ranks first"),
     (
@@ -322,13 +321,16 @@ WRONG = [
     (averages_a_copy, "The ranks communicate, but the gradients do not change. Put the mean into param.grad"),
     (returns_them, "The ranks communicate, but the gradients do not change"),
     (copies_those_of_rank_0, "Rank 1 has a copy of rank 0's gradient. Average the gradients of all ranks"),
-    (gives_zeros_to_those_without, "layers.0.bias had no gradient, but has one now, so the optimizer would change it"),
+    (
+        gives_zeros_to_those_without,
+        "layers.0.bias had no gradient, but has one now. Skip parameters whose grad is None",
+    ),
     (
         does_not_ask_whether_there_is_one,
         "The param.grad of a parameter without a gradient is None. Skip that parameter",
     ),
     (divides_what_there_is_not, "The param.grad of a parameter without a gradient is None. Skip that parameter"),
-    (takes_them_away, "The gradient of layers.0.weight is gone"),
+    (takes_them_away, "The gradient of layers.0.weight is None now"),
     (the_largest, "That is the maximum over the ranks (ReduceOp.MAX). Sum, and divide by the number of ranks"),
     (does_not_wait, "It reads the result of all_reduce too early"),
     (takes_the_weights_for_gradients, "The gradient of layers.0.weight holds the weight itself"),
@@ -447,18 +449,21 @@ WRONG += [
     (
         skips_zeros,
         "It works for a model of 1 layer, float32, but fails for a model whose gradients are zero on one rank: "
-        "rank 1 has only zero gradients and never calls all_reduce, so rank 0 hangs in it. Include zero gradients in "
-        "the mean",
+        "rank 1 has only zero gradients and never calls all_reduce, so rank 0 hangs. Include zero gradients in the "
+        "mean",
     ),
-    (skips_what_is_small, "hangs in it. Include zero gradients in the mean"),
-    (counts_only_who_has_something, "It leaves out a rank whose gradient is zero. Divide by the number of all ranks"),
+    (skips_what_is_small, "hangs. Include zero gradients in the mean"),
+    (
+        counts_only_who_has_something,
+        "The divisor leaves out a rank whose gradient is zero. Divide by the number of all ranks",
+    ),
     (only_other_ranks_divide, "Only rank 1 is right. On rank 0, that is the sum over the ranks. Divide"),
     (reduces, "reduce gives the sum to one rank only"),
     (reduces_to_the_last, "reduce gives the sum to one rank only"),
     (takes_what_all_reduce_returns, "all_reduce returns None. Use the tensor that you passed, which holds the result"),
     (
         puts_what_all_reduce_returns,
-        "The gradient of layers.0.weight is gone. Put the mean into param.grad. all_reduce returns None",
+        "The gradient of layers.0.weight is None now. Put the mean into param.grad. all_reduce returns None",
     ),
     (waits_for_the_last_only, "It reads the result of all_reduce too early"),
     (divides_by_its_rank, "holds nan or inf. Divide by the number of ranks, which is never 0"),
@@ -520,25 +525,23 @@ def each_rank_in_an_order_of_its_own(model: nn.Module) -> None:
 HANGING += [
     (
         rank_1_leaves_early,
-        "Rank 1 returned after 1 call of all_reduce, but rank 0 waits in the next one. Every rank must make the "
-        "same calls in the same order",
+        "Rank 1 returned after 1 call of all_reduce, but rank 0 waits in the next call. Make the same calls on "
+        "every rank",
     ),
     (
         rank_1_leaves_the_bias_out,
-        "Rank 1 returned after 1 call of all_reduce, but rank 0 waits in the next one. Every rank must make the "
-        "same calls in the same order",
+        "Rank 1 returned after 1 call of all_reduce, but rank 0 waits in the next call. Make the same calls on "
+        "every rank",
     ),
     (
         each_rank_in_an_order_of_its_own,
-        "Size mismatch in all_reduce: the ranks pass tensors of different sizes. A rank skips a parameter, or "
-        "takes them in another order. All ranks must make the same calls, for the same parameters and in the "
-        "same order",
+        "Size mismatch in all_reduce: the ranks pass tensors of different sizes. A rank skips a parameter, or uses "
+        "another order. Loop over the same parameters in the same order on every rank",
     ),
     (
         rank_1_has_a_parameter_less,
-        "Size mismatch in all_reduce: the ranks pass tensors of different sizes. A rank skips a parameter, or "
-        "takes them in another order. All ranks must make the same calls, for the same parameters and in the "
-        "same order",
+        "Size mismatch in all_reduce: the ranks pass tensors of different sizes. A rank skips a parameter, or uses "
+        "another order. Loop over the same parameters in the same order on every rank",
     ),
 ]
 

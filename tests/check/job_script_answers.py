@@ -230,8 +230,8 @@ WRONG = {
     ),
     "a word too many": (
         HEAD + FIRST + RUN.replace("digits.py", "train digits.py"),
-        "torchrun takes 'train' as its script instead of 'digits.py'. It comes after "
-        "'--rdzv-endpoint=gpu1:29400', and torchrun takes the first word that belongs to no option as the script",
+        "torchrun takes 'train' as its script instead of 'digits.py'. Torchrun takes the first word that belongs to "
+        "no option as the script. Check the option before that word, '--rdzv-endpoint=gpu1:29400'",
     ),
     "another program": (HEAD + FIRST + RUN.replace("digits.py", "digit.py"), "takes 'digit.py' as its script"),
     "a file's name": ("two_machines.sbatch", "sbatch refuses a script whose first line"),
@@ -297,7 +297,7 @@ WRONG |= {
     "meets at localhost": (
         TASKS + "export MASTER_ADDR=localhost MASTER_PORT=29500 WORLD_SIZE=8\n"
         f"srun bash -c '{NUMBERS} python {PYTHON}'\n",
-        "MASTER_ADDR is 'localhost', but rank 0 runs on gpu1. Set it to that node",
+        "MASTER_ADDR is 'localhost', but rank 0 runs on gpu1. Set MASTER_ADDR to that node",
     ),
     "local ranks that go on": (
         TASKS + TOLD + f"srun bash -c 'RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_PROCID python {PYTHON}'\n",

@@ -215,7 +215,7 @@ WRONG = [
     (divided_by_its_own_count, "The sum was divided by the count of this rank only"),
     (changes_the_list, "The answer is right, but the given list was changed. Work on a copy: list(losses)"),
     (only_on_rank_0, "Only rank 0 has the answer"),
-    (returns_a_pair, "It returns a tensor of shape [2], not one number"),
+    (returns_a_pair, "It returns a tensor of shape [2]. Return one number"),
     (does_not_wait, "It reads the result of all_reduce too early"),
 ]
 
@@ -303,8 +303,8 @@ HANGING = [
     ),
     (
         one_all_reduce_per_loss,
-        "Rank 1 returned after 1 call of all_reduce, but rank 0 waits in the next one. Every rank must make the "
-        "same calls in the same order",
+        "Rank 1 returned after 1 call of all_reduce, but rank 0 waits in the next call. Make the same calls on "
+        "every rank",
     ),
     (only_rank_0_asks, "Not every rank calls all_reduce"),
 ]
@@ -329,8 +329,11 @@ WRONG += [
     (
         comes_but_returns_0,
         "It works for a list of 3 losses, but fails for lists of which some are empty: rank 1 has no losses and "
-        "returns 0. Every rank must return the mean over all ranks, even a rank without losses",
+        "returns 0. Return the mean over all ranks on every rank",
     ),
     (sums_without_fractions, "Each rank's sum was truncated to an integer. Keep the sum a float"),
-    (only_the_last_loss, "Only one of each rank's losses is in that mean. Send the sum and the count of all of them"),
+    (
+        only_the_last_loss,
+        "That mean contains only one of the losses of each rank. Send the sum and the count of all losses",
+    ),
 ]

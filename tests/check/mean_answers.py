@@ -353,7 +353,7 @@ WRONG = [
     (divided_by_its_own_count, "The sum was divided by the count of this rank only"),
     (
         divided_by_its_own_count_times_ranks,
-        "The sum was divided by this rank's count times the number of ranks, but the counts differ",
+        "The sum was divided by this rank's count times the number of ranks",
     ),
     (own_sum_by_all_counts, "divides its own sum by the total count. Sum the sums over the ranks too"),
     (sum_of_means, "sum of the ranks' means"),
@@ -367,7 +367,7 @@ WRONG = [
     (returns_nothing, "returns None"),
     (in_place, "It returns None. Return the answer, and leave the given tensor unchanged"),
     (subtracts_the_mean, "The answer is right, but the given tensor was changed. Work on a copy"),
-    (returns_sum_and_count, "returns a tensor of shape [2], not one number"),
+    (returns_sum_and_count, "returns a tensor of shape [2]. Return one number"),
     (whole_number, "truncated to an integer"),
     (a_whole_number_on_the_way, "Each rank's sum was truncated to an integer. Keep the sum a float"),
     (gathers_the_data, "sends its data. A sum and a count per rank are enough"),

@@ -569,8 +569,8 @@ async def awaited(data: Any, epoch: int) -> list[int]:
 
 
 SAME_SAMPLES = (
-    "Every rank has the same samples in epochs 0 and 1, only in another order, so rank 0 never sees what "
-    "rank 1 has. Shuffle all indices first, and then take this rank's partition"
+    "Every rank has the same samples in epochs 0 and 1, only in another order. Shuffle all indices first, and then "
+    "take this rank's partition"
 )
 ONCE_MORE = (
     "has a different order when asked again, so a resumed run would differ. In each call, seed a new "
@@ -637,8 +637,8 @@ WRONG: list[tuple[Any, str]] = [
     (always_rank_0, "All ranks have the same samples"),
     (
         ranks_change_places,
-        "The shuffle is the same in epochs 0 and 1, and only the ranks change places, so each step has the same "
-        "samples. Seed the shuffle with the epoch, as set_epoch(epoch) does",
+        "Each step has the same samples in epochs 0 and 1, only on other ranks. Seed the shuffle with the epoch, "
+        "as set_epoch(epoch) does",
     ),
     (
         drops_the_remainder,

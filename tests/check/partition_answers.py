@@ -711,21 +711,21 @@ WRONG: list[tuple[Any, str]] = [
     (
         NeverRefuses,
         "It works for data of 24 samples, but fails for invalid sizes: it accepts sizes that add up to less than "
-        "1, [0.25, 0.5]. Raise ValueError, and say what is wrong with them",
+        "1, [0.25, 0.5]. Raise ValueError for these sizes",
     ),
     (
         RefusesOnlyTooLarge,
         "It works for data of 24 samples, but fails for invalid sizes: it accepts sizes that add up to less than "
-        "1, [0.25, 0.5]. Raise ValueError, and say what is wrong with them",
+        "1, [0.25, 0.5]. Raise ValueError for these sizes",
     ),
     (
         RefusesNothingNegative,
-        "It accepts a size below 0, [-0.75, 1.75]. Raise ValueError, and say what is wrong with them",
+        "It accepts a size below 0, [-0.75, 1.75]. Raise ValueError for these sizes",
     ),
     (
         TakesTooMany,
         "It works for data of 24 samples, but fails for invalid sizes: it accepts more sizes than samples, [0.5, "
-        "0.5] for 1 sample. Raise ValueError, and say what is wrong with them",
+        "0.5] for 1 sample. Raise ValueError for these sizes",
     ),
     (Asserts, "It raises AssertionError for sizes that add up to less than 1"),
     (
@@ -914,7 +914,7 @@ WRONG += [
     (TakesOutWhatItGives, "use(0) returns different samples when called again"),
     (
         ForgetsToMapTheIndex,
-        "Every partition holds the first samples of the data in order. partition[i] must be data[indices[i]], "
+        "Every partition holds the first samples of the data in order. Let partition[i] return data[indices[i]], "
         "not data[i]",
     ),
     (MapsOverTheWholeOrder, "use() gives every rank the same samples"),
@@ -923,12 +923,12 @@ WRONG += [
     (
         GenerousRoom,
         "It works for data of 24 samples, but fails for invalid sizes: it accepts sizes that add up to less than "
-        "1, [0.45, 0.5]. Raise ValueError, and say what is wrong with them",
+        "1, [0.45, 0.5]. Raise ValueError for these sizes",
     ),
     (
         OnlyPrints,
         "It works for data of 24 samples, but fails for invalid sizes: it accepts sizes that add up to less than "
-        "1, [0.25, 0.5]. Raise ValueError, and say what is wrong with them",
+        "1, [0.25, 0.5]. Raise ValueError for these sizes",
     ),
     (RaisesAnException, "It raises Exception for sizes that add up to less than 1"),
     (GivesTheRestToEveryone, "Partitions overlap"),

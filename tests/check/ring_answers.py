@@ -481,7 +481,7 @@ WRONG = [
     (only_on_rank_0, "Only rank 0 has the answer"),
     (does_not_wait, "never waits for its isend"),
     (reads_before_it_has_come, "ank 0"),
-    (every_chunk_twice, "its chunks go round more often"),
+    (every_chunk_twice, "its chunks go round too often"),
     (starts_with_the_wrong_chunk, "Rank 0 sends the same chunk in both halves"),
     (says_nothing, "No rank sends or receives anything"),
     (through_the_store, "too little is communicated"),
@@ -694,14 +694,13 @@ def the_halves_change_places(tensor: Tensor) -> None:
 WRONG += [
     (
         a_new_name_for_the_sum,
-        "does not have the sum over all ranks. A chunk must contain every rank's part (reduce-scatter) "
-        "before the all-gather passes it on",
+        "does not have the sum over all ranks. Finish the reduce-scatter before the all-gather",
     ),
     (into_what_was_sent, "rank 0"),
     (the_same_at_each_step, "It works with 2 ranks, but not with 3"),
     (
         the_next_instead_of_the_last,
-        "In step 1 rank 0 sends chunk 1, but it has just added to chunk 2. Send the chunk that it has just added to",
+        "In step 1 rank 0 sends chunk 1, but it has just added to chunk 2. Send chunk 2",
     ),
     (overwrites, "In the reduce-scatter, add each received chunk to its own"),
     (the_halves_change_places, "rank 0"),

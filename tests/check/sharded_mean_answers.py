@@ -241,11 +241,11 @@ WRONG = [
     (swapped, "The arguments of reduce_scatter_tensor are swapped. Pass the shard first, then the whole tensor"),
     (
         cut_and_all_reduce,
-        "It adds up shards from different positions. Shard r must be the sum of piece r of every rank's tensor",
+        "It adds up pieces from different positions. For shard r, add up piece r of every rank's tensor",
     ),
     (
         cut_and_all_gather,
-        "It adds up shards from different positions. Shard r must be the sum of piece r of every rank's tensor",
+        "It adds up pieces from different positions. For shard r, add up piece r of every rank's tensor",
     ),
     (divided_by_the_length, "It divides the sum by 120. Divide by the number of ranks, here 2"),
     (divided_twice, "It divides the sum by 4. Divide by the number of ranks, here 2"),
@@ -381,8 +381,8 @@ WRONG += [
         "Size mismatch in reduce_scatter_tensor: 2 shards of 30 elements are 60, not 120. Divide the length of "
         "the whole tensor by dist.get_world_size()",
     ),
-    (in_single_precision, "It returns a tensor of the wrong dtype: float32 instead of float64"),
-    (filled_up_in_front, "The padding comes before the elements. Pad at the end, so that it can be cut off again"),
+    (in_single_precision, "It returns a tensor of dtype float32. Return one of dtype float64"),
+    (filled_up_in_front, "The padding comes before the elements. Pad at the end of the tensor"),
     (the_mean_over_its_elements, "are equal. Take the mean over the ranks, not over the elements"),
     (does_not_wait, "too early"),
     (

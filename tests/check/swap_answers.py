@@ -424,7 +424,7 @@ HANGING = [
     (both_receive_first, "Deadlock: every rank calls recv first, so no rank can send"),
     (
         the_odd_last_rank_waits_for_rank_0,
-        "but not with 3: rank 2 waits in send, but rank 0 never receives its message. Every send needs a matching recv",
+        "but not with 3: rank 2 waits in send, but rank 0 never receives the message. Add the matching recv",
     ),
     (tags_differ, "The tags do not match:"),
 ]
@@ -462,6 +462,6 @@ HANGING += [
     ),
     (
         waits_for_its_isend_first,
-        "Deadlock: it calls wait() right after isend, so it blocks like send until the message is received",
+        "Deadlock: wait() right after isend blocks until the message is received",
     ),
 ]

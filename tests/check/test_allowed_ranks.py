@@ -29,4 +29,6 @@ def test_where_one_rank_is_allowed_nothing_is_judged_and_nobody_failed(monkeypat
     monkeypatch.setenv("DDP_LESSONS_MOST_RANKS", "1")
     report = check.broadcast_by_hand(broadcast_by_hand)
     assert (report.verdict, report.is_a_try) == ("cannot be checked here", False)
-    assert report.mistake == "It needs at least 2 ranks, and the instructor of this machine allows 1."
+    assert report.mistake == (
+        "This exercise needs at least 2 ranks, but the instructor of this machine allows only 1. Ask for another limit."
+    )

@@ -248,7 +248,7 @@ WRONG = [
     (both_names, "It returns ['gloo', 'nccl'] for ('cuda', 8, 8, True). Return a string, \"gloo\" or \"nccl\""),
     (a_bool, 'It returns True for (\'cuda\', 8, 8, True). Return a string, "gloo" or "nccl"'),
     (by_device, 'It returns "cpu:gloo,cuda:nccl", which is neither of the two backends. Return "gloo" or "nccl"'),
-    (asks_this_machine, "Each rank has its own GPU, which is what NCCL needs"),
+    (asks_this_machine, "Each rank has its own GPU, as NCCL requires"),
     (always_nccl, "This node has no GPU, and NCCL works only between GPUs"),
     (only_for_several, "One rank with its own GPU is enough for NCCL"),
     (with_a_space, 'It returns "nccl ". Spell the name "nccl"'),
@@ -259,10 +259,10 @@ WRONG = [
     (forgets_the_device, "NCCL supports CUDA tensors only"),
     (forgets_what_was_built, "This torch was built without NCCL. Use gloo"),
     (wants_as_many, "Each rank has its own GPU, and NCCL does not need the others"),
-    (wants_more, "Each rank has its own GPU, which is what NCCL needs. As many GPUs as ranks are enough"),
+    (wants_more, "Each rank has its own GPU, as NCCL requires. As many GPUs as ranks are enough"),
     (
         always_gloo,
-        'Each rank has its own GPU, which is what NCCL needs. Your function returns "gloo" for every input. '
+        'Each rank has its own GPU, as NCCL requires. Your function returns "gloo" for every input. '
         "Decide by the arguments, not by the machine that you run this on",
     ),
     (in_capitals, 'Spell the name "nccl"'),
@@ -271,7 +271,7 @@ WRONG = [
     (divides, "For ('cpu', 4, 0, False) it raises ZeroDivisionError"),
     (waits, "is a coroutine"),
     (lambda device: "gloo", "but the definition is"),
-    ("gloo", "It needs a function"),
+    ("gloo", "Pass a function that every rank can call"),
     (None, "Write check.choose_backend(choose_backend), without calling choose_backend"),
 ]
 

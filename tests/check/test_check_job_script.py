@@ -98,9 +98,9 @@ def test_the_environment_of_the_notebook_stays_what_it_is() -> None:
 def test_without_bash_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "which", lambda name: None)
     assert check.job_script(job_script).mistake.startswith(
-        "This machine has no bash, which the check needs to run a job script"
+        "The check runs job scripts with bash, but this machine has no bash"
     )
 
 
 def test_something_that_is_no_text_is_refused() -> None:
-    assert check.job_script(3).mistake == "It needs the text of the script, but got an object of type int."
+    assert check.job_script(3).mistake == "The check got an object of type int. Pass the text of the script."

@@ -180,17 +180,17 @@ WRONG: list[tuple[Function, str]] = [
     (one_too_many, "Node 0 has 8 GPUs, but this list has 9 ranks. Return one rank per GPU"),
     (backwards, "These are the right ranks in the wrong order"),
     (machines_from_1, "Node 0 has 8 GPUs, but this list has 0 ranks. Return one rank per GPU"),
-    (as_if_equal_on_all, "the first rank on a node is the number of GPUs on all nodes before it"),
-    (for_two_machines, "the first rank on a node is the number of GPUs on all nodes before it, here 4"),
+    (as_if_equal_on_all, "GPUs. Start the list at"),
+    (for_two_machines, "earlier nodes have 4 GPUs. Start the list at 4"),
     (
         eight_on_each_before,
-        "It starts at 8, but the first rank on a node is the number of GPUs on all nodes before it, here 2",
+        "The first rank on node 1 is 2: earlier nodes have 2 GPUs. Start the list at 2",
     ),
     (into_two_names, "There can be any number of nodes, here 1. Keep the counts in a list"),
     (two_letters, 'gpus is a string such as "8,2"'),
     (
         lambda gpus, machine: list(range(split(gpus)[machine])),
-        "These are the local ranks on this node. Add the GPUs of the nodes before it",
+        "These are the local ranks on this node. Add the number of GPUs on all earlier nodes",
     ),
     (
         lambda gpus, machine: [machine * split(gpus)[machine] + gpu for gpu in range(split(gpus)[machine])],
@@ -198,9 +198,12 @@ WRONG: list[tuple[Function, str]] = [
     ),
     (
         lambda gpus, machine: [sum(split(gpus)[: machine + 1]) + gpu for gpu in range(split(gpus)[machine])],
-        "It counts the GPUs of this node as if they belonged to an earlier node",
+        "The GPUs of this node are counted as if they belonged to an earlier node",
     ),
-    (lambda gpus, machine: [rank + 1 for rank in by_accumulation(gpus, machine)], "Ranks start at 0."),
+    (
+        lambda gpus, machine: [rank + 1 for rank in by_accumulation(gpus, machine)],
+        "These ranks are too high by 1. Count ranks from 0.",
+    ),
     (lambda gpus, machine: list(range(sum(split(gpus)))), "These are the ranks of all nodes"),
     (
         only_the_machine_before,

@@ -156,8 +156,8 @@ def generator(tensor: Tensor) -> object:
     ("given", "sentence"),
     [
         (None, "It got None instead of a function. Write check.exchange(exchange), without calling exchange"),
-        (torch.ones(3), "It needs a function that every rank calls, but got a Tensor"),
-        (3, "It needs a function that every rank calls, but got an int"),
+        (torch.ones(3), "The check got a Tensor. Pass a function that every rank can call"),
+        (3, "The check got an int. Pass a function that every rank can call"),
         (
             takes_two,
             "The check calls takes_two(tensor) with one argument, but the definition is takes_two(tensor: 'Tensor'",

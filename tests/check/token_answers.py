@@ -466,7 +466,7 @@ WRONG += [
     (everybody_adds_to_its_own, "Rank 1 sends a wrong token"),
     (
         takes_what_recv_returns,
-        "Rank 0 returns the number 1, because recv returns the rank of the sender. The received data is in the buffer",
+        "Rank 0 returns the number 1, because recv returns the rank of the sender. Return the buffer",
     ),
     (the_last_sends_nothing_back, "Rank 1 sends nothing, so the token does not go round"),
     (adds_to_a_copy, "Rank 0 sends the token without adding 1"),
@@ -520,7 +520,7 @@ HANGING = [
     (rank_0_waits_in_vain, "waits in recv for a message from rank 1 that is never sent"),
     (
         nobody_takes_the_last,
-        "Rank 1 waits in send, but rank 0 never receives its message. Every send needs a matching recv",
+        "Rank 1 waits in send, but rank 0 never receives the message. Add the matching recv",
     ),
 ]
 
@@ -562,7 +562,7 @@ def sends_a_new_tensor_and_returns_nothing(token: Tensor) -> Tensor | None:
 
 
 WRONG += [
-    (goes_round_twice, "Rank 0 sends 2 messages. The token goes round once, so each rank sends one"),
+    (goes_round_twice, "Rank 0 sends 2 messages. Send the token once on each rank"),
     (
         sends_a_new_tensor_and_returns_nothing,
         "Rank 1 returns None, and its tensor holds 1783, the token that it received. Return the token that it "

@@ -475,7 +475,10 @@ WRONG: list[tuple[Any, str]] = [
     (only_adds_up, "Multiply each by its count before summing"),
     (does_not_multiply, "Multiply each by its count before summing"),
     (never_divides, "That is the sum over all samples. Divide it by the number of samples on all ranks"),
-    (divides_by_the_ranks, "The sum was divided by the number of ranks, not by the number of samples on all ranks"),
+    (
+        divides_by_the_ranks,
+        "The sum was divided by the number of ranks. Divide it by the number of samples on all ranks",
+    ),
     (divides_by_its_own_count, "The sum was divided by the count of this rank only"),
     (divides_by_the_largest_count, "The sum was divided by the largest count"),
     (divides_once_more, "The mean was divided by the number of ranks as well"),
@@ -490,8 +493,8 @@ WRONG: list[tuple[Any, str]] = [
     (whole_shares, "is zero, as if a weight such as 1 / 4 were truncated to 0. Use floats for the weights"),
     (
         counts_again_and_again,
-        "layers.0.weight is right, but layers.0.bias was divided by too much, because the count is summed again "
-        "for every parameter. Sum it once, before the loop",
+        "the count is summed again for every parameter, so layers.0.bias is divided by too much. Sum the count "
+        "once, before the loop",
     ),
     (divides_by_four_ranks_of_three, "The sum was divided by 12, but 2 ranks have 8 samples together. Divide by 8"),
     (only_rank_0_divides, "That is the sum over all samples"),
@@ -500,7 +503,7 @@ WRONG: list[tuple[Any, str]] = [
         "Rank 0 has the mean, but rank 1 still has its own gradient. Put the mean into param.grad on every rank",
     ),
     (works_on_a_copy, "The ranks communicate, but the gradients do not change. Put the mean into param.grad"),
-    (a_guard_that_is_never_true, "It never averages: rank 0 still has its own gradient, because no rank sends one"),
+    (a_guard_that_is_never_true, "No rank sends a gradient, so rank 0 still has its own gradient"),
     (a_guard_after_the_count, "The ranks communicate, but the gradients do not change"),
     (
         forgets_the_bias,
@@ -513,8 +516,11 @@ WRONG: list[tuple[Any, str]] = [
         does_not_ask_whether_there_is_one,
         "The param.grad of a parameter without a gradient is None. Skip that parameter",
     ),
-    (gives_zeros_to_those_without, "layers.0.bias had no gradient, but has one now, so the optimizer would change it"),
-    (takes_them_away, "The gradient of layers.0.weight is gone"),
+    (
+        gives_zeros_to_those_without,
+        "layers.0.bias had no gradient, but has one now. Skip parameters whose grad is None",
+    ),
+    (takes_them_away, "The gradient of layers.0.weight is None now"),
     (divides_by_nothing, "A rank without samples divides by its own count, which is 0"),
     (
         divides_tensors_by_nothing,
@@ -603,7 +609,7 @@ WRONG += [
     (
         skips_zeros,
         "but fails for ranks without samples: rank 1 has no samples and does not call all_reduce often enough, so "
-        "rank 0 hangs in it. A rank without samples must make the same calls, with gradients of 0",
+        "rank 0 hangs. Make the same calls on every rank, even with gradients of 0",
     ),
     (as_if_all_had_as_many, "The sum was divided by 6, the count of rank 0 times the number of ranks"),
     (divides_by_its_count_first, "Each gradient was divided by its count"),
@@ -627,8 +633,8 @@ HANGING: list[tuple[Any, str]] = [
     (
         those_without_stay_away,
         "It works for a model of 1 layer, float32, and 3 samples, but fails for ranks without samples: rank "
-        "1 has no samples and never calls all_reduce, so rank 0 hangs in it. A rank without samples must "
-        "call it too, with a count of 0",
+        "1 has no samples and never calls all_reduce, so rank 0 hangs. Call all_reduce on every rank, even with a "
+        "count of 0",
     ),
     (only_rank_0_calls, "Not every rank calls all_reduce, so the ranks that call it wait forever"),
 ]

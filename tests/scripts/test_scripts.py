@@ -124,17 +124,17 @@ def test_help_names_every_argument_and_its_default(name: str, capsys: pytest.Cap
 
 
 WRONG = {
-    "--epochs 0": "argument --epochs: a whole number from 1 on, not '0'",
-    "--epochs two": "argument --epochs: a whole number from 1 on, not 'two'",
+    "--epochs 0": "argument --epochs: must be an integer of at least 1, not '0'",
+    "--epochs two": "argument --epochs: must be an integer of at least 1, not 'two'",
     "--samples 70000": "argument --samples: there are only 60,000 digits, not 70,000",
-    "--samples -5": "argument --samples: a whole number from 1 on, not '-5'",
-    "--batch-size 6.5": "argument --batch-size: a whole number from 1 on, not '6.5'",
+    "--samples -5": "argument --samples: must be an integer of at least 1, not '-5'",
+    "--batch-size 6.5": "argument --batch-size: must be an integer of at least 1, not '6.5'",
     "--learning-rate 0": "argument --learning-rate: a number above 0, not '0'",
     "--learning-rate nan": "argument --learning-rate: a number above 0, not 'nan'",
     "--network LeNet": "argument --network: invalid choice: 'LeNet'",
     "--folder /nowhere": "argument --folder: there is no folder '/nowhere'",
     "--save /nowhere/weights.pt": "argument --save: there is no folder '/nowhere' to write into",
-    "--save .": "argument --save: '.' is a folder, and not a file",
+    "--save .": "argument --save: '.' is a folder, not a file",
     "--quickly": "unrecognized arguments: --quickly",
 }
 

@@ -83,7 +83,7 @@ def test_only_sums_are_made() -> None:
         dist.init_process_group("board")
         dist.all_reduce(torch.ones(1), op=dist.ReduceOp.MAX)
 
-    with pytest.raises(WorkerFailed, match=r"this group only adds up: take ReduceOp\.SUM"):
+    with pytest.raises(WorkerFailed, match=r"this group only supports sums: use ReduceOp\.SUM"):
         launch(run, 2, join=False)
 
 
@@ -110,7 +110,7 @@ def test_the_group_of_the_lesson_makes_only_sums() -> None:
             return total.tolist(), str(error)
         return total.tolist(), "gave something"
 
-    assert list(launch(run, 2, join=False)) == [([3.0], "this group only adds up")] * 2
+    assert list(launch(run, 2, join=False)) == [([3.0], "this group only supports sums")] * 2
 
 
 def test_a_call_without_a_method_is_refused_in_the_words_that_the_lesson_explains() -> None:

@@ -187,10 +187,10 @@ def test_another_set_in_the_same_layout_is_refused(tmp_path: Path) -> None:
 
 def test_a_copy_that_came_without_mnist_says_how_to_get_it(data: Path) -> None:
     shutil.rmtree(data / "MNIST")
-    with pytest.raises(NotMnist, match="this copy of the course came without MNIST") as refused:
+    with pytest.raises(NotMnist, match="MNIST is missing in this copy of the course") as refused:
         mnist_folder()
-    line = next(line for line in str(refused.value).splitlines() if line.startswith("Fetch it once"))
-    assert shlex.split(line.partition("network: ")[2]) == [
+    line = next(line for line in str(refused.value).splitlines() if line.startswith("Download it once"))
+    assert shlex.split(line.partition("connection: ")[2]) == [
         sys.executable,
         "-c",
         f"from torchvision.datasets import MNIST; MNIST('{data}', download=True)",
@@ -205,7 +205,7 @@ def test_a_copy_that_came_without_mnist_says_how_to_get_it(data: Path) -> None:
 def test_a_packed_file_that_is_damaged_is_named_and_leaves_nothing(data: Path, damage: Any) -> None:
     packed = data / mnist.RAW / f"{NAMES[0]}.gz"
     packed.write_bytes(damage(packed.read_bytes()))
-    with pytest.raises(NotMnist, match=rf"{re.escape(os.fspath(packed))}.* get it again, as with git checkout -- data"):
+    with pytest.raises(NotMnist, match=rf"{re.escape(os.fspath(packed))}.* restore it with git checkout -- data"):
         mnist_folder()
     assert not [path for path in data.rglob("*-ubyte*") if path.suffix in ("", ".part") and path.is_file()]
 
@@ -224,7 +224,7 @@ def test_where_the_course_cannot_be_written_to_it_is_unpacked_into_the_users_cac
     monkeypatch.setattr(mnist, "made_once", read_only)
     assert mnist_folder() == os.fspath(tmp_path / "cache")
     in_the_course[0] = os.fspath(tmp_path)
-    with pytest.raises(OSError, match=r"(?s)cannot be unpacked.*Read-only.*Read-only.*DDP_LESSONS_MNIST name a folder"):
+    with pytest.raises(OSError, match=r"(?s)cannot be unpacked.*Read-only.*Read-only.*DDP_LESSONS_MNIST to a folder"):
         mnist_folder()
 
 
@@ -268,7 +268,7 @@ def test_a_number_of_samples_that_cannot_be_is_a_value_error(samples: int) -> No
 
 @pytest.mark.parametrize("samples", [2.0, "3", True, [1]])
 def test_samples_that_are_no_whole_number_are_a_type_error(samples: Any) -> None:
-    with pytest.raises(TypeError, match="samples must be a whole number"):
+    with pytest.raises(TypeError, match="samples must be an integer"):
         digits(samples=samples)
 
 

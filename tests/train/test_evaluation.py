@@ -97,5 +97,5 @@ def test_a_rank_that_raises_leaves_no_rank_waiting() -> None:
 
 
 def test_without_samples_there_is_no_accuracy() -> None:
-    with pytest.raises(ValueError, match="no sample to evaluate"):
+    with pytest.raises(ValueError, match="the data set is empty"):
         evaluate(net(), made_up(0, 6))

@@ -30,7 +30,7 @@ class _Situation:
         return f"({self.device!r}, {self.ranks_here}, {self.gpus_here}, {self.has_nccl})"
 
 
-_MADE_FOR, _MORE_GPUS = "Each rank has its own GPU, which is what NCCL needs.", "more GPUs than ranks"
+_MADE_FOR, _MORE_GPUS = "Each rank has its own GPU, as NCCL requires.", "more GPUs than ranks"
 _SITUATIONS = (
     _Situation("a GPU for each of 8 ranks", "cuda", 8, 8, True, "nccl", _MADE_FOR),
     _Situation("a laptop", "cpu", 4, 0, False, "gloo", "This node has no GPU, and NCCL works only between GPUs."),
@@ -47,7 +47,7 @@ _SITUATIONS = (
     ),
     _Situation(_MORE_GPUS, "cuda", 2, 8, True, "nccl", "Each rank has its own GPU, and NCCL does not need the others."),
     _Situation("CPU tensors on a node with GPUs", "cpu", 4, 8, True, "gloo", "NCCL supports CUDA tensors only."),
-    _Situation("GPUs, torch without NCCL", "cuda", 4, 4, False, "gloo", "This torch was built without NCCL. Use gloo."),
+    _Situation("GPUs, torch without NCCL", "cuda", 4, 4, False, "gloo", "This torch was built without NCCL."),
     _Situation("a large node without a GPU", "cpu", 64, 0, True, "gloo", "This node has no GPU, so NCCL cannot work."),
     _Situation("a GPU for each of 16 ranks", "cuda", 16, 16, True, "nccl", "Each rank has its own GPU, so NCCL works."),
     _Situation("one rank, one GPU", "cuda", 1, 1, True, "nccl", "One rank with its own GPU is enough for NCCL."),
@@ -68,11 +68,11 @@ def choose_backend(function: Callable[[str, int, int, bool], str]) -> Report:
     for number, answer in enumerate(answers):
         one = _SITUATIONS[number]
         if answer.trouble:
-            return not_right(name, f"For {one.call} it {answer.trouble}.", _shown(number, "-"))
+            return not_right(
+                name, f"For {one.call} it {answer.trouble}. Return the name of a backend.", _shown(number, "-")
+            )
         if answer.value != one.backend:
-            mistake = _why_not(one, answer.value)
-            if answer.value in ("gloo", "nccl"):
-                mistake = _of_all(mistake, answers)
+            mistake = _of_all(one, answers) if answer.value in ("gloo", "nccl") else _why_not(one, answer.value)
             return not_right(name, mistake, _shown(number, _quoted(answer.value)))
     return Report(name, True, "passed", "", (f"    right for {len(_SITUATIONS)} machines",))
 
@@ -82,25 +82,23 @@ def _why_not(one: _Situation, answer: object) -> str:
         return f"It returns None for {one.call}. Return the name of a backend."
     if not isinstance(answer, str):
         return f'It returns {_quoted(answer)} for {one.call}. Return a string, "gloo" or "nccl".'
-    if answer in ("gloo", "nccl"):
-        return one.reminder
     if answer.strip().lower() == one.backend:
         return f'It returns {_quoted(answer)}. Spell the name "{one.backend}".'
     return f'It returns {_quoted(answer)}, which is neither of the two backends. Return "gloo" or "nccl".'
 
 
-def _of_all(reminder: str, answers: Sequence[Answer]) -> str:
-    """Add what the answers for all nodes have in common."""
-    by_place = {one.where: answer.value for one, answer in zip(_SITUATIONS, answers, strict=False)}
+def _of_all(one: _Situation, answers: Sequence[Answer]) -> str:
+    """Why this choice is wrong, and what the answers for all nodes have in common."""
+    by_place = {situation.where: answer.value for situation, answer in zip(_SITUATIONS, answers, strict=False)}
     values = {*by_place.values()}
     if len(by_place) == len(_SITUATIONS) and len(values) == 1:
         return (
-            f"{reminder[:-1]}. Your function returns {_quoted(*values)} for every input. Decide by the arguments, not "
+            f"{one.reminder} Your function returns {_quoted(*values)} for every input. Decide by the arguments, not "
             "by the machine that you run this on."
         )
-    if reminder == _MADE_FOR and by_place.get(_MORE_GPUS) == "nccl":
-        return f"{reminder[:-1]}. As many GPUs as ranks are enough."
-    return reminder
+    if one.reminder == _MADE_FOR and by_place.get(_MORE_GPUS) == "nccl":
+        return f"{one.reminder} As many GPUs as ranks are enough."
+    return f"{one.reminder} Use {one.backend}."
 
 
 def _quoted(answer: object) -> str:

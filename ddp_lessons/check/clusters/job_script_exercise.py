@@ -41,7 +41,7 @@ def job_script(script: object, program: str = PROGRAM) -> Report:
     MASTER_ADDR and MASTER_PORT.
     """
     if not isinstance(script, str):
-        return not_right(NAME, f"It needs the text of the script, but got an object of type {type(script).__name__}.")
+        return not_right(NAME, f"The check got an object of type {type(script).__name__}. Pass the text of the script.")
     if script.strip() in (TO_BE_REPAIRED.strip(), ""):
         return not_started(NAME)
     try:
@@ -89,7 +89,7 @@ def _nothing_started(rehearsal: Rehearsal, torchruns: Torchruns) -> str:
         return ""
     if rehearsal.status:
         last = rehearsal.words.splitlines()[-1] if rehearsal.words else f"status {rehearsal.status}"
-        return f"The script fails before it starts anything: {last.removesuffix('.')[:150]}."
+        return f"The script fails before it starts anything: {last.removesuffix('.')[:150]}. Fix that command."
     return "The script never starts torchrun, so no rank starts. Launch torchrun with srun."
 
 
@@ -112,8 +112,8 @@ def _too_many(rehearsal: Rehearsal, torchruns: Torchruns) -> str:
         return f"The job starts {most} torchruns on one node, and each of them starts ranks. Start one task per node."
     if asked > 1 and not any(start.step for start, _ in torchruns):
         return (
-            f"The job asks for {asked} tasks per node, so srun would start {asked} torchruns there. Ask for one task "
-            "per node."
+            f"The job asks for {asked} tasks per node, so srun starts {asked} torchruns on each node. Ask for one "
+            f"task per node."
         )
     return ""
 
@@ -137,8 +137,8 @@ def _no_meeting(rehearsal: Rehearsal, torchruns: Torchruns) -> str:
         return ""
     if backends <= set(_MEETS_ANYWHERE):
         return _wrong_place({arguments.rdzv_endpoint for _, arguments in torchruns}, "--rdzv-endpoint") or (
-            "The torchruns have different --rdzv-id values, so they never join the same rendezvous. Give all of them "
-            "the same one."
+            "The torchruns have different --rdzv-id values, so they never join the same rendezvous. Pass the same "
+            "--rdzv-id to all."
             if len({arguments.rdzv_id for _, arguments in torchruns}) > 1
             else ""
         )
@@ -150,7 +150,10 @@ def _no_meeting(rehearsal: Rehearsal, torchruns: Torchruns) -> str:
             or "There is no rendezvous, so each torchrun waits alone. Give all of them the same --rdzv-endpoint."
         )
     if numbers != list(range(rehearsal.machines)):
-        return f"Without the c10d backend each node needs its own --node-rank, but these have {numbers}."
+        return (
+            f"Without the c10d backend each node needs its own --node-rank, but these have {numbers}. Number the "
+            f"nodes from 0."
+        )
     return _wrong_place(places, "--master-addr")
 
 
@@ -214,8 +217,8 @@ def _wrong_program(torchruns: Torchruns, program: str) -> str:
         sentence = f"torchrun takes {found[:40]!r} as its script instead of {program!r}."
         behind = [str(word) for word in arguments.training_script_args]
         if program in map(os.path.basename, behind):
-            sentence += _why_before(found, start.words)
-        return sentence
+            return sentence + _why_before(found, start.words)
+        return f"{sentence} Put {program!r} there."
     return ""
 
 
@@ -260,7 +263,8 @@ def _why_before(found: str, words: Sequence[str]) -> str:
     if host in (slurm_stand_ins.NAME.format(number + 1) for number in range(MACHINES)):
         return f" The names of all nodes are in {before!r} {found!r}. Take only the first."
     return (
-        f" It comes after {before!r}, and torchrun takes the first word that belongs to no option as the script."
+        f" torchrun takes the first word that belongs to no option as the script. Check the option before that "
+        f"word, {before!r}."
         if before
         else ""
     )

@@ -50,12 +50,13 @@ def _likely(found: object, gpus: str, machine: int) -> str:
     if sorted(found) == _right(gpus, machine):
         return "These are the right ranks in the wrong order. Start with the lowest."
     known = {
-        "These are the local ranks on this node. Add the GPUs of the nodes before it.": range(mine),
-        "It counts the GPUs of this node as if they belonged to an earlier node. Add up only the nodes "
-        "before it.": range(before + mine, before + 2 * mine),
-        "Ranks start at 0.": range(before + 1, before + mine + 1),
-        "These are the ranks of all nodes. Return only those on this one.": range(sum(counts)),
-        "These are the ranks on this node and on all nodes before it. Return only those on this one.": range(
+        "These are the local ranks on this node. Add the number of GPUs on all earlier nodes.": range(mine),
+        "The GPUs of this node are counted as if they belonged to an earlier node. Add up only earlier nodes.": range(
+            before + mine, before + 2 * mine
+        ),
+        "These ranks are too high by 1. Count ranks from 0.": range(before + 1, before + mine + 1),
+        "These are the ranks of all nodes. Return only the ranks on this node.": range(sum(counts)),
+        "These are the ranks on this node and on all earlier nodes. Return only the ranks on this node.": range(
             before + mine
         ),
     }
@@ -76,8 +77,9 @@ def _likely(found: object, gpus: str, machine: int) -> str:
         return f"Node {machine} has {mine} GPUs, but this list has {len(found)} ranks. Return one rank per GPU."
     if machine == 0:
         return "For node 0, the first rank is 0, because no node comes before it. Sum only the counts before this node."
-    begins = f"It starts at {found[0]}, but the" if found else "The"
-    return f"{begins} first rank on a node is the number of GPUs on all nodes before it, here {before}."
+    return (
+        f"The first rank on node {machine} is {before}: earlier nodes have {before} GPUs. Start the list at {before}."
+    )
 
 
 def _is_as_if_equal(gpus: str, machine: int) -> bool:

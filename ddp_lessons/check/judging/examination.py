@@ -207,7 +207,10 @@ def _allowed(exercise: Exercise) -> Sequence[int]:
     most = limits().ranks
     allowed = [world_size for world_size in exercise.world_sizes if world_size <= most]
     if max(allowed, default=1) < 2 <= max(exercise.world_sizes):
-        reason = "It needs at least 2 ranks, and the instructor of this machine allows 1."
+        reason = (
+            "This exercise needs at least 2 ranks, but the instructor of this machine allows only 1. Ask for "
+            "another limit."
+        )
         raise _Concluded(Report(exercise.name, False, "cannot be checked here", reason))
     return allowed
 

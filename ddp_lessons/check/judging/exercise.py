@@ -66,7 +66,7 @@ class Exercise:
     result = "the answer"  # what to return, in words
     cure_of_itself = "Skip the rank itself, and copy its own tensor."  # if a rank sends to itself
     cure_of_roots = ""  # how the ranks can agree on the same root
-    cure_of_sizes = "Every rank must pass the same number of elements."  # if a collective gets different sizes
+    cure_of_sizes = "Pass the same number of elements on every rank."  # if a collective gets different sizes
     world_sizes: tuple[int, ...] = (2, 3, 4, 5, 8, 1)  # most mistakes show with two; one rank comes last
     messages_only = True
     keeps_input = False
@@ -119,7 +119,7 @@ class Exercise:
         assert isinstance(expected, Tensor)
         answer = self.answer(case, rank)
         if not isinstance(answer, Tensor):
-            mistake = f"It returns {named(answer)}, not a tensor{of_a_recv(case, rank, answer)}."
+            mistake = f"It returns {named(answer)}{of_a_recv(case, rank, answer) or '. Return a tensor'}."
             return Difference("", named(answer), "a tensor", mistake)
         found = tensor_difference(answer, expected)
         if found is None or found.mistake:
@@ -144,17 +144,22 @@ def of_a_recv(case: Case, rank: int, answer: object) -> str:
     sources = {event.peer for event in case.traffic.by_rank[rank] if event.call == "recv"}
     if isinstance(answer, bool) or not isinstance(answer, int) or answer not in sources:
         return ""
-    return ", because recv returns the rank of the sender. The received data is in the buffer"
+    return ", because recv returns the rank of the sender. Return the buffer"
 
 
 def tensor_difference(answer: Tensor, expected: Tensor) -> Difference | None:
     """Compare shape, dtype and then the values, exactly."""
     if answer.shape != expected.shape:
         yours, right = f"shape {list(answer.shape)}", f"shape {list(expected.shape)}"
-        return Difference("", yours, right, f"It returns a tensor of the wrong shape: {list(answer.shape)}.")
+        return Difference(
+            "",
+            yours,
+            right,
+            (f"It returns a tensor of shape {list(answer.shape)}. Return one of shape {list(expected.shape)}."),
+        )
     if answer.dtype != expected.dtype:
         yours, right = dtype_name(answer), dtype_name(expected)
-        return Difference("", yours, right, f"It returns a tensor of the wrong dtype: {yours} instead of {right}.")
+        return Difference("", yours, right, f"It returns a tensor of dtype {yours}. Return one of dtype {right}.")
     if torch.equal(answer, expected):
         return None
     index = tuple((answer != expected).nonzero()[0].tolist())

@@ -89,7 +89,7 @@ def _changed_too_early(traffic: Traffic) -> Finding | None:
     if event is None:
         return None
     return Finding(
-        f"It changes the tensor of its {event.call} before wait(), when it may not be sent yet. Call wait() first.",
+        f"It changes the tensor of {event.call} before wait(), so the changed values may be sent. Call wait() first.",
         [f"    rank {event.rank} calls {event.call} ({event.place})"],
     )
 
@@ -105,7 +105,11 @@ def _wrong_answer(exercise: Exercise, case: Case) -> Finding | None:
     mistake = _no_answer(exercise, case, wrong) or _said_nothing(exercise, case) or _read_too_early(case)
     rows = [("", "yours", "expected"), (first.place or "answer", first.yours, first.expected)]
     details = [_where(case, rank), *table(rows), *traffic_table(exercise, case)]
-    mistake = mistake or _only_some(case, wrong, first.mistake) or "The answer is wrong."
+    mistake = (
+        mistake
+        or _only_some(case, wrong, first.mistake)
+        or ("The answer is wrong. Compare it with the expected values below.")
+    )
     return Finding(mistake + _went_to_one_rank(case, wrong), details, is_about_the_answer=True)
 
 
@@ -193,7 +197,7 @@ def _never_received(traffic: Traffic) -> Finding | None:
     if event is None:
         return None
     return Finding(
-        f"A message from rank {event.rank} to rank {event.peer} is never received. Every send needs a matching recv.",
+        f"A message from rank {event.rank} to rank {event.peer} is never received. Add the matching recv.",
         [f"    rank {event.rank} calls {event.call} ({event.place})"],
     )
 

@@ -52,7 +52,7 @@ _MISTAKES = (
         "offset < this->size",
         "An empty message must be received from a specific rank. Pass the source rank to recv, or skip empty chunks.",
     ),
-    ("exited with code", "A rank ends its process instead of returning. Return the answer instead."),
+    ("exited with code", "A rank ends its process. Return the answer instead."),
 )
 
 
@@ -112,7 +112,7 @@ def what_is_stuck(error: WorkersStuck, exercise: Exercise, trial: Trial) -> tupl
     if busy:
         what = where.get(busy[0], "is busy").partition(":   ")[0]
         what += ")" * (what.count("(") - what.count(")"))
-        return f"It does not end: rank {busy[0]} {what}.", lines
+        return f"It does not end: rank {busy[0]} {what}. Look for a loop that never ends.", lines
     calls = [event for event in waiting.values() if event is not None and not is_between(event, between)]
     made = {rank: _count_since_the_meeting(events.of(rank), between, calls[0].call) for rank in through}
     standstill = Standstill(tuple(calls), tuple(through), trial, made)
@@ -127,8 +127,8 @@ def too_slow(error: WorkersStuck) -> str:
         return ""
     patience = str(error).partition("did not return within ")[2].partition("\n")[0].partition(",")[0]
     return (
-        f"It is too slow for this check, which allows {patience} for all trials together. If ranks sleep so that "
-        "others can catch up, let them wait in a blocking call instead."
+        f"The trials together take longer than {patience}, which is the limit of this check. Wait in a blocking "
+        f"call instead of sleeping."
     )
 
 
@@ -142,8 +142,8 @@ def _no_such_rank(events: Events) -> str:
         if event.peer is not None and not 0 <= event.peer < events.world_size:
             does = "sends to" if event.operation == "send" else "waits for"
             return (
-                f"Rank {event.rank} {does} rank {event.peer} of {events.world_size}, which does not exist. Ranks "
-                "start at 0."
+                f"Rank {event.rank} {does} rank {event.peer}, but the ranks are 0 to {events.world_size - 1}. Check "
+                f"how that number is computed."
             )
     return ""
 
@@ -210,7 +210,7 @@ def _left_early(calls: Sequence[Event], returned: Sequence[int], events: Events,
         return ""
     return (
         f"Rank {returned[0]} returned after {_times(made[returned[0]])} of {first.call}, but rank {first.rank} "
-        "waits in the next one. Every rank must make the same calls in the same order."
+        "waits in the next call. Make the same calls on every rank."
     )
 
 
@@ -242,19 +242,16 @@ def _not_met(calls: Sequence[Event], returned: Sequence[int]) -> str:
     if returned and operations == {"recv"}:
         source = "another rank" if first.peer is None else f"rank {first.peer}"
         return (
-            f"Rank {first.rank} waits in {first.call} for a message from {source} that is never sent. Every recv "
-            "needs a matching send."
+            f"Rank {first.rank} waits in {first.call} for a message from {source} that is never sent. Add the "
+            f"matching send."
         )
     if returned and operations == {"send"}:
         return (
-            f"Rank {first.rank} waits in {first.call}, but rank {first.peer} never receives its message. Every send "
-            "needs a matching recv."
+            f"Rank {first.rank} waits in {first.call}, but rank {first.peer} never receives the message. Add the "
+            f"matching recv."
         )
     if operations == {"send"} and any(call.call == "isend" for call in calls):
-        return (
-            "Deadlock: it calls wait() right after isend, so it blocks like send until the message is received. Call "
-            "wait() after recv."
-        )
+        return "Deadlock: wait() right after isend blocks until the message is received. Call wait() after recv."
     if operations == {"send"}:
         return (
             "Deadlock: every rank calls send first, and send blocks until the other side receives. Let one side "
@@ -275,7 +272,7 @@ def _of_one_that_has_returned(calls: Sequence[Event], returned: Sequence[int]) -
         if recv.operation == "recv" and recv.peer in returned and sends:
             return (
                 f"Rank {recv.rank} waits for a message from rank {recv.peer}, which has returned. Receive from rank "
-                f"{sends[0].rank}, which sends to it."
+                f"{sends[0].rank}, which sends to rank {recv.rank}."
             )
     return ""
 

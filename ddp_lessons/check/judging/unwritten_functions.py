@@ -21,7 +21,7 @@ def why_not_callable(function: object, name: str, parameters: Sequence[str]) -> 
     if not callable(function):
         if function is None:
             return f"It got None instead of a function. Write check.{name}({name}), without calling {name}."
-        return f"It needs a function that every rank calls, but got {_article(type(function).__name__)}."
+        return f"The check got {_article(type(function).__name__)}. Pass a function that every rank can call."
     called = getattr(function, "__name__", type(function).__name__)
     if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
         return f"{called} is a coroutine (async def), which a rank does not await. Write it with def."

@@ -68,10 +68,7 @@ class _Broadcast(Exercise):
         if not answer.any():
             return f"Rank {rank} returns a buffer of zeros. Receive into the buffer that you return."
         if torch.equal(answer, case.inputs[rank] + case.inputs[0]):
-            return (
-                f"Rank {rank} ends with the sum of its own tensor and rank 0's. Receive into the tensor, or return the "
-                "received one."
-            )
+            return f"Rank {rank} ends with the sum of its own tensor and rank 0's. Return only the received tensor."
         if case.traffic.received[rank] < case.tensor_bytes:
             return f"Rank {rank} receives only a part of rank 0's tensor. Send the whole tensor to every rank."
         return f"Rank {rank} does not end with rank 0's tensor. Send it unchanged, and keep it as received."
@@ -122,7 +119,7 @@ class _AllGather(Exercise):
         if not isinstance(answer, list) or not all(isinstance(one, Tensor) for one in answer):
             numbers = answer if isinstance(answer, list) else []
             why = next((end for one in numbers if (end := of_a_recv(case, rank, one))), "")
-            mistake = f"It returns {named(answer)}, not a list of tensors by rank{why}."
+            mistake = f"It returns {named(answer)}{why or '. Return a list with the tensor of each rank'}."
             return Difference("", named(answer), wanted, mistake)
         if len(answer) != case.world_size:
             has_own = any(torch.equal(one, case.inputs[rank]) for one in answer)

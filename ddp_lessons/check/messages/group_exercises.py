@@ -77,11 +77,11 @@ class _ShareBest(Exercise):
         ends = f"Rank {rank} ends with {whose_tensor}, whose score is {trial.score(owner):.10g}"
         if owner == rank and any(_brings_it_from(best, event, case) for event in case.traffic.by_rank[rank]):
             return (
-                f"Rank {best} has the best score and broadcasts its tensor, but rank {rank} returns its own. Broadcast "
-                "into the tensor itself, or return the copy that you broadcast into."
+                f"Rank {best} has the best score and broadcasts its tensor, but rank {rank} returns its own. Return "
+                f"the tensor that you broadcast into."
             )
         if trial.score(owner) == trial.score(best):
-            return f"{ends}, but rank {best} has the same score. In a tie, the lowest rank wins."
+            return f"{ends}, but rank {best} has the same score. In a tie, choose the lowest rank."
         advice = _rounded_to_the_same(case, owner) or f" Broadcast rank {best}'s tensor."
         return f"{ends}, but rank {best} has {trial.score(best):.10g}.{advice}"
 

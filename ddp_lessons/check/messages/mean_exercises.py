@@ -63,7 +63,7 @@ class _GlobalMean(Exercise):
         if isinstance(answer, Tensor) and answer.numel() == 1:
             answer = answer.item()
         if isinstance(answer, bool) or not isinstance(answer, int | float):
-            return Difference("", named(answer), number(right), f"It returns {named(answer)}, not one number.")
+            return Difference("", named(answer), number(right), f"It returns {named(answer)}. Return one number.")
         largest = float(torch.cat(case.inputs).abs().max())
         if abs(answer - right) <= 1e-4 * largest:  # false for nan
             return None
@@ -109,7 +109,7 @@ class _MeanLoss(_GlobalMean):
         waiting = standstill.calls[0]
         return (
             f"Rank {without[0]} has no losses and never calls {waiting.call}, so rank {waiting.rank} hangs in it. A "
-            "rank without losses must call it too, with a sum and a count of 0."
+            f"rank without losses must call it too, with a sum and a count of 0."
         )
 
     def why_failed(self, message: str) -> str:
@@ -151,8 +151,8 @@ def _likely_mistake(case: Case, rank: int, answer: float) -> str:
         ),
         (
             total / own_count / world_size,
-            "The sum was divided by this rank's count times the number of ranks, but the counts differ. Sum the "
-            "counts over the ranks.",
+            "The sum was divided by this rank's count times the number of ranks. Sum the counts over the ranks "
+            "instead.",
         ),
         (sum(means), "That is the sum of the ranks' means. Sum the sums and the counts instead, and divide once."),
         (float(round(total / count)), "The mean was rounded to an integer. Return a float."),
@@ -162,10 +162,7 @@ def _likely_mistake(case: Case, rank: int, answer: float) -> str:
     if answer != answer:
         return f"Rank {rank} returns nan. Look for a division of 0 by 0."
     if not inputs[rank].numel() and answer == 0:
-        return (
-            f"Rank {rank} has no elements and returns 0. Every rank must return the mean over all ranks, even a rank "
-            "without elements."
-        )
+        return f"Rank {rank} has no elements and returns 0. Return the mean over all ranks on every rank."
     close = 1e-4 * max(1.0, abs(answer))
     return next(
         (sentence for value, sentence in known if abs(value - answer) <= close),
@@ -179,7 +176,8 @@ def _of_wrong_parts(inputs: Sequence[Tensor]) -> list[tuple[float, str]]:
     sums, counts = [float(one.sum()) for one in inputs], [one.numel() for one in inputs]
     empty = [rank for rank, count in enumerate(counts) if not count]
     given = [one for one in inputs if one.numel()]
-    one_of_each = "Only one of each rank's elements is in that mean. Send the sum and the count of all of them."
+    one_of_each = "That mean contains only one of the elements of each rank. Send the sum and the count of all "
+    "elements."
     counted = f"Rank {empty[0]} has no elements, but is counted as if it had one. Pass a count of 0." if empty else ""
     whole = "Each rank's sum was truncated to an integer. Keep the sum a float."
     largest = (

@@ -68,7 +68,9 @@ class _PassTheToken(Exercise):
         if isinstance(answer, int) and not isinstance(answer, bool):
             answer = torch.tensor([answer])
         if not isinstance(answer, Tensor) or answer.numel() != 1:
-            return Difference("", named(answer), f"the number {right.item()}", f"It returns {named(answer)}.")
+            return Difference(
+                "", named(answer), f"the number {right.item()}", f"It returns {named(answer)}. Return the token."
+            )
         if answer.dtype != torch.int64:
             return super().difference(case, rank)
         yours = int(answer.item())
@@ -83,9 +85,7 @@ class _PassTheToken(Exercise):
             if event.peer != after:
                 return f"Rank {event.rank} sends the token to rank {event.peer}. Send it to the next rank, {after}."
             if (messages := case.traffic.messages_of(event.rank)) > 1:
-                return (
-                    f"Rank {event.rank} sends {messages} messages. The token goes round once, so each rank sends one."
-                )
+                return f"Rank {event.rank} sends {messages} messages. Send the token once on each rank."
             if event.rank == 0 and added == 0:
                 return "Rank 0 sends the token without adding 1. Add 1 first."
             if added == event.rank:
@@ -95,7 +95,9 @@ class _PassTheToken(Exercise):
         yours, own = int(answer.item()), int(case.inputs[rank].item())
         right = int(self.expected(case, rank).item())
         if rank == 0 and yours == start + 1 and case.world_size > 1:
-            return "Rank 0 returns the token that it sent. The last rank must send it back, and rank 0 must receive it."
+            return (
+                "Rank 0 returns the token that it sent. On rank 0, receive the token from the last rank and return it."
+            )
         if yours in (own, own + 1) and case.world_size > 1:
             return f"Rank {rank} returns its own initial value. Return the token that it received (rank 0) or sent on."
         if rank and yours == start + rank and case.outcomes[rank].answer is None:

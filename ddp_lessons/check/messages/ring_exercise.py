@@ -80,8 +80,7 @@ class _Ring(Exercise):
                 "chunks round once more (all-gather)."
             )
         return _mistake_of_a_half(self, case) or (
-            f"Rank {rank} does not have the sum over all ranks. A chunk must contain every rank's part "
-            "(reduce-scatter) before the all-gather passes it on."
+            f"Rank {rank} does not have the sum over all ranks. Finish the reduce-scatter before the all-gather."
         )
 
     def too_little(self, case: Case) -> str:
@@ -121,14 +120,12 @@ def _mistake_of_a_half(exercise: _Ring, case: Case) -> str:
     """What the messages and answers of all ranks reveal about a wrong sum."""
     traffic, world_size = case.traffic, case.world_size
     if sum(traffic.sent) <= (world_size - 1) * case.tensor_bytes:
-        return (
-            "Only one of the two halves sends anything. A ring all-reduce needs the reduce-scatter and the all-gather."
-        )
+        return "Only one of the two halves sends anything. Run the reduce-scatter first, then the all-gather."
     if sentence := _sends_on_another(case):
         return sentence
     answers = [exercise.answer(case, rank) for rank in range(world_size)]
     finished = [torch.eq(one, exercise.expected(case, 0)) for one in answers if isinstance(one, Tensor)]
-    begin = "In the all-gather, each rank must start with the chunk that it has just finished."
+    begin = "Start the all-gather with the chunk that the reduce-scatter has just finished."
     if len(finished) == world_size and bool(torch.stack(finished).any(0).all()):
         return f"The sums are right, but an unfinished chunk is passed on. {begin}"
     sent = [event.values for event in traffic.by_rank[0] if event.operation == "send"]
@@ -156,10 +153,7 @@ def _sends_on_another(case: Case) -> str:
     adds = next((one.index(came) for one in chunks[1:] if came in one), sends)
     if adds == sends:
         return ""
-    return (
-        f"In step 1 rank 0 sends chunk {sends}, but it has just added to chunk {adds}. Send the chunk that it has "
-        "just added to."
-    )
+    return f"In step 1 rank 0 sends chunk {sends}, but it has just added to chunk {adds}. Send chunk {adds}."
 
 
 def _too_much(case: Case, busiest: int) -> str:
@@ -169,17 +163,20 @@ def _too_much(case: Case, busiest: int) -> str:
     much = f"Too much is communicated: rank {busiest} sends {times:.2f} tensors"
     dtypes = {event.dtype for event in traffic.sends if event.bytes}
     if len(dtypes) == 1 and dtypes != {case.trial.dtype}:
-        return f"{much}, because it sends {dtypes.pop()} although the tensor is {case.trial.dtype}."
+        return (
+            f"{much}, because it sends {dtypes.pop()} although the tensor is {case.trial.dtype}. Keep the dtype of "
+            f"the tensor."
+        )
     if all(len(traffic.destinations(rank)) == 1 for rank in range(world_size)):
         largest = max(event.bytes for event in traffic.sends)
         if largest == whole:
             return f"{much}, because it passes on whole tensors instead of chunks of 1 / {world_size}."
         if largest > -(-case.inputs[0].numel() // world_size) * case.inputs[0].element_size():
-            return f"{much}, because its chunks are larger than 1 / {world_size} of the tensor."
-        return f"{much}, because its chunks go round more often than 2 * ({world_size} - 1) times."
+            return f"{much}, because its chunks are too large. Send chunks of 1 / {world_size}."
+        return f"{much}, because its chunks go round too often. Send 2 * ({world_size} - 1) chunks."
     others = [rank for rank in range(world_size) if rank != busiest]
     if all(traffic.destinations(rank) <= {busiest} for rank in others):
-        return f"{much}, because everything goes through rank {busiest} instead of round a ring."
+        return f"{much}, because everything goes through rank {busiest}. Send only to a neighbour in the ring."
     if all(len(traffic.destinations(rank)) == world_size - 1 for rank in range(world_size)):
-        return f"{much}, because every rank sends to every other rank instead of its neighbour in a ring."
-    return f"{much}, but a ring sends 2 * ({world_size} - 1) chunks of 1 / {world_size}."
+        return f"{much}, because every rank sends to every other rank. Send only to a neighbour in the ring."
+    return f"{much}. Send 2 * ({world_size} - 1) chunks of 1 / {world_size}."

@@ -174,5 +174,5 @@ def _from_elsewhere(case: Case) -> Difference | None:
 def _left_behind(case: Case) -> Difference | None:
     if not _saving(case, 0).left_behind:
         return None
-    mistake = "It leaves another file next to the checkpoint. Rename it, or remove it when it is no longer needed."
+    mistake = "It leaves another file next to the checkpoint. Remove that file before you return."
     return Difference("files", "more than one", "one", mistake)

@@ -31,7 +31,7 @@ _LEFT_FROZEN = (
     "It leaves parameters with requires_grad=False, so they would no longer train. Evaluate under "
     "torch.no_grad() instead."
 )
-_WITH_GRADIENTS = "It records the autograd graph of every batch without needing it. Evaluate under torch.no_grad()."
+_WITH_GRADIENTS = "It builds an autograd graph for every batch. Evaluate under torch.no_grad()."
 _IS_TENSOR = "it returns a tensor; item() turns it into the float that the exercise asks for"
 
 
@@ -89,7 +89,7 @@ class _Evaluate(Exercise):
             )
             return Difference("mode during evaluation", "training", "eval", mistake)
         if isinstance(answer, bool) or not isinstance(answer, int | float):
-            return Difference("", named(answer), number(right), f"It returns {named(answer)}, not one number.")
+            return Difference("", named(answer), number(right), f"It returns {named(answer)}. Return one number.")
         if is_tensor:
             self.remarks[_IS_TENSOR] = None
         if abs(answer - right) <= 1e-5:  # false for nan
@@ -112,8 +112,8 @@ class _Evaluate(Exercise):
             return ""
         busy, idle = tested.index(max(tested)), tested.index(min(tested))
         return (
-            f"Rank {busy} evaluates {tested[busy]} of {samples} samples and rank {idle} {tested[idle] or 'none'}, so "
-            f"rank {busy} is a straggler. Give each rank an equal partition, and sum the counts."
+            f"Straggler: rank {busy} evaluates {tested[busy]} of {samples} samples, rank {idle} "
+            f"{tested[idle] or 'none'}. Give each rank an equal partition, and sum the counts."
         )
 
     def why_stuck(self, standstill: Standstill) -> str:
@@ -127,8 +127,8 @@ class _Evaluate(Exercise):
             )
         if trial.trait == _FEWER and isinstance(trial, TestTrial) and min(standstill.returned) >= trial.samples:
             return (
-                f"Rank {standstill.returned[0]} has no samples and never calls {waiting.call}, so rank {waiting.rank} "
-                "hangs in it. A rank without samples must call it too, with counts of 0."
+                f"Rank {standstill.returned[0]} has no samples and never calls {waiting.call}, so rank "
+                f"{waiting.rank} hangs. Call {waiting.call} on every rank, even with counts of 0."
             )
         return ""
 

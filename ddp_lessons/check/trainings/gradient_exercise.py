@@ -39,8 +39,8 @@ class AverageGradients(Exercise):
     returns_answer = False
     is_silent_when_wrong = True
     cure_of_sizes = (
-        "A rank skips a parameter, or takes them in another order. All ranks must make the same calls, for the "
-        "same parameters and in the same order."
+        "A rank skips a parameter, or uses another order. Loop over the same parameters in the same order on every "
+        "rank."
     )
     trials = with_lateness(
         [
@@ -79,8 +79,8 @@ class AverageGradients(Exercise):
         made_some = bool(standstill.made.get(zero))
         calls = f"does not call {waiting.call} often enough" if made_some else f"never calls {waiting.call}"
         return (
-            f"Rank {zero} has only zero gradients and {calls}, so rank {waiting.rank} hangs in it. Include zero "
-            "gradients in the mean."
+            f"Rank {zero} has only zero gradients and {calls}, so rank {waiting.rank} hangs. Include zero gradients "
+            f"in the mean."
         )
 
     def why_failed(self, message: str) -> str:
@@ -151,10 +151,10 @@ def wrong_kind(case: Case, rank: int, name: str) -> str:
     """A sentence if the gradient is missing, of the wrong shape or unchanged."""
     yours, right = after_of(case, rank).gradients[name], mean_of(case, name)
     if right is None:
-        return f"{name} had no gradient, but has one now, so the optimizer would change it. Skip it."
+        return f"{name} had no gradient, but has one now. Skip parameters whose grad is None."
     if yours is None:
         nothing = " all_reduce returns None." if _calls(case, "all_reduce") else ""
-        return f"The gradient of {name} is gone. Put the mean into param.grad.{nothing}"
+        return f"The gradient of {name} is None now. Put the mean into param.grad.{nothing}"
     if yours.shape != right.shape:
         return f"The gradient of {name} does not have the shape of the parameter. Keep the shape of param.grad."
     if is_close(yours, before_of(case, rank).gradients[name]):
@@ -170,15 +170,14 @@ def _zeros_left_out(case: Case, rank: int, name: str) -> str:
     total = reduce(torch.add, gradients_of(case, name))
     if not is_close(after_of(case, rank).gradients[name], total / (case.world_size - 1)):
         return ""
-    return "It leaves out a rank whose gradient is zero. Divide by the number of all ranks."
+    return "The divisor leaves out a rank whose gradient is zero. Divide by the number of all ranks."
 
 
 def _why_unchanged(case: Case, rank: int, name: str) -> str:
     """The rank still has its own gradient of this name."""
     if not any(case.traffic.brought):
         return (
-            f"It never averages: rank {rank} still has its own gradient, because no rank sends one. If there is a "
-            "condition in the loop, check whether it is ever true."
+            f"No rank sends a gradient, so rank {rank} still has its own gradient. Call all_reduce on every param.grad."
         )
     if _weights_travel(case):
         return "It averages the weights, which are already equal. Average param.grad instead."
@@ -234,7 +233,10 @@ def _wrong_numbers(case: Case, rank: int, name: str) -> str:
             f"Rank {rank} divides its own gradient without adding those of the other ranks. Sum over all ranks first.",
         ),
         (total / world_size**2, "The sum was divided by the number of ranks twice. Divide once."),
-        (total - gradients[rank], f"The sum lacks rank {rank}'s own gradient and is not divided. Add it, then divide."),
+        (
+            total - gradients[rank],
+            (f"That is the sum of the other ranks' gradients. Add the gradient of rank {rank}, then divide."),
+        ),
         (torch.zeros_like(total), f"The gradient of {name} is zero. Put the mean into param.grad."),
         (weight, f"The gradient of {name} holds the weight itself. Average param.grad, not param."),
         *(

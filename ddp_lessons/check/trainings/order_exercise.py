@@ -173,7 +173,7 @@ class _EpochOrder(Exercise):
             if shares.are_in_order:
                 mistake = (
                     f"It does not shuffle{'' if turn == 0 else f' in epoch {epoch}'}: the samples come in the order of "
-                    "the data. DistributedSampler shuffles with a generator seeded with the epoch."
+                    "the data. Shuffle with a generator seeded with the epoch, as DistributedSampler does."
                 )
                 return Difference(f"epoch {epoch}", _start(shares.by_rank[rank]), "shuffled", mistake)
         return None
@@ -233,7 +233,7 @@ def _why_not_all(shares: Shares) -> str:
         return ""
     twice = shares.first_twice()
     if max(shares.times.values()) > 2:
-        return f"A sample comes more than twice: {twice}. To make the partitions equally long, repeat it once at most."
+        return f"A sample comes more than twice: {twice}. Repeat each sample once at most."
     if len(set(lengths)) > 1:
         return f"Partitions overlap, {twice}. Repeat a sample only to make the partitions equally long."
     if shares.total - samples >= world_size:

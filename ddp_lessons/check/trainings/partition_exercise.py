@@ -194,7 +194,7 @@ def _not_refused(case: Case, rank: int) -> Difference | None:
     if kind:
         mistake = f"It raises {kind} for {what}, {shown}{data}. Raise ValueError instead."
     else:
-        mistake = f"It accepts {what}, {shown}{data}. Raise ValueError, and say what is wrong with them."
+        mistake = f"It accepts {what}, {shown}{data}. Raise ValueError for these sizes."
     return Difference("raises", kind or "nothing", "ValueError", mistake)
 
 
@@ -226,8 +226,8 @@ def _why_not_once(shares: Shares, trial: CutTrial, seeding: Seeding) -> str:
         return "use() gives every rank all of the data. Split the data, so that each rank has its own partition."
     if all(share == list(range(len(share))) for share in shares.by_rank) and most > 1:
         return (
-            "Every partition holds the first samples of the data in order. partition[i] must be data[indices[i]], "
-            "not data[i]."
+            "Every partition holds the first samples of the data in order. Let partition[i] return "
+            "data[indices[i]], not data[i]."
         )
     if shares.are_all_equal and lengths[0]:
         return "use() gives every rank the same samples. Choose the partition by its argument."

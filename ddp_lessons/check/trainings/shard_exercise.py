@@ -150,7 +150,7 @@ def _why_not_of_one_length(lengths: list[int], case: Case) -> str:
             f"The shards are too short: {case.world_size} times {lengths[0]} elements are only "
             f"{case.world_size * lengths[0]} of {whole}. Round the length up."
         )
-    return f"The shards are longer than needed. For {whole} elements, {length} per rank are enough."
+    return f"The shards are longer than needed. For {whole} elements, use {length} per rank."
 
 
 def _why_other_numbers(answer: Tensor, case: Case, rank: int) -> str:
@@ -178,7 +178,7 @@ def why_other_part(answer: Tensor, flat: Tensor, ranks: int, rank: int) -> str:
         if other != rank and len(start) == length and is_close(answer, start):
             return f"Rank {rank} has the shard of rank {other}. Order the shards by rank."
     if zeros and is_close(answer, torch.cat([flat.new_zeros(zeros), flat])[rank * length : (rank + 1) * length]):
-        return "The padding comes before the elements. Pad at the end, so that it can be cut off again."
+        return "The padding comes before the elements. Pad at the end of the tensor."
     if zeros and is_close(answer, filled_up(flat.tensor_split(ranks)[rank])):
         return (
             "It pads each shard after splitting, so zeros end up in the middle. Pad the whole tensor at its end "
@@ -190,7 +190,7 @@ def why_other_part(answer: Tensor, flat: Tensor, ranks: int, rank: int) -> str:
             "The padding of the last shards is not zero. Pad with zeros, because the optimizer updates the padding too."
         )
     if len(mine) < length and is_close(answer[length - len(mine) :], mine):
-        return "The padding comes before the elements. Pad at the end, so that it can be cut off again."
+        return "The padding comes before the elements. Pad at the end of the tensor."
     return ""
 
 

@@ -141,12 +141,12 @@ def _why_other_numbers(answer: Tensor, case: Case, rank: int) -> str:
                 "divide."
             )
     if len(answer) > 1 and torch.equal(answer, answer[:1].expand_as(answer)):
-        return "All elements of its shard are equal. Take the mean over the ranks, not over the elements."
+        return "All elements of the shard are equal. Take the mean over the ranks, not over the elements."
     if sentence := why_other_part(answer, mean, case.world_size, rank):
         return sentence
     cut = torch.stack([part_of(one, case, other).double() for other, one in enumerate(case.inputs)]).sum(0)
     if any(torch.allclose(answer.double(), cut / by, rtol=1e-5) for by in (1, case.world_size)):
-        return "It adds up shards from different positions. Shard r must be the sum of piece r of every rank's tensor."
+        return "It adds up pieces from different positions. For shard r, add up piece r of every rank's tensor."
     return _why_off(answer, part_of(mean, case, rank), case) or (
         f"Rank {rank} does not return its shard of the mean. Sum the piece at this rank's position over all ranks, and "
         "divide by world_size."

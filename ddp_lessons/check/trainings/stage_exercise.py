@@ -125,8 +125,8 @@ def _why_no_stage(answers: Sequence[object], layer: int, stages: int) -> str:
         return f"It returns None for layer {layer}. Return a stage for every layer."
     if not _is_whole(answer):
         is_float = isinstance(answer, float) or (isinstance(answer, Tensor) and answer.is_floating_point())
-        hint = ". Divide with //" if is_float else ""
-        return f"It returns {_shown(answer)} for layer {layer}, but a stage is an integer{hint}."
+        hint = "Divide with //" if is_float else "Return an integer"
+        return f"It returns {_shown(answer)} for layer {layer}, but a stage is an integer. {hint}."
     number = int(answer)
     if 0 <= number < stages:
         return ""
@@ -151,9 +151,7 @@ def _unlike(case: Case) -> Difference | None:
             continue
         for layer, (stage, at_first) in enumerate(zip(outcome.answer, first, strict=True)):
             if _is_whole(stage) and _is_whole(at_first) and stage != at_first:
-                mistake = (
-                    f"Rank {rank} assigns the layers differently than rank 0. The answer must not depend on the rank."
-                )
+                mistake = f"Rank {rank} assigns the layers differently than rank 0. Compute the stage without the rank."
                 return Difference(f"layer {layer} on rank {rank}", str(stage), f"as on rank 0: {at_first}", mistake)
     return None
 

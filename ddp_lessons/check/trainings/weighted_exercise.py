@@ -98,11 +98,11 @@ class _WeightedAverage(AverageGradients):
         if standstill.made.get(without[0]):
             return (
                 f"Rank {without[0]} has no samples and does not call {waiting.call} often enough, so rank "
-                f"{waiting.rank} hangs in it. A rank without samples must make the same calls, with gradients of 0."
+                f"{waiting.rank} hangs. Make the same calls on every rank, even with gradients of 0."
             )
         return (
-            f"Rank {without[0]} has no samples and never calls {waiting.call}, so rank {waiting.rank} hangs in it. A "
-            "rank without samples must call it too, with a count of 0."
+            f"Rank {without[0]} has no samples and never calls {waiting.call}, so rank {waiting.rank} hangs. Call "
+            f"{waiting.call} on every rank, even with a count of 0."
         )
 
     def why_failed(self, message: str) -> str:
@@ -158,8 +158,8 @@ def _known(case: Case, rank: int, name: str, yours: Tensor) -> Sequence[tuple[Te
     nothing_added = f"Rank {rank} weights its own gradient without adding those of the other ranks. Sum over all ranks."
     by_its_own = "The sum was divided by the count of this rank only. Sum the counts over the ranks too."
     by_as_many = (
-        f"The sum was divided by {max(1, mine) * ranks}, the count of rank {rank} times the number of ranks. Sum "
-        f"the counts instead, {' + '.join(map(str, counts))}."
+        f"The sum was divided by {max(1, mine) * ranks}, the count of rank {rank} times the number of ranks. Divide "
+        f"by the sum of the counts, {' + '.join(map(str, counts))}."
     )
     upside_down = "Each gradient was divided by its count. Multiply by the count instead."
     afterwards = f"Rank {rank} multiplies the sum by its own count. Multiply first, then sum."
@@ -175,7 +175,10 @@ def _known(case: Case, rank: int, name: str, yours: Tensor) -> Sequence[tuple[Te
         (means / total, unweighted),
         (means / max(1, mine), unweighted),
         (samples, "That is the sum over all samples. Divide it by the number of samples on all ranks."),
-        (samples / ranks, "The sum was divided by the number of ranks, not by the number of samples on all ranks."),
+        (
+            samples / ranks,
+            ("The sum was divided by the number of ranks. Divide it by the number of samples on all ranks."),
+        ),
         (samples / max(1, mine), by_its_own),
         (samples / max(1, mine) / ranks, by_as_many),
         (
@@ -186,7 +189,10 @@ def _known(case: Case, rank: int, name: str, yours: Tensor) -> Sequence[tuple[Te
             samples / total * ranks,
             f"That is {ranks} times the mean, as if the count were averaged. Sum the count over the ranks instead.",
         ),
-        (samples / max(counts), "The sum was divided by the largest count, not by the number of samples on all ranks."),
+        (
+            samples / max(counts),
+            ("The sum was divided by the largest count. Divide it by the number of samples on all ranks."),
+        ),
         (turned * ((yours * turned).sum() / (turned * turned).sum()).clamp(min=0), upside_down),
         (means * mine, afterwards),
         (means * mine / total, afterwards),
@@ -194,8 +200,11 @@ def _known(case: Case, rank: int, name: str, yours: Tensor) -> Sequence[tuple[Te
         (means * mine / total / ranks, afterwards),
         *((own * factor, nothing_added) for factor in (mine, mine / total, 1 / max(1, mine), 1 / total, 1 / ranks)),
         (own * mine / total * ranks, nothing_added),
-        (samples - own * mine, f"The sum lacks rank {rank}'s own gradient and is not divided. Add it, then divide."),
-        ((samples - own * mine) / total, f"The sum lacks rank {rank}'s own gradient. Add it too."),
+        (
+            samples - own * mine,
+            (f"That is the sum of the other ranks' gradients. Add the gradient of rank {rank}, then divide."),
+        ),
+        ((samples - own * mine) / total, f"The gradient of rank {rank} is missing in the sum. Add that gradient too."),
         (
             before_of(case, rank).weights[name],
             f"The gradient of {name} holds the weight itself. Average param.grad, not param.",
@@ -214,8 +223,8 @@ def _grows(case: Case, rank: int, name: str, yours: Tensor, right: Tensor) -> st
     if not earlier or not any(is_close(yours * factor, right) for factor in powers):
         return ""
     return (
-        f"{earlier[0]} is right, but {name} was divided by too much, because the count is summed again for every "
-        "parameter. Sum it once, before the loop."
+        f"The count is summed again for every parameter, so {name} is divided by too much. Sum the count once, "
+        f"before the loop."
     )
 
 

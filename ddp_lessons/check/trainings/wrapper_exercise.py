@@ -106,15 +106,12 @@ class _MyDDP(Exercise):
     def difference(self, case: Case, rank: int) -> Difference | None:
         training = training_of(case, rank)
         if training.trouble:
-            mistake = (
-                f"What cls(module) creates {training.trouble}. When called with inputs, it must return what the module "
-                "returns."
-            )
+            mistake = f"The wrapper {training.trouble}. Return the output of the module when the wrapper is called."
             return Difference("m(inputs)", training.trouble, "a tensor", mistake)
         if training.is_elsewhere:
             mistake = (
-                "It trains a copy of the model. Wrap the given module itself, because the optimizer holds its "
-                "parameters."
+                "It trains a copy of the model. Wrap the given module itself, because the optimizer holds the "
+                "parameters of that module."
             )
             return Difference("gradients", "in a copy", "in the model", mistake)
         if _never_waits(case):
@@ -149,7 +146,10 @@ class _MyDDP(Exercise):
                 "leaf Variable that requires grad",
                 "It changes weights in place while autograd records. Use param.data or no_grad.",
             ),
-            ('missing the required "forward"', "It has no forward(). m(inputs) must return what the module returns."),
+            (
+                'missing the required "forward"',
+                ("The class has no forward(). Define forward() to return the output of the module."),
+            ),
             ("Module.__init__() call", "Call super().__init__() before assigning anything to self."),
         ]
         return next((sentence for sign, sentence in known if sign in message), "")
@@ -169,8 +169,8 @@ class _MyDDP(Exercise):
 
 
 _NO_GRADIENT = (
-    "param.grad is still None. A frozen parameter never has a gradient, and register_hook runs before it is "
-    "stored; use register_post_accumulate_grad_hook."
+    "param.grad is still None when the hook runs. Use register_post_accumulate_grad_hook, on parameters that are "
+    "not frozen."
 )
 _NO_GRADIENT_YET = (
     "It reads a gradient in __init__, before there is one. Register the function itself as the hook: "

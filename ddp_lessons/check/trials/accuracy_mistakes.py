@@ -146,10 +146,10 @@ def _quotients(counts: _Counts, rank: int, world_size: int) -> list[tuple[float,
         ),
         (
             recognised / own / world_size,
-            "The sum was divided by this rank's samples times the number of ranks, but not all ranks have as many. "
-            "Sum the sample counts.",
+            "The sum was divided by this rank's sample count times the number of ranks. Sum the sample counts over "
+            "the ranks instead.",
         ),
-        (recognised / world_size, "The sum was divided by the number of ranks, not by the number of samples."),
+        (recognised / world_size, "The sum was divided by the number of ranks. Divide it by the number of samples."),
         (
             world_size * recognised / counts.samples,
             "The counts of correct predictions were summed over the ranks twice. Sum them once.",

@@ -130,7 +130,7 @@ def _of_the_optimizer(parts: list[Any], optimizer: Optimizer) -> Fault | None:
             "another",
             "its state",
         )
-    mistake = "The optimizer state is missing in the file, and with it the momentum. Save optimizer.state_dict() too."
+    mistake = "The optimizer state (the momentum) is missing in the file. Save optimizer.state_dict() too."
     return Fault(mistake, "optimizer", "missing", "its state")
 
 

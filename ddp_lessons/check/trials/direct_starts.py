@@ -53,23 +53,32 @@ def _not_told(ranks: Sequence[Start]) -> str:
     if not missing:
         return ""
     return (
-        f"Without torchrun the ranks get no {' and '.join(missing)}. Use torchrun, or set them for each rank from "
-        "variables such as SLURM_PROCID."
+        f"Without torchrun the ranks get no {' and '.join(missing)}. Set them for each rank from variables such as "
+        f"SLURM_PROCID."
     )
 
 
 def _wrong_numbers(rehearsal: Rehearsal, ranks: Sequence[Start]) -> str:
     numbers = sorted(_told(rank, "RANK") for rank in ranks)
     if numbers != sorted(map(str, range(len(ranks)))):
-        return f"Each rank needs its own RANK from 0 to {len(ranks) - 1}, but these have {', '.join(numbers)}."
+        return (
+            f"Each rank needs its own RANK from 0 to {len(ranks) - 1}, but these have {', '.join(numbers)}. Set "
+            f"RANK from SLURM_PROCID."
+        )
     sizes = {_told(rank, "WORLD_SIZE") for rank in ranks}
     if sizes != {str(len(ranks))}:
-        return f"WORLD_SIZE is {' or '.join(sorted(sizes))}, but there are {len(ranks)} ranks. Set it to {len(ranks)}."
+        return (
+            f"WORLD_SIZE is {' or '.join(sorted(sizes))}, but there are {len(ranks)} ranks. Set WORLD_SIZE to "
+            f"{len(ranks)}."
+        )
     for machine in range(rehearsal.machines):
         local = sorted(_told(rank, "LOCAL_RANK") for rank in ranks if rank.machine == machine)
         if any(local) and local != sorted(map(str, range(len(local)))):
             name = slurm_stand_ins.NAME.format(machine + 1)
-            return f"LOCAL_RANK starts at 0 on each node, but the ranks on {name} have {', '.join(local)}."
+            return (
+                f"LOCAL_RANK starts at 0 on each node, but the ranks on {name} have {', '.join(local)}. Set "
+                f"LOCAL_RANK from SLURM_LOCALID."
+            )
     return ""
 
 
@@ -83,7 +92,10 @@ def _wrong_place(ranks: Sequence[Start]) -> str:
     first = next(rank.machine for rank in ranks if _told(rank, "RANK") == "0") + 1
     host = places[0].rpartition(":")[0]
     if host not in (slurm_stand_ins.NAME.format(first), slurm_stand_ins.ADDRESS.format(first)):
-        return f"MASTER_ADDR is {host!r}, but rank 0 runs on {slurm_stand_ins.NAME.format(first)}. Set it to that node."
+        return (
+            f"MASTER_ADDR is {host!r}, but rank 0 runs on {slurm_stand_ins.NAME.format(first)}. Set MASTER_ADDR to "
+            f"that node."
+        )
     return ""
 
 

@@ -29,9 +29,9 @@ def training_of(case: Case, rank: int) -> Training:
 def why_wrong_gradient(case: Case, rank: int, name: str, place: int) -> str:
     yours, world_size = training_of(case, rank).gradients[place][name], case.world_size
     if mean_training(trial_of(case), world_size).gradients[place][name] is None:
-        return f"{name} is frozen, but has a gradient now. Skip it."
+        return f"{name} is frozen, but has a gradient now. Skip frozen parameters."
     if yours is None:
-        return f"The gradient of {name} is gone after backward(). Put the mean into param.grad."
+        return f"The gradient of {name} is None after backward(). Put the mean into param.grad."
     known = _Known(case, name, place)
     if yours.shape != known.right.shape:
         return f"The gradient of {name} does not have the shape of the parameter. Keep the shape of param.grad."
@@ -60,13 +60,13 @@ def why_wrong_gradient(case: Case, rank: int, name: str, place: int) -> str:
             (known.before, "The second backward() does not change the gradient. Average the new gradient too."),
             (
                 known.before / world_size + new,
-                "The second backward() divides the first gradient again. Average the accumulated gradient, or average "
-                "only the new gradient and add it to the old one.",
+                "The second backward() divides the first gradient again. Average only the new gradient, and add it "
+                "to the first one.",
             ),
             (
                 known.before * world_size + new,
-                "The second backward() sums the first gradient over the ranks again. Average the accumulated "
-                "gradient, or average only the new gradient and add it to the old one.",
+                "The second backward() sums the first gradient over the ranks again. Average only the new "
+                "gradient, and add it to the first one.",
             ),
         ]
     for value, sentence in gradients:
@@ -141,8 +141,8 @@ def averages_again(case: Case) -> str:
     if case.world_size == 1 or not any(map(_are_equal, calls)):
         return ""
     return (
-        "The result is right, but gradients that have already been averaged are averaged again, so they are "
-        "sent twice. Register one hook per parameter. In each hook, average only that parameter's gradient."
+        "Too much is communicated: averaged gradients are averaged again. Register one hook per parameter, which "
+        "averages only the gradient of that parameter."
     )
 
 

@@ -90,7 +90,7 @@ def rehearse(script: str) -> Rehearsal:
         raise NoRehearsal("sbatch refuses a script whose first line does not start with #!. Start with #!/bin/bash.")
     bash = shutil.which("bash")
     if bash is None:
-        raise NoRehearsal("This machine has no bash, which the check needs to run a job script.")
+        raise NoRehearsal("The check runs job scripts with bash, but this machine has no bash. Install bash.")
     options, too_late = directives_of(script)
     with tempfile.TemporaryDirectory(prefix="ddp-lessons-") as folder:
         place = Path(folder)
@@ -164,13 +164,13 @@ def _directive(text: str) -> dict[str, str]:
     try:
         words = shlex.split(text, comments=True)
     except ValueError as error:
-        raise NoRehearsal(f"sbatch cannot read #SBATCH{text}: {error}.") from None
+        raise NoRehearsal(f"sbatch cannot read #SBATCH{text}: {error}. Fix this line.") from None
     words = [f"--{_SHORT[word[:2]]}={word[2:]}".removesuffix("=") if word[:2] in _SHORT else word for word in words]
     options, rest = slurm_stand_ins.options_of(words)
     if rest or any(
         name in ("nodes", "ntasks", "ntasks-per-node") and not options[name][:1].isdigit() for name in options
     ):
-        raise NoRehearsal(f"sbatch cannot read #SBATCH{text}.")
+        raise NoRehearsal(f"sbatch cannot read #SBATCH{text}. Fix this line.")
     return options
 
 

@@ -17,13 +17,13 @@ def why_the_same(first: ByRank, second: ByRank, epochs: str, samples: int) -> st
         )
     if len(first) > 1 and [set(share) for share in first] == [set(share) for share in second]:
         return (
-            f"Every rank has the same samples in {epochs}, only in another order, so rank 0 never sees what rank 1 "
-            "has. Shuffle all indices first, and then take this rank's partition."
+            f"Every rank has the same samples in {epochs}, only in another order. Shuffle all indices first, and "
+            f"then take this rank's partition."
         )
     if _steps(first) == _steps(second):
         return (
-            f"The shuffle is the same in {epochs}, and only the ranks change places, so each step has the same "
-            "samples. Seed the shuffle with the epoch, as set_epoch(epoch) does."
+            f"Each step has the same samples in {epochs}, only on other ranks. Seed the shuffle with the epoch, as "
+            f"set_epoch(epoch) does."
         )
     pairs, others = _neighbours(first), _neighbours(second)
     if 2 * len(pairs & others) > len(pairs) or _distances(first, samples) == _distances(second, samples):

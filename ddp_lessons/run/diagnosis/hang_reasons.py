@@ -160,7 +160,7 @@ def _at_the_end_of(waits: Waits, stuck: Mapping[int, Event]) -> Reason:
         if gone:
             return _of_those_gone(path[-1], gone, waits)
         if not missing:
-            return Reason([f"No call that can still come completes {called(path[-1])}."], _NEXT_WHO_TALKS)
+            return Reason([f"No rank can still make the call that completes {called(path[-1])}."], _NEXT_WHO_TALKS)
         if path[-1].operation == "recv" and path[-1].peer is None:
             return _of_no_sender(path[-1], [stuck[rank] for rank in missing])
         following = stuck[missing[0]]
