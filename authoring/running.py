@@ -50,7 +50,7 @@ def run(lesson: Any, project: Path) -> Any:
 
 
 def environment(project: Path) -> dict[str, str]:
-    """This process's environment with the settings. Lesson 11 is recorded only if asked for."""
+    """This process's environment with the settings. Lesson 13 is recorded only if asked for."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("DDP_LESSONS_M")}
     if os.environ.get("DDP_LESSONS_MACHINES") == "record":
         inherited["DDP_LESSONS_MACHINES"] = "record"

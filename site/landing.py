@@ -27,11 +27,10 @@ from docs.draw import ring_in_motion
 PARTS = {
     0: ("Communication between ranks", "Start processes, send tensors between them, and build an all-reduce by hand."),
     5: ("Training on many ranks", "Average gradients, partition the data, and take DistributedDataParallel apart."),
-    9: ("When it hangs", "Break working programs on purpose, and learn to read the messages and records."),
-    10: ("Electives", "torchrun, several nodes, other backends, and models that don't fit on one rank."),
-    14: ("For reference", "Other ways to start ranks and to form a group, and a cost model of a training step."),
-    16: ("For work", "Write a complete training script, and keep its accuracy on more ranks."),
-    18: ("Capstone", "Make a plain program distributed on your own, and have your script judged as a whole."),
+    9: ("For work", "Write a complete training script, and keep its accuracy on more ranks."),
+    11: ("When it hangs", "Break working programs on purpose, and learn to read the messages and records."),
+    12: ("Electives", "torchrun, several nodes, models that don't fit on one rank, and a script of your own."),
+    16: ("For reference", "Backends, other ways to start ranks and to form a group, and a cost model of a training step."),
 }
 CARD = 16 / 10  # width divided by height
 NOTHING_STORED = """\

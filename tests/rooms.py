@@ -43,10 +43,10 @@ FRONT_DOOR = {"record", "run", "sameness", "script", "workshop"}
 ONLY_WHEN_ASKED = {"sameness": {"show"}, "check": {"capstone"}}
 # what else the tests of a room use: parts of the package, and what is beside it. Other tests are always tried
 ROOMS: dict[str, tuple[set[str], set[str]]] = {
-    "tests/backends": ({"backends"}, {"notebooks/12_choose_a_backend.ipynb"}),
+    "tests/backends": ({"backends"}, {"notebooks/16_choose_a_backend.ipynb"}),
     "tests/capstone": ({"capstone", "sameness", "show"}, {"notebooks"}),
     "tests/check": ({"check"}, {"scripts"}),
-    "tests/machines": ({"machines", "check"}, {"notebooks/11_many_machines.ipynb", "scripts"}),
+    "tests/machines": ({"machines", "check"}, {"notebooks/13_many_machines.ipynb", "scripts"}),
     "tests/quiz": ({"quiz"}, {"notebooks"}),
     "tests/room": ({"workshop"}, {"notebooks"}),
     "tests/run": (set(), {"benchmarks"}),
@@ -55,7 +55,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "tests/scripts": ({"train"}, {"docs", "notebooks", "scripts"}),
     "tests/show": ({"show", "backends", "train"}, set()),
     "tests/timing": (set(), set()),
-    "tests/train": ({"train", "backends"}, {"notebooks/12_choose_a_backend.ipynb"}),
+    "tests/train": ({"train", "backends"}, {"notebooks/16_choose_a_backend.ipynb"}),
 }
 _ALL_NEED = ["conftest.py", "pyproject.toml", "requirements.txt", "data", ":(glob)ddp_lessons/*.py"]
 _ALL_NEED += [":(glob)tests/*.py", ":(exclude,glob)tests/test_*.py"]

@@ -112,7 +112,7 @@ def test_a_notebook_imports_nothing_of_its_folder(notebook: pathlib.Path) -> Non
     names |= {node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)}
     known = {"IPython", "ddp_lessons", "ipywidgets", "matplotlib", "torch", "torchvision", *sys.stdlib_module_names}
     known |= {"mpi4py"}  # in files that a lesson writes for mpirun
-    known |= {path.stem for path in (NOTEBOOKS[0].parent.parent / "scripts").glob("*.py")}  # lesson 10 says where
+    known |= {path.stem for path in (NOTEBOOKS[0].parent.parent / "scripts").glob("*.py")}  # lesson 12 says where
     files = [re.match(r"%%writefile (?:-a )?(\w+)\.py", cell.source) for cell in cells_of(notebook, "code")]
     written_before = {match[1] for match in files if match}
     assert {name.split(".")[0] for name in names} <= known | written_before

@@ -16,7 +16,7 @@ from ddp_lessons.backends import NoMPI, mpirun
 from ddp_lessons.backends.recordings import RECORDED
 from ddp_lessons.backends.under_mpirun import digest_of, why_no_mpi
 
-LESSON = pathlib.Path(__file__).parent.parent.parent / "notebooks" / "12_choose_a_backend.ipynb"
+LESSON = pathlib.Path(__file__).parent.parent.parent / "notebooks" / "16_choose_a_backend.ipynb"
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ OF_EACH_KIND = (
     "index.html",
     "notebooks/00_start_four_ranks.html",
     "notebooks/04_ring_all_reduce.html",
-    "notebooks/09_when_nothing_moves.html",
+    "notebooks/11_debug_hangs.html",
     "docs/where.html",
     "docs/measured.html",
     "api/run.html",
@@ -164,7 +164,7 @@ def test_the_first_page_leads_to_every_lesson_and_shows_a_thumbnail_of_it(screen
 def test_the_first_page_leads_to_what_each_reader_wants(screen: Screen) -> None:
     for words, heading in (
         ("instructor guide", "Instructor guide"),
-        ("Lesson 9", "Debug hangs, deadlocks and silent errors"),
+        ("Lesson 11", "Debug hangs, deadlocks and silent errors"),
         ("PyTorch names", "PyTorch names: file, lesson and test"),
         ("Read lesson 0", "Start four ranks"),
     ):

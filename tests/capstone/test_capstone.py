@@ -19,7 +19,7 @@ from ddp_lessons.capstone.capstone_check import Judgement, as_page, judge
 from ddp_lessons.capstone.capstone_parts import Part, steps_per_second
 from ddp_lessons.capstone.injected_hang import LETTERS, HangQuestion
 
-LESSON = PROJECT / "notebooks" / "18_capstone.ipynb"
+LESSON = PROJECT / "notebooks" / "15_capstone.ipynb"
 QUESTION = HangQuestion(("hang", "    rank 0   waits in barrier"), dict(zip(LETTERS, "abcd", strict=True)), "C")
 PARTS = (Part("one", True, "2 of 2", picture={"two": 2.0, "ranks": 1.0}), Part("two", False, "1 of 2.", "look there."))
 SLEEPS = "import time\ntime.sleep(600)\n"

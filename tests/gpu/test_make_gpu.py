@@ -208,9 +208,9 @@ def test_a_long_message_is_wrapped_and_no_word_is_lost(
 def test_the_cells_that_use_a_gpu_are_found_in_the_lessons() -> None:
     cells = gpu_lessons.cells_that_use_a_gpu(gpu_lessons.NOTEBOOKS)
     assert {"train-code", "gpus"} <= set(cells["08_mnist_with_ddp"])
-    assert "works-run" in cells["12_choose_a_backend"]
-    assert "write-join" in cells["16_training_script"]
-    assert "14_ways_to_meet" not in cells  # a comment there names torch.cuda.device_count()
+    assert "works-run" in cells["16_choose_a_backend"]
+    assert "write-join" in cells["09_training_script"]
+    assert "17_ways_to_meet" not in cells  # a comment there names torch.cuda.device_count()
 
 
 def test_a_lesson_whose_outputs_differ_fails_with_the_names_of_its_cells(tmp_path: Path) -> None:

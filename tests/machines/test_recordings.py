@@ -17,7 +17,7 @@ from ddp_lessons.machines import Attempt, Machines, NotHere, Said, Slurm, attemp
 from ddp_lessons.machines.sources import digest_of
 
 PROJECT = Path(__file__).parents[2]
-NOTEBOOK = PROJECT / "notebooks" / "11_many_machines.ipynb"
+NOTEBOOK = PROJECT / "notebooks" / "13_many_machines.ipynb"
 RECORDINGS = PROJECT / "ddp_lessons" / "machines" / "recordings"
 
 
@@ -205,7 +205,7 @@ def test_the_lesson_s_recordings_are_those_it_asks_for_and_hold_no_folder_of_our
 
 
 def test_the_recordings_are_of_the_lesson_s_present_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where it fails: DDP_LESSONS_MACHINES=record, and run lesson 11."""
+    """Where it fails: DDP_LESSONS_MACHINES=record, and run lesson 13."""
     monkeypatch.chdir(tmp_path)
     cells = ["".join(cell["source"]) for cell in notebook()["cells"] if cell["cell_type"] == "code"]
     files = [cell.partition("\n") for cell in cells if cell.startswith("%%writefile")]

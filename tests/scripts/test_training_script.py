@@ -1,4 +1,4 @@
-"""The training script: killed and resumed, on one rank and on two, and the same text as lesson 16 writes."""
+"""The training script: killed and resumed, on one rank and on two, and the same text as lesson 9 writes."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from ddp_lessons import Results, launch
 from ddp_lessons.train.mnist import mnist_folder
 from scripts import training
 
-LESSON = PROJECT / "notebooks" / "16_training_script.ipynb"
-PAGE = PROJECT / "docs" / "instructor" / "lessons" / "16_training_script.md"
+LESSON = PROJECT / "notebooks" / "09_training_script.ipynb"
+PAGE = PROJECT / "docs" / "instructor" / "lessons" / "09_training_script.md"
 EPOCHS = 12
 
 

@@ -87,7 +87,7 @@ def test_only_sums_are_made() -> None:
         launch(run, 2, join=False)
 
 
-LESSON = pathlib.Path(__file__).parent.parent.parent / "notebooks" / "12_choose_a_backend.ipynb"
+LESSON = pathlib.Path(__file__).parent.parent.parent / "notebooks" / "16_choose_a_backend.ipynb"
 
 
 def cell_of_the_lesson(name: str) -> str:

@@ -16,16 +16,16 @@ MODULES = (
     "sharing",
     "wrapper",
     "digits",
+    "training_script",
+    "same_accuracy",
     "standstills",
     "scripts",
     "machines",
-    "backends",
     "shards",
+    "capstone",
+    "backends",
     "ways_to_meet",
     "step_speed",
-    "training_script",
-    "same_accuracy",
-    "capstone",
 )
 
 

@@ -1,4 +1,4 @@
-"""Lesson 12: which backend can do what."""
+"""Lesson 16: which backend can do what."""
 
 from __future__ import annotations
 

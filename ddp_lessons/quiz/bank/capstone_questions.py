@@ -1,4 +1,4 @@
-"""Lesson 18: the capstone."""
+"""Lesson 15: the capstone."""
 
 from __future__ import annotations
 

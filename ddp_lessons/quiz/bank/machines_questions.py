@@ -1,4 +1,4 @@
-"""Lesson 11: several machines."""
+"""Lesson 13: several machines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lesson 17: the same accuracy on more ranks."""
+"""Lesson 10: the same accuracy on more ranks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lesson 10: scripts, torchrun and restarts."""
+"""Lesson 12: scripts, torchrun and restarts."""
 
 from __future__ import annotations
 

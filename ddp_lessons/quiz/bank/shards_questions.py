@@ -1,4 +1,4 @@
-"""Lesson 13: models that do not fit on one rank."""
+"""Lesson 14: models that do not fit on one rank."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lesson 9: hangs, deadlocks and silent errors, and how to find them."""
+"""Lesson 11: hangs, deadlocks and silent errors, and how to find them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lesson 15: a cost model of a training step, and what it predicts for many ranks."""
+"""Lesson 18: a cost model of a training step, and what it predicts for many ranks."""
 
 from __future__ import annotations
 

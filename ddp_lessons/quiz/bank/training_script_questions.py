@@ -1,4 +1,4 @@
-"""Lesson 16: a training script as it is written at work."""
+"""Lesson 9: a training script as it is written at work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lesson 14: processes that are spawned, and other ways in which ranks meet."""
+"""Lesson 17: processes that are spawned, and other ways in which ranks meet."""
 
 from __future__ import annotations
 
