@@ -30,7 +30,10 @@ PARTS = {
     9: ("For work", "Write a complete training script, and keep its accuracy on more ranks."),
     11: ("When it hangs", "Break working programs on purpose, and learn to read the messages and records."),
     12: ("Electives", "torchrun, several nodes, models that don't fit on one rank, and a script of your own."),
-    16: ("For reference", "Backends, other ways to start ranks and to form a group, and a cost model of a training step."),
+    16: (
+        "For reference",
+        "Backends, other ways to start ranks and form a group, and a cost model of a training step.",
+    ),
 }
 CARD = 16 / 10  # width divided by height
 NOTHING_STORED = """\

@@ -156,7 +156,7 @@ def test_programs_that_a_lesson_gives_are_known() -> None:
 
 
 def test_in_a_notebook_a_given_program_counts_once_it_is_changed(file: Path) -> None:
-    (program,) = (source for source, _ in cells_of(NOTEBOOKS[9]) if "check.swap(swap)" in source)
+    (program,) = (source for source, _ in cells_of(NOTEBOOKS[11]) if "check.swap(swap)" in source)
     waits = "    dist.send(tensor, partner)\n    dist.recv(received, partner)\n"
     assert waits in program
     with NotebookSession({VARIABLE: os.fspath(file)}) as notebook:
@@ -276,7 +276,7 @@ def test_an_entry_that_cannot_be_costs_only_itself_and_unknown_things_stay(file:
     assert after["exercises"] == {
         "swap": before["exercises"]["swap"],
         "to_come": before["exercises"]["to_come"],
-        "reading(4)": {"lesson": 9, "tries": 1},
+        "reading(4)": {"lesson": 11, "tries": 1},
     }
     assert json.loads(file.with_name(f"{file.name}.broken1").read_text(encoding="utf-8-sig")) == before
 
@@ -332,7 +332,7 @@ def test_shared_is_the_given_name_the_tries_and_the_days_and_no_more(file: Path,
         "course": "ddp-lessons",
         "format": 1,
         "name": "Ada Łovelace [31m",
-        "exercises": {"reading(4)": {"lesson": 9, "tries": 2, "passed": day}},
+        "exercises": {"reading(4)": {"lesson": 11, "tries": 2, "passed": day}},
     }
     assert "name" not in written(file)
 
@@ -459,7 +459,7 @@ def test_the_table_in_a_notebook_has_the_words_and_no_markup_of_others(file: Pat
 def test_what_is_passed_leads_to_the_next_step() -> None:
     in_this_lesson = check.reading(4, line=3)
     assert in_this_lesson.text.endswith("\n  Next exercise: `reading(5)`, in this lesson.")
-    assert check.reading(5, line=7).next_step == "Next exercise: `restartable`, in lesson 10."
+    assert check.reading(5, line=7).next_step == "Next exercise: `restartable`, in lesson 12."
     assert check.reading(1, line=5).next_step == ""  # the lesson itself goes on from there
     assert check.reading(4, line=2).next_step == ""
     last = counting(lambda answer: Report("all_reduce_on_board", True, "passed"))(print)

@@ -86,7 +86,7 @@ PLANS: dict[str, tuple[Day, ...]] = {
                     "Load MNIST / Train with DDP: the complete program",
                 ),
                 Take(
-                    9,
+                    11,
                     "opening / Four symptoms of a broken job / A collective that only some ranks call / "
                     "Exercise: a mean when some ranks have no data",
                 ),
@@ -156,7 +156,7 @@ PLANS: dict[str, tuple[Day, ...]] = {
                 ),
                 BREAK,
                 Take(
-                    9,
+                    11,
                     "opening / Four symptoms of a broken job / A collective that only some ranks call / "
                     "Uneven batches: a hang at the end of an epoch / Exercise: a mean when some ranks have no data / "
                     "Mismatched collectives: a different order / DDP's hidden collectives / "
@@ -238,7 +238,7 @@ PLANS: dict[str, tuple[Day, ...]] = {
                 ),
                 BREAK,
                 Take(
-                    9,
+                    11,
                     "opening / Four symptoms of a broken job / A collective that only some ranks call / "
                     "Uneven batches: a hang at the end of an epoch / Exercise: a mean when some ranks have no data / "
                     "Mismatched collectives: a different order / Exercise: share the best / "
@@ -251,13 +251,13 @@ PLANS: dict[str, tuple[Day, ...]] = {
                 ),
                 BREAK,
                 Take(
-                    10,
+                    12,
                     "opening / Move a function into a script / Start the script with torchrun / "
                     "Tell `RANK` from `LOCAL_RANK` / When a rank fails: find the root cause / "
                     "Restart after a failure / Exercise: make training restartable / What you have now",
                 ),
                 Take(
-                    11,
+                    13,
                     "opening / Simulate two nodes / Start torchrun on every node: the rendezvous / "
                     "Choose the network interface / Which failures are silent / Pull the network cable",
                 ),
