@@ -212,10 +212,10 @@ def takes_one(tensor: Tensor) -> Tensor:
 
 
 WRONG = [
-    (always_rank_0, "Rank 0 ends with its own tensor, whose score is 1.5, but rank 1 has 4"),
-    (the_lowest_score, "Rank 0 ends with its own tensor, whose score is 1.5, but rank 1 has 4"),
+    (always_rank_0, "Rank 0 ends with its own tensor (score 1.5), but rank 1 has 4"),
+    (the_lowest_score, "Rank 0 ends with its own tensor (score 1.5), but rank 1 has 4"),
     (the_last_of_the_best, "has the same score. In a tie, choose the lowest rank"),
-    (begins_to_look_at_0, "but fails for negative scores: rank 0 ends with its own tensor, whose score is -3"),
+    (begins_to_look_at_0, "but fails for negative scores: rank 0 ends with its own tensor (score -3)"),
     (scores_without_their_digits, "but fails for scores that differ only in their decimals"),
     (its_own, "Rank 0 ends with its own tensor, because no rank sends anything"),
     (
@@ -348,12 +348,12 @@ WRONG += [
     (in_half_precision, "Both scores round to the same float16 value"),
     (in_bfloat16, "Both scores round to the same bfloat16 value"),
     (a_row_in_single_precision, SINGLE),
-    (in_per_cent, "but fails for scores that are nearly equal: rank 0 ends with its own tensor"),
-    (rounded, "but fails for scores that are nearly equal: rank 0 ends with its own tensor"),
+    (in_per_cent, "but fails for nearly equal scores: rank 0 ends with its own tensor"),
+    (rounded, "but fails for nearly equal scores: rank 0 ends with its own tensor"),
     (
         by_their_size,
         "It works for the score 1.5 and a tensor of shape [120], float32, but fails for negative scores: rank 0 "
-        "ends with its own tensor, whose score is -3, but rank 1 has -2",
+        "ends with its own tensor (score -3), but rank 1 has -2",
     ),
     (a_row_and_its_largest_sum, "but fails for negative scores"),
     (the_largest_elements, "ends with a tensor that no rank started with"),

@@ -572,6 +572,6 @@ WRONG += [(only_to_rank_1_in_place, "not with 3: rank 2 receives nothing and sti
 HANGING += [
     (
         waits_for_the_rank_before,
-        "Rank 2 waits for a message from rank 1, which has returned. Receive from rank 0, which sends to it",
+        "Rank 2 waits for a message from rank 1, which has returned. Receive from rank 0, which sends to rank 2",
     ),
 ]

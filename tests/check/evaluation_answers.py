@@ -577,13 +577,11 @@ WRONG = [
     (own_count_over_all, "Rank 0 divides its own correct predictions by the number of all samples"),
     (
         over_my_count,
-        "The sum was divided by the number of samples of this rank only. Sum the sample counts over the "
-        "ranks instead too",
+        "The sum was divided by the number of samples of this rank only. Sum the sample counts too",
     ),
     (
         over_my_count_times_the_ranks,
-        "The sum was divided by this rank's sample count times the number of ranks. Sum the sample counts over the "
-        "ranks instead over the ranks instead",
+        "The sum was divided by this rank's sample count times the number of ranks. Sum the sample counts over the ranks instead",
     ),
     (
         drops_the_remainder,

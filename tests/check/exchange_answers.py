@@ -358,7 +358,7 @@ WRONG = [
     (only_floats, "but fails for integers (int64): mismatched send and recv: the tensors differ in size or dtype"),
     (casts_to_float, "but fails for integers (int64)"),
     (only_120_elements, "but fails for"),
-    (flattens, "but fails for a two-dimensional tensor: it returns a tensor of the wrong shape"),
+    (flattens, "but fails for a two-dimensional tensor: it returns a tensor of shape [28]. Return one of shape [4, 7]"),
     (only_small_ones, "but fails for a large tensor"),
     (returns_a_float32, "It works for a tensor of shape [120], float32, but fails for integers (int64)"),
     (leaves_a_message_behind, "never waits for its isend"),
@@ -370,7 +370,7 @@ WRONG = [
     (through_a_file, "too little is communicated"),
     (through_the_store, "too little is communicated"),
     (raises, "Rank 1 of 2 raised ValueError: no idea"),
-    (dies, "ends its process instead of returning"),
+    (dies, "A rank ends its process. Return the answer instead"),
     (sends_to_itself, "sends to itself"),
     (RightTheFirstTime(), "The first call was right, but not the next one"),
     (in_the_same_buffer_at_the_same_time, "gets its own tensor back. Use a second buffer"),
@@ -471,7 +471,10 @@ def one_element_at_a_time(tensor: Tensor) -> Tensor:
 
 
 WRONG += [
-    (takes_what_recv_returns, "It returns the number 1, not a tensor, because recv returns the rank of the sender"),
+    (
+        takes_what_recv_returns,
+        "It returns the number 1, because recv returns the rank of the sender. Return the buffer",
+    ),
     (waits_for_the_second_only, "never waits for its irecv"),
     (adds_them_up, "Rank 0 returns the sum of both tensors"),
     (swaps_only_ones_name, "Rank 0 ends with its own tensor. Return the received tensor"),
@@ -562,7 +565,7 @@ HANGING = [
         "The trials together take longer than 3 seconds, which is the limit of this check. Wait in a blocking call "
         "instead of sleeping",
     ),
-    (asks_again_and_again, "It does not end: rank 0 is at exchange_answers. Look for a loop that never ends.py line"),
+    (asks_again_and_again, "It does not end: rank 0 is at exchange_answers.py line"),
 ]
 
 

@@ -230,7 +230,7 @@ WRONG = {
     ),
     "a word too many": (
         HEAD + FIRST + RUN.replace("digits.py", "train digits.py"),
-        "torchrun takes 'train' as its script instead of 'digits.py'. Torchrun takes the first word that belongs to "
+        "torchrun takes 'train' as its script instead of 'digits.py'. torchrun takes the first word that belongs to "
         "no option as the script. Check the option before that word, '--rdzv-endpoint=gpu1:29400'",
     ),
     "another program": (HEAD + FIRST + RUN.replace("digits.py", "digit.py"), "takes 'digit.py' as its script"),
@@ -287,7 +287,7 @@ WRONG |= {
     ),
     "as many as machines": (
         TASKS + TOLD.replace("=8", "=$SLURM_NNODES") + f"srun bash -c '{NUMBERS} python {PYTHON}'\n",
-        "WORLD_SIZE is 2, but there are 8 ranks. Set it to 8",
+        "WORLD_SIZE is 2, but there are 8 ranks. Set WORLD_SIZE to 8",
     ),
     "each meets at home": (
         TASKS + TOLD + f"srun bash -c '{NUMBERS} MASTER_ADDR=$(hostname) python {PYTHON}'\n",

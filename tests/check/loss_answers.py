@@ -334,6 +334,6 @@ WRONG += [
     (sums_without_fractions, "Each rank's sum was truncated to an integer. Keep the sum a float"),
     (
         only_the_last_loss,
-        "That mean contains only one of the losses of each rank. Send the sum and the count of all losses",
+        "That mean contains only one of each rank's losses. Sum and count all losses",
     ),
 ]

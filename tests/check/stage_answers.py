@@ -250,7 +250,7 @@ WRONG = [
         rounded_up,
         "It works with 2 ranks, but not with 3: stage 0 has 3 layers and stage 2 has 1, so stage 0 is the straggler",
     ),
-    (a_fraction, "It returns 0.0 for layer 0, but a stage is an integer. . Divide with //"),
+    (a_fraction, "It returns 0.0 for layer 0, but a stage is an integer. Divide with //"),
     (from_one, "Layer 60 goes to stage 2, but the stages are 0 to 1. Count from 0"),
     (backwards, "The stages are in reverse order"),
     (the_layer_itself, "Layer 2 goes to stage 2, but the stages are 0 to 1. Return one of these"),

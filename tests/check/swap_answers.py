@@ -366,7 +366,10 @@ WRONG += [
     (halves_of_the_world, "but not with 4: rank 0 ends with rank 2's tensor. Swap with its partner, rank 1"),
     (only_the_first_pair, "but not with 4: rank 2 receives nothing"),
     (receives_into_a_number_of_its_own, "Rank 0 returns a buffer of zeros. Receive into the buffer that you return"),
-    (takes_what_recv_returns, "It returns the number 1, not a tensor, because recv returns the rank of the sender"),
+    (
+        takes_what_recv_returns,
+        "It returns the number 1, because recv returns the rank of the sender. Return the buffer",
+    ),
     (adds_them_up, "Rank 0 returns the sum of both tensors"),
     (all_reduce_minus_its_own, "It calls the collective all_reduce"),
     (overwrites_before_it_is_gone, "gets its own tensor back. Use a second buffer"),

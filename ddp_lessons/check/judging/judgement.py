@@ -133,7 +133,7 @@ def _went_to_one_rank(case: Case, wrong: Sequence[int]) -> str:
         return ""
     if {one.root for one in calls if one.operation == "reduce"} & {*wrong}:
         return ""
-    return " reduce gives the sum to one rank only. Use all_reduce, which gives it to every rank."
+    return " reduce gives the sum to one rank only. Use all_reduce."
 
 
 def _no_answer(exercise: Exercise, case: Case, wrong: Sequence[int]) -> str:

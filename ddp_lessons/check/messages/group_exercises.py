@@ -51,7 +51,7 @@ class _ShareBest(Exercise):
             ScoredTrial((120,), "int64", trait="scores that differ only in their decimals", scores=(2.25, 2.75, 2.5)),
             ScoredTrial((120,), trait="a score that several ranks have", scores=(1.0, 2.0, 2.0)),
             ScoredTrial((1,), trait="the same score on all ranks", scores=(1.0,)),
-            ScoredTrial((120,), trait="scores that are nearly equal", scores=(0.9, 0.9 + 1e-9, 0.9 - 1e-9)),
+            ScoredTrial((120,), trait="nearly equal scores", scores=(0.9, 0.9 + 1e-9, 0.9 - 1e-9)),
         ]
     )
     measured = "bytes sent by the busiest rank"
@@ -64,17 +64,14 @@ class _ShareBest(Exercise):
         trial, owner = _trial(case), whose(answer, case)
         best = trial.best(case.world_size)
         if owner is None:
-            return (
-                f"Rank {rank} ends with a tensor that no rank started with. Broadcast the tensor of the rank with the "
-                "highest score, unchanged."
-            )
+            return f"Rank {rank} ends with a tensor that no rank started with. Broadcast the best rank's tensor, unchanged."
         if owner == rank and not any(case.traffic.brought):
             return (
                 f"Rank {rank} ends with its own tensor, because no rank sends anything. Broadcast the tensor of the "
                 "rank with the highest score."
             )
         whose_tensor = "its own tensor" if owner == rank else f"the tensor of rank {owner}"
-        ends = f"Rank {rank} ends with {whose_tensor}, whose score is {trial.score(owner):.10g}"
+        ends = f"Rank {rank} ends with {whose_tensor} (score {trial.score(owner):.10g})"
         if owner == rank and any(_brings_it_from(best, event, case) for event in case.traffic.by_rank[rank]):
             return (
                 f"Rank {best} has the best score and broadcasts its tensor, but rank {rank} returns its own. Return "

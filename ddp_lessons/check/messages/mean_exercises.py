@@ -176,8 +176,7 @@ def _of_wrong_parts(inputs: Sequence[Tensor]) -> list[tuple[float, str]]:
     sums, counts = [float(one.sum()) for one in inputs], [one.numel() for one in inputs]
     empty = [rank for rank, count in enumerate(counts) if not count]
     given = [one for one in inputs if one.numel()]
-    one_of_each = "That mean contains only one of the elements of each rank. Send the sum and the count of all "
-    "elements."
+    one_of_each = "That mean contains only one of each rank's elements. Sum and count all elements."
     counted = f"Rank {empty[0]} has no elements, but is counted as if it had one. Pass a count of 0." if empty else ""
     whole = "Each rank's sum was truncated to an integer. Keep the sum a float."
     largest = (
