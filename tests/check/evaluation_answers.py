@@ -581,7 +581,8 @@ WRONG = [
     ),
     (
         over_my_count_times_the_ranks,
-        "The sum was divided by this rank's sample count times the number of ranks. Sum the sample counts over the ranks instead",
+        "The sum was divided by this rank's sample count times the number of ranks. Sum the sample counts over the "
+        "ranks instead",
     ),
     (
         drops_the_remainder,

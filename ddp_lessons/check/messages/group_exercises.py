@@ -64,7 +64,7 @@ class _ShareBest(Exercise):
         trial, owner = _trial(case), whose(answer, case)
         best = trial.best(case.world_size)
         if owner is None:
-            return f"Rank {rank} ends with a tensor that no rank started with. Broadcast the best rank's tensor, unchanged."
+            return f"Rank {rank} ends with a tensor that no rank started with. Broadcast the best rank's, unchanged."
         if owner == rank and not any(case.traffic.brought):
             return (
                 f"Rank {rank} ends with its own tensor, because no rank sends anything. Broadcast the tensor of the "

@@ -148,8 +148,7 @@ def _why_other_numbers(answer: Tensor, case: Case, rank: int) -> str:
     if any(torch.allclose(answer.double(), cut / by, rtol=1e-5) for by in (1, case.world_size)):
         return "It adds up pieces from different positions. For shard r, add up piece r of every rank's tensor."
     return _why_off(answer, part_of(mean, case, rank), case) or (
-        f"Rank {rank} does not return its shard of the mean. Sum the piece at this rank's position over all ranks, and "
-        "divide by world_size."
+        f"Rank {rank} does not return its shard of the mean. Average this rank's piece over all ranks."
     )
 
 
