@@ -169,7 +169,7 @@ def test_what_a_lesson_stores_is_what_is_recorded() -> None:
     """Where it fails: make notebooks LESSONS="14 16"."""
     from ddp_lessons.gpu import on_gpu
 
-    shown = {}
+    shown: dict[str, str] = {}
     for lesson in (Path(__file__).parents[2] / "notebooks").glob("[0-9][0-9]_*.ipynb"):
         for cell in json.loads(lesson.read_text(encoding="utf-8"))["cells"]:
             source = "".join(cell["source"])
