@@ -213,7 +213,7 @@ MISTAKES = (
         "hang",
         only(1),
         ("of_all = dist.new_group()",),
-        ("different groups", "new_group"),
+        ("Group mismatch in new_group",),
     ),
     Mistake(
         6,
@@ -222,7 +222,7 @@ MISTAKES = (
         "hang",
         only(0, 1),
         ("group = dist.new_group(mine)",),
-        ("different groups", "new_group"),
+        ("Group mismatch in new_group",),
         world_sizes=THREE_OR_MORE,
     ),
     Mistake(
