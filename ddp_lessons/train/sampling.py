@@ -59,12 +59,12 @@ class ShardedStream(IterableDataset[Any]):
 
     def __init__(self, source: Iterable[Any]) -> None:
         self.source = source
+        self.rank, self.world_size = rank_and_world_size()  # a worker that is spawned has no process group
 
     def __iter__(self) -> Iterator[Any]:
-        rank, world_size = rank_and_world_size()
         info = get_worker_info()  # None in a process that is not a worker, so ask here and not in __init__
         worker, workers = (info.id, info.num_workers) if info else (0, 1)
-        return islice(self.source, rank * workers + worker, None, world_size * workers)
+        return islice(self.source, self.rank * workers + worker, None, self.world_size * workers)
 
 
 def rank_and_world_size() -> tuple[int, int]:

@@ -109,3 +109,9 @@ def test_of_a_stream_each_sample_comes_once_over_all_ranks_and_workers(count: in
 def test_without_a_group_a_stream_has_one_reader() -> None:
     stream = ShardedStream(itertools.count())
     assert list(itertools.islice(stream, 3)) == [0, 1, 2]
+
+
+def test_a_stream_that_is_read_in_a_process_without_a_group_keeps_its_part() -> None:
+    """As in a worker that is spawned: it gets a copy, and has not joined."""
+    streams = launch(lambda rank, world_size: ShardedStream(range(5)), 2, quiet=True)
+    assert [list(stream) for stream in streams] == [[0, 2, 4], [1, 3]]

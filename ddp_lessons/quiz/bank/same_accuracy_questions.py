@@ -94,7 +94,7 @@ def f(rank, world_size):
             "3 times, as DDP divides the data by rank": "DDP averages gradients and never touches the data. A sampler "
             "divides data, and it needs indices.",
         },
-        look_at="IterableDataset: every rank and every worker reads everything",
+        look_at="IterableDataset: divide a stream without indices",
     ),
     Question(
         text="All ranks have equal weights after every step, and the loss falls. What do you know?",
