@@ -110,7 +110,7 @@ def test_the_group_of_the_lesson_makes_only_sums() -> None:
             return total.tolist(), str(error)
         return total.tolist(), "gave something"
 
-    assert list(launch(run, 2, join=False)) == [([3.0], "this group only supports sums")] * 2
+    assert list(launch(run, 2, join=False)) == [([3.0], "this group only adds up")] * 2
 
 
 def test_a_call_without_a_method_is_refused_in_the_words_that_the_lesson_explains() -> None:

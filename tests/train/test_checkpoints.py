@@ -270,10 +270,11 @@ def broken_files(folder: pathlib.Path) -> dict[str, pathlib.Path]:
 
 
 def test_a_broken_or_foreign_file_is_named_and_changes_nothing(tmp_path: pathlib.Path) -> None:
+    refused = "(cannot be read as a checkpoint|was not written by save_checkpoint)"
     for name, path in broken_files(tmp_path).items():
         model = net()
         before = fingerprint(model)
-        with pytest.raises(ValueError, match=f"{name} (cannot be read as a|is no) checkpoint") as error:
+        with pytest.raises(ValueError, match=f"{name} {refused}") as error:
             load_checkpoint(path, model, momentum_sgd(model))
         assert fingerprint(model) == before
         assert "\n" not in str(error.value)
