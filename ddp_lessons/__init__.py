@@ -15,15 +15,19 @@ if TYPE_CHECKING:
     from ddp_lessons.record.results import Results as Results
     from ddp_lessons.run.diagnosis.failures import WorkerFailed as WorkerFailed, WorkersStuck as WorkersStuck
     from ddp_lessons.run.launch import launch as launch
+    from ddp_lessons.run.nodes.hosts import Hosts as Hosts
+    from ddp_lessons.run.nodes.slurm import Slurm as Slurm
     from ddp_lessons.run.rank.tell import tell as tell
     from ddp_lessons.run.workers import Workers as Workers
     from ddp_lessons.sameness.same_training import same_as_one as same_as_one
 
 __version__ = "0.1.0"
-__all__ = ["Results", "WorkerFailed", "Workers", "WorkersStuck", "launch", "same_as_one", "tell"]
+__all__ = ["Hosts", "Results", "Slurm", "WorkerFailed", "Workers", "WorkersStuck", "launch", "same_as_one", "tell"]
 
 _HOME = {
+    "Hosts": "ddp_lessons.run.nodes.hosts",
     "Results": "ddp_lessons.record.results",
+    "Slurm": "ddp_lessons.run.nodes.slurm",
     "WorkerFailed": "ddp_lessons.run.diagnosis.failures",
     "Workers": "ddp_lessons.run.workers",
     "WorkersStuck": "ddp_lessons.run.diagnosis.failures",

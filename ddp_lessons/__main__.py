@@ -10,32 +10,39 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ddp_lessons import __version__
+from ddp_lessons.dumps.explain_command import add_explain, add_record
 from ddp_lessons.sameness.sameness_command import add_same_as_one
 from ddp_lessons.script.command import add_command
-from ddp_lessons.workshop import doctor, working_copy
+from ddp_lessons.workshop import doctor
+from ddp_lessons.workshop.grading.export_command import add_export
 from ddp_lessons.workshop.room.room_command import add_room
+from ddp_lessons.workshop.start import add_start
 
 if TYPE_CHECKING:
     from ddp_lessons.script.command import Commands
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
+    prog = "ddp-lessons" if Path(sys.argv[0]).name == "ddp-lessons" else "python -m ddp_lessons"
     parser = argparse.ArgumentParser(
-        prog="python -m ddp_lessons",
-        description="Learn distributed training in notebooks. The lessons are in the folder notebooks/.",
-        epilog="Start with: python -m ddp_lessons doctor",
+        prog=prog,
+        description="Learn distributed training with PyTorch in notebooks.",
+        epilog=f"Begin with `{prog} start`.\nIf something does not work, run `{prog} doctor`.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"ddp-lessons {__version__}")
     commands = parser.add_subparsers(title="commands", dest="command", metavar="")
     for add in (
+        add_start,
         _add_doctor,
         _add_pair,
-        _add_lessons,
         _add_progress,
-        _add_explain,
+        add_explain,
+        add_record,
         add_same_as_one,
         add_command,
         add_room,
+        add_export,
     ):
         add(commands)
     chosen = parser.parse_args(arguments)
@@ -81,18 +88,6 @@ def _add_pair(commands: Commands) -> None:
     pair.set_defaults(run=lambda chosen: doctor.report({"torch and torchvision": doctor.check_pair}))
 
 
-def _add_lessons(commands: Commands) -> None:
-    copied = commands.add_parser(
-        "lessons",
-        help="copy the lessons, without their stored outputs, into a folder of yours; your changes are kept",
-        description="Copy the lessons, without their stored outputs, into a folder of yours. Run it again after an "
-        "update: files that you changed are kept, and their new version is saved next to them.",
-    )
-    copied.add_argument("--notebooks", type=Path, default=Path("notebooks"), help="where the lessons are (notebooks)")
-    copied.add_argument("--folder", type=Path, default=Path("my_lessons"), help="where your copy is (my_lessons)")
-    copied.set_defaults(run=lambda chosen: working_copy.report(chosen.notebooks, chosen.folder))
-
-
 def _add_progress(commands: Commands) -> None:
     kept = commands.add_parser(
         "progress",
@@ -122,29 +117,6 @@ def _progress(chosen: argparse.Namespace, parser: argparse.ArgumentParser) -> in
     if chosen.collect is not None:
         return progress_table.collect(chosen.collect, chosen.csv)
     return progress_table.show()
-
-
-def _add_explain(commands: Commands) -> None:
-    tell = commands.add_parser(
-        "explain",
-        help="run a script on several ranks, and when it hangs, show which rank waits for which",
-        description="Run a script with torchrun on this machine. If it hangs or fails, show the same message as "
-        "launch(). Without --nproc-per-node the script runs alone and starts its ranks itself. The script needs no "
-        "change. Exit status: the script's own; 1 if it hung or failed.",
-    )
-    tell.add_argument("--nproc-per-node", type=int, metavar="N", help="start N ranks with torchrun")
-    tell.add_argument(
-        "--timeout", type=float, metavar="SECONDS", help="stop it after this time, and show where each rank is"
-    )
-    tell.add_argument("script", help="the script")
-    tell.add_argument("arguments", nargs=argparse.REMAINDER, help="its arguments")
-    tell.set_defaults(run=_explain)
-
-
-def _explain(chosen: argparse.Namespace) -> int:
-    from ddp_lessons.run.scripts.explain import explain
-
-    return explain([chosen.script, *chosen.arguments], chosen.nproc_per_node, chosen.timeout)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Which files are this package's own: their lines are left out where a learner's line is looked for."""
+"""Which files are this package's own: the course, and the modules whose lines are no learner's."""
 
 from __future__ import annotations
 
@@ -9,4 +9,9 @@ PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 RUN = os.path.join(PACKAGE, "run", "")
 RECORDING = os.path.join(RUN, "recording", "")
 IMPORTED_FROM = os.path.dirname(os.path.dirname(PACKAGE))
-DATA = Path(IMPORTED_FROM, "data")  # MNIST
+
+# A wheel has the course inside the package; in a clone its folders are next to the package.
+INSTALLED = Path(PACKAGE, "course")
+COURSE = INSTALLED if INSTALLED.is_dir() else Path(IMPORTED_FROM)
+NOTEBOOKS, SCRIPTS = COURSE / "notebooks", COURSE / "scripts"
+DATA = COURSE / "data"  # MNIST

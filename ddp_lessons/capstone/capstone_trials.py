@@ -1,9 +1,10 @@
-"""The runs of a judgement: the plain program and the learner's script, undisturbed, watched, killed and slowed down."""
+"""The runs of a judgment: the plain program and the learner's script, undisturbed, watched, killed and slowed down."""
 
 from __future__ import annotations
 
 import json
 import random
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -12,11 +13,14 @@ from typing import Any
 
 from ddp_lessons.capstone import plain_training
 from ddp_lessons.capstone.script_runs import CannotJudge, Outcome, Program, run_all
+from ddp_lessons.run.diagnosis.wording import number_of_ranks
 
 EPOCHS = 3
 STEPS_PER_EPOCH = -(-plain_training.TRAIN // plain_training.BATCH)
 SIZES = (1, 2, 4)
 RESULTS = ("train_loss", "test_loss", "correct", "tested")
+# of a file next to the checkpoint that another rank has renamed, or that two ranks write at the same time
+_SEVERAL_WROTE = re.compile(r"FileNotFoundError: .*(->|FILE\.\w+[^'\"\w])|PytorchStreamWriter|unexpected pos")
 _LEAST_LIMIT_SECONDS, _TIMES_THE_PLAIN_PROGRAM = 30.0, 8
 
 
@@ -76,15 +80,25 @@ class Trials:
     def require_end(self, outcome: Outcome, ranks: int) -> None:
         if outcome.status is None and outcome.seconds < outcome.limit:
             raise NotJudged(f"on {named(ranks)} the script printed more than 20 MB.", "print one line per epoch.")
-        command = f"`python -m ddp_lessons explain --nproc-per-node {ranks} {self.script.name} --epochs {EPOCHS}`"
+        asked = f"--epochs {EPOCHS} --checkpoint FILE.pt --out FILE.json"
+        command = f"`python -m ddp_lessons explain --nproc-per-node {ranks} {self.script.name} {asked}`"
         if outcome.status is None:
             said = f"hang or timeout: on {named(ranks)} the script did not end within {outcome.limit:.0f} seconds."
             raise NotJudged(said, f"run {command}, which shows the rank and the line that wait.")
         if outcome.status:
-            raise NotJudged(f"on {named(ranks)} the script failed: {outcome.last_line}", f"run {command}.")
+            failure = self._with_files_as_in_a_command(outcome.last_line)
+            advice = f"run {command}."
+            if ranks > 1 and _SEVERAL_WROTE.search(failure):
+                first = "several ranks write this file: let only rank 0 save (`if rank == 0:`)."
+                advice = f"{first} If that is not it, {advice}"
+            raise NotJudged(f"on {named(ranks)} the script failed: {failure}", advice)
         if not outcome.steps(0) and outcome.noted:
             said = f"on {named(ranks)} rank 0 made no step with an optimizer of torch.optim."
             raise NotJudged(said, "train with the optimizer of plain_training.py.")
+
+    def _with_files_as_in_a_command(self, line: str) -> str:
+        """Each run has files of its own: under one name, the same failure reads the same in each run."""
+        return re.sub(rf"{re.escape(str(self.folder))}/[\w-]+\.(pt|json)", r"FILE.\1", line)[:200]
 
     @cached_property
     def alone(self) -> list[Outcome]:
@@ -96,7 +110,7 @@ class Trials:
         outcomes = self.run("two plain programs side by side", *(self.program(0, name) for name in names))
         for outcome in outcomes:
             if not outcome.has_ended:
-                advice = "Next: run `python -m ddp_lessons doctor`, and try it again on a machine with less to do."
+                advice = "Next: run `python -m ddp_lessons doctor`, and try again when the machine is less busy."
                 raise CannotJudge(f"the plain program failed or took too long: {outcome.last_line}\n{advice}")
         if not self.limit_is_known:
             self.limit_is_known = True
@@ -138,4 +152,4 @@ class Trials:
 
 
 def named(ranks: int) -> str:
-    return "the plain program" if not ranks else f"{ranks} rank{'s' * (ranks != 1)}"
+    return "the plain program" if not ranks else number_of_ranks(ranks)

@@ -1,12 +1,13 @@
 """The last part: the script hangs because of a fault that is injected into a copy, and the learner says what is wrong.
 
 Which fault, on which rank, and the order of the choices depend only on the script's text, so they stay the same from
-one judgement to the next.
+one judgment to the next.
 """
 
 from __future__ import annotations
 
 import hashlib
+import itertools
 import random
 import re
 from dataclasses import dataclass
@@ -18,6 +19,10 @@ from ddp_lessons.capstone.observed_rank import ALONE, LEAVES
 
 NAME = "a hang, explained"
 LETTERS = "ABCD"
+INJECTED = (
+    "  The fault is in a copy, not in your file. If a line above doesn't make the call named before it, "
+    "an extra call was injected at that line."
+)
 _WAITING = re.compile(r"^ *rank (\d+) +waits in (.+?)(?: of | \(|$)", re.MULTILINE)
 
 
@@ -31,9 +36,10 @@ class HangQuestion:
 
     def part(self, diagnosis: str) -> Part:
         """Judge a letter; with "" the part waits for one."""
-        asked = (*self.explanation, "", *(f"{letter}) {sentence}" for letter, sentence in self.choices.items()))
+        choices = (f"{letter}) {sentence}" for letter, sentence in self.choices.items())
+        asked = (*self.explanation, INJECTED, "", *choices)
         if not diagnosis:
-            advice = 'read the explanation, choose a sentence, and add its letter: diagnosis="A".'
+            advice = 'read the explanation, choose a sentence, and add its letter: diagnosis="LETTER".'
             return Part(
                 NAME, None, "one fault was injected into a copy, which hangs; your diagnosis is missing", advice, asked
             )
@@ -58,14 +64,20 @@ def ask_about_a_hang(trials: Trials) -> HangQuestion:
     waits = {int(number): call for number, call in _WAITING.findall(explanation)}
     if not found or 1 - rank not in waits:
         said = "with a fault injected into a copy, `explain` reported no hang."
-        advice = "catch no exceptions around collective calls, set no short timeouts, and leave exits to torchrun."
+        advice = "do not catch exceptions around collective calls, and set no short timeouts; torchrun ends the ranks."
         raise NotJudged(said, advice)
     sentences = _sentences(rank, waits[1 - rank], waits.get(rank, "barrier"))
     right = sentences[0] if kind == LEAVES else sentences[1]
     choice.shuffle(sentences)
     choices = dict(zip(LETTERS, sentences, strict=True))
     letter = next(letter for letter, sentence in choices.items() if sentence == right)
-    return HangQuestion(tuple(f"{found}{explanation}".rstrip().splitlines()), choices, letter)
+    return HangQuestion(tuple(where_ranks_are(f"{found}{explanation}")), choices, letter)
+
+
+def where_ranks_are(explanation: str) -> list[str]:
+    """Without the sentences after it: they look for the mistake in the learner's file, which has none."""
+    first, *lines = explanation.splitlines()
+    return [first, *itertools.takewhile(lambda line: line.startswith("    "), lines)]
 
 
 def _sentences(rank: int, call: str, own: str) -> list[str]:

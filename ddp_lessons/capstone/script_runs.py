@@ -111,7 +111,7 @@ class Outcome:
         lines = [re.sub(r"^\[rank\d+\]:", "", line).strip() for line in self.printed.splitlines()]
         lines = [line for line in lines if line]
         errors = [line for line in lines if _ERROR.match(line) and not line.startswith("torch.distributed.elastic")]
-        return (errors or lines[-1:] or ["it printed nothing"])[0][:200]
+        return (errors or lines[-1:] or ["it printed nothing"])[0][:400]
 
 
 def require_torchrun() -> None:

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from ddp_lessons.check.trainings.token_loss_exercise import token_mean_loss as token_mean_loss
     from ddp_lessons.check.trainings.weighted_exercise import weighted_average as weighted_average
     from ddp_lessons.check.trainings.wrapper_exercise import my_ddp as my_ddp
+    from ddp_lessons.clinic.diagnosis import diagnosis as diagnosis
 
 _HOME = {
     "Report": "judging.report",
@@ -54,6 +55,7 @@ _HOME = {
     "capstone": ".capstone.capstone_check",  # beside this folder
     "choose_backend": "clusters.backend_exercise",
     "data_partitioner": "trainings.partition_exercise",
+    "diagnosis": ".clinic.diagnosis",
     "epoch_order": "trainings.order_exercise",
     "evaluate": "trainings.evaluation_exercise",
     "exchange": "messages.message_exercises",

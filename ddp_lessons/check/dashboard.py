@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Literal, ParamSpec
 
 from ddp_lessons.check import progress_file
+from ddp_lessons.check.judging.check_launches import launches_on
 from ddp_lessons.check.judging.report import Report
 from ddp_lessons.check.progress_file import Entry
 from ddp_lessons.run.output.cards import Kind, framed, in_words, mark
@@ -23,7 +24,8 @@ from ddp_lessons.run.output.terminal_text import folded, painted
 P = ParamSpec("P")
 State = Literal["passed", "tried", "open"]
 _KINDS: dict[State, Kind] = {"passed": "passed", "tried": "wrong", "open": "open"}
-_TRIES_BEFORE_HINTS, _STUCK = 3, "Stuck? Open the hints of this exercise."  # every exercise but the readings has some
+_ARE_READ = ("reading(", "diagnosis(")  # messages, and what jobs left behind
+_TRIES_BEFORE_HINTS, _STUCK = 3, "Stuck? Open the hints of this exercise."  # only what is read has none
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,7 @@ LESSONS = (
     Lesson(14, "After DDP", ("shard", "sharded_mean", "stage_of")),
     Lesson(15, "Capstone: a training script of your own", ("capstone",)),
     Lesson(16, "Appendix: choose a backend", ("choose_backend", "all_reduce_on_board")),
+    Lesson(19, "Appendix: debug a job at work", tuple(f"diagnosis({number})" for number in range(1, 7))),
 )
 LESSON_OF = {exercise: lesson.number for lesson in LESSONS for exercise in lesson.exercises}
 
@@ -67,19 +70,23 @@ GIVEN = {
 
 
 def counting(check: Callable[P, Report]) -> Callable[P, Report]:
-    """`check`, with its outcome recorded for the learner."""
+    """`check`, with its outcome recorded for the learner, and with a further argument: the nodes to run `on`."""
 
     @functools.wraps(check)
     def checked(*args: P.args, **kwargs: P.kwargs) -> Report:
-        report = check(*args, **kwargs)
+        with launches_on(kwargs.pop("on", None), check.__name__):  # type: ignore[arg-type]
+            report = check(*args, **kwargs)
         written = next(iter((*args, *kwargs.values())), None)
         next_step = _after(report.exercise) if report.passed else ""
         if report.exercise in LESSON_OF and report.is_a_try and is_the_learners(written):
             entry = progress_file.keep(report.exercise, LESSON_OF[report.exercise], report.passed)
-            if entry.tries >= _TRIES_BEFORE_HINTS and not entry.passed and not report.exercise.startswith("reading("):
+            if entry.tries >= _TRIES_BEFORE_HINTS and not entry.passed and not report.exercise.startswith(_ARE_READ):
                 next_step = _STUCK
         return dataclasses.replace(report, next_step=next_step)
 
+    own = inspect.signature(check)
+    on = inspect.Parameter("on", inspect.Parameter.KEYWORD_ONLY, default=None, annotation="Nodes | None")
+    checked.__signature__ = own.replace(parameters=[*own.parameters.values(), on])  # type: ignore[attr-defined]
     return checked
 
 

@@ -60,7 +60,7 @@ def _they_differ(columns: Columns, apart: Sequence[int]) -> Report:
 
 def _reminder(first: int) -> str:
     if first:
-        return "Before that the ranks were equal, so the initial weights are right. Check how gradients are averaged."
+        return "Before that, the replicas were equal, so the initial weights match. Check how gradients are averaged."
     return "Check that all ranks start with the same initial weights."
 
 

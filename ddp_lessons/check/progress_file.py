@@ -101,7 +101,7 @@ def recall() -> tuple[dict[str, Entry], list[str]]:
     path, entries, notes = place(), dict[str, Entry](), list[str]()
     if path is None:
         if os.environ.get(VARIABLE) != OFF:
-            notes.append(f"There is no folder for your progress file. Set the variable {VARIABLE} to a file of yours.")
+            notes.append(f"There is no folder for your progress file. Set {VARIABLE} to the path of a file.")
     else:
         try:
             kept = read(path)
@@ -115,7 +115,7 @@ def recall() -> tuple[dict[str, Entry], list[str]]:
         if _not_yet_written:
             notes.append(
                 f"Your latest progress is kept only until this kernel ends, because it cannot be written to {path}. "
-                f"Set the variable {VARIABLE} to a file of yours."
+                f"Set {VARIABLE} to the path of a file that you can write."
             )
     return _with_what_is_not_yet_written(entries), notes
 

@@ -75,8 +75,8 @@ WorkersStuck: hang, no rank can make progress
   Next: look for a loop with fewer steps on some ranks: uneven batches, a `break` or a swallowed exception."""
         + WHEN_ONE_RETURNED,
         wrong=(2, 3),
-        why="7 batches for 2 ranks are 4 and 3, so rank 0 makes one step more. Give every rank the same number: drop "
-        "a batch or repeat one.",
+        why="With 7 batches, rank 0 gets 4 and rank 1 gets 3, so rank 0 takes one more step. Drop or repeat a batch, "
+        "so that every rank takes the same number of steps.",
         hints={
             5: "The loop is the same on both ranks, but makes 4 steps on one and 3 on the other. Why?",
             7: "Here rank 0 waits in collective call 4. Rank 1 made only 3. Why not a fourth?",
@@ -107,9 +107,9 @@ float32 (cell line 9).
         "what it should be.",
         hints={
             5: "Sending half is what the program wants: 4 elements each.",
-            6: "Rank 0 sends the right half, 4 elements. What does the message say about the other side?",
+            6: "Rank 0 correctly sends 4 elements. What does the error message say about the rank that receives?",
             9: "recv fills the buffer that you pass. Which line allocates it?",
-            10: "This is the mean of what is in `mine`. What is in it?",
+            10: "This is the mean of the values in `mine`. Which values does it have?",
         },
     ),
     Reading(
@@ -135,12 +135,13 @@ WorkersStuck: deadlock, no rank can make progress
   torchrun would show: after 30 minutes "Timed out waiting 1800000ms for recv operation to complete" (NCCL: "Watchdog \
 caught collective operation timeout").""",
         wrong=(3,),
-        why="Every rank receives from the rank that it sends to, so all wait in a circle. The left neighbour is "
+        why="Every rank receives from the rank that it sends to, so all wait in a circle. The left neighbor is "
         "(rank - 1) % world_size.",
         hints={
-            2: "This is right: the right neighbour of rank 0 is rank 1, that of rank 2 is rank 0. Where does each "
+            2: "This is right: the right neighbor of rank 0 is rank 1, that of rank 2 is rank 0. Where does each "
             "message come from?",
-            5: "isend does not block, so every rank sends. To which rank, and from which rank does each receive?",
+            5: "isend does not block, so every rank can send. Which rank does each one send to, and which does it "
+            "receive from?",
             6: "Here every rank waits. Rank 0 waits for rank 1. To which rank does rank 1 send?",
             7: "No rank reaches line 7. Which rank does each one wait for before that?",
         },
@@ -185,7 +186,7 @@ def reading(number: int, line: int | None = None) -> Report:
         ValueError: there is no reading with this number.
     """
     if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= len(READINGS):
-        raise ValueError(f"there is no reading {number!r}: they are numbered from 1 to {len(READINGS)}")
+        raise ValueError(f"there is no reading {number!r}: choose a number from 1 to {len(READINGS)}")
     one, name = READINGS[number - 1], f"reading({number})"
     if line is None:
         return Report(name, False, "which line is wrong?", "", tuple(_question(one, number)))

@@ -9,6 +9,6 @@ from ddp_lessons.machines.attempts import Attempt, Said
 from ddp_lessons.machines.live_or_recorded import attempt, troubles
 from ddp_lessons.machines.namespaces import Machines
 from ddp_lessons.machines.places import NotHere
-from ddp_lessons.machines.slurm import Slurm
+from ddp_lessons.machines.slurm_on_machines import SlurmOnMachines
 
-__all__ = ["Attempt", "Machines", "NotHere", "Said", "Slurm", "attempt", "troubles"]
+__all__ = ["Attempt", "Machines", "NotHere", "Said", "SlurmOnMachines", "attempt", "troubles"]

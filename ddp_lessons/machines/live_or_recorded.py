@@ -14,11 +14,14 @@ from collections.abc import Callable, Sequence
 from importlib import metadata
 from itertools import accumulate, zip_longest
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 from ddp_lessons.machines.attempts import Attempt
 from ddp_lessons.machines.places import NotHere, Place
+from ddp_lessons.machines.recorded_launches import Launched, launch_as_plain, launch_from_plain
 from ddp_lessons.machines.sources import digest_of
+from ddp_lessons.record.results import Results
+from ddp_lessons.run.diagnosis.failures import WorkerFailed, WorkersStuck
 
 RECORDINGS = Path(__file__).with_name("recordings")
 TROUBLES = RECORDINGS / "troubles.txt"
@@ -27,19 +30,21 @@ MOST_LETTERS = 100  # the longest line that a notebook shows without wrapping
 
 A = ParamSpec("A")
 P = TypeVar("P")
+Done = Attempt | Launched
+D = TypeVar("D", bound=Done)
 
 
-def attempt(
-    function: Callable[Concatenate[P, A], Attempt], place: Place[P], *args: A.args, **kwargs: A.kwargs
-) -> Attempt:
+def attempt(function: Callable[Concatenate[P, A], D], place: Place[P], *args: A.args, **kwargs: A.kwargs) -> D:
     """Make the place, call `function(place, ...)` and return its result, or the recording of this call.
+
+    The result is an attempt, or what `launch(..., on=...)` returned or raised.
 
     A recording belongs to the function's source, to what it uses, and to the place. If you change one of them, the call
     runs live or not at all.
 
     Raises:
         NotHere: the place can't be made here, and there is no recording of this call.
-        TypeError: the function or the place is missing, or the function returns something else than an attempt.
+        TypeError: the function or the place is missing, or the function returns something else.
     """
     _check(function, place)
     name = name_of(function, args, kwargs)
@@ -49,7 +54,7 @@ def attempt(
     if not reason:
         try:
             with place as made:
-                done = _returned(function, function(made, *args, **kwargs))
+                done: D = _returned(function, function(made, *args, **kwargs))
         except NotHere as refusal:
             reason = str(refusal)
         else:
@@ -58,7 +63,7 @@ def attempt(
             return done
     if wish == "record":
         raise NotHere(f"{name} cannot be recorded: {reason}")
-    return recall(name, reason, of)
+    return cast(D, recall(name, reason, of))
 
 
 def _check(function: object, place: object) -> None:
@@ -68,8 +73,8 @@ def _check(function: object, place: object) -> None:
         raise TypeError("attempt() takes a function and a place: attempt(look, Machines(2))")
 
 
-def _returned(function: Callable[..., object], done: object) -> Attempt:
-    if isinstance(done, Attempt):
+def _returned(function: Callable[..., object], done: object) -> Any:
+    if isinstance(done, Attempt | Results | WorkerFailed | WorkersStuck):
         return done
     name = getattr(function, "__name__", "the function")
     raise TypeError(
@@ -115,25 +120,30 @@ def name_of(function: Callable[..., object], args: tuple[Any, ...], kwargs: dict
     return re.sub(r"[^\w.-]+", "_", "_".join([getattr(function, "__name__", "attempt"), *parts]))
 
 
-def recall(name: str, reason: str, of: str = "") -> Attempt:
+def recall(name: str, reason: str, of: str = "") -> Any:
     """The recording of this name. If `of` is given, the digest must match."""
     file = RECORDINGS / f"{name}.json"
     if not file.is_file():
         raise NotHere(f"this cannot run here, and there is no recording of {name}: {reason}")
     text = file.read_text(encoding="utf-8")
-    if of and json.loads(text).get("of") != of:
+    told = json.loads(text)
+    if of and told.get("of") != of:
         raise NotHere(
             f"this cannot be tried here ({reason}), and you changed it, or something that it uses: only the lesson's"
             f" own text was recorded"
         )
-    return Attempt.from_json(text)
+    return launch_from_plain(told, told["recorded"]) if "ranks" in told else Attempt.from_json(text)
 
 
-def keep(name: str, done: Attempt, of: str = "") -> None:
+def keep(name: str, done: Done, of: str = "") -> None:
     how = f"Linux, Python {sys.version_info.major}.{sys.version_info.minor}, torch {metadata.version('torch')}"
     RECORDINGS.mkdir(exist_ok=True)
-    content = json.loads(done.as_recorded(how).to_json(_without_this_machine)) | {"of": of}
-    (RECORDINGS / f"{name}.json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    if isinstance(done, Attempt):
+        content = json.loads(done.as_recorded(how).to_json(_without_this_machine))
+    else:
+        content = launch_as_plain(done, _without_this_machine) | {"recorded": how}
+    indent = 1 if isinstance(done, Attempt) else None  # calls have very many fields
+    (RECORDINGS / f"{name}.json").write_text(json.dumps(content | {"of": of}, indent=indent) + "\n", encoding="utf-8")
 
 
 def _without_this_machine(line: str) -> str:

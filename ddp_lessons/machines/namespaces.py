@@ -22,6 +22,7 @@ from ddp_lessons.machines.attempts import Attempt, Said
 from ddp_lessons.machines.jobs import Job
 from ddp_lessons.machines.places import NotHere, environment_of_jobs, missing_commands, said_by
 from ddp_lessons.machines.ranks_on_machines import launch_on
+from ddp_lessons.run.nodes.node_commands import NodeCommand, agent_command
 
 _NEEDED = {"ip": "iproute2", "unshare": "util-linux", "nsenter": "util-linux", "mount": "mount"}
 _ALL_BUT_USER = ("--net", "--uts", "--mount", "--pid")
@@ -102,6 +103,11 @@ class Machines:
         if job:
             job.run_also(commands, variables)
         return job or Job(commands, variables, self.stop, self._happened_since)
+
+    def commands(self) -> list[NodeCommand]:
+        """For `launch(..., on=machines)`: the command that starts an agent on each node."""
+        agent = ["env", f"PATH={environment_of_jobs()['PATH']}", *agent_command()]
+        return [NodeCommand(name, self.command(number, agent)) for number, name in enumerate(self.names)]
 
     def everywhere(
         self,

@@ -1,6 +1,6 @@
-"""One colour for each rank, the same in text, curves and timelines. A label always accompanies the colour.
+"""One color for each rank, the same in text, curves and timelines. A label always accompanies the color.
 
-Colour-blind readers can distinguish the eight colours. They are Okabe and Ito's set, but with grey and brown instead of
+Color-blind readers can distinguish the eight colors. They are Okabe and Ito's set, but with gray and brown instead of
 black and yellow, which are invisible on a dark or a white page.
 """
 

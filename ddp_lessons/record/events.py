@@ -31,6 +31,16 @@ class Events(Sequence[Event]):
         return len(self._recorded)
 
     @property
+    def records(self) -> tuple[Recorded, ...]:
+        """What each rank sent, from which equal events can be made."""
+        return self._recorded
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """The other machine on which each rank ran; "" for this one."""
+        return tuple(one.node for one in self._recorded)
+
+    @property
     def dropped(self) -> tuple[int, ...]:
         return tuple(one.dropped for one in self._recorded)
 
@@ -170,6 +180,11 @@ class Events(Sequence[Event]):
     def common_begin(self) -> float:
         """When the function had begun on every rank, because processes do not start at the same moment."""
         return max((one.began for one in self._recorded), default=self.origin) - self.origin
+
+    @property
+    def clock_errors(self) -> dict[str, float]:
+        """For each node, by how many seconds the times of its ranks may be off."""
+        return {one.node: one.clock_error for one in self._recorded if one.node}
 
     def gaps(self, rank: int) -> list[Gap]:
         """The gaps between the calls of a rank."""

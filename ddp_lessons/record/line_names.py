@@ -8,6 +8,8 @@ from typing import Any
 
 
 def name_place(file: str, line: int) -> str:
+    if not file:
+        return "an unknown line"
     if not is_cell(file):
         return f"{os.path.basename(file)} line {line}"
     cell = _name_of_cell(file)
@@ -47,8 +49,18 @@ def _name_of_cell(file: str) -> str:
     """ "[7]", as shown next to the cell after it has run."""
     if not request_of_front_end():
         return ""
-    label_and_name = getattr(_shell().compile, "format_code_name", lambda file: None)(file)
+    compiler = _shell().compile
+    if not hasattr(compiler, "format_code_name"):
+        return _name_in_ipython_7(file)
+    label_and_name = compiler.format_code_name(file)
     return label_and_name[1].removeprefix("In") if label_and_name else ""
+
+
+def _name_in_ipython_7(file: str) -> str:
+    """It keeps no list of these files, but makes their names from the text of the cells."""
+    cells = enumerate(_shell().history_manager.input_hist_raw)
+    named = [number for number, text in cells if _shell().compile.get_code_name(text, text, number) == file]
+    return f"[{named[-1]}]" if named else ""
 
 
 def _shell() -> Any:

@@ -37,6 +37,8 @@ class Recorded:
     worlds: tuple[tuple[str, int, int], ...] = ()  # the worlds that it joined: name, its number there, size
     gaps: tuple[Gap, ...] = ()
     variables: tuple[tuple[str, str], ...] = ()  # JOINING_VARIABLES when its function began
+    node: str = ""  # the other machine that it ran on; then its times were moved to the notebook's clock
+    clock_error: float = 0.0  # seconds by which they may be off
 
 
 @dataclass(frozen=True)

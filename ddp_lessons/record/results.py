@@ -40,6 +40,7 @@ class Results(Sequence[T], Generic[T]):
     seconds: float
     events: Events = field(default_factory=Events)
     told: tuple[tuple[Told, ...], ...] = ()
+    recorded: str = ""  # the system on which it ran, if it is a stored recording
 
     @overload
     def __getitem__(self, rank: int) -> T: ...

@@ -17,6 +17,7 @@ from ddp_lessons.run.launcher.launch_arguments import (
     refused_plainly,
 )
 from ddp_lessons.run.launcher.limits import limits
+from ddp_lessons.run.nodes.node_commands import Nodes
 from ddp_lessons.run.output.cell_links import note_cells
 from ddp_lessons.run.processes.process_pool import AHEAD_AT_FIRST, pool
 from ddp_lessons.run.processes.process_sources import start_method as default_start_method
@@ -36,6 +37,8 @@ def launch(
     quiet: bool = False,
     record: bool | str = True,
     live: Callable[[Results[Any]], object] | None = None,
+    on: Nodes | None = None,
+    debug: bool = False,
 ) -> Results[T]:
     """Run `function(rank, world_size, *args)` in new processes and return their results by rank.
 
@@ -53,17 +56,21 @@ def launch(
         record: record the calls of torch.distributed in `results.events`; "values": also the elements of small tensors.
         live: a function that draws what the ranks have logged so far with `tell`, such as `show.training`; the picture
             is updated while they run.
+        on: the nodes to run on, such as Hosts("alpha", "beta"); the default is this machine.
+        debug: a rank that raises an exception opens the debugger at that line, as `breakpoint()` does.
 
     Raises:
         WorkerFailed: a rank raised or died; the message names it and shows its line.
         WorkersStuck: the ranks hang, or did not return in time; the message shows where each one is.
+        NodeLost: no rank could start, because a node can't be reached, or the nodes don't reach each other.
     """
     __tracebackhide__ = True
     with refused_plainly():
         check_not_inside_a_rank()
-        check_function(function, checked_world_size(world_size), args)
+        check_function(function, checked_world_size(world_size, on), args)
         with HeldInterrupts():
-            pool.import_ahead(heavy_imports_of([function, *args]), default_start_method(start_method))
+            if on is None:
+                pool.import_ahead(heavy_imports_of([function, *args]), default_start_method(start_method))
     with Workers(
         world_size,
         timeout_seconds=timeout_seconds,
@@ -73,6 +80,8 @@ def launch(
         quiet=quiet,
         record=record,
         live=live,
+        on=on,
+        debug=debug,
     ) as workers:
         return workers.run(function, *args)
 

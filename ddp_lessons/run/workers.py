@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from ddp_lessons.record.events import Events
 from ddp_lessons.record.rank_record import Recorded
 from ddp_lessons.record.results import NO_VALUE, Results, told_by_rank
+from ddp_lessons.run.debugging.keyboard import why_no_prompt
 from ddp_lessons.run.diagnosis.call_fit import first_fault, may_disagree
 from ddp_lessons.run.diagnosis.failure_messages import not_to_be_trusted, where_each_is, worker_failed, workers_stuck
 from ddp_lessons.run.diagnosis.wording import ranks_named
@@ -21,9 +22,12 @@ from ddp_lessons.run.launcher.call_progress import Ending
 from ddp_lessons.run.launcher.follow import Watch
 from ddp_lessons.run.launcher.interrupts import HeldInterrupts
 from ddp_lessons.run.launcher.limits import limits
+from ddp_lessons.run.launcher.local_modules import names_of_local_modules
 from ddp_lessons.run.launcher.private_folders import session_folder
 from ddp_lessons.run.launcher.rank_states import Account
 from ddp_lessons.run.launcher.world_processes import Crew
+from ddp_lessons.run.nodes.node_commands import NodeLost, Nodes
+from ddp_lessons.run.nodes.node_group import connected
 from ddp_lessons.run.output.screen import Live, screen_for_here
 from ddp_lessons.run.output.transcript import Transcript
 from ddp_lessons.run.processes.process_sources import start_method as checked_start_method
@@ -77,20 +81,28 @@ class Workers:
         record: bool | str = True,
         live: Callable[[Results[Any]], object] | None = None,
         outlive_failures: bool = False,
+        on: Nodes | None = None,
+        debug: bool = False,
     ) -> None:
         with launch_arguments.refused_plainly():
             launch_arguments.check_not_inside_a_rank()
             launch_arguments.check_torch_is_pytorch()
-            self.world_size = launch_arguments.checked_world_size(world_size)
+            self.world_size = launch_arguments.checked_world_size(world_size, on)
             self._limits = limits()
             self._timeout_seconds = self._limits.allowed_seconds(launch_arguments.checked_timeout(timeout_seconds))
-            backend = launch_arguments.checked_backend(backend, self.world_size)
+            launch_arguments.check_backend_is_known(backend)
             start_method = checked_start_method(start_method)
             self._record = launch_arguments.checked_record(record)
             join = launch_arguments.checked_switch("join", join)
             self._quiet = launch_arguments.checked_switch("quiet", quiet)
             self._outlive_failures = launch_arguments.checked_switch("outlive_failures", outlive_failures)
+            self._debug = launch_arguments.checked_debug(debug, why_no_prompt())
             self._live = launch_arguments.checked_live(live)
+            self._on = on  # an allocation lasts as long as its object
+            # last, because a wrong argument must not wait until there are nodes
+            nodes = connected(launch_arguments.checked_nodes(on)) if on is not None else None
+            gpus = nodes.gpus(self.world_size) if nodes is not None else None
+            backend = launch_arguments.checked_backend(backend, self.world_size, gpus)
         self._one_run = threading.Lock()
         self._runs = 0
         self._heavy_imports: set[str] = set()
@@ -104,6 +116,7 @@ class Workers:
                 timeout_seconds=self._timeout_seconds,
                 memory_bytes=self._limits.memory_bytes,
                 outlives_failures=self._outlive_failures,
+                nodes=nodes,
             )
 
     def run(
@@ -150,6 +163,16 @@ class Workers:
         finally:
             self._one_run.release()
 
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """The node of each rank; "" is this machine."""
+        return tuple(rank.process.node for rank in self._crew.ranks) if self._crew is not None else ()
+
+    @property
+    def why_closed(self) -> str:
+        """Why there are no ranks any more; "" while there are."""
+        return self._crew.why_gone if self._crew is not None else ""
+
     def close(self) -> None:
         """Stop the ranks, and everything that they left running."""
         if self._crew is not None and not self._crew.why_gone:
@@ -172,7 +195,8 @@ class Workers:
 
     def _task(self, sources: dict[str, str], run: _Run) -> Task:
         self._runs += 1
-        return Task(sources, self._runs, self.world_size - len(run.not_asked))
+        modules = names_of_local_modules() if any(self.nodes) else frozenset()
+        return Task(sources, self._runs, self.world_size - len(run.not_asked), modules, why_no_prompt(), self._debug)
 
     def _crew_at_work(self) -> Crew:
         assert self._crew is not None
@@ -187,13 +211,17 @@ class Workers:
     ) -> Results[Any]:
         __tracebackhide__ = True
         screen, live = screen_for_here(run.quiet), Live(self._live, self.world_size)
-        watch, lost = Watch(crew.ranks, run.timeout_seconds, task, run.not_asked, self._limits), []
+        watch = Watch(crew.ranks, run.timeout_seconds, task, run.not_asked, self._limits, crew.start_check())
+        stay: list[str] = []
         try:
             ending = watch.until_the_end(screen, live, lambda: interrupts.noted)
             account = watch.account()
             if ending is not Ending.RETURNED:
-                lost = self._after_a_failure(crew, watch, ending.value)
+                stay = self._after_a_failure(crew, watch, ending.value)
             watch.drain()
+        except NodeLost as loss:  # the ranks can't start
+            crew.stop(loss.headline)
+            raise
         finally:
             watch.close()
             self._heavy_imports.update(*(recorded.heavy_imports for recorded in watch.progress.recorded.values()))
@@ -214,12 +242,12 @@ class Workers:
             recorded = [Recorded(0.0) if rank in run.not_asked else one for rank, one in enumerate(recorded)]
             return self._trusted(crew, results, account, recorded)
         if ending is Ending.FAILED:
-            raise worker_failed(account, results).with_more(self._who_stays(lost))
+            raise worker_failed(account, results).with_more(stay)
         if ending in (Ending.STUCK, Ending.OUT_OF_TIME):
-            raise workers_stuck(account, results, ending is Ending.STUCK).with_more(self._who_stays(lost))
+            raise workers_stuck(account, results, ending is Ending.STUCK).with_more(stay)
         interrupts.noted = False
         kept = ["  What they logged with tell() is in sys.last_value.results."] if any(results.told) else []
-        where = ["you stopped the ranks", *where_each_is(account), *kept, *self._who_stays(lost)]
+        where = [ending.value, *where_each_is(account), *kept, *stay]
         raise Interrupted("\n".join(where), results)
 
     def _trusted(
@@ -232,21 +260,23 @@ class Workers:
                 self.close()
                 raise error
             watch = Watch(crew.ranks, None)
-            lost = crew.begin_anew(watch)
+            stay = self._after_a_failure(crew, watch, "their calls did not match")
             watch.close()
-            raise error.with_more(self._who_stays(lost))
+            raise error.with_more(stay)
         return results
 
-    def _after_a_failure(self, crew: Crew, watch: Watch, why: str) -> list[int]:
-        """Stop all ranks; or keep those that can be kept, and return those that were restarted."""
-        if self._outlive_failures:
-            return crew.begin_anew(watch)
-        crew.stop(why)
-        return []
+    def _after_a_failure(self, crew: Crew, watch: Watch, why: str) -> list[str]:
+        """Stop all ranks; or keep those that can be kept, and return what to say about that."""
+        if not self._outlive_failures:
+            crew.stop(why)
+            return []
+        try:
+            return self._who_stays(crew.begin_anew(watch))
+        except NodeLost as loss:
+            crew.stop(loss.headline)
+            return ["  All other ranks were stopped, and their variables are lost: a group needs all its nodes."]
 
     def _who_stays(self, lost: Sequence[int]) -> list[str]:
-        if not self._outlive_failures:
-            return []
         stay = [rank for rank in range(self.world_size) if rank not in lost]
         were, their = ("was", "its") if len(lost) == 1 else ("were", "their")
         lines = [f"  {ranks_named(lost).capitalize()} {were} restarted and lost {their} variables."] if lost else []

@@ -117,6 +117,13 @@ class Evidence:
         factor = sum(float((mine[name] * theirs[name]).sum()) for name in names) / square
         return factor if np.isfinite(factor) and self.equal(mine, theirs, None, factor) else None
 
+    @cached_property
+    def clipped(self) -> float | None:
+        """By which one rank's gradient is what its backward passes gave, if that is below 1 on all parameters."""
+        raw = self.comparison.one.values("local", self.step)[0]
+        factor = self.factor_between(raw, self.base) if raw.keys() == self.base.keys() else None
+        return factor if factor is not None and 0 < factor < 1 - self.tolerance else None
+
     def weights_in(self, target: ByName) -> Array | None:
         """How much of each rank's own gradient is in `target`, if it is a sum of them and that is the only way."""
         names = sorted(set.intersection(*(set(by_name) for by_name in self.local)) & target.keys())

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from ddp_lessons.run.diagnosis.wording import number_of_ranks
 from ddp_lessons.sameness.rounding_limits import Limits, largest
 from ddp_lessons.sameness.run_records import Array, ByName, Run
 
@@ -54,7 +55,7 @@ def compare(one: Run, many: Run) -> Comparison:
     """Compare a run on several ranks with that on one."""
     found = Comparison(one, many)
     if without := next((run.world_size for run in (one, many) if not max(run.steps)), None):
-        where = f"on {without} rank{'s' * (without > 1)}"
+        where = f"on {number_of_ranks(without)}"
         raise CannotCompare(
             f"no optimizer of torch.optim made a step {where}, so there is nothing to compare",
             "call optimizer.step() of an optimizer of torch.optim; parameters that are changed by hand aren't watched.",
@@ -201,5 +202,5 @@ def _nothing_in_common(missing: list[str], number: int, ranks: list[ByName]) -> 
     theirs = sorted({name for by_name in ranks for name in by_name})
     return (
         f"{len(missing)} of {number} parameters of one rank (such as {missing[0]}) have no parameter of the same name "
-        f"and shape on {len(ranks)} ranks, which have {', '.join(theirs[:3])}{', ...' * (len(theirs) > 3)}"
+        f"and shape on {number_of_ranks(len(ranks))}, which have {', '.join(theirs[:3])}{', ...' * (len(theirs) > 3)}"
     )

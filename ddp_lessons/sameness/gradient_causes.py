@@ -35,6 +35,8 @@ def _factor(evidence: Evidence) -> Finding | None:
         )
     if evidence.near(factor, 1 / ranks):
         return _averaged_twice(evidence)
+    if evidence.clipped is not None and 0 < factor < 1:
+        return _smaller_than_clipped(evidence, factor, evidence.clipped)
     return Finding(
         "factor",
         f"The gradient is {factor:.4g} times that of one rank on every parameter.",
@@ -43,20 +45,35 @@ def _factor(evidence: Evidence) -> Finding | None:
     )
 
 
-def _averaged_twice(evidence: Evidence) -> Finding:
+def _smaller_than_clipped(evidence: Evidence, factor: float, clipped: float) -> Finding:
+    """One rank clips to the threshold, so the smaller gradient of several ranks is as it was before clipping."""
+    if evidence.near(factor * clipped, 1 / evidence.world_size):
+        return _averaged_twice(evidence, clipped)
+    return Finding(
+        "factor",
+        f"The gradient is {factor:.4g} times that of one rank on every parameter. The gradients were clipped before "
+        "they were compared, so the true factor is smaller.",
+        f"look for a division too many. Usually it is DDP's division by world_size: {_SCALE}.",
+    )
+
+
+_SCALE = "multiply the loss by world_size if it is already divided by the number of samples or tokens of all ranks"
+
+
+def _averaged_twice(evidence: Evidence, clipped: float = 1.0) -> Finding:
     ranks, wanted = evidence.world_size, evidence.wanted
-    adds_up = wanted is not None and bool((np.abs(wanted - 1) <= evidence.tolerance).all())
+    adds_up = wanted is not None and bool((np.abs(wanted / clipped - 1) <= evidence.tolerance).all())
     why = (
         "the ranks' own gradients already add up to it (a loss that is a sum, or is divided by world_size or by the "
         "global batch), and then they are averaged, too"
         if adds_up
         else "it is divided by world_size twice"
     )
+    when = f"Before clipping, which left {clipped:.4g} of one rank's gradient, the" if clipped < 1 else "The"
     return Finding(
         "averaged_twice",
-        f"The gradient is 1/{ranks} of that of one rank on every parameter: {why}.",
-        "divide once: use the mean loss over the rank's own samples and average, "
-        "or multiply the loss by world_size where DDP averages.",
+        f"{when} gradient is 1/{ranks} of that of one rank on every parameter: {why}.",
+        f"divide once. DDP divides by world_size: {_SCALE}. Otherwise use the mean loss over the rank's own samples.",
     )
 
 
@@ -116,7 +133,7 @@ def _not_zeroed(evidence: Evidence) -> Finding | None:
         return None
     return Finding(
         "not_zeroed",
-        f"The gradient of step {evidence.step} still holds that of step {evidence.step - 1}.",
+        f"The gradient of step {evidence.step} still contains the gradient of step {evidence.step - 1}.",
         "call optimizer.zero_grad() before backward() on every rank.",
     )
 
@@ -128,7 +145,7 @@ def _no_gradient_of_its_own(evidence: Evidence) -> Finding | None:
         return None
     return Finding(
         "rank_left_out",
-        f"The backward pass gives a gradient of zeros on {ranks_named(silent)}, and zeros enter the average.",
+        f"On {ranks_named(silent)} the backward pass gives a gradient of zeros, which enters the average.",
         "look for a loss that is multiplied by 0, or skipped, on that rank.",
     )
 
@@ -165,13 +182,13 @@ def _mean_of_means(evidence: Evidence) -> Finding | None:
     why = (
         f"have {', '.join(map(str, counts[:-1]))} and {counts[-1]} samples"
         if len(set(counts)) > 1
-        else "hold different numbers of terms"
+        else "average over different numbers of terms"
     )
     weights = ", ".join(f"{share:.3g}" for share in shares)
     return Finding(
         "mean_of_means",
         f"The ranks {why}, but their mean gradients are averaged with equal weights. "
-        f"The weights of one rank's mean are {weights}.",
+        f"The correct weights are {weights}.",
         "sum the losses, divide by the number of samples (or tokens) of the global batch, "
         "and multiply by world_size where DDP averages.",
     )
@@ -231,8 +248,8 @@ def _other_weights(evidence: Evidence) -> Finding | None:
         return None
     return Finding(
         "other_weights",
-        f"The ranks' own gradients enter the average with weights {_numbers(used)}; one rank's gradient has them with "
-        f"{_numbers(wanted)}.",
+        f"The ranks' own gradients enter the average with weights {_numbers(used)}; to match the gradient of one "
+        f"rank, they need {_numbers(wanted)}.",
         "weight each rank by its number of samples, and by nothing else.",
     )
 
@@ -266,8 +283,7 @@ def _other_loss(evidence: Evidence) -> Finding | None:
         "other_loss",
         "The averaging is right, but the ranks' own gradients do not add up to the gradient of one rank: the ranks "
         "compute a different loss. Usual reasons: labels that are not sharded like the inputs, micro-batches with "
-        "different numbers of tokens, random numbers in the loss, a term that depends on world_size, and a loss over "
-        "the whole batch (contrastive pairs, statistics).",
+        "different numbers of tokens, or a loss that depends on random numbers, world_size or the whole batch.",
         f"print the loss of each sample of step {evidence.step} on one rank and on several, and compare.",
     )
 

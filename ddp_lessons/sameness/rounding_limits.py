@@ -8,7 +8,7 @@ factor of 8 for several layers and for unlucky signs:
     limit = 8 * (coarse eps + eps * sqrt(T)) * (largest element of the gradient)
 
 In float32 with 8 samples and 8 inputs that is 8e-6 of the gradient. The scale is the largest element of all parameters,
-because a gradient that is zero in theory (a bias before a normalisation) is rounding noise of the others.
+because a gradient that is zero in theory (a bias before a normalization) is rounding noise of the others.
 
 **Parameters.** A relative error in the gradient becomes at most the same relative error in the update: an element may
 be off by `update * limit / gradient`, and by all of its update where its gradient is noise (Adam divides by it, and

@@ -13,6 +13,7 @@ from ddp_lessons.sameness import RANDOM
 if TYPE_CHECKING:
     import torch
 
+    from ddp_lessons.run.nodes.node_commands import Nodes
     from ddp_lessons.sameness.sameness_report import SamenessReport
 
 
@@ -24,6 +25,7 @@ def same_as_one(
     dtype: torch.dtype | None = None,
     random: Iterable[str] = (),
     timeout_seconds: float | None = 60.0,
+    on: Nodes | None = None,
 ) -> SamenessReport:
     """Run `train(rank, world_size, *args)` on one rank and on several; say whether it is the same training.
 
@@ -39,13 +41,14 @@ def same_as_one(
         random: what is random by design. "dropout" is switched off in every run. With "augmentation" the samples are
             only counted, and the ranks are compared with each other.
         timeout_seconds: how long each run may take; None for as long as it likes.
+        on: the nodes to run on, as for `launch`; the run on one rank is on the first of them.
 
     Raises:
         WorkerFailed, WorkersStuck: the function itself failed, as in `launch`.
     """
     __tracebackhide__ = True
     with refused_plainly():
-        sizes = checked_sizes(ranks)
+        sizes = checked_sizes(ranks, on)
         watch = checked_watch(steps, dtype, random)
         _check_function(train, sizes[-1], args)
     from ddp_lessons.sameness.rank_watch import watched_train
@@ -53,17 +56,17 @@ def same_as_one(
     from ddp_lessons.sameness.sameness_report import report_of
 
     runs = [
-        Run(tuple(launch(watched_train, size, train, args, watch, timeout_seconds=timeout_seconds, quiet=True)))
+        Run(tuple(launch(watched_train, size, train, args, watch, timeout_seconds=timeout_seconds, quiet=True, on=on)))
         for size in sizes
     ]
     return report_of(runs, watch["random"])
 
 
-def checked_sizes(ranks: Any) -> list[int]:
+def checked_sizes(ranks: Any, on: Any) -> list[int]:
     """The numbers of ranks to run on, one rank first."""
     if isinstance(ranks, str) or not isinstance(ranks, Iterable):
         raise TypeError(f"ranks must list the numbers of ranks to compare, such as ranks=(1, 2), not {ranks!r}")
-    sizes = sorted({1, *map(checked_world_size, ranks)})
+    sizes = sorted({1, *(checked_world_size(size, on) for size in ranks)})
     if len(sizes) == 1:
         raise ValueError(f"ranks is {ranks!r}, so there is nothing to compare with one rank; write ranks=(1, 2)")
     return sizes

@@ -13,6 +13,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
+from ddp_lessons.run.diagnosis.wording import number_of_ranks
 from ddp_lessons.sameness import RANDOM
 
 if TYPE_CHECKING:
@@ -36,7 +37,9 @@ class ScriptFailed(RuntimeError):
 def add_same_as_one(commands: Commands) -> None:
     options = argparse.ArgumentParser(add_help=False)
     options.add_argument("--ranks", default="2", metavar="N,N", help="the numbers of ranks to compare with one (2)")
-    options.add_argument("--steps", type=int, default=20, metavar="N", help="so many optimizer steps in full (20)")
+    options.add_argument(
+        "--steps", type=int, default=20, metavar="N", help="compare the first N optimizer steps in full (20)"
+    )
     options.add_argument("--dtype", choices=("float64",), help="the default dtype while the script trains")
     options.add_argument(
         "--random", action="append", choices=RANDOM, metavar="WHAT", help="random by design: dropout, augmentation"
@@ -46,7 +49,7 @@ def add_same_as_one(commands: Commands) -> None:
         "same-as-one",
         parents=[options],
         help="run a training script on one rank and on several, and say whether it is the same training",
-        usage="python -m ddp_lessons same-as-one SCRIPT [--ranks N,N] [options] [-- its arguments]",
+        usage=f"{commands._prog_prefix} same-as-one SCRIPT [options] [-- its arguments]",
         description="Run a training script under torchrun on one rank and on several, and compare samples, gradients "
         "and parameters step by step. The script needs no change. Exit status 0: the same training; 1: not the same; "
         "2: could not tell.",
@@ -70,9 +73,9 @@ def _with_the_rest(
     except ValueError:
         chosen.sizes = []
     if len(chosen.sizes) < 2 or chosen.sizes[0] < 1:
-        parser.error("--ranks are the numbers of ranks to compare with one rank, such as --ranks 2,4")
+        parser.error("--ranks needs the numbers of ranks to compare with one rank, such as --ranks 2,4")
     if chosen.steps < 1:
-        parser.error("--steps is at least 1")
+        parser.error("--steps must be at least 1")
     chosen.script, chosen.random = scripts[0], chosen.random or []
     return chosen
 
@@ -101,7 +104,7 @@ def _run(size: int, chosen: argparse.Namespace) -> Run:
         _follow(_command(size, chosen, folder), folder, size, chosen)
         return Run(tuple(read_record(file_of(folder, rank)) for rank in range(size)))
     except CannotRead as missing:
-        raise ScriptFailed(f"on {_ranks(size)}, {missing}", _run_it_alone(size, chosen)) from missing
+        raise ScriptFailed(f"on {number_of_ranks(size)}, {missing}", _run_it_alone(size, chosen)) from missing
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -125,7 +128,7 @@ def _follow(command: list[str], folder: Path, size: int, chosen: argparse.Namesp
             status = process.wait(chosen.timeout)
         except subprocess.TimeoutExpired:
             raise ScriptFailed(
-                f"on {_ranks(size)} the script did not end within {chosen.timeout:g} seconds",
+                f"on {number_of_ranks(size)} the script did not end within {chosen.timeout:g} seconds",
                 f"raise --timeout, or see where each rank waits: python -m ddp_lessons explain --nproc-per-node {size} "
                 f"{chosen.script}",
             ) from None
@@ -136,7 +139,7 @@ def _follow(command: list[str], folder: Path, size: int, chosen: argparse.Namesp
         last = told.read_text(encoding="utf-8", errors="replace").splitlines()[-_LAST_LINES:]
         print("\n".join(last), file=sys.stderr)
         raise ScriptFailed(
-            f"on {_ranks(size)} the script failed with exit status {status}; see its last lines above",
+            f"on {number_of_ranks(size)} the script failed with exit status {status}; see its last lines above",
             _run_it_alone(size, chosen),
         )
 
@@ -158,7 +161,3 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     for child in children:
         if child.is_running():
             child.kill()
-
-
-def _ranks(size: int) -> str:
-    return f"{size} rank{'s' * (size != 1)}"

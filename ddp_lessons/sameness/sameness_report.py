@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ddp_lessons.run.diagnosis.wording import listed
+from ddp_lessons.run.diagnosis.wording import listed, number_of_ranks
 from ddp_lessons.run.output.cards import Kind, framed, in_words, lines_of_text, mark
 from ddp_lessons.run.output.terminal_text import message_on_terminal
 from ddp_lessons.sameness.evidence import Evidence, Finding
@@ -95,8 +95,8 @@ def report_of(runs: Sequence[Run], random: Sequence[str] = ()) -> SamenessReport
     except CannotCompare as reason:
         return could_not_tell(str(reason), reason.advice)
     curves: dict[str, Any] = {
-        "gradients": {f"{each.many.world_size} ranks": each.gradients for each in compared if each.gradients},
-        "parameters": {f"{each.many.world_size} ranks": each.parameters for each in compared if each.parameters},
+        "gradients": {number_of_ranks(each.many.world_size): each.gradients for each in compared if each.gradients},
+        "parameters": {number_of_ranks(each.many.world_size): each.parameters for each in compared if each.parameters},
         "limit": max([each.gradient_share for each in compared] + [1e-16]),
     }
     first = next((each for each in compared if each.difference is not None), None)
@@ -118,7 +118,7 @@ def report_of(runs: Sequence[Run], random: Sequence[str] = ()) -> SamenessReport
 def find_cause(comparison: Comparison, difference: Difference) -> Finding:
     return _cause(comparison, difference) or Finding(
         UNKNOWN,
-        "No cause that this comparison knows fits the numbers.",
+        "The numbers fit none of the causes that this comparison knows.",
         f"print what you compute for step {difference.step} on one rank and on rank {difference.rank}, and look for "
         "the first value that differs.",
     )
@@ -159,7 +159,8 @@ def _same(one: Run, compared: Sequence[Comparison], random: Sequence[str]) -> li
     compared_steps = _number(steps, "step") if watched >= steps else f"the first {watched} of {steps:,} steps"
     lines = [f"The same training on {sizes} ranks: {compared_steps}, gradients within {within:.0e}."]
     if watched < steps:
-        lines.append("Of later steps only samples and optimizer settings were compared; raise steps= to compare more.")
+        lines.append("In later steps only samples and optimizer settings were compared.")
+        lines.append("To compare more steps in full, raise `steps` (`--steps`).")
     if "dropout" in random:
         lines.append("Dropout was switched off for the comparison.")
     if "augmentation" in random:
@@ -167,7 +168,7 @@ def _same(one: Run, compared: Sequence[Comparison], random: Sequence[str]) -> li
     if any(_is_processed_by_all(each) for each in compared):
         lines.append("Every rank processes every sample, so the ranks share no work.")
     elif any(each.other_samples_at is not None for each in compared):
-        lines.append("The inputs are split or arranged in another way than on one rank; the gradients agree.")
+        lines.append("The inputs are split or arranged differently than on one rank, but the gradients agree.")
     return lines
 
 
@@ -177,8 +178,8 @@ def _is_processed_by_all(comparison: Comparison) -> bool:
 
 
 def _not_same(first: Comparison, difference: Difference, finding: Finding, compared: Sequence[Comparison]) -> list[str]:
-    ranks = first.many.world_size
-    lines = [f"Not the same training: on {ranks} ranks {_headline(first, difference, finding)}"]
+    ranks = number_of_ranks(first.many.world_size)
+    lines = [f"Not the same training: on {ranks} {_headline(first, difference, finding)}"]
     if difference.parameter:
         where = f"rank {difference.rank}   step {difference.step}, {_thing(difference)}"
         lines.append(
@@ -189,10 +190,14 @@ def _not_same(first: Comparison, difference: Difference, finding: Finding, compa
     others = [each.many.world_size for each in compared if each.difference is not None and each is not first]
     same = [each.many.world_size for each in compared if each.difference is None]
     if others:
-        lines.append(f"On {listed(others)} ranks it is not the same, either.")
+        lines.append(f"On {_ranks(others)} it is not the same, either.")
     if same:
-        lines.append(f"On {listed(same)} ranks it is the same.")
+        lines.append(f"On {_ranks(same)} it is the same.")
     return [*lines, f"Cause: {finding.because}", f"Next: {finding.advice}"]
+
+
+def _ranks(sizes: Sequence[int]) -> str:
+    return number_of_ranks(sizes[0]) if len(sizes) == 1 else f"{listed(sizes)} ranks"
 
 
 def _headline(comparison: Comparison, difference: Difference, finding: Finding) -> str:
@@ -206,7 +211,7 @@ def _headline(comparison: Comparison, difference: Difference, finding: Finding) 
         return f"the settings of the optimizer differ at step {step}."
     at = comparison.other_samples_at
     if difference.what == SAMPLES or (difference.what == GRADIENTS and at is not None and finding.key in SAMPLE_KEYS):
-        return f"other samples enter the model for step {step if at is None else at}."
+        return f"different samples enter the model in step {step if at is None else at}."
     when = {BEFORE: "before", GRADIENTS: "at", AFTER: "after", BUFFERS: "after"}[difference.what]
     return f"{_WHAT[difference.what]} differ {when} step {step}."
 

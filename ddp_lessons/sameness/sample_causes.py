@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from ddp_lessons.run.diagnosis.wording import ranks_named
+from ddp_lessons.run.diagnosis.wording import number_of_ranks, ranks_named
 from ddp_lessons.sameness.evidence import Finding, number_of
 from ddp_lessons.sameness.first_difference import Comparison
 from ddp_lessons.sameness.run_records import Run
@@ -80,7 +80,8 @@ def _stepped_without_samples(entered: Entered) -> Finding | None:
         return None
     return Finding(
         "extra_step",
-        f"On {entered.many.world_size} ranks the optimizer steps again before a new batch has entered the model.",
+        f"On {number_of_ranks(entered.many.world_size)} the optimizer steps again before a new batch has entered the "
+        "model.",
         "call optimizer.step() once per batch on every rank, not once per rank or per parameter.",
     )
 
@@ -130,12 +131,13 @@ def _whole_dataset_on_each_rank(entered: Entered) -> Finding | None:
 def _another_global_batch(entered: Entered) -> Finding | None:
     whole, parts, ranks = entered.whole.total(), entered.all_parts.total(), entered.many.world_size
     is_larger = not entered.lost and len(entered.doubled) >= ranks and not entered.doubled & entered.whole
-    is_smaller = not entered.doubled and parts and not entered.lost - entered.many.all_samples
+    drops_remainder = entered.step > 0 and parts == whole - whole % ranks  # of a last batch, say
+    is_smaller = not (entered.doubled or drops_remainder or entered.lost - entered.many.all_samples) and parts
     if not entered.whole & entered.all_parts or not (parts == ranks * whole or is_larger or is_smaller):
         return None
     return Finding(
         "global_batch",
-        f"The global batch depends on the number of ranks: {number_of(parts)} per step on {ranks} ranks, "
+        f"The global batch depends on the number of ranks: {number_of(parts)} per step on {number_of_ranks(ranks)}, "
         f"{whole:,} on one.",
         f"use a batch size of {_share(whole, ranks)} per rank (global batch // world_size)"
         f"{', or tune the learning rate for the larger batch' * (parts > whole)}.",
@@ -155,7 +157,7 @@ def _unknown_inputs(entered: Entered) -> Finding | None:
     return Finding(
         "other_inputs",
         f"{unknown.total()} of {number_of(entered.all_parts)} of this step occur nowhere in the run on one rank. "
-        "Random augmentation does this, and preprocessing that depends on the batch or the rank.",
+        "Random augmentation causes this, and so does preprocessing that depends on the batch or the rank.",
         "draw augmentation from a generator that is seeded by the sample's index, "
         'or pass random=["augmentation"] to compare only what does not depend on it.',
     )
@@ -169,8 +171,9 @@ def _padded(entered: Entered) -> Finding | None:
         "padded_samples",
         f"{number_of(entered.doubled).capitalize()} entered once more than on one rank. "
         "DistributedSampler does this: it repeats samples so that all shards have the same size.",
-        "make the dataset divisible by the number of ranks, use drop_last=True on one rank, too, "
-        "or weight uneven batches by their number of samples.",
+        "give each rank its part of the global batch, such as batch[rank::world_size], and weight uneven parts by "
+        "their number of samples; or make the dataset divisible by the number of ranks, or use drop_last=True, on one "
+        "rank, too.",
     )
 
 
@@ -180,7 +183,7 @@ def _lost(entered: Entered) -> Finding | None:
     return Finding(
         "lost_samples",
         f"{number_of(entered.lost).capitalize()} of the global batch reached no rank.",
-        "check how the batch is split: drop_last, `len(batch) // world_size` and an uneven rest lose samples.",
+        "check how the batch is split: drop_last, `len(batch) // world_size` and an uneven remainder lose samples.",
     )
 
 
@@ -207,7 +210,7 @@ def _another_order(entered: Entered) -> Finding | None:
         return None
     return Finding(
         "sample_order",
-        "The same samples enter over the run, but in other steps: their order differs, or how they are split.",
+        "The run uses the same samples, but in other steps: their order or their split differs.",
         "split each global batch over the ranks (batch[rank::world_size]), and use the same seed and "
         "sampler.set_epoch(epoch) for every number of ranks.",
     )

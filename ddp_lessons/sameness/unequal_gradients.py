@@ -63,7 +63,7 @@ def _not_averaged(evidence: Evidence) -> Finding | None:
         "not_averaged",
         "Every rank steps with its own gradient: the gradients are not averaged.",
         "average the gradients between backward() and step(): wrap the model in DistributedDataParallel, "
-        "or all_reduce each gradient and divide it by world_size.",
+        "or all_reduce each gradient (and divide it by world_size if each rank's loss is a mean).",
     )
 
 
@@ -119,7 +119,7 @@ def batch_norm(evidence: Evidence) -> Finding | None:
         return None
     return Finding(
         "batch_norm",
-        "The model has batch normalisation in training mode: each rank normalises with the statistics of its own "
+        "The model has batch normalization in training mode: each rank normalizes with the statistics of its own "
         "samples, not of the global batch.",
         "convert it with nn.SyncBatchNorm.convert_sync_batchnorm(model) (on GPUs), or use GroupNorm or LayerNorm.",
     )
@@ -135,7 +135,7 @@ def random_forward(evidence: Evidence) -> Finding | None:
         advice = 'pass random=["dropout"] to compare without dropout; if the draws must agree, seed them by sample.'
     return Finding(
         "random_forward",
-        f"The forward pass uses {what}, drawn on each rank: the draws are not those of one rank.",
+        f"The forward pass uses {what}, drawn separately on each rank: the draws differ from those of one rank.",
         advice,
     )
 

@@ -27,12 +27,12 @@ def buffers_cause(evidence: Evidence) -> Finding | None:
     if evidence.has("batch_norm"):
         return Finding(
             "batch_norm",
-            "The running statistics of batch normalisation come from each rank's own samples.",
+            "The running statistics of batch normalization come from each rank's own samples.",
             "use nn.SyncBatchNorm, or average the running statistics over the ranks before you evaluate or save.",
         )
     return Finding(
         "buffers",
-        f"The buffer `{evidence.difference.parameter}` is updated from each rank's own samples and not synchronised.",
+        f"The buffer `{evidence.difference.parameter}` is updated from each rank's own samples and not synchronized.",
         "all_reduce the statistics in forward() and divide by world_size, before they enter the buffer.",
     )
 
@@ -45,8 +45,8 @@ def _initial_weights(evidence: Evidence) -> Finding | None:
         return Finding(
             "initial_weights",
             "All ranks begin with equal weights, but not with those of one rank: the seed or the draws before the "
-            "model is made depend on the number of ranks.",
-            "call torch.manual_seed(0) directly before the model is made.",
+            "model is created depend on the number of ranks.",
+            "call torch.manual_seed(0) directly before the model is created.",
         )
     wrong = [
         rank
@@ -57,7 +57,7 @@ def _initial_weights(evidence: Evidence) -> Finding | None:
         "initial_weights",
         f"The ranks begin with different initial weights (those of rank {wrong[0] if wrong else 0} are not those of "
         "one rank).",
-        "call torch.manual_seed(0) on every rank before the model is made, or broadcast the weights of rank 0.",
+        "call torch.manual_seed(0) on every rank before the model is created, or broadcast the weights of rank 0.",
     )
 
 
@@ -98,7 +98,7 @@ def _other_settings(evidence: Evidence) -> Finding | None:
             if not its.startswith("ZeroRedundancy") and base != its:
                 return Finding(
                     "optimizer_settings",
-                    f"Rank {rank} steps with {its}, one rank with {base}.",
+                    f"Rank {rank} uses {its}, but the run on one rank uses {base}.",
                     "use the same optimizer for every number of ranks.",
                 )
         for name, mine in sorted(evidence.record.settings.items()):
@@ -163,6 +163,6 @@ def _number_of_steps(evidence: Evidence) -> Finding | None:
     one, many = evidence.comparison.one.steps[0], evidence.comparison.many.steps[0]
     return Finding(
         "number_of_steps",
-        f"Every rank makes {many} optimizer steps, and one rank makes {one}.",
+        f"Every rank makes {many} optimizer steps, but the run on one rank makes {one}.",
         "use the same global batch and the same treatment of the last batch (drop_last) for every number of ranks.",
     )

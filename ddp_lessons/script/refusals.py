@@ -66,7 +66,7 @@ def changed_elsewhere(name: str, statement: Statement, change: Statement) -> Ref
 
 
 def not_what_it_says(name: str, statement: Statement) -> Refusal:
-    why = "no longer has the value of its statement: it was changed since, or what it was computed from was."
+    why = "no longer has the value that its statement gave it: it, or something that it was computed from, was changed."
     return Refusal(
         name, statement.place(name), why, f"run the cell again, or write the current value of {name} into it."
     )

@@ -11,8 +11,12 @@ from ddp_lessons.train.sampling import rank_and_world_size
 
 
 def backend_for(world_size: int) -> str:
-    """Return "nccl" if every rank on this node can have its own GPU, which nccl requires, else "gloo"."""
-    return "nccl" if dist.is_nccl_available() and _has_gpus_for_all(world_size) else "gloo"
+    """Return the backend that `init_process_group` gets: NCCL needs a GPU of its own for every rank on this node.
+
+    Without a backend, torch takes only that of the accelerator it finds. Then tensors on the CPU cannot be sent, nor
+    Python objects, which would go through the current GPU: the first one on every rank, unless set_device was called.
+    """
+    return "cpu:gloo,cuda:nccl" if dist.is_nccl_available() and _has_gpus_for_all(world_size) else "gloo"
 
 
 def choose_backend(device: str, ranks_here: int, gpus_here: int, has_nccl: bool) -> str:

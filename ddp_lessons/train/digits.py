@@ -1,6 +1,6 @@
 """MNIST preprocessed: all images as one tensor, and one copy of it in memory for all ranks of a node.
 
-`torchvision.datasets.MNIST` converts and normalises an image whenever it is indexed. Here that is done once, and the
+`torchvision.datasets.MNIST` converts and normalizes an image whenever it is indexed. Here that is done once, and the
 result is stored in a file, which every process maps into its memory instead of reading it. When digits are sent to a
 rank, only the file's name is sent.
 """
@@ -24,7 +24,7 @@ COUNT = {True: 60_000, False: 10_000}  # to train on, to test with
 
 
 class Digits(Dataset[tuple[Tensor, int]]):
-    """Images [n, 1, 28, 28], normalised, float32, and labels [n], int64. Only your process sees changes to them."""
+    """Images [n, 1, 28, 28], normalized, float32, and labels [n], int64. Only your process sees changes to them."""
 
     def __init__(self, images: Tensor, labels: Tensor, file: Path | None = None) -> None:
         self.images = images

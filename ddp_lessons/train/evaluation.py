@@ -38,12 +38,12 @@ def evaluate(model: nn.Module, data: Any, batch_size: int = 1000) -> float:
         # a rank without samples has no batch, because not every model accepts an empty one
         for batch in mine.split(batch_size) if len(mine) else ():
             outputs = inner(data.images[batch].to(device))
-            recognised = (outputs.argmax(dim=1) == data.labels[batch].to(device)).sum()
-            counts += torch.stack([recognised, torch.tensor(len(batch), device=device)])
+            recognized = (outputs.argmax(dim=1) == data.labels[batch].to(device)).sum()
+            counts += torch.stack([recognized, torch.tensor(len(batch), device=device)])
     if world_size > 1:
         dist.all_reduce(counts)
-    recognised, seen = counts.tolist()
-    return float(recognised / seen)
+    recognized, seen = counts.tolist()
+    return float(recognized / seen)
 
 
 @contextlib.contextmanager

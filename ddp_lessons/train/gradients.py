@@ -54,7 +54,7 @@ def weighted_average(model: nn.Module, samples: int) -> None:
 
 
 def in_buckets(tensors: Iterable[Tensor], bucket_bytes: int) -> Iterator[list[Tensor]]:
-    """Group neighbours of the same dtype as long as they fit into a bucket. A larger tensor gets its own bucket."""
+    """Group neighbors of the same dtype as long as they fit into a bucket. A larger tensor gets its own bucket."""
     bucket: list[Tensor] = []
     bytes_so_far = 0
     for tensor in tensors:

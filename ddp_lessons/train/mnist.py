@@ -1,8 +1,8 @@
 """The folder of MNIST, for `torchvision.datasets.MNIST(mnist_folder())`.
 
-The course contains the four files packed, in `data/`. They are unpacked once: next to the packed files or, if that
-folder is read-only, in the user's cache. Other data sets have files of the same names and sizes, so each file
-is compared with MNIST's checksum before it is used.
+The course contains the four files packed, in `data/`. They are unpacked once: in a clone next to the packed files or,
+if that folder is read-only, in the user's cache; an installed package uses the cache first. Other data sets have files
+of the same names and sizes, so each file is compared with MNIST's checksum before it is used.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from ddp_lessons.own_files import DATA as DATA
+from ddp_lessons.own_files import DATA as DATA, INSTALLED
 
 RAW = Path("MNIST", "raw")  # as torchvision expects it
 VARIABLE = "DDP_LESSONS_MNIST"
@@ -28,6 +28,9 @@ SUMS = {  # md5 of the unpacked files
     "t10k-images-idx3-ubyte": "2646ac647ad5339dbf082846283269ea",
     "t10k-labels-idx1-ubyte": "27ae3e4e09519cfbb04c329615203637",
 }
+
+
+_RESTORE = "restore it with git checkout -- data, or install ddp-lessons again"
 
 
 class NotMnist(Exception):
@@ -62,7 +65,7 @@ def mnist_sum() -> str:
 
 
 def in_a_place(make: Callable[[Path], Path]) -> Path:
-    """Call `make(place)` with the first folder that can be written to: the course's, or this user's cache."""
+    """Call `make(place)` with the first folder of the course's data and this user's cache that can be written to."""
     failures = []
     for place in _places():
         try:
@@ -93,9 +96,10 @@ def made_once(file: Path, write: Callable[[Path], None], is_good: Callable[[Path
 def _places() -> Iterator[Path]:
     from platformdirs import user_cache_path
 
-    yield DATA
-    if (cache := user_cache_path("ddp_lessons")).is_absolute():  # otherwise this user has no home
-        yield cache
+    cache = user_cache_path("ddp_lessons")
+    places = [DATA, *([cache] if cache.is_absolute() else [])]  # otherwise this user has no home
+    # what an installed package has unpacked next to its own files would stay behind when it is uninstalled
+    yield from reversed(places) if INSTALLED in DATA.parents else places
 
 
 def _unpacked(place: Path) -> Path:
@@ -121,10 +125,10 @@ def _unpack(name: str, file: Path) -> None:
     try:
         content = gzip.decompress(packed.read_bytes())
     except (EOFError, OSError, zlib.error) as error:
-        raise NotMnist(f"{packed} is damaged ({error}): restore it with git checkout -- data") from None
+        raise NotMnist(f"{packed} is damaged ({error}): {_RESTORE}") from None
     file.write_bytes(content)
     if fault := _fault_of(file, name):
-        raise NotMnist(f"{packed} {fault}: restore it with git checkout -- data")
+        raise NotMnist(f"{packed} {fault}: {_RESTORE}")
 
 
 def _checked(folder: Path) -> Path:
@@ -158,5 +162,5 @@ def _fault_of(file: Path, name: str) -> str:
 
 @functools.cache
 def _sum_of(file: Path, size: int, changed: int) -> str:
-    """Each content is read once; a later one is recognised by size and time."""
+    """Each content is read once; a later one is recognized by size and time."""
     return hashlib.md5(file.read_bytes(), usedforsecurity=False).hexdigest()

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 
 def stage_of(layer: int, layers: int, stages: int) -> int:
-    """Return the stage that owns this layer. Neighbours stay together, and the stages' sizes differ by at most one."""
+    """Return the stage that owns this layer. Neighbors stay together, and the stages' sizes differ by at most one."""
     return layer * stages // layers
 
 

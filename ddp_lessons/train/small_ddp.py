@@ -33,10 +33,10 @@ class SmallDDP(nn.Module):
         for bucket in self._buckets:
             for parameter in bucket.parameters:
                 parameter.register_post_accumulate_grad_hook(functools.partial(self._gradient_is_there, bucket))
-        self._synchronises, self._averages = True, False
+        self._synchronizes, self._averages = True, False
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        self._averages = self._synchronises  # the setting at forward() applies to its backward() too
+        self._averages = self._synchronizes  # the setting at forward() applies to its backward() too
         if self._averages:
             for buffer in self.module.buffers():
                 dist.broadcast(buffer, src=0)
@@ -46,11 +46,11 @@ class SmallDDP(nn.Module):
     @contextlib.contextmanager
     def no_sync(self) -> Iterator[None]:
         """For forward() calls in here, gradients only accumulate; the next one outside averages the sum."""
-        self._synchronises, before = False, self._synchronises
+        self._synchronizes, before = False, self._synchronizes
         try:
             yield
         finally:
-            self._synchronises = before
+            self._synchronizes = before
 
     def _begin(self) -> None:
         self._is_under_way, self._next = False, 0

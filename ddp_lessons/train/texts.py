@@ -1,4 +1,4 @@
-"""Sixteen sentences of unequal lengths, a transformer that predicts their next letter, and a training step for both."""
+"""Sixteen texts of unequal lengths, a transformer that predicts their next character, and a training step for both."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ TEXTS = (
     "warm up slowly",
     "a mean of means is a mean only where all counts are equal",
 )
-LETTERS = sorted(set("".join(TEXTS)))
-LENGTH = 64  # the longest text has 65 letters, and the first letter is not predicted
+CHARACTERS = sorted(set("".join(TEXTS)))
+LENGTH = 64  # the longest text has 65 characters, and the first is not predicted
 PADDING = -100  # cross_entropy leaves out targets with this number
 
 
@@ -39,27 +39,27 @@ def as_batch(texts: Sequence[str]) -> tuple[Tensor, Tensor]:
     tokens = torch.zeros(len(texts), LENGTH, dtype=torch.int64)
     targets = torch.full((len(texts), LENGTH), PADDING)
     for row, text in enumerate(texts):
-        numbers = torch.tensor([LETTERS.index(letter) for letter in text])
+        numbers = torch.tensor([CHARACTERS.index(character) for character in text])
         tokens[row, : len(text) - 1] = numbers[:-1]
         targets[row, : len(text) - 1] = numbers[1:]
     return tokens, targets
 
 
 class TextModel(nn.Module):
-    """A transformer without dropout: each letter sees only those before it, so padding at the end changes nothing."""
+    """A transformer without dropout: a character sees only those before it, so padding at the end changes nothing."""
 
     def __init__(self, width: int = 32) -> None:
         super().__init__()
-        self.letter, self.place = nn.Embedding(len(LETTERS), width), nn.Embedding(LENGTH, width)
+        self.character, self.place = nn.Embedding(len(CHARACTERS), width), nn.Embedding(LENGTH, width)
         layer = nn.TransformerEncoderLayer(width, 2, 2 * width, dropout=0.0, batch_first=True)
         self.layers = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
-        self.head = nn.Linear(width, len(LETTERS))
+        self.head = nn.Linear(width, len(CHARACTERS))
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """Return outputs [texts, LENGTH, letters]."""
+        """Return outputs [texts, LENGTH, characters]."""
         places = torch.arange(tokens.shape[1], device=tokens.device)
         mask = nn.Transformer.generate_square_subsequent_mask(len(places), device=tokens.device)
-        hidden: Tensor = self.layers(self.letter(tokens) + self.place(places), mask=mask, is_causal=True)
+        hidden: Tensor = self.layers(self.character(tokens) + self.place(places), mask=mask, is_causal=True)
         outputs: Tensor = self.head(hidden)
         return outputs
 

@@ -22,18 +22,21 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from ddp_lessons.own_files import NOTEBOOKS
 from ddp_lessons.run.output.cards import Kind
 from ddp_lessons.run.output.terminal_text import painted
 from ddp_lessons.workshop import unseen_gpus
 from ddp_lessons.workshop.free_memory import free_memory
 from ddp_lessons.workshop.remedies import (
-    PROJECT,
     how_to_take_both_from_one_place,
     install,
+    pip,
     python_as_typed,
     two_numbers,
     version,
 )
+from ddp_lessons.workshop.start import JUPYTERLAB
+from ddp_lessons.workshop.working_copy import LESSONS
 
 if TYPE_CHECKING:
     from ddp_lessons import Results
@@ -43,6 +46,8 @@ RANKS = 4
 
 # torchvision contains compiled code for one release of torch (0.29 works with two).
 TORCHVISION_FOR = {
+    "2.10": "0.25",
+    "2.11": "0.26",
     "2.12": "0.27",
     "2.13": "0.28",
     "2.14": "0.29",
@@ -164,15 +169,16 @@ def check_mnist() -> Finding:
 def check_jupyter() -> Finding:
     from jupyter_core.paths import jupyter_runtime_dir
 
-    versions = []
-    for name in ("jupyterlab", "ipywidgets", "nbval"):
-        importlib.import_module(name)
-        versions.append(f"{name} {version(name)}")
     folder = jupyter_runtime_dir()
     if not _can_write(folder):
         remedy = "Set the variable JUPYTER_RUNTIME_DIR to the path of a folder of your own."
         return Finding("PROBLEM", f"Jupyter cannot write to {folder}", remedy)
-    return Finding("ok", ", ".join(versions))
+    importlib.import_module("ipywidgets")
+    widgets = f"ipywidgets {version('ipywidgets')}"
+    if (found := version("jupyterlab")) is None:
+        remedy = f'To open the lessons in JupyterLab, type: {pip("install")} "{JUPYTERLAB}"'
+        return Finding("note", f"{widgets}; JupyterLab is not installed, and other notebooks work, too", remedy)
+    return Finding("ok", f"jupyterlab {found}, {widgets}")
 
 
 def check_kernel() -> Finding:
@@ -185,7 +191,7 @@ def check_kernel() -> Finding:
         return Finding("PROBLEM", f'the kernel "python3" is another Python: {program}', remedy)
     if re.match(r"7\.[0-3](\.|$)", found := version("ipykernel") or ""):
         what = f"ipykernel {found} sometimes loses a cell: the cell never ends, while the kernel is idle"
-        remedy = f'Type: {python_as_typed()} -m pip install "ipykernel!=7.0.*,!=7.1.*,!=7.2.*,!=7.3.*"'
+        remedy = f'Type: {pip("install")} "ipykernel!=7.0.*,!=7.1.*,!=7.2.*,!=7.3.*"'
         return Finding("note", what, f"{remedy}. Until then, restart the kernel when that happens.")
     return Finding("ok", 'the kernel "python3" is this Python')
 
@@ -216,12 +222,13 @@ def check_temporary_folder() -> Finding:
 
 
 def check_notebooks() -> Finding:
-    folder = PROJECT / "notebooks"
-    if not folder.is_dir():
-        return Finding("note", f"no such folder: {folder}", "Open the lessons from the project's own folder.")
-    if not _can_write(folder):
-        return Finding("PROBLEM", f"{folder} is not writable", "Copy the project to a folder of your own.")
-    return Finding("ok", f"{folder} is writable")
+    if not (lessons := list(NOTEBOOKS.glob(LESSONS))):
+        return Finding("PROBLEM", f"no lessons in {NOTEBOOKS}", f"Install the course again. Type: {install()}")
+    if not _can_write("."):
+        return Finding(
+            "note", f"{Path.cwd()} is not writable", "Go to a folder of your own before you open the lessons."
+        )
+    return Finding("ok", f"{len(lessons)} lessons in {NOTEBOOKS}")
 
 
 _KINDS: Mapping[str, Kind] = {"ok": "passed", "note": "open", "PROBLEM": "wrong"}

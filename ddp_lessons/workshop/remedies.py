@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import importlib.metadata
+import importlib.util
+import os
+import shutil
 import sys
 from pathlib import Path
 
-from ddp_lessons.own_files import IMPORTED_FROM
-
-PROJECT = Path(IMPORTED_FROM)
+from ddp_lessons.own_files import COURSE
 
 
 def how_to_take_both_from_one_place(torch: str | None, torchvision: str | None) -> str:
     """A version such as "2.13.0+cpu" is not from PyPI: uv knows where to find that kind of torch."""
     kind = (torch or torchvision or "").partition("+")[2]
     if kind:
-        both = f"--torch-backend {kind} --reinstall-package torch --reinstall-package torchvision"
-        first, then = (
-            f"{python_as_typed()} -m pip install uv",
-            f"{python_as_typed()} -m uv pip install {both} -r {_requirements()}",
-        )
+        both = f"--torch-backend {kind} --reinstall-package torch --reinstall-package torchvision {_the_course()}"
+        if not _has_pip() and find_uv():
+            return f"Install both from the same index. Type: {pip('install')} {both}"
+        first, then = pip("install uv"), f"{python_as_typed()} -m uv pip install {both}"
     elif torch and torchvision:
-        first, then = f"{python_as_typed()} -m pip uninstall --yes torch torchvision", install()
+        first, then = f"{pip('uninstall')} --yes torch torchvision", install()
     else:
         return f"Type: {install()}"
     return f"Install both from the same index. Type: {first}\nand then: {then}"
@@ -40,7 +40,22 @@ def version(package: str) -> str | None:
 
 
 def install() -> str:
-    return f"{python_as_typed()} -m pip install -r {_requirements()}"
+    return f"{pip('install')} {_the_course()}"
+
+
+def pip(command: str) -> str:
+    """pip for this Python, as a learner would type it here; uvx and pipx make environments without pip."""
+    if not _has_pip() and (uv := find_uv()):
+        return f"{uv} pip {command} --python {python_as_typed()}"
+    return f"{python_as_typed()} -m pip {command}"
+
+
+def find_uv() -> str | None:
+    return "uv" if shutil.which("uv") else os.environ.get("UV") or None
+
+
+def _has_pip() -> bool:
+    return importlib.util.find_spec("pip") is not None
 
 
 def python_as_typed() -> str:
@@ -48,8 +63,10 @@ def python_as_typed() -> str:
     return _as_typed(Path(sys.executable))
 
 
-def _requirements() -> str:
-    return _as_typed(PROJECT / "requirements.txt")
+def _the_course() -> str:
+    """What pip installs: the packages of a clone, or the package with what it needs."""
+    listed = COURSE / "requirements.txt"
+    return f"-r {_as_typed(listed)}" if listed.is_file() else "ddp-lessons"
 
 
 def _as_typed(path: Path) -> str:

@@ -9,26 +9,16 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
-import sys
+import os
+from collections.abc import Iterator
 from pathlib import Path
 
 from ddp_lessons.record.whole_file import write_whole
 
 GIVEN = ".given.json"
 LESSONS = "[0-9][0-9]_*.ipynb"
-
-
-def report(source: Path, folder: Path) -> int:
-    """Copy the lessons, print what the learner has to know, then the path of the first lesson for `make lab`."""
-    try:
-        news = copy_lessons(source, folder)
-    except OSError as error:
-        print(f"The lessons could not be copied to {folder}: {error.strerror or error}", file=sys.stderr)
-        return 1
-    for line in news:
-        print(line, file=sys.stderr)
-    print(folder / min((lesson.name for lesson in source.glob(LESSONS)), default="."))
-    return 0
+PAGE = "docs/it_hangs.md"  # to print; lessons link to it
+TUTOR = Path(__file__).with_name("tutor.md")  # what asks a learner's coding assistant to be a tutor
 
 
 def copy_lessons(source: Path, folder: Path) -> list[str]:
@@ -37,29 +27,43 @@ def copy_lessons(source: Path, folder: Path) -> list[str]:
     book = folder / GIVEN
     given = _read(book)
     news = []
-    for file in sorted([*source.glob(LESSONS), *source.glob("*.md")]):
-        content = without_outputs(file) if file.suffix == ".ipynb" else file.read_text(encoding="utf-8")
+    for name, content in _contents(source):
         version = _digest(content.encode())
-        if given.get(file.name) == version and (folder / file.name).exists():
+        if given.get(name) == version and (folder / name).exists():
             continue
-        place = _place(folder / file.name, version, given)
-        write_whole(place, content, mode=0o666)
-        if place.name != file.name:
-            news.append(f"{file.name} has a new version. Your file is unchanged; the new one is {place}")
-        given |= {file.name: version, place.name: version}
+        own = _name(folder, name, version, given)
+        (folder / own).parent.mkdir(parents=True, exist_ok=True)
+        write_whole(folder / own, content, mode=0o666)
+        if own != name:
+            news.append(f"{name} has a new version. Your file is unchanged; the new one is {folder / own}")
+        given |= {name: version, own: version}
         write_whole(book, json.dumps(given, indent=1), mode=0o666)
     return news
 
 
-def _place(wanted: Path, version: str, given: dict[str, str]) -> Path:
-    """Where to write that version without overwriting a file that the learner has changed."""
-    places = (wanted.with_suffix(f".{number}{wanted.suffix}") for number in itertools.count(2))
-    free = (
-        place
-        for place in itertools.chain([wanted], places)
-        if not place.exists() or _digest(place.read_bytes()) in (given.get(place.name), version)
-    )
-    return next(free)
+def _contents(source: Path) -> Iterator[tuple[str, str]]:
+    """The lessons, what they link to, and the scripts, which are next to the lessons' folder; by name in the copy."""
+    for file in sorted([*source.glob(LESSONS), *source.glob("*.md")]):
+        content = without_outputs(file) if file.suffix == ".ipynb" else file.read_text(encoding="utf-8")
+        yield file.name, content.replace("](../scripts/", "](scripts/").replace(f"](../{PAGE}", f"]({PAGE}")
+    yield "AGENTS.md", TUTOR.read_text(encoding="utf-8")
+    yield "CLAUDE.md", "@AGENTS.md\n"  # Claude Code reads only this name; it includes the other file
+    if (page := source.parent / PAGE).is_file():
+        yield PAGE, page.read_text(encoding="utf-8").replace("](../notebooks/", "](../")
+    for file in sorted((source.parent / "scripts").rglob("[a-z]*.*")):
+        if file.is_file() and "__pycache__" not in file.parts:
+            yield file.relative_to(source.parent).as_posix(), file.read_text(encoding="utf-8")
+
+
+def _name(folder: Path, wanted: str, version: str, given: dict[str, str]) -> str:
+    """The name for that version that does not overwrite a file which the learner has changed."""
+    stem, suffix = os.path.splitext(wanted)
+    names = itertools.chain([wanted], (f"{stem}.{number}{suffix}" for number in itertools.count(2)))
+    return next(name for name in names if _is_free(folder / name, (given.get(name), version)))
+
+
+def _is_free(place: Path, versions: tuple[str | None, ...]) -> bool:
+    return not place.exists() or _digest(place.read_bytes()) in versions
 
 
 def without_outputs(lesson: Path) -> str:

@@ -31,13 +31,14 @@ class _Situation:
 
 
 _MADE_FOR, _MORE_GPUS = "Each rank has its own GPU, as NCCL requires.", "more GPUs than ranks"
+_NAME_ONE = 'Return the name of a backend, "nccl" or "gloo".'
 _SITUATIONS = (
     _Situation("a GPU for each of 8 ranks", "cuda", 8, 8, True, "nccl", _MADE_FOR),
     _Situation("a laptop", "cpu", 4, 0, False, "gloo", "This node has no GPU, and NCCL works only between GPUs."),
     _Situation(
         "a laptop, torch with NCCL",
         *("cuda", 2, 0, True, "gloo"),
-        "torch was built with NCCL, but this node has no GPU. The build says nothing about the hardware.",
+        "torch can be built with NCCL and still run on a node without a GPU. Check the number of GPUs, too.",
     ),
     _Situation("2 ranks, one GPU", "cuda", 2, 1, True, "gloo", "NCCL refuses two ranks on one GPU."),
     _Situation(
@@ -45,7 +46,11 @@ _SITUATIONS = (
         *("cuda", 4, 3, True, "gloo"),
         "NCCL refuses two ranks on one GPU, and there are 4 ranks for 3 GPUs.",
     ),
-    _Situation(_MORE_GPUS, "cuda", 2, 8, True, "nccl", "Each rank has its own GPU, and NCCL does not need the others."),
+    _Situation(
+        _MORE_GPUS,
+        *("cuda", 2, 8, True, "nccl"),
+        "Each rank has its own GPU, and NCCL does not need the other GPUs.",
+    ),
     _Situation("CPU tensors on a node with GPUs", "cpu", 4, 8, True, "gloo", "NCCL supports CUDA tensors only."),
     _Situation("GPUs, torch without NCCL", "cuda", 4, 4, False, "gloo", "This torch was built without NCCL."),
     _Situation("a large node without a GPU", "cpu", 64, 0, True, "gloo", "This node has no GPU, so NCCL cannot work."),
@@ -68,9 +73,7 @@ def choose_backend(function: Callable[[str, int, int, bool], str]) -> Report:
     for number, answer in enumerate(answers):
         one = _SITUATIONS[number]
         if answer.trouble:
-            return not_right(
-                name, f"For {one.call} it {answer.trouble}. Return the name of a backend.", _shown(number, "-")
-            )
+            return not_right(name, f"For {one.call} your function {answer.trouble}. {_NAME_ONE}", _shown(number, "-"))
         if answer.value != one.backend:
             mistake = _of_all(one, answers) if answer.value in ("gloo", "nccl") else _why_not(one, answer.value)
             return not_right(name, mistake, _shown(number, _quoted(answer.value)))
@@ -79,7 +82,7 @@ def choose_backend(function: Callable[[str, int, int, bool], str]) -> Report:
 
 def _why_not(one: _Situation, answer: object) -> str:
     if answer is None:
-        return f"It returns None for {one.call}. Return the name of a backend."
+        return f"It returns None for {one.call}. {_NAME_ONE}"
     if not isinstance(answer, str):
         return f'It returns {_quoted(answer)} for {one.call}. Return a string, "gloo" or "nccl".'
     if answer.strip().lower() == one.backend:

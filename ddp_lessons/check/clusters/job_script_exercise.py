@@ -15,6 +15,7 @@ from ddp_lessons.check.judging.report_lines import table
 from ddp_lessons.check.trials import slurm_stand_ins
 from ddp_lessons.check.trials.direct_starts import mistakes_of, program_of
 from ddp_lessons.check.trials.rehearsal import NoRehearsal, Rehearsal, Start, rehearse
+from ddp_lessons.run.diagnosis.wording import joined
 
 NAME = "job_script"
 MACHINES, GPUS = 2, 4
@@ -28,6 +29,7 @@ TO_BE_REPAIRED = """\
 torchrun --nnodes=2 --nproc-per-node=1 digits.py --epochs 10
 """
 _OPTION = re.compile(r"--(nnodes|nproc[-_]per[-_]node|node[-_]rank|rdzv[-_]\w+|master[-_]\w+)\b")
+_ONE_TASK = "Start one task per node (--ntasks-per-node=1)."
 _MEETS_ANYWHERE = ("c10d", "etcd", "etcd-v2")
 
 
@@ -102,14 +104,14 @@ def _not_everywhere(rehearsal: Rehearsal, torchruns: Torchruns) -> str:
             "No torchrun runs on the second node, because Slurm runs a job script on the first node only. Launch "
             "torchrun with srun."
         )
-    return f"srun starts no torchrun on {slurm_stand_ins.NAME.format(idle[0] + 1)}. Start one task per node."
+    return f"srun starts no torchrun on {slurm_stand_ins.NAME.format(idle[0] + 1)}. {_ONE_TASK}"
 
 
 def _too_many(rehearsal: Rehearsal, torchruns: Torchruns) -> str:
     most = max(Counter(start.machine for start, _ in torchruns).values(), default=1)
     asked = int(rehearsal.options.get("ntasks-per-node", "1"))
     if most > 1:
-        return f"The job starts {most} torchruns on one node, and each of them starts ranks. Start one task per node."
+        return f"The job starts torchrun {most} times on one node, and each torchrun starts its own ranks. {_ONE_TASK}"
     if asked > 1 and not any(start.step for start, _ in torchruns):
         return (
             f"The job asks for {asked} tasks per node, so srun starts {asked} torchruns on each node. Ask for one "
@@ -121,7 +123,7 @@ def _too_many(rehearsal: Rehearsal, torchruns: Torchruns) -> str:
 def _no_meeting(rehearsal: Rehearsal, torchruns: Torchruns) -> str:
     for _, arguments in torchruns:
         if arguments.standalone:
-            return "With --standalone each torchrun stays on its own node. Replace it by --nnodes and a rendezvous."
+            return "With --standalone each torchrun stays on its own node. Replace it with --nnodes and a rendezvous."
         if str(arguments.nnodes) in ("1", "1:1"):
             return (
                 _behind_the_script(torchruns)
@@ -137,8 +139,8 @@ def _no_meeting(rehearsal: Rehearsal, torchruns: Torchruns) -> str:
         return ""
     if backends <= set(_MEETS_ANYWHERE):
         return _wrong_place({arguments.rdzv_endpoint for _, arguments in torchruns}, "--rdzv-endpoint") or (
-            "The torchruns have different --rdzv-id values, so they never join the same rendezvous. Pass the same "
-            "--rdzv-id to all."
+            "The torchrun commands have different --rdzv-id values, so they never join the same rendezvous. Pass the "
+            "same --rdzv-id to all of them."
             if len({arguments.rdzv_id for _, arguments in torchruns}) > 1
             else ""
         )
@@ -151,8 +153,8 @@ def _no_meeting(rehearsal: Rehearsal, torchruns: Torchruns) -> str:
         )
     if numbers != list(range(rehearsal.machines)):
         return (
-            f"Without the c10d backend each node needs its own --node-rank, but these have {numbers}. Number the "
-            f"nodes from 0."
+            f"Without --rdzv-backend=c10d each node needs its own --node-rank, but here they are {joined(numbers)}. "
+            "Number the nodes from 0."
         )
     return _wrong_place(places, "--master-addr")
 
@@ -170,7 +172,10 @@ def _behind_the_script(torchruns: Torchruns) -> str:
 
 def _wrong_place(places: set[str], option: str) -> str:
     if places <= {""}:
-        return "There is no rendezvous. Set --rdzv-endpoint to the first node and a port."
+        return (
+            "torchrun gets no rendezvous address. Set --rdzv-endpoint to the first node and a port, for example "
+            "gpu1:29500."
+        )
     if len(places) > 1:
         return (
             f"The torchruns have different rendezvous addresses ({', '.join(sorted(places))}). Give all of them the "
@@ -225,7 +230,7 @@ def _wrong_program(torchruns: Torchruns, program: str) -> str:
 def _left_alone(rehearsal: Rehearsal) -> str:
     """The script ends before srun, or waits for one srun while another one has to run."""
     if any(start.kind == "left behind" for start in rehearsal.starts):
-        return "The script ends while srun is still running, and Slurm ends the job with it. After an &, call wait."
+        return "The script ends while a background srun is still running, so Slurm ends the job. After an &, call wait."
     steps = list(dict.fromkeys(start.step for start in rehearsal.starts if start.step))
     waited_for = [start.step for start in rehearsal.starts if start.is_waited_for]
     if any(step in waited_for for step in steps[:-1]):
@@ -261,10 +266,12 @@ def _why_before(found: str, words: Sequence[str]) -> str:
     before = words[list(words).index(found) - 1] if found in words[1:] else ""
     host = found.partition(":")[0]
     if host in (slurm_stand_ins.NAME.format(number + 1) for number in range(MACHINES)):
-        return f" The names of all nodes are in {before!r} {found!r}. Take only the first."
+        return (
+            f" The option before it got the names of all nodes, so the second name, {found!r}, became the script. "
+            "Pass only the first name."
+        )
     return (
-        f" torchrun takes the first word that belongs to no option as the script. Check the option before that "
-        f"word, {before!r}."
+        f" The script is the first word that belongs to no option. Check the word before it, {before!r}."
         if before
         else ""
     )

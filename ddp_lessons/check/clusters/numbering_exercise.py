@@ -51,9 +51,8 @@ def _likely(found: object, gpus: str, machine: int) -> str:
         return "These are the right ranks in the wrong order. Start with the lowest."
     known = {
         "These are the local ranks on this node. Add the number of GPUs on all earlier nodes.": range(mine),
-        "The GPUs of this node are counted as if they belonged to an earlier node. Add up only earlier nodes.": range(
-            before + mine, before + 2 * mine
-        ),
+        "The GPUs of this node are counted as if they belonged to an earlier node. Add up only the GPUs of earlier "
+        "nodes.": range(before + mine, before + 2 * mine),
         "These ranks are too high by 1. Count ranks from 0.": range(before + 1, before + mine + 1),
         "These are the ranks of all nodes. Return only the ranks on this node.": range(sum(counts)),
         "These are the ranks on this node and on all earlier nodes. Return only the ranks on this node.": range(
@@ -78,7 +77,8 @@ def _likely(found: object, gpus: str, machine: int) -> str:
     if machine == 0:
         return "For node 0, the first rank is 0, because no node comes before it. Sum only the counts before this node."
     return (
-        f"The first rank on node {machine} is {before}: earlier nodes have {before} GPUs. Start the list at {before}."
+        f"The first rank on node {machine} is {before}, because the nodes before it have {before} GPUs. Start the list "
+        f"at {before}."
     )
 
 

@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import cast
 
+from ddp_lessons.check.judging.check_launches import launch
 from ddp_lessons.check.judging.exercise import Case, Exercise
 from ddp_lessons.check.judging.exercise_trials import Trial
-from ddp_lessons.check.judging.judgement import Finding, forbidden, judge, not_agreed, not_waited_for, traffic_table
+from ddp_lessons.check.judging.judgment import Finding, forbidden, judge, not_agreed, not_waited_for, traffic_table
 from ddp_lessons.check.judging.launch_troubles import Trouble, too_slow, was_not_begun, what_failed, what_is_stuck
 from ddp_lessons.check.judging.report import Report, not_right, not_started
 from ddp_lessons.check.judging.trial_ranks import Outcome, run_trials
@@ -16,7 +17,7 @@ from ddp_lessons.check.judging.trial_traffic import Traffic, cut_into_trials, gr
 from ddp_lessons.check.judging.unwritten_functions import is_untouched, why_not_callable
 from ddp_lessons.record.results import NO_VALUE, Results
 from ddp_lessons.run.diagnosis.failures import WorkerFailed, WorkersStuck
-from ddp_lessons.run.launch import launch
+from ddp_lessons.run.diagnosis.wording import joined
 from ddp_lessons.run.launcher.limits import limits
 from ddp_lessons.run.output.progress_line import LaunchCount
 from ddp_lessons.run.wire.travel import pack_call
@@ -87,9 +88,7 @@ def _try_worlds(
 def _attempt(exercise: Exercise, function: Callable[..., object], world_size: int, trials: Sequence[Trial]) -> _Attempt:
     trouble: Trouble | None = None
     try:
-        results = launch(
-            run_trials, world_size, function, trials, timeout_seconds=PATIENCE_SECONDS, quiet=True, record="values"
-        )
+        results = launch(run_trials, world_size, function, trials, timeout_seconds=PATIENCE_SECONDS, record="values")
     except (WorkerFailed, WorkersStuck) as raised:
         events = raised.results.events
         if isinstance(raised, WorkersStuck) or NO_VALUE in raised.results.values:
@@ -152,7 +151,7 @@ def _nothing_done(exercise: Exercise, function: Callable[..., object], trials: S
         if more.trouble is not None or not _is_untouched(more.cases[0]):
             return not_right(
                 exercise.name,
-                "It does nothing with 2 ranks, but something with 3. Check the range of the loop.",
+                "With 2 ranks it makes no call, but with 3 ranks it does. Check the range of the loop.",
             )
     return not_started(exercise.name)
 
@@ -198,7 +197,7 @@ def _contrast(before: Sequence[int], world_size: int, trials: Sequence[Trial], c
         return f"It works with {max(before)} ranks, but not with {world_size}"
     trait = trials[culprit].trait
     if culprit and trait == trials[1].trait:
-        return "The first call was right, but not the next one"
+        return "The first call is right, but the next one is not"
     return f"It works for {trials[0].named(0)}, but fails for {trait}" if trait else ""
 
 
@@ -208,15 +207,15 @@ def _allowed(exercise: Exercise) -> Sequence[int]:
     allowed = [world_size for world_size in exercise.world_sizes if world_size <= most]
     if max(allowed, default=1) < 2 <= max(exercise.world_sizes):
         reason = (
-            "This exercise needs at least 2 ranks, but the instructor of this machine allows only 1. Ask for "
-            "another limit."
+            "This exercise needs at least 2 ranks, but the limit on this machine, set by the instructor, is 1. Ask "
+            "the instructor to raise it."
         )
         raise _Concluded(Report(exercise.name, False, "cannot be checked here", reason))
     return allowed
 
 
 def _tried(exercise: Exercise, world_sizes: Sequence[int]) -> str:
-    return f"    right for {len(exercise.trials)} different {exercise.thing}s, with {_listed(world_sizes)} ranks"
+    return f"    right for {len(exercise.trials)} different {exercise.thing}s, with {joined(sorted(world_sizes))} ranks"
 
 
 def _not_tried(exercise: Exercise, world_sizes: Sequence[int]) -> list[str]:
@@ -224,9 +223,5 @@ def _not_tried(exercise: Exercise, world_sizes: Sequence[int]) -> list[str]:
     if not left_out:
         return []
     most = max(world_sizes)
-    return [f"    not tried with {_listed(left_out)} ranks: the instructor of this machine allows at most {most}"]
-
-
-def _listed(world_sizes: Sequence[int]) -> str:
-    *front, last = map(str, sorted(world_sizes))
-    return f"{', '.join(front)} and {last}" if front else last
+    sizes = joined(sorted(left_out))
+    return [f"    not tried with {sizes} ranks: the limit on this machine, set by the instructor, is {most}"]

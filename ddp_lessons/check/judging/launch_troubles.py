@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from ddp_lessons.check.judging.exercise import Exercise
 from ddp_lessons.check.judging.exercise_trials import Trial
-from ddp_lessons.check.judging.judgement import read_too_early
+from ddp_lessons.check.judging.judgment import read_too_early
 from ddp_lessons.check.judging.trial_traffic import Standstill, group_between_trials, hangs, is_between
 from ddp_lessons.record.event import Event
 from ddp_lessons.record.events import Events
@@ -52,7 +52,10 @@ _MISTAKES = (
         "offset < this->size",
         "An empty message must be received from a specific rank. Pass the source rank to recv, or skip empty chunks.",
     ),
-    ("exited with code", "A rank ends its process. Return the answer instead."),
+    (
+        "exited with code",
+        "A rank exited before it returned an answer. Return the answer, and do not call sys.exit() or os._exit().",
+    ),
 )
 
 
@@ -75,7 +78,7 @@ def what_failed(error: WorkerFailed, exercise: Exercise) -> tuple[str, list[str]
     elif any(sign in own[0] for sign in _TO_ITSELF):
         alone = own[0].startswith("rank 0 of 1 ")
         mistake = "A rank sends to itself or receives from itself, which torch refuses. " + (
-            "With one rank, skip the communication." if alone else exercise.cure_of_itself
+            "When world_size is 1, skip the communication." if alone else exercise.cure_of_itself
         )
     elif events.world_size:
         mistake = _no_such_rank(events) or exercise.why_failed(" ".join(own)) or mistake + _gave_none(own[0], events)
@@ -112,7 +115,9 @@ def what_is_stuck(error: WorkersStuck, exercise: Exercise, trial: Trial) -> tupl
     if busy:
         what = where.get(busy[0], "is busy").partition(":   ")[0]
         what += ")" * (what.count("(") - what.count(")"))
-        return f"It does not end: rank {busy[0]} {what}. Look for a loop that never ends.", lines
+        if what.startswith("is starting"):
+            return "The time was over before your function began: this machine is busy. Run the check again.", lines
+        return f"It does not return: rank {busy[0]} {what}. Look for a loop that never ends.", lines
     calls = [event for event in waiting.values() if event is not None and not is_between(event, between)]
     made = {rank: _count_since_the_meeting(events.of(rank), between, calls[0].call) for rank in through}
     standstill = Standstill(tuple(calls), tuple(through), trial, made)
@@ -152,7 +157,7 @@ def _in_crumbs(events: Events, between: str) -> str:
     for rank in range(events.world_size):
         since = [event for event in events.of(rank) if not is_between(event, between)]
         if sum(event.operation == "send" for event in since) > _VERY_MANY:
-            return "It sends a great many small messages. Send the whole tensor, or large parts of it."
+            return "It sends too many small messages. Send the whole tensor, or large parts of it."
     return ""
 
 
@@ -177,8 +182,8 @@ def _of_different_kind(call: str, events: Events, exercise: Exercise) -> str:
     in_ddp, elsewhere = ([event for event in last if (event.call == DDP) == is_ddp] for is_ddp in (True, False))
     if in_ddp and elsewhere:
         return (
-            f"Mismatched collectives: rank {in_ddp[0].rank} is in the {in_ddp[0].operation} of DDP, but rank "
-            f"{elsewhere[0].rank} in {elsewhere[0].call}. {exercise.cure_of_sizes}"
+            f"Mismatched collectives: rank {in_ddp[0].rank} is in DDP's {in_ddp[0].operation}, but rank "
+            f"{elsewhere[0].rank} is in {elsewhere[0].call}. {exercise.cure_of_sizes}"
         )
     dtypes = {event.rank: event.dtype for event in _by_rank(events) if event.call == call}  # of the last one
     if len(set(dtypes.values())) > 1:
@@ -191,7 +196,9 @@ def _wrong_partner(calls: Sequence[Event], events: Events, exercise: Exercise) -
     """A mistake that one of the calls shows by itself."""
     first, world_size = calls[0], events.world_size
     if world_size == 1:
-        return f"Hang: it waits in {first.call}, but there is no other rank. With one rank, skip the communication."
+        return (
+            f"Hang: the only rank waits in {first.call} for another rank. When world_size is 1, skip the communication."
+        )
     if first.is_collective:
         all_calls = [[event for event in events.of(rank) if event.call == first.call] for rank in range(world_size)]
         turn = len(all_calls[first.rank]) - 1  # with two sizes, the rank with the smaller one may be done and elsewhere
@@ -234,8 +241,8 @@ def _not_met(calls: Sequence[Event], returned: Sequence[int]) -> str:
         collective = next(call for call in calls if call.is_collective)
         other = next(call for call in calls if not call.is_collective)
         return (
-            f"Rank {collective.rank} waits in {collective.call}, but rank {other.rank} waits in {other.call}. Call "
-            f"{collective.call} on every rank."
+            f"Rank {collective.rank} waits in {collective.call}, but rank {other.rank} waits in {other.call}. Match "
+            f"every send with a recv first, then call {collective.call} on every rank."
         )
     if mistake := _of_one_that_has_returned(calls, returned):
         return mistake
@@ -260,8 +267,8 @@ def _not_met(calls: Sequence[Event], returned: Sequence[int]) -> str:
     if operations == {"recv"}:
         return "Deadlock: every rank calls recv first, so no rank can send. Let one rank send first."
     return (
-        "Deadlock: the ranks wait for each other in a circle. Pair each send with a recv that the other rank "
-        "calls at the same time."
+        "Deadlock: the ranks wait for each other in a circle. Reorder the calls, so that when one rank sends, the "
+        "other rank's next call is the matching recv."
     )
 
 

@@ -14,9 +14,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ddp_lessons.check.judging.check_launches import launch
 from ddp_lessons.check.judging.trial_ranks import Thing, without_output
 from ddp_lessons.run.diagnosis.failures import WorkerFailed, WorkersStuck
-from ddp_lessons.run.launch import launch
 from ddp_lessons.run.output.transcript import without_middle
 from ddp_lessons.run.rank.tell import tell
 
@@ -37,10 +37,10 @@ class Answer:
 def answers_of(function: Callable[..., object], calls: Sequence[tuple[object, ...]]) -> list[Answer]:
     """Call `function` with each of these arguments, up to the first call without an answer."""
     try:
-        return launch(_answer, 1, function, calls, timeout_seconds=PATIENCE_SECONDS, quiet=True)[0]
+        return launch(_answer, 1, function, calls, timeout_seconds=PATIENCE_SECONDS)[0]
     except WorkersStuck as stuck:
         place = _WHERE.search(str(stuck))
-        trouble, results = f"does not end{f' and is {place[1].rstrip()}' if place else ''}", stuck.results
+        trouble, results = f"does not return{f' and is {place[1].rstrip()}' if place else ''}", stuck.results
     except WorkerFailed as failed:
         trouble, results = "ends its process instead of returning", failed.results
     begun = len(results.told[0]) if results.told else 0

@@ -26,7 +26,10 @@ def why_not_callable(function: object, name: str, parameters: Sequence[str]) -> 
     if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
         return f"{called} is a coroutine (async def), which a rank does not await. Write it with def."
     if inspect.isgeneratorfunction(function):
-        return f"{called} is a generator (it contains yield), which a rank does not run. Return the answer instead."
+        return (
+            f"{called} is a generator function (it contains yield), so calling it does not run its code. Use return "
+            "instead of yield."
+        )
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
+from ddp_lessons.check.judging.check_launches import launch
 from ddp_lessons.check.judging.report import Report, not_right, not_started
 from ddp_lessons.check.judging.unwritten_functions import is_untouched, why_not_callable
-from ddp_lessons.run.launch import launch
 from ddp_lessons.run.wire.travel import pack_call
 
 _SECONDS_WITH_IT_AT_HAND = 0.5
@@ -31,9 +31,9 @@ def compiler_at_hand() -> None:
 
     The import takes seconds, and a rank that has to do it would look as if it hangs.
     """
-    if launch(_wrap_a_model, 1, timeout_seconds=None, quiet=True)[0] > _SECONDS_WITH_IT_AT_HAND:
+    if launch(_wrap_a_model, 1, timeout_seconds=None)[0] > _SECONDS_WITH_IT_AT_HAND:
         # the launcher has noticed and imports it for all ranks; this launch returns when that is done
-        launch(_wrap_a_model, 1, timeout_seconds=None, quiet=True)
+        launch(_wrap_a_model, 1, timeout_seconds=None)
 
 
 def _wrap_a_model(rank: int, world_size: int) -> float:

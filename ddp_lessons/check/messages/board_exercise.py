@@ -147,7 +147,7 @@ class _AllReduceOnBoard(Exercise):
         if found := _RETURNED.search(message):
             return (
                 f"{found[1].capitalize()} returns before {found[2]} has written to the store. Read with "
-                "board.get(name), which waits for the key; a sleep or board.check() does not."
+                "board.get(key), which waits until the key exists. A sleep or board.check() doesn't wait for it."
             )
         if READS_FIRST in message:
             return (
@@ -197,21 +197,21 @@ def _order_of_arrival(answer: Tensor, before: Tensor, rank: int) -> Difference |
 
 
 def _who_is_missing(case: Case, rank: int, total: Tensor) -> str:
-    """A sentence if the values of one rank are missing in the sum."""
+    """A sentence if the values of one rank are missing from the sum."""
     missing = {one: _missing_of(case, one, total) for one in range(case.world_size)}
     who = missing[rank]
     if who is None:
         return ""
     everywhere = all(one == who for one in missing.values())
     if everywhere and case.world_size > 1:
-        return f"The values of rank {who} are missing in every sum. Read the values of all ranks, range(world_size)."
+        return f"The values of rank {who} are missing from every sum. Loop over all ranks, range(world_size)."
     if case.is_unchanged(rank):
         return (
-            f"Rank {rank} ends with its own tensor. Read the values of the other ranks, and put the sum into `tensor`."
+            f"Rank {rank} ends with its own tensor. Read the other ranks' values too, and write the sum into `tensor`."
         )
     if who == rank:
-        return f"Rank {rank}'s own values are missing in its sum. Add its own tensor too."
-    return f"The values of rank {who} are missing in the sum of rank {rank}. Read the values of all ranks."
+        return f"Rank {rank}'s own values are missing from its sum. Add its own tensor too."
+    return f"The values of rank {who} are missing from the sum of rank {rank}. Read the values of all ranks."
 
 
 def _missing_of(case: Case, rank: int, total: Tensor) -> int | None:
@@ -223,7 +223,7 @@ def _missing_of(case: Case, rank: int, total: Tensor) -> int | None:
 def _wrong_sum(case: Case, rank: int, answer: Tensor, total: Tensor) -> str:
     if torch.equal(answer, case.inputs[rank]):
         return (
-            f"Rank {rank} ends with its own tensor. Read the values of the other ranks, and put the sum into `tensor`."
+            f"Rank {rank} ends with its own tensor. Read the other ranks' values too, and write the sum into `tensor`."
         )
     if torch.equal(answer, total + case.inputs[rank]):
         return f"Rank {rank} adds its own tensor twice, once from `tensor` and once from the store. Add it once."

@@ -159,6 +159,11 @@ class _AllGather(Exercise):
                 f"Rank {rank}'s list is in the wrong order. Put the tensor of rank i at index i, regardless of "
                 "the order in which they arrive."
             )
+        if source == rank and owners[source] is None:
+            return (
+                f"Entry {rank} of rank {rank}'s list is its own tensor, which no message brings. Copy it into the "
+                "list, unchanged."
+            )
         if not answer[source].any():
             return (
                 f"Entry {source} of rank {rank}'s list is a buffer of zeros. Receive the tensor of rank {source} "

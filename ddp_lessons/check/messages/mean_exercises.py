@@ -13,6 +13,7 @@ from ddp_lessons.check.judging.exercise_trials import LossesTrial, Trial, with_l
 from ddp_lessons.check.judging.report import Report
 from ddp_lessons.check.judging.trial_traffic import Standstill
 
+_SUM_BOTH = "Sum the elements and their number over all ranks, then divide once."
 _LONGEST_SUMMARY_BYTES = 4096  # a few numbers per rank, even as pickled objects
 
 
@@ -53,7 +54,7 @@ class _GlobalMean(Exercise):
         ]
     )
     measured = "bytes sent by the busiest rank"
-    yardstick = "needed"
+    yardstick = "enough"
 
     def expected(self, case: Case, rank: int) -> float:
         return float(torch.cat(case.inputs).double().mean())
@@ -124,14 +125,11 @@ def _likely_mistake(case: Case, rank: int, answer: float) -> str:
     own_count, not_empty = max(1, inputs[rank].numel()), sum(one.numel() > 0 for one in inputs)
     count, world_size = sum(one.numel() for one in inputs), case.world_size
     total = sum(sums)
-    mean_of_means = (
-        "That is the mean of the ranks' means, but a rank with more elements must count more. Sum the sums and "
-        "the counts over the ranks, and divide once."
-    )
+    mean_of_means = f"That is the mean of the ranks' means, but a rank with more elements must count more. {_SUM_BOTH}"
     known: Sequence[tuple[float, str]] = [
         (sum(means) / world_size, mean_of_means),
         (sum(means) / not_empty, mean_of_means),
-        (means[rank], f"Rank {rank} returns the mean of its own elements only. Communicate with the other ranks."),
+        (means[rank], f"Rank {rank} returns the mean of its own elements only. {_SUM_BOTH}"),
         (total, "That is the sum over all ranks. Divide it by the number of elements on all ranks."),
         (
             total / world_size,
@@ -143,18 +141,18 @@ def _likely_mistake(case: Case, rank: int, answer: float) -> str:
         ),
         (
             sums[rank] / count,
-            f"Rank {rank} divides its own sum by the total count. Sum the sums over the ranks too.",
+            f"Rank {rank} divides its own sum by the total count. Sum the ranks' sums first.",
         ),
         (
             total / count / world_size,
-            "The mean was divided by the number of ranks as well. Divide only once, by the count.",
+            "The sum was divided by the number of ranks as well as by the count. Divide it by the count only.",
         ),
         (
             total / own_count / world_size,
-            "The sum was divided by this rank's count times the number of ranks. Sum the counts over the ranks "
-            "instead.",
+            "The sum was divided by this rank's count times the number of ranks. Divide it by the sum of "
+            "all ranks' counts.",
         ),
-        (sum(means), "That is the sum of the ranks' means. Sum the sums and the counts instead, and divide once."),
+        (sum(means), f"That is the sum of the ranks' means. {_SUM_BOTH}"),
         (float(round(total / count)), "The mean was rounded to an integer. Return a float."),
         (float(int(total / count)), "The mean was truncated to an integer. Return a float."),
         *_of_wrong_parts(inputs),
@@ -166,8 +164,7 @@ def _likely_mistake(case: Case, rank: int, answer: float) -> str:
     close = 1e-4 * max(1.0, abs(answer))
     return next(
         (sentence for value, sentence in known if abs(value - answer) <= close),
-        f"Rank {rank} does not return the mean of all elements. Sum the sums and the counts over the ranks, "
-        "and divide once.",
+        f"Rank {rank} does not return the mean of all elements. {_SUM_BOTH}",
     )
 
 

@@ -99,7 +99,7 @@ class _PassTheToken(Exercise):
                 "Rank 0 returns the token that it sent. On rank 0, receive the token from the last rank and return it."
             )
         if yours in (own, own + 1) and case.world_size > 1:
-            return f"Rank {rank} returns its own initial value. Return the token that it received (rank 0) or sent on."
+            return f"Rank {rank} returns its own initial value. {_return_the_token(rank)}"
         if rank and yours == start + rank and case.outcomes[rank].answer is None:
             return (
                 f"Rank {rank} returns None, and its tensor holds {yours}, the token that it received. Return the token "
@@ -109,20 +109,17 @@ class _PassTheToken(Exercise):
             return f"Rank {rank} sends {yours + 1} on, but returns {yours}. Return the token that it sent on."
         if abs(yours - right) <= case.world_size:
             return (
-                f"Rank {rank} returns {yours}, but the token should be {right}. Add 1 exactly once on each "
-                "rank, before sending."
+                f"Rank {rank} returns {yours}, but the right token is {right}. On each rank, add 1 once, just before "
+                "the send."
             )
-        return (
-            f"Rank {rank} returns {yours}, which is not the token. Return the token that it sent on (on rank "
-            "0, the one it received)."
-        )
+        return f"Rank {rank} returns {yours}, which is not the token. {_return_the_token(rank)}"
 
     def too_little(self, case: Case) -> str:
         for rank in range(case.world_size if case.world_size > 1 else 0):
             if case.traffic.messages_of(rank) == 0:
                 return (
-                    f"Rank {rank} sends nothing, so the token does not go round. Send it to the next rank on "
-                    "every rank."
+                    f"Rank {rank} sends nothing, so the token stops there. On every rank, send the token to the next "
+                    "rank."
                 )
         return ""
 
@@ -130,11 +127,14 @@ class _PassTheToken(Exercise):
         for rank in range(case.world_size):
             after = (rank + 1) % case.world_size
             if case.traffic.messages_of(rank) > min(1, case.world_size - 1):
-                return f"Too much is communicated: rank {rank} sends more than one message. Send the token once."
-            if case.traffic.destinations(rank) - {after}:
-                return f"Rank {rank} does not send the token to the next rank, {after}. Pass it round the ring."
-            if case.traffic.sent[rank] > SMALL_CHANGE_BYTES:
-                return f"Rank {rank} sends too many bytes. Send only the token, a tensor with one element."
+                return f"Rank {rank} sends more than one message. Send the token only once, to rank {after}."
+            for other in case.traffic.destinations(rank) - {after}:
+                return f"Rank {rank} sends its message to rank {other}. Send the token to the next rank, {after}."
+            if (sent := case.traffic.sent[rank]) > SMALL_CHANGE_BYTES:
+                return (
+                    f"Too much is communicated: rank {rank} sends {sent:,} bytes. Send only the token, a tensor with "
+                    "one element."
+                )
         return ""
 
     def carried(self, case: Case) -> int:
@@ -142,6 +142,10 @@ class _PassTheToken(Exercise):
 
     def textbook(self, case: Case) -> int:
         return 1
+
+
+def _return_the_token(rank: int) -> str:
+    return f"Return the token that it {'received from the last rank' if rank == 0 else 'sent on'}."
 
 
 class _Exchange(Exercise):
@@ -213,7 +217,7 @@ class _Swap(_Exchange):
     def likely_mistake(self, case: Case, rank: int, answer: Tensor) -> str:
         other, owner = self.other(case, rank), whose(answer, case)
         if other == rank:
-            return f"Rank {rank} has no partner among {case.world_size} ranks. Keep its own tensor."
+            return f"Rank {rank} has no partner among {case.world_size} ranks. Return its own tensor, unchanged."
         world_size = case.world_size
         is_ring = all(case.traffic.destinations(one) == {(one + 1) % world_size} for one in range(world_size))
         if is_ring and world_size > 2:  # with two, the next rank is the partner

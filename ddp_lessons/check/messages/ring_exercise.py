@@ -1,4 +1,4 @@
-"""The exercise of the ring all-reduce: the sum over ranks, passed in chunks from neighbour to neighbour."""
+"""The exercise of the ring all-reduce: the sum over ranks, passed in chunks from neighbor to neighbor."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def ring_all_reduce(function: Callable[[Tensor], object]) -> Report:
     """Check `function(tensor)`: every rank ends with the sum over all ranks, passed round a ring in chunks.
 
     All tensors have the same shape and dtype: floats or integers, with at least one dimension and one element. Every
-    rank returns the sum, or has it in place and returns None. Messages only, and only to neighbours in the ring, in
+    rank returns the sum, or has it in place and returns None. Messages only, and only to neighbors in the ring, in
     either direction. Each rank sends at most 2 * (world_size - 1) chunks of numel / world_size elements, rounded up.
     One rank alone already has its sum.
     """
@@ -64,7 +64,7 @@ class _Ring(Exercise):
                 "covers every element."
             )
         if world_size > 2 and all(
-            _neighbours(case, rank) == case.traffic.destinations(rank) for rank in range(world_size)
+            _neighbors(case, rank) == case.traffic.destinations(rank) for rank in range(world_size)
         ):
             return "It sends to both the previous and the next rank. Send in one direction in both halves."
         if world_size > 1 and bool((answer * case.trial.sign > right * case.trial.sign).flatten()[wrong].all()):
@@ -87,7 +87,7 @@ class _Ring(Exercise):
         least = 2 * (case.world_size - 1) * case.tensor_bytes  # by all ranks together, however the chunks are split
         if sum(case.traffic.sent) >= least:
             return ""
-        return "Too little is communicated: the sum needs more messages than these. Build it from send and recv only."
+        return "Too little is communicated to give every rank the sum. Build it from send and recv only."
 
     def too_much(self, case: Case) -> str:
         most = self.textbook(case) + SMALL_CHANGE_BYTES
@@ -96,9 +96,9 @@ class _Ring(Exercise):
         if sent > most:
             return _too_much(case, busiest)
         for rank in range(case.world_size):
-            if len(targets(rank)) > 1 and targets(rank) - _neighbours(case, rank):
+            if len(targets(rank)) > 1 and targets(rank) - _neighbors(case, rank):
                 ranks = ", ".join(map(str, sorted(targets(rank))))
-                return f"That is not a ring: rank {rank} sends to ranks {ranks}. Send to a neighbour only."
+                return f"That is not a ring: rank {rank} sends to ranks {ranks}. Send to a neighbor only."
         return ""
 
     def textbook(self, case: Case) -> int:
@@ -106,7 +106,7 @@ class _Ring(Exercise):
         return 2 * (case.world_size - 1) * chunk * case.inputs[0].element_size()
 
 
-def _neighbours(case: Case, rank: int) -> set[int]:
+def _neighbors(case: Case, rank: int) -> set[int]:
     return {(rank + 1) % case.world_size, (rank - 1) % case.world_size}
 
 
@@ -153,30 +153,34 @@ def _sends_on_another(case: Case) -> str:
     adds = next((one.index(came) for one in chunks[1:] if came in one), sends)
     if adds == sends:
         return ""
-    return f"In step 1 rank 0 sends chunk {sends}, but it has just added to chunk {adds}. Send chunk {adds}."
+    return (
+        f"In step 1 rank 0 sends chunk {sends}, which still holds only its own values. Send chunk {adds}, to which it "
+        "has just added."
+    )
 
 
 def _too_much(case: Case, busiest: int) -> str:
     """The well-known ways to send too much, by which rank sends what to which."""
     traffic, world_size, whole = case.traffic, case.world_size, case.tensor_bytes
     times = traffic.sent[busiest] / whole
-    much = f"Too much is communicated: rank {busiest} sends {times:.2f} tensors"
+    much = f"Too much is communicated: rank {busiest} sends {times:.2f} times the size of the tensor"
+    all_chunks = f"Send {2 * (world_size - 1)} chunks from each rank, half of them in the reduce-scatter."
+    next_rank = "Send only to the next rank, (rank + 1) % world_size."
     dtypes = {event.dtype for event in traffic.sends if event.bytes}
     if len(dtypes) == 1 and dtypes != {case.trial.dtype}:
-        return (
-            f"{much}, because it sends {dtypes.pop()} although the tensor is {case.trial.dtype}. Keep the dtype of "
-            f"the tensor."
-        )
+        return f"{much}, because it converts {case.trial.dtype} to {dtypes.pop()}. Keep the dtype of the tensor."
     if all(len(traffic.destinations(rank)) == 1 for rank in range(world_size)):
         largest = max(event.bytes for event in traffic.sends)
         if largest == whole:
-            return f"{much}, because it passes on whole tensors instead of chunks of 1 / {world_size}."
+            return (
+                f"{much}, because it passes on whole tensors. Send one chunk per step, 1 / {world_size} of the tensor."
+            )
         if largest > -(-case.inputs[0].numel() // world_size) * case.inputs[0].element_size():
-            return f"{much}, because its chunks are too large. Send chunks of 1 / {world_size}."
-        return f"{much}, because its chunks go round too often. Send 2 * ({world_size} - 1) chunks."
+            return f"{much}, because its chunks are too large. Split the tensor into {world_size} chunks."
+        return f"{much}, because its chunks go round too often. {all_chunks}"
     others = [rank for rank in range(world_size) if rank != busiest]
     if all(traffic.destinations(rank) <= {busiest} for rank in others):
-        return f"{much}, because everything goes through rank {busiest}. Send only to a neighbour in the ring."
+        return f"{much}, because everything goes through rank {busiest}. {next_rank}"
     if all(len(traffic.destinations(rank)) == world_size - 1 for rank in range(world_size)):
-        return f"{much}, because every rank sends to every other rank. Send only to a neighbour in the ring."
-    return f"{much}. Send 2 * ({world_size} - 1) chunks of 1 / {world_size}."
+        return f"{much}, because every rank sends to all the others. {next_rank}"
+    return f"{much}. {all_chunks}"

@@ -142,8 +142,8 @@ def _too_early(case: Case, rank: int) -> Difference | None:
 
 def _returns_early(rank: int) -> str:
     return (
-        f"Rank {rank} returns before the checkpoint is written. Call dist.barrier() on every rank after the "
-        "write; no sleep is long enough."
+        f"Rank {rank} returns before the checkpoint is written. After the write, call dist.barrier() on every rank, "
+        "not only on the one that writes."
     )
 
 

@@ -26,7 +26,7 @@ def average_gradients(function: Callable[[nn.Module], object]) -> Report:
     return examine(AverageGradients(), function)
 
 
-_SUM_AND_DIVIDE = "Sum, and divide by the number of ranks."
+_SUM_AND_DIVIDE = "Sum the gradients over all ranks, then divide by the number of ranks."
 
 
 class AverageGradients(Exercise):
@@ -170,7 +170,7 @@ def _zeros_left_out(case: Case, rank: int, name: str) -> str:
     total = reduce(torch.add, gradients_of(case, name))
     if not is_close(after_of(case, rank).gradients[name], total / (case.world_size - 1)):
         return ""
-    return "The divisor leaves out a rank whose gradient is zero. Divide by the number of all ranks."
+    return "The divisor leaves out a rank whose gradient is zero. Divide by the world size."
 
 
 def _why_unchanged(case: Case, rank: int, name: str) -> str:
@@ -230,7 +230,8 @@ def _wrong_numbers(case: Case, rank: int, name: str) -> str:
         ),
         (
             gradients[rank] / world_size,
-            f"Rank {rank} divides its own gradient without adding those of the other ranks. Sum over all ranks first.",
+            f"Rank {rank} divides its own gradient without adding those of the other ranks. Sum the gradients "
+            "over all ranks first.",
         ),
         (total / world_size**2, "The sum was divided by the number of ranks twice. Divide once."),
         (

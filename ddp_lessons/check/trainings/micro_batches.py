@@ -12,6 +12,7 @@ from torch.nn import functional
 
 from ddp_lessons.check.judging.exercise_trials import Trial
 from ddp_lessons.check.trials.model_trials import Snapshot, same
+from ddp_lessons.run.diagnosis.wording import joined
 
 _VOCABULARY, _WIDTH, _LENGTH, _PADDING = 16, 8, 6, -100
 MicroBatch = tuple[Tensor, Tensor]
@@ -82,12 +83,7 @@ class TokensTrial(Trial):
 
     def named(self, rank: int) -> str:
         tokens = self.tokens(rank)
-        return f"{len(tokens)} micro-{'batch' if len(tokens) == 1 else 'batches'} of {listed(tokens)} tokens"
-
-
-def listed(numbers: list[int]) -> str:
-    *front, last = map(str, numbers)
-    return f"{', '.join(front)} and {last}" if front else last
+        return f"{len(tokens)} micro-{'batch' if len(tokens) == 1 else 'batches'} of {joined(tokens)} tokens"
 
 
 @functools.cache

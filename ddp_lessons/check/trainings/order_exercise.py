@@ -32,7 +32,7 @@ from ddp_lessons.check.trials.sample_shares import (
 # out of order and far apart: counting calls, or using only a part of the epoch, gives repetitions
 _EPOCHS = (0, 1, 2, 3, 10, 4, 7, 101, 50, 1000, 5, 23)
 _ONCE_MORE = (3, 1000, 0, 10, 101, 2, 5, 50, 1, 23, 7, 4)
-_EVEN_SHARES = "Take order[rank::world_size] or tensor_split(world_size)"
+_EVEN_SHARES = "Take order[rank::world_size], or for a tensor order.tensor_split(world_size)[rank]"
 _SHUFFLES = {"DistributedSampler", "set_epoch", "randperm", "permutation", "shuffle", "sample", "range", "arange"}
 
 
@@ -172,8 +172,8 @@ class _EpochOrder(Exercise):
             shares = shares_of(case, turn, turn)
             if shares.are_in_order:
                 mistake = (
-                    f"It does not shuffle{'' if turn == 0 else f' in epoch {epoch}'}: the samples come in the order of "
-                    "the data. Shuffle with a generator seeded with the epoch, as DistributedSampler does."
+                    f"Your function does not shuffle{'' if turn == 0 else f' in epoch {epoch}'}: the samples are in "
+                    "their original order. Shuffle with a generator seeded with the epoch, as DistributedSampler does."
                 )
                 return Difference(f"epoch {epoch}", _start(shares.by_rank[rank]), "shuffled", mistake)
         return None
@@ -232,8 +232,9 @@ def _why_not_all(shares: Shares) -> str:
     if shares.total == samples:
         return ""
     twice = shares.first_twice()
-    if max(shares.times.values()) > 2:
-        return f"A sample comes more than twice: {twice}. Repeat each sample once at most."
+    ((most, times),) = shares.times.most_common(1)
+    if times > 2:
+        return f"Sample {most} occurs {times} times. Padding may repeat a sample only once."
     if len(set(lengths)) > 1:
         return f"Partitions overlap, {twice}. Repeat a sample only to make the partitions equally long."
     if shares.total - samples >= world_size:
@@ -251,12 +252,15 @@ def _why_missing(shares: Shares) -> str:
     remainder = shares.samples % shares.world_size
     if len(shares.missing) == remainder and len(lengths) == 1:
         return f"The remainder is dropped: {shares.lost()}. Pad the partitions, or let some be longer by one."
-    return f"Some samples are missing: {shares.lost()}. Shuffle all indices, and take every world_size-th of them."
+    return (
+        f"Some samples are missing: {shares.lost()}. Shuffle all indices, then take every world_size-th index, "
+        "starting at index number rank."
+    )
 
 
 def _what_else(case: Case, rank: int, answer: Any) -> str:
     if answer is None and any(outcome.answer is not None for outcome in case.outcomes):
-        return f"Rank {rank} returns None. Return the indices of its partition on every rank."
+        return f"Rank {rank} returns None. Every rank must return the indices of its own partition."
     if answer is None:
         return "It returns None. Return the indices of this rank's samples."
     if isinstance(answer, list):

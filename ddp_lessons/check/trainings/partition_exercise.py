@@ -142,8 +142,8 @@ class _DataPartitioner(Exercise):
         in_rows = Shares([sorted(share) for share in shares.by_rank], (), shares.samples)
         if shares.are_in_order:
             mistake = (
-                "It does not shuffle: the samples are in the order of the data. Shuffle the indices before splitting "
-                "them."
+                "Your partitioner does not shuffle: the samples are in their original order. Shuffle the "
+                "indices before splitting them."
             )
         elif in_rows.are_in_order:
             mistake = (
@@ -160,8 +160,8 @@ class _DataPartitioner(Exercise):
         place = f"use({rank})"
         if not _are_equal(shares.by_rank, shares.again):
             mistake = (
-                "The same seed gives different partitions the next time. Shuffle with a generator of its own, seeded "
-                "with `seed` only."
+                "The same seed gives different partitions each time. Shuffle with a new generator that is seeded only "
+                "with `seed`, such as random.Random(seed)."
             )
             return Difference(f"{place}, made again", "other samples", "the same samples", mistake)
         if len(_trial(case).seeds) > 2 and _are_equal(shares.by_rank, shares_of(case, 2, 2).by_rank):
@@ -207,7 +207,7 @@ def _wrong_kind(case: Case, rank: int) -> Difference | None:
         place = f"use({rank})"
         if not isinstance(answer, Tensor) or not answer.dim():
             if answer is None:
-                mistake = f"{place} returns None. Return the partition of that rank."
+                mistake = f"{place} returns None. Return that rank's partition."
             else:
                 mistake = f"{place} returns {named(answer)}. Return something with len() and [index]."
             return Difference(place, named(answer), "a partition", mistake)

@@ -42,15 +42,15 @@ class Scenario:
 
     @property
     def begins(self) -> str:
-        return f"After {self.words} and a restart"
+        return f"After {self.words}"
 
 
 SCENARIOS = (
-    Scenario("a kill in epoch 2", 2, killed_in=2),
-    Scenario("a kill in epoch 0", 0, killed_in=0),
-    Scenario("a kill during the write after epoch 1", 1, cut_off_after=1),
-    Scenario("a kill in epoch 2, with only 1 rank left", 2, killed_in=2, ranks_then=1),
-    Scenario("a complete run", EPOCHS),
+    Scenario("a kill in epoch 2 and a restart", 2, killed_in=2),
+    Scenario("a kill in epoch 0 and a restart", 0, killed_in=0),
+    Scenario("a kill during the write after epoch 1 and a restart", 1, cut_off_after=1),
+    Scenario("a kill in epoch 2 and a restart with only 1 rank", 2, killed_in=2, ranks_then=1),
+    Scenario("a complete run and a restart", EPOCHS),
 )
 
 

@@ -138,7 +138,7 @@ def _why_not_of_one_length(lengths: list[int], case: Case) -> str:
     if set(lengths) == {whole // case.world_size} and length > whole // case.world_size:
         lost = whole - case.world_size * (whole // case.world_size)
         elements = "1 element is" if lost == 1 else f"{lost} elements are"
-        return f"The remainder is lost: {elements} on no rank. Round the length up, and pad with zeros."
+        return f"The remainder is lost: {elements} not assigned to any rank. Round the length up, and pad with zeros."
     if len(set(lengths)) > 1:
         told = " and ".join(map(str, sorted(set(lengths), reverse=True)))
         return (
@@ -170,7 +170,7 @@ def why_other_part(answer: Tensor, flat: Tensor, ranks: int, rank: int) -> str:
 
     if ranks > 1 and length > 1 and is_close(answer, filled_up(flat[rank::ranks])):
         return (
-            f"It takes every {_ordinal(ranks)} element, so all_gather would not restore the order. Take one contiguous "
+            f"It takes every {_ordinal(ranks)} element, so all_gather would mix up their order. Take one contiguous "
             "slice."
         )
     for other in range(ranks):

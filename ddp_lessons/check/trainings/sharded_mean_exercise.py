@@ -77,8 +77,9 @@ class _ShardedMean(Exercise):
                 )
             if (said := _RANKS.search(message)) and whole % (ranks := int(said[1])) == 0:
                 return (
-                    f"Size mismatch in reduce_scatter_tensor: {ranks} shards of {shards // ranks} elements are "
-                    f"{shards}, not {whole}. Divide the length of the whole tensor by dist.get_world_size()."
+                    f"Size mismatch in reduce_scatter_tensor: {ranks} shards of {shards // ranks} elements make "
+                    f"{shards} elements, but the whole tensor has {whole}. Divide its length by "
+                    "dist.get_world_size()."
                 )
         elif not _OTHER_PIECES.search(message):
             return ""
@@ -133,7 +134,10 @@ def _why_other_numbers(answer: Tensor, case: Case, rank: int) -> str:
     if torch.allclose(answer, case.world_size * part_of(mean, case, rank), rtol=1e-5):
         return "It returns the sum. Divide it by the number of ranks."
     if torch.allclose(answer, part_of(case.inputs[rank], case, rank), rtol=1e-5):
-        return f"Rank {rank} returns its own values, without those of the other ranks. Sum over all ranks, and divide."
+        return (
+            f"Rank {rank} returns only its own values. Sum the values over all ranks, then divide by the "
+            "number of ranks."
+        )
     for extreme, what in ((torch.amax, "largest"), (torch.amin, "smallest")):
         if torch.equal(answer, part_of(extreme(torch.stack(case.inputs), 0), case, rank)):
             return (

@@ -17,8 +17,11 @@ from ddp_lessons.check.trainings.stream_mistakes import IN_INIT, StreamShares, w
 from ddp_lessons.check.trainings.streams import READ_AHEAD, Passes, StreamTrial, rows_of
 from ddp_lessons.check.trials.sample_shares import examine_in_turns
 
-_NO_GROUP = "get_rank() raises without a process group. Next: use rank 0 of 1 if dist.is_initialized() is False."
-_ONE_BY_ONE = "Next: go through the source once, and yield every n-th sample, with n parts in all."
+_NO_GROUP = (
+    "get_rank() raises an error without a process group. Next: if dist.is_initialized() is False, use rank 0 and "
+    "world size 1."
+)
+_ONE_BY_ONE = "Next: iterate over the source once, and yield only the samples of this part."
 
 
 def shard_stream(cls: Callable[[Any], Any]) -> Report:
@@ -102,7 +105,7 @@ class _ShardStream(Exercise):
         return "get_worker_info() is None with num_workers=0. Next: treat None as worker 0 of 1."
 
     def too_much(self, case: Case) -> str:
-        return "Every worker knows its part. Next: leave out the communication." if self.carried(case) else ""
+        return "Every worker can compute its part. Next: leave out the communication." if self.carried(case) else ""
 
     def carried(self, case: Case) -> int:
         return max(case.traffic.brought)

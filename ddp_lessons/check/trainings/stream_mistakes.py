@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from ddp_lessons.check.judging.exercise import Case
 from ddp_lessons.check.trainings.streams import StreamTrial, rows_of
 
-_PART = "Next: yield only part rank * num_workers + worker.id."
+_PART = "Next: number the parts with rank * num_workers + worker.id, and yield only that part."
 _STEP = "Next: step by world_size * num_workers."
 
 
@@ -99,12 +99,12 @@ def why_not_once(shares: StreamShares, asks_in_init: bool) -> str:
 
 
 IN_INIT = "get_worker_info() is None in __init__, which runs before the workers start. Next: call it in __iter__."
-_BY_WORKER = "Next: divide by get_worker_info() too."
+_BY_WORKER = "Next: split them by get_worker_info().id too."
 
 
 def _not_over_workers(shares: StreamShares) -> str:
     times = f"so each comes {shares.workers} times. {_BY_WORKER}"
-    return f"The ranks divide the samples but their workers do not, {times}"
+    return f"The samples are split over the ranks but not over their workers, {times}"
 
 
 def _why_whole(shares: StreamShares, asks_in_init: bool) -> str:
@@ -112,7 +112,7 @@ def _why_whole(shares: StreamShares, asks_in_init: bool) -> str:
         return IN_INIT
     readers = "rank" if shares.workers == 1 else "worker" if shares.ranks == 1 else "worker of every rank"
     action = _BY_WORKER if shares.ranks == 1 else _PART
-    return f"Every {readers} yields all {shares.samples} samples, so each comes {shares.parts} times. {action}"
+    return f"Every {readers} yields all {shares.samples} samples, so each sample comes {shares.parts} times. {action}"
 
 
 def _why_idle(shares: StreamShares) -> str:
@@ -152,7 +152,7 @@ def _why_wrong_formula(shares: StreamShares, formula: str, step: int) -> str:
         return f"With part number {formula}, {shares.in_short()}. {_PART}"
     if formula == "worker.id":
         return (
-            f"The workers divide the samples but the ranks do not, so each comes {shares.ranks} times. Next: divide "
-            "by get_rank() too."
+            f"The samples are split over the workers but not over the ranks, so each comes {shares.ranks} times. "
+            "Next: split them by get_rank() too."
         )
-    return f"With steps of {formula}, {step}, {shares.in_short()}. {_STEP}"
+    return f"With steps of {formula} ({step}), {shares.in_short()}. {_STEP}"

@@ -103,7 +103,10 @@ class _TokenMeanLoss(Exercise):
 
     def why_failed(self, message: str) -> str:
         if "ZeroDivisionError" in message:
-            return "A rank divides by its own number of tokens, which is 0. Next: divide by the tokens of all ranks."
+            return (
+                "A rank divides by its own number of tokens, which is 0. Next: divide by the number of "
+                "tokens on all ranks."
+            )
         if "does not require grad" in message:
             return "A loss that does not come from the model has no gradient. Next: call model(tokens) for padding too."
         return ""

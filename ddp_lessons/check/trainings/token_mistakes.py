@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from ddp_lessons.check.judging.exercise import Case
-from ddp_lessons.check.trainings.micro_batches import Passes, Sums, listed
+from ddp_lessons.check.trainings.micro_batches import Passes, Sums
 from ddp_lessons.check.trials.model_trials import is_close
-from ddp_lessons.run.diagnosis.wording import DDP
+from ddp_lessons.run.diagnosis.wording import DDP, joined
 
 TOLERANCE = 1e-6
 _COUNT_FIRST = "Next: count the tokens of all micro-batches before the first backward()."
@@ -43,7 +43,7 @@ def why_wrong_gradient(case: Case, passes: Passes, sums: Sums) -> str:
             return mistake
     if is_close(yours, sums.with_padding.sum((0, 1)) / sums.places, TOLERANCE):
         more = sums.places - sums.all_tokens
-        return f"Padding counts as {more} more tokens. Next: use cross_entropy, whose ignore_index is -100."
+        return f"Padding is counted as {more} extra tokens. Next: use cross_entropy, which ignores targets of -100."
     factor = float((yours @ right) / (right @ right))
     if is_close(yours, factor * right, TOLERANCE):
         return f"The gradient is {factor:.4g} times the right one. {_multiply(sums)}"
@@ -57,7 +57,7 @@ def _multiply(sums: Sums) -> str:
 def _why_nan(sums: Sums) -> str:
     without = (sums.tokens == 0).nonzero().tolist()
     if not without:
-        return "The gradient is nan or inf. Next: divide by the number of tokens of all ranks."
+        return "The gradient is nan or inf. Next: divide by the number of tokens on all ranks."
     rank, turn = without[0]
     return (
         f"The gradient is nan: rank {rank} has no token in micro-batch {turn}, and the mean over none is 0 / 0. "
@@ -69,8 +69,8 @@ def _why_not_averaged(passes: Passes) -> str:
     if not passes.forwards:
         return "model.module bypasses DDP, which averages them. Next: call model(tokens)."
     return (
-        "DDP averages nothing, because no_sync() covers the last micro-batch too. Next: run forward and backward of "
-        "the last micro-batch outside no_sync()."
+        "DDP averages nothing, because no_sync() covers the last micro-batch too. Next: run the last micro-batch's "
+        "forward and backward passes outside no_sync()."
     )
 
 
@@ -86,10 +86,10 @@ Known = Iterator[tuple[Tensor | float, str]]  # the factors of the summed losses
 def _means(sums: Sums) -> Known:
     counts, many = sums.tokens, sums.micro_batches
     of_ranks, of_turns = counts.sum(1, keepdim=True), counts.sum(0)
-    means = f"That is a mean of means: micro-batches of {counts.min()} to {counts.max()} tokens count alike."
-    told = listed(of_turns.tolist())
-    over_turns = f"It is right over the ranks, but a mean over micro-batches, which have {told} tokens. {_COUNT_FIRST}"
-    told = listed(of_ranks.flatten().tolist())
+    means = f"That is a mean of means: micro-batches of {counts.min()} to {counts.max()} tokens count equally."
+    told = joined(of_turns.tolist())
+    over_turns = f"That is a mean of the micro-batches' means, but they have {told} tokens. {_COUNT_FIRST}"
+    told = joined(of_ranks.flatten().tolist())
     over_ranks = f"That is the mean of the ranks' means, but the ranks have {told} tokens. {_multiply(sums)}"
     for scale in (1.0, 1 / many) if many > 1 else ():
         yield scale / counts.clamp(min=1), f"{means} {_multiply(sums)}"
@@ -126,14 +126,15 @@ def why_wrong_loss(sums: Sums, rank: int, answer: float) -> str:
     ranks, tokens, right = sums.world_size, sums.all_tokens, sums.loss
     own, means = sums.losses[rank], sums.losses / sums.tokens.clamp(min=1)
     of_ranks = sums.losses.sum(1) / sums.tokens.sum(1).clamp(min=1)
-    local = f"Rank {rank} returns a loss of its own tokens only. Next: all_reduce the summed losses, and divide by "
+    local = f"Rank {rank} returns the loss of its own tokens only. Next: all_reduce the summed losses, and divide by "
+    mean_of_means = f"The loss is a mean of means. Next: divide the sum of all losses by all {tokens} tokens."
     factors = (1.0, ranks, 1 / tokens, ranks / tokens)
     locals_ = [of_ranks[rank], means[rank].mean(), *means[rank]]
     locals_ += [factor * one for factor in factors for one in (own.sum(), *own)]
     known: list[tuple[Any, str]] = [
         *((value, f"{local}{tokens}.") for value in locals_),
-        (means.mean(), f"The loss is a mean of means. Next: divide the summed losses by {tokens}."),
-        (of_ranks.mean(), f"The loss is a mean of means. Next: divide the summed losses by {tokens}."),
+        (means.mean(), mean_of_means),
+        (of_ranks.mean(), mean_of_means),
         (right * tokens, f"The loss is a sum. Next: divide it by all {tokens} tokens."),
         (right * ranks, f"The loss is {ranks} times too large. Next: return it without the factor world_size."),
         (right / ranks, f"The loss is {ranks} times too small. Next: sum it over the ranks, without averaging."),

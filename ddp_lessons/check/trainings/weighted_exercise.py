@@ -139,7 +139,7 @@ def _wrong_numbers(case: Case, rank: int, name: str) -> str:
         )
     return (
         f"The gradient of {name} on rank {rank} is not the mean over the samples of all ranks. Multiply it by this "
-        "rank's count, sum over the ranks, and divide by the sum of the counts."
+        "rank's count, sum the products over all ranks, then divide by the sum of the counts."
     )
 
 
@@ -151,23 +151,29 @@ def _known(case: Case, rank: int, name: str, yours: Tensor) -> Sequence[tuple[Te
     samples = reduce(torch.add, [count * one for count, one in zip(counts, gradients, strict=True)])
     turned = reduce(torch.add, [one / max(1, count) for count, one in zip(counts, gradients, strict=True)])
     mean_of_means = (
-        "That is the mean of the ranks' means, but a rank with more samples must count more. Weight each "
-        "gradient by its count."
+        "That is the mean of the ranks' means, but a rank with more samples must count more. Multiply "
+        "each gradient by its rank's count before the sum, and divide by the sum of all counts."
     )
-    unweighted = "The ranks' gradients are means. Multiply each by its count before summing."
-    nothing_added = f"Rank {rank} weights its own gradient without adding those of the other ranks. Sum over all ranks."
-    by_its_own = "The sum was divided by the count of this rank only. Sum the counts over the ranks too."
+    unweighted = (
+        "The sum is over the ranks' means, not over the samples. Multiply each gradient by its rank's count first."
+    )
+    nothing_added = (
+        f"Rank {rank} scales its own gradient, but adds no gradient of another rank. Sum the scaled gradients."
+    )
+    by_its_own = "The sum was divided by the count of this rank only. Divide it by the sum of all counts."
     by_as_many = (
-        f"The sum was divided by {max(1, mine) * ranks}, the count of rank {rank} times the number of ranks. Divide "
-        f"by the sum of the counts, {' + '.join(map(str, counts))}."
+        f"The sum was divided by {max(1, mine) * ranks}, which is the count of rank {rank} times the number of ranks. "
+        f"Divide it by the sum of all counts, {' + '.join(map(str, counts))}."
     )
-    upside_down = "Each gradient was divided by its count. Multiply by the count instead."
-    afterwards = f"Rank {rank} multiplies the sum by its own count. Multiply first, then sum."
+    upside_down = "Each gradient was divided by the count of its rank. Multiply it by the count instead."
+    afterwards = (
+        f"Rank {rank} multiplies the sum by its own count. Multiply each gradient by its rank's count before the sum."
+    )
     return [
         (
             torch.zeros_like(own),
-            f"The gradient of {name} is zero, as if a weight such as 1 / 4 were truncated to 0. Use floats for the "
-            "weights.",
+            f"The gradient of {name} is zero. This happens when a weight such as 1 / 4 is truncated to 0. Keep the "
+            "weights as floats.",
         ),
         (means / ranks, mean_of_means),
         (means / max(1, sum(count > 0 for count in counts)), mean_of_means),
@@ -187,7 +193,7 @@ def _known(case: Case, rank: int, name: str, yours: Tensor) -> Sequence[tuple[Te
         ),
         (
             samples / total * ranks,
-            f"That is {ranks} times the mean, as if the count were averaged. Sum the count over the ranks instead.",
+            f"That is {ranks} times the mean. This happens when the count is averaged over the ranks. Sum it instead.",
         ),
         (
             samples / max(counts),
@@ -204,7 +210,10 @@ def _known(case: Case, rank: int, name: str, yours: Tensor) -> Sequence[tuple[Te
             samples - own * mine,
             (f"That is the sum of the other ranks' gradients. Add the gradient of rank {rank}, then divide."),
         ),
-        ((samples - own * mine) / total, f"The gradient of rank {rank} is missing in the sum. Add that gradient too."),
+        (
+            (samples - own * mine) / total,
+            f"The gradient of rank {rank} is missing from the sum. Add that gradient too.",
+        ),
         (
             before_of(case, rank).weights[name],
             f"The gradient of {name} holds the weight itself. Average param.grad, not param.",

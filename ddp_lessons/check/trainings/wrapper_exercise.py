@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ddp_lessons.check.judging.check_launches import launch
 from ddp_lessons.check.judging.examination import PATIENCE_SECONDS, examine
 from ddp_lessons.check.judging.exercise import Case, Difference, Exercise
 from ddp_lessons.check.judging.exercise_trials import with_lateness
@@ -31,7 +32,6 @@ from ddp_lessons.check.trials.replicated_training import (
     train,
 )
 from ddp_lessons.run.diagnosis.failures import WorkerFailed, WorkersStuck
-from ddp_lessons.run.launch import launch
 
 _TALKS = {
     *("all_reduce", "broadcast", "reduce", "all_gather", "all_gather_into_tensor", "all_gather_single"),
@@ -285,7 +285,7 @@ def _wrong_end(case: Case, rank: int) -> Difference | None:
 def _closing(cls: Callable[[nn.Module], Any]) -> list[str]:
     """How it works: the number of calls in one backward(), and how many start before it ends."""
     try:
-        results = launch(_one_backward, 2, cls, timeout_seconds=PATIENCE_SECONDS, quiet=True)
+        results = launch(_one_backward, 2, cls, timeout_seconds=PATIENCE_SECONDS)
     except (WorkerFailed, WorkersStuck):
         return []
     begin, last_gradient, end = results[0]

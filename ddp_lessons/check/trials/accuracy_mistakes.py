@@ -11,6 +11,8 @@ from torch import Tensor
 from ddp_lessons.check.judging.exercise import Case
 from ddp_lessons.check.trials.recognition_trials import Tested, TestTrial
 
+_SUM_BOTH = "Sum the correct predictions and the number of samples over all ranks, then divide once."
+
 
 def trial_of(case: Case) -> TestTrial:
     assert isinstance(case.trial, TestTrial)
@@ -27,21 +29,21 @@ class _Counts:
     """What each rank evaluated, and its numbers of correct predictions."""
 
     def __init__(self, case: Case) -> None:
-        self._right = trial_of(case).recognised.tolist()
+        self._right = trial_of(case).recognized.tolist()
         self.samples = len(self._right)
         self.batches = [tested_by(case, rank).batches for rank in range(case.world_size)]
         self.shares = [tested_by(case, rank).all for rank in range(case.world_size)]
         self.sizes = [len(share) for share in self.shares]
-        self.rights = [self.recognised(share) for share in self.shares]
+        self.rights = [self.recognized(share) for share in self.shares]
         times = Counter(sample for share in self.shares for sample in share)
         self.missing = self.samples - len(times)
         self.repeated = sum(count - 1 for count in times.values())
 
-    def recognised(self, samples: Sequence[int]) -> int:
+    def recognized(self, samples: Sequence[int]) -> int:
         return sum(self._right[sample] for sample in samples)
 
     def mean(self, samples: Sequence[int]) -> float:
-        return self.recognised(samples) / max(1, len(samples))
+        return self.recognized(samples) / max(1, len(samples))
 
     @property
     def means(self) -> list[float]:
@@ -70,18 +72,15 @@ def why_wrong_accuracy(case: Case, rank: int, answer: float) -> str:
     for value, sentence in _means(counts, rank, world_size) + _quotients(counts, rank, world_size):
         if sentence and is_equal(answer, value):
             return sentence
-    recognised = sum(counts.rights)
+    recognized = sum(counts.rights)
     with contextlib.suppress(ZeroDivisionError):
-        divisor = recognised / answer
+        divisor = recognized / answer
         if abs(divisor - round(divisor)) < 1e-3 and divisor >= 1:
             return (
-                f"The {recognised} correct predictions are divided by {divisor:.0f}, but there are {counts.samples} "
+                f"The {recognized} correct predictions are divided by {divisor:.0f}, but there are {counts.samples} "
                 "samples. Divide by the number of samples on all ranks."
             )
-    return _about_the_shares(counts) or (
-        f"Rank {rank} does not return the accuracy over all samples. Sum the correct predictions and the samples over "
-        "all ranks, and divide once."
-    )
+    return _about_the_shares(counts) or (f"Rank {rank} does not return the accuracy over all samples. {_SUM_BOTH}")
 
 
 def _means(counts: _Counts, rank: int, world_size: int) -> list[tuple[float, str]]:
@@ -89,8 +88,7 @@ def _means(counts: _Counts, rank: int, world_size: int) -> list[tuple[float, str
     equal = len(set(counts.sizes)) == 1
     not_empty = max(1, sum(size > 0 for size in counts.sizes))
     mean_of_means = (
-        "That is the mean of the ranks' accuracies, but a rank with more samples must count more. Sum the "
-        "correct predictions and the samples over the ranks, and divide once."
+        f"That is the mean of the ranks' accuracies, but a rank with more samples must count more. {_SUM_BOTH}"
     )
     of_batches = (
         "That is the mean of the batches' accuracies, where a short last batch counts as much as a full one. Sum "
@@ -105,7 +103,7 @@ def _means(counts: _Counts, rank: int, world_size: int) -> list[tuple[float, str
         (sum(counts.rights) / counts.samples, _about_the_shares(counts) if counts.repeated else ""),
         (
             counts.means[rank],
-            f"Rank {rank} returns the accuracy of its own partition only. Communicate with the other ranks.",
+            f"Rank {rank} returns the accuracy of its own partition only. {_SUM_BOTH}",
         ),
         (sum(counts.means) / world_size, "" if equal else mean_of_means),
         (sum(counts.means) / not_empty, "" if equal else mean_of_means),
@@ -117,46 +115,47 @@ def _means(counts: _Counts, rank: int, world_size: int) -> list[tuple[float, str
 
 def _quotients(counts: _Counts, rank: int, world_size: int) -> list[tuple[float, str]]:
     """Counts that are divided by the wrong number, or not at all."""
-    recognised = sum(counts.rights)
+    recognized = sum(counts.rights)
     own = max(1, counts.sizes[rank])
     return [
-        (sum(counts.means), "That is the sum of the ranks' accuracies. Sum the counts instead, and divide once."),
+        (sum(counts.means), f"That is the sum of the ranks' accuracies. {_SUM_BOTH}"),
         (
-            _in_a_byte(recognised) / max(1, _in_a_byte(counts.samples)),
+            _in_a_byte(recognized) / max(1, _in_a_byte(counts.samples)),
             f"The counts overflow their dtype with {counts.samples} samples. Count in int64."
             if counts.samples > _in_a_byte(counts.samples)
             else "",
         ),
-        (recognised, "That is the number of correct predictions. Divide it by the number of samples."),
+        (recognized, "That is the number of correct predictions. Divide it by the number of samples on all ranks."),
         (
             counts.rights[rank],
-            f"That is the number of correct predictions of rank {rank}. Sum over the ranks, and divide.",
+            f"That is rank {rank}'s number of correct predictions. {_SUM_BOTH}",
         ),
         (
             counts.rights[rank] / counts.samples,
-            f"Rank {rank} divides its own correct predictions by the number of all samples. Sum over the ranks first.",
+            f"Rank {rank} divides its own correct predictions by the total number of samples. Sum the correct "
+            "predictions over all ranks first.",
         ),
         (
-            recognised / own,
+            recognized / own,
             "The sum was divided by the number of samples of this rank only. Sum the sample counts too.",
         ),
         (
-            recognised / counts.samples / world_size,
+            recognized / counts.samples / world_size,
             "The accuracy was divided by the number of ranks as well. Divide only by the number of samples.",
         ),
         (
-            recognised / own / world_size,
+            recognized / own / world_size,
             "The sum was divided by this rank's sample count times the number of ranks. Sum the sample counts over "
             "the ranks instead.",
         ),
-        (recognised / world_size, "The sum was divided by the number of ranks. Divide it by the number of samples."),
+        (recognized / world_size, "The sum was divided by the number of ranks. Divide it by the number of samples."),
         (
-            world_size * recognised / counts.samples,
+            world_size * recognized / counts.samples,
             "The counts of correct predictions were summed over the ranks twice. Sum them once.",
         ),
-        (1 - recognised / counts.samples, "That is the error rate. Return the fraction of correct predictions."),
+        (1 - recognized / counts.samples, "That is the error rate. Return the fraction of correct predictions."),
         (
-            float(recognised // counts.samples),
+            float(recognized // counts.samples),
             "The accuracy was truncated to an integer. Divide with /, not with //.",
         ),
     ]

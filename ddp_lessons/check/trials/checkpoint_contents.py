@@ -104,13 +104,13 @@ def _of_the_model(parts: list[Any], model: nn.Module) -> Fault | None:
         missing = [name for name in right if name not in one]
         if missing and len(missing) < len(right):
             what = "buffer" if missing[0] in dict(model.named_buffers()) else "parameter"
-            mistake = f"The {what} {missing[0]} is missing in the file. Save all of state_dict()."
+            mistake = f"The {what} {missing[0]} is missing from the file. Save all of state_dict()."
             return Fault(mistake, missing[0], "missing", "there")
         if not missing:
             other = next(name for name in right if not _same(one[name], right[name]))
             mistake = "The weights in the file differ from those of the model. Save the unchanged state_dict()."
-            return Fault(mistake, other, "other numbers", "the model's")
-    mistake = "The model's weights are missing in the file. Save model.module.state_dict()."
+            return Fault(mistake, other, "other values", "the model's")
+    mistake = "The model's weights are missing from the file. Save model.module.state_dict()."
     return Fault(mistake, name, "missing", "there")
 
 
@@ -130,7 +130,7 @@ def _of_the_optimizer(parts: list[Any], optimizer: Optimizer) -> Fault | None:
             "another",
             "its state",
         )
-    mistake = "The optimizer state (the momentum) is missing in the file. Save optimizer.state_dict() too."
+    mistake = "The optimizer state (the momentum) is missing from the file. Save optimizer.state_dict() too."
     return Fault(mistake, "optimizer", "missing", "its state")
 
 
@@ -143,9 +143,9 @@ def _of_the_epoch(content: Any, epoch: int) -> Fault | None:
     if epoch in numbers:
         return None
     if epoch + 1 in numbers:
-        mistake = f"The file says epoch {epoch + 1}, but {epoch} was given. Save `epoch` unchanged."
+        mistake = f"The file says epoch {epoch + 1}, but your function was called with {epoch}. Save `epoch` unchanged."
         return Fault(mistake, "epoch", str(epoch + 1), str(epoch))
-    mistake = "The epoch is missing in the file, so a restart cannot know where to resume. Save `epoch` too."
+    mistake = "The epoch is missing from the file, so a restart does not know where to resume. Save `epoch` too."
     return Fault(mistake, "epoch", "missing", str(epoch))
 
 
@@ -168,9 +168,8 @@ def _of_the_keys(content: Any, model: nn.Module, optimizer: Optimizer, epoch: in
             mistake = f'The key "{key}" does not hold {key}.state_dict(). Save {key}.state_dict() under it.'
             return Fault(mistake, key, "something else", "its state_dict()")
     if not _is_number(content["epoch"]) or content["epoch"] != epoch:
-        return Fault(
-            'The key "epoch" does not hold the given number. Save `epoch` under it.', "epoch", "another", str(epoch)
-        )
+        mistake = 'The value of "epoch" is not the epoch that your function received. Save `epoch` under this key.'
+        return Fault(mistake, "epoch", "another", str(epoch))
     return None
 
 

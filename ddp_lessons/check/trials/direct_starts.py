@@ -53,8 +53,8 @@ def _not_told(ranks: Sequence[Start]) -> str:
     if not missing:
         return ""
     return (
-        f"Without torchrun the ranks get no {' and '.join(missing)}. Set them for each rank from variables such as "
-        f"SLURM_PROCID."
+        f"Not every rank has {', '.join(missing)}, which torchrun would have set. Set each variable for every rank, "
+        f"for example RANK from SLURM_PROCID."
     )
 
 
@@ -86,8 +86,8 @@ def _wrong_place(ranks: Sequence[Start]) -> str:
     places = sorted({f"{_told(rank, 'MASTER_ADDR')}:{_told(rank, 'MASTER_PORT')}" for rank in ranks})
     if len(places) > 1:
         return (
-            f"The ranks have different rendezvous addresses ({', '.join(places[:2])}). Set MASTER_ADDR to the node of "
-            "rank 0 everywhere."
+            f"The ranks have different rendezvous addresses ({', '.join(places[:2])}). On every rank, set "
+            "MASTER_ADDR to the name of rank 0's node and MASTER_PORT to the same number."
         )
     first = next(rank.machine for rank in ranks if _told(rank, "RANK") == "0") + 1
     host = places[0].rpartition(":")[0]

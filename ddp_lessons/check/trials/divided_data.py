@@ -49,7 +49,10 @@ class CutTrial(DataTrial):
         if 0.0 in sizes:
             return f"a size of 0, {shown}. Reject only sizes below 0: a partition may be empty."
         if self.samples == len(sizes):
-            return f"as many sizes as samples, {shown} for {len(sizes)} samples. Reject only more sizes than samples."
+            return (
+                f"as many sizes as samples, {shown} for {len(sizes)} samples. That is one sample each. Raise the error "
+                "only if there are more sizes than samples."
+            )
         return ""
 
 

@@ -41,7 +41,8 @@ def why_wrong_gradient(case: Case, rank: int, name: str, place: int) -> str:
         (known.total, "That is the sum over the ranks. Divide it by the number of ranks."),
         (
             known.accumulated[rank] / world_size,
-            f"Rank {rank} divides its own gradient without adding those of the other ranks. Sum over all ranks first.",
+            f"Rank {rank} divides its own gradient without adding those of the other ranks. Sum the gradients "
+            "over all ranks first.",
         ),
         (known.right / world_size, "The sum was divided by the number of ranks twice. Divide once."),
         (torch.zeros_like(yours), f"The gradient of {name} is zero. Put the mean into param.grad."),
@@ -57,7 +58,10 @@ def why_wrong_gradient(case: Case, rank: int, name: str, place: int) -> str:
                 new,
                 "The second backward() overwrites the first gradient. Add the new gradient to it.",
             ),
-            (known.before, "The second backward() does not change the gradient. Average the new gradient too."),
+            (
+                known.before,
+                "The second backward() does not change the gradient. Add the mean of the new gradient to it.",
+            ),
             (
                 known.before / world_size + new,
                 "The second backward() divides the first gradient again. Average only the new gradient, and add it "
@@ -77,8 +81,8 @@ def why_wrong_gradient(case: Case, rank: int, name: str, place: int) -> str:
         return f"The sum was divided by {divisor:.4g}. Divide it by the number of ranks, {world_size}."
     if not known.is_first:
         return (
-            f"With gradient accumulation, {name} does not hold the mean after the second backward(). Use "
-            "register_post_accumulate_grad_hook, whose hook sees the sum of both."
+            f"With gradient accumulation, the gradient of {name} is not the mean after the second backward(). Use "
+            "register_post_accumulate_grad_hook, whose hook runs after the new gradient has been added to the first."
         )
     right = [other for other in range(world_size) if _is_right(case, other, name, place)]
     if right:
@@ -99,7 +103,10 @@ def _why_own(case: Case, rank: int, name: str, place: int) -> str:
             "Use the parameter that the hook receives."
         )
     if averaged:
-        return f"{averaged[0]} is averaged, but {name} is not. Register a hook on every parameter of every layer."
+        return (
+            f"The gradient of {averaged[0]} is averaged, but that of {name} is not. Register a hook on every parameter "
+            "of every layer."
+        )
     for other in range(case.world_size):
         if other != rank and _is_right(case, other, name, place):
             return (

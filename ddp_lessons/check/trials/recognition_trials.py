@@ -34,7 +34,7 @@ class Tested:
 _shown: list[tuple[list[int], bool, bool]] = []  # indices, in training mode, with gradients
 
 
-class _Recogniser(nn.Module):
+class _Recognizer(nn.Module):
     """Dropout, and then a linear layer with a pattern for each class."""
 
     def __init__(self, patterns: Tensor) -> None:
@@ -77,7 +77,7 @@ class TestTrial(Trial):
         return self.shape[0]
 
     @property
-    def recognised(self) -> Tensor:
+    def recognized(self) -> Tensor:
         """Which samples the model predicts correctly: some, and more of the later and even ones."""
         place = torch.arange(self.samples)
         chance = 0.4 + 0.4 * place / self.samples - 0.3 * (place % 2)
@@ -87,10 +87,10 @@ class TestTrial(Trial):
 
     @property
     def accuracy(self) -> float:
-        return float(self.recognised.double().mean())
+        return float(self.recognized.double().mean())
 
     def tensor(self, rank: int) -> Tensor:
-        return self.recognised
+        return self.recognized
 
     def arguments(self, rank: int) -> tuple[Any, ...]:
         torch.manual_seed(self.seed)  # for the dropout: the same report in every run
@@ -98,9 +98,9 @@ class TestTrial(Trial):
         seen = torch.randint(0, _CLASSES, (self.samples,), generator=self._generator(3))
         images = patterns[seen] + 0.5 * torch.randn(self.samples, _PIXELS, generator=self._generator(4))
         images[:, 0] = torch.arange(self.samples)
-        labels = torch.where(self.recognised, seen, (seen + 1) % _CLASSES)
+        labels = torch.where(self.recognized, seen, (seen + 1) % _CLASSES)
         with torch.random.fork_rng(devices=[]):
-            model = _Recogniser(patterns)
+            model = _Recognizer(patterns)
         _shown.clear()
         return model.train(self.begins_in_training_mode), _Samples(images.view(-1, 1, 28, 28), labels)
 

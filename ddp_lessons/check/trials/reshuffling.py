@@ -17,15 +17,15 @@ def why_the_same(first: ByRank, second: ByRank, epochs: str, samples: int) -> st
         )
     if len(first) > 1 and [set(share) for share in first] == [set(share) for share in second]:
         return (
-            f"Every rank has the same samples in {epochs}, only in another order. Shuffle all indices first, and "
-            f"then take this rank's partition."
+            f"In {epochs}, each rank has the same samples, only in a different order. Shuffle all indices first, and "
+            "then take this rank's partition."
         )
     if _steps(first) == _steps(second):
         return (
             f"Each step has the same samples in {epochs}, only on other ranks. Seed the shuffle with the epoch, as "
             f"set_epoch(epoch) does."
         )
-    pairs, others = _neighbours(first), _neighbours(second)
+    pairs, others = _neighbors(first), _neighbors(second)
     if 2 * len(pairs & others) > len(pairs) or _distances(first, samples) == _distances(second, samples):
         return (
             f"The order in {epochs} is one shuffle, only shifted. Seed the shuffle with the epoch, as "
@@ -39,7 +39,7 @@ def why_the_same(first: ByRank, second: ByRank, epochs: str, samples: int) -> st
     return ""
 
 
-def _neighbours(by_rank: ByRank) -> set[frozenset[int]]:
+def _neighbors(by_rank: ByRank) -> set[frozenset[int]]:
     """Which samples follow each other on some rank, in either order."""
     return {frozenset(pair) for share in by_rank for pair in itertools.pairwise(share)}
 

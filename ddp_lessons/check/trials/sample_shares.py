@@ -181,8 +181,8 @@ class Shares:
     def lost(self) -> str:
         missing = self.missing
         if len(missing) == 1:
-            return f"1 of {self.samples} samples is on no rank"
-        return f"{len(missing)} of {self.samples} samples are on no rank"
+            return f"1 of {self.samples} samples is not assigned to any rank"
+        return f"{len(missing)} of {self.samples} samples are not assigned to any rank"
 
 
 def changed_data(case: Case, rank: int) -> Difference | None:

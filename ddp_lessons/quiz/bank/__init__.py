@@ -26,6 +26,7 @@ MODULES = (
     "backends",
     "ways_to_meet",
     "step_speed",
+    "debug_a_job_at_work",
 )
 
 

@@ -40,7 +40,7 @@ QUESTIONS = (
     ),
     Question(
         text="A script is killed and resumed. The weights at the end differ slightly from those of an undisturbed "
-        "run. What is missing in the checkpoint, most likely?",
+        "run. What is most likely missing from the checkpoint?",
         right="The optimizer state, such as the momentum",
         letter="a",
         why="Without momentum the first steps after the resume are too small. The loss curve looks fine, so only a "
@@ -78,7 +78,7 @@ QUESTIONS = (
         why="Nothing makes rank 1 wait for a file. Put a `dist.barrier()` between writing and reading, or send the "
         "values by a collective.",
         wrong={
-            "Yes: DDP keeps the ranks in step with each other.": "DDP synchronises gradients in `backward()`. Between "
+            "Yes: DDP keeps the ranks in step with each other.": "DDP synchronizes gradients in `backward()`. Between "
             "two steps, ranks may be apart by as much as one step.",
             "Yes: `os.replace` makes it visible to all ranks.": "`os.replace` makes the file complete whenever it is "
             "visible. It doesn't make another process wait for it.",

@@ -27,12 +27,12 @@ box
         "never changed.",
         wrong={
             "`[0, 1, 2]`": "Threads would do that, because they share memory. Ranks are processes. Each has its own "
-            "copy of `box`, and nothing is sent back.",
+            "copy of `box`, and the changed list is not sent back.",
             "`[0]`": "Rank 0 is not part of the notebook. It is a process like the others, with its own copy of `box`.",
             "`[3]`": "Only what `f` returns comes back, as the result of `launch`. Here each rank returns 1, "
             "the length of its own copy.",
         },
-        look_at="Each process has its own memory",
+        look_at="Change a variable in every process",
     ),
     Question(
         text="Four ranks run this. What does rank 1 return?",
@@ -73,7 +73,7 @@ def f(rank, world_size):
             holds='type(error).__name__ == "WorkersStuck"',
             ranks=4,
         ),
-        right="They wait in `all_reduce`, which never ends.",
+        right="They wait in `all_reduce`, until the timeout after 30 minutes.",
         letter="a",
         why="A collective ends only when every rank has called it. This is a hang. `launch` notices it, stops the "
         "three ranks and reports that rank 2 has returned.",
@@ -106,7 +106,7 @@ def f(rank, world_size):
             "`14`": "That is 0 + 1 + 4 + 9. `launch` does not add up the results. `all_reduce` adds up tensors.",
             "`16`": "That counts the ranks from 1. They are numbered from 0, so the last of four is rank 3.",
         },
-        look_at="Each process has its own memory",
+        look_at="Change a variable in every process",
     ),
     Question(
         text="Two ranks train with DDP, each on its own half of the digits. What is the same on both after ten steps?",

@@ -29,7 +29,7 @@ QUESTIONS = (
         why="Each rank sends N - 1 whole tensors, so it gets worse with every rank. A test of the result would not "
         "notice.",
         wrong={
-            "The neighbours: it sends to other ranks than a ring does": "Each rank does send to the next one and "
+            "The neighbors: it sends to other ranks than a ring does": "Each rank does send to the next one and "
             "receive from the previous one. Only the amount that it sends is too large.",
             "The sum: one rank's values are counted one time too often": "Every tensor passes every rank exactly "
             "once, so the sum is right. That is why this mistake is easy to miss.",

@@ -12,11 +12,11 @@ QUESTIONS = (
         letter="b",
         why="The global batch is 8 times as large, so there are 8 times fewer steps, and each goes 8 times as far.",
         wrong={
-            "A rate of 0.1, as each rank still has 32 samples": "The learning rate belongs to the global batch. At "
+            "A rate of 0.1: each rank still has 32 samples": "The learning rate belongs to the global batch. At "
             "0.1, the same epochs have 8 times fewer steps, all of the same length.",
-            "A rate of 0.0125, as 8 ranks step at once": "The ranks make one step together, with the mean of their "
+            "A rate of 0.0125: 8 ranks step at once": "The ranks make one step together, with the mean of their "
             "gradients. It isn't repeated 8 times.",
-            "A rate of 0.28, as the noise shrinks with a root": "That is square root scaling, another rule. Linear "
+            "A rate of 0.28: the noise shrinks by sqrt(8)": "That is square root scaling, another rule. Linear "
             "scaling replaces 8 small steps by a single long one.",
         },
         look_at="Global batch and learning rate: linear scaling, warm-up",
@@ -73,26 +73,26 @@ def f(rank, world_size):
         wrong={
             "A token on rank 1 counts three times as much.": "It is the other way around: rank 1's half of the weight "
             "is divided among more tokens.",
-            "The gradient is twice as large as it should be.": "Half of one mean plus half of another is of the right "
+            "The gradient is twice as large as it should be.": "Half of one mean plus half of another has the right "
             "size. The weights of the tokens are wrong.",
-            "Nothing, as long as both ranks have as many sentences.": "The loss is a mean over tokens, not over "
+            "Nothing, if both ranks have equally many sentences.": "The loss is a mean over tokens, not over "
             "sentences. Equal numbers of sentences don't make equal numbers of tokens.",
         },
         look_at="Mean of means: unequal numbers of tokens",
     ),
     Question(
-        text="Four ranks read an `IterableDataset` that knows nothing of ranks, each with 3 loader workers. How often "
+        text="Four ranks read an `IterableDataset` that ignores the rank, each with 3 loader workers. How many times "
         "does each sample arrive in an epoch?",
-        right="12 times, once per worker of each rank",
+        right="12 times, once for every worker of every rank",
         letter="d",
         why="Each worker of each rank has its own copy of the dataset and reads it from the beginning.",
         wrong={
-            "Once, as the workers share one queue": "Each worker sends what it has read to the queue of its rank. "
+            "Once, because the workers share one queue": "Each worker sends what it has read to its rank's queue. "
             "Nothing tells a worker what the others have read.",
-            "4 times, as workers of one rank share the work": "For a dataset with indices, the loader hands them out. "
-            "A stream has none, so each worker reads all of it.",
-            "3 times, as DDP divides the data by rank": "DDP averages gradients and never touches the data. A sampler "
-            "divides data, and it needs indices.",
+            "4 times, because workers of one rank share the work": "For a dataset with indices, the loader hands them "
+            "out. A stream has none, so each worker reads all of it.",
+            "3 times, because DDP divides the data by rank": "DDP averages gradients and never touches the data. A "
+            "sampler divides data, and it needs indices.",
         },
         look_at="IterableDataset: divide a stream without indices",
     ),
@@ -100,14 +100,14 @@ def f(rank, world_size):
         text="All ranks have equal weights after every step, and the loss falls. What do you know?",
         right="The ranks take the same steps, right or wrong.",
         letter="b",
-        why="Ranks that all sum instead of averaging, or all read the same samples, agree, too. Compare with one "
+        why="Ranks that all sum instead of averaging, or all read the same samples, also agree. Compare with one "
         "process.",
         wrong={
             "The training is the one that one process would do.": "Five functions of this lesson agree on all ranks, "
             "and none of them trains as one process does.",
             "The ranks have different samples in each step.": "If all ranks read the same samples, their gradients "
             "are equal, and so are the weights. Count the samples.",
-            "The gradients are divided by the number of ranks.": "Sums are as equal on all ranks as means are. The "
+            "The gradients are divided by the number of ranks.": "Sums are equal on all ranks, too, like means. The "
             "step is only longer by the number of ranks.",
         },
         look_at="Sabotage: which rule is broken?",

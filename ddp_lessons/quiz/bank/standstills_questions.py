@@ -100,7 +100,7 @@ def f(rank, world_size):
         text="Which of these mistakes does `TORCH_DISTRIBUTED_DEBUG=DETAIL` explain?",
         right="An `all_reduce` of 3 elements paired with one of 4",
         letter="a",
-        why="Under `DETAIL` the ranks compare kind and shape before each collective, and only those.",
+        why="Under `DETAIL`, the ranks compare the operation, the shapes and the dtypes before each collective.",
         wrong={
             "Two ranks that both call `send` before `recv`": "`DETAIL` compares collectives only. Two ranks that "
             "both send first just run into the timeout.",

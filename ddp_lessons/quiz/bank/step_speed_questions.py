@@ -10,7 +10,7 @@ QUESTIONS = (
         "step get with very many ranks and the same batch?",
         right="Almost 25 times as fast as on one rank",
         letter="b",
-        why="One rank takes 100 ms. The images' 96 ms shrink towards 0, but every rank needs the fixed 4 ms, and "
+        why="One rank takes 100 ms. The images' 96 ms shrink toward 0, but every rank needs the fixed 4 ms, and "
         "100 / 4 = 25.",
         wrong={
             "N times as fast, with any number N of ranks": "Only the 96 ms for the images are divided by N. Every rank "

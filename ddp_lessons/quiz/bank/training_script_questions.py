@@ -1,4 +1,4 @@
-"""Lesson 9: a training script as it is written at work."""
+"""Lesson 9: write a complete training script."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ QUESTIONS = (
         why="The sampler shuffles with its seed plus the number of the epoch, which stays 0. Every rank still gets "
         "its own part.",
         wrong={
-            "The second epoch raises an error, as the sampler is used up.": "A sampler makes a new list of indices "
+            "The second epoch raises an error, because no index is left.": "A sampler makes a new list of indices "
             "whenever it is iterated over. It is never used up.",
             "The ranks get overlapping parts of the data from epoch 2 on.": "All ranks use the same order in each "
             "epoch, so their parts stay disjoint. Only the order never changes.",
-            "The order changes anyway, as each epoch draws new numbers.": "The sampler has a generator of its own, "
+            "The order changes, because each epoch draws new numbers.": "The sampler has a generator of its own, "
             "which it seeds again for each epoch. It ignores the other random numbers.",
         },
         look_at="No error, but wrong",
@@ -25,8 +25,8 @@ QUESTIONS = (
         text="Four ranks augment images at random. All of them call `torch.manual_seed(0)`. Is that a mistake?",
         right="Yes: all ranks draw the same shifts for their images.",
         letter="a",
-        why="The same seed gives the same random numbers, so there is a quarter of the variety. Seed each rank "
-        "differently after the model has been made.",
+        why="The same seed gives the same random numbers, so the variety is a quarter of what it could be. Seed "
+        "each rank differently after the model has been made.",
         wrong={
             "No: the sampler gives each rank other images anyway.": "The images differ, but the shifts and the "
             "dropped neurons don't. Augmentation then has less variety than with one process.",
@@ -40,17 +40,17 @@ QUESTIONS = (
     Question(
         text="Each step has four parts, and `clip_grad_norm_` runs after each part's `backward()`, with `no_sync` "
         "around the first three. What is wrong?",
-        right="Each rank scales its own sum, and not the average.",
+        right="Each rank scales its own sum instead of the average.",
         letter="d",
-        why="Inside `no_sync`, gradients are still local, so each rank scales by another factor. Clip once, when the "
-        "last `backward()` has averaged.",
+        why="Inside `no_sync`, gradients are still local, so each rank scales by a different factor. Clip once, after "
+        "the last `backward()` has averaged.",
         wrong={
             "Nothing: clipping several times has no further effect.": "Gradients are added after each clipping, so "
-            "the next one scales a different sum. The result is another gradient.",
-            "The ranks hang, as clipping is a collective.": "It computes the norm of this rank's gradients and sends "
-            "nothing. With DDP, they are averaged already if you clip at the right place.",
-            "DDP reports that the gradients were changed.": "DDP doesn't notice changes of gradients. It averages "
-            "what it finds after the last backward pass.",
+            "the next one scales a different sum. The result is a different gradient.",
+            "The ranks hang, because clipping is a collective.": "It computes the norm of this rank's gradients and "
+            "sends nothing. With DDP, they are averaged already if you clip at the right place.",
+            "DDP reports that the gradients were changed.": "DDP doesn't notice that a gradient was changed. It "
+            "averages what it finds after the last backward pass.",
         },
         look_at="One step: gradient accumulation, clipping, schedule",
     ),
@@ -68,14 +68,14 @@ QUESTIONS = (
             "Three quarters: the weights stay float32.": "DDP doesn't send weights while it trains. It sends "
             "gradients, and all of those are float32.",
         },
-        look_at="Mixed precision: what is bfloat16",
+        look_at="Mixed precision: which values become bfloat16",
     ),
     Question(
-        text="In the records, rank 0 spends 90 ms of each step in `all_reduce`, and rank 1 only 5 ms. Which rank is "
+        text="In the traces, rank 0 spends 90 ms of each step in `all_reduce`, and rank 1 only 5 ms. Which rank is "
         "the straggler?",
         right="Rank 1. It comes last, so it doesn't wait.",
         letter="c",
-        why="A collective ends when the last rank has come. The rank with the shortest calls is the one that the "
+        why="A collective ends when the last rank has joined it. The rank with the shortest calls is the one that the "
         "others wait for.",
         wrong={
             "Rank 0. Its network connection is slower.": "Both ranks take part in the same calls, which end at about "
@@ -95,7 +95,7 @@ QUESTIONS = (
         "Three steps make three.",
         wrong={
             "`9`": "This is the number without `no_sync`, where each `backward()` communicates. Here, two of three "
-            "parts stay quiet.",
+            "parts send nothing.",
             "`1`": "The gradients are averaged once per optimizer step, because otherwise the ranks would take "
             "different steps. There are three steps.",
             "`6`": "It is the other way around. Inside of `no_sync`, `backward()` sends nothing, and two of three "

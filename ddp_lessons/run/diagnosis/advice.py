@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import re
 import socket
+from collections.abc import Mapping
+from types import MappingProxyType
 
+from ddp_lessons.run.diagnosis.missing_on_nodes import command_there, what_is_missing_there
 from ddp_lessons.run.launcher import shortages
 from ddp_lessons.run.launcher.limits import Limits
 from ddp_lessons.run.launcher.rank_states import Died
+from ddp_lessons.run.nodes.slurm_troubles import next_after_loss
 from ddp_lessons.run.wire.messages import Raised
 
 _NEXT_TO_LOAD = (
@@ -18,9 +22,10 @@ _NEXT_TO_RETURN = "return plain data instead: numbers, tensors, lists, dicts, a 
 _NEXT_FOR_SIGNAL = {
     "SIGKILL": "use fewer ranks, smaller batches or less data: when memory runs out, the kernel's OOM killer ends a "
     "process with SIGKILL (`dmesg` shows it).",
-    "SIGBUS": "free space in /dev/shm and in the temporary folder: a bus error is a write to mapped memory that has no "
-    "space behind it.",
-    "SIGSEGV": "look at the call on that line: a segmentation fault is an invalid memory access in native code.",
+    "SIGBUS": "free up space in /dev/shm and in the temporary folder: writing to full shared memory causes a "
+    "bus error.",
+    "SIGSEGV": "check the shapes, dtypes and devices of the tensors on that line: a segmentation fault is an invalid "
+    "memory access in native code.",
     "SIGABRT": "read the last lines on stderr: native code aborted, often because shapes or dtypes differ by rank.",
 }
 _NEXT_TO_ITSELF = "check how the other rank's number is computed: a rank cannot send to itself or receive from itself."
@@ -28,7 +33,12 @@ _NEXT_SAME_MODEL = "build the same model on every rank: the same layers, sizes a
 _NEXT_UNUSED = (
     "use every parameter in the loss on every rank, or pass find_unused_parameters=True to DistributedDataParallel."
 )
+_NEXT_NO_BACKEND = (
+    'move the tensor to the GPU, or pass backend="cpu:gloo,cuda:nccl": a group made with backend="nccl" takes only GPU '
+    "tensors. If an earlier run on these ranks failed, wrap the model again, or create the group again."
+)
 _NEXT_OLD_GROUP = "wrap the model again, or create the group again: its process group was destroyed after a failure."
+_NEXT_NO_ALL_TO_ALL = "use all_to_all_single, or install torch 2.12 or newer: before it, gloo has no all_to_all."
 _NEXT_NO_SUCH_RANK = (
     "skip that call where there is no neighbor (`if rank + 1 < world_size`), or use a ring: (rank + 1) % world_size."
 )
@@ -59,9 +69,12 @@ _NEXT_IMPORT = (
 _NEXT_GPU_MEMORY = (
     "use a smaller batch or model, or one GPU per rank (`nvidia-smi` shows which processes use its memory)."
 )
-_NEXT_MEMORY = "use smaller tensors or batches, or fewer ranks: every rank has its own copy of what it creates."
+_NEXT_MEMORY = "use smaller tensors or batches, or fewer ranks: each rank needs memory for its own copies."
 _NEXT_LOADER = "use num_workers=0, so that the rank itself raises the error. A killed worker often ran out of memory."
+_NEXT_NO_PROMPT = "remove breakpoint(), or run this where a person can answer: in JupyterLab, IPython or a terminal."
 _NEXT_FOR_WORDS = {
+    "breakpoint() cannot ask": _NEXT_NO_PROMPT,
+    "breakpoint() works only in the rank": "use num_workers=0, or call breakpoint() in the rank itself.",
     "EADDRINUSE": _NEXT_PORT,
     "Address already in use": _NEXT_PORT,
     "while trying to connect to": _NEXT_UNREACHABLE,
@@ -84,7 +97,8 @@ _NEXT_FOR_WORDS = {
     "invalid root rank": _NEXT_NO_SUCH_ROOT,
     "is not part of group": _NEXT_NOT_OF_GROUP,
     "must NOT be specified on non-": _NEXT_WHOSE_LIST,
-    "No backend type associated with device type": _NEXT_OLD_GROUP,
+    "gloo does not support alltoall": _NEXT_NO_ALL_TO_ALL,
+    "No backend type associated with device type": _NEXT_NO_BACKEND,
     "is not initialized in the world group map": _NEXT_OLD_GROUP,
     "destination rank should not be the same": _NEXT_TO_ITSELF,
     "source rank should not be the same": _NEXT_TO_ITSELF,
@@ -108,15 +122,18 @@ _OUT_OF_MEMORY = (  # in Python, torch and C++, and what a thread or a library s
 )
 
 
-def what_next(how: Raised | Died, rank: int, limits: Limits) -> str:
+def what_next(how: Raised | Died, rank: int, limits: Limits, nodes: Mapping[str, str] = MappingProxyType({})) -> str:
+    """`nodes`: the other machines on which it happened, each with the command that runs Python there."""
+    if isinstance(how, Raised) and (missing := what_is_missing_there(how, nodes)):
+        return missing
     told = "\n".join(how.last_words) if isinstance(how, Died) else f"{how.kind}: {how.message}"
     is_out_of_memory = "CUDA out of memory" not in told and any(words in told for words in _OUT_OF_MEMORY)
     if limits.memory_bytes is not None and is_out_of_memory:
         return (
-            f"use smaller tensors or batches: the instructor of this machine allows {limits.memory} per rank, not "
-            "counting Python and torch."
+            f"use smaller tensors or batches: the limit on this machine, set by the instructor, is {limits.memory} "
+            "per rank, not counting Python and torch."
         )
-    if shortage := shortages.next_step(told):
+    if shortage := shortages.next_step(told, how.traceback if isinstance(how, Raised) else ""):
         return shortage
     if is_out_of_memory:
         return _NEXT_MEMORY
@@ -124,6 +141,11 @@ def what_next(how: Raised | Died, rank: int, limits: Limits) -> str:
         return _NEXT_FOR_SIGNAL.get(how.signal_name, "find out which process sent that signal.")
     if isinstance(how, Died) and not how.is_seen:
         return "look for os._exit() or os.kill() on that rank, or check whether the machine ran out of memory."
+    if isinstance(how, Died) and how.lost_node:
+        return next_after_loss(how.lost_node, told)
+    if isinstance(how, Died) and how.exit_code is None and "ImportError" in told and nodes:
+        node, python = next(iter(nodes.items()))
+        return f"run {command_there(node, python, 'torch.utils.collect_env')}: it imports torch, too."
     if isinstance(how, Died) and how.exit_code is None:
         return (
             "launch again. If it happens again, launch fewer ranks or close other programs: this machine or container "
@@ -168,5 +190,8 @@ def _about_the_interface(name: str) -> str:
     """The launcher uses loopback. Another name was set by the function itself."""
     if name.isalnum() and name not in ("lo", "lo0"):
         there = ", ".join(interface for _, interface in socket.if_nameindex())
-        return f"do not set GLOO_SOCKET_IFNAME in launch: it is {name}, but this machine has the interfaces {there}."
+        return (
+            f"do not set GLOO_SOCKET_IFNAME in the function that you launch: it names {name}, but this machine has the "
+            f"interfaces {there}."
+        )
     return "run `ip link set lo up`: the loopback interface, which connects the ranks, is down."

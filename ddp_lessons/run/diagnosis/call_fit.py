@@ -16,7 +16,9 @@ from ddp_lessons.run.diagnosis.wording import DDP, MISMATCHED, Reason, called, n
 
 _SAME_EVERYWHERE = "All ranks of a group must call the same collectives in the same order."
 _DDP_TALKS = "A DistributedDataParallel model communicates with all ranks in forward and backward."
-_GROUPS = "Every rank of the world must call new_group, in the same order, even for groups that it is not in."
+_GROUPS = (
+    "Every rank must call new_group for every group, in the same order, even for groups that it does not belong to."
+)
 
 
 def first_fault(events: Events) -> Reason | None:
@@ -97,7 +99,7 @@ def _of_meeting(meeting: Meeting, what: str, parting: Parting | None) -> Reason:
     if what == "root":
         name = {"broadcast": "src", "scatter": "src"}.get(operation, "dst")
         told = _told_with_places(calls, lambda event: f"{name}={event.root}")
-        cure = f"pass the same {name} on every rank; do not compute it from the data of each rank."
+        cure = f"pass the same {name} on every rank, for example {name}=0. Do not compute it from the rank or its data."
         return _mismatch([f"Root mismatch in this {operation}: {told}."], cure)
     if what == "reduce_op":
         told = _told_with_places(calls, lambda event: str(event.reduce_op))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -15,15 +16,16 @@ from ddp_lessons.record.results import Results
 from ddp_lessons.run.diagnosis import torchs_words
 from ddp_lessons.run.diagnosis.advice import what_next
 from ddp_lessons.run.diagnosis.call_fit import first_disagreement
-from ddp_lessons.run.diagnosis.failures import WorkerFailed, WorkersStuck
+from ddp_lessons.run.diagnosis.failures import NODES, WorkerFailed, WorkersStuck
 from ddp_lessons.run.diagnosis.hang_reasons import why_connection_was_lost, why_nobody_moves, why_without_calls
 from ddp_lessons.run.diagnosis.source_lines import learners_frame, name_line
 from ddp_lessons.run.diagnosis.timeouts import why_connections_are_closed, why_it_timed_out
-from ddp_lessons.run.diagnosis.wording import DEADLOCK, Reason, called, listed, ranks_named
+from ddp_lessons.run.diagnosis.wording import DEADLOCK, Reason, called, joined, listed, ranks_named, told_by_rank
 from ddp_lessons.run.launcher.rank_states import Account, Died
 from ddp_lessons.run.output.transcript import without_middle, without_terminal_codes
 from ddp_lessons.run.wire.messages import Frame, Position, Raised
 
+_MOST_NODES_NAMED = 8
 LOST_CONNECTION = "lost the connection to a rank that it was waiting for"
 # what torch raises on the ranks that communicated with a rank that died
 _CONSEQUENCE = re.compile(
@@ -35,16 +37,17 @@ def worker_failed(account: Account, results: Results[object]) -> WorkerFailed:
     ranks = _first_cause(account.ended)
     cause = account.ended[ranks[0]]
     frame = learners_frame(cause.frames)
-    lost = why_connection_was_lost(results.events, ranks[0]) if _is_consequence(cause) else None
+    lost = why_connection_was_lost(results.events, ranks[0]) if is_consequence(cause) else None
     what = LOST_CONNECTION if lost else _what_happened(cause)  # torch's own text names neither rank nor reason
-    message = [f"{name_ranks(ranks, account.world_size)} {_agree(what, ranks)}"]
+    message = [f"{name_ranks(ranks, account.world_size)}{_on_node(account, ranks)} {_agree(what, ranks)}"]
     if frame is not None:
         message.append(f"    {name_line(frame)}")
     message += _last_words(cause, results.lines[ranks[0]])
     message += _what_the_others_did(account, ranks)
     reason = _why_torch_failed(results.events, ranks[0]) if _may_come_from_the_others(cause) else None
     reason = reason or lost
-    message += reason.lines if reason else [f"  Next: {what_next(cause, ranks[0], account.limits)}"]
+    step = what_next(cause, ranks[0], account.limits, _nodes(account, ranks))
+    message += reason.lines if reason else [f"  Next: {step}"]
     if isinstance(cause, Died) and cause.signal_name and not cause.last_words:
         message.append(torchs_words.of_a_death(-(cause.exit_code or 0), cause.signal_name))
     elif what == LOST_CONNECTION:
@@ -60,7 +63,8 @@ def _why_torch_failed(events: Events, rank: int) -> Reason | None:
 def not_to_be_trusted(account: Account, results: Results[object], reason: Reason) -> WorkerFailed:
     """Every rank returned, but their calls did not match."""
     headline = f"{reason.name}, the results cannot be trusted"
-    lines = [headline, *reason.lines, torchs_words.OF_WRONG_RESULTS]
+    *sentences, step = reason.lines
+    lines = [headline, *sentences, *_nodes_of_ranks(account, reason.rank), step, torchs_words.OF_WRONG_RESULTS]
     return WorkerFailed("\n".join(lines), account, results, reason.rank)
 
 
@@ -71,7 +75,7 @@ def workers_stuck(account: Account, results: Results[object], is_for_ever: bool)
     reason = reason or why_without_calls(_names_of_calls(account), account.returned)
     if reason is not None and any(" returned" in sentence for sentence in reason.sentences):
         reason = _of_those_not_asked(account) or reason
-    slow = [f"  Next: {_wake(account) or f'if the ranks are only slow, {_more_time(account)}'}."]
+    slow = [f"  Next: {_wake(account) or _of_the_start(account) or _of_slow_ranks(account)}."]
     if reason is not None:
         waits_for_returned = any(" returned" in sentence for sentence in reason.sentences)
         told = [*reason.lines, torchs_words.of_a_hang(results.events, waits_for_returned)]
@@ -90,7 +94,8 @@ def _of_a_hang(reason: Reason | None) -> str:
 
 def _of_a_timeout(waiting: Sequence[int], account: Account) -> str:
     patience = "1 second" if account.patience_seconds == 1 else f"{account.patience_seconds:g} seconds"
-    return f"timeout, {name_ranks(waiting, account.world_size)} did not return within {patience}"
+    done = "return" if account.has_begun else "start"
+    return f"timeout, {name_ranks(waiting, account.world_size)} did not {done} within {patience}"
 
 
 def _crowded(account: Account) -> str:
@@ -121,10 +126,23 @@ def _wake(account: Account) -> str:
     )
 
 
+def _of_the_start(account: Account) -> str:
+    """What to do if no function has begun."""
+    if account.has_begun:
+        return ""
+    where = "the nodes are" if any(account.nodes) else "this machine is"
+    return f"launch again with fewer ranks, and look whether {where} busy or out of memory (`top`)"
+
+
+def _of_slow_ranks(account: Account) -> str:
+    return f"look at the lines above. If the ranks are only slow, {_more_time(account)}"
+
+
 def _more_time(account: Account) -> str:
-    most = account.limits.seconds
-    if most is None or (account.patience_seconds or 0.0) < most:
-        return "raise the limit: launch(..., timeout_seconds=...)"
+    most, patience = account.limits.seconds, account.patience_seconds or 0.0
+    if most is None or patience < most:
+        longer = min(2 * patience, most or math.inf)
+        return f"give them more time, for example launch(..., timeout_seconds={longer:g})"
     return f"do less work per launch: the limit on this machine, set by the instructor, is {most:g} seconds"
 
 
@@ -151,16 +169,39 @@ def where_each_is(account: Account, events: Events | None = None) -> list[str]:
     """One line per rank: whether it returned, or where it is."""
     told = []
     for rank in range(account.world_size):
+        name = f"rank {rank}{_on_node(account, [rank])}"
         if rank in account.not_asked:
-            told.append(f"    rank {rank}   was not selected")
+            told.append(f"    {name}   was not selected")
         elif rank in account.returned:
-            told.append(f"    rank {rank}   has returned")
+            told.append(f"    {name}   has returned")
         elif (position := account.positions.get(rank)) is not None:
             held = next(iter(events.held(rank)), None) if events is not None and events.world_size else None
-            told.append(f"    rank {rank}   {_doing(position, held=held)}{_how_long(account, rank)}")
+            told.append(f"    {name}   {_doing(position, held=held)}{_how_long(account, rank)}")
         else:
-            told.append(f"    rank {rank}   has not started")
+            told.append(f"    {name}   has not started")
     return told
+
+
+def _on_node(account: Account, ranks: Sequence[int]) -> str:
+    """Where they run, if that is not this machine."""
+    nodes = list(_nodes(account, ranks))
+    if len(nodes) > _MOST_NODES_NAMED:
+        return f" on {len(nodes)} nodes"
+    return f" on {joined(nodes)}" if nodes else ""
+
+
+def _nodes_of_ranks(account: Account, rank: int) -> list[str]:
+    """The node of each rank; on many nodes, only of this one."""
+    ranks = range(account.world_size)
+    asked = ranks if len(_nodes(account, ranks)) <= _MOST_NODES_NAMED else [rank]
+    there = {rank: where.strip() for rank in asked if (where := _on_node(account, [rank]))}
+    return [f"{NODES}{told_by_rank(there)}."] if there else []
+
+
+def _nodes(account: Account, ranks: Sequence[int]) -> dict[str, str]:
+    """The other nodes among those on which they run, each with the command that runs Python there."""
+    nodes = dict.fromkeys(account.nodes[rank] for rank in ranks if account.nodes and account.nodes[rank])
+    return {node: account.python_on.get(node, "") for node in nodes}
 
 
 def _how_long(account: Account, rank: int) -> str:
@@ -185,7 +226,7 @@ def _first_cause(ended: Mapping[int, Raised | Died]) -> list[int]:
     """The ranks that failed first, in the same way. A failure that only follows from another one is never first."""
 
     def order(rank: int) -> tuple[bool, float]:
-        return _is_consequence(ended[rank]), ended[rank].moment
+        return is_consequence(ended[rank]), ended[rank].moment
 
     first = min(ended, key=order)
     return [rank for rank in sorted(ended) if _alike(ended[rank], ended[first])]
@@ -204,6 +245,8 @@ def _what_happened(how: Raised | Died) -> str:
         return f"raised {how.kind}" + (f": {_cut(how.message, 1_500)}" if how.message else "")
     if not how.is_seen:
         return "exited before {it} returned (killed, or os._exit())"
+    if how.lost_node:
+        return f"{{was}} lost together with the connection to {how.lost_node}"
     if how.exit_code is None:
         return "exited together with the process that {it} {was} forked from"
     if how.signal_name:
@@ -249,15 +292,15 @@ def _what_the_others_did(account: Account, failed: Sequence[int]) -> list[str]:
 
 
 def _what_else_happened(how: Raised | Died, cause: Raised | Died, failed: int) -> str:
-    if _is_consequence(how):
+    if is_consequence(how):
         return f"lost the connection to rank {failed}"
     same_place = how.frames and learners_frame(how.frames) == learners_frame(cause.frames)
     if isinstance(how, Raised) and isinstance(cause, Raised) and how.kind == cause.kind and same_place:
         return f"raised {how.kind} there, too"
-    return _what_happened(how).partition("\n")[0]
+    return _what_happened(how).partition("\n")[0].removesuffix(".")
 
 
-def _is_consequence(how: Raised | Died) -> bool:
+def is_consequence(how: Raised | Died) -> bool:
     return isinstance(how, Raised) and bool(_CONSEQUENCE.search(how.traceback))
 
 
@@ -280,6 +323,8 @@ def _doing(position: Position, past: bool = False, held: Event | None = None) ->
     frame = learners_frame(position.frames)
     if position.is_silent:
         return "did not answer"
+    if frame is None and _is_in_loader(position.frames):
+        return f"{'{was} waiting' if past else 'waits'} for its DataLoader workers"
     if frame is None:
         return "{was} starting" if past else "is starting"
     place = f"({name_place(frame.file, frame.line)})" if past else f"({name_line(frame)})"
@@ -289,6 +334,13 @@ def _doing(position: Position, past: bool = False, held: Event | None = None) ->
     if call:
         return f"{'{was} waiting' if past else 'waits'} in {call} {place}"
     return f"{'{was}' if past else 'is'} at {name_line(frame)}"
+
+
+def _is_in_loader(frames: Sequence[Frame]) -> bool:
+    """What the workers run is in other processes."""
+    files = [frame.file for frame in frames]
+    loaders = [number for number, file in enumerate(files) if file.endswith(os.path.join("data", "dataloader.py"))]
+    return bool(loaders) and any("multiprocessing" in file for file in files[loaders[-1] :])
 
 
 def _call_below(frame: Frame, frames: Sequence[Frame]) -> str:

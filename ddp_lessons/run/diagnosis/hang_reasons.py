@@ -7,6 +7,7 @@ a rank that has returned, or form a circle.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 
 from ddp_lessons.record.event import POINT_TO_POINT, Event
 from ddp_lessons.record.events import Events
@@ -26,7 +27,7 @@ from ddp_lessons.run.diagnosis.wording import (
 )
 
 _NEW_GROUP = (
-    "new_group completes only when every rank of the group has made the same new_group calls in the same order."
+    "new_group completes only when every member of the new group has made the same new_group calls in the same order."
 )
 _NEXT_NEVER_CAME = "look for an `if rank == 0`, an early return or a swallowed exception before that call."
 _NEXT_FEWER = "look for a loop with fewer steps on some ranks: uneven batches, a `break` or a swallowed exception."
@@ -37,8 +38,22 @@ _NEXT_UNEVEN = (
 _NEXT_WHO_TALKS = "check that every send has a matching recv, and every recv a matching send."
 
 
-def why_nobody_moves(events: Events) -> Reason | None:
-    """None: as far as the calls show, none of these waits is endless."""
+@dataclass(frozen=True)
+class Absence:
+    """How to say that ranks do not make the call that others wait for. `{have}` becomes "has" or "have"."""
+
+    call: str = "returned without calling it"
+    message: str = "returned without the"  # ... send that rank 1 waits for
+
+    def of(self, ranks: Sequence[int], what: str) -> str:
+        return f"{ranks_named(ranks)} {what.format(have='has' if len(ranks) == 1 else 'have')}"
+
+
+RETURNED = Absence()
+
+
+def why_nobody_moves(events: Events, absence: Absence = RETURNED) -> Reason | None:
+    """None: as far as the calls show, none of these waits is endless. Absent are ranks that wait in no call."""
     waits = Waits(events)
     stuck = {event.rank: event for event in waits.never_ending}
     if not stuck:
@@ -48,7 +63,7 @@ def why_nobody_moves(events: Events) -> Reason | None:
         return reason
     if reason := next((found for event in stuck.values() if (found := _of_message(event, stuck, events))), None):
         return reason
-    return _at_the_end_of(waits, stuck)
+    return _at_the_end_of(waits, stuck, absence)
 
 
 def why_connection_was_lost(events: Events, rank: int) -> Reason | None:
@@ -56,7 +71,7 @@ def why_connection_was_lost(events: Events, rank: int) -> Reason | None:
     failed = [event for event in events.of(rank) if event.error and event.took_part]
     waits = Waits(events)
     missing = waits.waited_for(failed[-1]) if failed else ()
-    return _of_those_gone(failed[-1], missing, waits) if missing else None
+    return _of_those_gone(failed[-1], missing, waits, RETURNED) if missing else None
 
 
 def why_a_message_is_not_taken(event: Event, events: Events) -> Reason | None:
@@ -86,7 +101,7 @@ def _of_world_sizes(events: Events, stuck: Mapping[int, Event]) -> Reason | None
     joining = {event.rank: event for event in stuck.values() if event.operation == "init_process_group"}
     if len({event.group for event in joining.values()}) > 1:
         told = told_by_rank({rank: f"at {event.group} ({event.place})" for rank, event in joining.items()})
-        sentence = f"Rendezvous mismatch, the ranks join at different addresses: {told}."
+        sentence = f"Rendezvous mismatch in init_process_group: {told}."
         return Reason([sentence], "give all ranks the same init_method, or the same MASTER_ADDR and MASTER_PORT.")
     for event in joining.values():
         if len(event.group_ranks) > events.world_size:
@@ -146,21 +161,21 @@ def _of_groups(event: Event, other: Event) -> Reason:
 
 
 def _of_a_wrong_peer(event: Event, strayed: Event) -> Reason:
-    first = f"Rank {event.rank} waits in {called(event)} ({event.place}), which makes no matching call."
+    first = f"Rank {event.rank} waits in {called(event)} ({event.place}), but rank {event.peer} makes no matching call."
     second = f"Rank {strayed.rank} waits in {called(strayed)} ({strayed.place})."
     third = "One of the two calls names the wrong rank."
     return Reason([first, second, third], "check the rank passed to send and recv on these lines.", event.rank)
 
 
-def _at_the_end_of(waits: Waits, stuck: Mapping[int, Event]) -> Reason:
+def _at_the_end_of(waits: Waits, stuck: Mapping[int, Event], absence: Absence) -> Reason:
     path = [next(iter(stuck.values()))]
     while True:
         missing = [rank for rank in waits.waited_for(path[-1]) or () if rank not in waits.movable]
         gone = [rank for rank in missing if rank not in stuck]
         if gone:
-            return _of_those_gone(path[-1], gone, waits)
+            return _of_those_gone(path[-1], gone, waits, absence)
         if not missing:
-            return Reason([f"No rank can still make the call that completes {called(path[-1])}."], _NEXT_WHO_TALKS)
+            return Reason([f"No rank is left to make the call that completes {called(path[-1])}."], _NEXT_WHO_TALKS)
         if path[-1].operation == "recv" and path[-1].peer is None:
             return _of_no_sender(path[-1], [stuck[rank] for rank in missing])
         following = stuck[missing[0]]
@@ -169,19 +184,19 @@ def _at_the_end_of(waits: Waits, stuck: Mapping[int, Event]) -> Reason:
         path.append(following)
 
 
-def _of_those_gone(event: Event, gone: Sequence[int], waits: Waits) -> Reason:
-    who = ranks_named(gone)
+def _of_those_gone(event: Event, gone: Sequence[int], waits: Waits, absence: Absence) -> Reason:
+    who = _first_letter_up(absence.of(gone, absence.call))
     if not event.is_collective:
         wanted = "send" if event.operation == "recv" else "recv"
-        missing = f"{who} returned without the {wanted} that rank {event.rank} waits for"
+        missing = f"{absence.of(gone, absence.message)} {wanted} that rank {event.rank} waits for"
         missing = missing if event.peer is not None else f"no rank is left to send one to rank {event.rank}"
         return Reason([f"A message needs a send and a recv, but {missing}."], _NEXT_WHO_TALKS)
     if event.operation in (*NEW_GROUPS, "init_process_group"):
         rule = "init_process_group completes only when every rank calls it."
         rule = _NEW_GROUP if event.operation in NEW_GROUPS else rule
-        return Reason([f"{rule} {_subject(gone)} returned without calling it."], _NEXT_NEVER_CAME)
+        return Reason([f"{rule} {who}."], _NEXT_NEVER_CAME)
     rule = "A collective completes only when every rank in its group calls it."
-    sentences = [f"{rule} {_subject(gone)} returned without calling it."]
+    sentences = [f"{rule} {who}."]
     made = {rank: waits.events.made[rank][event.meeting_point] for rank in gone}
     if any(made.values()) and event.call != DDP:  # a learner does not see the calls that DDP makes
         told = told_by_rank({rank: f"made {f'only {count}' if count else 'none'}" for rank, count in made.items()})
@@ -197,6 +212,10 @@ def _of_those_gone(event: Event, gone: Sequence[int], waits: Waits) -> Reason:
 
 def _subject(ranks: Sequence[int]) -> str:
     return ranks_named(ranks).capitalize()
+
+
+def _first_letter_up(sentence: str) -> str:
+    return sentence[:1].upper() + sentence[1:]
 
 
 def _of_no_sender(recv: Event, others: Sequence[Event]) -> Reason:
@@ -222,7 +241,7 @@ def _of_circle(circle: Sequence[Event], waits: Waits) -> Reason:
     if operations & set(NEW_GROUPS):
         return Reason([*sentences, _NEW_GROUP], "call new_group on every rank, in the same order.", name=DEADLOCK)
     if all(event.is_collective for event in circle):
-        sentences.append("All ranks must call their collectives in the same order, also those of different groups.")
+        sentences.append("All ranks must call their collectives in the same order, even on different groups.")
         return Reason(sentences, "make these calls in the same order on every rank.", name=DEADLOCK)
     if operations == {"recv"} and (strayed := _sent_past(circle, waits)) is not None:
         receiver = next(event for event in circle if event.rank == strayed.peer)

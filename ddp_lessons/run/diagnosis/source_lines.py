@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import site
 import sys
 import sysconfig
@@ -23,10 +24,13 @@ _NOT_LEARNERS = tuple(
     }
 )
 
+_INSTALLED_ANYWHERE = re.compile(r"/(site|dist)-packages/|/lib/python3\.\d+/")  # the Python of a node may be elsewhere
+
 
 def learners_frame(frames: Sequence[Frame]) -> Frame | None:
     """The innermost line that the learner wrote."""
     own = [frame for frame in frames if not frame.file.startswith((*_NOT_LEARNERS, "<frozen"))]
+    own = [frame for frame in own if not _INSTALLED_ANYWHERE.search(frame.file)]
     written = [frame for frame in own if not frame.file.startswith("<") or is_cell(frame.file)]  # not made by exec
     return written[-1] if written else own[-1] if own else None
 

@@ -17,10 +17,7 @@ from ddp_lessons.run.diagnosis.wording import Reason, called, ranks_named
 _TIMED_OUT = re.compile(r"timed out|wait timeout|failed to pass monitoredBarrier", re.I)
 _NO_ANSWER = "while trying to connect to"  # no process is at that address: a longer wait would not help
 _MILLISECONDS = re.compile(r"(\d+) ?ms\b")
-_NEXT_LATE = (
-    "make the missing call sooner, or raise the timeout: wait(timeout), monitored_barrier(timeout=...), or timeout=... "
-    "of init_process_group or new_group for all calls of a group."
-)
+_NEXT_LATE = "make the missing call sooner. If it cannot come sooner, raise the timeout that ended this wait."
 _NEXT_SPENT = "give that wait a longer timeout. After a timeout, the group cannot be used again."
 
 

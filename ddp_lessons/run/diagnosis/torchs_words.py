@@ -38,5 +38,6 @@ def under_explain(message: str) -> str:
 
 def of_a_death(signal_number: int, name: str) -> str:
     return (
-        f'{_BEGIN} "Signal {signal_number} ({name}) received by PID ...", and {_CLOSED} (or "reset by peer") on others.'
+        f'{_BEGIN} "Signal {signal_number} ({name}) received by PID ...", and on other ranks {_CLOSED} or "reset by '
+        'peer".'
     )

@@ -35,9 +35,18 @@ def listed(ranks: Sequence[int]) -> str:
             runs[-1].append(rank)
         else:
             runs.append([rank])
-    parts = [part for run in runs for part in ([f"{run[0]} to {run[-1]}"] if len(run) > 3 else map(str, run))]
-    *front, last = parts
+    return joined([part for run in runs for part in ([f"{run[0]} to {run[-1]}"] if len(run) > 3 else run)])
+
+
+def joined(parts: Sequence[object]) -> str:
+    """As in: 1; 1 and 4; 1, 2 and 3."""
+    *front, last = map(str, parts)
     return f"{', '.join(front)} and {last}" if front else last
+
+
+def number_of_ranks(count: int) -> str:
+    """As in: 1 rank; 2 ranks."""
+    return f"{count} rank{'s' * (count != 1)}"
 
 
 def ranks_named(ranks: Sequence[int]) -> str:

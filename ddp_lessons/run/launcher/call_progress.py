@@ -22,6 +22,7 @@ class Ending(enum.Enum):
     STUCK = "no rank could make progress"
     OUT_OF_TIME = "the time limit was reached"
     INTERRUPTED = "you stopped the ranks"
+    QUIT = "you quit the debugger"
 
 
 @dataclass

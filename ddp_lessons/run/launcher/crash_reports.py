@@ -33,6 +33,8 @@ def frames_of_crash(file: str) -> tuple[Frame, ...]:
         (stack for head, stack in stacks if head.startswith("Current thread")), stacks[-1][1] if stacks else ""
     )
     frames = [_frame(_unescaped(file), int(line), function) for file, line, function in _CRASH_LINE.findall(stack)]
+    if frames and frames[-1].file == "<string>":  # the command that started this process
+        frames.pop()
     return tuple(reversed(frames))
 
 

@@ -15,18 +15,24 @@ from typing import Any
 
 from ddp_lessons.record.rank_record import Told
 from ddp_lessons.record.results import NO_VALUE
+from ddp_lessons.run.debugging.dialogue import Dialogue
+from ddp_lessons.run.diagnosis.failure_messages import where_each_is
 from ddp_lessons.run.launcher.call_progress import CallProgress, Ending
 from ddp_lessons.run.launcher.crash_reports import frames_of_crash, has_aborted
 from ddp_lessons.run.launcher.limits import Limits
+from ddp_lessons.run.launcher.local_modules import source_of_local_module
 from ddp_lessons.run.launcher.patience import OwnTime, slowness
 from ddp_lessons.run.launcher.rank_states import Account, Died
 from ddp_lessons.run.output.screen import Live, Screen
 from ddp_lessons.run.output.transcript import Transcript
 from ddp_lessons.run.processes.process_sources import Process
+from ddp_lessons.run.wire.channel import gathering
+from ddp_lessons.run.wire.clocks import on_our_clock
 from ddp_lessons.run.wire.messages import (
     Buffer,
     Free,
     Freed,
+    FromDebugger,
     Joined,
     Look,
     Position,
@@ -34,6 +40,8 @@ from ddp_lessons.run.wire.messages import (
     Rejoin,
     Returned,
     Task,
+    ToDebugger,
+    WantsModule,
     Where,
 )
 from ddp_lessons.run.wire.travel import unpack_value
@@ -68,6 +76,7 @@ class Watch:
     task: tuple[Task, Sequence[Buffer]] | None = None
     not_asked: frozenset[int] = frozenset()  # ranks that were not selected
     limits: Limits = field(default_factory=Limits)
+    start_check: Callable[[], None] | None = None  # called while ranks join; raises an exception if they can't
     values: dict[int, Any] = field(default_factory=dict)  # values of the ranks that returned
     told: dict[int, deque[Told]] = field(default_factory=dict)
 
@@ -81,6 +90,9 @@ class Watch:
         self._mute: set[int] = set()  # they hold the GIL, or are stopped
         self._leaving = False
         self._freed: set[int] = set()
+        self.dialogue = Dialogue(
+            size, self._say_to, self._attend, self._is_running, self._is_held, self._where_each_is, self.progress.ended
+        )
         self.progress.returned.update(self.not_asked)
         self.values.update(dict.fromkeys(self.not_asked, NO_VALUE))
         for number, rank in enumerate(self.ranks):
@@ -100,7 +112,7 @@ class Watch:
             self._note_deaths()
             screen.show(self.transcripts, self._doing())
             live.show(self.told)
-            ending = self._ending(is_told_to_stop)
+            ending = self._ending(is_told_to_stop) or self.dialogue.turn()
         if ending is Ending.RETURNED:
             return ending
         self._ask_where()
@@ -138,7 +150,17 @@ class Watch:
             pass
 
     def account(self) -> Account:
-        return replace(self.progress.account(), not_asked=self.not_asked, limits=self.limits)
+        processes = [rank.process for rank in self.ranks]
+        told = self.progress.account()
+        if self.task is not None:
+            told = replace(told, patience_seconds=_SECONDS_TO_START, has_begun=False)
+        return replace(
+            told,
+            not_asked=self.not_asked,
+            limits=self.limits,
+            nodes=tuple(process.node for process in processes),
+            python_on={process.node: process.python for process in processes},
+        )
 
     def close(self) -> None:
         self._selector.close()
@@ -148,21 +170,30 @@ class Watch:
         if self.task is not None and all(rank.has_joined for rank in self.ranks):
             task, buffers = self.task
             is_large = sum(memoryview(buffer).nbytes for buffer in buffers) > _FITS_INTO_SOCKET
-            for rank in (rank for number, rank in enumerate(self.ranks) if number not in self.not_asked):
-                if is_large:  # a rank that does not read it must not block the notebook
+            asked = [rank for number, rank in enumerate(self.ranks) if number not in self.not_asked]
+            if is_large:  # a rank that does not read it must not block the notebook
+                for rank in asked:
                     threading.Thread(target=_send, args=(rank, task, buffers), daemon=True).start()
-                else:
-                    _send(rank, task, buffers)
+            else:
+                with gathering(rank.process.channel for rank in asked):
+                    for rank in asked:
+                        _send(rank, task, buffers)
             self.task = None
             self.progress.time = OwnTime(len(self.ranks))
             self.progress.begin()
 
     def _ending(self, is_told_to_stop: Callable[[], bool]) -> Ending | None:
+        if self.dialogue.is_open:
+            self.progress.time.pause()
+            self._attend(0)
+            return Ending.INTERRUPTED if is_told_to_stop() else None
         ending = self.progress.ending()
         if ending is None and is_told_to_stop():
             return Ending.INTERRUPTED
-        if self.task is not None and self.progress.time.exceeds(_SECONDS_TO_START):
-            return ending or Ending.OUT_OF_TIME
+        if self.task is not None and ending is None:
+            if self.start_check is not None:
+                self.start_check()
+            return Ending.OUT_OF_TIME if self.progress.time.exceeds(_SECONDS_TO_START) else None
         return ending
 
     def _look(self, seconds: float) -> bool:
@@ -195,9 +226,19 @@ class Watch:
             self._freed.add(number)
         if whole is not None and isinstance(whole[0], Joined):  # even while another rank is still interrupted
             rank.has_joined = True
+        if whole is not None and isinstance(whole[0], WantsModule):
+            with contextlib.suppress(OSError):
+                rank.process.channel.send(source_of_local_module(whole[0].name))
+            return
         if whole is None or self._leaving:  # later messages come from ranks that are being stopped
             return
         message, buffers = whole
+        if (clock := rank.process.nursery.clock()) is not None:
+            message = on_our_clock(message, clock)
+        if isinstance(message, FromDebugger):
+            self.dialogue.heard(number, message)
+            if self.progress.lookout is not None:
+                self.progress.lookout.moved(number)
         if isinstance(message, Told):
             self.told.setdefault(number, deque(maxlen=_MOST_TOLD)).append(message)
         self.progress.heard(number, self._taken(number, message, buffers) if isinstance(message, Returned) else message)
@@ -235,7 +276,9 @@ class Watch:
             exit_code = -signal.SIGABRT
         frames = frames_of_crash(rank.crash_file)
         last_words = rank.transcript.lines()[-3:] or rank.process.nursery.last_words()
-        rank.died = self.progress.ended[number] = Died(exit_code, frames, last_words, moment)
+        lost = rank.process.node if exit_code is None and not rank.process.nursery.is_usable() else ""
+        last_words = rank.process.nursery.last_words() if lost else last_words
+        rank.died = self.progress.ended[number] = Died(exit_code, frames, last_words, moment, lost_node=lost)
 
     def _ask_where(self) -> None:
         """Ask running ranks for their line until none moves; send a signal to those that do not answer."""
@@ -283,6 +326,26 @@ class Watch:
             with contextlib.suppress(OSError):
                 self.ranks[number].process.channel.send(words, patience_seconds=0.01)
 
+    def _say_to(self, number: int, words: ToDebugger) -> None:
+        with contextlib.suppress(OSError):
+            self.ranks[number].process.channel.send(words)
+
+    def _attend(self, seconds: float) -> None:
+        """Read messages, and keep checking whether ranks wait for each other."""
+        self._look(seconds)
+        if self.progress.lookout is not None:
+            self.progress.lookout.sees_a_standstill()
+
+    def _is_running(self, number: int) -> bool:
+        return number in self._open and number not in self._done()
+
+    def _is_held(self, number: int) -> bool:
+        return self.progress.lookout is not None and self.progress.lookout.is_held(number)
+
+    def _where_each_is(self) -> list[str]:
+        self._ask_where()
+        return where_each_is(replace(self.account(), seconds=0.0))
+
     def _wait_for(self, claim: Callable[[], bool], patience_seconds: float = _SECONDS_TO_ANSWER) -> None:
         end = time.monotonic() + patience_seconds * slowness(len(self.ranks))
         while not claim() and time.monotonic() < end:
@@ -310,6 +373,8 @@ class Watch:
             self.progress.positions.setdefault(number, Position(frames_of_crash(file), is_silent=still_silent))
 
     def _doing(self) -> str:
+        if self.dialogue.is_open:
+            return ""
         if self.task is not None:
             awaited = next((rank for rank in self.ranks if not rank.has_joined), None)
             imports = awaited.process.nursery.busy_with() if awaited is not None else ""

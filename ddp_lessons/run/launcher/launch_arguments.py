@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import glob
 import inspect
 import linecache
 import numbers
@@ -14,8 +15,10 @@ from typing import Any
 
 from ddp_lessons.own_files import RUN
 from ddp_lessons.run.diagnosis.source_lines import name_line
-from ddp_lessons.run.launcher.limits import LARGEST_WORLD, limits
+from ddp_lessons.run.launcher.limits import LARGEST_ON_NODES, LARGEST_WORLD, limits
 from ddp_lessons.run.wire.messages import Frame
+
+_DEVICES = ("/dev/nvidia[0-9]*", "/dev/dxg")  # a GPU, on Linux and in WSL
 
 
 @contextlib.contextmanager
@@ -39,7 +42,7 @@ def _calling_line() -> Frame:
     return Frame(file, line, frame.f_code.co_name, linecache.getline(file, line).strip())
 
 
-def checked_world_size(world_size: object) -> int:
+def checked_world_size(world_size: object, on: object = None) -> int:
     try:
         if isinstance(world_size, bool):
             raise TypeError
@@ -52,10 +55,16 @@ def checked_world_size(world_size: object) -> int:
         ) from None
     if size < 1:
         raise ValueError(f"world_size must be at least 1, not {size}")
-    if size > LARGEST_WORLD:
+    if on is not None and size > LARGEST_ON_NODES:
+        raise ValueError(
+            f"world_size is {size:,}, but launch starts at most {LARGEST_ON_NODES} ranks on nodes: this notebook "
+            "follows each of them. For more ranks, use torchrun"
+        )
+    if on is None and size > LARGEST_WORLD:
         raise ValueError(
             f"world_size is {size:,}, but launch starts at most {LARGEST_WORLD} ranks: each is a process on this "
-            "machine with a connection to every other rank. For more ranks, use torchrun on several nodes"
+            "machine with a connection to every other rank. For more ranks, use several nodes: launch(..., on=...), "
+            "or torchrun"
         )
     if size > (most := limits().ranks):
         raise ValueError(
@@ -78,6 +87,12 @@ def checked_switch(name: str, value: object) -> bool:
     return bool(value)
 
 
+def checked_debug(debug: object, why_no_prompt: str) -> bool:
+    if checked_switch("debug", debug) and why_no_prompt:
+        raise ValueError(f"debug=True needs a person who answers, but {why_no_prompt}")
+    return bool(debug)
+
+
 def not_asked(only: object, world_size: int) -> frozenset[int]:
     """The ranks that `only` leaves out. It selects one rank or several; None selects all."""
     everyone = frozenset(range(world_size))
@@ -97,6 +112,13 @@ def checked_live(live: Any) -> Any:
     if live is not None and not callable(live):
         raise TypeError(f"live must be a function that draws, such as show.training, not {live!r}")
     return live
+
+
+def checked_nodes(on: Any) -> Any:
+    if not callable(getattr(on, "commands", None)) or isinstance(on, type):
+        given = getattr(on, "__name__", repr(on))
+        raise TypeError(f'on must be nodes, such as Hosts("alpha", "beta") or Slurm(nodes=2), not {given}')
+    return on
 
 
 def checked_timeout(timeout_seconds: object) -> float | None:
@@ -137,24 +159,44 @@ def _check_arguments(function: Callable[..., object], name: str, world_size: int
         raise TypeError(f"launch calls {name}({given}), but it is defined as {name}{signature}: {mismatch}") from None
 
 
-def checked_backend(backend: object, world_size: int) -> str:
-    """The backend to join with: the one asked for, if this machine has it, or the best one for this machine."""
+def check_backend_is_known(backend: object) -> None:
+    """Whether torch has one of this name, on any machine."""
     if backend is None:
-        return "cpu:gloo,cuda:nccl" if _gpus() >= world_size and _has_nccl() else "gloo"
+        return
     if not isinstance(backend, str):
         raise TypeError(f'backend must be a name such as "gloo" or "nccl", not {backend!r}')
     import torch.distributed as dist
 
-    for name in (part.rpartition(":")[2].lower() for part in backend.split(",")):
-        known = [known for known in dist.Backend.backend_list if known != "undefined"]
-        if name not in known:
-            raise ValueError(f"unknown backend {backend!r}; torch has {', '.join(known)}")
-        if not getattr(dist, f"is_{name}_available", lambda: True)():
+    known = [known for known in dist.Backend.backend_list if known != "undefined"]
+    if not set(_names_in(backend)) <= set(known):
+        raise ValueError(f"unknown backend {backend!r}; torch has {', '.join(known)}")
+
+
+def _names_in(backend: str) -> list[str]:
+    """As in "gloo", or in "cpu:gloo,cuda:nccl"."""
+    return [part.rpartition(":")[2].lower() for part in backend.split(",")]
+
+
+def checked_backend(backend: str | None, world_size: int, gpus_there: int | None = None) -> str:
+    """The backend to join with: the one asked for, which torch knows, if it is there; or the best one.
+
+    `gpus_there`: how many ranks have a GPU of their own on their nodes; None if all ranks run on this machine, whose
+    torch can be asked.
+    """
+    is_here = gpus_there is None
+    if backend is None:
+        has_all = _gpus() >= world_size and _has_nccl() if is_here else gpus_there == world_size
+        return "cpu:gloo,cuda:nccl" if has_all else "gloo"
+    import torch.distributed as dist
+
+    for name in _names_in(backend):
+        if is_here and not getattr(dist, f"is_{name}_available", lambda: True)():
             raise ValueError(f'this build of torch has no backend {backend!r}; use "gloo", which works everywhere')
-        if name == "nccl" and _gpus() < world_size:
+        gpus = _gpus() if gpus_there is None else gpus_there
+        if name == "nccl" and gpus < world_size:
+            counted = f"torch sees {gpus} GPUs" if is_here else f"the nodes have GPUs for {gpus} of them"
             raise ValueError(
-                f"NCCL needs one GPU per rank: {world_size} ranks, but torch sees {_gpus()} GPUs; "
-                'use backend="gloo" or fewer ranks'
+                f'NCCL needs one GPU per rank: {world_size} ranks, but {counted}; use backend="gloo" or fewer ranks'
             )
     return backend.lower()
 
@@ -167,9 +209,13 @@ def check_torch_is_pytorch() -> None:
 
 
 def _gpus() -> int:
-    """Only a notebook that imported torch can have a function that uses GPUs."""
-    torch = sys.modules.get("torch")
-    return int(torch.cuda.device_count()) if torch is not None else 0
+    """Importing torch takes seconds, so only if the notebook did so, or if there is a device."""
+    if "torch" not in sys.modules and not any(glob.glob(device) for device in _DEVICES):
+        return 0
+    import torch
+
+    check_torch_is_pytorch()
+    return torch.cuda.device_count()
 
 
 def _has_nccl() -> bool:

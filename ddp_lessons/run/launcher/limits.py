@@ -13,7 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 MACHINE_FILE = "/etc/ddp-lessons.conf"
-LARGEST_WORLD = 64
+LARGEST_WORLD = 64  # on one machine
+LARGEST_ON_NODES = 512
 _MOST_RANKS, _MOST_SECONDS = "DDP_LESSONS_MOST_RANKS", "DDP_LESSONS_MOST_SECONDS"
 _MOST_MEMORY = "DDP_LESSONS_MOST_MEMORY"
 _BYTES = re.compile(r"(\d+(?:\.\d+)?) ?([MG])i?B")
@@ -23,7 +24,7 @@ _BYTES = re.compile(r"(\d+(?:\.\d+)?) ?([MG])i?B")
 class Limits:
     """The defaults apply on your own machine."""
 
-    ranks: int = LARGEST_WORLD  # of one launch
+    ranks: int = LARGEST_ON_NODES  # of one launch
     seconds: float | None = None  # of one run
     memory_bytes: int | None = None  # of one rank, not counting what Python and torch use before its function begins
 
@@ -45,7 +46,8 @@ def limits() -> Limits:
     ranks = _strictest(_MOST_RANKS, "an integer, such as 4", _whole)
     seconds = _strictest(_MOST_SECONDS, "a number of seconds, such as 120", float)
     memory = _strictest(_MOST_MEMORY, "an amount with its unit, such as 600 MB or 1.5 GB", _bytes)
-    return Limits(min(LARGEST_WORLD, int(ranks or LARGEST_WORLD)), seconds, None if memory is None else int(memory))
+    most = min(LARGEST_ON_NODES, int(ranks or LARGEST_ON_NODES))
+    return Limits(most, seconds, None if memory is None else int(memory))
 
 
 def _strictest(name: str, kind: str, read: Callable[[str], float]) -> float | None:

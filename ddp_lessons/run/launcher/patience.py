@@ -31,6 +31,12 @@ class OwnTime:
             self._seen = now
         return self._counted
 
+    def pause(self) -> None:
+        """The time since it was last asked does not count."""
+        now = time.monotonic()
+        self._begin += now - self._seen
+        self._seen = now
+
     def exceeds(self, patience_seconds: float | None) -> bool:
         """None: no limit."""
         seconds = self.seconds()

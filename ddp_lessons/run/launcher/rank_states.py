@@ -19,6 +19,7 @@ class Died:
     last_words: tuple[str, ...]
     moment: float
     is_seen: bool = True  # False: the exit code is unknown
+    lost_node: str = ""  # the connection to this node was lost
 
     @property
     def signal_name(self) -> str:
@@ -44,3 +45,6 @@ class Account:
     seconds_at_line: Mapping[int, float] = field(default_factory=dict)
     not_asked: frozenset[int] = frozenset()  # ranks that were not selected
     limits: Limits = field(default_factory=Limits)
+    nodes: tuple[str, ...] = ()  # of each rank; "" for this machine
+    python_on: Mapping[str, str] = field(default_factory=dict)  # the command that runs Python on a node, if it is known
+    has_begun: bool = True  # False: the time was up while the ranks were starting

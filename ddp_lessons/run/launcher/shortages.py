@@ -11,28 +11,42 @@ import tempfile
 from collections.abc import Iterator
 
 _BUS_ERROR = re.compile("insufficient shared memory|out of shared memory")
-_NO_SHARED_MEMORY = re.compile("shared memory|/dev/shm")
+_NO_SHARED_MEMORY = re.compile("shared memory|/dev/shm|SemLock")
 _NO_PROCESSES = ("start new thread", "Thread creation failed", "Resource temporarily unavailable")
 _FULL = "No space left on device"
+FILES_OF_A_RANK = 5  # on a node and in its notebook: both ends of its messages and of its output, and its crash file
+_SPARE_FILES = 100
 _FILES = (
     "restart the kernel to close this notebook's open files, launch fewer ranks, or raise the limit: ulimit -n 4096"
 )
 
 
-def next_step(told: str) -> str:
+def next_step(told: str, traceback: str = "") -> str:
     """For the text of an exception or the last output of a dead process; "" if it is about no shortage."""
-    if any(words in told for words in _NO_PROCESSES):
-        return _processes()
-    if _NO_SHARED_MEMORY.search(told) and (_FULL in told or _BUS_ERROR.search(told) or "allocate" in told):
+    if _NO_SHARED_MEMORY.search(told + traceback) and (_FULL in told or _BUS_ERROR.search(told) or "allocate" in told):
         return (
             f"use num_workers=0 or smaller batches, or give the container more shared memory (docker run --shm-size "
             f"1g): DataLoader workers pass batches through /dev/shm, which has {_size('/dev/shm')}."
         )
+    if any(words in told for words in _NO_PROCESSES):
+        return _processes()
     if _FULL in told:
         return f"delete files in {_folder()}, or set TMPDIR to another folder: ranks write there, and the disk is full."
     if "Too many open files" in told:
         return f"{_FILES}."
     return ""
+
+
+def allow_open_files(more: int) -> None:
+    """Let this process open so many more files: the usual limit is low, and may be raised up to a hard one."""
+    import resource  # Windows has none
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = len(os.listdir("/dev/fd")) + more + _SPARE_FILES
+    if soft < needed:
+        with contextlib.suppress(OSError, ValueError):
+            most = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
 @contextlib.contextmanager

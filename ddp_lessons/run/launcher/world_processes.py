@@ -8,14 +8,17 @@ import shutil
 import socket
 import sys
 import tempfile
-from collections.abc import Sequence, Set
+from collections.abc import Callable, Sequence, Set
 from typing import BinaryIO
 
 from ddp_lessons.run.launcher.follow import Rank, Watch
 from ddp_lessons.run.launcher.private_folders import current_folder, module_path, session_folder
+from ddp_lessons.run.nodes.meeting_watch import MeetingWatch
+from ddp_lessons.run.nodes.node_group import NodeGroup, start_there
 from ddp_lessons.run.output.transcript import Transcript
 from ddp_lessons.run.processes.process_pool import pool
-from ddp_lessons.run.processes.process_sources import Process
+from ddp_lessons.run.processes.process_sources import Process, stop_each
+from ddp_lessons.run.wire.channel import gathering
 from ddp_lessons.run.wire.messages import MARK, Leave, Rejoin, Start, size_of_guard
 
 _SECONDS_TO_LEAVE = 1.0
@@ -36,10 +39,13 @@ class Crew:
         timeout_seconds: float | None,
         memory_bytes: int | None,
         outlives_failures: bool,
+        nodes: NodeGroup | None = None,
     ) -> None:
         self.ranks: list[Rank] = []
         self.why_gone = ""
         self._world_size = world_size
+        self._nodes = nodes  # None: all ranks run on this machine
+        self._places = nodes.places(world_size) if nodes is not None else []
         self._start_method = start_method
         self._backend = backend
         self._record = record
@@ -47,28 +53,43 @@ class Crew:
         self._memory_bytes = memory_bytes
         self._outlives_failures = outlives_failures
         self._folder = tempfile.mkdtemp(dir=session_folder())
-        self._port = _reserved_port()
-        self._threads = _asked_threads() or max(1, _cores() // world_size)
+        self._port = _reserved_port() if nodes is None else None
+        self._threads = _asked_threads() or (max(1, _cores() // world_size) if nodes is None else 0)
         self._meeting = self._new_meeting()
         self._called_off = ""
-        for number, process in enumerate(pool.take(world_size, start_method)):
-            self.ranks.append(self._begun(number, process))
+        processes = self._new_processes(range(world_size))
+        with gathering(process.channel for process in processes):
+            self.ranks += [self._begun(number, process) for number, process in enumerate(processes)]
 
     def begin_anew(self, watch: Watch) -> list[int]:
-        """After a failure: a new group for all ranks that can be interrupted. Returns those that were replaced."""
+        """After a failure: a new group for all ranks that can be interrupted. Returns those that were replaced.
+
+        Raises:
+            NodeLost: a node is gone, so that no group of this size is possible.
+        """
         self._call_off_meeting()
         self._meeting = self._new_meeting()
         came = watch.free(self._meeting, _SECONDS_TO_COME_BACK)
-        shutil.rmtree(f"{self._called_off}-called-off", ignore_errors=True)
+        if self._called_off:
+            shutil.rmtree(f"{self._called_off}-called-off", ignore_errors=True)
         lost = [number for number in range(self._world_size) if number not in came]
         if lost:
-            _end([self.ranks[number] for number in lost])
-            for number, process in zip(lost, pool.take(len(lost), self._start_method), strict=True):
+            stop_each([self.ranks[number].process for number in lost])
+            for number, process in zip(lost, self._new_processes(lost), strict=True):
                 self.ranks[number].process.close()
                 with contextlib.suppress(OSError):
                     os.unlink(self.ranks[number].crash_file)
                 self.ranks[number] = self._begun(number, process)
         return lost
+
+    def start_check(self) -> Callable[[], None] | None:
+        """What to call while the ranks of a run join: it raises NodeLost if they can't."""
+        return MeetingWatch(self._nodes, self._world_size).check if self._nodes is not None else None
+
+    def _new_processes(self, ranks: Sequence[int]) -> list[Process]:
+        if self._nodes is None:
+            return pool.take(len(ranks), self._start_method)
+        return self._nodes.take([self._places[rank] for rank in ranks])
 
     def let_go(self, import_ahead: Set[str]) -> None:
         """Let the ranks exit normally."""
@@ -84,19 +105,30 @@ class Crew:
     def stop(self, why: str) -> None:
         """Stop all processes that still run."""
         self.why_gone = why
-        _end([rank for rank in self.ranks if rank.died is None])
+        stop_each([rank.process for rank in self.ranks if rank.died is None])
 
     def release(self, import_ahead: Set[str]) -> None:
         """Free all resources, and prepare processes for the next launch."""
         for rank in self.ranks:
             rank.process.close()
-        self._port.close()
+        if self._port is not None:
+            self._port.close()
         shutil.rmtree(self._folder, ignore_errors=True)
+        if self._nodes is not None:
+            self._nodes.give_back(self._meeting.port)
+            self._nodes.import_ahead(import_ahead)
+            return
         pool.import_ahead(import_ahead, self._start_method)
         pool.prepare(self._world_size, self._start_method)
 
     def _call_off_meeting(self) -> None:
-        """A rank that waits there, in new_group, gets an error: torch fails on a path that leads through a file."""
+        """A rank that waits there, in new_group, gets an error: torch fails on a path that leads through a file.
+
+        If they meet at a port, they lose their connections to it when they are interrupted.
+        """
+        if self._nodes is not None:
+            self._nodes.give_back(self._meeting.port)
+            return
         with contextlib.suppress(OSError):  # no rank waits at the rendezvous before that one
             os.unlink(self._called_off)
         folder = self._called_off = os.path.dirname(self._meeting.meeting_file)
@@ -105,6 +137,8 @@ class Crew:
             open(folder, "wb").close()
 
     def _new_meeting(self) -> Rejoin:
+        if self._nodes is not None:
+            return Rejoin("", "", self._nodes.reserve_port())
         folder = tempfile.mkdtemp(dir=self._folder)
         guard_file = os.path.join(folder, "guard") if self._outlives_failures else ""
         if guard_file:
@@ -130,13 +164,18 @@ class Crew:
             patience_seconds=self._patience_seconds,
             record=self._record,
             memory_bytes=self._memory_bytes,
+            outlives_failures=self._outlives_failures,
         )
+        if self._nodes is not None:
+            start = start_there(start, self._places[number], process, self._meeting.port)
         with contextlib.suppress(OSError):
             process.channel.send(start)
         return Rank(process, crash_file, Transcript(""))
 
     def _environment(self) -> dict[str, str]:
         """The variables that torchrun would set, and those that keep gloo on this machine, even on a cluster."""
+        if self._port is None:  # start_there() sets those of the node
+            return dict(os.environ)
         loopback = {"linux": "lo", "darwin": "lo0"}.get(sys.platform)
         address, port = self._port.getsockname()[:2]
         return {
@@ -148,11 +187,6 @@ class Crew:
             "MASTER_ADDR": address,
             "MASTER_PORT": str(port),
         }
-
-
-def _end(ranks: Sequence[Rank]) -> None:
-    if ranks:
-        ranks[0].process.nursery.stop([rank.process for rank in ranks])
 
 
 def _reserved_port() -> socket.socket:

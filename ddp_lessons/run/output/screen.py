@@ -179,7 +179,7 @@ class Terminal:
             lines, self._shown[rank] = transcript.latest(self._shown.get(rank, 0))
             new += [printable(f"{self._label(rank)} {line}\n") for line in lines]
         words = self._clock.words(sum(transcript.bytes_seen for transcript in transcripts), doing)
-        clock = printable(words) if self._is_terminal and doing else ""  # in a file it would remain
+        clock = printable(words) if self._is_terminal else ""  # in a file it would remain
         if new or clock != self._clock_shown:
             sys.stdout.write(f"{ERASE_LINE if self._clock_shown else ''}{''.join(new)}{clock}")
             self._clock_shown = clock
@@ -203,7 +203,7 @@ class _Clock:
         now = time.monotonic()
         if bytes_seen != self._bytes_seen:
             self._bytes_seen, self.last_word = bytes_seen, now
-        return f"{doing} … {now - self._begin:.0f} s" if now - self.last_word > _SECONDS_OF_SILENCE else ""
+        return f"{doing} … {now - self._begin:.0f} s" if doing and now - self.last_word > _SECONDS_OF_SILENCE else ""
 
 
 class Notebook:
@@ -213,19 +213,20 @@ class Notebook:
         from IPython.display import display
 
         self._clock = _Clock()
-        self._drawn = 0.0
+        self._drawn, self._clock_drawn = 0.0, ""
         self._live: Any = display({}, raw=True, display_id=True)
         self._is_empty = True
 
     def show(self, transcripts: Sequence[Transcript], doing: str) -> None:
         now, bytes_seen = time.monotonic(), sum(transcript.bytes_seen for transcript in transcripts)
         clock = self._clock.words(bytes_seen, doing)
-        if now - self._drawn < _SECONDS_BETWEEN_PICTURES or (self._clock.last_word < self._drawn and not clock):
+        is_old = self._clock.last_word < self._drawn and not (clock or self._clock_drawn)
+        if now - self._drawn < _SECONDS_BETWEEN_PICTURES or is_old:
             return
-        if not (bytes_seen or clock):
+        if not (bytes_seen or clock or self._clock_drawn):
             return
         self._draw(_bundle([transcript.shortened(0, _LIVE_LINES) for transcript in transcripts], clock))
-        self._drawn = now
+        self._drawn, self._clock_drawn = now, clock
 
     def finish(self, transcripts: Sequence[Transcript]) -> None:
         from IPython.display import display

@@ -10,8 +10,10 @@ from typing import Any, TypeVar
 
 from ddp_lessons.record.line_names import name_place
 from ddp_lessons.record.results import NO_VALUE, Results
+from ddp_lessons.run.debugging.post_mortem import post_mortem
 from ddp_lessons.run.diagnosis.failures import WorkerFailed, WorkersStuck
 from ddp_lessons.run.diagnosis.wording import told_by_rank
+from ddp_lessons.run.nodes.node_commands import Nodes
 from ddp_lessons.run.rank import run_cell
 from ddp_lessons.run.wire.messages import CELL_OF_RANKS
 from ddp_lessons.run.workers import Workers
@@ -24,6 +26,8 @@ _OF_CELLS = {  # the words of a failed launch, and those for a cell
     "launch(..., timeout_seconds=...)": "%%ranks --timeout SECONDS",
     "pass what it needs as an argument of launch": 'pass what it needs with ranks["name"] = value',
     "let the function return instead; launch ends the rank's process": "let the cell run to its end instead",
+    "pass the data as an argument of launch": 'pass the data with ranks["name"] = value',
+    "its network works, then launch again": "its network works, then run %ranks restart",
 }
 
 
@@ -54,19 +58,29 @@ class StandingRanks:
     def __init__(self) -> None:
         self._workers: Workers | None = None
         self.results: Results[Any] | None = None  # of the last cell, for `show` and `results.lines`
+        self.failure: WorkerFailed | WorkersStuck | None = None  # the last one
+        self.on: Nodes | None = None  # where they run; None for this machine
 
     @property
     def world_size(self) -> int:
         """The number of ranks: 0 before the first cell and after `%ranks stop`."""
         return self._workers.world_size if self._workers is not None else 0
 
-    def start(self, world_size: int) -> None:
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """The node of each rank; "" is this machine."""
+        return self._workers.nodes if self._workers is not None else ()
+
+    def start(self, world_size: int, on: Nodes | None = None) -> None:
         """Start this many new ranks; stop the old ones, with all their variables."""
-        self.stop()
-        self._workers = Workers(world_size, timeout_seconds=_PATIENCE_SECONDS, outlive_failures=True)
+        if self._workers is not None:
+            self._workers.close()
+        self.failure = None
+        new = Workers(world_size, timeout_seconds=_PATIENCE_SECONDS, outlive_failures=True, on=on)
+        self._workers, self.results, self.on = new, None, on
 
     def stop(self) -> None:
-        workers, self._workers, self.results = self._workers, None, None
+        workers, self._workers, self.results, self.on = self._workers, None, None, None
         if workers is not None:
             workers.close()
 
@@ -87,10 +101,15 @@ class StandingRanks:
                 run_cell.run_cell, source, file, only=only, timeout_seconds=timeout_seconds, quiet=quiet
             )
         except (WorkerFailed, WorkersStuck) as failure:
-            self.results = failure.results
+            self.results, self.failure = failure.results, failure
             failure.args = (_for_cells(str(failure)),)
             raise
         return [shown if shown is not NO_VALUE else [] for shown in results]
+
+    def debug(self, rank: int) -> None:
+        """Open the debugger where this rank raised an exception."""
+        if self._there().run(post_mortem, only=[rank], quiet=True)[rank] is False:
+            print(f"rank {rank} has raised no exception")
 
     def names(self) -> list[dict[str, str]]:
         """The variables of each rank, with their types."""
@@ -137,6 +156,8 @@ class StandingRanks:
     def _there(self) -> Workers:
         if self._workers is None:
             raise NoRanks("no ranks yet: run a cell that begins with %%ranks 4")
+        if self._workers.why_closed:
+            raise NoRanks(f"the ranks were stopped: {self._workers.why_closed}. Next: %ranks restart starts new ones")
         return self._workers
 
 

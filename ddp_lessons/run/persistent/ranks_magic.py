@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -17,9 +18,12 @@ from IPython.core.magic import Magics, cell_magic, line_magic, magics_class
 from IPython.core.magic_arguments import argument, magic_arguments, parse_argstring
 from IPython.display import display
 
+from ddp_lessons.run.debugging.keyboard import why_no_prompt
+from ddp_lessons.run.diagnosis.failures import WorkerFailed, WorkersStuck
 from ddp_lessons.run.diagnosis.wording import ranks_named
-from ddp_lessons.run.launcher.launch_arguments import checked_timeout, checked_world_size
+from ddp_lessons.run.launcher.launch_arguments import checked_nodes, checked_timeout, checked_world_size
 from ddp_lessons.run.launcher.limits import limits
+from ddp_lessons.run.nodes.node_commands import NodeLost
 from ddp_lessons.run.output.shown_values import bundle_of
 from ddp_lessons.run.persistent.persistent_ranks import StandingRanks
 from ddp_lessons.run.processes.process_pool import pool
@@ -32,7 +36,7 @@ _WORLD_AT_FIRST = 4
 _SOME = re.compile(r"\d+(-\d+)?(,\d+(-\d+)?)*,?")
 _AROUND_COMMAS = re.compile(r"\s*,\s*")
 _LAST_WORD = re.compile(r"[\w.]*$")
-_ACTIONS = ("status", "stop", "restart")
+_ACTIONS = ("status", "stop", "restart", "debug")
 
 
 @magics_class
@@ -40,11 +44,13 @@ class RanksMagics(Magics):
     def __init__(self, shell: Any, ranks: StandingRanks) -> None:
         super().__init__(shell)
         self._ranks = ranks
+        self._pythons_debug = shell.find_line_magic("debug")
 
         self.matchers = _matchers(self._completions)
 
     @magic_arguments()
     @argument("who", nargs="*", help="4: on four ranks, which start if there are none yet; 0,2 or 1-3: on some of them")
+    @argument("--on", metavar="NAME", help="the nodes to start on: a variable, as cluster = Hosts('alpha', 'beta')")
     @argument("--timeout", type=float, metavar="SECONDS", help="time limit of the cell (60)")
     @argument("--quiet", action="store_true", help="show neither their output nor their values")
     @cell_magic
@@ -54,7 +60,7 @@ class RanksMagics(Magics):
         asked = parse_argstring(self.ranks, line)
         with _refused_in_a_sentence():
             checked_timeout(asked.timeout)
-            only = self._begin(" ".join(asked.who))
+            only = self._begin(" ".join(asked.who), self._nodes_named(asked.on))
         shown = self._ranks.run(
             "\n" * self._lines_before(cell) + cell, only, timeout_seconds=asked.timeout, quiet=asked.quiet
         )
@@ -63,18 +69,46 @@ class RanksMagics(Magics):
 
     @line_magic("ranks")  # type: ignore[arg-type]
     def look_after(self, line: str) -> None:
-        """%ranks status, %ranks stop, %ranks restart 2"""
+        """%ranks status, %ranks stop, %ranks restart 2, %ranks debug 2"""
         __tracebackhide__ = True
         action, *rest = line.split() or ["status"]
-        if action not in _ACTIONS or len(rest) > (action == "restart"):
-            raise UsageError("write %ranks status, %ranks stop, %ranks restart or %ranks restart 2")
+        if action not in _ACTIONS or len(rest) > (action in ("restart", "debug")):
+            raise UsageError("write %ranks status, %ranks stop, %ranks restart, %ranks restart 2 or %ranks debug 2")
+        if action == "debug":
+            self._debug("".join(rest))
+            return
         with _refused_in_a_sentence():
             if action == "restart":
-                self._ranks.start(_number(rest[0]) if rest else self._ranks.world_size or _world_at_first())
+                world_size = _number(rest[0]) if rest else self._ranks.world_size or _world_at_first()
+                self._ranks.start(world_size, self._ranks.on)
             elif action == "stop":
                 print(self._stopped())
                 return
         print(self._status())
+
+    @line_magic
+    def debug(self, line: str) -> None:
+        """%debug after a failure of a cell on the ranks opens the debugger on the rank that failed."""
+        __tracebackhide__ = True
+        last = getattr(sys, "last_value", None)
+        if last is not None and last is self._ranks.failure:
+            self._debug("")
+        elif isinstance(last, WorkerFailed | WorkersStuck):
+            raise UsageError(
+                "the ranks of that launch have ended, with their variables. launch(..., debug=True) opens the debugger "
+                "when a rank raises; after a %%ranks cell, %debug opens it"
+            )
+        else:
+            self._pythons_debug(line)
+
+    def _debug(self, rank: str) -> None:
+        __tracebackhide__ = True
+        if reason := why_no_prompt():
+            raise UsageError(f"the debugger cannot ask what to do: {reason}")
+        if rank and not (rank.isdecimal() and int(rank) < self._ranks.world_size):
+            raise UsageError(f"there is no rank {rank} in a world of {self._ranks.world_size}")
+        failure = self._ranks.failure
+        self._ranks.debug(int(rank) if rank else failure.rank if failure is not None else 0)
 
     def stop(self) -> None:
         self._ranks.stop()
@@ -90,21 +124,34 @@ class RanksMagics(Magics):
             return []
         return self._ranks.completions(word[0])
 
-    def _begin(self, who: str) -> Sequence[int] | None:
+    def _nodes_named(self, name: str | None) -> Any:
+        """The nodes in this variable of the notebook; None: no variable is named."""
+        if name is None:
+            return None
+        if name not in self.shell.user_ns:  # type: ignore[union-attr]
+            raise ValueError(
+                f'the notebook has no variable {name}. Next: create it, such as {name} = Hosts("alpha", "beta")'
+            )
+        return checked_nodes(self.shell.user_ns[name])  # type: ignore[union-attr]
+
+    def _begin(self, who: str, on: Any) -> Sequence[int] | None:
         """Start ranks if there are none. Returns which of them are selected; None: all."""
         there = self._ranks.world_size
+        if there and on is not None and on is not self._ranks.on:
+            where = f"on {self._ranks.on!r}" if self._ranks.on is not None else "on this machine"
+            raise ValueError(f"there are ranks already, {where}; stop them with `%ranks stop` to start on {on!r}")
         if who.isdecimal() and int(who) > 0:
             if there and int(who) != there:
                 are = "is 1 rank" if there == 1 else f"are {there} ranks"
                 alone = f", or run on rank {who} alone with `%%ranks {who},`" if int(who) < there else ""
                 raise ValueError(f"there {are} already, not {who}; restart with `%ranks restart {who}`{alone}")
             if not there:
-                self._ranks.start(checked_world_size(int(who)))
+                self._ranks.start(checked_world_size(int(who), on), on)
             return None
         if not there:
             if who:
                 raise ValueError(f"no ranks yet, so none can be selected: start with %%ranks {_WORLD_AT_FIRST}")
-            self._ranks.start(_world_at_first())
+            self._ranks.start(_world_at_first(), on)
         return _some(_AROUND_COMMAS.sub(",", who), self._ranks.world_size) if who else None
 
     def _lines_before(self, body: str) -> int:
@@ -118,9 +165,9 @@ class RanksMagics(Magics):
         if not self._ranks.world_size:
             return "no ranks are running; start four with a cell that begins with %%ranks 4"
         lines = []
-        for rank, names in enumerate(self._ranks.names()):
+        for rank, (names, node) in enumerate(zip(self._ranks.names(), self._ranks.nodes, strict=True)):
             held = ", ".join(f"{name} ({kind})" for name, kind in names.items()) or "no variables yet"
-            lines.append(f"rank {rank} | {held}")
+            lines.append(f"rank {rank}{f' on {node}' if node else ''} | {held}")
         return "\n".join(lines)
 
 
@@ -189,3 +236,5 @@ def _refused_in_a_sentence() -> Iterator[None]:
         yield
     except (TypeError, ValueError) as refusal:
         raise UsageError(str(refusal)) from None
+    except NodeLost as loss:
+        raise NodeLost(str(loss)) from None

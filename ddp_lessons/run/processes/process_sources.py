@@ -27,9 +27,11 @@ from ddp_lessons.run.launcher.private_folders import open_standard_descriptors, 
 from ddp_lessons.run.processes.clean_python import clean_python, environment_of_import, quiet_environment
 from ddp_lessons.run.processes.shared_template import Sown, ask_seed
 from ddp_lessons.run.wire.channel import Channel
+from ddp_lessons.run.wire.clocks import Clock
 from ddp_lessons.run.wire.messages import Ended, Fork, Import, Leave, Ready, Signal, Stop
 
 _SECONDS_FOR_AN_IMPORT = 60.0
+_SECONDS_TO_DIE = 1.0
 _open_channels: weakref.WeakSet[Channel] = weakref.WeakSet()
 
 
@@ -42,6 +44,8 @@ class Process:
     output: io.RawIOBase | IO[bytes]
     nursery: Nursery = field(repr=False)
     imported: frozenset[str] = frozenset()  # what is already imported in it, in addition to torch
+    node: str = ""  # the node that it runs on, if it is not this machine
+    python: str = ""  # the command by which you run Python there, if it is known
 
     def is_there(self) -> bool:
         """Whether it still waits for its rank. A process that died meanwhile has closed its channel."""
@@ -87,20 +91,23 @@ class Nursery(Protocol):
     def last_words(self) -> tuple[str, ...]:
         """What it wrote to stderr, if it exited by itself."""
 
+    def clock(self) -> Clock | None:
+        """The clock of its processes, if they run on another machine."""
+
 
 class Forks:
     """Processes forked from a template that imported torch once, in the background."""
 
-    def __init__(self) -> None:
+    def __init__(self, first_number: int = 0) -> None:
         open_standard_descriptors()
         ours, theirs = socket.socketpair()
         self._environment = environment_of_import()
-        self._numbers = itertools.count()
+        self._numbers = itertools.count(first_number)
         self._one_request = threading.Lock()
         self._is_killed = False
         self._importing = 1  # how many "ready" messages are still to come: torch first
         self._has_torch = threading.Event()  # as far as is known; shared with the code that stops the template
-        self._channel = _opened(ours)
+        self._channel = opened(ours)
         self._complaints = tempfile.TemporaryFile(dir=session_folder())  # noqa: SIM115
         with theirs:
             descriptors = theirs.fileno(), self._complaints.fileno()
@@ -129,7 +136,7 @@ class Forks:
                 output, their_output = (io.FileIO(end, mode) for end, mode in zip(os.pipe(), "rw", strict=True))
                 ours.callback(output.close)
                 theirs.callback(their_output.close)
-                born.append(Process(number, _opened(channel), output, self))
+                born.append(Process(number, opened(channel), output, self))
                 descriptors.append([their_channel.fileno(), their_output.fileno()])
             with self._one_request:
                 self._channel.send(Fork(numbers))
@@ -181,10 +188,16 @@ class Forks:
         return not self._is_killed and self._template.poll() is None and self._environment == environment_of_import()
 
     def last_words(self) -> tuple[str, ...]:
+        if self._is_killed:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._template.wait(timeout=_SECONDS_TO_DIE)
         if self._template.poll() is None:
             return ()
         self._complaints.seek(0)
         return tuple(self._complaints.read().decode(errors="replace").strip().splitlines()[-1:])
+
+    def clock(self) -> None:
+        return None
 
     def _wait_until_ready(self, seconds: float) -> None:
         end = time.monotonic() + seconds
@@ -235,6 +248,9 @@ class Spawns:
     def last_words(self) -> tuple[str, ...]:
         return ()
 
+    def clock(self) -> None:
+        return None
+
     def _bear_one(self, number: int) -> Process:
         ours, theirs = socket.socketpair()
         with theirs:
@@ -251,7 +267,16 @@ class Spawns:
             )
         self._started[number] = started
         assert started.stdout is not None
-        return Process(number, _opened(ours), started.stdout, self)
+        return Process(number, opened(ours), started.stdout, self)
+
+
+def stop_each(processes: Sequence[Process]) -> dict[int, int | None]:
+    """Stop processes of any nurseries. Returns how each ended, by its number."""
+    ended: dict[int, int | None] = {}
+    for nursery in dict.fromkeys(process.nursery for process in processes):
+        mine = [process for process in processes if process.nursery is nursery]
+        ended |= zip([process.number for process in mine], nursery.stop(mine), strict=True)
+    return ended
 
 
 def start_method(asked: str | None) -> str:
@@ -266,7 +291,8 @@ def start_method(asked: str | None) -> str:
     return asked or set_outside or ("fork" if sys.platform == "linux" else "spawn")
 
 
-def _opened(stream: socket.socket) -> Channel:
+def opened(stream: socket.socket) -> Channel:
+    """A channel that is closed in a child which the notebook forks."""
     channel = Channel(stream)
     _open_channels.add(channel)
     return channel
@@ -284,18 +310,23 @@ os.register_at_fork(after_in_child=_close_in_forked_child)
 def _end_template(
     channel: Channel, template: subprocess.Popen[bytes] | Sown, complaints: IO[bytes], has_torch: threading.Event
 ) -> None:
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError, ValueError):  # a process that the notebook forked has closed its channel
         if has_torch.is_set() or select.select([channel], [], [], 0)[0]:
             channel.send(Leave())
         else:  # it reads no messages before torch is imported, and has nothing to lose
             template.kill()
     channel.close()
     complaints.close()
+    end_within(2, template)
+
+
+def end_within(seconds: float, process: subprocess.Popen[bytes] | Sown) -> None:
+    """Wait for the end of a process that is about to end, and kill it if it does not."""
     try:
-        template.wait(timeout=2)
+        process.wait(timeout=seconds)
     except subprocess.TimeoutExpired:
-        template.kill()
-        template.wait()
+        process.kill()
+        process.wait()
 
 
 def _kill_group(process: subprocess.Popen[bytes]) -> None:

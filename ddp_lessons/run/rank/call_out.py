@@ -12,6 +12,7 @@ import signal
 import socket
 import stat
 import threading
+from collections.abc import Collection
 from types import FrameType, TracebackType
 
 
@@ -20,9 +21,13 @@ class CalledOut(KeyboardInterrupt):
 
 
 class Freedom:
-    """Wraps a learner's function in the main thread, so that another thread can interrupt it."""
+    """Wraps a learner's function in the main thread, so that another thread can interrupt it.
 
-    def __init__(self) -> None:
+    `addresses`: of the other nodes, if there are any.
+    """
+
+    def __init__(self, addresses: Collection[str]) -> None:
+        self._addresses = addresses
         self._is_inside = False
         self._calling = threading.Lock()
 
@@ -42,7 +47,7 @@ class Freedom:
         with self._calling:
             if self._is_inside:
                 signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
-                cut_connections()
+                cut_connections(self._addresses)
 
     def _leave(self, number: int, frame: FrameType | None) -> None:
         """Frames of entering and leaving do not count as inside."""
@@ -51,8 +56,8 @@ class Freedom:
             raise CalledOut
 
 
-def cut_connections() -> None:
-    """Shut down each connection to another process of this machine: a wait for one fails with an error.
+def cut_connections(addresses: Collection[str]) -> None:
+    """Shut down each connection to this machine or these addresses: a wait for one fails with an error.
 
     The channel to the notebook is not one of these: it has no address.
     """
@@ -60,12 +65,12 @@ def cut_connections() -> None:
         for number in map(int, os.listdir("/dev/fd")):
             with contextlib.suppress(OSError):  # the descriptor of the listing itself, closed by now
                 if stat.S_ISSOCK(os.fstat(number).st_mode):
-                    _cut(socket.socket(fileno=os.dup(number)))
+                    _cut(socket.socket(fileno=os.dup(number)), addresses)
 
 
-def _cut(connection: socket.socket) -> None:
+def _cut(connection: socket.socket, addresses: Collection[str]) -> None:
     with connection:
         if connection.family in (socket.AF_INET, socket.AF_INET6) and connection.type == socket.SOCK_STREAM:
             here, there = connection.getsockname(), connection.getpeername()
-            if here[0] == there[0]:
+            if here[0] == there[0] or there[0] in addresses:
                 connection.shutdown(socket.SHUT_RDWR)

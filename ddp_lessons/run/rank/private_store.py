@@ -1,4 +1,4 @@
-"""Inside a rank: a store that a function opens on loopback can be reached only over loopback.
+"""Inside a rank: a store that a function opens on loopback, or where the ranks meet, listens at that address only.
 
 torch's own store listens on all interfaces of the machine, whatever address you pass, and has no password.
 """
@@ -10,14 +10,17 @@ import functools
 import ipaddress
 import os
 import socket
-from collections.abc import Iterator
+import time
+from collections.abc import Container, Iterator
 from typing import Any
 
 _MOST_WAITING = 2048
+_TICK_SECONDS = 0.005
+_SECONDS_UNTIL_IT_LISTENS = 5.0
 
 
-def keep_stores_on_loopback(kept_port: int, folder: str) -> None:
-    """Apply this in this process. `kept_port` is the port that the launcher reserved for these ranks (MASTER_PORT)."""
+def keep_stores_private(agreed_address: str, kept_ports: Container[int], folder: str) -> None:
+    """Apply this in this process. `kept_ports` at MASTER_ADDR are those that the launcher reserved for these ranks."""
     from torch._C._distributed_c10d import TCPStore
 
     torchs_own = TCPStore.__init__
@@ -25,14 +28,23 @@ def keep_stores_on_loopback(kept_port: int, folder: str) -> None:
     @functools.wraps(torchs_own)
     def opened(store: Any, host_name: str, port: int, *args: Any, **kwargs: Any) -> None:
         is_master = kwargs.get("is_master", args[1] if len(args) > 1 else False)
-        if (address := _loopback_address(host_name, port)) and len(args) <= 3 and "master_listen_fd" not in kwargs:
-            check_loopback_is_up(address)
-            if is_master and (listener := _listening(address, port, kept_port, folder)) is not None:
+        address = _one_address(host_name, port, agreed_address)
+        if address and len(args) <= 3 and "master_listen_fd" not in kwargs:
+            if ipaddress.ip_address(address).is_loopback:
+                check_loopback_is_up(address)
+            if is_master and (listener := _listening(address, port, port in kept_ports, folder)) is not None:
                 port = listener.getsockname()[1]
                 kwargs["master_listen_fd"] = listener.detach()
         torchs_own(store, host_name, port, *args, **kwargs)
 
     TCPStore.__init__ = opened  # type: ignore[assignment,method-assign]
+
+
+def wait_until_it_listens(address: str, port: int) -> None:
+    """Wait shortly for the rank that opens the store: torch tries again only half a second after it was refused."""
+    end = time.monotonic() + _SECONDS_UNTIL_IT_LISTENS
+    while not _answers(address, port) and time.monotonic() < end:
+        time.sleep(_TICK_SECONDS)
 
 
 def check_loopback_is_up(address: str) -> None:
@@ -44,21 +56,21 @@ def check_loopback_is_up(address: str) -> None:
             raise OSError(error.errno, f"the loopback interface is down, so no rank can reach {address}") from None
 
 
-def _loopback_address(host_name: str, port: int) -> str:
-    """The address of this name if it is this machine's loopback, else ""."""
+def _one_address(host_name: str, port: int, agreed_address: str) -> str:
+    """The address of this name if it is this machine's loopback, or the one at which these ranks meet; else ""."""
     with contextlib.suppress(OSError, ValueError, TypeError, UnicodeError):
         found = [str(place[4][0]) for place in socket.getaddrinfo(host_name, port, type=socket.SOCK_STREAM)]
-        if all(ipaddress.ip_address(address).is_loopback for address in found):
+        if all(address == agreed_address or ipaddress.ip_address(address).is_loopback for address in found):
             return found[0]
     return ""
 
 
-def _listening(address: str, port: int, kept_port: int, folder: str) -> socket.socket | None:
+def _listening(address: str, port: int, is_kept: bool, folder: str) -> socket.socket | None:
     """A socket that listens there; None if that fails: then torch raises its own error."""
     listener = socket.socket(_family(address))
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        if port != kept_port:
+        if not is_kept:
             listener.bind((address, port))
             listener.listen(_MOST_WAITING)
             return listener

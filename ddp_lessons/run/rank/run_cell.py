@@ -92,7 +92,7 @@ def _names_of_cells(rank: int, world_size: int) -> dict[str, Any]:
         import torch.distributed as dist
 
         _draw_into_files()
-        names.update(rank=rank, world_size=world_size, torch=torch, dist=dist, device=_device(rank, world_size))
+        names.update(rank=rank, world_size=world_size, torch=torch, dist=dist, device=_device())
     return names
 
 
@@ -103,11 +103,12 @@ def _draw_into_files() -> None:
     warnings.filterwarnings("ignore", message="FigureCanvasAgg is non-interactive")
 
 
-def _device(rank: int, world_size: int) -> Any:
+def _device() -> Any:
     import torch
 
-    has_its_own = torch.cuda.is_available() and torch.cuda.device_count() >= world_size
-    return torch.device("cuda", rank) if has_its_own else torch.device("cpu")
+    local_rank, local_size = (int(os.environ[name]) for name in ("LOCAL_RANK", "LOCAL_WORLD_SIZE"))
+    has_its_own = torch.cuda.is_available() and torch.cuda.device_count() >= local_size
+    return torch.device("cuda", local_rank) if has_its_own else torch.device("cpu")
 
 
 def shown(value: object) -> Shown:

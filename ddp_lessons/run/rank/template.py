@@ -96,6 +96,7 @@ def _tend(channel_number: int, folder: str) -> NoReturn:
     channel = Channel(stream)
     children: dict[int, int] = {}  # number -> process id, until it is reaped
     endings: dict[int, int] = {}
+    outputs: dict[int, str] = {}  # number -> the pipe into which it prints
     with contextlib.suppress(EOFError, OSError):
         channel.send(Ready())
         while True:
@@ -103,19 +104,20 @@ def _tend(channel_number: int, folder: str) -> NoReturn:
             if isinstance(request, Fork):
                 for number in request.numbers:
                     rank_channel, output = _receive_descriptors(stream, 2)
+                    outputs[number] = f"pipe:[{os.fstat(output).st_ino}]"
                     children[number] = _fork(rank_channel, output, [channel_number])
             elif isinstance(request, Import):
                 importlib.import_module(request.module)
                 gc.freeze()
                 channel.send(Ready())
             elif isinstance(request, Stop):
-                _stop(children, endings, request.numbers)
+                _stop(children, endings, outputs, request.numbers)
                 channel.send(Ended(tuple(endings.pop(number, 0) for number in request.numbers)))
             elif isinstance(request, Signal) and request.number in children:
                 os.kill(children[request.number], request.signal)
             elif isinstance(request, Leave):
                 folder = ""  # the notebook still runs and uses it
-    _stop(children, endings, tuple(children))
+    _stop(children, endings, outputs, tuple(children))
     if folder:
         shutil.rmtree(folder, ignore_errors=True)
     os._exit(0)
@@ -167,7 +169,7 @@ def _live_as_rank(rank_channel: int, output: int, not_for_ranks: list[int], temp
         os._exit(1)
 
 
-def _stop(children: dict[int, int], endings: dict[int, int], numbers: tuple[int, ...]) -> None:
+def _stop(children: dict[int, int], endings: dict[int, int], outputs: dict[int, str], numbers: tuple[int, ...]) -> None:
     """Kill these ranks and all that they started, and note how each ended."""
     doomed = [number for number in numbers if number in children]
     for number in doomed:
@@ -183,7 +185,12 @@ def _stop(children: dict[int, int], endings: dict[int, int], numbers: tuple[int,
             while True:  # the children of a dead rank are ours now
                 os.waitpid(-group, 0)
     marks = {f"{MARK}={number}".encode() for number in doomed}
-    while orphans := [process for process in _adopted(children) if marks & _environment_of(process)]:
+    pipes = {outputs.pop(number) for number in doomed}
+    while orphans := [
+        process
+        for process in _adopted(children)
+        if marks & _environment_of(process) or pipes & _files_of(process)  # without exec, it has our environment
+    ]:
         for process in orphans:  # they had left the rank's process group
             os.kill(process, signal.SIGKILL)
             os.waitpid(process, 0)
@@ -207,3 +214,12 @@ def _environment_of(process: int) -> set[bytes]:
             return set(variables.read().split(b"\0"))
     except OSError:
         return set()
+
+
+def _files_of(process: int) -> set[str]:
+    folder, found = f"/proc/{process}/fd", set()
+    with contextlib.suppress(OSError):
+        for descriptor in os.listdir(folder):
+            with contextlib.suppress(OSError):
+                found.add(os.readlink(f"{folder}/{descriptor}"))
+    return found

@@ -30,6 +30,8 @@ _WAITS_FOR_WORK = ("thread.py", "_worker")  # of concurrent.futures, between two
 _HELPERS = {("queues.py", "_feed"), ("_monitor.py", "run")}  # of a multiprocessing queue, and of tqdm
 # gloo's and the store's threads wake up only to serve calls that were started; TensorPipe's never sleep
 _MOVE_BYTES = ("gloo_tcp_loop", "pt_tcpstore", "pt_tcpstore_uv", "TP_SHM_reactor")
+_IN_EPOLL = ("do_epoll_wait", "ep_poll")  # Linux's functions, of newer and older kernels
+_seen_in_epoll: set[int] = set()  # threads of this process
 
 
 @dataclass(frozen=True)
@@ -67,15 +69,29 @@ def standing(recorder: Recorder, here: Surroundings, question: int = 0) -> Stand
 
 
 def _standing(recorder: Recorder, here: Surroundings, question: int) -> Standing:
+    at, calls, may_compute = _read_stacks(recorder, here)
+    moved = None if calls is None else _switches_if_asleep(may_compute)
+    if calls is None or moved is None:
+        return Standing(is_free=True, at=at, answers=question)
+    moved += [moment for call in calls for moment in (call.begin, call.waited or 0.0)]
+    return Standing(False, _numbers(recorder, calls), tuple(moved), at, question)
+
+
+def _read_stacks(recorder: Recorder, here: Surroundings) -> tuple[tuple[str, int], list[Call] | None, bool]:
+    """The main thread's line, the calls that hold all threads (None: some thread is free), and whether a thread is in
+    native code, where its stack does not show whether it waits or computes.
+
+    No frame is kept for longer: it keeps alive what a function leaves behind when it returns.
+    """
     frames = sys._current_frames()
     threads = set(frames)
     # this frame would keep alive what all others refer to: their store would outlive `destroy_process_group`
     del frames[threading.get_ident()]
     at = _line_outside_torch(frames.get(here.main_thread or 0))
     if recorder.is_out_of_sight:
-        return Standing(is_free=True, at=at, answers=question)
+        return at, None, False
     calls: list[Call] = []
-    may_compute = False  # a Python thread is in native code, and its stack does not show whether it waits or computes
+    may_compute = False
     for thread, frame in frames.items():
         if _is_idle(thread, frame, here) or _joins_one_of(threads, frame):
             continue
@@ -83,12 +99,9 @@ def _standing(recorder: Recorder, here: Surroundings, question: int) -> Standing
         if not held_in:
             held_in, may_compute = _torch_waits_for(frame, recorder, here.patience_seconds), True
         if not held_in or (held_in[0].operation == "init_process_group" and _has_children()):
-            return Standing(is_free=True, at=at, answers=question)
+            return at, None, may_compute
         calls += held_in
-    if (moved := _switches_if_asleep(may_compute)) is None:
-        return Standing(is_free=True, at=at, answers=question)
-    moved += [moment for call in calls for moment in (call.begin, call.waited or 0.0)]
-    return Standing(False, _numbers(recorder, calls), tuple(moved), at, question)
+    return at, calls, may_compute
 
 
 def _is_idle(thread: int, frame: FrameType, here: Surroundings) -> bool:
@@ -153,16 +166,15 @@ def _switches_if_asleep(with_pythons: bool) -> list[float] | None:
     Threads that torch started in C++ (for RPC, a backward, a forked task) have no Python stack, and may unblock other
     threads. Python's own threads count only if asked for: their stacks show more.
     """
-    left_out = {threading.get_native_id()}
-    if not with_pythons:
-        left_out.add(os.getpid())  # after a fork, Python does not know the id of the main thread
-        left_out.update(thread.native_id for thread in threading.enumerate() if thread.native_id is not None)
+    # after a fork, Python does not know the id of the main thread
+    pythons = {os.getpid(), *(thread.native_id for thread in threading.enumerate())}
+    left_out = {threading.get_native_id(), *(() if with_pythons else pythons)}
     switches = []
     try:
         for thread in sorted(os.listdir("/proc/self/task")):
             with open(f"/proc/self/task/{thread}/status", encoding="utf-8") as told:
                 facts = dict(line.split(":", 1) for line in told if ":" in line)
-            if int(thread) in left_out or facts["Name"].strip() in _MOVE_BYTES:
+            if int(thread) in left_out or (int(thread) not in pythons and _moves_bytes(thread, facts["Name"].strip())):
                 continue
             if facts["State"].split()[0] != "S":
                 return None
@@ -171,6 +183,20 @@ def _switches_if_asleep(with_pythons: bool) -> list[float] | None:
     except (OSError, KeyError, ValueError):  # a thread has just ended, or this system does not list threads
         return None if with_pythons or os.path.isdir("/proc/self/task") or _uses_rpc() else []
     return switches
+
+
+def _moves_bytes(thread: str, name: str) -> bool:
+    """Before torch 2.12 gloo's thread has no name of its own. It waits for its sockets; other such threads do not.
+
+    It is recognized once, because it wakes up every 10 ms, and may be awake when it is looked at again.
+    """
+    if name in _MOVE_BYTES or int(thread) in _seen_in_epoll:
+        return True
+    with open("/proc/self/comm", encoding="utf-8") as named, open(f"/proc/self/task/{thread}/wchan") as waits:
+        if name != named.read().strip() or waits.read() not in _IN_EPOLL:
+            return False
+    _seen_in_epoll.add(int(thread))
+    return True
 
 
 def _uses_rpc() -> bool:

@@ -1,14 +1,13 @@
 """Inside a rank that outlives failures: compare each call with those of the other ranks before it is made.
 
-gloo may abort the whole process on mismatched calls, and the learner's variables are lost with it. So each rank writes
-the call that it is about to make into a file that all ranks map into memory, and reads those of the ranks that are at
-the same call. Of two mismatched calls, at least the later one is never made.
+gloo may abort the whole process on mismatched calls, and the learner's variables are lost with it. So each rank
+announces the call that it is about to make, and reads what the ranks at the same call announced. Of two mismatched
+calls, at least the later one is never made.
 """
 
 from __future__ import annotations
 
 import hashlib
-import mmap
 import pickle
 from collections import Counter
 from collections.abc import Sequence
@@ -17,11 +16,8 @@ from typing import Any, NamedTuple, TypeAlias
 from ddp_lessons.record.event import Event
 from ddp_lessons.record.rank_record import MeetingPoint
 from ddp_lessons.record.what_must_agree import what_must_agree
+from ddp_lessons.run.recording.announced_calls import KEY, Announcements
 from ddp_lessons.run.recording.recorder import Call, Recorder
-from ddp_lessons.run.wire.messages import BYTES_OF_A_TURN, GUARDED_TURNS, size_of_guard
-
-_KEY = 16  # bytes of the digest that identifies a meeting
-
 
 Parts: TypeAlias = "tuple[tuple[int, ...], tuple[int, ...]]"
 
@@ -31,25 +27,23 @@ class Mismatch(RuntimeError):
 
 
 class Guard:
-    """The pages of all ranks. Each rank writes only its own."""
+    """Compares the calls of this rank with those that the others have announced."""
 
-    def __init__(self, file: str, recorder: Recorder, rank: int, world_size: int) -> None:
+    def __init__(self, announcements: Announcements, recorder: Recorder, rank: int) -> None:
+        self._announcements = announcements
         self._recorder = recorder
         self._rank = rank
         self._turns: Counter[MeetingPoint] = Counter()
-        with open(file, "r+b") as pages:
-            self._pages = mmap.mmap(pages.fileno(), size_of_guard(world_size))
 
     def compare(self, call: Call) -> None:
         """Raises Mismatch if another rank has already announced a call here that does not match."""
         point, others = self._meeting(call)
         self._turns[point] += 1
-        turn = hashlib.blake2b(repr((point, self._turns[point])).encode(), digest_size=_KEY).digest()
+        turn = hashlib.blake2b(repr((point, self._turns[point])).encode(), digest_size=KEY).digest()
         mine, place = _brought(self._recorder.told(call)), call.home.ranks.index
-        self._write(turn, pickle.dumps(tuple(mine)))
-        for other in others:
-            theirs = self._read(other, turn)
-            if theirs is not None and not _fit(mine, theirs, place(self._rank), place(other)):
+        for other, announced in self._announcements.exchange(turn, pickle.dumps(tuple(mine)), others).items():
+            theirs = Brought(*pickle.loads(announced))
+            if not _fit(mine, theirs, place(self._rank), place(other)):
                 raise Mismatch(f"mismatched calls: {mine.words} here, {theirs.words} on rank {other}")
 
     def take_back(self, call: Call) -> None:
@@ -66,24 +60,6 @@ class Guard:
             return point, []
         sender, receiver = (self._rank, peer) if kind == "send" else (peer, self._rank)
         return ("message", group, sender, receiver, tag), [peer]
-
-    def _write(self, turn: bytes, brought: bytes) -> None:
-        begin, size = self._place(self._rank, turn), len(brought)
-        if size <= BYTES_OF_A_TURN - _KEY - 2:
-            self._pages[begin : begin + _KEY] = bytes(_KEY)  # no rank must read half of it
-            self._pages[begin + _KEY : begin + _KEY + 2 + size] = size.to_bytes(2, "little") + brought
-            self._pages[begin : begin + _KEY] = turn
-
-    def _read(self, rank: int, turn: bytes) -> Brought | None:
-        begin = self._place(rank, turn)
-        place = self._pages[begin : begin + BYTES_OF_A_TURN]
-        if place[:_KEY] != turn or self._pages[begin : begin + _KEY] != turn:
-            return None
-        size = int.from_bytes(place[_KEY : _KEY + 2], "little")
-        return Brought(*pickle.loads(place[_KEY + 2 : _KEY + 2 + size]))
-
-    def _place(self, rank: int, turn: bytes) -> int:
-        return (rank * GUARDED_TURNS + int.from_bytes(turn[:4], "little") % GUARDED_TURNS) * BYTES_OF_A_TURN
 
 
 class Brought(NamedTuple):

@@ -28,7 +28,7 @@ from ddp_lessons.run.scripts.script_worlds import World
 from ddp_lessons.run.wire.channel import Channel
 from ddp_lessons.run.wire.messages import WITNESSED, Present
 
-_SIGNALLED = 128  # a shell adds the signal number to this for the exit status
+SIGNALLED = 128  # a shell adds the signal number to this for the exit status
 _TICK_SECONDS = 0.05
 _SECONDS_TO_ANSWER = 1.0
 
@@ -37,6 +37,8 @@ def explain(script: Sequence[str], ranks: int | None, timeout_seconds: float | N
     """Run `script` (its path and arguments) and return its exit status; 1 if its ranks hang or fail."""
     if not os.path.isfile(script[0]):
         print(f"no such script: {script[0]}", file=sys.stderr)
+        return 2
+    if is_refused_in_each_task():
         return 2
     witness = ["-m", "ddp_lessons.run.rank.script_rank", *script]
     with contextlib.ExitStack() as stack:
@@ -57,7 +59,7 @@ def explain(script: Sequence[str], ranks: int | None, timeout_seconds: float | N
         environment = {"OMP_NUM_THREADS": "1", **os.environ} if ranks else dict(os.environ)
         process = subprocess.Popen(command, env={**environment, WITNESSED: address})
         vigil = _Vigil(door, process, timeout_seconds, OwnTime(ranks or 1))
-        signal.signal(signal.SIGTERM, _end_by_signal)
+        signal.signal(signal.SIGTERM, end_by_signal)
         try:
             return vigil.keep()
         except KeyboardInterrupt:
@@ -67,8 +69,22 @@ def explain(script: Sequence[str], ranks: int | None, timeout_seconds: float | N
             raise
 
 
-def _end_by_signal(number: int, _: object) -> None:
-    sys.exit(_SIGNALLED + number)
+def is_refused_in_each_task() -> bool:
+    """Did srun start several of us? Each would see only its own ranks. In a shell of `srun --pty` we are alone."""
+    if os.environ.get("SLURM_STEP_NUM_TASKS", "1") == "1" or "SLURM_PTY_PORT" in os.environ:
+        return False
+    if os.environ.get("SLURM_PROCID") == "0":
+        print(
+            "explain cannot start: srun has started it in each of several tasks, and each sees only its own ranks.\n"
+            "  Next: run it once in the job, without srun: `python -m ddp_lessons explain --on slurm "
+            "--nproc-per-node N SCRIPT` starts N ranks on each node.",
+            file=sys.stderr,
+        )
+    return True
+
+
+def end_by_signal(number: int, _: object) -> None:
+    sys.exit(SIGNALLED + number)
 
 
 @dataclass
@@ -90,7 +106,7 @@ class _Vigil:
         while self.process.poll() is None:
             self._look()
             if told := self._what_went_wrong():
-                _say(told)
+                say(told)
                 return self.end()
             faults += self._let_go_who_is_done()
         while self._look():  # the last messages of the ranks
@@ -98,14 +114,14 @@ class _Vigil:
         faults += self._let_go_who_is_done()
         status = self.process.returncode
         if status and (failed := next((one for one in [*self.lost, *self.worlds] if one.has_lost_ranks), None)):
-            _say(failed.tell_failure())
+            say(failed.tell_failure())
         if status and not self.number_of_worlds:
             print(
                 "\nno rank joined a process group; to start the script with torchrun, add --nproc-per-node N",
                 file=sys.stderr,
                 flush=True,
             )
-        return _SIGNALLED - status if status < 0 else status or min(faults, 1)
+        return SIGNALLED - status if status < 0 else status or min(faults, 1)
 
     def give_up(self) -> int:
         """The user pressed Ctrl+C."""
@@ -115,7 +131,7 @@ class _Vigil:
             told += world.tell_where_each_is()
         print("\n".join(["\nyou stopped the ranks", *told]), file=sys.stderr, flush=True)
         self.end()
-        return _SIGNALLED + signal.SIGINT
+        return SIGNALLED + signal.SIGINT
 
     def end(self) -> int:
         """Stop first the process that starts ranks, which would log their deaths at length, then all others."""
@@ -152,7 +168,7 @@ class _Vigil:
             if world.gone:
                 self.lost.append(world)
             elif told := world.tell_what_did_not_fit():
-                _say(told)
+                say(told)
                 faults += 1
         return faults
 
@@ -201,5 +217,5 @@ class _Vigil:
             self._look()
 
 
-def _say(told: str) -> None:
+def say(told: str) -> None:
     print(f"\n{message_on_terminal(told, 'wrong', sys.stderr)}\n", file=sys.stderr, flush=True)

@@ -8,18 +8,12 @@ from dataclasses import dataclass, field, replace
 
 from ddp_lessons.record.events import Events
 from ddp_lessons.record.results import NO_VALUE, Results
-from ddp_lessons.run.diagnosis import torchs_words
 from ddp_lessons.run.diagnosis.call_fit import first_fault
-from ddp_lessons.run.diagnosis.failure_messages import (
-    LOST_CONNECTION,
-    not_to_be_trusted,
-    where_each_is,
-    worker_failed,
-    workers_stuck,
-)
+from ddp_lessons.run.diagnosis.failure_messages import not_to_be_trusted, where_each_is, worker_failed, workers_stuck
 from ddp_lessons.run.launcher.call_progress import CallProgress, Ending
 from ddp_lessons.run.launcher.patience import OwnTime
 from ddp_lessons.run.launcher.rank_states import Account, Died
+from ddp_lessons.run.scripts.words_of_explain import told
 from ddp_lessons.run.wire.channel import Channel
 from ddp_lessons.run.wire.messages import Leave, Look, Present, Raised, Returned, Where
 
@@ -86,26 +80,18 @@ class World:
 
     def tell(self, ending: Ending) -> str:
         """The message about a hang or failure."""
-        return self.tell_failure() if ending is Ending.FAILED else self._tell_where_it_hangs(ending is Ending.STUCK)
+        if ending is Ending.FAILED:
+            return self.tell_failure()
+        return told(workers_stuck(self._account(), self._results(), ending is Ending.STUCK))
 
     def tell_failure(self) -> str:
-        failed = worker_failed(self._account(), self._results())
-        hint = f"`error.traceback({failed.rank})` shows the full stack."
-        text = torchs_words.under_explain(str(failed).replace(hint, "the full stack is above."))
-        is_shown = failed.rank in self.progress.ended and LOST_CONNECTION not in text
-        return f"{failed.traceback(failed.rank)}\n" * is_shown + f"WorkerFailed: {text}"
-
-    def _tell_where_it_hangs(self, is_for_ever: bool) -> str:
-        stuck = torchs_words.under_explain(str(workers_stuck(self._account(), self._results(), is_for_ever)))
-        return f"WorkersStuck: {stuck.replace('launch(..., timeout_seconds=...)', '--timeout SECONDS')}"
+        return told(worker_failed(self._account(), self._results()))
 
     def tell_what_did_not_fit(self) -> str:
         """ "" if the calls of all ranks match."""
         results = self._results()
         reason = first_fault(results.events)
-        if reason is None:
-            return ""
-        return f"WorkerFailed: {torchs_words.under_explain(str(not_to_be_trusted(self._account(), results, reason)))}"
+        return "" if reason is None else told(not_to_be_trusted(self._account(), results, reason))
 
     def tell_where_each_is(self) -> list[str]:
         return where_each_is(self._account(), self._results().events)

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import pickle
 import socket
 import struct
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from ddp_lessons.run.wire.messages import Buffer, Message
+from ddp_lessons.run.wire.relayed import Relayed
 
 _COUNT = struct.Struct("<I")
 _LENGTH = struct.Struct("<Q")
+_SMALL = 1 << 16  # bytes, which are copied sooner than they are sent
 
 
 class Channel:
@@ -22,25 +26,40 @@ class Channel:
         stream.settimeout(None)  # ignore socket.setdefaulttimeout
         self.socket = stream
         self._sending = threading.Lock()
+        self._gatherers = 0
+        self._gathered: list[Buffer] = []
         self._parts = _assemble()
         self._wanted: memoryview | None = None
 
     def fileno(self) -> int:
         return self.socket.fileno()
 
-    def send(self, message: Message, buffers: Sequence[Buffer] = (), patience_seconds: float = -1) -> None:
+    def send(self, message: Message | Relayed, buffers: Sequence[Buffer] = (), patience_seconds: float = -1) -> None:
         """Send a message. TimeoutError if another thread is still sending after this many seconds (-1: no limit)."""
-        parts: list[Buffer] = [pickle.dumps(message, protocol=5), *buffers]
-        lengths = [_LENGTH.pack(memoryview(part).nbytes) for part in parts]
-        header = _COUNT.pack(len(parts)) + b"".join(lengths)
+        parts = framed(message, buffers)
         if not self._sending.acquire(timeout=patience_seconds):
             raise TimeoutError("another message is still being sent")
         try:
-            self.socket.sendall(header)
-            for part in parts:
-                self.socket.sendall(part)
+            if self._gatherers:
+                self._gathered += parts
+            else:
+                self._write(parts)
         finally:
             self._sending.release()
+
+    @contextlib.contextmanager
+    def gathering(self) -> Iterator[None]:
+        """Send the messages of the block at its end, in one piece. A channel that is broken shows it on reading."""
+        with self._sending:
+            self._gatherers += 1
+        try:
+            yield
+        finally:
+            with self._sending, contextlib.suppress(OSError):
+                self._gatherers -= 1
+                if not self._gatherers:
+                    parts, self._gathered = self._gathered, []
+                    self._write(parts)
 
     def receive(self) -> tuple[Message, list[bytearray]]:
         """Wait for the next message. EOFError if the other side is gone."""
@@ -65,6 +84,12 @@ class Channel:
     def close(self) -> None:
         self.socket.close()
 
+    def _write(self, parts: Sequence[Buffer]) -> None:
+        """In few pieces. To a node, TCP may keep a second small one for 40 ms, until the first has arrived."""
+        for is_small, together in itertools.groupby(parts, lambda part: memoryview(part).nbytes <= _SMALL):
+            for piece in [b"".join(together)] if is_small else together:
+                self.socket.sendall(piece)
+
     def _advance(self) -> tuple[Message, list[bytearray]] | None:
         part = next(self._parts)
         if isinstance(part, memoryview):
@@ -74,6 +99,21 @@ class Channel:
         message, buffers = part
         part.clear()  # they may be large: keep nothing of them while waiting for the next
         return message, buffers
+
+
+@contextlib.contextmanager
+def gathering(channels: Iterable[Channel]) -> Iterator[None]:
+    with contextlib.ExitStack() as together:
+        for channel in channels:
+            together.enter_context(channel.gathering())
+        yield
+
+
+def framed(message: Message | Relayed, buffers: Sequence[Buffer]) -> list[Buffer]:
+    """The bytes of a message on the stream, one piece after the other."""
+    parts: list[Buffer] = [pickle.dumps(message, protocol=5), *buffers]
+    lengths = [_LENGTH.pack(memoryview(part).nbytes) for part in parts]
+    return [_COUNT.pack(len(parts)) + b"".join(lengths), *parts]
 
 
 def _assemble() -> Iterator[list[Any] | memoryview]:

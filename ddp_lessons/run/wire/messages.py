@@ -20,7 +20,7 @@ class Start:
     environment: dict[str, str]
     current_folder: str
     module_path: list[str]
-    meeting_file: str
+    meeting_file: str  # "": they meet at MASTER_ADDR
     guard_file: str  # ranks use it to compare their calls in advance; "": they do not
     crash_file: str
     backend: str | None  # None: the function joins by itself
@@ -28,6 +28,8 @@ class Start:
     patience_seconds: float  # how long a function may take
     record: bool | str = True  # what to record: nothing, calls, or "values" (calls with the numbers of small tensors)
     memory_bytes: int | None = None  # the limit on top of what it has when its function begins
+    outlives_failures: bool = False
+    addresses: frozenset[str] = frozenset()  # of all nodes, if it may have connections to other nodes
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,19 @@ class Task:
     sources: dict[str, str]  # the source of the cells, by the file name that Python gave them
     number: int  # counts the tasks of these ranks
     asked: int  # how many ranks run it
+    modules: frozenset[str] = frozenset()  # those of the notebook that the rank has to ask for
+    why_no_prompt: str = ""  # why nobody can answer the debugger
+    debug: bool = False  # an exception opens the debugger
+
+
+@dataclass(frozen=True)
+class ModuleSource:
+    """To a rank that asked for it: a module of the notebook."""
+
+    name: str
+    source: bytes | None = None  # of its file; None: there is none
+    folders: tuple[str, ...] | None = None  # of a package
+    file: str = ""
 
 
 @dataclass(frozen=True)
@@ -65,6 +80,27 @@ class Rejoin:
 
     meeting_file: str
     guard_file: str
+    port: int = 0  # where they meet at MASTER_ADDR, if there is no meeting file
+
+
+@dataclass(frozen=True)
+class Halt:
+    """To a rank: let the debugger stop at your next line."""
+
+
+@dataclass(frozen=True)
+class Command:
+    """To a rank whose debugger waits for a command."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Evaluate:
+    """To a rank: what is the value of this expression, at the line where you are?"""
+
+    expression: str
+    number: int
 
 
 @dataclass(frozen=True)
@@ -90,6 +126,32 @@ class Position:
 
 
 @dataclass(frozen=True)
+class AtPrompt:
+    """From a rank: its debugger waits for a command."""
+
+    frame: Frame
+    text: str  # what the debugger wrote since the last command
+
+
+@dataclass(frozen=True)
+class RunsOn:
+    """From a rank: after a command, its debugger lets it run."""
+
+
+@dataclass(frozen=True)
+class QuitDebugger:
+    """From a rank: the command was to quit. It waits to be stopped."""
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """From a rank: the value of an expression, as text."""
+
+    text: str
+    number: int
+
+
+@dataclass(frozen=True)
 class Joined:
     """From a rank: it has started and joined the group."""
 
@@ -97,6 +159,13 @@ class Joined:
 @dataclass(frozen=True)
 class Freed:
     """From a rank that was told to rejoin: it has left its function."""
+
+
+@dataclass(frozen=True)
+class WantsModule:
+    """From a rank on another node, which imports this module of the notebook."""
+
+    name: str
 
 
 @dataclass(frozen=True)
@@ -188,6 +257,11 @@ HEAVY_IMPORTS = (
 )
 WITNESSED = "DDP_LESSONS_WITNESSED"  # the variable by which ranks of a plain script find `explain`
 MARK = "DDP_LESSONS_PROCESS"  # the variable by which the child processes of a rank are recognized
-FromRank = Joined | Freed | Present | Standing | Recorded | Position | Told | Returned | Raised
-Message = Start | Task | Where | Look | Free | Rejoin | Leave | FromRank | Ready | Fork | Import | Stop | Signal | Ended
+FromDebugger = AtPrompt | RunsOn | QuitDebugger | Evaluated
+ToDebugger = Halt | Command | Evaluate
+FromRank = (
+    Joined | Freed | WantsModule | Present | Standing | Recorded | Position | Told | Returned | Raised | FromDebugger
+)
+ToRank = Start | Task | ModuleSource | Where | Look | Free | Rejoin | Leave | ToDebugger
+Message = ToRank | FromRank | Ready | Fork | Import | Stop | Signal | Ended
 Buffer = bytes | bytearray | memoryview

@@ -116,6 +116,8 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
             return _cached_anew, (value.__wrapped__, value.cache_parameters())
         if isinstance(value, ModuleType) and type(value) is not ModuleType and _is_imported(value):
             return importlib.import_module, (value.__name__,)  # as torch.ops; cloudpickle handles only plain modules
+        if isinstance(value, CodeType):  # since 3.1.3 cloudpickle leaves out the file, which messages need for the line
+            return _code_of_file, (*self.dispatch_table[CodeType](value), value.co_filename)
         torch = sys.modules.get("torch")
         if torch is not None and type(value) in (torch.Tensor, torch.nn.Parameter) and _is_plain(value, torch):
             return _reduce_tensor(value, torch)
@@ -222,6 +224,10 @@ def _builtins_of_ipython(notebook: dict[str, Any]) -> list[str]:
 def _is_of_ipython(value: object) -> bool:
     code = getattr(value, "__code__", None)
     return type(value).__module__.startswith("IPython") or (code is not None and "IPython" in code.co_filename)
+
+
+def _code_of_file(make: Callable[..., CodeType], parts: tuple[Any, ...], file: str) -> CodeType:
+    return make(*parts).replace(co_filename=file)
 
 
 def _is_plain(tensor: Any, torch: Any) -> bool:

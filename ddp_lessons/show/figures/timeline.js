@@ -10,7 +10,7 @@ import { OWN_KEYS, arrowHead, boxPath, button, duration, f, freshName, inkOn, ma
  * @typedef {{rank: number, label: string, begin: number, end: number}} Phase
  * @typedef {{kind: string, title: string, alt: string, ranks: number, axis: "steps" | "time", span: number, calls: Call[],
  *   messages: Message[], collectives: Collective[], phases: Phase[], computing: [number, number, number, number][],
- *   warnings: {rank: number, text: string}[], notes: string[]}} Timeline of computing: the rank, from, to, and its part of a CPU
+ *   warnings: {rank: number, text: string}[], notes: string[], caption?: string}} Timeline of computing: the rank, from, to, and its part of a CPU
  * @typedef {[number, number, number, number, string]} Arrow from x, y to x, y, in a color
  * @typedef {{top: number, main: number, height: number}} Lane
  */
@@ -81,7 +81,8 @@ class TimelineView {
     this.body = tag("div", { class: "ddp-body" }, this.names, this.scroll)
     this.root = tag("div", { class: "ddp-figure", role: "figure", "aria-label": figure.alt }, bar,
       this.body, this.about, this.key,
-      ...(notes.length ? [tag("ul", { class: "ddp-warnings" }, ...notes.map(note => tag("li", {}, note)))] : []))
+      ...(notes.length ? [tag("ul", { class: "ddp-warnings" }, ...notes.map(note => tag("li", {}, note)))] : []),
+      ...(figure.caption ? [tag("div", { class: "ddp-key" }, figure.caption)] : []))
     element.replaceChildren(this.root)
     this.listen()
     this.show(this.axis)

@@ -31,7 +31,7 @@ SHEET = "scatter", "broadcast", "gather", "reduce", "all_gather", "all_reduce", 
 def collective(name: str, world_size: int = 4) -> Figure:
     """Run a collective on a few numbers, here and now, and show what moves: what every rank held before and after it.
 
-    A number has the color of the rank that brought it; what was computed from several is grey.
+    A number has the color of the rank that brought it; what was computed from several is gray.
     `barrier` moves nothing: its figure shows when each rank came and went.
 
     Raises:

@@ -52,6 +52,15 @@ class Coming:
         return all(rank in self.joins and _is_through(self.joins[rank]) for rank in self.ranks)
 
     @property
+    def is_opened_by_rank_0(self) -> bool:
+        return any("MASTER_ADDR" in one for one in self.given) and 0 in self.arrivals
+
+    @property
+    def opening_step(self) -> int:
+        """From which step on the store is there: ranks may call before rank 0 has opened it."""
+        return self.arrivals.index(0) + 2 if self.is_opened_by_rank_0 else 2
+
+    @property
     def meeting_step(self) -> int:
         """Step 1 starts the processes; each arrival is one more."""
         return len(self.arrivals) + 2
@@ -108,7 +117,11 @@ def _captions(coming: Coming) -> Iterator[str]:
         later = coming.joins[rank].begin - first
         after = f" {later:.1f} s after rank {coming.arrivals[0]}" if later >= NOTICEABLE_SECONDS else ""
         waits = ": it waits" if number < total else ""
-        yield f"Rank {rank} calls init_process_group{after}. {number} of {total} have come{waits}."
+        if number + 1 < coming.opening_step:
+            yield f"Rank {rank} calls init_process_group{after}. Rank 0 has not opened the store yet: it waits."
+            continue
+        opens = " and opens the store" if rank == 0 and coming.is_opened_by_rank_0 else ""
+        yield f"Rank {rank} calls init_process_group{after}{opens}. {number} of {total} have come{waits}."
     if coming.have_met:
         yield "Each rank reads the addresses of the others: the group exists, and init_process_group returns."
         if coming.first_call:
@@ -196,17 +209,18 @@ def _notebook(coming: Coming, room: Room) -> Iterator[Cue]:
 def _store(coming: Coming, room: Room) -> Iterator[Cue]:
     """Each rank leaves its address there."""
     (x, y), wide = room.store, room.wide_above
-    yield from _card("store", "collective", room.store, (wide, room.above), 2)
+    opening = coming.opening_step
+    yield from _card("store", "collective", room.store, (wide, room.above), opening)
     told = next((one for one in coming.given if "MASTER_ADDR" in one), None)
     words = [coming.place] if told is None else [f"{told['MASTER_ADDR']}, {coming.place}", "opened by rank 0"]
     for number, line in enumerate(words):
-        yield Cue(label(x + 6, y + HEAD + 4 + (number + 0.5) * ROW, cut(line, wide - 10), "faint"), 2)
+        yield Cue(label(x + 6, y + HEAD + 4 + (number + 0.5) * ROW, cut(line, wide - 10), "faint"), opening)
     for number, rank in enumerate(coming.arrivals):
         (left, top), start = room.noted(number), room.of_rank(rank)
         color, origin = color_of_rank(rank), (start[0] - left + 20, start[1] - top)
         cell = Box(left, top + 1, wide / 2 - 10, ROW - 3, color, color, 0.2, 3)
         for shape in (cell, label(left + wide / 4 - 5, top + ROW / 2, f"rank {rank}", anchor="middle")):
-            yield Cue(shape, number + 2, origin=origin)
+            yield Cue(shape, max(number + 2, opening), origin=origin)
 
 
 def _held(coming: Coming, room: Room, rank: int, last: int) -> Iterator[Cue]:

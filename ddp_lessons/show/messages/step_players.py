@@ -50,7 +50,9 @@ def step_through(
         "root": Choice("root", lambda now: range(now["world_size"] if now["operation"] in HAVE_A_ROOT else 1), root),
     }
     title = "A collective, message by message"
-    return Explorer(lambda **chosen: message_film(played(**chosen)), title=title, controls=controls)
+    return Explorer(
+        lambda **chosen: message_film(played(**chosen), "reduce" in chosen["operation"]), title=title, controls=controls
+    )
 
 
 def turn_the_ring(all_reduce: Callable[..., Any], world_size: int = 4) -> Explorer[Figure]:
@@ -84,17 +86,20 @@ def _by_operation(functions: Functions) -> dict[str, Callable[..., Any]]:
 # --- message by message -----------------------------------------------------------------------------------------------
 
 
-def message_film(played: Played) -> Figure:
-    """A step for each message."""
+def message_film(played: Played, adds_up: bool) -> Figure:
+    """A step for each message. A number has the color of the rank that it comes from, or that of sums."""
     total = len(played.messages)
     first = "No rank sends a message: each keeps what it has."
     if total:
         first = f"Before the first of {count(total, 'message')}."
-    origins = {value: rank for rank in range(played.world_size) for tensor in played.held(rank, 0) for value in tensor}
-    states = [
-        [_cells(played.held(rank, done), origins) for rank in range(played.world_size)] for done in range(total + 1)
-    ]
-    steps = [Step(_say(played, done), [_move(played.messages[done - 1], origins)]) for done in range(1, total + 1)]
+    ranks = range(played.world_size)
+    own = [{value: rank for tensor in played.held(rank, 0) for value in tensor} for rank in ranks]
+    of_all = {value: rank for origins in own for value, rank in origins.items()}
+    # where numbers are added up, a sum may equal another rank's number
+    origins = own if adds_up else [of_all] * played.world_size
+    states = [[_cells(played.held(rank, done), origins[rank]) for rank in ranks] for done in range(total + 1)]
+    moves = [_move(message, origins[message.sender]) for message in played.messages]
+    steps = [Step(_say(played, done), [moves[done - 1]]) for done in range(1, total + 1)]
     alt = f"{count(total, 'message')} between {count(played.world_size, 'rank')}, one by one." if total else first
     return Exchange("", alt, states, steps, first=first).figure(_text_of_messages(played, first))
 

@@ -12,7 +12,7 @@ from ddp_lessons.record.events import Events
 from ddp_lessons.show.figures.drawing import COMMON, Bars, Box, Drawing, Line, Shape, color_of_rank, width_of
 from ddp_lessons.show.figures.figure import Figure, write_figure
 from ddp_lessons.show.figures.layouts import LEFT, Entry, figure_of, fits, key_at, label, name_rank, notes_at
-from ddp_lessons.show.page.picture import count, events_of, show_bytes
+from ddp_lessons.show.page.picture import count, events_of, name_recording, show_bytes
 from ddp_lessons.show.page.printed import in_columns
 from ddp_lessons.show.timelines.text_steps import name_call
 from ddp_lessons.show.timelines.timeline_figure import NOTHING
@@ -20,13 +20,15 @@ from ddp_lessons.show.timelines.timeline_figure import NOTHING
 ROW, LOW_ROW, WIDEST, HEAD, GAP = 34.0, 18.0, 64.0, 38.0, 10.0  # pixels
 BESIDE = 700.0  # of a page: from here on, the totals fit next to the matrix
 PALEST, STRONGEST = 0.12, 0.5  # color of a cell: words on it can be read on a light and on a dark page
-MOST_RANKS = 16
+MOST_RANKS, MOST_PAIRS = 16, 6
 STYLES = [("ink", 2.5, False), ("ink", 2.5, True), ("faint", 2.5, False)]  # of textbooks, in turn
 Textbook = float | Sequence[float] | Mapping[str, Any]
 
 
 def traffic(results: Any, textbook: Textbook | None = None) -> Figure:
     """Draw a matrix of the bytes that ranks sent to each other, and the totals of each rank.
+
+    If they ran on several nodes, it also says how much went from node to node.
 
     Args:
         results: what `launch` returned, or the exception that it raised.
@@ -38,9 +40,10 @@ def traffic(results: Any, textbook: Textbook | None = None) -> Figure:
     ranks = range(events.world_size)
     sent = [[events.bytes_sent(rank, to) for to in ranks] for rank in ranks]
     expected = _by_rank(textbook, len(ranks))
+    about_run = [*_between_nodes(events, sent), *filter(None, [name_recording(results)])]
 
     def draw(width: float) -> Drawing:
-        return _draw(events, sent, expected, width)
+        return _draw(events, sent, expected, about_run, width)
 
     return figure_of(draw, None, _text(events, sent, expected), _describe(events, sent))
 
@@ -59,7 +62,24 @@ def _by_rank(textbook: Textbook | None, ranks: int) -> dict[str, list[float]]:
     return {name: [float(number) for number in numbers] for name, numbers in by_name.items()}
 
 
-def _draw(events: Events, sent: list[list[int]], expected: Mapping[str, list[float]], width: float) -> Drawing:
+def _between_nodes(events: Events, sent: list[list[int]]) -> list[str]:
+    nodes = events.nodes
+    if len(set(nodes)) < 2:
+        return []
+    pairs = [(rank, to) for rank, line in enumerate(sent) for to, amount in enumerate(line) if amount]
+    across = [(rank, to) for rank, to in pairs if nodes[rank] != nodes[to]]
+    total, between = (sum(sent[rank][to] for rank, to in some) for some in (pairs, across))
+    named = ", ".join(f"{rank} to {to}" for rank, to in across[:MOST_PAIRS]) + ", ..." * (len(across) > MOST_PAIRS)
+    return [f"between nodes: {show_bytes(between)} of {show_bytes(total)}{f' (rank {named})' if across else ''}"]
+
+
+def _draw(
+    events: Events,
+    sent: list[list[int]],
+    expected: Mapping[str, list[float]],
+    about_run: Sequence[str],
+    width: float,
+) -> Drawing:
     """The totals are in the rows of the matrix, or below it."""
     shown = min(len(sent), MOST_RANKS)
     is_beside = width >= BESIDE
@@ -74,7 +94,7 @@ def _draw(events: Events, sent: list[list[int]], expected: Mapping[str, list[flo
         shapes += [*names, *_totals(events, expected, shown, LEFT, bottom + GAP, width)]
         bottom += GAP + shown * ROW
     key, bottom = key_at(bottom + 6, _key(expected), width)
-    notes, bottom = notes_at(bottom, _notes(sent, shown, cell), width)
+    notes, bottom = notes_at(bottom, [*_notes(sent, shown, cell), *about_run], width)
     return Drawing(width, bottom + 4, [*shapes, *key, *notes])
 
 
@@ -166,7 +186,11 @@ def _text(events: Events, sent: list[list[int]], expected: Mapping[str, list[flo
         ]
         for rank in ranks
     ]
-    return "\n".join([*in_columns([head, *rows], "  ", slice(None)), *_asked_of_collectives(events), *_dropped(events)])
+    return "\n".join([*in_columns([head, *rows], "  ", slice(None)), *_more(events, sent)])
+
+
+def _more(events: Events, sent: list[list[int]]) -> list[str]:
+    return [*_between_nodes(events, sent), *_asked_of_collectives(events), *_dropped(events)]
 
 
 def _asked_of_collectives(events: Events) -> list[str]:

@@ -46,7 +46,7 @@ def thinned(x: Any, y: Any, most: int = 600) -> tuple[Any, Any]:
 
 
 def color_of(name: str, index: int) -> str:
-    """A rank's own colour for "rank 2", else that of its turn."""
+    """A rank's own color for "rank 2", else that of its turn."""
     is_rank = re.fullmatch(r"rank (\d+)", name)
     return rank_color(int(is_rank[1]) if is_rank else index)
 

@@ -52,19 +52,19 @@ def as_html(still: str, alt: str) -> str:
     mark = hashlib.sha256(still.encode()).hexdigest()[:6]  # in one page no two things may have the same name
     svg = NAME.sub(f"{mark}-", STYLE.sub("", still, count=1))
     box = f'<div class="ddp-page ddp-room" tabindex="0" role="group" aria-label="{html.escape(alt)}">'
-    return f"{box}<style>{theme()}{_rules(colors, svg, '.ddp-chart ')}</style>{svg}</div>"
+    return f"{box}<style>{theme()}{_rules(colors, svg)}</style>{svg}</div>"
 
 
-def _rules(colors: Mapping[str, str], content: str, within: str = "") -> str:
-    """For the classes that the content has."""
+def _rules(colors: Mapping[str, str], content: str) -> str:
+    """For the classes that the content has. A `<use>` takes only rules without an ancestor."""
     rules = [
-        f"{within}.{letter}-{name}{{{paint}:{colors[name]}}}"
+        f".{letter}-{name}{{{paint}:{colors[name]}}}"
         for name in DARK
         for paint, letter in PAINTS.items()
         if f"{letter}-{name}" in content
     ]
     rules += [
-        f"{within}.w-{name}{{fill:{READABLE.format(color, colors['ink'])}}}"
+        f".w-{name}{{fill:{READABLE.format(color, colors['ink'])}}}"
         for color, name in OF_RANKS.items()
         if f"w-{name}" in content
     ]

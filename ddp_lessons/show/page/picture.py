@@ -163,6 +163,12 @@ def events_of(results: Any) -> Any:
     return events
 
 
+def name_recording(results: Any) -> str:
+    """ "recorded (Linux, ...)" if these are results of another machine, else ""."""
+    how = getattr(getattr(results, "results", results), "recorded", "")
+    return f"recorded ({how})" if how else ""
+
+
 def count(number: int, noun: str) -> str:
     """ "1 message", "2 messages" """
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

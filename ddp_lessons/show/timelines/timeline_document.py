@@ -16,6 +16,7 @@ from ddp_lessons.record.event import Event, Meeting
 from ddp_lessons.record.events import Events
 from ddp_lessons.record.rank_record import Gap
 from ddp_lessons.run.diagnosis.waits import never_ending
+from ddp_lessons.run.diagnosis.wording import joined
 from ddp_lessons.show.page.picture import count, show_bytes, show_values
 from ddp_lessons.show.timelines.text_steps import DDP, how_it_failed, is_odd, name_call, step_of_each
 from ddp_lessons.show.timelines.told_phases import Phases
@@ -73,7 +74,23 @@ def describe_timeline(events: Events, phases: Phases, title: str, alt: str, axis
         "computing": [gap for rank in range(events.world_size) for gap in lanes.computing(rank, events.gaps(rank))],
         "warnings": _warnings(events, lanes.never),
         "notes": [f"{count(sum(events.dropped), 'older call')} left out."] * any(events.dropped),
+        **_about_clocks(events),
     }
+
+
+def _about_clocks(events: Events) -> dict[str, str]:
+    """A caption, if the ranks ran on several machines."""
+    nodes, errors = list(events.clock_errors), sorted(events.clock_errors.values())
+    if len(nodes) < 2:
+        return {}
+    where = joined(nodes) if len(nodes) <= 3 else f"the {len(nodes)} nodes"
+    return {"caption": f"Between {where}, times may be off by up to {_rounded_up(1e3 * sum(errors[-2:]))} ms."}
+
+
+def _rounded_up(value: float) -> str:
+    """To one digit: 0.4 for 0.32."""
+    unit = 10.0 ** math.floor(math.log10(value))
+    return f"{math.ceil(value / unit) * unit:g}"
 
 
 def load_of(event: Event) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 from ddp_lessons.record.events import Events
 from ddp_lessons.run.diagnosis.waits import never_ending
 from ddp_lessons.show.figures.figure import Figure, write_figure
-from ddp_lessons.show.page.picture import count, events_of
+from ddp_lessons.show.page.picture import count, events_of, name_recording
 from ddp_lessons.show.timelines.text_steps import draw_steps, summary
 from ddp_lessons.show.timelines.timeline_document import describe_timeline
 from ddp_lessons.show.timelines.timeline_still import draw_timeline
@@ -16,7 +16,7 @@ from ddp_lessons.show.timelines.told_phases import phases_of, tell_phases
 NOTHING = "Nothing was recorded: no rank called torch.distributed, or launch was given record=False."
 NO_CALLS = "No call of torch.distributed was recorded."
 MOST_CALLS = 20_000  # of all ranks
-BETWEEN_CALLS = "Between calls, by time: a light bar where a rank computes, a thin line where it does not."
+BETWEEN_CALLS = "Between calls, by time: a gray bar where a rank computes, a thin line where it does not."
 
 
 def timeline(results: Any, title: str | None = None, axis: str | None = None) -> Figure:
@@ -46,6 +46,8 @@ def timeline(results: Any, title: str | None = None, axis: str | None = None) ->
     if phases:
         text, alt = f"{text}\n\n{tell_phases(phases)}", f"{alt} Phases above the lanes: {', '.join(phases.labels)}."
     document = describe_timeline(events, phases, title or "", alt, axis)
+    if where := name_recording(results):
+        document["caption"] = f"This was {where}. {document.get('caption', '')}".strip()
     return Figure(document, draw_timeline(document), text, alt)
 
 

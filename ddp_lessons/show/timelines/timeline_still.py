@@ -41,6 +41,9 @@ def draw_timeline(document: Document) -> Drawing:
     for warning in [*(f"rank {one['rank']} {one['text']}" for one in document["warnings"]), *document["notes"]]:
         shapes.append(Words(8, y + 10, warning, "alarm"))
         y += 20
+    if caption := document.get("caption"):
+        shapes.append(Words(8, y + 10, caption, "faint"))
+        y += 20
     return Drawing(WIDTH, y + 4, shapes)
 
 

@@ -48,7 +48,7 @@ def _draw(axes: Axes, x: float, y: float, pixels: Any, label: int, index: int) -
         pixels,
         cmap=_INK_ON_PAPER,
         extent=(x, x + inner, y + inner, y),
-        vmin=float(pixels.min()),  # the paper, whatever it is after normalising
+        vmin=float(pixels.min()),  # the paper, whatever it is after normalizing
         vmax=max(float(pixels.max()), float(pixels.min()) + 1e-6),
         interpolation="nearest",
         aspect="auto",

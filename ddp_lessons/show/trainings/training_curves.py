@@ -29,7 +29,7 @@ LEFT, GAP, RIGHT = 0.62, 0.66, 0.2  # inches
 HEAD, PANEL, FOOT = 0.26, 1.7, 0.44  # of each row: its names, the panels, their x axis
 MOST_PANELS, MOST_IN_A_ROW, FEW_POINTS = 9, 2, 40
 MOST_POINTS, OF_ALL_CURVES, AT_LEAST = 160, 1000, 60  # of one curve; a notebook keeps every picture that it shows
-SMOOTHED_FROM = 100  # points of one rank; then its own line is pale, and the mean of its neighbours is thick
+SMOOTHED_FROM = 100  # points of one rank; then its own line is pale, and the moving average is thick
 HUGE = 1e300  # beyond this, axes have no room
 
 Curve = tuple[str, Any, Any]  # the name of x (none: the points are counted), x and y
@@ -111,10 +111,10 @@ def _draw(curves: Mapping[str, Mapping[int, Curve]], title: str | None) -> tuple
 
 
 def _draw_key(figure: Figure, ranks: Sequence[int], y: float, is_smoothed: bool, left_out: int) -> None:
-    """One for all panels: the colours of the ranks, each with its name."""
+    """One for all panels: the colors of the ranks, each with its name."""
     height = figure.get_figheight()
     widths = [0.36 + text_size(f"rank {rank}", 8.5)[0] / 72 for rank in ranks]
-    notes = ["thick: mean of the neighbours"] * is_smoothed
+    notes = ["thick: moving average"] * is_smoothed
     notes += [f"{count(left_out, 'further number')} left out"] * bool(left_out)
     room = WIDTH - LEFT - RIGHT - text_size("; ".join(notes), 8)[0] / 72
     shown = len(ranks) if sum(widths) <= room else sum(1 for end in np.cumsum(widths) if end <= room - 1.2)
@@ -166,7 +166,7 @@ def _prepare(axes: Axes, finite: Any, across: Sequence[Any], place: str) -> None
     first, last = min(float(x[0]) for x in across), max(float(x[-1]) for x in across)
     margin = 0.03 * (last - first) or 0.5
     axes.set_xlim(first - margin, last + margin)
-    axes.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10], integer=True))
+    axes.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10], integer=True, min_n_ticks=1))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda number, _: f"{number:,.0f}"))
     axes.set_xlabel(place or "times told", labelpad=1, fontsize=8)
     axes.tick_params(labelsize=8, length=3)

@@ -10,6 +10,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
+from ddp_lessons.own_files import NOTEBOOKS
+
 if TYPE_CHECKING:
     Commands: TypeAlias = argparse._SubParsersAction[argparse.ArgumentParser]
 
@@ -27,7 +29,7 @@ def add_room(commands: Commands) -> None:
     )
     room.add_argument("--learners", type=int, default=30, metavar="N", help="number of learners (30)")
     room.add_argument("--folder", type=Path, default=Path("workshop"), help="where to store their work (workshop)")
-    room.add_argument("--notebooks", type=Path, default=Path("notebooks"), help="notebooks to copy (notebooks)")
+    room.add_argument("--notebooks", type=Path, default=NOTEBOOKS, help="notebooks to copy (those of the course)")
     room.add_argument(
         "--host", default="127.0.0.1", help="address to listen on (127.0.0.1, which only this machine reaches)"
     )

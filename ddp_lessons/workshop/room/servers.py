@@ -23,6 +23,7 @@ from ddp_lessons.run.processes.shared_template import SEED
 from ddp_lessons.workshop.room.handouts import address, link, new_token, strips
 from ddp_lessons.workshop.room.interruptions import undisturbed
 from ddp_lessons.workshop.room.seed import Seed
+from ddp_lessons.workshop.start import environment_of_jupyter
 from ddp_lessons.workshop.working_copy import copy_lessons
 
 _SECONDS_TO_ANSWER = 300.0  # thirty servers start on few cores
@@ -51,8 +52,9 @@ class Learner:
         """Store per learner what is usually stored per user. Without the token, which kernels would inherit and
         show."""
         place = str(self.hidden)
+        inherited = {name: value for name, value in os.environ.items() if name != "JUPYTER_TOKEN"}
         return {
-            **{name: value for name, value in os.environ.items() if name != "JUPYTER_TOKEN"},
+            **environment_of_jupyter(inherited),
             "JUPYTER_CONFIG_DIR": f"{place}/config",
             "JUPYTER_DATA_DIR": f"{place}/data",
             "JUPYTER_RUNTIME_DIR": str(self.runtime),
@@ -75,8 +77,6 @@ class Learner:
             "ServerApp.allow_root": True,  # for root in a container
             "ServerApp.root_dir": self.folder,
             "LabApp.default_url": f"/lab/tree/{_FIRST}" if (self.folder / _FIRST).exists() else "/lab",
-            "LabApp.news_url": None,
-            "LabApp.check_for_updates_class": "jupyterlab.NeverCheckForUpdate",
         }
         with open(self.hidden / "server.log", "ab") as log, undisturbed():
             self.server = subprocess.Popen(

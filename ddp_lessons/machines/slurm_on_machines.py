@@ -13,12 +13,14 @@ import tempfile
 import time
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 from ddp_lessons.machines.anchors import rules_here
 from ddp_lessons.machines.attempts import Attempt, Said
 from ddp_lessons.machines.jobs import Job
 from ddp_lessons.machines.namespaces import Machines
 from ddp_lessons.machines.places import NotHere, missing_commands
+from ddp_lessons.run.nodes.slurm import Slurm
 
 _NEEDED = {
     "munged": "munge",
@@ -61,7 +63,7 @@ PartitionName=lesson Nodes=ALL Default=YES MaxTime=60 State=UP
 """
 
 
-class Slurm:
+class SlurmOnMachines:
     """A cluster of so many nodes with four processors each. Use it with `with`."""
 
     def __init__(self, count: int = 2) -> None:
@@ -69,7 +71,7 @@ class Slurm:
         self._daemons: list[Job] = []
 
     def __repr__(self) -> str:
-        return f"Slurm({len(self.machines.names)})"
+        return f"SlurmOnMachines({len(self.machines.names)})"
 
     def why_not(self) -> str:
         """Why this machine can't make a cluster, or ""."""
@@ -77,7 +79,7 @@ class Slurm:
             return reason
         return "" if rules_here() else "only root may begin a Slurm"
 
-    def __enter__(self) -> Slurm:
+    def __enter__(self) -> SlurmOnMachines:
         if reason := self.why_not():
             raise NotHere(reason)
         self.folder = Path(tempfile.mkdtemp(prefix="ddp-lessons-slurm-"))
@@ -148,6 +150,15 @@ class Slurm:
         assert told, job
         return Path(told[1].strip())
 
+    def allocate(self, **placement: Any) -> Slurm:
+        """For `launch(..., on=...)`: what `Slurm(**placement)` is for a user of this cluster."""
+        return Slurm(prefix=self.prefix, **placement)
+
+    @property
+    def prefix(self) -> list[str]:
+        """The words before a command that runs on machine0 as one of this cluster's."""
+        return self.machines.command(0, ["env", f"SLURM_CONF={self.folder}/slurm.conf"])
+
     def state_of(self, job: str) -> tuple[str, int]:
         """Slurm's name for the state of a job, and its exit status."""
         about = self.run(f"scontrol show job {job}")
@@ -182,7 +193,7 @@ class Slurm:
             states = self.run("sinfo --noheader --Node --format=%T").split()
         except RuntimeError:  # the controller is not listening yet
             return False
-        return states == ["idle"] * len(self.machines.names)
+        return set(states) == {"idle"}
 
     def _wait(self, what: str, is_there: object) -> None:
         assert callable(is_there)

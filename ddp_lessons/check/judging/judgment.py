@@ -108,7 +108,7 @@ def _wrong_answer(exercise: Exercise, case: Case) -> Finding | None:
     mistake = (
         mistake
         or _only_some(case, wrong, first.mistake)
-        or ("The answer is wrong. Compare it with the expected values below.")
+        or ("Your answer is wrong. Compare it with the expected values below.")
     )
     return Finding(mistake + _went_to_one_rank(case, wrong), details, is_about_the_answer=True)
 
@@ -229,5 +229,5 @@ def traffic_table(exercise: Exercise, case: Case) -> list[str]:
         (exercise.measured, f"{yours:,}", f"{textbook:,}"),
     ]
     if exercise.measured.startswith("bytes") and exercise.messages_only:
-        rows.append(("in tensors", f"{yours / whole:.2f}", f"{textbook / whole:.2f}"))
+        rows.append(("in multiples of the tensor", f"{yours / whole:.2f}", f"{textbook / whole:.2f}"))
     return table(rows)

@@ -1,0 +1,92 @@
+"""The files of a set of dumps: one per rank, named PREFIX followed by the rank, as a pickle or as JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ddp_lessons.dumps.plain_pickle import NamesCode, read_plain
+
+_NAME = re.compile(r"(.*?)(\d{1,6})(\.json|\.pickle|\.pkl|\.bin|\.dump)?")
+_KNOWN_MAJOR = "2"
+_A_PICKLE, _JSON = b"\x80", b"{"
+
+
+class Unreadable(ValueError):
+    """A file that is no dump of the Flight Recorder, or a damaged one: a sentence that names it."""
+
+
+@dataclass
+class DumpFiles:
+    """The file of each rank, and sentences about files that are left out."""
+
+    by_rank: dict[int, Path] = field(default_factory=dict)
+    left_out: list[str] = field(default_factory=list)
+
+
+def find_dumps(place: str) -> DumpFiles:
+    """`place` is their folder, or the beginning of their names, as in TORCH_FR_DUMP_TEMP_FILE. May find none."""
+    folder, prefix = (Path(place), "") if os.path.isdir(place) else (Path(place).parent, Path(place).name)
+    names = sorted(os.listdir(folder)) if folder.is_dir() else []
+    numbered = {name: found for name in names if name.startswith(prefix) and (found := _NAME.fullmatch(name))}
+    numbered = {name: found for name, found in numbered.items() if not prefix or found[1] == prefix}
+    counts: dict[str, int] = {}
+    for found in numbered.values():
+        counts[found[1]] = counts.get(found[1], 0) + 1
+    usual = max(counts, key=lambda one: counts[one], default="")
+    files = DumpFiles()
+    for name in names if not prefix else numbered:
+        path, found = folder / name, numbered.get(name)
+        if not path.is_file() or name.startswith("."):  # torch may have left a pipe there, too
+            continue
+        if found is None or found[1] != usual:
+            files.left_out.append(f"{name} is not named {usual or 'PREFIX_'}RANK.")
+        elif int(found[2]) in files.by_rank:
+            files.left_out.append(f"{name} is a second dump of rank {int(found[2])}.")
+        else:
+            files.by_rank[int(found[2])] = path
+    return files
+
+
+def read_dump(path: Path) -> Mapping[str, Any]:
+    """The content of one file, as torch wrote it.
+
+    Raises:
+        Unreadable: it is foreign, damaged, or contains more than data.
+    """
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise Unreadable(f"{path.name} could not be read ({error.strerror}).") from error
+    if not data:
+        raise Unreadable(f"{path.name} is empty: the rank was ended before it wrote its dump.")
+    content = _content(path.name, data)
+    if not isinstance(content, dict) or "version" not in content or "pg_config" not in content:
+        raise Unreadable(f"{path.name} is not a dump of the Flight Recorder.")
+    version = str(content["version"])
+    if version.partition(".")[0] != _KNOWN_MAJOR:
+        raise Unreadable(f"{path.name} has version {version} of the format; versions 2.x are known.")
+    return content
+
+
+def _content(name: str, data: bytes) -> Any:
+    try:
+        if data.startswith(_A_PICKLE):
+            return read_plain(data)
+        if data.lstrip()[:1] == _JSON:
+            return json.loads(data)
+    except NamesCode as found:
+        raise Unreadable(
+            f"{name} is refused: this pickle names {found.name}, and a dump contains only data. Nothing of it was run."
+        ) from found
+    except (pickle.UnpicklingError, EOFError, json.JSONDecodeError) as error:
+        raise Unreadable(f"{name} is truncated: the rank was ended while it wrote its dump.") from error
+    except Exception as error:  # pickle raises many kinds for a damaged file
+        raise Unreadable(f"{name} is damaged ({type(error).__name__}).") from error
+    raise Unreadable(f"{name} is not a dump of the Flight Recorder.")

@@ -1,0 +1,101 @@
+"""`python -m ddp_lessons explain`: of a script that is run now, of a job's dumps, or of its log."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    Commands: TypeAlias = argparse._SubParsersAction[argparse.ArgumentParser]
+
+_ENDINGS_OF_LOGS = (".log", ".txt", ".out", ".err", ".stdout", ".stderr")
+
+
+def add_explain(commands: Commands) -> None:
+    after = argparse.ArgumentParser(add_help=False)  # these may follow DUMPS or LOG
+    after.add_argument("--json", action="store_true", help="of dumps or a log: print the diagnosis as JSON")
+    after.add_argument("--timeline", metavar="FILE", help="of dumps: also draw the calls of all ranks (.png or .svg)")
+    after.add_argument("--trace", metavar="FILE", help="of dumps: also write a trace for Perfetto (ui.perfetto.dev)")
+    tell = commands.add_parser(
+        "explain",
+        parents=[after],
+        help="show which rank waits for which: of a script, or of the dumps or the log that a hung job left behind",
+        usage=f"{commands._prog_prefix} explain [options] SCRIPT ... | DUMPS | LOG",
+        description="Run a script with torchrun on this machine, or on the nodes of --on. If it hangs or fails, show "
+        "the same message as launch(). Without --nproc-per-node the script runs alone and starts its ranks itself. The "
+        "script needs no change. Exit status: the script's own; 1 if it hung or failed. Of a folder with dumps of "
+        "torch's Flight Recorder (or the beginning of their names), or of a log of torchrun (.log, .txt, .out, .err), "
+        "say the same. Exit status: 0 if nothing hangs; 1 if something does; 2 if it could not be read.",
+    )
+    tell.add_argument(
+        "--nproc-per-node", type=int, metavar="N", help="start N ranks with torchrun; with --on: on each node (1)"
+    )
+    tell.add_argument(
+        "--on",
+        metavar="NODES",
+        help="run on these machines, which ssh reaches (alpha,beta), or on all nodes of the Slurm job around it "
+        "(slurm); the script must be there at the same path",
+    )
+    tell.add_argument("--python", metavar="PATH", help="with --on: the Python on the nodes (the same path as here)")
+    tell.add_argument(
+        "--timeout", type=float, metavar="SECONDS", help="stop it after this time, and show where each rank is"
+    )
+    tell.add_argument("script", metavar="SCRIPT | DUMPS | LOG", help="the script, dumps or log")
+    tell.add_argument("arguments", nargs=argparse.REMAINDER, metavar="...", help="the script's arguments")
+    tell.set_defaults(run=lambda chosen: _explain(chosen, after))
+
+
+def add_record(commands: Commands) -> None:
+    keep = commands.add_parser(
+        "record",
+        help="under torchrun: run a script, and write a dump of its calls when a rank makes no progress",
+        usage="torchrun ... -m ddp_lessons record --to PREFIX SCRIPT ...",
+        description="Run a script as a rank of torchrun, and record its calls. A rank that has called nothing for a "
+        "while, or has ended, writes them into the file PREFIX followed by its rank, in the format of torch's Flight "
+        "Recorder. `explain PREFIX` reads the files of all ranks. Unlike gloo's own dumps, these have send and recv.",
+    )
+    keep.add_argument(
+        "--to", required=True, metavar="PREFIX", help="the beginning of the files' names, such as DUMPS/rank_"
+    )
+    keep.add_argument("--after", type=float, default=10.0, metavar="SECONDS", help="without a call (10)")
+    keep.add_argument("script", help="the script")
+    keep.add_argument("arguments", nargs=argparse.REMAINDER, help="its arguments")
+    keep.set_defaults(run=_record)
+
+
+def _record(chosen: argparse.Namespace) -> int:
+    from ddp_lessons.run.rank.dumping_rank import run_recorded
+
+    return run_recorded(chosen.to, [chosen.script, *chosen.arguments], chosen.after)
+
+
+def _explain(chosen: argparse.Namespace, after: argparse.ArgumentParser) -> int:
+    place = chosen.script
+    if chosen.on is not None:
+        from ddp_lessons.run.scripts.explain_on import explain_on
+
+        ranks = 1 if chosen.nproc_per_node is None else chosen.nproc_per_node
+        return explain_on(chosen.on, chosen.python, [place, *chosen.arguments], ranks, chosen.timeout)
+    if is_dumps(place):
+        from ddp_lessons.dumps.explain_dumps import explain_dumps
+
+        after.parse_args(chosen.arguments, namespace=chosen)
+        return explain_dumps(place, chosen.json, chosen.timeline, chosen.trace)
+    if os.path.isfile(place) and place.endswith(_ENDINGS_OF_LOGS):
+        from ddp_lessons.dumps.explain_log import explain_log
+
+        after.parse_args(chosen.arguments, namespace=chosen)
+        return explain_log(place, chosen.json)
+    from ddp_lessons.run.scripts.explain import explain
+
+    return explain([place, *chosen.arguments], chosen.nproc_per_node, chosen.timeout)
+
+
+def is_dumps(place: str) -> bool:
+    """A folder, or the beginning of the names of files that end in a rank."""
+    if os.path.isdir(place):
+        return True
+    from ddp_lessons.dumps.dump_files import find_dumps
+
+    return not os.path.isfile(place) and bool(find_dumps(place).by_rank)

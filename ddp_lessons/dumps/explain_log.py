@@ -1,0 +1,207 @@
+"""Explain the log of a job: which rank failed first, which died because of it, or which one the others waited for."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+from collections.abc import Iterator, Sequence
+
+from ddp_lessons.dumps.job_log import JobLog, Timeout, read_log
+from ddp_lessons.record.event import Event
+from ddp_lessons.record.events import Events
+from ddp_lessons.record.rank_record import Recorded, Standing, meeting_point
+from ddp_lessons.record.results import NO_VALUE, Results
+from ddp_lessons.run.diagnosis.failure_messages import is_consequence, worker_failed
+from ddp_lessons.run.diagnosis.hang_reasons import Absence, why_nobody_moves
+from ddp_lessons.run.diagnosis.source_lines import learners_frame, name_line
+from ddp_lessons.run.diagnosis.wording import Reason, number_of_ranks, ranks_named, told_by_rank
+from ddp_lessons.run.launcher.rank_states import Account
+from ddp_lessons.run.output.terminal_text import message_on_terminal
+from ddp_lessons.run.wire.messages import Frame
+
+_UNREADABLE = 2
+_OF_ALL = ("0", "0(default_pg)")
+_ABSENT = Absence("{have} not called it", "{have} not called the")
+_SILENT = Absence("{have} not called it, or did not log that it waits", "{have} not called the")
+_NEXT_DUMPS = (
+    "set TORCH_NCCL_TRACE_BUFFER_SIZE=2000 and TORCH_NCCL_DUMP_ON_TIMEOUT=1, run again, and explain the dumps: they "
+    "have the line of each rank."
+)
+_NEXT_NETWORK = "compare the shapes and the order of the calls; if they match, look for a network or GPU fault."
+_NEXT_FIRST = (
+    "look for the rank that ended first, in the logs of all nodes: torchrun --tee 3 marks each line with its rank."
+)
+_TIMED_OUT = "Timed out waiting"
+
+
+def explain_log(path: str, is_json: bool = False) -> int:
+    """Print what happened. Exit status: 0 if the log shows no failure, 1 if it does, 2 if it cannot be read."""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            log = read_log(file)
+    except OSError as error:
+        print(f"{path} could not be read ({error.strerror})", file=sys.stderr)
+        return _UNREADABLE
+    rank, message = find_in_log(log)
+    if is_json:
+        about = {"first_rank": rank, "torchrun_names": log.root_cause, "message": message, "status": int(bool(message))}
+        print(json.dumps(about, indent=1))
+    elif message:
+        print(message_on_terminal(message, "wrong", sys.stdout))
+    else:
+        print(f"{path} shows no failure: no exception of a rank, no timeout, and no table of torchrun.")
+    return int(bool(message))
+
+
+def find_in_log(log: JobLog) -> tuple[int | None, str]:
+    """The rank that failed first (None: unknown, or no rank failed), and the message ("": nothing is wrong)."""
+    log = _with_named_rank(log)
+    ended = log.ended()
+    timed_out = [rank for rank, how in log.raised.items() if _TIMED_OUT in how.message]
+    others = {rank: how for rank, how in ended.items() if rank not in timed_out and rank not in log.timeouts}
+    if log.timeouts and not any(rank in log.raised for rank in others):
+        return None, _of_timeouts(log)
+    if timed_out and ended.keys() == set(timed_out):
+        return next(iter(log.silent), None), _of_a_wait(log, timed_out)
+    if not ended:
+        return None, ""
+    return _of_a_failure(log)
+
+
+def _with_named_rank(log: JobLog) -> JobLog:
+    """A rank that raises before it joins a group does not log its number; torchrun names it."""
+    if not log.without_rank or log.root_cause is None or log.root_cause in log.raised:
+        return log
+    # others may have waited for it at the rendezvous, and logged that too before torchrun stopped them
+    causes = [how for how in log.without_rank if how.kind != "DistStoreError" and not is_consequence(how)]
+    return dataclasses.replace(log, raised={**log.raised, log.root_cause: (causes or log.without_rank)[-1]})
+
+
+def _of_a_failure(log: JobLog) -> tuple[int, str]:
+    size = log.world_size
+    account = Account(size, log.ended(), {}, frozenset())
+    results: Results[object] = Results((NO_VALUE,) * size, tuple([] for _ in range(size)), 0.0, Events([None] * size))
+    failed = worker_failed(account, results)
+    lines = f"WorkerFailed: {failed}".split("\n")
+    if is_consequence(log.ended()[failed.rank]):
+        lines[-1] = f"  Next: {_NEXT_FIRST}"
+    lines = [_of_a_log(line, failed.rank) for line in lines if not line.startswith("  torchrun would show:")]
+    advice = next(at for at, line in enumerate(lines) if line.startswith("  Next:"))
+    lines[advice:advice] = _what_torchrun_did(log, failed.rank)
+    return failed.rank, "\n".join(lines)
+
+
+def _of_a_log(line: str, rank: int) -> str:
+    """Advice for a launch, as advice for a job."""
+    line = line.replace(f"`error.traceback({rank})` shows the full stack.", "its traceback is in the log.")
+    return line.replace("let the function return instead; launch ends the rank's process.", _of_its_output(rank))
+
+
+def _what_torchrun_did(log: JobLog, rank: int) -> Iterator[str]:
+    if is_consequence(log.ended()[rank]):
+        told = f" {_subject(log.silent)} logged no error." if log.silent else ""
+        yield f"  That is a consequence: a rank ended before this one, and its error is not in this log.{told}"
+    if log.stopped:
+        yield f"  {_subject(log.stopped)} {'was' if len(log.stopped) == 1 else 'were'} stopped by torchrun."
+    if log.root_cause not in (None, rank) and not _raised_by_itself(log, log.root_cause):
+        yield f"  torchrun names rank {log.root_cause}, whose exit it saw first; that rank died because of rank {rank}."
+
+
+def _raised_by_itself(log: JobLog, rank: int | None) -> bool:
+    """As ranks do that find the same mistake at the same time."""
+    return rank in log.raised and not is_consequence(log.raised[rank])
+
+
+def _subject(ranks: Sequence[int]) -> str:
+    return ranks_named(ranks).capitalize()
+
+
+def _of_its_output(rank: int) -> str:
+    return f"look for the last lines of rank {rank}: torchrun --tee 3 marks each line with its rank."
+
+
+def _of_a_wait(log: JobLog, waited: list[int]) -> str:
+    """With gloo: some ranks timed out, and the others logged nothing until they were stopped."""
+    places = told_by_rank({rank: f"at {_place(log.raised[rank].frames)}" for rank in waited}, "; ")
+    sentences = [f"Timeout: {places} waited for a call that another rank did not make."]
+    advice = "compare what the ranks called: with gloo, mismatched calls wait for each other, too."
+    if silent := log.silent:
+        it, who = ("it", "this rank") if len(silent) == 1 else ("they", "these ranks")
+        sentences.append(f"{_subject(silent)} logged no error, and so {it} did not wait for that call, or still did.")
+        advice = f"find out what {who} did instead: a loop with more work, an early return, or another call."
+    headline = f"WorkersStuck: timeout, {number_of_ranks(len(waited))} of {log.world_size} waited in vain"
+    return "\n".join([headline, *Reason(sentences, advice).lines])
+
+
+def _place(frames: Sequence[Frame]) -> str:
+    frame = learners_frame(frames)
+    return name_line(frame) if frame is not None else "an unknown line"
+
+
+def _of_timeouts(log: JobLog) -> str:
+    """NCCL's watchdog: the numbers of the collectives say which rank is behind."""
+    ranks = range(log.world_size)
+    events = Events([_recorded(log, rank) for rank in ranks])
+    absence = _ABSENT if log.enqueued.keys() >= set(ranks) - log.timeouts.keys() else _SILENT
+    reason = why_nobody_moves(events, absence) or _of_a_match(log)
+    told = {rank: _told(timeout) for rank, timeout in log.timeouts.items()}
+    for rank in sorted(set(ranks) - log.timeouts.keys()):
+        last = f"; its last collective was number {log.enqueued[rank]}" if rank in log.enqueued else ""
+        told[rank] = f"  logged no timeout{last}"
+    group = next(iter(log.groups - set(_OF_ALL)), "")
+    headline = f"WorkersStuck: timeout of NCCL's watchdog{f' in group {group}' if group else ''}"
+    lines = [f"    {line}" for line in told_by_rank(told, "\n").split("\n")]
+    return "\n".join([headline, *lines, *reason.lines, f"  For the lines of code: {_NEXT_DUMPS}"])
+
+
+def _of_a_match(log: JobLog) -> Reason:
+    number = min(timeout.number for timeout in log.timeouts.values())
+    return Reason([f"All ranks in this log called collective {number}, and it did not complete."], _NEXT_NETWORK)
+
+
+def _told(timeout: Timeout) -> str:
+    elements = "" if timeout.elements is None else f" of {timeout.elements:,} element{'s' * (timeout.elements != 1)}"
+    return (
+        f"  timed out in {timeout.operation}{elements}, collective {timeout.number}, after {timeout.seconds:g} seconds"
+    )
+
+
+def _recorded(log: JobLog, rank: int) -> Recorded:
+    ranks = tuple(range(log.world_size))
+    timeout = log.timeouts.get(rank)
+    point = meeting_point("", "0", ranks, None, 0)
+    made = timeout.number - 1 if timeout is not None else max(log.enqueued.get(rank, 0), 0)
+    events = () if timeout is None else (_event(timeout, ranks),)
+    standing = Standing(False, (made,) if timeout is not None else ())
+    return Recorded(1.0, events, made, before=((point, made),), standing=standing)
+
+
+def _event(timeout: Timeout, ranks: tuple[int, ...]) -> Event:
+    operation = timeout.operation
+    return Event(
+        rank=-1,
+        call=operation,
+        operation=operation,
+        group="0",
+        group_ranks=ranks,
+        peer=None,
+        root=None,
+        reduce_op=None,
+        tag=0,
+        shape=() if timeout.elements is None else (timeout.elements,),
+        tensors=1,
+        dtype="",
+        bytes=0,
+        values=None,
+        received=None,
+        file="",
+        line=0,
+        function="",
+        thread="",
+        begin=1.0,
+        issued=1.0,
+        waited=1.0,
+        end=None,
+        error="",
+    )
