@@ -1,4 +1,4 @@
-"""The commands of an author: `python -m authoring notebooks`, `new-exercise`, `new-lesson` and `sample`."""
+"""The commands of an author: `python -m authoring notebooks`, `new-exercise`, `new-lesson`, `sample` and others."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from authoring import beginning, samples
+from authoring import beginning, hosted, samples
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -26,13 +26,22 @@ def main(arguments: list[str] | None = None) -> int:
     sample.add_argument("kind", choices=samples.KINDS)
     sample.add_argument("--count", type=int, default=60)
     sample.add_argument("--seed", type=int, help="the seed that an earlier sample printed")
+    jobs = commands.add_parser("clinic", help="run the broken jobs of the clinic and keep what they leave behind")
+    jobs.add_argument("cases", nargs="*", type=int, metavar="CASE", help="the number of a case (default: all)")
+    commands.add_parser("hosted", help="write the lessons for Colab and Kaggle, and the links to them in README.md")
     options = parser.parse_args(arguments)
     try:
         if options.command == "notebooks":
             from authoring import notebooks  # imports what runs kernels, which takes a second
 
             return notebooks.store_all(Path.cwd(), options.lessons, options.twice, options.pictures)
-        if options.command == "sample":
+        if options.command == "clinic":
+            from authoring import clinic  # imports what starts jobs
+
+            print("\n".join(clinic.make_all(options.cases)))
+        elif options.command == "hosted":
+            print("\n".join(hosted.write_all(Path.cwd())))
+        elif options.command == "sample":
             print("\n".join(samples.drawn(Path.cwd(), options.kind, options.count, options.seed)))
         elif options.command == "new-exercise":
             print("\n".join(beginning.exercise(Path.cwd(), options.name, options.folder)))

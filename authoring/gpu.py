@@ -9,12 +9,12 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from authoring.gpu_lessons import NOTEBOOKS
 from ddp_lessons.gpu.gpu_experiments import EXPERIMENTS, Experiment, Outcome, count_gpus, run_apart, why_not
 from ddp_lessons.gpu.gpu_recordings import keep
 from ddp_lessons.show.page.printed import in_columns
 
 ALL = {**EXPERIMENTS, "lessons": Experiment("authoring.gpu_lessons", "Lessons that use a GPU", 1, 3600.0)}
-SHOWN_IN = "12 13 16"
 
 
 @dataclass(frozen=True)
@@ -41,8 +41,14 @@ def main(arguments: Sequence[str]) -> int:
     rows = [run_and_record(name, ALL[name], gpus) for name in asked]
     print(table(rows))
     if any(row.outcome.state == "passed" for row in rows):
-        print(f'Next: make notebooks LESSONS="{SHOWN_IN}", then commit ddp_lessons/gpu/recordings and the lessons.')
+        print(f'Next: make notebooks LESSONS="{shown_in()}", then commit ddp_lessons/gpu/recordings and the lessons.')
     return int(any(row.outcome.state == "failed" for row in rows))
+
+
+def shown_in() -> str:
+    """The numbers of the lessons that show a recording."""
+    files = sorted(NOTEBOOKS.glob("[0-9][0-9]_*.ipynb"))
+    return " ".join(file.stem[:2] for file in files if "on_gpu(" in file.read_text(encoding="utf-8"))
 
 
 def no_gpu() -> str:

@@ -11,6 +11,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from ddp_lessons.gpu.gpu_experiments import VARIABLE
 from ddp_lessons.gpu.gpu_recordings import Measured
 
 NOTEBOOKS = Path(__file__).parents[1] / "notebooks"
@@ -54,7 +55,7 @@ def failing_cells(lesson: Path) -> list[str]:
         command = [sys.executable, "-m", "pytest", "-q", "-rf", "-p", "no:cacheprovider", "--nbval", str(copy)]
         environment = {
             **os.environ,
-            "DDP_LESSONS_GPU": "recorded",
+            VARIABLE: "recorded",
             "COLUMNS": "200",
         }
         try:

@@ -59,6 +59,6 @@ def environment(project: Path) -> dict[str, str]:
 
 
 def named(cell: Any) -> str:
-    """A cell's id, and its first line for the author to recognise it."""
+    """A cell's id, and its first line for the author to recognize it."""
     lines = [line for line in cell.source.splitlines() if line.strip()]
     return f"cell {cell.id} ({lines[0] if lines else 'empty'})"

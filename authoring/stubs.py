@@ -47,7 +47,7 @@ class ___CLASS__(Exercise):
         raise NotImplementedError("WRITE")
 
     def likely_mistake(self, case: Case, rank: int, answer: Tensor) -> str:
-        """The sentence for a wrong answer whose cause can be recognised."""
+        """The sentence for a wrong answer whose cause can be recognized."""
         raise NotImplementedError("WRITE")
 
     def too_little(self, case: Case) -> str:

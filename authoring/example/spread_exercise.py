@@ -32,7 +32,7 @@ class _Spread(Exercise):
         return together.amax(0) - together.amin(0)
 
     def likely_mistake(self, case: Case, rank: int, answer: Tensor) -> str:
-        """The sentence for a wrong answer whose cause can be recognised."""
+        """The sentence for a wrong answer whose cause can be recognized."""
         together = torch.stack(case.inputs)
         if torch.equal(answer, together.amax(0)):
             return "That is the largest value of all ranks. Subtract the smallest from it."

@@ -90,7 +90,7 @@ PLANS: dict[str, tuple[Day, ...]] = {
                     "opening / Four symptoms of a broken job / A collective that only some ranks call / "
                     "Exercise: a mean when some ranks have no data",
                 ),
-                in_hand(24),
+                in_hand(23),
                 GOODBYE,
             ),
         ),
@@ -163,7 +163,7 @@ PLANS: dict[str, tuple[Day, ...]] = {
                     "What PyTorch reports: timeouts and TORCH_DISTRIBUTED_DEBUG / "
                     "Silent errors: compare with one process / Troubleshooting table",
                 ),
-                in_hand(28),
+                in_hand(25),
                 GOODBYE,
             ),
         ),
@@ -182,19 +182,15 @@ PLANS: dict[str, tuple[Day, ...]] = {
                 Take(
                     3,
                     "opening / Scatter and broadcast: one rank sends to all / Exercise: broadcast by hand / "
-                    "Gather and reduce: one rank receives / all_gather and all_reduce: every rank receives",
-                ),
-                in_hand(42),
-                LUNCH,
-                Take(
-                    3,
+                    "Gather and reduce: one rank receives / all_gather and all_reduce: every rank receives / "
                     "Exercise: all_gather by hand / Step through the messages / "
                     "reduce_scatter and all_to_all: every rank gets a part / barrier: wait for all ranks / "
                     "Average over ranks: the mean of means / Exercise: the mean over all ranks / Groups: new_group / "
                     "Collectives in the background: async_op / Mismatched shapes: a wrong result without an error / "
                     "Do you know it? / What you have now",
                 ),
-                BREAK,
+                in_hand(7),
+                LUNCH,
                 Take(
                     4,
                     "opening / Star: send everything to rank 0 / Tree: add up in pairs / "
@@ -205,7 +201,15 @@ PLANS: dict[str, tuple[Day, ...]] = {
                 ),
                 BREAK,
                 Take(5),
-                in_hand(32),
+                BREAK,
+                Take(
+                    6,
+                    "opening / Partition a dataset / Shuffle with the same seed on all ranks / "
+                    "Exercise: a partitioner that loses no sample / Divide the batch size by the world size / "
+                    "DistributedSampler: padding and drop_last / Call set_epoch before every epoch / "
+                    "Exercise: a new order in every epoch / shuffle=True in a DataLoader",
+                ),
+                in_hand(26),
                 Say("What to try tonight: the *Try next* of each lesson", teach=5),
             ),
         ),
@@ -215,8 +219,12 @@ PLANS: dict[str, tuple[Day, ...]] = {
             450,
             (
                 Say("Open questions of yesterday: three quiz questions, asked aloud", teach=10),
-                Take(6),
-                BREAK,
+                Take(
+                    6,
+                    "Seed each rank differently for dropout / Load MNIST / Train on partitions / "
+                    "Uneven numbers of batches cause a hang / Train on global batches / "
+                    "Do you know it? / What you have now",
+                ),
                 Take(
                     7,
                     "opening / Wrap a model: rank 0 broadcasts its weights / `backward()` averages the gradients / "
@@ -225,24 +233,33 @@ PLANS: dict[str, tuple[Day, ...]] = {
                     "Gradient accumulation with `no_sync` / Unused parameters: `find_unused_parameters` / "
                     "`device_ids` does not move the model / Do you know it? / What you have now",
                 ),
+                BREAK,
                 Take(
                     8,
-                    "Load MNIST / Train with DDP: the complete program / Exercise: exact accuracy over all ranks",
-                ),
-                in_hand(17),
-                LUNCH,
-                Take(
-                    8,
+                    "Load MNIST / Train with DDP: the complete program / Exercise: exact accuracy over all ranks / "
                     "Checkpoints: three common mistakes / Exercise: save a checkpoint / Resume from a checkpoint / "
                     "Measure strong scaling / Do you know it? / What you have now",
                 ),
-                BREAK,
+                Take(
+                    9,
+                    "opening / Read the arguments, and join the group / Load the data with `DistributedSampler` / "
+                    "One step: gradient accumulation, clipping, schedule / Evaluate, save and resume / "
+                    "Loop over the epochs / Start the script with torchrun / "
+                    "Change one line, and compare with one process / It breaks: a collective on one rank only / "
+                    "No error, but wrong / Exercise: repair a training step",
+                ),
+                in_hand(12),
+                LUNCH,
+                Take(
+                    10,
+                    "opening / Global batch and learning rate: linear scaling, warm-up / "
+                    "BatchNorm on shards: SyncBatchNorm, GroupNorm / Mean of means: unequal numbers of tokens",
+                ),
                 Take(
                     11,
                     "opening / Four symptoms of a broken job / A collective that only some ranks call / "
                     "Uneven batches: a hang at the end of an epoch / Exercise: a mean when some ranks have no data / "
-                    "Mismatched collectives: a different order / Exercise: share the best / "
-                    "Mismatched collectives: different shapes / A forgotten wait on an async collective / "
+                    "Mismatched collectives: a different order / A forgotten wait on an async collective / "
                     "Exercises: fix a send deadlock and a group hang / DDP's hidden collectives / "
                     "Hang or straggler? When only a timeout can tell / "
                     "What PyTorch reports: timeouts and TORCH_DISTRIBUTED_DEBUG / "
@@ -258,10 +275,12 @@ PLANS: dict[str, tuple[Day, ...]] = {
                 ),
                 Take(
                     13,
-                    "opening / Simulate two nodes / Start torchrun on every node: the rendezvous / "
-                    "Choose the network interface / Which failures are silent / Pull the network cable",
+                    "opening / Simulate two nodes / Run the same cell on two nodes / "
+                    "Start torchrun on every node: the rendezvous / Choose the network interface / "
+                    "Which failures are silent / Pull the network cable",
                 ),
-                in_hand(41),
+                in_hand(25),
+                Take(15, "opening / The contract"),
                 GOODBYE,
             ),
         ),

@@ -38,7 +38,7 @@ FIRST_DRAFT = dict(
 )
 FIRST_CORE = "647, 354, 85"
 NEEDS_NOTHING = {"Do you know it?", "What you have now"}  # they have no cells, or cells that need no earlier ones
-JUDGED = re.compile(r"^check\.(?!reading|replicas_agree)\w+\((\w+)\)", re.M)  # those two judge no learner's function
+JUDGED = re.compile(r"^check\.(?!diagnosis|reading|replicas_agree)\w+\((\w+)\)", re.M)  # no functions
 
 
 @dataclass(frozen=True)
