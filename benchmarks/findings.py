@@ -1,7 +1,7 @@
 """One mistake made with launch: how it ended, how soon, what its message lacks, and what it leaves behind."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from tempfile import TemporaryDirectory
 
@@ -9,6 +9,7 @@ import torch
 import torch.distributed as dist
 
 from ddp_lessons import Results, WorkerFailed, WorkersStuck, launch
+from ddp_lessons.run.nodes.node_commands import Nodes
 
 from .family import exists, is_zombie
 from .mistakes import Mistake
@@ -33,7 +34,7 @@ class Finding:
 
 def make(mistake: Mistake, world_size: int) -> Finding:
     with TemporaryDirectory() as folder:
-        ended = launched(mistake, world_size, folder)
+        ended = launched(mistake.function, world_size, folder, join=mistake.join)
         moment = time.perf_counter()
         moments = notes(folder)
     left = sum(exists(process) and not is_zombie(process) for process in map(int, moments["process"]))
@@ -41,16 +42,18 @@ def make(mistake: Mistake, world_size: int) -> Finding:
     return Finding(mistake, world_size, ended, seconds, missing(mistake, world_size, ended), next_is_right(), left)
 
 
-def launched(mistake: Mistake, world_size: int, folder: str) -> Failure | Results[object]:
+def launched(
+    function: Callable[[int, int], object],
+    world_size: int,
+    folder: str,
+    *,
+    join: bool = True,
+    timeout_seconds: float = TIMEOUT_SECONDS,
+    on: Nodes | None = None,
+) -> Failure | Results[object]:
     try:
         return launch(
-            noted,
-            world_size,
-            mistake.function,
-            folder,
-            timeout_seconds=TIMEOUT_SECONDS,
-            quiet=True,
-            join=mistake.join,
+            noted, world_size, function, folder, timeout_seconds=timeout_seconds, quiet=True, join=join, on=on
         )
     except (WorkersStuck, WorkerFailed) as error:
         return error
@@ -73,8 +76,8 @@ def standstill(ended: Failure | Results[object], moments: dict[str, list[float]]
     return max([*moments["began"], *moments["ended"], *calls, *raised])
 
 
-def next_is_right() -> bool:
-    return list(launch(add_up, 2, quiet=True)) == [1.0, 1.0]
+def next_is_right(on: Nodes | None = None) -> bool:
+    return list(launch(add_up, 2, quiet=True, on=on)) == [1.0, 1.0]
 
 
 def add_up(rank: int, world_size: int) -> float:

@@ -1,4 +1,4 @@
-"""The catalogue of mistakes: each with its program, its outcome, and what its message must contain."""
+"""The catalog of mistakes: each with its program, its outcome, and what its message must contain."""
 
 import inspect
 from collections.abc import Callable

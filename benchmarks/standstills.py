@@ -1,4 +1,4 @@
-"""Make every mistake of the catalogue: how soon is it reported, is the message right, and what does it leave behind?"""
+"""Make every mistake of the catalog: how soon is it reported, is the message right, and what does it leave behind?"""
 
 import argparse
 import sys

@@ -38,7 +38,7 @@ REFERENCE = "torch's DDP"
 
 @dataclass(frozen=True)
 class Steps:
-    """Seconds of a step, for each turn of each way; turns with the same number were neighbours in time."""
+    """Seconds of a step, for each turn of each way; turns with the same number were neighbors in time."""
 
     network: str
     turns: dict[str, list[float]]

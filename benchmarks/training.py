@@ -152,7 +152,7 @@ WAITING, APART = f"{RANKS} ranks that exchange one number per step", f"{RANKS} p
 
 
 def epochs(rounds: int, data: Digits) -> dict[str, list[float]]:
-    """In turns, so that other load affects all equally; the two ways to compare are neighbours."""
+    """In turns, so that other load affects all equally; the two ways to compare are neighbors."""
     ways: dict[str, Callable[[], float]] = {
         NOTES: lambda: in_a_process_of_its_own(epoch_of_the_notes, data),
         DDP: lambda: on_ranks(epoch_with_ddp, data),

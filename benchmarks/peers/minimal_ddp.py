@@ -60,7 +60,9 @@ def main() -> None:
     dist.init_process_group("gloo")
     rank, ranks = dist.get_rank(), dist.get_world_size()
     torch.manual_seed(asked.seed)
-    net, data = training.network(asked), training.dataset(asked, train=True)
+    net = training.network(asked)
+    _, train, test = training.loaders(asked, torch.device("cpu"))
+    data = train.dataset
     batches = DataLoader(
         data, asked.batch_size // ranks, sampler=DistributedSampler(data), num_workers=asked.workers, drop_last=True
     )
@@ -71,7 +73,6 @@ def main() -> None:
         began = time.perf_counter()
         loop(epoch)
         seconds = time.perf_counter() - began
-        *_, test = training.loaders(asked, torch.device("cpu"))
         counts = torch.tensor([training.evaluate(net, test, torch.device("cpu")).item(), len(test.dataset)])
         dist.all_reduce(counts)
         if rank == 0:

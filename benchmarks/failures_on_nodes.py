@@ -1,0 +1,234 @@
+"""Every mistake of the catalog, and every way in which a rank can fail, here and on two nodes, in turns.
+
+Does the message name the same ranks, calls, lines and cause as here, and the node? How soon? What is left on the nodes?
+"""
+
+import argparse
+import os
+import re
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+
+from ddp_lessons import Results, WorkerFailed, WorkersStuck
+from ddp_lessons.machines import Machines, SlurmOnMachines
+from ddp_lessons.run.nodes.node_commands import Nodes
+from ddp_lessons.run.nodes.node_group import disconnect
+
+from . import __main__ as everything
+from .family import is_zombie
+from .findings import TIMEOUT_SECONDS, launched, next_is_right, standstill
+from .measurement import Target, at_most
+from .mistakes import MISTAKES
+from .programs.failing import FAILURES, NEVER_BEGIN, NEVER_RETURN, sleeps
+from .programs.noted import notes
+from .sshd import reached_by_ssh
+from .tables import table, target_table
+
+RANKS = 4
+SITES = ("machines", "hosts", "slurm")
+SECONDS_TO_RETURN = 1.0
+ON_A_NODE = re.compile(r" on machine\d( and machine\d)?\b")
+_OF_EACH_RANK = re.compile(
+    r"    rank \d   |  Ranks? \d.*(stopped|lost the connection|killed by)|  Nodes: |  torchrun would show"
+)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One function, and how it is launched."""
+
+    name: str
+    function: Callable[[int, int], object]
+    join: bool = True
+    timeout_seconds: float = TIMEOUT_SECONDS
+    is_interrupted: bool = False
+    may_return: bool = False  # sometimes torch completes the calls, and only the results are wrong
+
+
+@dataclass(frozen=True)
+class Outcome:
+    ended: BaseException | Results[object]
+    seconds: float  # from the hang or the failure to the exception
+    left: int  # processes on the nodes that were not there before
+    is_alive: bool  # the next launch returned the right answer
+
+    @property
+    def message(self) -> str:
+        return f"{type(self.ended).__name__}: {self.ended}"
+
+
+@dataclass(frozen=True)
+class Pair:
+    """The same case here and on nodes."""
+
+    case: Case
+    here: Outcome
+    there: Outcome
+
+    @property
+    def is_same(self) -> bool:
+        """But for the node. What each rank was doing may differ: a hang stops each of them at one of several lines."""
+        here, there = _cause(self.here.message), _cause(self.there.message)
+        return here[self.case.may_return :] == there[self.case.may_return :]
+
+    @property
+    def names_node(self) -> bool | None:
+        """None: no rank began, or none failed."""
+        if self.case.function in NEVER_BEGIN or isinstance(self.there.ended, Results):
+            return None
+        return ON_A_NODE.search(self.there.message) is not None
+
+
+def _cause(message: str) -> list[str]:
+    return [line for line in ON_A_NODE.sub("", message).splitlines() if not _OF_EACH_RANK.match(line)]
+
+
+def cases() -> list[Case]:
+    return [
+        *(Case(one.name, one.function, one.join, may_return=one.ends == "either") for one in MISTAKES),
+        *(Case(function.__name__, function) for function in (*FAILURES, *NEVER_BEGIN)),
+        *(Case(function.__name__, function, timeout_seconds=SECONDS_TO_RETURN) for function in NEVER_RETURN),
+        Case("is_interrupted", sleeps, is_interrupted=True),
+    ]
+
+
+def outcome(case: Case, on: Nodes | None = None, processes: Callable[[], set[int]] = set) -> Outcome:
+    before, began = processes(), time.perf_counter()
+    with TemporaryDirectory() as folder:
+        if case.is_interrupted:
+            threading.Thread(target=_interrupt_when_all_sleep, args=(folder,)).start()
+        try:
+            ended: BaseException | Results[object] = launched(
+                case.function, RANKS, folder, join=case.join, timeout_seconds=case.timeout_seconds, on=on
+            )
+        except (TypeError, KeyboardInterrupt) as error:
+            ended = error
+        moment = time.perf_counter()
+        left = sum(not is_zombie(process) for process in processes() - before)
+        moments = notes(folder)
+    if case.is_interrupted:
+        began = moments["interrupted"][0]
+    elif case.function in NEVER_RETURN:
+        began = max(moments["began"]) + case.timeout_seconds
+    elif moments["began"] and isinstance(ended, WorkerFailed | WorkersStuck | Results):
+        began = standstill(ended, moments)
+    return Outcome(ended, moment - began, left, _next_is_right(on))
+
+
+def _next_is_right(on: Nodes | None) -> bool:
+    try:
+        return next_is_right(on)
+    except (OSError, WorkerFailed, WorkersStuck) as error:
+        print(f"the next launch: {type(error).__name__}: {error}", file=sys.stderr)
+        return False
+
+
+def _interrupt_when_all_sleep(folder: str) -> None:
+    while len(notes(folder)["began"]) < RANKS:
+        time.sleep(0.05)
+    time.sleep(0.5)
+    Path(folder, "interrupt").write_text(f"interrupted {time.perf_counter()}\n")
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+def processes_on(machines: Machines) -> set[int]:
+    """All processes of these nodes, as this machine's process table has them."""
+    spaces = {_space(first) for first in machines._pids}
+    return {process for process in map(int, filter(str.isdigit, os.listdir("/proc"))) if _space(process) in spaces}
+
+
+def _space(process: int) -> str:
+    try:
+        return os.readlink(f"/proc/{process}/ns/pid")
+    except OSError:
+        return ""
+
+
+@contextmanager
+def site(kind: str) -> Iterator[tuple[Nodes, Machines]]:
+    with ExitStack() as stack:
+        if kind == "slurm":
+            cluster = stack.enter_context(SlurmOnMachines(2))
+            yield stack.enter_context(cluster.allocate(nodes=2, time_minutes=60)), cluster.machines
+            return
+        machines = stack.enter_context(Machines(2))
+        folder = Path(stack.enter_context(TemporaryDirectory()))
+        nodes: Nodes = stack.enter_context(reached_by_ssh(machines, folder)) if kind == "hosts" else machines
+        yield nodes, machines
+        disconnect(nodes)
+
+
+def pairs(kind: str, names: Sequence[str]) -> Iterator[Pair]:
+    with site(kind) as (nodes, machines):
+        assert next_is_right()
+        assert next_is_right(nodes)
+        for case in cases():
+            if not names or case.name in names:
+                yield Pair(case, outcome(case), outcome(case, nodes, lambda: processes_on(machines)))
+
+
+def row(pair: Pair) -> tuple[str, ...]:
+    words = {True: "yes", False: "NO", None: "-"}
+    return (
+        pair.case.name,
+        f"{pair.here.seconds:.2f}",
+        f"{pair.there.seconds:.2f}",
+        words[pair.is_same],
+        words[pair.names_node],
+        str(pair.there.left),
+        words[pair.there.is_alive],
+    )
+
+
+def clock_error(found: Sequence[Pair]) -> float:
+    """By how many seconds a moment on a node may be off, which counts where it is the last before the hang."""
+    ends = [pair.there.ended for pair in found]
+    results = [end if isinstance(end, Results) else end.results for end in ends if hasattr(end, "results")]
+    return max((error for one in results for error in one.events.clock_errors.values()), default=0.0)
+
+
+def targets(found: Sequence[Pair]) -> list[Target]:
+    return [
+        at_most("until the message, on nodes, median", median(pair.there.seconds for pair in found), 1),
+        at_most("until the message, on nodes, worst", max(pair.there.seconds for pair in found), 2),
+        at_most("not the same message as here", sum(not pair.is_same for pair in found), 0, ""),
+        at_most("messages without the node", sum(pair.names_node is False for pair in found), 0, ""),
+        at_most("next launches that were not right", sum(not pair.there.is_alive for pair in found), 0, ""),
+        at_most("processes left over", sum(pair.there.left for pair in found), 0, ""),
+    ]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.failures_on_nodes", description=__doc__)
+    parser.add_argument("names", nargs="*", help="only these (all)")
+    parser.add_argument("--on", choices=SITES, default="machines", help="simulated nodes, a sshd there, a Slurm there")
+    parser.add_argument("--show", action="store_true", help="also print both messages where they differ")
+    parser.add_argument("--strict", action="store_true", help="exit status 1 if a target is not met")
+    parser.add_argument("--markdown", action="store_true", help="print Markdown tables")
+    asked = parser.parse_args()
+    print(everything.machine(), "\n")
+    found = []
+    for pair in pairs(asked.on, asked.names):
+        found.append(pair)
+        print(*row(pair), file=sys.stderr, flush=True)
+        if asked.show and not pair.is_same:
+            print(f"here:\n{pair.here.message}\nthere:\n{pair.there.message}\n", flush=True)
+    header = (f"{RANKS} ranks", "here, s", "nodes, s", "same message", "node named", "left over", "next right")
+    print(table(header, [row(pair) for pair in found], asked.markdown), end="\n\n")
+    measured = targets(found)
+    print(target_table(measured, asked.markdown))
+    here = median(pair.here.seconds for pair in found)
+    print(f"\nHere the median is {here:.3f} s. Times on the nodes may be off by {1e3 * clock_error(found):.1f} ms.")
+    return int(asked.strict and not all(target.met for target in measured))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
