@@ -55,7 +55,7 @@ class Use:
     word: str
     form: str
     is_link: bool
-    is_emphasised: bool
+    is_emphasized: bool
     is_announced: bool  # in the first cell, among what the lesson will give and what it needs
     section: str
 
@@ -146,9 +146,9 @@ def _uses_in_cell(cell: int, source: str, section: str) -> Iterator[Use]:
         paragraph = source.count("\n\n", 0, begin)
         is_announced = cell == 0 and bool(OPENING.match(source.split("\n\n")[paragraph]))
         stars_around = source[begin - 1 : begin] == "*" and bool(re.match(r"[.:]?\*", source[end:]))
-        is_emphasised = stars_around or (is_link and source[begin + 1] in "*`")
+        is_emphasized = stars_around or (is_link and source[begin + 1] in "*`")
         where = [section, *headings(source[:begin])][-1]
-        yield Use(cell, paragraph, begin, word, form, is_link, is_emphasised, is_announced, where)
+        yield Use(cell, paragraph, begin, word, form, is_link, is_emphasized, is_announced, where)
 
 
 def _spots(source: str) -> Iterator[tuple[int, int, str, str, bool]]:
@@ -174,8 +174,8 @@ def headings(source: str) -> list[str]:
 
 
 def explaining_use(entry: Entry) -> Use | None:
-    """The emphasised word in the section that the glossary names first."""
+    """The emphasized word in the section that the glossary names first."""
     place = entry.explained[0]
     found = [use for lesson in lessons() if lesson.name == place.notebook for use in uses(lesson)]
-    here = (use for use in found if use.word == entry.word and use.section == place.anchor and use.is_emphasised)
+    here = (use for use in found if use.word == entry.word and use.section == place.anchor and use.is_emphasized)
     return next(here, None)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mistaken_programs import programs
+from old_torch import HAS_ALL_TO_ALL
 
 _HEAD = "import time, threading, datetime, torch, torch.distributed as dist\n"
 
@@ -55,7 +56,7 @@ COLLECTIVES = {
     "gather": f"dist.gather({_T}, {_LIST} if rank == {{root}} else None, {{root}}{{more}})",
     "scatter": f"dist.scatter({_T}, {_LIST} if rank == {{root}} else None, {{root}}{{more}})",
     "reduce_scatter": f"dist.reduce_scatter({_T}, {_LIST}, op={{op}}{{more}})",
-    "all_to_all": f"dist.all_to_all({_LIST}, {_LIST}{{more}})",
+    **({"all_to_all": f"dist.all_to_all({_LIST}, {_LIST}{{more}})"} if HAS_ALL_TO_ALL else {}),
     "all_gather_single": "dist.all_gather_into_tensor(torch.ones(size * ({shape}), dtype={dtype}), " + _T + "{more})",
     "reduce_scatter_single": f"dist.reduce_scatter_tensor({_T}, torch.ones(size * ({{shape}}), dtype={{dtype}}), "
     "op={op}{more})",

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import os
+import sys
+import textwrap
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any
 
+import zmq
 from jupyter_client.manager import KernelManager
+
+# an expression for all widgets of a kernel by their names, in ipywidgets 8 and 7
+OPEN_WIDGETS = (
+    "(lambda of: of.widget._instances if hasattr(of.widget, '_instances') else of.Widget.widgets)"
+    "(__import__('ipywidgets').widgets)"
+)
 
 
 @dataclass
@@ -23,6 +32,8 @@ class Cell:
     error: str = ""
     value: str = ""
     seconds: float = 0.0
+    begin: float = field(default_factory=time.monotonic)
+    by_id: dict[str, int] = field(default_factory=dict)  # which display has this name
 
     @property
     def text(self) -> str:
@@ -32,12 +43,17 @@ class Cell:
 
 class NotebookSession:
     def __init__(
-        self, environment: Mapping[str, str] | None = None, folder: str | None = None, python: str | None = None
+        self,
+        environment: Mapping[str, str] | None = None,
+        folder: str | None = None,
+        python: str | None = None,
+        prefix: Sequence[str] = (),
     ) -> None:
         self._manager = KernelManager(kernel_name="python3")
-        if python is not None:
+        if python is not None or prefix:
             assert self._manager.kernel_spec is not None
-            self._manager.kernel_spec.argv = [python, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+            kernel = [python or sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+            self._manager.kernel_spec.argv = [*prefix, *kernel]
         env = {**os.environ, "PYDEVD_DISABLE_FILE_VALIDATION": "1", **(environment or {})}
         self._manager.start_kernel(env=env, cwd=folder)
         self._client = self._manager.blocking_client()
@@ -47,39 +63,84 @@ class NotebookSession:
     def run(self, source: str, timeout_seconds: float = 60.0) -> Cell:
         return self.finish(self.begin(source), timeout_seconds)
 
-    def begin(self, source: str) -> str:
-        return str(self._client.execute(source))
+    def begin(self, source: str, allow_stdin: bool = True) -> str:
+        # otherwise ipykernel 6.17 may skip the next cell, if it comes soon after one that failed
+        return str(self._client.execute(source, allow_stdin=allow_stdin, stop_on_error=False))
 
     def finish(
         self, request: str, timeout_seconds: float = 60.0, whenever: Callable[[Cell], object] | None = None
     ) -> Cell:
         """Follow the cell to its end; `whenever` looks at it each time when something new was displayed."""
-        cell, begin, by_id = Cell(), time.monotonic(), dict[str, int]()
+        cell = Cell()
+        while not self._note(self._client.get_iopub_msg(timeout=timeout_seconds), request, cell, whenever):
+            pass
+        cell.seconds = time.monotonic() - cell.begin
+        return cell
+
+    def _note(
+        self, message: dict[str, Any], request: str, cell: Cell, whenever: Callable[[Cell], object] | None = None
+    ) -> bool:
+        """Add a message to what came of the cell. True: it was the last one."""
+        if message["parent_header"].get("msg_id") != request:
+            return False
+        kind, content = message["msg_type"], message["content"]
+        if kind == "status" and content["execution_state"] == "idle":
+            return True
+        if kind in ("display_data", "update_display_data"):
+            cell.updates.append((time.monotonic() - cell.begin, content["data"]))
+            name = content.get("transient", {}).get("display_id", "")
+            if kind == "display_data":
+                cell.by_id[name] = len(cell.displays)
+                cell.displays.append(content["data"])
+            else:
+                cell.displays[cell.by_id[name]] = content["data"]
+            if whenever:
+                whenever(cell)
+        elif kind == "execute_result":
+            cell.value = content["data"]["text/plain"]
+        elif kind == "stream":
+            cell.stream += content["text"]
+        elif kind == "error":
+            cell.error_name = content["ename"]
+            cell.error = "\n".join(content["traceback"])
+        return False
+
+    def converse(
+        self, source: str, answers: Sequence[str | Callable[[], object]], timeout_seconds: float = 30.0
+    ) -> Cell:
+        """Run a cell that asks for input; its source may be indented.
+
+        `stream` has the whole dialogue, as a front end shows it.
+
+        An answer may also be something to do while the cell waits for one. If it returns True, the cell asks again.
+        """
+        request, cell, left = self.begin(textwrap.dedent(source).strip()), Cell(), list(answers)
+        poller, questions, end = zmq.Poller(), zmq.Poller(), time.monotonic() + timeout_seconds
+        poller.register(self._client.iopub_channel.socket, zmq.POLLIN)
+        questions.register(self._client.stdin_channel.socket, zmq.POLLIN)  # jupyter_client 7 awaits `msg_ready`
+        asked = None
         while True:
-            message = self._client.get_iopub_msg(timeout=timeout_seconds)
-            if message["parent_header"].get("msg_id") != request:
-                continue
-            kind, content = message["msg_type"], message["content"]
-            if kind == "status" and content["execution_state"] == "idle":
-                cell.seconds = time.monotonic() - begin
-                return cell
-            if kind in ("display_data", "update_display_data"):
-                cell.updates.append((time.monotonic() - begin, content["data"]))
-                name = content.get("transient", {}).get("display_id", "")
-                if kind == "display_data":
-                    by_id[name] = len(cell.displays)
-                    cell.displays.append(content["data"])
-                else:
-                    cell.displays[by_id[name]] = content["data"]
-                if whenever:
-                    whenever(cell)
-            elif kind == "execute_result":
-                cell.value = content["data"]["text/plain"]
-            elif kind == "stream":
-                cell.stream += content["text"]
-            elif kind == "error":
-                cell.error_name = content["ename"]
-                cell.error = "\n".join(content["traceback"])
+            assert time.monotonic() < end, cell.stream
+            if poller.poll(50):
+                if self._note(self._client.get_iopub_msg(timeout=1), request, cell):
+                    assert not left, f"{cell.stream}\nnot asked for: {left}\n{cell.error}"
+                    return cell
+            elif questions.poll(0):
+                asked = self._client.get_stdin_msg(timeout=1)["content"]["prompt"]
+                assert left, f"{cell.stream}{asked}"
+            elif asked is not None and left:  # all that came before the prompt is there
+                answer = left.pop(0)
+                if isinstance(answer, str):
+                    cell.stream += f"{asked}{answer}\n"
+                    self._client.input(answer)
+                    asked = None
+                elif answer():
+                    cell.stream += f"{asked}\n"
+                    asked = None
+
+    def wait_for_a_question(self) -> None:
+        """Until a cell asks for input."""
+        self._client.get_stdin_msg(timeout=60)
 
     def complete(self, source: str) -> list[str]:
         """What the kernel offers after this text."""

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from random import Random
 
+from old_torch import HAS_ALL_TO_ALL
 from program_collectives import REDUCE_OPS
 from program_steps import (
     WORLD,
@@ -53,7 +54,8 @@ ONLY_BLOCKING = (
 WITHOUT_TENSOR = ("barrier", *ONLY_BLOCKING)
 COLLECTIVES = (
     *("all_reduce", "all_reduce", "broadcast", "reduce", "all_gather", "all_gather_single", "gather", "scatter"),
-    *("reduce_scatter", "reduce_scatter_single", "all_to_all", "all_to_all_single", "all_to_all_uneven"),
+    *("reduce_scatter", "reduce_scatter_single", *(["all_to_all"] if HAS_ALL_TO_ALL else [])),
+    *("all_to_all_single", "all_to_all_uneven"),
     *WITHOUT_TENSOR,
 )
 

@@ -24,29 +24,33 @@ WHOLE_RUNS = Path(__file__).with_name("whole_runs.json")
 # a part of the package may import itself and these
 MAY_IMPORT = {
     "record": {"record"},
-    "run": {"run", "record"},
+    "run": {"run", "record", "__version__"},
     "train": {"train"},
     "show": {"show", "run", "record", "machines"},
-    "check": {"check", "run", "record", "train", "capstone"},
+    "check": {"check", "run", "record", "train", "capstone", "clinic"},
     "capstone": {"capstone", "check", "run", "record", "sameness", "show"},
-    "machines": {"machines", "run"},
+    "clinic": {"clinic", "check"},
+    "machines": {"machines", "run", "record"},
     "sameness": {"sameness", "run", "record", "show"},
     "script": {"script"},
+    "dumps": {"dumps", "run", "record", "show"},
     "backends": {"backends", "run", "record", "train"},
     "gpu": {"gpu", "backends", "run", "record", "train", "show"},
     "quiz": {"quiz", "show"},
-    "workshop": {"workshop", "run", "record", "check", "train", "Results", "launch", "__version__"},
+    "workshop": {"workshop", "run", "record", "check", "clinic", "train", "Results", "launch", "__version__"},
 }
 # any test may go through `python -m ddp_lessons` and `%load_ext ddp_lessons`
-FRONT_DOOR = {"record", "run", "sameness", "script", "workshop"}
+FRONT_DOOR = {"record", "run", "dumps", "sameness", "script", "workshop"}
 # what a part imports only when it is asked for (a picture, the capstone); a room whose tests ask for it names it itself
-ONLY_WHEN_ASKED = {"sameness": {"show"}, "check": {"capstone"}}
+ONLY_WHEN_ASKED = {"sameness": {"show"}, "dumps": {"show"}, "check": {"capstone", "clinic"}}
 # what else the tests of a room use: parts of the package, and what is beside it. Other tests are always tried
 ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "tests/backends": ({"backends"}, {"notebooks/16_choose_a_backend.ipynb"}),
     "tests/capstone": ({"capstone", "sameness", "show"}, {"notebooks"}),
     "tests/check": ({"check"}, {"scripts"}),
-    "tests/machines": ({"machines", "check"}, {"notebooks/13_many_machines.ipynb", "scripts"}),
+    "tests/clinic": ({"clinic"}, {"authoring", "benchmarks"}),
+    "tests/dumps": ({"dumps", "show"}, {"benchmarks", "docs"}),
+    "tests/machines": ({"machines", "check", "show"}, {"benchmarks", "notebooks/13_many_machines.ipynb", "scripts"}),
     "tests/quiz": ({"quiz"}, {"notebooks"}),
     "tests/room": ({"workshop"}, {"notebooks"}),
     "tests/run": (set(), {"benchmarks"}),

@@ -64,11 +64,24 @@ def test_only_a_terminal_gets_colors() -> None:
 
 def test_where_nothing_is_installed_yet_it_says_what_to_type(tmp_path: Path) -> None:
     venv.create(tmp_path / "bare", symlinks=True, with_pip=False)
-    answer = ask("-m", "ddp_lessons", "doctor", python=tmp_path / "bare" / "bin" / "python")
+    answer = ask("-m", "ddp_lessons", "doctor", python=tmp_path / "bare" / "bin" / "python", PATH="", UV="")
     assert "PROBLEM  torch and torchvision: torch is not installed" in answer.stdout
     assert "-m pip install -r requirements.txt" in answer.stdout
     assert "ok       Python" in answer.stdout
     assert "Traceback" not in answer.stdout
+    assert answer.returncode == 1
+
+
+@pytest.mark.parametrize(("torch", "command"), [(None, "-r"), ("2.13.0+cpu", "--torch-backend cpu"), ("2.13.0", "-r")])
+def test_where_pip_is_missing_it_names_uv(torch: str | None, command: str, tmp_path: Path) -> None:
+    venv.create(tmp_path / "bare", symlinks=True, with_pip=False)  # as uvx and pipx make environments
+    python = tmp_path / "bare" / "bin" / "python"
+    if torch:
+        package(tmp_path, "torch", torch, "")
+        package(tmp_path, "torchvision", "0.28.0", "raise RuntimeError('operator torchvision::nms does not exist')")
+    answer = ask("-m", "ddp_lessons", "pair", python=python, PATH="", UV="/a/uv", PYTHONPATH=str(tmp_path))
+    assert f"/a/uv pip install --python {python} {command} " in answer.stdout
+    assert "-m pip" not in answer.stdout
     assert answer.returncode == 1
 
 
@@ -157,6 +170,16 @@ def test_a_home_that_cannot_be_written_to_is_a_problem_for_jupyter_and_for_nothi
     assert "PROBLEM  Jupyter: Jupyter cannot write to /dev/null" in answer.stdout
     assert "ok       gloo" in answer.stdout
     assert "ok       MNIST" in answer.stdout
+
+
+def test_without_jupyterlab_it_says_how_to_get_it_and_that_other_notebooks_work(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(doctor, "version", lambda package: None if package == "jupyterlab" else "8.1.0")
+    finding = doctor.check_jupyter()
+    assert finding.verdict == "note"
+    assert "JupyterLab is not installed, and other notebooks work, too" in finding.found
+    assert finding.remedy.endswith(f'{sys.executable.removeprefix(f"{PROJECT}/")} -m pip install "jupyterlab>=4.2,<5"')
 
 
 def test_a_kernel_of_another_python_is_a_problem(tmp_path: Path) -> None:

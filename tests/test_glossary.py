@@ -40,7 +40,7 @@ def not_linked(lesson: Lesson) -> list[str]:
         found = [use for use in uses(lesson) if use.word == entry.word]
         if entry.explained[0].notebook == lesson.name:  # what it announces, it need not have explained yet
             found = [use for use in found if use.is_link or not is_before(use, explaining_use(entry))]
-            found.sort(key=lambda use: not use.is_emphasised)
+            found.sort(key=lambda use: not use.is_emphasized)
         if found and entry.word not in EVERYDAY and not found[0].is_link:
             wrong.append(f"{seen(lesson, found[0])}: write [{found[0].form}]({entry.link})")
         wrong += [f"{seen(lesson, use)}: has a link already" for use in [use for use in found if use.is_link][1:]]
@@ -82,7 +82,7 @@ def test_the_words_stand_in_the_order_of_the_alphabet_and_no_form_belongs_to_two
 def test_a_word_is_explained_where_the_glossary_says(entry: Entry) -> None:
     assert entry.explained, "its last line has to begin with: Explained in [lesson ...](...#section)"
     explained = explaining_use(entry)
-    assert explained is not None, f"*{entry.word}* is not emphasised in {entry.explained[0]}"
+    assert explained is not None, f"*{entry.word}* is not emphasized in {entry.explained[0]}"
     for label, target in LINK.findall(entry.text):
         assert not label.startswith("lesson ") or target.startswith(f"{int(label.split()[1]):02}_")
 

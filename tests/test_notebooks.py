@@ -118,7 +118,12 @@ def test_a_notebook_imports_nothing_of_its_folder(notebook: pathlib.Path) -> Non
     assert {name.split(".")[0] for name in names} <= known | written_before
 
 
-NO_EXERCISES = {"capstone", "reading", "replicas_agree"}  # they judge something else than a learner's function
+NO_EXERCISES = {
+    "capstone",
+    "diagnosis",
+    "reading",
+    "replicas_agree",
+}  # these judge no learner's function
 
 
 def exercises_of(notebook: pathlib.Path) -> list[tuple[str, str]]:

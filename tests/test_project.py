@@ -17,10 +17,16 @@ from pathlib import Path
 
 import pytest
 import yaml
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:  # pytest brings it
+    import tomli as tomllib
 from packaging.requirements import Requirement
 
 from ddp_lessons.train.mnist import SUMS
 from ddp_lessons.workshop.doctor import TORCHVISION_FOR
+from ddp_lessons.workshop.start import JUPYTERLAB
 
 PROJECT = Path(__file__).parent.parent
 CONDA_NAMES = {"pytorch": "torch"}
@@ -40,6 +46,20 @@ def test_conda_and_pip_learners_get_the_same_packages() -> None:
     assert conda.pop("pip") == ""
     assert conda == learners_requirements()
     assert environment["channels"] == ["conda-forge", "nodefaults"]
+
+
+def test_the_package_needs_nothing_that_the_full_set_up_lacks_and_limits_nothing_from_above() -> None:
+    project = tomllib.loads((PROJECT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    needed = [Requirement(line) for line in project["dependencies"]]
+    full = learners_requirements()
+    for package in needed:
+        (lowest,) = package.specifier
+        assert lowest.operator == ">="
+        assert package.name == "ipython" or str(lowest) in full[package.name].split(",")  # ipykernel needs it
+    extras = [Requirement(line) for name in ("lab", "test") for line in project["optional-dependencies"][name]]
+    assert {package.name for package in [*needed, *extras]} - {"ipython"} == set(full)
+    assert all(full[package.name] == str(package.specifier) for package in extras)
+    assert JUPYTERLAB in project["optional-dependencies"]["lab"]
 
 
 def test_every_supported_torch_has_its_torchvision_in_the_table() -> None:
@@ -136,11 +156,12 @@ def copy(tmp_path: Path) -> Copy:
 
 def test_one_command_sets_up_and_opens_the_first_lesson(copy: Copy) -> None:
     first = copy.make("lab", "JUPYTER_ARGS=--port 9999")
-    assert first.stdout.splitlines()[-1].startswith("my_lessons/00_first.ipynb --port 9999 --no-browser"), first.stdout
+    opened = "--LabApp.default_url=/lab/tree/00_first.ipynb"
+    assert first.stdout.splitlines()[-1].partition("my_lessons ")[2].startswith(f"{opened} --port 9999 --no-browser")
     assert list((copy.folder / "ddp_lessons" / "__pycache__").glob("__init__.*.pyc"))
     calls = copy.calls
     second = copy.make("lab")
-    assert second.stdout.startswith("my_lessons/00_first.ipynb"), second.stdout
+    assert opened in second.stdout
     assert copy.calls == calls
 
 
@@ -165,7 +186,7 @@ def test_a_broken_pair_opens_nothing_until_it_is_repaired(copy: Copy) -> None:
     shutil.rmtree(copy.folder.parent / "packages" / "torchvision-0.29.2.dist-info")
     refused = copy.make("lab")
     assert "torch 2.15.0 needs torchvision 0.29, but 0.28.0 is installed" in refused.stdout
-    assert "notebooks/00_first.ipynb" not in refused.stdout
+    assert "00_first.ipynb" not in refused.stdout
     assert refused.returncode != 0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,14 @@ from slide_blocks import ROOM, SIZES, TITLE, Block, Slide, lay_out  # noqa: E402
 from slide_deck import Deck  # noqa: E402
 
 from ddp_lessons.quiz.bank import questions_of  # noqa: E402
+
+
+def test_the_commands_in_the_folder_find_what_is_not_installed() -> None:
+    found = subprocess.run(
+        [sys.executable, "-c", "import committed, slide_deck"], cwd=ROOT / "site", capture_output=True, text=True
+    )
+    assert found.returncode == 0, found.stderr
+
 
 FUNCTION = "def f(x):\n    y = x\n    z = y\n    return z\n\n\n"
 

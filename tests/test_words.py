@@ -33,6 +33,14 @@ INSTEAD_OF = {
     "whom": "which rank",
     "beside": "next to, compared with",
     "dice": "random",
+    # American spelling, as PyTorch's own words have it
+    "behaviour": "behavior",
+    "catalogue": "catalog",
+    "colours?": "color",
+    "grey": "gray",
+    "judgements?": "judgment",
+    "neighbours?": "neighbor",
+    "towards": "toward",
 }
 
 

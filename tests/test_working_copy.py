@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from ddp_lessons.workshop import working_copy
-from ddp_lessons.workshop.working_copy import copy_lessons, report
+from ddp_lessons.workshop import start, working_copy
+from ddp_lessons.workshop.working_copy import copy_lessons
 
 PROJECT = Path(__file__).parent.parent
 FIRST, SECOND = "00_first.ipynb", "01_second.ipynb"
+FOR_ASSISTANTS = ("AGENTS.md", "CLAUDE.md")
 
 
 def write(folder: Path, name: str, source: str, output: str = "") -> None:
@@ -55,11 +56,63 @@ def mine(tmp_path: Path) -> Path:
 
 def test_a_copy_has_no_outputs_and_nothing_else_is_changed(lessons: Path, mine: Path) -> None:
     assert copy_lessons(lessons, mine) == []
-    assert {file.name for file in mine.iterdir()} == {FIRST, SECOND, "glossary.md", working_copy.GIVEN}
+    assert {file.name for file in mine.iterdir()} == {FIRST, SECOND, "glossary.md", working_copy.GIVEN, *FOR_ASSISTANTS}
     given = json.loads((mine / FIRST).read_text(encoding="utf-8"))
     stored = json.loads((lessons / FIRST).read_text(encoding="utf-8"))
     stored["cells"][0] |= {"outputs": [], "execution_count": None}
     assert given == stored
+
+
+def test_the_page_to_print_comes_along_and_links_lead_to_it_and_back(lessons: Path, mine: Path) -> None:
+    write(lessons, FIRST, "[It hangs](../docs/it_hangs.md)")
+    (lessons.parent / "docs").mkdir()
+    (lessons.parent / "docs" / "it_hangs.md").write_text(f"[the lesson](../notebooks/{FIRST})")
+    copy_lessons(lessons, mine)
+    assert sources(mine)[FIRST] == "[It hangs](docs/it_hangs.md)"
+    assert (mine / "docs" / "it_hangs.md").read_text() == f"[the lesson](../{FIRST})"
+
+
+def test_the_scripts_come_along_and_links_lead_to_them(lessons: Path, mine: Path) -> None:
+    write(lessons, FIRST, "the [script](../scripts/training.py) of this lesson")
+    (lessons.parent / "scripts" / "slurm").mkdir(parents=True)
+    (lessons.parent / "scripts" / "training.py").write_text("print()")
+    (lessons.parent / "scripts" / "slurm" / "one.sbatch").write_text("#!/bin/sh")
+    copy_lessons(lessons, mine)
+    assert sources(mine)[FIRST] == "the [script](scripts/training.py) of this lesson"
+    assert (mine / "scripts" / "training.py").read_text() == "print()"
+    assert (mine / "scripts" / "slurm" / "one.sbatch").read_text() == "#!/bin/sh"
+    (mine / "scripts" / "training.py").write_text("mine")
+    (lessons.parent / "scripts" / "training.py").write_text("print(1)")
+    (news,) = copy_lessons(lessons, mine)
+    assert str(mine / "scripts" / "training.2.py") in news
+    assert (mine / "scripts" / "training.py").read_text() == "mine"
+
+
+def test_a_coding_assistant_is_asked_to_be_a_tutor(lessons: Path, mine: Path) -> None:
+    copy_lessons(lessons, mine)
+    asked = (mine / "AGENTS.md").read_text(encoding="utf-8")
+    assert all(words in asked for words in ("Hints in three grades", "Never write", "ddp_lessons/train/"))
+    assert (mine / "CLAUDE.md").read_text(encoding="utf-8") == "@AGENTS.md\n"
+
+
+@pytest.mark.parametrize("name", FOR_ASSISTANTS)
+def test_what_a_learner_tells_their_assistant_is_kept(
+    name: str, lessons: Path, mine: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy_lessons(lessons, mine)
+    (mine / name).write_text("Answer in French.", encoding="utf-8")
+    newer = tmp_path / "tutor.md"
+    newer.write_text("another text", encoding="utf-8")
+    monkeypatch.setattr(working_copy, "TUTOR", newer)
+    copy_lessons(lessons, mine)
+    assert (mine / name).read_text(encoding="utf-8") == "Answer in French."
+
+
+def test_in_the_clone_an_assistant_is_sent_to_what_contributors_read() -> None:
+    asked = (PROJECT / "AGENTS.md").read_text(encoding="utf-8")
+    assert "(CONTRIBUTING.md)" in asked
+    assert "ddp_lessons/workshop/tutor.md" in asked
+    assert (PROJECT / "CLAUDE.md").read_text(encoding="utf-8") == "@AGENTS.md\n"
 
 
 def test_what_a_learner_wrote_or_ran_is_kept_and_a_new_version_comes_beside_it(lessons: Path, mine: Path) -> None:
@@ -129,14 +182,15 @@ def test_a_full_disk_is_said_and_leaves_what_was_there(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", fill)
-    assert report(lessons, mine) == 1
+    monkeypatch.setattr(start, "NOTEBOOKS", lessons)
+    assert start.start_lessons(mine) == 1
     assert capsys.readouterr().err == f"The lessons could not be copied to {mine}: No space left on device\n"
     monkeypatch.undo()
     assert {file: file.read_bytes() for file in mine.iterdir()} == before
 
 
 def test_the_command_ends_with_the_first_lesson_and_jupyter_reads_what_it_made(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "ddp_lessons", "lessons", "--folder", str(tmp_path / "mine")]
+    command = [sys.executable, "-m", "ddp_lessons", "start", str(tmp_path / "mine"), "--no-open"]
     done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == [str(tmp_path / "mine" / "00_start_four_ranks.ipynb")]
     stored = sorted((PROJECT / "notebooks").glob("[0-9]*.ipynb"))
@@ -146,5 +200,7 @@ def test_the_command_ends_with_the_first_lesson_and_jupyter_reads_what_it_made(t
     for file in stored:
         copied, lesson = (nbformat.read(path, as_version=4) for path in (tmp_path / "mine" / file.name, file))  # type: ignore[no-untyped-call]
         nbformat.validate(copied)
-        assert [cell.source for cell in copied.cells] == [cell.source for cell in lesson.cells]
+        assert [cell.source for cell in copied.cells] == [
+            cell.source.replace("](../scripts/", "](scripts/").replace("](../docs/", "](docs/") for cell in lesson.cells
+        ]
         assert not any(cell.get("outputs") for cell in copied.cells)

@@ -92,4 +92,4 @@ def ranks_told(said: str) -> list[str]:
 
 def accuracy_told(said: str) -> str:
     """What rank 0 said in the end, the last time if it was more than once."""
-    return str(re.findall(r"recognises ([\d.]+%)", said)[-1])
+    return str(re.findall(r"recognizes ([\d.]+%)", said)[-1])

@@ -27,7 +27,7 @@ EXAMPLE = PROJECT / "authoring" / "example"
 PARTS = ("authoring", "benchmarks", "ddp_lessons", "docs", "notebooks", "scripts", "tests")
 SECTION = "## Add a lesson, an exercise and its check in 30 minutes"
 LESSONS = sorted((PROJECT / "notebooks").glob("[0-9][0-9]_*.ipynb"))
-NEXT = len(LESSONS)  # the number of the next lesson, which the example calls 18
+NEXT = len(LESSONS)  # the number of the next lesson, which the example calls 20
 # Of the tests that CONTRIBUTING names, those that look at one lesson look at the new one, unless everything is tried.
 OF_THE_NEW_ONE = (
     f"{NEXT} or readme or every_check or every_lesson_has or right_letters or programs_do or list_of_exercises"
@@ -50,7 +50,7 @@ def project(tmp_path: Path) -> Path:
 
 
 def numbered(text: str) -> str:
-    return re.sub(r"\b18(?=_|\b)", str(NEXT), text)
+    return re.sub(r"\b20(?=_|\b)", str(NEXT), text)
 
 
 def blocks() -> list[tuple[str, str]]:

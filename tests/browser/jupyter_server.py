@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import secrets
-import sys
 import urllib.request
 from pathlib import Path
 from types import TracebackType
@@ -13,6 +12,8 @@ from typing import Any
 import nbformat
 import psutil
 from processes import Program, happens_within
+
+from ddp_lessons.workshop.start import environment_of_jupyter
 
 SERVE = """
 import ctypes, signal, sys
@@ -32,8 +33,8 @@ class JupyterServer:
         self._token = secrets.token_hex(16)
         own = {f"JUPYTER_{what}_DIR": str(folder / what.lower()) for what in ("RUNTIME", "CONFIG", "DATA")}
         own |= {"JUPYTER_TOKEN": self._token, "DDP_LESSONS_PROGRESS": str(folder / "progress.json")}
-        own |= {"IPYTHONDIR": str(folder / "ipython"), "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin"}
-        self._program = Program(SERVE, environment=own, folder=folder)
+        own |= {"IPYTHONDIR": str(folder / "ipython"), "PATH": "/usr/bin:/bin"}
+        self._program = Program(SERVE, environment=dict(environment_of_jupyter(own)), folder=folder)
         about = folder / "runtime" / f"jpserver-{self._program.process_id}.json"
         started = happens_within(60, lambda: about.exists() and self._answers(about.read_text(encoding="utf-8")))
         assert started, (folder / "server.log").read_text(encoding="utf-8")

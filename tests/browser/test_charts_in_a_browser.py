@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import base64
+import io
 import re
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from jupyter_server import JupyterServer
+from PIL import Image
 from playwright.sync_api import expect
 from screen import Screen
 
@@ -39,6 +42,8 @@ PALEST = """() => {
   }))
 }"""
 PAPER = "() => getComputedStyle(document.querySelector('.ddp-chart .f-paper')).fill"
+MARKERS = """() => [...document.querySelectorAll('main use')].map(one => one.getBoundingClientRect())
+  .map(place => [place.left, place.top, place.right, place.bottom].map(Math.round))"""
 ONE_CHART = """
 from ddp_lessons import launch, show, tell
 show.distance({"by hand": [1e-9, 2e-9]})
@@ -78,6 +83,20 @@ def test_words_are_large_and_dark_enough_and_the_page_never_moves_sideways(name:
         assert page.page.evaluate("() => document.documentElement.scrollWidth - innerWidth") <= 0
     assert page.page.evaluate(PALEST) >= 4.5
     assert page.findings("main") == []
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_each_marker_and_tick_stands_out_from_the_paper(theme: str, page: Screen) -> None:
+    page.page.evaluate("style => document.body.setAttribute('style', style)", THEMES[theme])
+    document = {"kind": "chart", "html": CHARTS["scaling"]()._repr_html_()}
+    page.page.evaluate("chart => ddpFigures.mount(document.querySelector('main'), chart)", document)
+    drawn = Image.open(io.BytesIO(page.page.screenshot())).convert("L")
+    places = page.page.evaluate(MARKERS)
+    assert len(places) > 10
+    for left, top, right, bottom in places:
+        near: Any = drawn.crop((left - 2, top - 2, right + 2, bottom + 2)).getextrema()
+        darkest, lightest = near
+        assert lightest - darkest > 60, (left, top)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import sys
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pexpect
 from jupyter_server import JupyterServer
 from playwright.sync_api import expect
 from screen import Screen
+from test_lessons_in_a_browser import ALL, count_published
 
 COUNT = """
 from ddp_lessons import launch
@@ -38,6 +40,17 @@ def test_notebook_7_runs_ranks_and_turns_widgets(server: JupyterServer, screen: 
     screen.output(0).get_by_role("spinbutton").press("ArrowDown")  # this one keeps arrow keys from sliders
     expect(screen.output(0).get_by_role("img")).to_have_attribute("alt", "3 ranks came back")
     expect(screen.output(1)).to_contain_text(re.compile("rank 0.*hello.*rank 1.*hello", re.S))
+    server.end_kernels()
+
+
+def test_notebook_7_runs_the_first_lesson(server: JupyterServer, screen: Screen) -> None:
+    shutil.copy(ALL[0], server.notebooks)
+    published = server.read(ALL[0].name)
+    screen.load(server.address(f"notebooks/{ALL[0].name}"), cells=len(published.cells))
+    screen.run_all()
+    screen.wait_until_all_ran(seconds=300)
+    assert screen.errors() == []
+    screen.wait_until_drawn(pictures=count_published(published))
     server.end_kernels()
 
 

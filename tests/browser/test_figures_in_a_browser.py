@@ -40,6 +40,12 @@ FIGURES: dict[str, Callable[[], show.Figure]] = {
             ]
         )
     ),
+    "two nodes": lambda: show.timeline(
+        record(
+            [[call("barrier", 10 * rank, 90, group_ranks=EVERYONE)] for rank in range(3)],
+            nodes=[("alpha", 1e-4), ("alpha", 1e-4), ("beta", 1e-4)],
+        )
+    ),
     "collective": lambda: show.collective("all_gather", 4),
     "sheet": lambda: show.collectives(3),
     "messages": lambda: show.step_through(collectives_by_hand, "all_gather", 3).picture,
@@ -140,7 +146,7 @@ def test_a_figure_hinders_nobody_on_a_light_and_on_a_dark_page(name: str, docume
         assert page.findings("#figure") == []
 
 
-@pytest.mark.parametrize("name", ["steps", "hang", "collective"])
+@pytest.mark.parametrize("name", ["steps", "hang", "two nodes", "collective"])
 def test_the_living_figure_has_the_words_of_the_still(name: str, documents: Any, page: Screen) -> None:
     """But for those that are text of the page: names of lanes, the title, what went wrong."""
     figure = FIGURES[name]()
@@ -173,7 +179,7 @@ def test_a_drawing_has_the_widest_layout_that_fits_as_large_as_it_was_laid_out(
 
 @pytest.mark.parametrize("name", DRAWINGS)
 def test_a_drawing_looks_like_its_still(name: str, documents: Any, page: Screen) -> None:
-    """Each shape where the still has it, and in its color; what is grey is made from the ink of the page."""
+    """Each shape where the still has it, and in its color; what is gray is made from the ink of the page."""
     figure = FIGURES[name]()
     mount(page, documents[name])
     living = page.page.evaluate(LOOKS, ["#figure svg", 0])

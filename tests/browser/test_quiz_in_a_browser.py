@@ -82,7 +82,7 @@ def test_questions_are_answered_by_keyboard_alone(notebook: Screen, asked: Locat
     choice(asked, "a").focus()
     press("Space")
     expect(verdict(asked)).to_contain_text("a) is not right. Threads would do that")
-    expect(verdict(asked)).to_contain_text('Look again at "Each process has its own memory".')
+    expect(verdict(asked)).to_contain_text('Look again at "Change a variable in every process".')
     expect(choice(asked, "a")).to_be_focused()
     expect(choice(asked, "a")).to_have_accessible_name("a) [0, 1, 2] ✗ tried")
     press("Tab")

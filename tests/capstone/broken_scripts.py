@@ -25,6 +25,7 @@ class Broken:
     said: str  # a part of the message
     advice: str = ""
     limit: float = 200.0  # seconds for a run
+    lines: tuple[str, ...] = ()  # parts of the lines after the message
 
 
 BROKEN = {
@@ -43,6 +44,7 @@ BROKEN = {
         changed((BACKWARD, "loss.backward()")),
         "the same as one process",
         "on 2 ranks the gradients differ at step 0.",
+        "DDP divides by world_size: multiply the loss by world_size",
     ),
     "clipping before the gradients are added up": Broken(
         changed((BY_HAND + CLIP, CLIP + BY_HAND), source=HAND),
@@ -72,7 +74,7 @@ BROKEN = {
         ),
         "killed and resumed",
         "after the resume the final weights differ by",
-        "restore model, optimizer, schedule and epoch on every rank",
+        "the checkpoint holds no optimizer state, such as momentum: save and restore model, optimizer, schedule and",
     ),
     "all ranks write the checkpoint": Broken(
         changed(
@@ -90,6 +92,16 @@ BROKEN = {
         "a kill during the write leaves a broken file.",
         "os.replace",
     ),
+    "all ranks write the same file": Broken(
+        changed(
+            ("        if dist.get_rank() == 0:\n            print", "        if True:\n            print"),
+            (REPLACE, "time.sleep(0.2)\n                " + REPLACE),
+            ("import os\n", "import os\nimport time\n"),
+        ),
+        "killed and resumed",
+        "on 2 ranks the script failed: FileNotFoundError: [Errno 2] No such file or directory: 'FILE.pt.new'",
+        "let only rank 0 save",
+    ),
     "no checkpoint": Broken(
         changed((SAVING, "            if False:\n")), "killed and resumed", "no file was written to --checkpoint."
     ),
@@ -101,7 +113,7 @@ BROKEN = {
             )
         ),
         "uneven data",
-        "on 2 ranks, tested is 302 and not 301: some are counted twice.",
+        "on 2 ranks, `tested` is 302 instead of 301: some samples are counted twice.",
         "without padding",
     ),
     "a mean of means in the test loss": Broken(
@@ -112,6 +124,13 @@ BROKEN = {
         "uneven data",
         "test_loss is",
         "divide once at the end",
+    ),
+    "results of rank 0 only": Broken(
+        changed(("    dist.all_reduce(total)\n", ""), ("    dist.all_reduce(sums)\n", "")),
+        "uneven data",
+        "on 2 ranks, `tested` is 151 instead of 301: it is the share of one rank.",
+        "all_reduce the sums of the ranks",
+        lines=("train_loss is", "test_loss is", "correct is"),
     ),
     "train loss of rank 0 only": Broken(
         changed(("    dist.all_reduce(total)\n", "")), "uneven data", "on 2 ranks, train_loss is"

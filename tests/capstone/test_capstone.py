@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import html
 import inspect
 import json
 import re
 import runpy
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,9 +17,10 @@ from right_styles import RIGHT
 
 from ddp_lessons import check
 from ddp_lessons.capstone import plain_training, script_runs
-from ddp_lessons.capstone.capstone_check import Judgement, as_page, judge
+from ddp_lessons.capstone.capstone_check import PARTS as PART_NAMES, Judgment, _judged, judge
+from ddp_lessons.capstone.capstone_page import TESTED, as_page
 from ddp_lessons.capstone.capstone_parts import Part, steps_per_second
-from ddp_lessons.capstone.injected_hang import LETTERS, HangQuestion
+from ddp_lessons.capstone.injected_hang import INJECTED, LETTERS, NAME, HangQuestion, where_ranks_are
 
 LESSON = PROJECT / "notebooks" / "15_capstone.ipynb"
 QUESTION = HangQuestion(("hang", "    rank 0   waits in barrier"), dict(zip(LETTERS, "abcd", strict=True)), "C")
@@ -26,13 +29,19 @@ SLEEPS = "import time\ntime.sleep(600)\n"
 
 
 def test_without_a_script_it_is_not_started(tmp_path: Path) -> None:
-    assert check.capstone(tmp_path / "my_train.py").text == "check.capstone: not started yet"
+    assert check.capstone(tmp_path / "my_train.py").text == (
+        f"check.capstone: not started yet\n  There is no file my_train.py in the folder {tmp_path.name}.\n"
+        "  Next: copy plain_training.py to my_train.py in this folder, and edit the copy."
+    )
 
 
 def test_the_plain_program_as_it_is_counts_as_not_started(tmp_path: Path) -> None:
     script = tmp_path / "my_train.py"
     script.write_text(f"{inspect.getsource(plain_training)}\n\n")
-    assert check.capstone(script).text == "check.capstone: not started yet"
+    assert check.capstone(script).text == (
+        "check.capstone: not started yet\n  my_train.py is still the plain program, without a change.\n"
+        "  Next: begin with step 1 of the plan: join the process group, and let only rank 0 print."
+    )
 
 
 def test_a_file_that_is_no_program_is_refused_with_its_line(tmp_path: Path) -> None:
@@ -68,26 +77,92 @@ def test_stop_ends_every_process_and_says_so(tmp_path: Path) -> None:
         program.interrupt()
         said = program.finish()
         assert not program.marked()
-    assert "check.capstone: stopped\n  You stopped it, and every process of it was ended." in said
+    assert "check.capstone: stopped\n  You stopped the check, and all its processes were ended." in said
     assert not list(tmp_path.glob("*.html"))
 
 
+@pytest.fixture
+def judged_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A script whose first part failed for the same reason as its third to fifth; without torchrun nothing can run."""
+    monkeypatch.setattr(script_runs, "TORCHRUN", "torch.distributed.not_there")
+    monkeypatch.chdir(tmp_path)
+    script = tmp_path / "my_train.py"
+    script.write_text(SLEEPS)
+    failures = {name: Part(name, False, "on 2 ranks the script failed: E", "run it.") for name in PART_NAMES}
+    failures["killed and resumed"] = Part("killed and resumed", True, "fine")
+    _judged[script.read_bytes()] = Judgment(tuple(failures.values()), QUESTION)
+    yield script
+    _judged.clear()
+
+
+def test_without_a_change_nothing_runs_again_and_a_name_needs_no_run(judged_before: Path) -> None:
+    report = check.capstone(judged_before)
+    assert report.details[-2:] == (
+        "  my_train.py is unchanged, so nothing ran again. To run it again: again=True",
+        '  The page to show to others: capstone.html (for a page with your name: name="...")',
+    )
+    assert check.capstone(judged_before, name="Ada").details[-1] == "  The page to show to others: capstone.html"
+    assert "<h1>Ada: my_train.py</h1>" in Path("capstone.html").read_text(encoding="utf-8")
+    assert check.capstone(judged_before, again=True).verdict == "could not judge"
+
+
+def test_a_changed_file_runs_again(judged_before: Path) -> None:
+    judged_before.write_text("import torch\n")
+    assert check.capstone(judged_before).verdict == "could not judge"
+
+
+def test_one_failure_of_several_parts_is_told_once(judged_before: Path) -> None:
+    text = check.capstone(judged_before).text
+    assert text.count("the script failed: E") == text.count("run it.") == 1
+    assert "  Parts 3, 4 and 5: the same failure as in part 1.\n" in text
+    assert "1 of 6 parts passed. Begin with part 1: if the training run differs there, later parts fail, too." in text
+
+
+def test_a_missing_diagnosis_is_no_failed_try(judged_before: Path) -> None:
+    right = tuple(Part(name, True, "fine") for name in PART_NAMES)
+    _judged[judged_before.read_bytes()] = Judgment(right, QUESTION)
+    report = check.capstone(judged_before)
+    assert (report.verdict, report.is_a_try, report.next_step) == ("your diagnosis is missing", False, "")
+    assert report.mistake == "5 of 6 parts passed."
+
+
+def test_of_the_explanation_only_what_is_true_of_the_script_is_shown() -> None:
+    ranks = [
+        "WorkersStuck: hang (mismatched collectives), no rank can make progress",
+        "    rank 0   waits in barrier (my_train.py line 55:   optimizer.step())",
+        "    rank 1   waits in DDP's all_reduce of float32 [9] (my_train.py line 52:   loss.backward())",
+    ]
+    after = ["  Rank 0 skipped the call at my_train.py line 52.", "  Next: look for fewer batches.", "    of code"]
+    assert where_ranks_are("\n".join(ranks + after)) == ranks
+
+
 def test_the_hang_waits_for_a_letter_and_judges_it() -> None:
-    judgement = Judgement(PARTS, QUESTION)
-    assert [judgement.with_diagnosis(letter)[-1].passed for letter in ("", *LETTERS)] == [
+    judgment = Judgment(PARTS, QUESTION)
+    assert [judgment.with_diagnosis(letter)[-1].passed for letter in ("", *LETTERS)] == [
         None,
         False,
         False,
         True,
         False,
     ]
-    waiting = judgement.with_diagnosis("")[-1]
+    waiting = judgment.with_diagnosis("")[-1]
     assert waiting.lines[-4:] == ("A) a", "B) b", "C) c", "D) d")
-    assert waiting.advice == 'read the explanation, choose a sentence, and add its letter: diagnosis="A".'
+    assert INJECTED in waiting.lines
+    assert QUESTION.part("C").lines == QUESTION.explanation  # for the page, whose readers have no file of their own
+    assert waiting.advice == 'read the explanation, choose a sentence, and add its letter: diagnosis="LETTER".'
+
+
+def test_the_page_says_what_each_part_tests_and_no_picture_is_wider_than_it() -> None:
+    page = as_page([*(Part(name, True, "fine") for name in PART_NAMES), PARTS[0], QUESTION.part("")], "", "my_train.py")
+    assert all(f"<p>{html.escape(sentence)}</p>" in page for sentence in TESTED.values())
+    assert list(TESTED) == [*PART_NAMES, NAME]
+    assert "max-width: 100%" in page
+    assert 'style="width:100%"' in page
+    assert "Two plain programs that run side by side use the same cores" in page
 
 
 def test_the_page_needs_nothing_else_and_shows_the_name_as_text() -> None:
-    page = as_page(Judgement(PARTS, QUESTION).with_diagnosis("C"), "<Ada>", "my_train.py")
+    page = as_page(Judgment(PARTS, QUESTION).with_diagnosis("C"), "<Ada>", "my_train.py")
     assert "<h1>&lt;Ada&gt;: my_train.py</h1>" in page
     assert "2 of 3 parts passed." in page
     assert not re.search(r"(src|href)=\"(?!data:)", page)
@@ -120,9 +195,9 @@ def test_the_model_solution_trains_the_same_network_on_the_same_data() -> None:
 def test_right_scripts_of_each_style_pass_as_a_whole(name: str, tmp_path: Path) -> None:
     script = tmp_path / "my_train.py"
     script.write_text(RIGHT[name], encoding="utf-8")
-    judgement = judge(script)
-    assert [(part.passed, part.advice) for part in judgement.parts] == [(True, "")] * 5, judgement.parts
-    assert isinstance(judgement.hang, HangQuestion), judgement.hang
-    assert judgement.hang.explanation[0].startswith("WorkersStuck: hang")
-    assert [judgement.hang.part(letter).passed for letter in LETTERS].count(True) == 1
-    assert len(set(judgement.hang.choices.values())) == len(LETTERS)
+    judgment = judge(script)
+    assert [(part.passed, part.advice) for part in judgment.parts] == [(True, "")] * 5, judgment.parts
+    assert isinstance(judgment.hang, HangQuestion), judgment.hang
+    assert judgment.hang.explanation[0].startswith("WorkersStuck: hang")
+    assert [judgment.hang.part(letter).passed for letter in LETTERS].count(True) == 1
+    assert len(set(judgment.hang.choices.values())) == len(LETTERS)

@@ -393,7 +393,7 @@ WRONG = [
     (in_order_of_arrival_sorted_once, "list is in the wrong order"),
     (without_its_own, "returns a list of length 1 for 2 ranks. Put one tensor per rank into it"),
     (starts_with_itself, "list is in the wrong order"),
-    (zeros_for_its_own, "Entry 0 of rank 0's list is a buffer of zeros"),
+    (zeros_for_its_own, "Entry 0 of rank 0's list is its own tensor, which no message brings. Copy it into the list"),
     (receives_into_its_tensor, "The answer is right, but the given tensor was changed. Work on a copy"),
     (adds_one_to_its_tensor, "The answer is right, but the given tensor was changed. Work on a copy"),
     (only_rank_0, "Only rank 0 has the answer"),
@@ -452,13 +452,13 @@ def appends_what_comes(tensor: Tensor) -> list[Tensor]:
     return gathered
 
 
-def only_the_neighbours(tensor: Tensor) -> list[Tensor]:
+def only_the_neighbors(tensor: Tensor) -> list[Tensor]:
     rank, world_size = dist.get_rank(), dist.get_world_size()
     gathered = [torch.zeros_like(tensor) for _ in range(world_size)]
     gathered[rank] = tensor.clone()
-    neighbours = {(rank + 1) % world_size, (rank - 1) % world_size} - {rank}
-    works = [dist.isend(tensor, other) for other in neighbours]
-    for other in neighbours:
+    neighbors = {(rank + 1) % world_size, (rank - 1) % world_size} - {rank}
+    works = [dist.isend(tensor, other) for other in neighbors]
+    for other in neighbors:
         dist.recv(gathered[other], other)
     for work in works:
         work.wait()
@@ -511,7 +511,7 @@ WRONG += [
         appends_what_comes,
         "of rank 0's list are the same tensor object, as after `[buffer] * world_size`. Allocate one buffer per rank",
     ),
-    (only_the_neighbours, "but not with 4: entry 2 of rank 0's list is a buffer of zeros"),
+    (only_the_neighbors, "but not with 4: entry 2 of rank 0's list is a buffer of zeros"),
     (stacked_into_a_row, "It returns a tensor of shape [240]. Return a list with the tensor of each rank"),
     (a_list_of_numbers, "It returns a list of length 2. Return a list with the tensor of each rank"),
     (with_broadcasts, "calls the collective broadcast"),

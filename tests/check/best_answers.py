@@ -301,7 +301,7 @@ def reduces_to_rank_0(score: float, tensor: Tensor) -> Tensor:
     return mine
 
 
-def only_its_neighbour(score: float, tensor: Tensor) -> Tensor:
+def only_its_neighbor(score: float, tensor: Tensor) -> Tensor:
     rank, world_size = dist.get_rank(), dist.get_world_size()
     other, theirs = torch.zeros(1, dtype=torch.float64), torch.empty_like(tensor)
     if world_size == 1:
@@ -358,7 +358,7 @@ WRONG += [
     (a_row_and_its_largest_sum, "but fails for negative scores"),
     (the_largest_elements, "ends with a tensor that no rank started with"),
     (reduces_to_rank_0, "Rank 1 ends with a tensor that no rank started with"),
-    (only_its_neighbour, "It works with 2 ranks, but not with 3"),
+    (only_its_neighbor, "It works with 2 ranks, but not with 3"),
     (the_place_after_sorting, "ends with"),
     (
         broadcasts_a_copy,

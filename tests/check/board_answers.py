@@ -343,28 +343,28 @@ def all_in_the_order_of_arrival(board: Any, tensor: Tensor, rank: int, world_siz
 WRONG = [
     (
         sleeps_and_takes_what_is_there,
-        "Rank 0 returns before rank 1 has written to the store. Read with board.get(name), which waits for the "
-        "key; a sleep or board.check() does not",
+        "Rank 0 returns before rank 1 has written to the store. Read with board.get(key), which waits until "
+        "the key exists. A sleep or board.check() doesn't wait for it",
     ),
     (
         takes_what_is_there,
-        "Rank 0 returns before rank 1 has written to the store. Read with board.get(name), which waits for the "
-        "key; a sleep or board.check() does not",
+        "Rank 0 returns before rank 1 has written to the store. Read with board.get(key), which waits until "
+        "the key exists. A sleep or board.check() doesn't wait for it",
     ),
     (
         one_after_the_other_by_the_clock,
-        "Rank 0 returns before rank 1 has written to the store. Read with board.get(name), which waits for the "
-        "key; a sleep or board.check() does not",
+        "Rank 0 returns before rank 1 has written to the store. Read with board.get(key), which waits until "
+        "the key exists. A sleep or board.check() doesn't wait for it",
     ),
     (
         rank_0_adds_up_after_a_nap,
-        "Rank 0 returns before rank 1 has written to the store. Read with board.get(name), which waits for the "
-        "key; a sleep or board.check() does not",
+        "Rank 0 returns before rank 1 has written to the store. Read with board.get(key), which waits until "
+        "the key exists. A sleep or board.check() doesn't wait for it",
     ),
     (
         adds_what_it_reads_to_a_note,
-        "Rank 0 returns before rank 1 has written to the store. Read with board.get(name), which waits for the "
-        "key; a sleep or board.check() does not",
+        "Rank 0 returns before rank 1 has written to the store. Read with board.get(key), which waits until "
+        "the key exists. A sleep or board.check() doesn't wait for it",
     ),
     (
         in_the_order_of_arrival,
@@ -382,12 +382,12 @@ WRONG = [
     (only_the_first_element, "does not end with the sum"),
     (added_to_a_copy, "ends with its own tensor"),
     (own_only, "ends with its own tensor"),
-    (without_its_own, "Rank 0's own values are missing in its sum"),
+    (without_its_own, "Rank 0's own values are missing from its sum"),
     (
         without_the_last,
-        "The values of rank 1 are missing in every sum. Read the values of all ranks, range(world_size)",
+        "The values of rank 1 are missing from every sum. Loop over all ranks, range(world_size)",
     ),
-    (without_the_first, "The values of rank 0 are missing in every sum"),
+    (without_the_first, "The values of rank 0 are missing from every sum"),
     (its_own_twice, "adds its own tensor twice, once from `tensor` and once from the store. Add it once"),
     (the_mean, "leave out the division"),
     (
@@ -396,7 +396,7 @@ WRONG = [
     ),
     (over_the_group, "It calls torch.distributed in addition to the store"),
     (with_a_barrier, "It calls torch.distributed in addition to the store"),
-    (only_two, "It works with 2 ranks, but not with 3: the values of rank 2 are missing in the sum of rank 0"),
+    (only_two, "It works with 2 ranks, but not with 3: the values of rank 2 are missing from the sum of rank 0"),
     (the_tensor_itself, "A value in the store must be bytes"),
     (numbers_as_names, "A key of the store must be a string, but this is a number"),
     (asks_for_a_number, "A key of the store must be a string, but this is a number"),
@@ -408,7 +408,7 @@ WRONG = [
     ),
     (
         a_loop_that_is_too_short,
-        "Rank 0 ends with its own tensor. Read the values of the other ranks, and put the sum into `tensor`",
+        "Rank 0 ends with its own tensor. Read the other ranks' values too, and write the sum into `tensor`",
     ),
     (
         only_rank_0,

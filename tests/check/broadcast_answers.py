@@ -526,7 +526,7 @@ HANGING = [
         "Rank 0 waits in send, but rank 1 never receives the message. Add the matching recv",
     ),
     (everyone_waits_for_rank_1, "Rank 1 waits in recv for a message from rank 0 that is never sent"),
-    (number_by_number, "It sends a great many small messages"),
+    (number_by_number, "It sends too many small messages"),
 ]
 
 

@@ -558,32 +558,32 @@ WRONG = [
     (everything_in_one_dict, 'The file has no key "model". Save a dictionary with'),
     (
         sleeps,
-        "Rank 1 returns before the checkpoint is written. Call dist.barrier() on every rank after the write; no "
-        "sleep is long enough",
+        "Rank 1 returns before the checkpoint is written. After the write, call "
+        "dist.barrier() on every rank, not only on the one that writes",
     ),
     (
         sleeps_for_long,
-        "Rank 1 returns before the checkpoint is written. Call dist.barrier() on every rank after the write; no "
-        "sleep is long enough",
+        "Rank 1 returns before the checkpoint is written. After the write, call "
+        "dist.barrier() on every rank, not only on the one that writes",
     ),
     (
         sleeps_behind_an_early_barrier,
-        "Rank 1 returns before the checkpoint is written. Call dist.barrier() on every rank after the write; no "
-        "sleep is long enough",
+        "Rank 1 returns before the checkpoint is written. After the write, call "
+        "dist.barrier() on every rank, not only on the one that writes",
     ),
     (
         never_waits_for_its_barrier,
-        "Rank 1 returns before the checkpoint is written. Call dist.barrier() on every rank after the write; no "
-        "sleep is long enough",
+        "Rank 1 returns before the checkpoint is written. After the write, call "
+        "dist.barrier() on every rank, not only on the one that writes",
     ),
     (a_path_without_pathlib, "`path` is a str, not a pathlib.Path"),
     (a_slash_without_pathlib, "`path` is a str, not a pathlib.Path"),
-    (the_next_epoch, "The file says epoch 18, but 17 was given. Save `epoch` unchanged"),
+    (the_next_epoch, "The file says epoch 18, but your function was called with 17. Save `epoch` unchanged"),
     (other_keys, 'The file has no key "model". Save a dictionary with "model", "optimizer" and'),
     (a_tuple, 'The file holds a tuple. Save a dictionary with "model", "optimizer" and "epoch"'),
     (one_level_too_deep, 'The key "model" does not hold model.state_dict()'),
     (keys_confused, 'The key "model" does not hold model.state_dict()'),
-    (the_epoch_in_words, "The epoch is missing in the file"),
+    (the_epoch_in_words, "The epoch is missing from the file"),
     (without_calling_state_dict, "torch.load with weights_only=True refuses an object of type defaultdict"),
     (three_files, "There is no file at the given path when it returns"),
     (
@@ -614,23 +614,23 @@ WRONG = [
     ),
     (
         nobody_waits,
-        "Rank 1 returns before the checkpoint is written. Call dist.barrier() on every rank after the write; no "
-        "sleep is long enough",
+        "Rank 1 returns before the checkpoint is written. After the write, call "
+        "dist.barrier() on every rank, not only on the one that writes",
     ),
     (
         the_barrier_comes_first,
-        "Rank 1 returns before the checkpoint is written. Call dist.barrier() on every rank after the write; no "
-        "sleep is long enough",
+        "Rank 1 returns before the checkpoint is written. After the write, call "
+        "dist.barrier() on every rank, not only on the one that writes",
     ),
     (
         renames_behind_the_barrier,
-        "Rank 1 returns before the checkpoint is written. Call dist.barrier() on every rank after the write; no "
-        "sleep is long enough",
+        "Rank 1 returns before the checkpoint is written. After the write, call "
+        "dist.barrier() on every rank, not only on the one that writes",
     ),
     (
         waits_for_any_file,
-        "Rank 1 returns before the checkpoint is written. Call dist.barrier() on every rank after the write; no "
-        "sleep is long enough",
+        "Rank 1 returns before the checkpoint is written. After the write, call "
+        "dist.barrier() on every rank, not only on the one that writes",
     ),
     (with_the_wrappers_names, 'The names in the file start with "module.", which is the DDP wrapper'),
     (the_whole_model, "It saves the whole model, which can only be loaded with its code"),
@@ -639,17 +639,17 @@ WRONG = [
     (with_a_path_in_it, "torch.load with weights_only=True refuses an object of type"),
     (
         without_the_optimizer,
-        "The optimizer state (the momentum) is missing in the file. Save optimizer.state_dict() too",
+        "The optimizer state (the momentum) is missing from the file. Save optimizer.state_dict() too",
     ),
-    (only_the_model, "The optimizer state (the momentum) is missing in the file"),
+    (only_the_model, "The optimizer state (the momentum) is missing from the file"),
     (
         a_new_optimizer,
         "The optimizer state in the file differs from that of the given optimizer. Save optimizer.state_dict()",
     ),
-    (without_the_epoch, "The epoch is missing in the file"),
-    (always_epoch_0, "The epoch is missing in the file"),
-    (without_buffers, "The buffer norm.running_mean is missing in the file"),
-    (without_names, "The model's weights are missing in the file"),
+    (without_the_epoch, "The epoch is missing from the file"),
+    (always_epoch_0, "The epoch is missing from the file"),
+    (without_buffers, "The buffer norm.running_mean is missing from the file"),
+    (without_names, "The model's weights are missing from the file"),
     (
         straight_to_the_path,
         "It works for a first checkpoint, but fails for one that replaces another: during the write there is "
@@ -706,13 +706,13 @@ def rank_0_asks_for_the_states(path: Any, model: Any, optimizer: Any, epoch: int
 HANGING = [
     (
         only_rank_0_waits,
-        "Rank 1 returns before the checkpoint is written. Call dist.barrier() on every rank after the write; no "
-        "sleep is long enough",
+        "Rank 1 returns before the checkpoint is written. After the write, call "
+        "dist.barrier() on every rank, not only on the one that writes",
     ),
     (
         the_others_go_home,
-        "Rank 1 returns before the checkpoint is written. Call dist.barrier() on every rank after the write; no "
-        "sleep is long enough",
+        "Rank 1 returns before the checkpoint is written. After the write, call "
+        "dist.barrier() on every rank, not only on the one that writes",
     ),
     (rank_0_asks_for_the_states, "Not every rank calls all_gather_object, so the ranks that call it wait forever"),
 ]

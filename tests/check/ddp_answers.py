@@ -543,7 +543,11 @@ WRONG = [
     (Sums, "That is the sum over the ranks. Divide it by the number of ranks"),
     (DividesTwice, "The sum was divided by the number of ranks twice"),
     (DividesByTwo, "It works with 2 ranks, but not with 3: the sum was divided by 2. Divide it by the number of ranks"),
-    (OnlyDivides, "Rank 0 divides its own gradient without adding those of the other ranks. Sum over all ranks first"),
+    (
+        OnlyDivides,
+        "Rank 0 divides its own gradient without adding those of the other ranks. Sum the gradients over all "
+        "ranks first",
+    ),
     (OldGradient, "param.grad is still None when the hook runs"),
     (OldGradientIfThere, "After backward() rank 0 still has its own gradient"),
     (
@@ -554,9 +558,10 @@ WRONG = [
     (AveragesTheWeights, "The ranks communicate, but after backward() rank 0 still has its own gradient"),
     (
         OnlyTheLastLayer,
-        "layers.1.weight is averaged, but layers.0.weight is not. Register a hook on every parameter of every layer",
+        "The gradient of layers.1.weight is averaged, but that of layers.0.weight is not. Register a hook on every "
+        "parameter of every layer",
     ),
-    (OnlyWeightsHaveHooks, "layers.0.weight is averaged, but layers.0.bias is not"),
+    (OnlyWeightsHaveHooks, "The gradient of layers.0.weight is averaged, but that of layers.0.bias is not"),
     (
         AMethodForAfterwards,
         "After backward() rank 0 still has its own gradient. Average in hooks that the wrapper registers on the "
@@ -777,7 +782,8 @@ WRONG += [
     ),
     (
         BroadcastsGradientsToo,
-        "Rank 0 divides its own gradient without adding those of the other ranks. Sum over all ranks first",
+        "Rank 0 divides its own gradient without adding those of the other ranks. Sum the gradients over all "
+        "ranks first",
     ),
     (AveragesInForward, "The gradient of layers.0.weight on rank 0 is not the mean over the ranks. Sum"),
 ]

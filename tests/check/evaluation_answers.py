@@ -18,7 +18,7 @@ from torch.utils.data.distributed import DistributedSampler
 dist: Any = torch.distributed
 
 
-def recognised_and_tested(model: nn.Module, batches: Any) -> Tensor:
+def recognized_and_tested(model: nn.Module, batches: Any) -> Tensor:
     """In eval mode, without gradients, and then as it was."""
     was_training = model.training
     model.eval()
@@ -42,7 +42,7 @@ def loader_of_my_share(data: Any, batch_size: int = 64) -> Any:
 
 
 def counts_added_up(model: nn.Module, data: Any) -> float:
-    counts = recognised_and_tested(model, loader_of_my_share(data))
+    counts = recognized_and_tested(model, loader_of_my_share(data))
     dist.all_reduce(counts)
     return float(counts[0] / counts[1])
 
@@ -101,7 +101,7 @@ def predictions_gathered(model: nn.Module, data: Any) -> float:
 
 
 def rank_0_tells_the_others(model: nn.Module, data: Any) -> float:
-    counts = recognised_and_tested(model, loader_of_my_share(data))
+    counts = recognized_and_tested(model, loader_of_my_share(data))
     dist.reduce(counts, 0)
     answer = [float(counts[0] / counts[1])]
     dist.broadcast_object_list(answer, src=0)
@@ -109,7 +109,7 @@ def rank_0_tells_the_others(model: nn.Module, data: Any) -> float:
 
 
 def a_weighted_mean(model: nn.Module, data: Any) -> Tensor:
-    right, tested = recognised_and_tested(model, loader_of_my_share(data))
+    right, tested = recognized_and_tested(model, loader_of_my_share(data))
     accuracy = right / tested.clamp(min=1) * tested / len(data)
     dist.all_reduce(accuracy)
     return accuracy
@@ -120,7 +120,7 @@ def on_a_copy(model: nn.Module, data: Any) -> float:
 
 
 def by_messages(model: nn.Module, data: Any) -> float:
-    counts = recognised_and_tested(model, loader_of_my_share(data))
+    counts = recognized_and_tested(model, loader_of_my_share(data))
     received = torch.empty_like(counts)
     if dist.get_rank() > 0:
         dist.send(counts, 0)
@@ -139,13 +139,13 @@ def no_repeats_among_the_sampler(model: nn.Module, data: Any) -> float:
     mine = list(sampler)
     whole = len(data) // dist.get_world_size()
     mine = mine[: whole + (dist.get_rank() < len(data) % dist.get_world_size())]
-    counts = recognised_and_tested(model, DataLoader(Subset(data, mine), batch_size=10))
+    counts = recognized_and_tested(model, DataLoader(Subset(data, mine), batch_size=10))
     dist.all_reduce(counts)
     return (counts[0] / counts[1]).item()
 
 
 def average_of_both(model: nn.Module, data: Any) -> float:
-    counts = recognised_and_tested(model, loader_of_my_share(data, 1000))
+    counts = recognized_and_tested(model, loader_of_my_share(data, 1000))
     dist.all_reduce(counts, op=dist.ReduceOp.AVG)
     return float(counts[0]) / float(counts[1])
 
@@ -153,7 +153,7 @@ def average_of_both(model: nn.Module, data: Any) -> float:
 def whole_batches_in_turns(model: nn.Module, data: Any) -> float:
     batches = enumerate(DataLoader(data, batch_size=16))
     mine = [batch for number, batch in batches if number % dist.get_world_size() == dist.get_rank()]
-    counts = recognised_and_tested(model, mine)
+    counts = recognized_and_tested(model, mine)
     dist.all_reduce(counts)
     return float(counts[0]) / len(data)
 
@@ -172,7 +172,7 @@ def without_a_graph(model: nn.Module, data: Any) -> float:
     """Frozen for so long, and then as it was."""
     wanted = [(parameter, parameter.requires_grad) for parameter in model.parameters()]
     model.requires_grad_(False)
-    counts = recognised_and_tested(model, loader_of_my_share(data))
+    counts = recognized_and_tested(model, loader_of_my_share(data))
     for parameter, was_wanted in wanted:
         parameter.requires_grad_(was_wanted)
     dist.all_reduce(counts)
@@ -189,14 +189,14 @@ def each_sample_flagged(model: nn.Module, data: Any) -> float:
 
 
 def counts_of_errors(model: nn.Module, data: Any) -> float:
-    right, tested = recognised_and_tested(model, loader_of_my_share(data, 32))
+    right, tested = recognized_and_tested(model, loader_of_my_share(data, 32))
     wrong = tested - right
     dist.all_reduce(wrong)
     return float(1 - wrong / len(data))
 
 
 def gathered_pairs(model: nn.Module, data: Any) -> float:
-    right, tested = recognised_and_tested(model, loader_of_my_share(data, 32)).tolist()
+    right, tested = recognized_and_tested(model, loader_of_my_share(data, 32)).tolist()
     pairs: list[Any] = [None] * dist.get_world_size()
     dist.all_gather_object(pairs, (right, tested))
     return sum(right for right, _ in pairs) / sum(tested for _, tested in pairs)
@@ -235,7 +235,7 @@ def rank_0_alone(model: nn.Module, data: Any) -> Tensor:
     """Every sample counts once, but nobody's time is saved."""
     answer = torch.zeros(1)
     if dist.get_rank() == 0:
-        right, tested = recognised_and_tested(model, DataLoader(data, batch_size=100))
+        right, tested = recognized_and_tested(model, DataLoader(data, batch_size=100))
         answer[0] = right / tested
     dist.broadcast(answer, 0)
     return answer
@@ -244,7 +244,7 @@ def rank_0_alone(model: nn.Module, data: Any) -> Tensor:
 def rank_0_alone_tells_by_objects(model: nn.Module, data: Any) -> float:
     answer = [0.0]
     if dist.get_rank() == 0:
-        right, tested = recognised_and_tested(model, DataLoader(data, batch_size=100))
+        right, tested = recognized_and_tested(model, DataLoader(data, batch_size=100))
         answer = [float(right / tested)]
     dist.broadcast_object_list(answer)
     return answer[0]
@@ -254,7 +254,7 @@ def rank_0_alone_adds_nothing(model: nn.Module, data: Any) -> float:
     """The others bring zeroes."""
     counts = torch.zeros(2)
     if dist.get_rank() == 0:
-        counts = recognised_and_tested(model, DataLoader(data, batch_size=100))
+        counts = recognized_and_tested(model, DataLoader(data, batch_size=100))
     dist.all_reduce(counts)
     return float(counts[0] / counts[1])
 
@@ -262,21 +262,21 @@ def rank_0_alone_adds_nothing(model: nn.Module, data: Any) -> float:
 def the_last_rank_alone(model: nn.Module, data: Any) -> Tensor:
     answer, last = torch.zeros(1), dist.get_world_size() - 1
     if dist.get_rank() == last:
-        right, tested = recognised_and_tested(model, DataLoader(data, batch_size=100))
+        right, tested = recognized_and_tested(model, DataLoader(data, batch_size=100))
         answer[0] = right / tested
     dist.broadcast(answer, last)
     return answer
 
 
 def leaves_it_in_eval_mode(model: nn.Module, data: Any) -> float:
-    counts = recognised_and_tested(model, loader_of_my_share(data))
+    counts = recognized_and_tested(model, loader_of_my_share(data))
     model.eval()
     dist.all_reduce(counts)
     return float(counts[0] / counts[1])
 
 
 def always_back_to_training(model: nn.Module, data: Any) -> float:
-    counts = recognised_and_tested(model, loader_of_my_share(data))
+    counts = recognized_and_tested(model, loader_of_my_share(data))
     model.train()
     dist.all_reduce(counts)
     return float(counts[0] / counts[1])
@@ -329,7 +329,7 @@ def eval_only_in_words(model: nn.Module, data: Any) -> float:
 
 
 def the_best_of_all(model: nn.Module, data: Any) -> Tensor:
-    right, tested = recognised_and_tested(model, loader_of_my_share(data))
+    right, tested = recognized_and_tested(model, loader_of_my_share(data))
     accuracy = right / tested.clamp(min=1)
     dist.all_reduce(accuracy, op=dist.ReduceOp.MAX)
     return accuracy
@@ -337,92 +337,92 @@ def the_best_of_all(model: nn.Module, data: Any) -> Tensor:
 
 def one_too_few(model: nn.Module, data: Any) -> float:
     mine = list(my_share(data))[:-1]
-    counts = recognised_and_tested(model, DataLoader(Subset(data, mine), batch_size=10))
+    counts = recognized_and_tested(model, DataLoader(Subset(data, mine), batch_size=10))
     dist.all_reduce(counts)
     return float(counts[0] / counts[1].clamp(min=1))
 
 
 def padding_is_counted(model: nn.Module, data: Any) -> float:
     sampler: Any = DistributedSampler(data, shuffle=False)
-    counts = recognised_and_tested(model, DataLoader(data, batch_size=64, sampler=sampler))
+    counts = recognized_and_tested(model, DataLoader(data, batch_size=64, sampler=sampler))
     dist.all_reduce(counts)
     return float(counts[0] / counts[1])
 
 
 def padding_is_counted_in_a_shuffle(model: nn.Module, data: Any) -> float:
     sampler: Any = DistributedSampler(data)
-    counts = recognised_and_tested(model, DataLoader(data, batch_size=64, sampler=sampler))
+    counts = recognized_and_tested(model, DataLoader(data, batch_size=64, sampler=sampler))
     dist.all_reduce(counts)
     return float(counts[0] / counts[1])
 
 
 def padding_over_the_number_of_samples(model: nn.Module, data: Any) -> float:
     sampler: Any = DistributedSampler(data, shuffle=False)
-    counts = recognised_and_tested(model, DataLoader(data, batch_size=64, sampler=sampler))
+    counts = recognized_and_tested(model, DataLoader(data, batch_size=64, sampler=sampler))
     dist.all_reduce(counts)
     return float(counts[0] / len(data))
 
 
 def mean_of_the_accuracies(model: nn.Module, data: Any) -> Tensor:
-    right, tested = recognised_and_tested(model, loader_of_my_share(data))
+    right, tested = recognized_and_tested(model, loader_of_my_share(data))
     accuracy = right / tested.clamp(min=1)
     dist.all_reduce(accuracy)
     return accuracy / dist.get_world_size()
 
 
 def sum_of_the_accuracies(model: nn.Module, data: Any) -> Tensor:
-    right, tested = recognised_and_tested(model, loader_of_my_share(data))
+    right, tested = recognized_and_tested(model, loader_of_my_share(data))
     accuracy = right / tested.clamp(min=1)
     dist.all_reduce(accuracy)
     return accuracy
 
 
 def only_my_share(model: nn.Module, data: Any) -> Tensor:
-    right, tested = recognised_and_tested(model, loader_of_my_share(data))
+    right, tested = recognized_and_tested(model, loader_of_my_share(data))
     return right / tested.clamp(min=1)
 
 
 def own_count_over_all(model: nn.Module, data: Any) -> Tensor:
-    right, _ = recognised_and_tested(model, loader_of_my_share(data))
+    right, _ = recognized_and_tested(model, loader_of_my_share(data))
     return right / len(data)
 
 
 def over_my_count(model: nn.Module, data: Any) -> Tensor:
-    right, tested = recognised_and_tested(model, loader_of_my_share(data))
+    right, tested = recognized_and_tested(model, loader_of_my_share(data))
     dist.all_reduce(right)
     return right / tested.clamp(min=1)
 
 
 def over_my_count_times_the_ranks(model: nn.Module, data: Any) -> Tensor:
-    right, tested = recognised_and_tested(model, loader_of_my_share(data))
+    right, tested = recognized_and_tested(model, loader_of_my_share(data))
     dist.all_reduce(right)
     return right / (tested.clamp(min=1) * dist.get_world_size())
 
 
 def drops_the_remainder(model: nn.Module, data: Any) -> float:
     sampler: Any = DistributedSampler(data, shuffle=False, drop_last=True)
-    counts = recognised_and_tested(model, DataLoader(data, batch_size=64, sampler=sampler))
+    counts = recognized_and_tested(model, DataLoader(data, batch_size=64, sampler=sampler))
     dist.all_reduce(counts)
     return float(counts[0] / counts[1].clamp(min=1))
 
 
 def drops_the_last_batch(model: nn.Module, data: Any) -> float:
     batches: Any = DataLoader(Subset(data, my_share(data)), batch_size=5, drop_last=True)
-    counts = recognised_and_tested(model, batches)
+    counts = recognized_and_tested(model, batches)
     dist.all_reduce(counts)
     return float(counts[0] / counts[1].clamp(min=1))
 
 
 def equal_shares(model: nn.Module, data: Any) -> float:
     rank, each = dist.get_rank(), len(data) // dist.get_world_size()
-    counts = recognised_and_tested(model, [(data.images[rank * each :][:each], data.labels[rank * each :][:each])])
+    counts = recognized_and_tested(model, [(data.images[rank * each :][:each], data.labels[rank * each :][:each])])
     dist.all_reduce(counts)
     return float(counts[0] / counts[1].clamp(min=1))
 
 
 def float_batch(model: nn.Module, data: Any) -> float:
     batches: Any = DataLoader(Subset(data, my_share(data)), batch_size=128 / dist.get_world_size())
-    counts = recognised_and_tested(model, batches)
+    counts = recognized_and_tested(model, batches)
     dist.all_reduce(counts)
     return float(counts[0] / counts[1])
 
@@ -443,19 +443,19 @@ def percentage(model: nn.Module, data: Any) -> float:
 
 
 def only_rank_0_answers(model: nn.Module, data: Any) -> float | None:
-    counts = recognised_and_tested(model, loader_of_my_share(data))
+    counts = recognized_and_tested(model, loader_of_my_share(data))
     dist.reduce(counts, 0)
     return float(counts[0] / counts[1]) if dist.get_rank() == 0 else None
 
 
 def only_rank_0_has_the_sum(model: nn.Module, data: Any) -> float:
-    counts = recognised_and_tested(model, loader_of_my_share(data))
+    counts = recognized_and_tested(model, loader_of_my_share(data))
     dist.reduce(counts, 0)
     return float(counts[0] / max(1.0, float(counts[1]))) if dist.get_rank() == 0 else 0.0
 
 
 def summed_twice(model: nn.Module, data: Any) -> Tensor:
-    right, _ = recognised_and_tested(model, loader_of_my_share(data))
+    right, _ = recognized_and_tested(model, loader_of_my_share(data))
     dist.all_reduce(right)
     dist.all_reduce(right)
     return right / len(data)
@@ -466,30 +466,30 @@ def divided_by_the_ranks_as_well(model: nn.Module, data: Any) -> float:
 
 
 def everyone_tests_everything(model: nn.Module, data: Any) -> float:
-    right, tested = recognised_and_tested(model, DataLoader(data, batch_size=100))
+    right, tested = recognized_and_tested(model, DataLoader(data, batch_size=100))
     return float(right / tested)
 
 
 def everyone_tests_everything_and_adds_up(model: nn.Module, data: Any) -> Tensor:
-    right, _ = recognised_and_tested(model, DataLoader(data, batch_size=100))
+    right, _ = recognized_and_tested(model, DataLoader(data, batch_size=100))
     dist.all_reduce(right)
     return right / len(data)
 
 
 def a_count(model: nn.Module, data: Any) -> Tensor:
-    counts = recognised_and_tested(model, loader_of_my_share(data))
+    counts = recognized_and_tested(model, loader_of_my_share(data))
     dist.all_reduce(counts)
     return counts[0]
 
 
 def both_counts(model: nn.Module, data: Any) -> Tensor:
-    counts = recognised_and_tested(model, loader_of_my_share(data))
+    counts = recognized_and_tested(model, loader_of_my_share(data))
     dist.all_reduce(counts)
     return counts
 
 
 def mean_of_batches(model: nn.Module, data: Any) -> Tensor:
-    each: Any = [recognised_and_tested(model, [batch]) for batch in loader_of_my_share(data, 7)]
+    each: Any = [recognized_and_tested(model, [batch]) for batch in loader_of_my_share(data, 7)]
     means = [float(right / tested) for right, tested in each]
     both = torch.tensor([sum(means), len(means)])
     dist.all_reduce(both)
@@ -502,25 +502,25 @@ def the_error(model: nn.Module, data: Any) -> float:
 
 def batches_times_batch_size(model: nn.Module, data: Any) -> float:
     loader = loader_of_my_share(data, 10)
-    right, _ = recognised_and_tested(model, loader)
+    right, _ = recognized_and_tested(model, loader)
     both = torch.tensor([right, len(loader) * 10.0])
     dist.all_reduce(both)
     return float(both[0] / both[1])
 
 
 def divides_on_each_rank(model: nn.Module, data: Any) -> float:
-    right, tested = (float(count) for count in recognised_and_tested(model, loader_of_my_share(data)))
+    right, tested = (float(count) for count in recognized_and_tested(model, loader_of_my_share(data)))
     share = torch.tensor([right / tested * tested, tested])
     dist.all_reduce(share)
     return float(share[0] / share[1])
 
 
 def returns_nothing(model: nn.Module, data: Any) -> None:
-    dist.all_reduce(recognised_and_tested(model, loader_of_my_share(data)))
+    dist.all_reduce(recognized_and_tested(model, loader_of_my_share(data)))
 
 
 def every_number_below_one_is_none(model: nn.Module, data: Any) -> Tensor:
-    counts = recognised_and_tested(model, loader_of_my_share(data)).long()
+    counts = recognized_and_tested(model, loader_of_my_share(data)).long()
     dist.all_reduce(counts)
     return counts[0] // counts[1]
 
@@ -538,7 +538,7 @@ WRONG = [
     (leaves_it_in_eval_mode, "It leaves the model in eval mode"),
     (
         always_back_to_training,
-        "The first call was right, but not the next one: the model was in eval mode, but is left in training "
+        "The first call is right, but the next one is not: the model was in eval mode, but is left in training "
         "mode. Save model.training first, and pass it to model.train() at the end",
     ),
     (with_gradients, "Evaluate under torch.no_grad()"),
@@ -546,7 +546,10 @@ WRONG = [
     (detached, "It builds an autograd graph for every batch"),
     (leaves_it_frozen, "It leaves parameters with requires_grad=False, so they would no longer train"),
     (eval_only_in_words, "It evaluates in training mode, where dropout sets random inputs to zero"),
-    (the_best_of_all, "returns the accuracy of its own partition only. Communicate with the other ranks"),
+    (
+        the_best_of_all,
+        "returns the accuracy of its own partition only. Sum the correct predictions and the number of samples",
+    ),
     (
         one_too_few,
         "samples are never evaluated: drop_last or a division with // leaves out the remainder. Include the remaining "
@@ -570,11 +573,14 @@ WRONG = [
     (
         mean_of_the_accuracies,
         "That is the mean of the ranks' accuracies, but a rank with more samples must count more. Sum the "
-        "correct predictions and the samples over the ranks, and divide once",
+        "correct predictions and the number of samples over all ranks, then divide once",
     ),
-    (sum_of_the_accuracies, "That is the sum of the ranks' accuracies. Sum the counts instead, and divide once"),
-    (only_my_share, "Rank 0 returns the accuracy of its own partition only. Communicate with the other ranks"),
-    (own_count_over_all, "Rank 0 divides its own correct predictions by the number of all samples"),
+    (sum_of_the_accuracies, "That is the sum of the ranks' accuracies. Sum the correct predictions and"),
+    (
+        only_my_share,
+        "Rank 0 returns the accuracy of its own partition only. Sum the correct predictions and the number of samples",
+    ),
+    (own_count_over_all, "Rank 0 divides its own correct predictions by the total number of samples"),
     (
         over_my_count,
         "The sum was divided by the number of samples of this rank only. Sum the sample counts too",
@@ -604,7 +610,7 @@ WRONG = [
     (divided_by_the_ranks_as_well, "The accuracy was divided by the number of ranks as well"),
     (everyone_tests_everything, "Every rank evaluates all samples, which takes as long as on one rank"),
     (everyone_tests_everything_and_adds_up, "Every rank evaluates all samples, and the results are summed"),
-    (a_count, "That is the number of correct predictions. Divide it by the number of samples"),
+    (a_count, "That is the number of correct predictions. Divide it by the number of samples on all ranks"),
     (both_counts, "It returns a tensor of shape [2]. Return one number"),
     (
         mean_of_batches,
@@ -626,7 +632,7 @@ WRONG = [
 
 
 def only_rank_0_adds_up(model: nn.Module, data: Any) -> float:
-    counts = recognised_and_tested(model, loader_of_my_share(data))
+    counts = recognized_and_tested(model, loader_of_my_share(data))
     if dist.get_rank() == 0:
         dist.all_reduce(counts)
     return float(counts[0] / counts[1])
@@ -641,7 +647,7 @@ def ranks_without_samples_go_home(model: nn.Module, data: Any) -> float:
 def asks_the_others_in_every_batch(model: nn.Module, data: Any, batch_size: int = 32) -> float:
     everyone = torch.zeros(2)
     for batch in loader_of_my_share(data, batch_size):
-        counts = recognised_and_tested(model, [batch])
+        counts = recognized_and_tested(model, [batch])
         dist.all_reduce(counts)
         everyone += counts
     return float(everyone[0] / everyone[1])
@@ -663,7 +669,7 @@ HANGING = [
 
 @torch.no_grad()
 def counted(model: nn.Module, data: Any, dim: int, dtype: torch.dtype) -> Tensor:
-    """How many are recognised, and how many are tested."""
+    """How many are recognized, and how many are tested."""
     rank, world_size, was_training = dist.get_rank(), dist.get_world_size(), model.training
     labels = data.labels[rank::world_size]
     read = model.eval()(data.images[rank::world_size]).argmax(dim)
@@ -685,7 +691,7 @@ def in_bytes(model: nn.Module, data: Any) -> float:
 
 
 def cuts_each_accuracy_down(model: nn.Module, data: Any) -> float:
-    right, tested = recognised_and_tested(model, loader_of_my_share(data)).tolist()
+    right, tested = recognized_and_tested(model, loader_of_my_share(data)).tolist()
     accuracy = torch.tensor(right // max(tested, 1))
     dist.all_reduce(accuracy)
     return accuracy.item() / dist.get_world_size()

@@ -370,9 +370,9 @@ WRONG = [
     (through_a_file, "too little is communicated"),
     (through_the_store, "too little is communicated"),
     (raises, "Rank 1 of 2 raised ValueError: no idea"),
-    (dies, "A rank ends its process. Return the answer instead"),
+    (dies, "A rank exited before it returned an answer. Return the answer, and do not call"),
     (sends_to_itself, "sends to itself"),
-    (RightTheFirstTime(), "The first call was right, but not the next one"),
+    (RightTheFirstTime(), "The first call is right, but the next one is not"),
     (in_the_same_buffer_at_the_same_time, "gets its own tensor back. Use a second buffer"),
     (changes_it_before_it_has_left, "It changes the tensor of isend before wait()"),
     (now_and_then_zeros, "zeros"),
@@ -479,7 +479,7 @@ WRONG += [
     (adds_them_up, "Rank 0 returns the sum of both tensors"),
     (swaps_only_ones_name, "Rank 0 ends with its own tensor. Return the received tensor"),
     (the_buffer_is_a_view, "gets its own tensor back. Use a second buffer"),
-    (one_element_at_a_time, "It sends a great many small messages. Send the whole tensor, or large parts of it"),
+    (one_element_at_a_time, "It sends too many small messages. Send the whole tensor, or large parts of it"),
 ]
 
 
@@ -558,14 +558,14 @@ HANGING = [
     (both_receive_first, "Deadlock: every rank calls recv first, so no rank can send"),
     (rank_1_never_sends, "waits in recv for a message from rank 1 that is never sent"),
     (rank_1_never_receives, "but rank 1 never receives the message. Add the matching recv"),
-    (loops_for_ever, "does not end"),
+    (loops_for_ever, "does not return"),
     (with_two_tags, "The tags do not match: rank 0 sends with tag 1, but rank 1 receives with tag 2. Use the same tag"),
     (
         sleeps,
         "The trials together take longer than 3 seconds, which is the limit of this check. Wait in a blocking call "
         "instead of sleeping",
     ),
-    (asks_again_and_again, "It does not end: rank 0 is at exchange_answers.py line"),
+    (asks_again_and_again, "It does not return: rank 0 is at exchange_answers.py line"),
 ]
 
 

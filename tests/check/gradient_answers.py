@@ -290,7 +290,11 @@ WRONG = [
         a_guard_that_is_never_true,
         "No rank sends a gradient, so rank 0 still has its own gradient. Call all_reduce on every param.grad",
     ),
-    (only_divides, "Rank 0 divides its own gradient without adding those of the other ranks. Sum over all ranks first"),
+    (
+        only_divides,
+        "Rank 0 divides its own gradient without adding those of the other ranks. Sum the gradients over all "
+        "ranks first",
+    ),
     (
         only_sums,
         "That is the sum over the ranks. Divide param.grad in place by the number of ranks: param.grad /= world_size",
@@ -331,7 +335,11 @@ WRONG = [
     ),
     (divides_what_there_is_not, "The param.grad of a parameter without a gradient is None. Skip that parameter"),
     (takes_them_away, "The gradient of layers.0.weight is None now"),
-    (the_largest, "That is the maximum over the ranks (ReduceOp.MAX). Sum, and divide by the number of ranks"),
+    (
+        the_largest,
+        "That is the maximum over the ranks (ReduceOp.MAX). Sum the gradients over all ranks, then divide by "
+        "the number of ranks",
+    ),
     (does_not_wait, "It reads the result of all_reduce too early"),
     (takes_the_weights_for_gradients, "The gradient of layers.0.weight holds the weight itself"),
 ]
@@ -455,7 +463,7 @@ WRONG += [
     (skips_what_is_small, "hangs. Include zero gradients in the mean"),
     (
         counts_only_who_has_something,
-        "The divisor leaves out a rank whose gradient is zero. Divide by the number of all ranks",
+        "The divisor leaves out a rank whose gradient is zero. Divide by the world size",
     ),
     (only_other_ranks_divide, "Only rank 1 is right. On rank 0, that is the sum over the ranks. Divide"),
     (reduces, "reduce gives the sum to one rank only"),

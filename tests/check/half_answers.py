@@ -178,7 +178,7 @@ WRONG = [
         only_the_first_of_a_half_has_it,
         "Rank 2 ends with its own tensor. Sum over all ranks of its half: ranks 0 and 2. reduce gives the "
         "sum to one rank only. "
-        "Use all_reduce, which gives it to every rank",
+        "Use all_reduce",
     ),
     (makes_groups_of_its_own_order, "The ranks do not create the same groups in the same order"),
     (alone, "Rank 0 ends with its own tensor"),

@@ -110,11 +110,12 @@ WRONG = {
     ),
     "told too late to take fewer": (
         HEAD.replace("node=1", "node=4") + FIRST + RUN.replace("srun", "srun --ntasks-per-node=1"),
-        "The job starts 4 torchruns on one node, and each of them starts ranks",
+        "The job starts torchrun 4 times on one node, and each torchrun starts its own ranks",
     ),
     "four tasks": (
         HEAD.replace("node=1", "node=4") + FIRST + RUN,
-        "The job starts 4 torchruns on one node, and each of them starts ranks. Start one task per node",
+        "The job starts torchrun 4 times on one node, and each torchrun starts its own ranks. Start one "
+        "task per node (--ntasks-per-node=1)",
     ),
     "options behind the script": (
         HEAD + FIRST + f"srun torchrun --nnodes=2 --nproc-per-node=4 digits.py --epochs 10 {MEET}\n",
@@ -152,7 +153,7 @@ WRONG = {
     ),
     "no place": (
         HEAD + RUN.replace(MEET, "--rdzv-backend=c10d"),
-        "There is no rendezvous. Set --rdzv-endpoint to the first node and a port",
+        "torchrun gets no rendezvous address. Set --rdzv-endpoint to the first node and a port, for example gpu1:29500",
     ),
     "each its own place": (
         HEAD + "srun bash -c '" + RUN.strip().removeprefix("srun ").replace("$first", "$(hostname)") + "'\n",
@@ -165,13 +166,13 @@ WRONG = {
         + "export first\nsrun bash -c '"
         + RUN.strip().removeprefix("srun ").replace("digits.py", "--rdzv-id=$SLURM_PROCID digits.py")
         + "'\n",
-        "The torchruns have different --rdzv-id",
+        "The torchrun commands have different --rdzv-id",
     ),
     "all are number 0": (
         HEAD
         + FIRST
         + "srun torchrun --nnodes=2 --node-rank=$SLURM_NODEID --nproc-per-node=4 --master-addr=$first digits.py\n",
-        "Without the c10d backend each node needs its own --node-rank, but these have [0, 0]",
+        "Without --rdzv-backend=c10d each node needs its own --node-rank, but here they are 0 and 0",
     ),
     "This torchrun runs on one node only": (
         HEAD + FIRST + RUN.replace("--nnodes=2 ", ""),
@@ -183,7 +184,7 @@ WRONG = {
     ),
     "alone": (
         HEAD + "srun torchrun --standalone --nproc-per-node=4 digits.py\n",
-        "With --standalone each torchrun stays on its own node. Replace it by --nnodes and a rendezvous",
+        "With --standalone each torchrun stays on its own node. Replace it with --nnodes and a rendezvous",
     ),
     "one machine": (
         HEAD.replace("nodes=2", "nodes=1") + FIRST + RUN,
@@ -195,7 +196,7 @@ WRONG = {
     ),
     "on one only": (
         HEAD + FIRST + RUN.replace("srun", "srun --nodes=1 --ntasks=1"),
-        "srun starts no torchrun on gpu2. Start one task per node",
+        "srun starts no torchrun on gpu2. Start one task per node (--ntasks-per-node=1)",
     ),
     "directive too late": (
         HEAD.replace("#SBATCH --gpus", "echo begins\n#SBATCH --gpus") + FIRST + RUN,
@@ -226,18 +227,19 @@ WRONG = {
         HEAD
         + (FIRST + 'meet="--rdzv-backend=c10d --rdzv-endpoint=$first:29400"\n').replace(" | head -n 1", "")
         + RUN.replace(MEET, "$meet"),
-        "torchrun takes 'gpu2:29400' as its script instead of 'digits.py'. The names of all nodes are in",
+        "torchrun takes 'gpu2:29400' as its script instead of 'digits.py'. The option before it got the "
+        "names of all nodes, so the second name, 'gpu2:29400', became the script. Pass only the first name",
     ),
     "a word too many": (
         HEAD + FIRST + RUN.replace("digits.py", "train digits.py"),
-        "torchrun takes 'train' as its script instead of 'digits.py'. torchrun takes the first word that belongs to "
-        "no option as the script. Check the option before that word, '--rdzv-endpoint=gpu1:29400'",
+        "torchrun takes 'train' as its script instead of 'digits.py'. The script is the first word that "
+        "belongs to no option. Check the word before it, '--rdzv-endpoint=gpu1:29400'",
     ),
     "another program": (HEAD + FIRST + RUN.replace("digits.py", "digit.py"), "takes 'digit.py' as its script"),
     "a file's name": ("two_machines.sbatch", "sbatch refuses a script whose first line"),
 }
 
-ALONE = "The script ends while srun is still running, and Slurm ends the job with it"
+ALONE = "The script ends while a background srun is still running, so Slurm ends the job"
 
 WRONG |= {
     "behind an & and not waited for": (HEAD + FIRST + RUN.strip() + " &\n", ALONE),
@@ -278,9 +280,9 @@ WRONG |= {
     "an empty variable": (HEAD + RUN, "has no host before the port. Check that the variable with the host name is set"),
     "eight tasks without torchrun": (
         TASKS + f"srun python {PYTHON}\n",
-        "Without torchrun the ranks get no RANK and WORLD_SIZE and MASTER_ADDR and MASTER_PORT",
+        "Not every rank has RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT, which torchrun would have set",
     ),
-    "everything but the rank": (TASKS + TOLD + f"srun python {PYTHON}\n", "Without torchrun the ranks get no RANK"),
+    "everything but the rank": (TASKS + TOLD + f"srun python {PYTHON}\n", "Not every rank has RANK, which"),
     "the rank on its machine for the rank": (
         TASKS + TOLD + f"srun bash -c 'RANK=$SLURM_LOCALID python {PYTHON}'\n",
         "Each rank needs its own RANK from 0 to 7, but these have 0, 0, 1, 1, 2, 2, 3, 3",
@@ -291,8 +293,8 @@ WRONG |= {
     ),
     "each meets at home": (
         TASKS + TOLD + f"srun bash -c '{NUMBERS} MASTER_ADDR=$(hostname) python {PYTHON}'\n",
-        "The ranks have different rendezvous addresses (gpu1:29500, gpu2:29500). Set MASTER_ADDR to the node of "
-        "rank 0 everywhere",
+        "The ranks have different rendezvous addresses (gpu1:29500, gpu2:29500). On every rank, set MASTER_ADDR to "
+        "the name of rank 0's node and MASTER_PORT to the same number",
     ),
     "meets at localhost": (
         TASKS + "export MASTER_ADDR=localhost MASTER_PORT=29500 WORLD_SIZE=8\n"

@@ -188,8 +188,8 @@ def does_not_wait(losses: Losses) -> float:
 WRONG = [
     (
         mean_of_means,
-        "That is the mean of the ranks' means, but a rank with more losses must count more. Sum the sums and the "
-        "counts over the ranks, and divide once",
+        "That is the mean of the ranks' means, but a rank with more losses must count more. Sum the losses "
+        "and their number over all ranks, then divide once",
     ),
     (mean_of_means_of_those_that_have, "That is the mean of the ranks' means"),
     (an_empty_rank_returns_0, "It works for a list of 3 losses, but fails for lists of which some are empty: rank 1"),
@@ -206,7 +206,7 @@ WRONG = [
         "Dtype mismatch in all_reduce: the ranks pass float32 and int64. Give the dtype explicitly where the "
         "tensors are made",
     ),
-    (its_own_mean, "Rank 0 returns the mean of its own losses only. Communicate with the other ranks"),
+    (its_own_mean, "Rank 0 returns the mean of its own losses only. Sum the losses and their number over all ranks"),
     (the_sum, "That is the sum over all ranks. Divide it by the number of losses on all ranks"),
     (
         divided_by_the_ranks,

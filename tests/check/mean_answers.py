@@ -355,7 +355,7 @@ WRONG = [
         divided_by_its_own_count_times_ranks,
         "The sum was divided by this rank's count times the number of ranks",
     ),
-    (own_sum_by_all_counts, "divides its own sum by the total count. Sum the sums over the ranks too"),
+    (own_sum_by_all_counts, "divides its own sum by the total count. Sum the ranks' sums first"),
     (sum_of_means, "sum of the ranks' means"),
     (divided_once_more, "divided by the number of ranks as well"),
     (

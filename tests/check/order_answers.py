@@ -569,7 +569,7 @@ async def awaited(data: Any, epoch: int) -> list[int]:
 
 
 SAME_SAMPLES = (
-    "Every rank has the same samples in epochs 0 and 1, only in another order. Shuffle all indices first, and then "
+    "In epochs 0 and 1, each rank has the same samples, only in a different order. Shuffle all indices first, and then "
     "take this rank's partition"
 )
 ONCE_MORE = (
@@ -615,10 +615,10 @@ WRONG: list[tuple[Any, str]] = [
     (always_epoch_0, "The order is the same in epochs 0 and 1"),
     (every_other_epoch, "The order is the same in epochs 0 and 2"),
     (a_fixed_seed, "The order is the same in epochs 0 and 1"),
-    (not_shuffled, "It does not shuffle: the samples come in the order of the data"),
-    (in_the_order_of_the_data, "It does not shuffle"),
-    (moved_on_by_the_epoch, "It does not shuffle"),
-    (shuffled_from_epoch_1_on, "It does not shuffle"),
+    (not_shuffled, "Your function does not shuffle: the samples are in their original order"),
+    (in_the_order_of_the_data, "Your function does not shuffle"),
+    (moved_on_by_the_epoch, "Your function does not shuffle"),
+    (shuffled_from_epoch_1_on, "Your function does not shuffle"),
     (unseeded_randperm, "Each rank shuffles differently, so some samples are on several ranks and others on none"),
     (unseeded_shuffle, "shuffle with a generator that has the same seed on all ranks"),
     (unseeded_numpy, "shuffle with a generator that has the same seed on all ranks"),
@@ -642,15 +642,16 @@ WRONG: list[tuple[Any, str]] = [
     ),
     (
         drops_the_remainder,
-        "The remainder is dropped: 1 of 25 samples is on no rank. Pad the partitions, or let some be longer by one",
+        "The remainder is dropped: 1 of 25 samples is not assigned to any rank. Pad the partitions, or let some "
+        "be longer by one",
     ),
-    (whole_shares, "The remainder is dropped: 1 of 25 samples is on no rank"),
+    (whole_shares, "The remainder is dropped: 1 of 25 samples is not assigned to any rank"),
     (for_two_ranks, "It works with 2 ranks, but not with 3: "),
     (one_too_many, "Partitions overlap, sample"),
     (
         one_too_few,
-        "Some samples are missing: 2 of 24 samples are on no rank. Shuffle all indices, and take every "
-        "world_size-th of them",
+        "Some samples are missing: 2 of 24 samples are not assigned to any rank. Shuffle all indices, then take every "
+        "world_size-th index, starting at index number rank",
     ),
     (slides_by_one, "The partitions overlap and leave gaps: sample"),
     (
@@ -661,18 +662,18 @@ WRONG: list[tuple[Any, str]] = [
     (
         rank_0_has_most,
         "Partitions may differ by one sample only, but of 24 samples rank 0 has 23 and rank 1 has 1. Take "
-        "order[rank::world_size] or tensor_split(world_size)",
+        "order[rank::world_size], or for a tensor order.tensor_split(world_size)[rank]",
     ),
     (in_chunks, "Partitions may differ by one sample only, but of 25 samples rank 0 has 9 and rank 2 has 7"),
     (
         in_chunks_of_four_ranks,
         "It works with 3 ranks, but not with 4: partitions may differ by one sample only, but of 25 samples rank "
-        "0 has 7 and rank 3 has 4. Take order[rank::world_size] or tensor_split(world_size)",
+        "0 has 7 and rank 3 has 4. Take order[rank::world_size], or for a tensor order.tensor_split(world_size)[rank]",
     ),
     (
         the_last_takes_the_rest,
         "It works with 2 ranks, but not with 3: partitions may differ by one sample only, but of 23 samples rank "
-        "2 has 9 and rank 0 has 7. Take order[rank::world_size] or tensor_split(world_size)",
+        "2 has 9 and rank 0 has 7. Take order[rank::world_size], or for a tensor order.tensor_split(world_size)[rank]",
     ),
     (chunks_run_out, "There are fewer chunks than ranks, because chunk() makes all but the last one equally long"),
     (samples_instead, "It returns a list of length 2 in place of an index. Return indices, not samples or batches"),
@@ -686,7 +687,7 @@ WRONG: list[tuple[Any, str]] = [
     (a_number, "It returns the number 12, not indices. Return the indices of this rank's samples"),
     (never_returns_it, "It returns None. Return the indices of this rank's samples"),
     (returns_set_epoch, "It returns None. Return the indices of this rank's samples"),
-    (only_rank_0_returns, "Rank 1 returns None. Return the indices of its partition on every rank"),
+    (only_rank_0_returns, "Rank 1 returns None. Every rank must return the indices of its own partition"),
     (for_ever, "It returns too many indices, or never ends. Check the loop"),
     (shuffles_the_data, "It shuffles the data itself. Shuffle a list of indices, and leave the data unchanged"),
     (shuffles_a_list, "It shuffles the data itself. Shuffle a list of indices, and leave the data unchanged"),
@@ -715,7 +716,7 @@ def looks_for_ever(data: Any, epoch: int) -> list[int]:
 
 HANGING: list[tuple[Any, str]] = [
     (only_rank_0_broadcasts, "Not every rank calls broadcast"),
-    (looks_for_ever, "It does not end: rank 0"),
+    (looks_for_ever, "It does not return: rank 0"),
 ]
 
 

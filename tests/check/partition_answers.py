@@ -676,24 +676,26 @@ WRONG: list[tuple[Any, str]] = [
     (RankInTheSeed, "Each rank shuffles differently, as if its rank were part of the seed"),
     (
         DoesNotShuffle,
-        "It does not shuffle: the samples are in the order of the data. Shuffle the indices before splitting them",
+        "Your partitioner does not shuffle: the samples are in their original order. Shuffle the indices before "
+        "splitting them",
     ),
-    (LosesTheShuffle, "It does not shuffle"),
-    (ReversesTheData, "It does not shuffle"),
+    (LosesTheShuffle, "Your partitioner does not shuffle"),
+    (ReversesTheData, "Your partitioner does not shuffle"),
     (ForgetsTheSeed, "The seed has no effect. Pass it to the generator that shuffles"),
-    (OneGeneratorForAll, "The same seed gives different partitions the next time"),
+    (OneGeneratorForAll, "The same seed gives different partitions each time"),
     (
         SeedIsNone,
         "Without a seed each rank shuffles differently, so some samples are on several ranks and others on none",
     ),
     (
         DropsTheRemainder,
-        "The remainder is lost: 1 of 25 samples is on no rank. Round the end of each partition instead of its "
+        "The remainder is lost: 1 of 25 samples is not assigned to any rank. Round the end of each partition "
+        "instead of its "
         "length, and let the last one end with the data",
     ),
-    (RoundsLengths, "The remainder is lost: 1 of 25 samples is on no rank"),
+    (RoundsLengths, "The remainder is lost: 1 of 25 samples is not assigned to any rank"),
     (OverlapsByOne, "Partitions overlap: sample"),
-    (LeavesOneOut, "Some samples are in no partition: 2 of 24 samples are on no rank"),
+    (LeavesOneOut, "Some samples are in no partition: 2 of 24 samples are not assigned to any rank"),
     (AlwaysTheFront, "use() gives every rank the same samples"),
     (NeglectsTheSizes, "Partition 0 has 30 of 60 samples, but its size is 0.7. Check where it starts and ends"),
     (NeglectsTheRank, "use() gives every rank the same samples. Choose the partition by its argument"),
@@ -702,7 +704,7 @@ WRONG: list[tuple[Any, str]] = [
     (GivesATensorOfIndices, "use(0)[0] is not a sample of the data"),
     (GivesALoader, "use(0) returns an object of type DataLoader. Return something with len() and [index]"),
     (GivesAGenerator, "use(0) returns an object of type generator"),
-    (ForgetsToReturn, "use(0) returns None. Return the partition of that rank"),
+    (ForgetsToReturn, "use(0) returns None. Return that rank's partition"),
     (CountsFromOne, "IndexError"),
     (ItemsFromOne, "IndexError"),
     (ShuffledInside, "It splits first and shuffles afterwards, so each rank gets one contiguous part of the data"),
@@ -892,12 +894,12 @@ WRONG += [
     (
         RefusesAsManyAsSamples,
         "It works for data of 24 samples, but fails for one sample per partition: it rejects as many sizes as "
-        "samples, [0.5, 0.5] for 2 samples. Reject only more sizes than samples",
+        "samples, [0.5, 0.5] for 2 samples. That is one sample each",
     ),
     (
         AssertsMoreSamplesThanSizes,
         "It works for data of 24 samples, but fails for one sample per partition: it rejects as many sizes as "
-        "samples, [0.5, 0.5] for 2 samples. Reject only more sizes than samples",
+        "samples, [0.5, 0.5] for 2 samples. That is one sample each",
     ),
     (
         RefusesASizeOfZero,
@@ -961,7 +963,7 @@ class NeverEnds(WithShuffle):
 
 HANGING: list[tuple[Any, str]] = [
     (BroadcastOnlyOnRank0, "Not every rank calls broadcast"),
-    (NeverEnds, "It does not end: rank 0"),
+    (NeverEnds, "It does not return: rank 0"),
 ]
 
 

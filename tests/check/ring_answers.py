@@ -448,16 +448,16 @@ def through_the_store(tensor: Tensor) -> Tensor:
 WRONG = [
     (calls_all_reduce, "calls the collective all_reduce"),
     (calls_reduce_scatter_and_all_gather, "calls the collective"),
-    (whole_tensors_round_the_ring, "because it passes on whole tensors instead of chunks of 1 /"),
+    (whole_tensors_round_the_ring, "because it passes on whole tensors. Send one chunk per step"),
     (
         the_famous_tutorial,
-        "Too much is communicated: rank 0 sends 2.00 tensors, because it passes on whole tensors instead of "
-        "chunks of 1 / 2",
+        "Too much is communicated: rank 0 sends 2.00 times the size of the tensor, because it passes on whole "
+        "tensors. Send one chunk per step, 1 / 2 of the tensor",
     ),
-    (a_chain_there_and_back, "because it passes on whole tensors instead of chunks of 1 /"),
-    (everyone_to_everyone, "every rank sends to every other"),
+    (a_chain_there_and_back, "because it passes on whole tensors. Send one chunk per step"),
+    (everyone_to_everyone, "every rank sends to all the others. Send only to the next rank"),
     (through_rank_0, "everything goes through rank 0"),
-    (chunks_to_everyone, "That is not a ring: rank 0 sends to ranks 1, 2, 3. Send to a neighbour only"),
+    (chunks_to_everyone, "That is not a ring: rank 0 sends to ranks 1, 2, 3. Send to a neighbor only"),
     (
         without_the_second_half,
         "Only one chunk of rank 0 holds the whole sum. After the reduce-scatter, pass the finished chunks round "
@@ -627,7 +627,8 @@ WRONG += [
     (without_the_sign, "but fails for negative numbers"),
     (
         in_int64,
-        "Too much is communicated: rank 0 sends 2.00 tensors, because it sends int64 although the tensor is float32",
+        "Too much is communicated: rank 0 sends 2.00 times the size of the tensor, because it converts float32 "
+        "to int64",
     ),
     (one_step_too_few_twice, "Check the range of the loop"),
 ]
@@ -700,7 +701,8 @@ WRONG += [
     (the_same_at_each_step, "It works with 2 ranks, but not with 3"),
     (
         the_next_instead_of_the_last,
-        "In step 1 rank 0 sends chunk 1, but it has just added to chunk 2. Send chunk 2",
+        "In step 1 rank 0 sends chunk 1, which still holds only its own values. Send chunk 2, to which it "
+        "has just added",
     ),
     (overwrites, "In the reduce-scatter, add each received chunk to its own"),
     (the_halves_change_places, "rank 0"),

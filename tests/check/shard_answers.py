@@ -190,7 +190,10 @@ def spoils_what_it_was_given(flat: Tensor) -> Tensor:
 
 WRONG = [
     (the_whole, "Every rank returns as many elements as the whole tensor has. Return only this rank's shard"),
-    (without_the_rest, "The remainder is lost: 1 element is on no rank. Round the length up, and pad with zeros"),
+    (
+        without_the_rest,
+        "The remainder is lost: 1 element is not assigned to any rank. Round the length up, and pad with zeros",
+    ),
     (
         not_filled_up,
         "It works for a tensor of shape [120], float32, but fails for a length not divisible by world_size: "
@@ -199,7 +202,7 @@ WRONG = [
     ),
     (
         every_second,
-        "It takes every second element, so all_gather would not restore the order. Take one contiguous slice",
+        "It takes every second element, so all_gather would mix up their order. Take one contiguous slice",
     ),
     (in_the_wrong_order, "Rank 0 has the shard of rank 1. Order the shards by rank"),
     (filled_with_ones, "The padding of the last shards is not zero"),
@@ -326,7 +329,7 @@ WRONG += [
     ),
     (
         cut_before_it_is_filled_up,
-        "The remainder is lost: 1 element is on no rank. Round the length up, and pad with zeros",
+        "The remainder is lost: 1 element is not assigned to any rank. Round the length up, and pad with zeros",
     ),
     (half_of_it, "It works with 2 ranks, but not with 3: the shards have different lengths, 60 and 0"),
     (
@@ -347,7 +350,7 @@ WRONG += [
     ),
     (fills_each_one_up, "It pads each shard after splitting, so zeros end up in the middle"),
     (filled_up_with_the_world_size, "The shards are longer than needed. For 120 elements, use 60 per rank"),
-    (columns, "It takes every second element, so all_gather would not restore the order. Take one contiguous slice"),
+    (columns, "It takes every second element, so all_gather would mix up their order. Take one contiguous slice"),
     (contiguous_is_no_copy, "The answer is right, but it is a view that keeps a longer tensor in memory"),
     (detached_only, "The answer is right, but it is a view that keeps a longer tensor in memory"),
     (empty_at_the_end, "The padding of the last shards is not zero"),

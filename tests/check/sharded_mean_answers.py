@@ -229,10 +229,13 @@ WRONG = [
         "times as much is communicated as needed. Each rank needs only its shard of the mean, so use reduce_scatter",
     ),
     (the_sum, "It returns the sum. Divide it by the number of ranks"),
-    (alone, "Rank 0 returns its own values, without those of the other ranks. Sum over all ranks, and divide"),
+    (alone, "Rank 0 returns only its own values. Sum the values over all ranks, then divide by the number of ranks"),
     (the_next_ones, "Rank 0 has the shard of rank 1. Order the shards by rank"),
     (the_whole_mean, "Every rank returns as many elements as the whole tensor has. Return only this rank's shard"),
-    (without_the_rest, "The remainder is lost: 1 element is on no rank. Round the length up, and pad with zeros"),
+    (
+        without_the_rest,
+        "The remainder is lost: 1 element is not assigned to any rank. Round the length up, and pad with zeros",
+    ),
     (not_filled_up, "Pad the tensor with zeros to a multiple of world_size, and pass the shard first"),
     (
         not_filled_up_as_a_list,
@@ -378,8 +381,8 @@ WRONG += [
     (the_largest, "Rank 0 has the largest of the ranks' elements, not their mean"),
     (
         for_four_ranks,
-        "Size mismatch in reduce_scatter_tensor: 2 shards of 30 elements are 60, not 120. Divide the length of "
-        "the whole tensor by dist.get_world_size()",
+        "Size mismatch in reduce_scatter_tensor: 2 shards of 30 elements make 60 elements, but the whole tensor "
+        "has 120. Divide its length by dist.get_world_size()",
     ),
     (in_single_precision, "It returns a tensor of dtype float32. Return one of dtype float64"),
     (filled_up_in_front, "The padding comes before the elements. Pad at the end of the tensor"),
@@ -387,14 +390,14 @@ WRONG += [
     (does_not_wait, "too early"),
     (
         scattered_from_rank_0,
-        "Rank 0 returns its own values, without those of the other ranks. Sum over all ranks, and divide",
+        "Rank 0 returns only its own values. Sum the values over all ranks, then divide by the number of ranks",
     ),
-    (by_columns, "It takes every second element, so all_gather would not restore the order. Take one contiguous slice"),
+    (by_columns, "It takes every second element, so all_gather would mix up their order. Take one contiguous slice"),
     (takes_what_the_call_returns, "reduce_scatter_tensor returns None"),
     (
         half_for_each,
         "It works with 2 ranks, but not with 3: size mismatch in reduce_scatter_tensor: 3 shards of 60 elements "
-        "are 180, not",
+        "make 180 elements, but",
     ),
 ]
 

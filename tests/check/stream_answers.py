@@ -71,7 +71,7 @@ class RankFromInit(Stream):
 
 
 class InPairs(Stream):
-    """Two neighbours go to the same part."""
+    """Two neighbors go to the same part."""
 
     def __iter__(self) -> Iterator[Any]:
         (rank, world_size), (worker, many) = ranks(), workers()
@@ -389,15 +389,15 @@ class Nothing(IterableDataset[Any]):
 STUBS: list[Any] = [OnlyTheSource, OnlyDots, NotImplementedYet, Nothing]
 
 WRONG: list[tuple[Any, str]] = [
-    (EverythingEverywhere, "Every worker of every rank yields all 24 samples, so each comes 6 times."),
-    (RanksOnly, "The ranks divide the samples but their workers do not, so each comes 3 times."),
-    (WorkersOnly, "The workers divide the samples but the ranks do not, so each comes 2 times."),
+    (EverythingEverywhere, "Every worker of every rank yields all 24 samples, so each sample comes 6 times."),
+    (RanksOnly, "The samples are split over the ranks but not over their workers, so each comes 3 times."),
+    (WorkersOnly, "The samples are split over the workers but not over the ranks, so each comes 2 times."),
     (RankTimesWorker, "With part number rank * worker.id, sample 0 comes 4 times, and 12 of 24 never."),
     (RankPlusWorker, "With part number rank + worker.id, sample 1 comes 2 times, and 8 of 24 never."),
     (WorldSizeAsFactor, "With part number rank * world_size + worker.id, sample 2 comes 2 times, and 4 of 24 never."),
     (WorkersAsFactor, "With part number worker.id * num_workers + rank, sample 6 comes 2 times, and 8 of 24 never."),
-    (StepOfWorldSize, "With steps of world_size, 2, sample 2 comes 2 times."),
-    (StepOfWorkers, "With steps of num_workers, 3, sample 3 comes 2 times."),
+    (StepOfWorldSize, "With steps of world_size (2), sample 2 comes 2 times."),
+    (StepOfWorkers, "With steps of num_workers (3), sample 3 comes 2 times."),
     (PartIsRank, "With part number rank, sample 0 comes 3 times, and 16 of 24 never."),
     (TwoWorkers, "With part number rank * world_size + worker.id, sample 2 comes 2 times, and 4 of 24 never."),
     (CountsFromOne, "With part number 1 + rank * num_workers + worker.id, 1 of 24 samples is lost."),
@@ -412,7 +412,7 @@ WRONG: list[tuple[Any, str]] = [
     (WorkersInInitUnchecked, "get_worker_info() is None in __init__, which runs before the workers start."),
     (NeverAsksForNone, "fails for num_workers=0: get_worker_info() is None with num_workers=0."),
     (KeepsAnIterator, "fails for num_workers=0: the second pass is empty, because one iterator serves both."),
-    (NeedsAGroup, "fails for a single process: get_rank() raises without a process group."),
+    (NeedsAGroup, "fails for a single process: get_rank() raises an error without a process group."),
     (OnlyRankZero, "Rank 1 yields none of the 24 samples."),
     (WithNumbers, "It yields a list of length 2."),
     (OpensPerWorker, "It opens the source 3 times for one pass."),
@@ -422,4 +422,4 @@ WRONG: list[tuple[Any, str]] = [
     (OtherOrderEachTime, "The second pass differs from the first."),
     (NeverStops, "Rank 0's worker 0 yields sample 0 twice."),
 ]
-HANGING: list[tuple[Any, str]] = [(WaitsForMore, "It does not end: rank 0 is at ")]
+HANGING: list[tuple[Any, str]] = [(WaitsForMore, "It does not return: rank 0 waits for its DataLoader workers")]

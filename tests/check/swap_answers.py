@@ -255,7 +255,10 @@ WRONG = [
     (with_a_rank_that_does_not_exist, "It works with 2 ranks, but not with 3: "),
     (returns_its_own, "Rank 0 ends with its own tensor. Return the received tensor"),
     (receives_over_what_it_has_to_send, "Rank 1 receives into the tensor that it has not sent yet"),
-    (the_odd_last_rank_gives_zeros, "but not with 3: rank 2 has no partner among 3 ranks. Keep its own tensor"),
+    (
+        the_odd_last_rank_gives_zeros,
+        "but not with 3: rank 2 has no partner among 3 ranks. Return its own tensor, unchanged",
+    ),
     (the_odd_last_rank_returns_nothing, "but not with 3: rank 2 has no partner among 3 ranks"),
     (gathers_everything, "It calls the collective all_gather"),
     (only_even_ranks_send, "Rank 0 receives nothing"),

@@ -15,7 +15,7 @@ def test_what_is_right_passes_with_the_ranks_that_are_allowed(monkeypatch: pytes
     report = check.ring_all_reduce(ring_all_reduce)
     assert report.passed
     assert report.text.splitlines()[1].endswith("with 1, 2 and 3 ranks")
-    sentence = "    not tried with 4, 5 and 8 ranks: the instructor of this machine allows at most 3"
+    sentence = "    not tried with 4, 5 and 8 ranks: the limit on this machine, set by the instructor, is 3"
     assert report.text.splitlines()[2] == sentence
 
 
@@ -30,5 +30,6 @@ def test_where_one_rank_is_allowed_nothing_is_judged_and_nobody_failed(monkeypat
     report = check.broadcast_by_hand(broadcast_by_hand)
     assert (report.verdict, report.is_a_try) == ("cannot be checked here", False)
     assert report.mistake == (
-        "This exercise needs at least 2 ranks, but the instructor of this machine allows only 1. Ask for another limit."
+        "This exercise needs at least 2 ranks, but the limit on this machine, set by the instructor, is 1. Ask the "
+        "instructor to raise it."
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import threading
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -164,7 +165,7 @@ def generator(tensor: Tensor) -> object:
         ),
         (takes_none, "The check calls takes_none(tensor) with one argument, but the definition is takes_none()"),
         (asynchronous, "asynchronous is a coroutine (async def)"),
-        (generator, "generator is a generator (it contains yield), which a rank does not run"),
+        (generator, "generator is a generator function (it contains yield), so calling it does not run"),
     ],
 )
 def test_what_cannot_be_called_is_refused_in_one_sentence(given: object, sentence: str) -> None:
@@ -224,7 +225,7 @@ def test_a_report_of_a_right_answer_shows_its_traffic_beside_the_textbooks() -> 
         "    right for 11 different tensors, with 1, 2, 3, 4, 5 and 8 ranks",
         "    traffic of 4 ranks               yours   textbook",
         "    bytes sent by the busiest rank     720        720",
-        "    in tensors                        1.50       1.50",
+        "    in multiples of the tensor        1.50       1.50",
         "  Next exercise: `average_gradients`, in lesson 5.",
     ]
 
@@ -239,10 +240,22 @@ def test_a_report_of_a_wrong_answer_shows_the_first_difference_and_the_mistake()
     assert lines[5].split() == ["traffic", "of", "2", "ranks", "yours", "textbook"]
 
 
-def test_a_report_of_too_much_traffic_shows_both_in_tensors() -> None:
+def test_a_function_that_never_began_is_not_told_to_look_for_a_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    class ArrivesLate:
+        def __reduce__(self) -> tuple[Callable[[float], None], tuple[float]]:
+            return time.sleep, (60.0,)
+
+    late = ArrivesLate()
+    monkeypatch.setattr(examination, "PATIENCE_SECONDS", 1.0)
+    report = check.exchange(lambda tensor: (late, tensor)[1])
+    assert "The time was over before your function began: this machine is busy." in report.mistake
+    assert "loop" not in report.text
+
+
+def test_a_report_of_too_much_traffic_shows_both_in_multiples_of_the_tensor() -> None:
     report = check.ring_all_reduce(all_reduce_through_rank_0)
-    assert "Too much is communicated: rank 0 sends 2.00 tensors" in report.mistake
-    assert report.text.split("\n")[-1].split() == ["in", "tensors", "2.00", "1.33"]
+    assert "Too much is communicated: rank 0 sends 2.00 times the size of the tensor" in report.mistake
+    assert report.text.split("\n")[-1].split() == "in multiples of the tensor 2.00 1.33".split()
 
 
 @pytest.mark.parametrize("answer", [both_receive_into_what_they_send, irecv_then_send], ids=name_of)
@@ -279,6 +292,6 @@ def test_a_report_is_plain_data() -> None:
 def test_the_front_door_shows_the_exercises() -> None:
     others = {"Report", "progress", "reading", "replicas_agree"}
     others |= {"all_reduce_on_board", "choose_backend", "job_script", "ranks_of", "restartable"}
-    others |= {"capstone", "shard", "sharded_mean", "shard_stream", "stage_of", "token_mean_loss"}
+    others |= {"capstone", "diagnosis", "shard", "sharded_mean", "shard_stream", "stage_of", "token_mean_loss"}
     assert {one.__name__ for one in CHECKS} | TRAINING_CHECKS | others == set(check.__all__)
     assert all(callable(getattr(check, name)) for name in check.__all__)

@@ -88,5 +88,5 @@ def test_what_is_no_line_of_it_is_said(line: int) -> None:
 
 @pytest.mark.parametrize("number", [0, 99, True, "1"])
 def test_a_reading_that_there_is_not_is_refused(number: int) -> None:
-    with pytest.raises(ValueError, match=f"no reading {number!r}: they are numbered from 1 to 5"):
+    with pytest.raises(ValueError, match=f"no reading {number!r}: choose a number from 1 to 5"):
         check.reading(number)

@@ -37,7 +37,7 @@ def test_averaged_models_agree_and_others_differ_from_their_first_step_on() -> N
     assert report.text == "check.replicas_agree: they agree\n    3 ranks agree at all 4 steps"
     alone = check.replicas_agree(launch(steps, 3, False, True))
     assert not alone.passed
-    beginning = "From step 1 on, all 3 ranks differ from each other. Before that the ranks were equal"
+    beginning = "From step 1 on, all 3 ranks differ from each other. Before that, the replicas were equal"
     assert alone.mistake.startswith(beginning)
 
 

@@ -87,7 +87,11 @@ def test_a_program_to_read_keeps_its_lines() -> None:
 
 
 def test_traffic_has_bars_as_long_as_its_numbers() -> None:
-    rows = [("traffic of 2 ranks", "yours", "textbook"), ("bytes", "2,000", "500"), ("in tensors", "2.00", "0.50")]
+    rows = [
+        ("traffic of 2 ranks", "yours", "textbook"),
+        ("bytes", "2,000", "500"),
+        ("in multiples of the tensor", "2.00", "0.50"),
+    ]
     card = Card(not_right("exchange", "It moves too much.", table(rows)))
     assert re.findall(r"width:([\d.]+)em", card.html) == ["8.00", "2.00"]
     assert card.html.count('scope="col"') == 3

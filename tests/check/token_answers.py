@@ -343,22 +343,25 @@ WRONG = [
     (backwards, "sends the token to rank 2. Send it to the next rank, 1"),
     (rank_0_does_not_add, "Rank 0 sends the token without adding 1"),
     (rank_0_adds_at_the_end, "Rank 0 sends the token without adding 1"),
-    (rank_0_adds_twice, "Rank 0 returns 1785, but the token should be 1784. Add 1 exactly once on each rank"),
+    (
+        rank_0_adds_twice,
+        "Rank 0 returns 1785, but the right token is 1784. On each rank, add 1 once, just before the send",
+    ),
     (does_not_come_back, "Rank 0 returns the token that it sent"),
     (adds_after_sending, "Rank 1 sends the token on unchanged"),
     (
         returns_what_it_was_given,
-        "Rank 0 returns its own initial value. Return the token that it received (rank 0) or sent on",
+        "Rank 0 returns its own initial value. Return the token that it received from the last rank",
     ),
     (calculates_it_from_a_broadcast, "calls the collective broadcast"),
     (rank_0_tells_everyone, "Rank 1 sends nothing"),
     (rank_0_sends_again_and_again, "Rank"),
-    (passes_it_twice, "Too much is communicated: rank 0 sends more than one message. Send the token once"),
+    (passes_it_twice, "Rank 0 sends more than one message. Send the token only once, to rank 1"),
     (only_two_ranks, "It works with 2 ranks, but not with 3"),
     (
         not_alone,
         "It works with several ranks, but not with one rank: a rank sends to itself or receives from itself, "
-        "which torch refuses. With one rank, skip the communication",
+        "which torch refuses. When world_size is 1, skip the communication",
     ),
     (as_float, "but fails for a token that a float would round"),
     (
@@ -368,7 +371,7 @@ WRONG = [
     ),
     (only_rank_0_returns, "Only rank 0 has the answer"),
     (returns_nothing, "returns None and does not change"),
-    (through_the_store, "sends nothing, so the token does not go round. Send it to the next rank on every rank"),
+    (through_the_store, "sends nothing, so the token stops there. On every rank, send the token to the next rank"),
     (last_does_not_wait, "never waits for its isend"),
     (raises, "Both ranks raised IndexError: there is no ring"),
 ]
@@ -461,14 +464,14 @@ WRONG += [
     (adds_its_rank, "Rank 0 sends the token without adding 1"),
     (
         rank_0_adds_again_when_it_is_back,
-        "Rank 0 returns 1785, but the token should be 1784. Add 1 exactly once on each rank",
+        "Rank 0 returns 1785, but the right token is 1784. On each rank, add 1 once, just before the send",
     ),
     (everybody_adds_to_its_own, "Rank 1 sends a wrong token"),
     (
         takes_what_recv_returns,
         "Rank 0 returns the number 1, because recv returns the rank of the sender. Return the buffer",
     ),
-    (the_last_sends_nothing_back, "Rank 1 sends nothing, so the token does not go round"),
+    (the_last_sends_nothing_back, "Rank 1 sends nothing, so the token stops there"),
     (adds_to_a_copy, "Rank 0 sends the token without adding 1"),
 ]
 

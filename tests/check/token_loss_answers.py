@@ -416,14 +416,14 @@ def only_dots(model: Any, micro_batches: Any) -> None: ...
 
 
 WRONG: list[tuple[Answer, str]] = [
-    (mean_of_means, "That is a mean of means: micro-batches of 1 to 15 tokens count alike. Next: multiply each summed"),
-    (mean_of_means_without_nan, "That is a mean of means: micro-batches of 1 to 15 tokens count alike."),
+    (mean_of_means, "That is a mean of means: micro-batches of 1 to 15 tokens count equally. Next: multiply each"),
+    (mean_of_means_without_nan, "That is a mean of means: micro-batches of 1 to 15 tokens count equally."),
     (mean_of_the_ranks_means, "That is the mean of the ranks' means, but the ranks have 21 and 11 tokens."),
-    (mean_over_micro_batches, "It is right over the ranks, but a mean over micro-batches, which have 18, 9 and 5"),
+    (mean_over_micro_batches, "That is a mean of the micro-batches' means, but they have 18, 9 and 5 tokens"),
     (forgets_world_size, "The gradient is 2 times too small, because DDP divides by the world size."),
     (divides_by_micro_batches, "The gradient is 3 times too small. Next: don't divide by the number of micro-batches."),
     (counts_padding, "It divides by 66 targets, padding included, instead of 32 tokens."),
-    (learns_padding, "Padding counts as 34 more tokens."),
+    (learns_padding, "Padding is counted as 34 extra tokens."),
     (counts_sequences, "It divides by 11 sequences instead of 32 tokens."),
     (counts_the_last_micro_batch, "It divides by the 5 tokens of micro-batch 2, but all have 32."),
     (
@@ -431,8 +431,8 @@ WRONG: list[tuple[Answer, str]] = [
         "That is the gradient of a sum. Next: multiply each summed loss by world_size / all tokens, here 2 / 32",
     ),
     (clears_in_the_loop, "Only micro-batch 2 of 3 is in the gradient. Next: leave out zero_grad()."),
-    (returns_its_own_loss, "Rank 0 returns a loss of its own tokens only."),
-    (returns_the_last_loss, "Rank 0 returns a loss of its own tokens only."),
+    (returns_its_own_loss, "Rank 0 returns the loss of its own tokens only."),
+    (returns_the_last_loss, "Rank 0 returns the loss of its own tokens only."),
     (returns_nothing, "It returns None. Next: return the mean loss over all tokens, one number."),
     (returns_a_sum, "The loss is a sum. Next: divide it by all 32 tokens."),
     (returns_it_with_world_size, "The loss is 2 times too large."),
@@ -455,9 +455,9 @@ WRONG: list[tuple[Answer, str]] = [
     (counts_on_rank_0_only, "That is not the gradient of the mean over all tokens."),
     (
         skips_padding,
-        "Mismatched collectives: rank 0 is in the all_reduce of DDP, but rank 1 in all_reduce. Next: run forward",
+        "Mismatched collectives: rank 0 is in DDP's all_reduce, but rank 1 is in all_reduce. Next: run forward",
     ),
-    (skips_backward_of_padding, "rank 0 is in the all_reduce of DDP, but rank 1 in all_reduce."),
+    (skips_backward_of_padding, "rank 0 is in DDP's all_reduce, but rank 1 is in all_reduce."),
 ]
 
 HANGING: list[tuple[Answer, str]] = [

@@ -467,13 +467,13 @@ WRONG: list[tuple[Any, str]] = [
     ),
     (
         all_count_alike,
-        "That is the mean of the ranks' means, but a rank with more samples must count more. Weight each "
-        "gradient by its count",
+        "That is the mean of the ranks' means, but a rank with more samples must count more. Multiply each "
+        "gradient by its rank's count before the sum, and divide by the sum of all counts",
     ),
     (torchs_own_average, "That is the mean of the ranks' means"),
     (knows_no_other_count, "That is the mean of the ranks' means"),
-    (only_adds_up, "Multiply each by its count before summing"),
-    (does_not_multiply, "Multiply each by its count before summing"),
+    (only_adds_up, "The sum is over the ranks' means, not over the samples"),
+    (does_not_multiply, "The sum is over the ranks' means, not over the samples"),
     (never_divides, "That is the sum over all samples. Divide it by the number of samples on all ranks"),
     (
         divides_by_the_ranks,
@@ -485,12 +485,15 @@ WRONG: list[tuple[Any, str]] = [
     (shares_and_torchs_average, "The mean was divided by the number of ranks as well"),
     (
         averages_only_the_count,
-        "That is 2 times the mean, as if the count were averaged. Sum the count over the ranks instead",
+        "That is 2 times the mean. This happens when the count is averaged over the ranks. Sum it instead",
     ),
-    (upside_down, "Each gradient was divided by its count. Multiply by the count instead"),
-    (multiplies_afterwards, "Rank 0 multiplies the sum by its own count. Multiply first, then sum"),
-    (only_weighs, "Rank 0 weights its own gradient without adding those of the other ranks. Sum over all ranks"),
-    (whole_shares, "is zero, as if a weight such as 1 / 4 were truncated to 0. Use floats for the weights"),
+    (upside_down, "Each gradient was divided by the count of its rank. Multiply it by the count instead"),
+    (
+        multiplies_afterwards,
+        "Rank 0 multiplies the sum by its own count. Multiply each gradient by its rank's count before the sum",
+    ),
+    (only_weighs, "Rank 0 scales its own gradient, but adds no gradient of another rank. Sum the scaled gradients"),
+    (whole_shares, "is zero. This happens when a weight such as 1 / 4 is truncated to 0. Keep the weights as floats"),
     (
         counts_again_and_again,
         "the count is summed again for every parameter, so layers.0.bias is divided by too much. Sum the count "
@@ -597,22 +600,22 @@ WRONG += [
     (reduces, "reduce gives the sum to one rank only"),
     (
         rounds_its_weight,
-        "is not the mean over the samples of all ranks. Multiply it by this rank's count, sum over the ranks, and "
-        "divide by the sum of the counts",
+        "is not the mean over the samples of all ranks. Multiply it by this rank's count, sum the products over all "
+        "ranks, then divide by the sum of the counts",
     ),
     (counts_every_rank_at_least_once, "but fails for ranks without samples"),
     (
         by_the_square_of_its_count,
-        "is not the mean over the samples of all ranks. Multiply it by this rank's count, sum over the ranks, and "
-        "divide by the sum of the counts",
+        "is not the mean over the samples of all ranks. Multiply it by this rank's count, sum the products over all "
+        "ranks, then divide by the sum of the counts",
     ),
     (
         skips_zeros,
         "but fails for ranks without samples: rank 1 has no samples and does not call all_reduce often enough, so "
         "rank 0 hangs. Make the same calls on every rank, even with gradients of 0",
     ),
-    (as_if_all_had_as_many, "The sum was divided by 6, the count of rank 0 times the number of ranks"),
-    (divides_by_its_count_first, "Each gradient was divided by its count"),
+    (as_if_all_had_as_many, "The sum was divided by 6, which is the count of rank 0 times the number of ranks"),
+    (divides_by_its_count_first, "Each gradient was divided by the count of its rank"),
 ]
 
 

@@ -76,7 +76,8 @@ def test_who_is_stopped_says_what_it_had_to_say_before(three: Machines) -> None:
     assert attempt.statuses == (None, None, None)
     assert [attempt.lines(number)[-1] for number in range(3)] == ["machine0", "machine1", "machine2"]
     assert not attempt.ended_well
-    assert three.run(0, "pgrep sleep").stdout == ""
+    left = [child for pid in three._pids for child in psutil.Process(pid).children(recursive=True)]
+    assert not [child for child in left if child.name() == "sleep"]
 
 
 def test_to_wait_for_words_that_nobody_says_ends_and_shows_what_was_said(three: Machines) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import json
 import re
 import shutil
@@ -12,9 +13,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+import torch.distributed as dist
 
-from ddp_lessons.machines import Attempt, Machines, NotHere, Said, Slurm, attempt, live_or_recorded, troubles
+from ddp_lessons import WorkersStuck, launch, show
+from ddp_lessons.machines import Attempt, Machines, NotHere, Said, SlurmOnMachines, attempt, live_or_recorded, troubles
 from ddp_lessons.machines.sources import digest_of
+from ddp_lessons.script.cells import cells_of_file
+from ddp_lessons.script.composing import compose
+from ddp_lessons.script.notebook import Notebook
 
 PROJECT = Path(__file__).parents[2]
 NOTEBOOK = PROJECT / "notebooks" / "13_many_machines.ipynb"
@@ -76,6 +83,52 @@ def test_a_recording_can_be_asked_for(recordings: Path, monkeypatch: pytest.Monk
     live_or_recorded.keep("greet", DONE, digest_of(greet, Machines(2)))
     monkeypatch.setenv(live_or_recorded.VARIABLE, "recorded")
     assert attempt(greet, Machines(2)).recorded
+
+
+def sum_up(rank: int, world_size: int) -> list[float]:
+    total = torch.ones(3)
+    dist.all_reduce(total)
+    dist.send(total, dst=1) if rank == 0 else dist.recv(total, src=0)
+    print(f"rank {rank} has {total[0]}")
+    return total.tolist()
+
+
+def never_meet(rank: int, world_size: int) -> None:
+    if rank == 0:
+        dist.barrier()
+
+
+@pytest.mark.parametrize("function", [sum_up, never_meet])
+def test_what_a_launch_gave_is_recorded_and_drawn_as_it_was(
+    recordings: Path, monkeypatch: pytest.MonkeyPatch, function: Callable[..., Any]
+) -> None:
+    def try_it(here: object) -> Any:
+        try:
+            return launch(function, 2, quiet=True)
+        except WorkersStuck as error:
+            return error
+
+    monkeypatch.setenv(live_or_recorded.VARIABLE, "record")
+    there = contextlib.nullcontext()
+    monkeypatch.setattr(Nowhere, "why_not", lambda self: "")
+    monkeypatch.setattr(Nowhere, "__enter__", lambda self: there)
+    live = attempt(try_it, Nowhere())
+    monkeypatch.setenv(live_or_recorded.VARIABLE, "recorded")
+    recalled = attempt(try_it, Nowhere())
+    assert type(recalled) is type(live)
+    assert str(recalled) == str(live)
+    one, other = (getattr(done, "results", done) for done in (live, recalled))
+    assert (one.values, one.lines) == (other.values, other.lines)
+    assert other.recorded.startswith("Linux, Python 3.")
+    pictures = show.timeline(live), show.timeline(recalled)
+    assert str(pictures[0]) == str(pictures[1])
+    calls, recalled_calls = (picture.document["calls"] for picture in pictures)
+    assert calls == recalled_calls
+    assert "This was recorded (Linux" in pictures[1].document["caption"]
+    assert str(show.traffic(live)) == str(show.traffic(recalled))
+    if isinstance(recalled, WorkersStuck):
+        assert "recorded (Linux" in recalled.remark
+        assert recalled.traceback(0) == "no stack of rank 0 was recorded\n"
 
 
 CELL = """
@@ -141,7 +194,7 @@ def test_a_recording_is_of_so_many_machines_and_of_the_files_that_are_named(
 
 
 def test_machines_and_clusters_say_how_large_they_are() -> None:
-    assert (repr(Machines(3)), repr(Slurm(2))) == ("Machines(3)", "Slurm(2)")
+    assert (repr(Machines(3)), repr(SlurmOnMachines(2))) == ("Machines(3)", "SlurmOnMachines(2)")
 
 
 def test_what_is_no_place_and_who_returns_nothing_is_named(recordings: Path) -> None:
@@ -212,6 +265,9 @@ def test_the_recordings_are_of_the_lesson_s_present_text(tmp_path: Path, monkeyp
     for head, _, text in files:
         Path(head.split()[1]).write_text(text)
     shutil.copy(NOTEBOOK.parents[1] / "scripts" / "many_machines.py", tmp_path)
+    for words in (line.split() for cell in cells for line in cell.splitlines() if line.startswith("%to_script")):
+        lesson = Notebook(cells_of_file(NOTEBOOK))
+        Path(words[2]).write_text(compose(lesson, words[1], words[2], NOTEBOOK.parent).text)
     nodes = [node for cell in cells if cell[0] != "%" for node in ast.parse(cell).body]
     texts_of_cells = [n for n in nodes if isinstance(n, ast.Assign) and isinstance(n.value, ast.Constant)]
     code = "\n\n".join(ast.unparse(node) for node in texts_of_cells)
@@ -236,7 +292,7 @@ def test_the_recordings_are_of_the_lesson_s_present_text(tmp_path: Path, monkeyp
     for call in calls:
         function, place, *args = call.args
         arguments = tuple(map(ast.literal_eval, args)), {str(k.arg): ast.literal_eval(k.value) for k in call.keywords}
-        made = eval(ast.unparse(place), {"Machines": Machines, "Slurm": Slurm})
+        made = eval(ast.unparse(place), {"Machines": Machines, "SlurmOnMachines": SlurmOnMachines})
         asked = namespace[ast.unparse(function)]
         live_or_recorded.recall(live_or_recorded.name_of(asked, *arguments), "", digest_of(asked, made))
 

@@ -10,18 +10,18 @@ import pytest
 from places import here, places_of
 
 from ddp_lessons.check.trials import rehearsal
-from ddp_lessons.machines import Slurm
+from ddp_lessons.machines import SlurmOnMachines
 
 SCRIPTS = Path(__file__).parents[2] / "scripts" / "slurm"
 
 
 @pytest.fixture(scope="module")
-def slurm() -> Iterator[Slurm]:
-    with here(Slurm(2)) as cluster:
+def slurm() -> Iterator[SlurmOnMachines]:
+    with here(SlurmOnMachines(2)) as cluster:
         yield cluster
 
 
-def test_srun_reaches_both_machines(slurm: Slurm) -> None:
+def test_srun_reaches_both_machines(slurm: SlurmOnMachines) -> None:
     assert sorted(slurm.run("srun --nodes=2 --ntasks-per-node=1 hostname").split()) == ["machine0", "machine1"]
 
 
@@ -35,7 +35,7 @@ def folder_with_scripts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
 
 @pytest.mark.parametrize("option", ["--output=hello_%j.out", "-o hello_%j.out", "--job-name=x -o hello_%j.out"])
 def test_what_a_job_prints_lands_in_a_file_with_its_number(
-    option: str, slurm: Slurm, folder_with_scripts: Path
+    option: str, slurm: SlurmOnMachines, folder_with_scripts: Path
 ) -> None:
     script = folder_with_scripts / "hello.sbatch"
     script.write_text(f"#!/bin/bash\n#SBATCH {option}\necho job $SLURM_JOB_ID\n")
@@ -43,32 +43,32 @@ def test_what_a_job_prints_lands_in_a_file_with_its_number(
     assert (folder_with_scripts / f"hello_{line.split()[1]}.out").read_text() == f"{line}\n"
 
 
-def test_a_job_whose_script_names_no_file_leaves_none(slurm: Slurm, folder_with_scripts: Path) -> None:
+def test_a_job_whose_script_names_no_file_leaves_none(slurm: SlurmOnMachines, folder_with_scripts: Path) -> None:
     script = folder_with_scripts / "hello.sbatch"
     script.write_text("#!/bin/bash\necho hello\n")
     assert slurm.sbatch(script, timeout_seconds=30).lines() == ["hello"]
     assert not [*folder_with_scripts.glob("*.out")]
 
 
-def test_a_job_on_one_machine_trains_and_says_so(slurm: Slurm, folder_with_scripts: Path) -> None:
+def test_a_job_on_one_machine_trains_and_says_so(slurm: SlurmOnMachines, folder_with_scripts: Path) -> None:
     few = f"--epochs 1 --samples 256 --checkpoint {folder_with_scripts}/one.pt"
     attempt = slurm.sbatch(SCRIPTS / "one_machine.sbatch", few, timeout_seconds=90)
     assert attempt.statuses == (0,), attempt
     assert places_of(attempt) == [("0", "2", "machine0"), ("1", "2", "machine0")]
-    assert attempt.has("recognises")
+    assert attempt.has("recognizes")
 
 
-def test_a_job_on_two_machines_trains_on_both(slurm: Slurm, folder_with_scripts: Path) -> None:
+def test_a_job_on_two_machines_trains_on_both(slurm: SlurmOnMachines, folder_with_scripts: Path) -> None:
     few = f"--epochs 1 --samples 256 --checkpoint {folder_with_scripts}/two.pt"
     attempt = slurm.sbatch(SCRIPTS / "two_machines.sbatch", few, timeout_seconds=120)
     assert attempt.statuses == (0,), attempt
     places = places_of(attempt)
     assert [(rank, size) for rank, size, _ in places] == [(str(rank), "4") for rank in range(4)]
     assert sorted(machine for _, _, machine in places) == ["machine0", "machine0", "machine1", "machine1"]
-    assert attempt.has("recognises")
+    assert attempt.has("recognizes")
 
 
-def test_a_job_that_takes_too_long_is_cancelled_and_the_next_one_runs(slurm: Slurm, tmp_path: Path) -> None:
+def test_a_job_that_takes_too_long_is_cancelled_and_the_next_one_runs(slurm: SlurmOnMachines, tmp_path: Path) -> None:
     script = tmp_path / "sleep.sbatch"
     script.write_text("#!/bin/bash\necho begins\nsrun sleep 100\n")
     attempt = slurm.sbatch(script, timeout_seconds=8)  # Slurm may take three seconds to begin a job
@@ -78,8 +78,10 @@ def test_a_job_that_takes_too_long_is_cancelled_and_the_next_one_runs(slurm: Slu
     assert slurm.sbatch(script, timeout_seconds=20).statuses == (3,)
 
 
-def test_a_job_that_can_never_begin_says_why(slurm: Slurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ddp_lessons.machines.slurm._SECONDS_IN_LINE", 2.0)
+def test_a_job_that_can_never_begin_says_why(
+    slurm: SlurmOnMachines, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ddp_lessons.machines.slurm_on_machines._SECONDS_IN_LINE", 2.0)
     script = tmp_path / "three.sbatch"
     script.write_text("#!/bin/bash\n#SBATCH --nodes=3\nhostname\n")
     attempt = slurm.sbatch(script, timeout_seconds=60)
@@ -105,7 +107,7 @@ srun --ntasks-per-node=1 bash -c 'echo still $SLURM_PROCID $SLURM_NODEID $SLURM_
 """
 
 
-def test_a_rehearsal_sets_what_slurm_sets_and_starts_what_slurm_starts(slurm: Slurm, tmp_path: Path) -> None:
+def test_a_rehearsal_sets_what_slurm_sets_and_starts_what_slurm_starts(slurm: SlurmOnMachines, tmp_path: Path) -> None:
     """The check of job scripts stands or falls with its stand-ins."""
     script = tmp_path / "both.sbatch"
     script.write_text(REHEARSED)
@@ -122,7 +124,7 @@ def test_a_rehearsal_sets_what_slurm_sets_and_starts_what_slurm_starts(slurm: Sl
 def test_nothing_of_a_cluster_is_left() -> None:
     import psutil
 
-    with here(Slurm(1)) as cluster:
+    with here(SlurmOnMachines(1)) as cluster:
         folder = cluster.folder
         names = {process.name() for process in psutil.process_iter()}
         assert {"munged", "slurmctld", "slurmd"} <= names

@@ -42,8 +42,7 @@ def test_what_is_copied_is_there_and_a_shell_can_read_what_is_run() -> None:
         if name == "RUN":
             assert subprocess.run(["bash", "-n", "-c", value]).returncode == 0
         if name == "CMD":
-            assert subprocess.run(["bash", "-n", "-c", value]).returncode == 0
-            assert "python -m ddp_lessons lessons" in value
+            assert value.startswith('["ddp-lessons", "start", ')
     assert subprocess.run(["bash", "-n", str(PROJECT / "binder" / "postBuild")]).returncode == 0
     assert (PROJECT / "binder" / "postBuild").stat().st_mode & 0o111
 
@@ -56,13 +55,17 @@ def test_apt_asks_nothing_and_leaves_nothing_behind() -> None:
 
 
 @pytest.mark.parametrize("text", [DOCKERFILE, POST_BUILD], ids=["Dockerfile", "postBuild"])
-def test_the_project_s_requirements_are_installed_with_the_small_torch_and_jupyter_s_settings(text: str) -> None:
+def test_the_project_s_requirements_are_installed_with_the_small_torch(text: str) -> None:
     assert "-r requirements.txt" in text
     assert re.search(r"--torch-backend (cpu|\"\$\{TORCH\}\")", text)
     assert "python -m ddp_lessons pair" in text
-    assert "ddp_lessons/jupyterlab.json" in text
-    assert "default_setting_overrides.json" in text
     assert "http" not in text
+
+
+def test_binder_which_starts_jupyter_itself_gets_its_settings_and_the_copy() -> None:
+    (settings,) = re.findall(r"^cp (\S+) ", POST_BUILD, re.MULTILINE)
+    assert (PROJECT / settings).is_file()
+    assert "ddp-lessons start --no-open" in POST_BUILD
 
 
 def test_the_python_is_a_supported_one() -> None:
@@ -77,7 +80,7 @@ def test_the_dev_container_is_made_of_the_same_file_and_user() -> None:
     assert (folder / DEVCONTAINER["build"]["dockerfile"]).resolve() == PROJECT / "Dockerfile"
     assert (folder / DEVCONTAINER["build"]["context"]).resolve() == PROJECT
     assert f"ARG NB_USER={DEVCONTAINER['remoteUser']}" in DOCKERFILE
-    assert DEVCONTAINER["postAttachCommand"].endswith("$(python -m ddp_lessons lessons)")
+    assert DEVCONTAINER["postAttachCommand"].startswith("ddp-lessons start --jupyter ")
     assert f"--port {DEVCONTAINER['forwardPorts'][0]} " in DEVCONTAINER["postAttachCommand"]
     assert list(DEVCONTAINER["portsAttributes"]) == [str(port) for port in DEVCONTAINER["forwardPorts"]]
     assert all(re.fullmatch(r"\d+gb", DEVCONTAINER["hostRequirements"][name]) for name in ("memory", "storage"))

@@ -10,7 +10,7 @@ import sys
 from typing import Any
 
 import pytest
-from notebook_session import NotebookSession
+from notebook_session import OPEN_WIDGETS, NotebookSession
 
 from ddp_lessons import quiz
 from ddp_lessons.quiz.bank import MODULES, questions_of
@@ -34,7 +34,7 @@ def test_a_wrong_choice_is_told_its_misconception_and_where_to_look_and_may_be_t
     first = quiz.answer(0, question=1, choice="a")
     assert not first.right
     assert "Ranks are processes" in first.text
-    assert first.text.endswith('Look again at "Each process has its own memory", and try another choice.')
+    assert first.text.endswith('Look again at "Change a variable in every process", and try another choice.')
     assert quiz.answer(0, question=1, choice="c").right
 
 
@@ -131,7 +131,7 @@ def test_a_notebook_shows_choices_to_press_and_stores_a_page_and_its_text() -> N
     with NotebookSession() as session:
         (shown,) = [session.run(cell) for cell in CELLS][-1].displays
         name = shown.pop("application/vnd.jupyter.widget-view+json")["model_id"]
-        widget = f"__import__('ipywidgets').widgets.widget._instances[{name!r}].document"
+        widget = f"{OPEN_WIDGETS}[{name!r}].document"
         assert ast.literal_eval(session.run(widget).value) == as_document(0, ASKED)
     assert shown == {"text/html": as_page(0, ASKED), "text/plain": repr(quiz.questions(0))}
 

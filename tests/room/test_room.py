@@ -156,6 +156,17 @@ def test_each_learner_gets_a_link_a_folder_and_the_notebooks(room: Room) -> None
         assert (room.folder / f"learner-{number:02}" / FIRST).is_file()
 
 
+def test_jupyterlab_saves_widgets_and_asks_for_no_news(room: Room) -> None:
+    (place, token), *_ = room.links
+    for plugin, setting, wanted in (
+        ("@jupyter-widgets/jupyterlab-manager:plugin", "saveState", True),
+        ("@jupyterlab/apputils-extension:notification", "fetchNews", "false"),
+        ("@jupyterlab/apputils-extension:notification", "checkForUpdates", False),
+    ):
+        settings = asked(place, token, f"/lab/api/settings/{plugin}")["schema"]["properties"]
+        assert settings[setting]["default"] == wanted
+
+
 def test_an_address_and_a_token_typed_by_hand_lead_to_the_first_lesson(room: Room) -> None:
     """As JupyterLab's own page asks for them; a link needs no page."""
     (place, token), *_ = room.links

@@ -112,6 +112,15 @@ def test_nccl_without_a_gpu_asks_for_gloo() -> None:
     assert next_step(join, join=False).startswith('use backend="gloo"')
 
 
+def test_a_tensor_on_a_device_without_a_backend_asks_for_the_other_device_or_for_both_backends() -> None:
+    def sum_on_cpu(rank: int, world_size: int) -> None:
+        dist.init_process_group("cuda:gloo")  # as with NCCL, which has no backend for CPU tensors
+        dist.all_reduce(torch.ones(1))
+
+    advice = next_step(sum_on_cpu, join=False)
+    assert advice.startswith('move the tensor to the GPU, or pass backend="cpu:gloo,cuda:nccl"')
+
+
 # --- DDP ------------------------------------------------------------------------------------------------------------
 
 
@@ -185,7 +194,7 @@ def test_a_rank_that_was_killed_may_have_been_out_of_memory() -> None:
 
 def test_a_bus_error_asks_for_space() -> None:
     died = Died(-signal.SIGBUS, (), (), 0.0)
-    assert what_next(died, 0, Limits()).startswith("free space in /dev/shm and in the temporary folder")
+    assert what_next(died, 0, Limits()).startswith("free up space in /dev/shm and in the temporary folder")
 
 
 class Deadly(Dataset[int]):
@@ -239,6 +248,11 @@ def test_these_are_torchs_words(words: str) -> None:
 def _holds(file: Path, words: bytes) -> bool:
     with open(file, "rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as content:
         return content.find(words) >= 0
+
+
+def test_an_all_to_all_of_an_old_torch_has_another_name() -> None:
+    """Words of torch 2.10 and 2.11."""
+    assert advice_for("RuntimeError", "Backend gloo does not support alltoall").startswith("use all_to_all_single")
 
 
 def test_an_import_that_a_spawned_process_lacks_asks_for_a_file() -> None:

@@ -70,14 +70,14 @@ def count(rank: int, world_size: int, make: Callable[[int], nn.Module]) -> dict[
 
     model = make(world_size)
     dist.barrier()
-    with CommDebugMode() as torchs:
-        for _ in range(2):
-            model(INPUTS).sum().backward()
-        counted: Any = torchs.get_comm_counts()
-    dist.barrier()
     kinds: Counter[str] = Counter()
-    for operator, times in counted.items():
-        kinds[OPERATIONS[operator.__name__]] += times
+    for _ in range(2):
+        with CommDebugMode() as torchs:  # a new one for each step: those of torch 2.10 and 2.11 fail in the second
+            model(INPUTS).sum().backward()
+            counted: Any = torchs.get_comm_counts()
+        for operator, times in counted.items():
+            kinds[OPERATIONS[operator.__name__]] += times
+    dist.barrier()
     return dict(kinds)
 
 
@@ -195,12 +195,12 @@ def test_who_goes_forward_alone_is_told_in_which_call_it_waits(make: Callable[[i
     assert time.monotonic() - began < 30  # of the 60 that a function may run
 
 
-def test_the_stages_of_a_pipeline_send_to_their_neighbours_only() -> None:
+def test_the_stages_of_a_pipeline_send_to_their_neighbors_only() -> None:
     def call(rank: int, world_size: int) -> None:
         from torch.distributed.pipelining import PipelineStage, ScheduleGPipe
 
         stage = PipelineStage(blocks()[rank], rank, world_size, torch.device("cpu"))
-        schedule = ScheduleGPipe(stage, n_microbatches=2, loss_fn=nn.functional.mse_loss)
+        schedule = ScheduleGPipe(stage, n_microbatches=4, loss_fn=nn.functional.mse_loss)
         for _ in range(2):  # in the first step they also tell each other their shapes
             dist.barrier()
             targets: Any = {"target": INPUTS} if rank == world_size - 1 else {}
@@ -213,8 +213,8 @@ def test_the_stages_of_a_pipeline_send_to_their_neighbours_only() -> None:
         calls = list(events.of(rank))
         *_, begin, end = (place for place, call in enumerate(calls) if call.operation == "barrier")
         step = [(call.operation, call.peer, call.bytes) for call in calls[begin + 1 : end]]
-        neighbours = [other for other in (rank - 1, rank + 1) if 0 <= other < 3]
-        right = {(way, other, 64): 2 for way in ("send", "recv") for other in neighbours}
+        neighbors = [other for other in (rank - 1, rank + 1) if 0 <= other < 3]
+        right = {(way, other, 32): 4 for way in ("send", "recv") for other in neighbors}
         assert Counter(step) == right
         assert all(call.end is not None for call in calls)
 

@@ -10,6 +10,7 @@ import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy
@@ -20,6 +21,7 @@ from processes import without_address
 
 import ddp_lessons
 from ddp_lessons import Workers, launch
+from ddp_lessons.run.launcher.launch_arguments import checked_backend
 
 _PROJECT = Path(ddp_lessons.__file__).parents[1]
 # what Python reports when a process, a meeting place or a port is made
@@ -181,6 +183,48 @@ def test_nccl_without_a_gpu_for_each_rank_is_refused(backend: str) -> None:
     message = str(refusal(lambda: launch(run, world_size, backend=backend)))
     assert f"one GPU per rank: {world_size} ranks, but torch sees {world_size - 1} GPUs" in message
     assert 'backend="gloo"' in message
+
+
+@pytest.mark.parametrize(
+    ("gpus", "world_size", "backend"),
+    [(0, 2, "gloo"), (1, 2, "gloo"), (2, 4, "gloo"), (2, 2, "cpu:gloo,cuda:nccl"), (4, 2, "cpu:gloo,cuda:nccl")],
+)
+def test_without_a_named_backend_nccl_is_taken_where_each_rank_has_a_gpu(
+    gpus: int, world_size: int, backend: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: gpus)
+    monkeypatch.setattr(dist, "is_nccl_available", lambda: True)
+    assert checked_backend(None, world_size) == backend
+
+
+@pytest.mark.parametrize("devices", [[], ["nvidia0", "nvidia1"]])
+def test_gpus_are_counted_also_where_only_the_function_imports_torch(devices: list[str], tmp_path: Path) -> None:
+    for device in devices:
+        (tmp_path / device).touch()
+    count = (
+        "import sys; from ddp_lessons.run.launcher import launch_arguments as arguments\n"
+        f"arguments._DEVICES = ({str(tmp_path / 'nvidia[0-9]*')!r},)\n"
+        "arguments._gpus(); print('torch' in sys.modules)"
+    )
+    asked = subprocess.run([sys.executable, "-c", count], cwd=_PROJECT, capture_output=True, text=True, check=True)
+    assert asked.stdout == f"{bool(devices)}\n"
+
+
+@pytest.mark.parametrize(("backend", "expected"), [("gloo", [[], []]), ("cpu:gloo,cuda:nccl", [[0], [1]])])
+def test_with_nccl_each_rank_has_a_gpu_of_its_own(backend: str, expected: list[list[int]], tmp_path: Path) -> None:
+    def join(rank: int, world_size: int) -> list[int]:
+        from ddp_lessons.run.rank import rank_main
+        from ddp_lessons.run.wire.messages import Rejoin
+
+        taken: list[int] = []
+        torch.cuda.set_device = taken.append  # type: ignore[assignment]
+        dist.init_process_group = lambda *args, **kwargs: None
+        environment = {"LOCAL_RANK": str(rank)}
+        start: Any = SimpleNamespace(backend=backend, rank=rank, world_size=world_size, environment=environment)
+        rank_main._join(start, Rejoin(str(tmp_path / "meeting"), ""))
+        return taken
+
+    assert list(launch(join, 2, quiet=True)) == expected
 
 
 @pytest.mark.parametrize("backend", ["gloo", "GLOO", "cpu:gloo", dist.Backend.GLOO])

@@ -519,6 +519,25 @@ def test_what_a_dead_rank_left_running_is_ended_too() -> None:
     assert happens_within(1, lambda: not alive(children))
 
 
+def test_a_daemon_that_a_rank_forked_is_ended_too() -> None:
+    """It has left the rank's process group, and its environment is that of the process that forked the rank."""
+
+    def run(rank: int, world_size: int) -> None:
+        if os.fork() == 0:
+            os.setsid()
+            if os.fork() == 0:
+                print("process", os.getpid())
+                time.sleep(1000)
+            os._exit(0)
+        os.wait()
+        dist.barrier()
+        time.sleep(0.2)  # what the daemon prints is not ordered with what ranks do
+        raise ValueError("with a daemon")
+
+    error = failure(WorkerFailed, run, 2)
+    assert len(processes_named_in("\n".join(line for lines in error.results.lines for line in lines))) == 2
+
+
 def test_a_child_that_a_rank_forked_may_fail_without_being_taken_for_the_rank() -> None:
     def run(rank: int, world_size: int) -> int:
         child = os.fork()
@@ -608,6 +627,18 @@ def test_a_rank_that_waits_for_the_others_to_join_shows_its_line() -> None:
 
     error = failure(WorkersStuck, run, 2, timeout_seconds=1, join=False)
     assert line_with("joins alone") in str(error)
+
+
+def test_ranks_that_do_not_even_start_are_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the seconds that they had to start, and not those that the function may take."""
+    monkeypatch.setattr("ddp_lessons.run.launcher.follow._SECONDS_TO_START", 0.01)
+    error = failure(WorkersStuck, lambda rank, world_size: None, 2, timeout_seconds=3, start_method="spawn")
+    assert str(error).splitlines() == [
+        "timeout, both ranks did not start within 0.01 seconds",
+        "    rank 0   is starting",
+        "    rank 1   is starting",
+        "  Next: launch again with fewer ranks, and look whether this machine is busy or out of memory (`top`).",
+    ]
 
 
 def test_a_rank_that_fails_while_time_runs_out_for_others_is_a_failure() -> None:
@@ -742,8 +773,10 @@ def test_in_a_notebook_the_whole_error_is_the_message(kernel: NotebookSession) -
         "WorkerFailed: rank 2 of 3 raised ValueError: too many",
         "    cell line 5:   raise ValueError('too many')",
         "  Ranks 0 and 1 were waiting in barrier (cell line 6) and have been stopped.",
-        "  Next: fix that line; `error.traceback(2)` shows the full stack.",
+        "  Next: fix that line; `import sys; sys.last_value.traceback(2)` shows the full stack.",
     ]
+    stack = kernel.run("import sys; sys.last_value.traceback(2)").value
+    assert "ValueError: too many" in stack
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from ddp_lessons import WorkerFailed, Workers, WorkersStuck, launch
 from ddp_lessons.run.launcher import limits as module
-from ddp_lessons.run.launcher.limits import Limits, limits
+from ddp_lessons.run.launcher.limits import LARGEST_ON_NODES, Limits, limits
 
 NAMES = {"ranks": "DDP_LESSONS_MOST_RANKS", "seconds": "DDP_LESSONS_MOST_SECONDS", "memory": "DDP_LESSONS_MOST_MEMORY"}
 
@@ -46,7 +46,7 @@ def take(rank: int, world_size: int, megabytes: int) -> int:
 
 
 def test_on_a_machine_of_ones_own_nothing_is_limited() -> None:
-    assert limits() == Limits(64, None, None)
+    assert limits() == Limits(LARGEST_ON_NODES, None, None)
 
 
 def test_the_stricter_of_variable_and_file_holds(machine_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,14 +89,14 @@ def test_cells_on_ranks_begin_with_as_many_as_are_allowed() -> None:
 
 @pytest.mark.parametrize("asked", [None, 600.0])
 def test_a_longer_time_is_cut_to_the_allowed(asked: float | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(NAMES["seconds"], "0.5")
+    monkeypatch.setenv(NAMES["seconds"], "2.5")
     with pytest.raises(WorkersStuck) as caught:
         launch(hang, 2, timeout_seconds=asked, quiet=True)
     told = str(caught.value).splitlines()
-    assert told[0].startswith("timeout, rank 0 of 2 did not return within 0.5 seconds")
+    assert told[0].startswith("timeout, rank 0 of 2 did not return within 2.5 seconds")
     assert told[-1] == (
-        "  Next: if the ranks are only slow, do less work per launch: the limit on this machine, set by the "
-        "instructor, is 0.5 seconds."
+        "  Next: look at the lines above. If the ranks are only slow, do less work per launch: the limit on this "
+        "machine, set by the instructor, is 2.5 seconds."
     )
 
 
@@ -107,7 +107,7 @@ def test_a_run_of_workers_is_cut_too_and_a_shorter_time_is_the_learners_own(monk
         pytest.raises(WorkersStuck, match=r"set by the instructor, is 0\.6 seconds"),
     ):
         workers.run(hang, timeout_seconds=30)
-    with pytest.raises(WorkersStuck, match=r"raise the limit: launch\(..., timeout_seconds=...\)"):
+    with pytest.raises(WorkersStuck, match=r"more time, for example launch\(..., timeout_seconds=0\.6\)"):
         launch(hang, 2, timeout_seconds=0.3, quiet=True)
 
 
@@ -119,8 +119,8 @@ def test_more_memory_than_allowed_is_refused_in_the_rank(monkeypatch: pytest.Mon
         launch(take, 2, 400, quiet=True)
     assert "allocate memory" in str(caught.value).splitlines()[0]
     assert str(caught.value).splitlines()[-1] == (
-        "  Next: use smaller tensors or batches: the instructor of this machine allows 200 MB per rank, not counting "
-        "Python and torch."
+        "  Next: use smaller tensors or batches: the limit on this machine, set by the instructor, is 200 MB per "
+        "rank, not counting Python and torch."
     )
 
 
@@ -140,7 +140,7 @@ def fill_an_array(rank: int, world_size: int) -> None:
 @pytest.mark.parametrize("function", [fill_a_list, fill_an_array])
 def test_the_limit_is_named_whoever_finds_no_memory(function: object, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(NAMES["memory"], "200 MB")
-    with pytest.raises(WorkerFailed, match="allows 200 MB per rank"):
+    with pytest.raises(WorkerFailed, match="set by the instructor, is 200 MB per rank"):
         launch(function, 2, quiet=True)  # type: ignore[arg-type]
 
 

@@ -1,4 +1,4 @@
-"""Every mistake of the catalogue in benchmarks/ is seen soon and said right, and nothing of it stays."""
+"""Every mistake of the catalog in benchmarks/ is seen soon and said right, and nothing of it stays."""
 
 from __future__ import annotations
 

@@ -173,7 +173,7 @@ _WAYS: dict[str, tuple[Callable[[], object], list[str]]] = {
     "all alphabets": (lambda: print("naïve 漢字 🙂 עברית e\u0301"), ["naïve 漢字 🙂 עברית e\u0301"]),
     "other ends of lines": (lambda: print("a\u2028b\x0bc\x0cd\x85e\x1cf"), ["a\u2028b\x0bc\x0cd\x85e\x1cf"]),
     "zero byte": (lambda: print("a\0b"), ["a\0b"]),
-    "colours": (lambda: print("\x1b[31mred\x1b[0m"), ["\x1b[31mred\x1b[0m"]),
+    "colors": (lambda: print("\x1b[31mred\x1b[0m"), ["\x1b[31mred\x1b[0m"]),
 }
 
 
@@ -361,6 +361,22 @@ def test_a_disk_that_is_almost_full_is_left_alone(monkeypatch: pytest.MonkeyPatc
     assert "those that fitted on the disk" in "".join(lines)
 
 
+def test_what_gloo_says_of_its_connections_in_torch_2_10_is_no_output_of_a_rank() -> None:
+    noise = b"[Gloo] Rank 0 is connected to 13 peer ranks. Expected number of connected peer ranks is : 13\n"
+    cut_off = noise[:40]
+    pieces = re.split(rb"(?<=Rank |cted )", noise)  # as gloo writes it
+    transcript = Transcript("")
+    for data in (noise, b"I am " + noise + b"rank 0\n", noise * 2, *pieces, b"[Gloo] Rank 1\n", cut_off):
+        transcript.feed(data)
+    transcript.finish()
+    assert transcript.lines() == ("I am rank 0", "[Gloo] Rank 1", cut_off.decode())
+    assert transcript.bytes_seen == len("I am rank 0\n[Gloo] Rank 1\n") + 40
+    without_line_end = Transcript("")
+    without_line_end.feed(noise[:-1])
+    without_line_end.finish()
+    assert without_line_end.lines() == ()
+
+
 def test_a_disk_that_is_full_all_at_once_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A quota, say: the system reports free space, and refuses to write all the same."""
     monkeypatch.setattr("ddp_lessons.run.output.transcript.DISK_LEFT_ALONE", 0)
@@ -522,7 +538,7 @@ def test_what_is_stored_is_in_the_order_of_ranks_and_the_same_ten_times(kernel: 
     ]
 
 
-def test_every_rank_has_its_label_and_colour_on_the_page(kernel: NotebookSession) -> None:
+def test_every_rank_has_its_label_and_color_on_the_page(kernel: NotebookSession) -> None:
     done = cell(kernel, "launch(lambda rank, world_size: print('hi'), 4) and None")
     source = done.displays[-1]["text/html"]
     assert re.findall(r"rank (\d)\s*hi", page(done.displays[-1]).text) == ["0", "1", "2", "3"]
@@ -600,10 +616,10 @@ def ran(command: list[str], script: Path, **environment: str) -> subprocess.Comp
 
 @pytest.mark.parametrize(
     "command",
-    [[sys.executable], [sys.executable, "-m", "IPython", "--colors=NoColor", "--no-confirm-exit"]],
+    [[sys.executable], [sys.executable, "-m", "IPython", "--colors=NoColor", "--no-confirm-exit", "--no-term-title"]],
     ids=["python", "ipython"],
 )
-def test_a_script_prints_readable_labelled_lines_and_nothing_else(command: list[str], tmp_path: Path) -> None:
+def test_a_script_prints_readable_labeled_lines_and_nothing_else(command: list[str], tmp_path: Path) -> None:
     ended = ran(command, tmp_path / "script.py", IPYTHONDIR=os.fspath(tmp_path))
     *said, last = ended.stdout.decode().splitlines()
     assert (sorted(said), last, ended.stderr, ended.returncode) == (_GREETINGS, "[0, 1]", b"", 0)
@@ -615,7 +631,7 @@ def test_a_terminal_that_lacks_letters_is_no_reason_to_fail(tmp_path: Path) -> N
     assert (len(said), said[-1], ended.stderr, ended.returncode) == (5, "[0, 1]", b"", 0)
 
 
-def test_on_a_real_terminal_the_labels_are_coloured(tmp_path: Path) -> None:
+def test_on_a_real_terminal_the_labels_are_colored(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(_SCRIPT, encoding="utf-8")
     script = [os.fspath(tmp_path / "script.py")]
     said, complaints = run_on_a_terminal(script, {**os.environ, **_ENVIRONMENT}, "stdout")

@@ -12,6 +12,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -52,9 +53,14 @@ def ours() -> list[psutil.Process]:
     return [psutil.Process(), *family(os.getpid())]
 
 
+def connections_of(process: psutil.Process, kind: str) -> list[Any]:
+    """psutil 5 has it under another name."""
+    return list(getattr(process, "net_connections" if hasattr(process, "net_connections") else "connections")(kind))
+
+
 def listening() -> list[tuple[str, int]]:
     """Where we listen, for TCP of both kinds; UDP is listened on by being bound."""
-    connections = [connection for process in ours() for connection in process.net_connections("inet")]
+    connections = [connection for process in ours() for connection in connections_of(process, "inet")]
     return [
         (connection.laddr.ip, connection.laddr.port)
         for connection in connections
@@ -132,7 +138,7 @@ def test_nobody_else_can_take_the_port_that_is_kept_for_the_store(stranger: list
 
 
 def test_no_socket_of_ours_has_a_name_that_others_could_use(workers: Workers) -> None:
-    named = [c.laddr for process in ours() for c in process.net_connections("unix") if c.laddr]
+    named = [c.laddr for process in ours() for c in connections_of(process, "unix") if c.laddr]
     assert named == []
 
 

@@ -12,6 +12,7 @@ import torch.distributed as dist
 from test_surroundings import DEFINE, as_nobody, namespaces, said_by
 
 from ddp_lessons import WorkersStuck, launch
+from ddp_lessons.run.launcher.shortages import next_step
 
 OUTLIVE = "with Workers(2, outlive_failures=True) as workers: print(list(workers.run(add_up)))\n"
 
@@ -65,6 +66,11 @@ def test_shared_memory_that_is_too_small_for_workers_of_a_loader_is_named() -> N
     said = said_by(source, prefix=namespaces("-m", "mount -t tmpfs -o size=1M none /dev/shm"))
     assert "Next: use num_workers=0 or smaller batches" in said
     assert "DataLoader workers pass batches through /dev/shm, which has 1 MB" in said
+
+
+def test_torch_2_10_says_that_shared_memory_is_temporarily_unavailable_but_it_is_too_small() -> None:
+    said = "unable to allocate shared memory(shm) for file </torch_1_2_0>: Resource temporarily unavailable (11)"
+    assert next_step(said).startswith("use num_workers=0 or smaller batches")
 
 
 def test_too_few_processes_or_threads_are_named_with_the_limit() -> None:

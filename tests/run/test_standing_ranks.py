@@ -6,7 +6,6 @@ import contextlib
 import os
 import random
 import signal
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -16,6 +15,22 @@ import pytest
 import torch
 import torch.distributed as dist
 from effort import EVERYTHING
+from failing_calls import (
+    ABANDONED,
+    MISMATCHED,
+    all_is_right,
+    collective_and_messages,
+    computes_for_ever,
+    import_what_ddp_needs,
+    keep,
+    kept,
+    main_of_rank,
+    other_sizes,
+    raises,
+    sleeps,
+    stopped_after,
+    waits_in_a_thread,
+)
 from processes import alive, family
 from program_player import run as play, run_and_clean_up
 from program_trials import broken_program
@@ -23,10 +38,10 @@ from random_programs import random_program
 from torch.nn.parallel import DistributedDataParallel
 
 from ddp_lessons import WorkerFailed, Workers, WorkersStuck, launch
-from ddp_lessons.run.launcher.interrupts import HeldInterrupts
 from ddp_lessons.run.launcher.private_folders import session_folder
 
 WORLD = 3
+FAILURES = ABANDONED | MISMATCHED
 BROKEN, CORRECT = range(60 if EVERYTHING else 20), range(1000, 1040)  # seeds
 
 
@@ -35,148 +50,6 @@ def workers() -> Iterator[Workers]:
     with Workers(WORLD, outlive_failures=True, quiet=True, timeout_seconds=2) as workers:
         workers.run(import_what_ddp_needs, timeout_seconds=60)
         yield workers
-
-
-def import_what_ddp_needs(rank: int, world_size: int) -> None:
-    DistributedDataParallel(torch.nn.Linear(1, 1))
-
-
-def main_of_rank() -> dict[str, Any]:
-    return vars(sys.modules["__main__"])
-
-
-def keep(rank: int, world_size: int) -> None:
-    main_of_rank()["kept"] = rank * 11
-
-
-def kept(rank: int, world_size: int) -> int | None:
-    return main_of_rank().get("kept")
-
-
-def collective_and_messages(rank: int, world_size: int) -> tuple[float, float, list[int]]:
-    """What everybody should get is in plain numbers below."""
-    total, received, gathered = torch.full((3,), rank + 1.0), torch.zeros(2), [-1] * world_size
-    dist.all_reduce(total)
-    if rank == 0:
-        dist.send(torch.full((2,), 5.0), 1)
-    elif rank == 1:
-        dist.recv(received, 0)
-    dist.all_gather_object(gathered, rank)
-    return total[2].item(), received[1].item(), gathered
-
-
-def all_is_right(workers: Workers) -> bool:
-    world = workers.world_size
-    told = list(workers.run(collective_and_messages))
-    total = world * (world + 1) / 2
-    return told == [(total, 5.0 if rank == 1 else 0.0, list(range(world))) for rank in range(world)]
-
-
-def raises(rank: int, world_size: int) -> None:
-    if rank == 1:
-        raise ValueError("no")
-    dist.all_reduce(torch.ones(3))
-
-
-def leaves_messages(rank: int, world_size: int) -> None:
-    if rank == 0:
-        main_of_rank()["work"] = dist.isend(torch.full((2,), 666.0), 1)
-    elif rank == 1:
-        main_of_rank()["work"] = dist.irecv(torch.zeros(2), 2)
-    raise ValueError("with messages under way")
-
-
-def leaves_a_collective(rank: int, world_size: int) -> None:
-    if rank != 1:
-        main_of_rank()["work"] = dist.all_reduce(torch.full((3,), 666.0), async_op=True)
-    raise ValueError("with a collective under way")
-
-
-def leaves_one_out(rank: int, world_size: int) -> None:
-    if rank != 0:
-        dist.all_reduce(torch.full((3,), 666.0))
-
-
-def exits(rank: int, world_size: int) -> None:
-    if rank == 2:
-        sys.exit(3)
-    dist.barrier()
-
-
-def waits_in_a_thread(rank: int, world_size: int) -> None:
-    if rank == 0:
-        waiting = threading.Thread(target=dist.recv, args=(torch.zeros(1), 1), daemon=True)
-        waiting.start()
-        waiting.join()
-
-
-def makes_a_group_alone(rank: int, world_size: int) -> None:
-    if rank == 0:
-        dist.new_group([0, 1])
-
-
-def other_sizes(rank: int, world_size: int) -> None:
-    dist.all_reduce(torch.ones(5 if rank == 1 else 3))
-
-
-def other_types(rank: int, world_size: int) -> None:
-    dist.broadcast(torch.ones(4, dtype=torch.float64 if rank == 0 else torch.float32), 0)
-
-
-def other_calls(rank: int, world_size: int) -> None:
-    dist.all_reduce(torch.ones(3)) if rank else dist.broadcast(torch.ones(3), 0)
-
-
-def other_roots(rank: int, world_size: int) -> None:
-    dist.broadcast(torch.ones(3), rank)
-
-
-def other_parts(rank: int, world_size: int) -> None:
-    dist.all_to_all_single(torch.zeros(3), torch.ones(3 if rank else 6))
-
-
-def other_message(rank: int, world_size: int) -> None:
-    if rank == 0:
-        dist.send(torch.ones(8), 1)
-    elif rank == 1:
-        dist.recv(torch.zeros(4), 0)
-
-
-def fails_in_backward(rank: int, world_size: int) -> None:
-    model = DistributedDataParallel(torch.nn.Linear(3, 3))
-    main_of_rank()["model"] = model
-    if rank == 1:
-        raise ValueError("before backward")
-    model(torch.ones(1, 3)).sum().backward()
-
-
-def computes_for_ever(rank: int, world_size: int) -> None:
-    while True:
-        pass
-
-
-def sleeps(rank: int, world_size: int) -> None:
-    time.sleep(1000)
-
-
-FAILURES: dict[Callable[..., None], type[Exception]] = {
-    raises: WorkerFailed,
-    leaves_messages: WorkerFailed,
-    leaves_a_collective: WorkerFailed,
-    leaves_one_out: WorkersStuck,
-    exits: WorkerFailed,
-    waits_in_a_thread: WorkersStuck,
-    makes_a_group_alone: WorkersStuck,
-    other_sizes: WorkerFailed,
-    other_types: WorkerFailed,
-    other_calls: WorkerFailed,
-    other_roots: WorkerFailed,
-    other_parts: WorkerFailed,
-    other_message: WorkerFailed,
-    fails_in_backward: WorkerFailed,
-    computes_for_ever: WorkersStuck,
-    sleeps: WorkersStuck,
-}
 
 
 @pytest.mark.parametrize("failure", FAILURES, ids=lambda failure: failure.__name__)
@@ -190,17 +63,6 @@ def test_after_a_failure_the_ranks_hold_what_they_held_and_the_next_call_is_righ
     assert str(caught.value).endswith("Ranks 0, 1 and 2 keep their variables, in a new process group.")
     assert all_is_right(workers)
     assert list(workers.run(kept)) == [0, 11, 22]
-
-
-def stopped_after(seconds: float, workers: Workers, function: Callable[..., None]) -> None:
-    def stop() -> None:
-        while not isinstance(getattr(signal.getsignal(signal.SIGINT), "__self__", None), HeldInterrupts):
-            time.sleep(0.0005)  # it is not under way yet: the button would stop the notebook alone
-        time.sleep(seconds)
-        os.kill(os.getpid(), signal.SIGINT)
-
-    threading.Thread(target=stop, daemon=True).start()
-    workers.run(function)
 
 
 @pytest.mark.parametrize("function", [sleeps, computes_for_ever, waits_in_a_thread])
@@ -280,7 +142,7 @@ def test_some_of_the_ranks_run_alone(workers: Workers) -> None:
     with pytest.raises(WorkersStuck, match=r"rank 1   was not selected") as caught:
         workers.run(lambda rank, world_size: dist.barrier(), only=[0])
     assert "but ranks 1 and 2 were not selected.\n  Next: run it on all ranks" in str(caught.value)
-    with pytest.raises(WorkersStuck, match="Next: if the ranks are only slow"):
+    with pytest.raises(WorkersStuck, match="If the ranks are only slow"):
         workers.run(sleeps, only=[0], timeout_seconds=0.5)
     assert all_is_right(workers)
 

@@ -178,7 +178,8 @@ def test_an_interface_that_is_not_there_is_named_beside_those_that_are() -> None
 
     with pytest.raises(
         WorkerFailed,
-        match=r"Next: do not set GLOO_SOCKET_IFNAME in launch: it is eth77, but this machine has the interfaces .*lo",
+        match=r"Next: do not set GLOO_SOCKET_IFNAME in the function that you launch: it names eth77, but "
+        "this machine has the interfaces .*lo",
     ):
         launch(join, 2, join=False, quiet=True)
 
@@ -253,8 +254,11 @@ def test_a_temporary_folder_that_fills_up_while_ranks_print_only_cuts_what_they_
 
 
 def test_the_current_folder_may_be_gone_before_the_import(tmp_path: Path) -> None:
-    source = f"os.chdir({os.fspath(tmp_path)!r}); os.rmdir({os.fspath(tmp_path)!r})\n{ADD_UP}"
-    assert sorted(said_by(source).splitlines()) == RIGHT
+    gone = f"os.chdir({os.fspath(tmp_path)!r}); os.rmdir({os.fspath(tmp_path)!r})\n"
+    if "SystemError" in said_by(gone + "import socket"):
+        pytest.skip("this Python can't import socket in a folder that is gone, like Python 3.13.0; nor can torch")
+    tmp_path.mkdir()
+    assert sorted(said_by(gone + ADD_UP).splitlines()) == RIGHT
 
 
 @pytest.mark.parametrize("start_method", ["fork", "spawn"])
@@ -534,3 +538,8 @@ def test_what_ddp_imports_is_imported_once_for_all_later_launches() -> None:
         launch(fail, 2, quiet=True)
     assert list(launch(wrap, 2)) == [(True, False)] * 2
     assert template_of(os.getpid()).num_threads() == 1  # it can still be forked
+
+
+def test_a_process_that_the_notebook_forks_while_torch_is_imported_is_silent() -> None:
+    said = Program("from ddp_lessons import launch\nif os.fork():\n    os.wait()").finish()
+    assert said == ""

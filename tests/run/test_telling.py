@@ -115,7 +115,7 @@ def test_telling_very_often_is_quick_and_keeps_the_newest() -> None:
             tell(step=step)
         return (time.perf_counter() - begin) / 100_010
 
-    results = launch(run, 1)
+    results = launch(run, 1, timeout_seconds=300)
     (told,) = results.told
     assert (len(told), told[0].numbers, told[-1].numbers) == (100_000, {"step": 10}, {"step": 100_009})
     assert results[0] < 0.001

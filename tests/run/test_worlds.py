@@ -99,9 +99,9 @@ def joins_another_job(rank: int, world_size: int, folder: str) -> float:
         (two_sizes, r"Shape mismatch in this all_reduce: rank 2 \[1\] float32, rank 3 \[2\] float32"),
         (
             two_places,
-            r"the ranks join at different addresses: ranks 0 and 2 at .*said rank 0 .*, ranks 1 and 3 at .*",
+            r"Rendezvous mismatch in init_process_group: ranks 0 and 2 at .*said rank 0 .*, ranks 1 and 3 at .*",
         ),
-        (joins_another_job, r"at different addresses: rank 2 at .*job 1 .*rank 3 at .*job"),
+        (joins_another_job, r"Rendezvous mismatch in init_process_group: rank 2 at .*job 1 .*rank 3 at .*job"),
     ],
 )
 def test_a_mistake_in_one_of_them_is_told_in_the_numbers_of_the_launch(

@@ -111,6 +111,19 @@ def rest_of_the_batch_is_lost(rank: int, world_size: int) -> None:
         optimizer.step()
 
 
+def rest_of_the_last_batch_is_lost(rank: int, world_size: int) -> None:
+    """11 samples in batches of 6: of the last 5, one reaches no rank, but in the other epoch it does."""
+    inputs, targets = data(11)
+    model = DistributedDataParallel(net())
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for epoch in range(2):
+        for batch in torch.arange(11).roll(epoch).split(6):
+            mine = batch[: len(batch) // world_size * world_size][rank::world_size]
+            optimizer.zero_grad()
+            loss_of(model, inputs[mine], targets[mine]).backward()
+            optimizer.step()
+
+
 def epochs_in_one_order(rank: int, world_size: int) -> None:
     """set_epoch is called on one rank only."""
     dataset = TensorDataset(*data(24))
@@ -844,6 +857,7 @@ BROKEN = [
     Program(batch_divided_twice, (1, 2), cause="global_batch"),
     Program(padded_by_the_sampler, cause="padded_samples"),
     Program(rest_of_the_batch_is_lost, (1, 2), cause="lost_samples"),
+    Program(rest_of_the_last_batch_is_lost, (1, 2), cause="lost_samples"),
     Program(epochs_in_one_order, cause="sample_order"),
     Program(contiguous_shards, (1, 3), cause="sample_order"),
     Program(noise_in_the_inputs, cause="other_inputs"),

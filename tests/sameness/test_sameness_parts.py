@@ -11,16 +11,28 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from broken_trainings import head_outside_of_ddp, mean_of_unequal_means, no_sampler, rank_1_skips_a_step, summed
+from broken_trainings import (
+    head_outside_of_ddp,
+    mean_of_unequal_means,
+    no_sampler,
+    rank_1_skips_a_step,
+    stops_averaging,
+    summed,
+)
 from right_trainings import with_ddp
-from tiny_trainings import loss_of, net, shards
+from tiny_trainings import BATCH, batches, data, loss_of, net, shards
+from torch import nn
 from torch.nn.modules import module as global_hooks
+from torch.nn.parallel import DistributedDataParallel
 from torch.optim import optimizer as optimizer_hooks
 
 from ddp_lessons import WorkerFailed, same_as_one
+from ddp_lessons.sameness.first_difference import compare
 from ddp_lessons.sameness.rank_watch import Watcher, plain_name
 from ddp_lessons.sameness.rounding_limits import Limits
 from ddp_lessons.sameness.run_records import CannotRead, RankRecord, Run, read_record, write_record
+from ddp_lessons.sameness.sameness_report import report_of
+from ddp_lessons.sameness.sample_causes import sample_cause
 from ddp_lessons.sameness.snapshots import SUMS, samples_in, sketch
 
 PROJECT = Path(__file__).parent.parent.parent
@@ -191,13 +203,84 @@ def test_the_report_names_step_parameter_cause_and_what_to_do() -> None:
 
 def test_the_report_counts_the_samples_of_each_rank() -> None:
     report = same_as_one(no_sampler, ranks=(1, 2))
-    assert report.lines[0] == "Not the same training: on 2 ranks other samples enter the model for step 0."
+    assert report.lines[0] == "Not the same training: on 2 ranks different samples enter the model in step 0."
     assert "  rank 1   6 samples, 6 of them among the 12 of one rank" in report.lines
     assert "Every rank gets the same 6 samples" in report.text
 
 
 def test_the_weights_that_explain_a_mean_of_means() -> None:
-    assert "The weights of one rank's mean are 0.556, 0.444." in same_as_one(mean_of_unequal_means, ranks=(1, 2)).text
+    assert "The correct weights are 0.556, 0.444." in same_as_one(mean_of_unequal_means, ranks=(1, 2)).text
+
+
+def sum_loss_that_is_clipped(rank: int, world_size: int, threshold: float) -> None:
+    """DDP divides by world_size what is already divided by the number of all samples."""
+    model = DistributedDataParallel(net())
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for inputs, targets in shards(rank, world_size):
+        optimizer.zero_grad()
+        ((model(inputs) - targets).square().sum() / BATCH).backward()
+        nn.utils.clip_grad_norm_(model.parameters(), threshold)
+        optimizer.step()
+
+
+def test_a_division_too_many_is_seen_through_clipping() -> None:
+    model = net()
+    loss_of(model, *next(batches())).backward()
+    norm = nn.utils.clip_grad_norm_(model.parameters(), 1e9).item()
+    report = same_as_one(sum_loss_that_is_clipped, 0.8 * norm, ranks=(2,))
+    assert report.cause == "averaged_twice"
+    assert (
+        "Before clipping, which left 0.8 of one rank's gradient, the gradient is 1/2 of that of one rank" in report.text
+    )
+    assert "multiply the loss by world_size if it is already divided by the number of samples or tokens" in report.text
+
+
+def loss_divided_once_more_than_ddp_does(rank: int, world_size: int, threshold: float) -> None:
+    model = DistributedDataParallel(net())
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for inputs, targets in shards(rank, world_size):
+        optimizer.zero_grad()
+        (loss_of(model, inputs, targets) / world_size**2).backward()
+        nn.utils.clip_grad_norm_(model.parameters(), threshold)
+        optimizer.step()
+
+
+def test_of_clipped_gradients_no_factor_is_claimed_to_be_the_true_one() -> None:
+    model = net()
+    loss_of(model, *next(batches())).backward()
+    norm = nn.utils.clip_grad_norm_(model.parameters(), 1e9).item()
+    report = same_as_one(loss_divided_once_more_than_ddp_does, 0.8 * norm, ranks=(2,))
+    assert report.cause == "factor"
+    assert "The gradients were clipped before they were compared, so the true factor is smaller." in report.text
+    assert "Usually it is DDP's division by world_size" in report.lines[-1]
+
+
+def test_gradients_that_are_not_averaged_need_no_division_if_they_add_up() -> None:
+    report = same_as_one(stops_averaging, ranks=(2,))
+    assert report.lines[-1].endswith("(and divide it by world_size if each rank's loss is a mean).")
+
+
+def test_for_repeated_samples_the_parts_of_a_batch_are_suggested() -> None:
+    one, many = (Run(tuple(entered(*rows) for rows in ranks)) for ranks in ([(0, 1, 2)], [(0, 2), (1, 0)]))
+    cause = sample_cause(compare(one, many))
+    assert cause is not None
+    assert cause.key == "padded_samples"
+    assert "batch[rank::world_size]" in cause.advice
+
+
+def test_one_rank_on_which_it_is_the_same_is_named_in_the_singular() -> None:
+    one, again, many = (Run(tuple(entered(*rows) for rows in ranks)) for ranks in ([(0, 1)], [(0, 1)], [(0,), (0,)]))
+    assert "On 1 rank it is the same." in report_of([one, again, many]).lines
+
+
+def entered(*rows: int) -> RankRecord:
+    """One step of a rank with these samples."""
+    watcher = Watcher(steps=1)
+    with watcher:
+        model = net()
+        loss_of(model, *(one[list(rows)] for one in data())).backward()
+        torch.optim.SGD(model.parameters()).step()
+    return watcher.record()
 
 
 def test_a_function_without_an_optimizer_cannot_be_told() -> None:
@@ -230,7 +313,10 @@ def test_ranks_need_not_name_one_rank() -> None:
 def test_of_more_steps_than_were_compared_no_more_is_claimed() -> None:
     report = same_as_one(with_ddp, ranks=(2,), steps=2)
     assert report.lines[0].startswith("The same training on 1 and 2 ranks: the first 2 of 3 steps, gradients within ")
-    assert report.lines[1].startswith("Of later steps only samples and optimizer settings were compared")
+    assert report.lines[1:3] == (
+        "In later steps only samples and optimizer settings were compared.",
+        "To compare more steps in full, raise `steps` (`--steps`).",
+    )
 
 
 def test_the_report_names_the_rank_that_skipped_a_step() -> None:
@@ -316,7 +402,7 @@ def test_a_script_that_takes_too_long_is_ended_and_explain_is_named(script: str)
     ("asked", "refusal"),
     [
         (["train.py", "--epochs", "3"], "--epochs 3 belongs after two dashes: SCRIPT -- --epochs 3"),
-        (["train.py", "--ranks", "1"], "--ranks are the numbers of ranks to compare with one rank"),
+        (["train.py", "--ranks", "1"], "--ranks needs the numbers of ranks to compare with one rank"),
         ([], "which script?"),
         (["nowhere.py"], "there is no script nowhere.py"),
     ],

@@ -29,7 +29,7 @@ REFUSED = {
     "06": {"draw", "time_an_epoch"},
     "07": {"wrap", "accumulate", "running_mean"},
     "08": {"train_until"},
-    "09": {"graphs"},
+    "09": {"graphs", "sharded"},
     "10": {"train_x"},
     "12": {"train"},
     "16": {"import_module('lessons_over_mpi').run"},

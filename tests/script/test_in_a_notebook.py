@@ -168,12 +168,12 @@ FUNCTION = "def reads(rank, world_size):\n    return {}"
         (
             ["losses = []\ndef note():\n    losses.append(1)", "note()"],
             "losses",
-            "no longer has the value of its statement",
+            "no longer has the value that its statement gave it",
         ),
         (
             ["table = {1: [2]}", "other = table[1]", "other.append(3)"],
             "table",
-            "no longer has the value of its statement",
+            "no longer has the value that its statement gave it",
         ),
         (
             [
@@ -182,12 +182,12 @@ FUNCTION = "def reads(rank, world_size):\n    return {}"
                 "with torch.no_grad():\n    for w in net.parameters():\n        w += 1",
             ],
             "net",
-            "no longer has the value of its statement",
+            "no longer has the value that its statement gave it",
         ),
         (
             ["box = type('Box', (), {})()\nhide = vars(box)", "hide['a'] = 1"],
             "box",
-            "no longer has the value of its statement",
+            "no longer has the value that its statement gave it",
         ),
         (
             ["from IPython import get_ipython\nget_ipython().push({'pushed': 3})"],

@@ -8,11 +8,13 @@ import importlib
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+import torch.distributed as dist
 from effort import EVERYTHING
 from processes import PROJECT
 from torchruns import QUICK, SECONDS, SURROUNDINGS, free_address, machine, plain, ranks_told, script, torchrun
@@ -42,13 +44,35 @@ def asked(name: str, *arguments: str) -> argparse.Namespace:
     module = importlib.import_module(f"scripts.{name}")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "need_starter", lambda parser: None)
-        patch.setattr(module.dist, "init_process_group", lambda: None)
+        patch.setenv("WORLD_SIZE", "1")
+        patch.setattr(module.dist, "init_process_group", lambda backend: None)
         patch.setattr(module.dist, "destroy_process_group", lambda: None)
         patch.setattr(module.dist, "get_rank", lambda: 0)
         patch.setattr(module.dist, "get_world_size", lambda: 1)
         patch.setattr(module, "train", lambda rank, world_size, asked: found.append(asked))
         module.main(arguments)
     return found[0]
+
+
+class NodeWithGpus:
+    """What torch sees on a node with so many GPUs. gloo stands in for NCCL, for tensors on a GPU and for no others."""
+
+    def __init__(self, patch: pytest.MonkeyPatch, gpus: int) -> None:
+        patch.setattr(torch.cuda, "device_count", lambda: gpus)
+        patch.setattr(torch.accelerator, "current_accelerator", lambda check_available=False: torch.device("cuda"))
+        patch.setitem(dist.Backend.default_device_backend_map, "cuda", "gloo")  # a group without a named backend
+
+
+def train_where_gpus_are_scarce(rank: int, world_size: int, name: str, folder: str, arguments: Sequence[str]) -> str:
+    """Run the script as torchrun's rank, or as the rank that mp.spawn starts, on a node with one GPU for two ranks."""
+    sys.path.insert(0, str(PROJECT))
+    module = importlib.import_module(f"scripts.{name}")
+    with pytest.MonkeyPatch.context() as patch:
+        NodeWithGpus(patch, gpus=1)
+        if name == "spawned":
+            patch.setattr(module.mp, "spawn", lambda run, args, nprocs: run(rank, args[0], f"{folder}/meeting"))
+        module.main(arguments)
+    return name
 
 
 def furthest(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> float:
@@ -60,7 +84,7 @@ def test_torchrun_ends_with_the_weights_of_launch(launched: tuple[float, Any], t
     file = tmp_path / "weights.pt"
     with torchrun("started", *TWO_EPOCHS, "--save", str(file)) as program:
         said = program.finish(SECONDS)
-    assert f"recognises {launched[0]:.2%}" in said
+    assert f"recognizes {launched[0]:.2%}" in said
     assert furthest(torch.load(file, weights_only=True), launched[1]) < 1e-6
 
 
@@ -93,6 +117,15 @@ def test_other_ways_to_the_same_training_end_with_the_same_weights(
         said = program.finish(SECONDS)
     assert "exit status" not in said
     assert furthest(torch.load(file, weights_only=True), launched[1]) < 1e-6
+
+
+@pytest.mark.parametrize("name", ["spawned", "started", "by_hand", "restartable", "many_machines"])
+def test_with_fewer_gpus_than_ranks_a_script_trains_on_the_cpu(name: str, tmp_path: Path) -> None:
+    """Without a backend, torch takes the GPUs' one alone, and then no tensor on the CPU can be sent."""
+    checkpoint = ["--checkpoint", str(tmp_path / "training.pt")] if name in ("restartable", "many_machines") else []
+    few = [*QUICK, "--epochs", "1", *checkpoint]
+    results = launch(train_where_gpus_are_scarce, 2, name, str(tmp_path), few, join=False, quiet=True)
+    assert "recognizes" in "".join(results.lines[0])
 
 
 @pytest.mark.parametrize(

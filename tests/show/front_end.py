@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from notebook_session import Cell, NotebookSession
+from notebook_session import OPEN_WIDGETS, Cell, NotebookSession
 
-LIST_CONTROLS = """
-import json, ipywidgets
-widgets = ipywidgets.widgets.widget._instances.items()
-print(json.dumps({w.description: name for name, w in widgets if getattr(w, "description", "")}))
+LIST_CONTROLS = f"""
+import json
+widgets = {OPEN_WIDGETS}.items()
+print(json.dumps({{w.description: name for name, w in widgets if getattr(w, "description", "")}}))
 """
 
 

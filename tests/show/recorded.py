@@ -74,8 +74,19 @@ def retimed(events: Sequence[Event], change: Callable[[float], float]) -> list[E
     return [one(event) for event in events]
 
 
-def record(by_rank: Sequence[Sequence[Event]], dropped: Mapping[int, int] | None = None) -> Events:
-    return Events([Recorded(BEGAN, tuple(calls), (dropped or {}).get(r, 0)) for r, calls in enumerate(by_rank)])
+def record(
+    by_rank: Sequence[Sequence[Event]],
+    dropped: Mapping[int, int] | None = None,
+    nodes: Sequence[tuple[str, float]] = (),
+) -> Events:
+    """`nodes`: for each rank the node, and by how many seconds its times may be off."""
+    places = nodes or [("", 0.0)] * len(by_rank)
+    return Events(
+        [
+            Recorded(BEGAN, tuple(calls), (dropped or {}).get(rank, 0), node=node, clock_error=error)
+            for rank, (calls, (node, error)) in enumerate(zip(by_rank, places, strict=True))
+        ]
+    )
 
 
 def record_work(gaps: Sequence[Sequence[tuple[float, float, float]]], events: Events, late_by: float = 0) -> Events:

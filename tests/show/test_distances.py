@@ -62,7 +62,7 @@ def test_the_text_says_what_stays_below_the_limit_and_no_measured_number() -> No
     assert (again.text, again.alt) == (picture.text, picture.alt)
 
 
-def test_lines_that_lie_on_each_other_leave_rims_and_ranks_keep_their_colours() -> None:
+def test_lines_that_lie_on_each_other_leave_rims_and_ranks_keep_their_colors() -> None:
     axes = show.distance({"rank 3": [0, 0], "rank 1": [0, 0]}).axes
     below, above = (line for line in axes.lines if str(line.get_gid()).startswith("curve"))
     assert below.get_linewidth() > above.get_linewidth()

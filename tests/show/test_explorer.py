@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from front_end import FrontEnd
-from notebook_session import NotebookSession
+from notebook_session import OPEN_WIDGETS, NotebookSession
 
 from ddp_lessons.show import Explorer, Picture
 from ddp_lessons.show.controls.explorer_controls import Choice, Slider, Tick
@@ -242,7 +242,7 @@ print([box.children[-2].description for w, box in found if isinstance(w, IntSlid
 def test_a_cell_that_runs_again_leaves_no_widgets_of_its_last_run(
     session: NotebookSession, front_end: FrontEnd
 ) -> None:
-    count = "import ipywidgets; print(len(ipywidgets.widgets.widget._instances))"
+    count = f"print(len({OPEN_WIDGETS}))"
     make = "one = Explorer(draw, title='An example', controls=controls); display(one)"
     counts = []
     for _ in range(3):
@@ -253,7 +253,7 @@ def test_a_cell_that_runs_again_leaves_no_widgets_of_its_last_run(
 
 
 def test_closing_takes_all_widgets_away(session: NotebookSession) -> None:
-    count = "import ipywidgets; print(len(ipywidgets.widgets.widget._instances))"
+    count = f"print(len({OPEN_WIDGETS}))"
     make = "explorer = Explorer(draw, title='An example', controls=controls); explorer"
     before = session.run(count).stream
     session.run(make)

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 from looks import check_layouts, layouts_of
-from notebook_session import NotebookSession
+from notebook_session import OPEN_WIDGETS, NotebookSession
 from PIL import Image
 from recorded import ring_steps, token_round
 
@@ -182,7 +182,7 @@ def test_a_notebook_shows_a_living_figure_a_still_and_a_caption_that_opens_to_te
         text = ast.literal_eval(session.run("figure.text").value)
         document = ast.literal_eval(session.run("dict(figure.document)").value)
         name = shown["application/vnd.jupyter.widget-view+json"]["model_id"]
-        widget = f"__import__('ipywidgets').widgets.widget._instances[{name!r}].document"
+        widget = f"{OPEN_WIDGETS}[{name!r}].document"
         assert ast.literal_eval(session.run(widget).value) == document
     assert {"application/vnd.jupyter.widget-view+json", "image/svg+xml", "text/plain"} == set(shown)
     assert caption["text/html"].startswith("<details><summary>Timeline of 2 ranks, 1 collective")

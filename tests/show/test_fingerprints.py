@@ -1,4 +1,4 @@
-"""Equal models have equal colours, and what differs is seen without colour too."""
+"""Equal models have equal colors, and what differs is seen without color too."""
 
 from __future__ import annotations
 

@@ -14,9 +14,13 @@ from recorded import call, record
 from ddp_lessons import WorkersStuck, launch, show
 
 
-def join(rank: int, world_size: int, late: int = -1) -> dict[str, str]:
+def join(rank: int, world_size: int, late: int = -1, coming: str = "") -> dict[str, str]:
     if rank == late:
+        while len(os.listdir(coming)) < world_size - 1:
+            time.sleep(0.01)
         time.sleep(0.5)
+    elif coming:
+        Path(coming, str(rank)).touch()
     dist.init_process_group("gloo")
     dist.all_reduce(torch.ones(1))
     return {name: os.environ[name] for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")}
@@ -37,8 +41,8 @@ def test_each_rank_is_drawn_with_the_variables_that_it_had() -> None:
     assert [word for word in drawn if "=" in word] == told
 
 
-def test_the_late_rank_comes_last_and_only_then_all_know_each_other() -> None:
-    captions: list[str] = list(show.joining(launch(join, 3, 1, join=False)).document["captions"])
+def test_the_late_rank_comes_last_and_only_then_all_know_each_other(tmp_path: Path) -> None:
+    captions: list[str] = list(show.joining(launch(join, 3, 1, str(tmp_path), join=False)).document["captions"])
     assert captions[1] == "launch starts 3 processes and gives each its variables. Only RANK differs."
     assert [caption.endswith("it waits.") for caption in captions[2:5]] == [True, True, False]
     assert captions[4].startswith("Rank 1 calls init_process_group 0.")
@@ -46,8 +50,22 @@ def test_the_late_rank_comes_last_and_only_then_all_know_each_other() -> None:
     assert captions[6].startswith("all_reduce: the ranks talk directly")
 
 
-def test_the_text_is_the_same_whoever_comes_first() -> None:
-    texts = {show.joining(launch(join, 2, late, join=False)).text for late in (-1, 0, 1)}
+def test_before_rank_0_has_come_there_is_no_store(tmp_path: Path) -> None:
+    document = show.joining(launch(join, 2, 0, str(tmp_path), join=False)).document
+    assert document["captions"][2] == "Rank 1 calls init_process_group. Rank 0 has not opened the store yet: it waits."
+    assert document["captions"][3].startswith("Rank 0 calls init_process_group 0.")
+    assert document["captions"][3].endswith("and opens the store. 2 of 2 have come.")
+    shapes = document["layouts"][-1]["shapes"]
+    of_store = [shape["since"] for shape in shapes if shape.get("words", [""])[-1] in ("store", "opened by rank 0")]
+    assert of_store == [3, 3]
+
+
+def test_the_text_is_the_same_whoever_comes_first(tmp_path: Path) -> None:
+    texts = set()
+    for late in (-1, 0, 1):
+        coming = tmp_path / str(late)
+        coming.mkdir()
+        texts.add(show.joining(launch(join, 2, late, str(coming), join=False)).text)
     (text,) = texts
     assert text.splitlines()[1] == (
         "rank 1 | RANK=1 | WORLD_SIZE=2 | MASTER_ADDR=127.0.0.1 | MASTER_PORT | left its address in the store "

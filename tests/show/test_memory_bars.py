@@ -1,4 +1,4 @@
-"""Bars of bytes: as long as what was counted, told apart without colours, and refused where they are no bytes."""
+"""Bars of bytes: as long as what was counted, told apart without colors, and refused where they are no bytes."""
 
 from __future__ import annotations
 

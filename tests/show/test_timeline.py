@@ -261,7 +261,7 @@ def test_by_steps_a_message_goes_on_to_the_right(world_size: int) -> None:
     assert all(arrow.points[0][0] < arrow.points[-1][0] for arrow in arrows)
 
 
-def test_few_calls_are_all_labelled_with_name_partner_and_load() -> None:
+def test_few_calls_are_all_labeled_with_name_partner_and_load() -> None:
     words = written(show.timeline(token_round(3)))
     assert {"recv ← 0", "send → 1", "[0]", "[1]", "all_reduce"} <= set(words)
     assert not [word for word in words if "left out" in word]
@@ -405,6 +405,33 @@ def test_words_stand_apart_where_phases_are_drawn(world_size: int, rounds: int) 
     figure = show.timeline(telling(events, *[told] * world_size), title="Phases")
     check_that_words_stand_apart(figure.still)
     assert len(figure.text.splitlines()[-1]) < 130
+
+
+@pytest.mark.parametrize("axis", ["steps", "time"])
+@pytest.mark.parametrize(
+    ("nodes", "caption"),
+    [
+        ([("alpha", 0.0001), ("beta", 0.00021)], "Between alpha and beta, times may be off by up to 0.4 ms."),
+        ([("c", 0.001), ("a", 0.008), ("b", 0.009)], "Between c, a and b, times may be off by up to 20 ms."),
+        ([(f"n{n}", 0.003) for n in range(4)], "Between the 4 nodes, times may be off by up to 6 ms."),
+    ],
+)
+def test_ranks_on_several_nodes_say_how_well_their_clocks_are_known(
+    nodes: list[tuple[str, float]], caption: str, axis: str
+) -> None:
+    calls = [[call("barrier", 1, 9, group_ranks=range(len(nodes)))] for _ in nodes]
+    figure = show.timeline(record(calls, nodes=nodes), axis=axis)
+    assert figure.document["caption"] == caption
+    assert written(figure)[-1] == caption
+    assert caption not in str(figure), "a text is the same in every run"
+
+
+@pytest.mark.parametrize("node", ["", "alpha"])
+def test_ranks_on_one_machine_have_one_clock(node: str) -> None:
+    calls = [[call("barrier", 1, 9, group_ranks=(0, 1))] for _ in range(2)]
+    one = show.timeline(record(calls, nodes=[(node, 0.001)] * 2))
+    assert one.document == show.timeline(record(calls)).document
+    assert "caption" not in one.document
 
 
 def test_a_figure_is_plain_json() -> None:

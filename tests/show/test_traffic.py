@@ -6,7 +6,8 @@ import pytest
 from looks import check_layouts, labels, layouts_of
 from recorded import call, record, ring_steps
 
-from ddp_lessons import show
+from ddp_lessons import Results, show
+from ddp_lessons.record.events import Events
 from ddp_lessons.show.figures.drawing import Box, Drawing, Line, Words, color_of_rank
 from ddp_lessons.show.messages.traffic_matrix import MOST_RANKS, PALEST, STRONGEST
 
@@ -110,3 +111,34 @@ def test_collectives_are_not_counted_but_named() -> None:
 
 def test_nothing_recorded_is_said() -> None:
     assert "Nothing was recorded" in show.traffic(record([[], []])).text
+
+
+def on_nodes(*names: str) -> Events:
+    ring = ring_steps(4, 6, bytes=1000)
+    return record([ring.of(rank) for rank in range(4)], nodes=[(name, 0.001) for name in names])
+
+
+@pytest.mark.parametrize(
+    ("nodes", "said"),
+    [
+        (("alpha", "alpha", "beta", "beta"), "between nodes: 12 KB of 24 KB (rank 1 to 2, 3 to 0)"),
+        (("alpha", "beta", "alpha", "beta"), "between nodes: 24 KB of 24 KB (rank 0 to 1, 1 to 2, 2 to 3, 3 to 0)"),
+        (("", "", "", ""), ""),
+        (("alpha", "alpha", "alpha", "alpha"), ""),
+    ],
+)
+def test_of_several_nodes_it_says_what_went_from_one_to_another(nodes: tuple[str, ...], said: str) -> None:
+    figure = show.traffic(on_nodes(*nodes))
+    check_layouts(figure)
+    assert said in str(figure)
+    for layout in layouts_of(figure):
+        assert said in " ".join(labels(layout))
+        assert ("between nodes" in " ".join(labels(layout))) == bool(said)
+
+
+def test_a_recording_says_so() -> None:
+    results = Results((None,) * 4, ([],) * 4, 1.0, ring_steps(4, 6), recorded="Linux, Python 3.12, torch 2.9.0")
+    assert "recorded (Linux, Python 3.12, torch 2.9.0)" in " ".join(labels(show.traffic(results).still))
+    timeline = show.timeline(results)
+    assert timeline.document["caption"] == "This was recorded (Linux, Python 3.12, torch 2.9.0)."
+    assert "recorded" not in str(timeline), "a text is the same live and recorded"

@@ -46,7 +46,7 @@ def words_in(axes: Axes, gid: str) -> list[str]:
     return [text.get_text() for text in axes.texts if str(text.get_gid()) == gid]
 
 
-def test_a_panel_for_each_number_and_a_line_for_each_rank_in_its_colour() -> None:
+def test_a_panel_for_each_number_and_a_line_for_each_rank_in_its_color() -> None:
     losses = [[2.0, 1.5, 1.0], [2.1, 1.4, 1.1]]
     given = [[{"step": 10 * i, "loss": loss} for i, loss in enumerate(mine)] for mine in losses]
     given[0].append({"step": 20, "accuracy": 0.5})
@@ -74,6 +74,14 @@ def test_without_steps_they_are_counted_and_epochs_count_as_steps() -> None:
     assert panel(picture, "loss").get_xlabel() == "times told"
     assert lines_of(panel(picture, "accuracy"), "curve 0") == [([4], [0.5])]
     assert panel(picture, "accuracy").get_xlabel() == "epoch"
+
+
+def test_the_first_point_has_one_tick_below_it() -> None:
+    axes = panel(show.training(training_of(2, 1)), "loss")
+    axes.figure.canvas.draw()
+    low, high = axes.get_xlim()
+    ticks = zip(axes.get_xticks(), axes.get_xticklabels(), strict=True)
+    assert len([label.get_text() for tick, label in ticks if low <= tick <= high]) == 1
 
 
 def test_steps_that_begin_anew_in_every_epoch_are_counted_on() -> None:

@@ -12,6 +12,8 @@ from torch.nn.parallel import DistributedDataParallel
 from ddp_lessons import launch
 from ddp_lessons.train.devices import backend_for, device_of_this_rank
 
+BOTH = "cpu:gloo,cuda:nccl"
+
 
 @pytest.fixture(autouse=True)
 def _no_torchrun(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -33,7 +35,7 @@ def machine(
 
 @pytest.mark.parametrize(
     ("gpus", "nccl", "world_size", "backend"),
-    [(0, True, 1, "gloo"), (1, True, 2, "gloo"), (2, True, 2, "nccl"), (8, True, 3, "nccl"), (8, False, 2, "gloo")],
+    [(0, True, 1, "gloo"), (1, True, 2, "gloo"), (2, True, 2, BOTH), (8, True, 3, BOTH), (8, False, 2, "gloo")],
 )
 def test_nccl_only_with_a_gpu_for_each_rank(
     monkeypatch: pytest.MonkeyPatch, gpus: int, nccl: bool, world_size: int, backend: str
@@ -46,10 +48,23 @@ def test_on_several_machines_the_ranks_of_this_one_count(monkeypatch: pytest.Mon
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "4")
     machine(monkeypatch, gpus=4, rank=6, world_size=8, speaks="cuda:nccl")
     monkeypatch.setenv("LOCAL_RANK", "2")
-    assert backend_for(8) == "nccl"
+    assert backend_for(8) == BOTH
     assert device_of_this_rank() == torch.device("cuda", 2)
     machine(monkeypatch, gpus=3, rank=6, world_size=8, speaks="cuda:nccl")
     assert (backend_for(8), device_of_this_rank().type) == ("gloo", "cpu")
+
+
+def test_in_a_group_with_both_backends_python_objects_need_no_gpu() -> None:
+    """Torch itself says which device they go through. gloo stands in for NCCL, which this machine may not have."""
+
+    def run(rank: int, world_size: int) -> list[str]:
+        with pytest.MonkeyPatch.context() as patch:
+            machine(patch, gpus=2)
+            given = backend_for(world_size).replace("nccl", "gloo")
+        dist.init_process_group(given)
+        return [str(dist.get_backend_config()), dist.distributed_c10d._get_object_coll_device()]
+
+    assert list(launch(run, 2, join=False)) == [["cpu:gloo,cuda:gloo", "cpu"]] * 2
 
 
 @pytest.mark.parametrize(

@@ -232,7 +232,7 @@ def test_where_the_course_cannot_be_written_to_it_is_unpacked_into_the_users_cac
 
 
 @pytest.mark.parametrize("train", [True, False])
-def test_they_are_what_torchvision_converts_and_normalises(train: bool) -> None:
+def test_they_are_what_torchvision_converts_and_normalizes(train: bool) -> None:
     from torchvision import transforms
     from torchvision.datasets import MNIST
 

@@ -86,7 +86,7 @@ def test_buckets_of_every_size_give_what_a_call_for_each_parameter_gives(world_s
             torch.testing.assert_close(gradient, results[0][1][name], rtol=0, atol=0, msg=f"the ranks differ in {name}")
 
 
-def test_buckets_hold_neighbours_of_one_dtype_up_to_their_size() -> None:
+def test_buckets_hold_neighbors_of_one_dtype_up_to_their_size() -> None:
     tensors = [torch.zeros(n, dtype=torch.float64 if n == 5 else torch.float32) for n in (3, 2, 5, 5, 1, 90, 1, 0)]
     for limit, counts in [
         (0, [1] * 7 + [1]),

@@ -131,14 +131,14 @@ def broadcast_to_rank_1_only(tensor):
 wrong(broadcast_to_rank_1_only, "works for two ranks only", "other ranks, world size")
 
 
-def broadcast_listens_to_the_neighbour(tensor):
+def broadcast_listens_to_the_neighbor(tensor):
     rank = dist.get_rank()
     if rank > 0:
         dist.recv(tensor, rank - 1)
         return
     for other in range(1, dist.get_world_size()):
         dist.send(tensor, other)
-wrong(broadcast_listens_to_the_neighbour, "rank 0 sends to all, but rank 2 waits for rank 1", "src, receives from the wrong rank")
+wrong(broadcast_listens_to_the_neighbor, "rank 0 sends to all, but rank 2 waits for rank 1", "src, receives from the wrong rank")
 
 
 def broadcast_received_and_lost(tensor):

@@ -114,7 +114,7 @@ def token_with_helper_and_negative_rank(token):
     if after != rank:
         dist.send(mine, after)
     return take(token, before) if rank == 0 and n > 1 else mine
-right(token_with_helper_and_negative_rank, "a helper function, neighbours by modulo")
+right(token_with_helper_and_negative_rank, "a helper function, neighbors by modulo")
 
 
 def token_tags_are_the_sender(token):
@@ -257,7 +257,7 @@ def token_for_two_ranks(token):
     token += 1
     dist.send(token, 0)
     return token
-wrong(token_for_two_ranks, "works on two ranks only", "world size, neighbour, rank before")
+wrong(token_for_two_ranks, "works on two ranks only", "world size, neighbor, rank before")
 
 
 def token_hard_coded_four(token):

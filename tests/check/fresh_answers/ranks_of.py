@@ -170,7 +170,7 @@ wrong(ranks_as_texts, "texts instead of numbers", "numbers, int, text")
 def ranks_dealt_out(gpus, machine):
     counts = [int(c) for c in gpus.split(",")]
     return list(range(machine, sum(counts), len(counts)))
-wrong(ranks_dealt_out, "deals the ranks out to the machines like cards", "neighbouring, machines before, in order")
+wrong(ranks_dealt_out, "deals the ranks out to the machines like cards", "neighboring, machines before, in order")
 
 
 def ranks_forgets_to_return(gpus, machine):

@@ -178,7 +178,7 @@ def ring_through_rank_0(tensor):
         tensor += got
     for r in range(1, n):
         dist.send(tensor, r)
-wrong(ring_through_rank_0, "a star", "rank 0, neighbours, bytes")
+wrong(ring_through_rank_0, "a star", "rank 0, neighbors, bytes")
 
 
 def do_nothing(step, rank, chunks, after, before):
@@ -345,4 +345,4 @@ def ring_both_library_halves(tensor):
     dist.reduce_scatter(mine, list(padded.chunk(n)))
     dist.all_gather_into_tensor(padded, mine)
     flat.copy_(padded[: len(flat)])
-wrong(ring_both_library_halves, "collectives of the library instead of messages to neighbours", "collective, messages, by hand")
+wrong(ring_both_library_halves, "collectives of the library instead of messages to neighbors", "collective, messages, by hand")

@@ -143,7 +143,7 @@ def shard_every_nth(flat):
     n, rank = dist.get_world_size(), dist.get_rank()
     mine = flat[rank::n]
     return torch.cat([mine, flat.new_zeros(size_of(flat) - len(mine))])
-wrong(shard_every_nth, "every n-th number instead of a piece", "in order, neighbouring, part")
+wrong(shard_every_nth, "every n-th number instead of a piece", "in order, neighboring, part")
 
 
 def shard_zeros_in_front(flat):

@@ -84,7 +84,7 @@ wrong(stage_last_takes_the_rest, "7 layers, 4 stages: the last has four", "two l
 
 def stage_dealt_out(layer, layers, stages):
     return layer % stages
-wrong(stage_dealt_out, "deals layers out like cards", "neighbours together")
+wrong(stage_dealt_out, "deals layers out like cards", "neighbors together")
 
 
 def stage_rounded(layer, layers, stages):

@@ -1,0 +1,145 @@
+"""What lies in a folder of dumps is read without running any of it; what cannot be read is named."""
+
+from __future__ import annotations
+
+import collections
+import os
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+from simulated_dumps import world, write_all
+
+from ddp_lessons.dumps.dump_files import Unreadable, find_dumps, read_dump
+from ddp_lessons.dumps.explain_dumps import explain_dumps
+from ddp_lessons.dumps.left_behind import read_left_behind
+
+
+class Touches:
+    """Unpickled by Python, it creates a file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[Any, tuple[str]]:
+        return os.mkdir, (str(self.path),)
+
+
+def dumps_in(folder: Path, size: int = 3) -> Path:
+    ranks = world(size)
+    for rank in ranks:
+        rank.call("all_reduce")
+    return write_all(ranks, folder)
+
+
+def test_a_malicious_pickle_is_refused_and_not_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    trap, bait = tmp_path / "bait_0", tmp_path / "created"
+    trap.write_bytes(pickle.dumps({"version": "2.10", "pg_config": {}, "entries": [Touches(bait)]}))
+    assert explain_dumps(str(tmp_path / "bait_")) == 2
+    said = capsys.readouterr().err
+    assert not bait.exists()
+    assert f"bait_0 is refused: this pickle names {os.mkdir.__module__}.mkdir" in said
+    pickle.loads(trap.read_bytes())  # the trap works
+    assert bait.is_dir()
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\x80\x02c__builtin__\neval\n(X\x01\x00\x00\x001tR.",
+        b"\x80\x04\x8c\x08builtins\x8c\x04eval\x93.",
+        b"\x80\x02Pname\n.",
+        b"\x80\x02X\x01\x00\x00\x00aQ.",
+        b"\x80\x02(ios\nsystem\n.",
+        pickle.dumps(collections.OrderedDict(a=1)),
+        pickle.dumps({"a": {1, 2}, "b": range(3)}),
+    ],
+    ids=["global", "stack global", "persistent id", "binary persistent id", "instance", "class", "range"],
+)
+def test_nothing_but_data_is_unpickled(data: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "x_0"
+    path.write_bytes(data)
+    with pytest.raises(Unreadable, match="x_0 is refused: this pickle names"):
+        read_dump(path)
+
+
+def test_a_truncated_dump_is_named_and_the_others_are_read(tmp_path: Path) -> None:
+    dumps_in(tmp_path)
+    whole = (tmp_path / "nccl_trace_rank_1").read_bytes()
+    (tmp_path / "nccl_trace_rank_1").write_bytes(whole[: len(whole) // 2])
+    (tmp_path / "nccl_trace_rank_2").write_bytes(b"")
+    left = read_left_behind(str(tmp_path))
+    assert left.missing == [1, 2]
+    assert "nccl_trace_rank_1 is truncated" in left.left_out[0]
+    assert "nccl_trace_rank_2 is empty" in left.left_out[1]
+
+
+@pytest.mark.parametrize("cut", range(1, 60, 7))
+def test_wherever_a_dump_ends_it_is_no_crash(cut: int, tmp_path: Path) -> None:
+    whole = (dumps_in(tmp_path, 1) / "nccl_trace_rank_0").read_bytes()
+    for end in range(cut, len(whole), 61):
+        (tmp_path / "nccl_trace_rank_0").write_bytes(whole[:end])
+        with pytest.raises(Unreadable):
+            read_dump(tmp_path / "nccl_trace_rank_0")
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"hello", "is not a dump"),
+        (b"{}", "is not a dump"),
+        (b'{"version": "3.0", "pg_config": {}}', "has version 3.0 of the format"),
+        (b'{"version": "2.10", "pg_config": {}, "entries": [{}]}', "is damaged: an entry"),
+        (b'{"version": "2.10", "pg_config": {"0": {"ranks": "[0, o"}}}', "is damaged: an entry"),
+        (b'{"version": "2.10", "pg_config": [3], "entries": 7}', "is damaged: an entry"),
+        (b'{"version": "2.10", "pg_config": {"0": {"ranks": "[0, 999999999999]"}}}', "is damaged: an entry"),
+        (b'{"version": "2.10", "pg_config": {"0"', "is truncated"),
+        (b"[" * 100_000, "is not a dump"),
+        (b'{"a":' * 100_000, "is damaged"),
+        (pickle.dumps([1, 2]), "is not a dump"),
+        (pickle.dumps({"version": "2.10", "pg_config": {}, "entries": [None]}), "is damaged: an entry"),
+    ],
+)
+def test_foreign_and_damaged_files_are_named(content: bytes, said: str, tmp_path: Path) -> None:
+    dumps_in(tmp_path, 2)
+    (tmp_path / "nccl_trace_rank_2").write_bytes(content)
+    left = read_left_behind(str(tmp_path))
+    assert "nccl_trace_rank_2" in left.left_out[0]
+    assert said in left.left_out[0]
+
+
+def test_files_with_other_names_are_left_alone(tmp_path: Path) -> None:
+    dumps_in(tmp_path)
+    for name in ("README", "other_7", "nccl_trace_rank_1.json"):
+        (tmp_path / name).write_bytes(b"x")
+    (tmp_path / "nccl_trace_rank_").mkdir()
+    files = find_dumps(str(tmp_path))
+    assert sorted(files.by_rank) == [0, 1, 2]
+    assert [sentence.split()[0] for sentence in files.left_out] == ["README", "nccl_trace_rank_1.json", "other_7"]
+
+
+def test_a_pipe_is_not_read(tmp_path: Path) -> None:
+    """torch makes one per rank if TORCH_NCCL_DEBUG_INFO_PIPE_FILE is set; reading it would wait forever."""
+    os.mkfifo(dumps_in(tmp_path) / "nccl_trace_rank_3")
+    assert sorted(find_dumps(str(tmp_path)).by_rank) == [0, 1, 2]
+
+
+def test_the_beginning_of_the_names_chooses_one_of_two_jobs(tmp_path: Path) -> None:
+    for rank in world(3):
+        rank.write(tmp_path, prefix="first_")
+    for rank in world(2):
+        rank.write(tmp_path, prefix="second_")
+    assert len(find_dumps(str(tmp_path / "second_")).by_rank) == 2
+    assert find_dumps(str(tmp_path / "third_")).by_rank == {}
+
+
+def test_an_empty_folder_cannot_be_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert explain_dumps(str(tmp_path)) == 2
+    assert "contains no dump" in capsys.readouterr().err
+
+
+def test_dumps_without_any_call_say_what_to_set(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_all(world(2), tmp_path)
+    assert explain_dumps(str(tmp_path)) == 2
+    assert "TORCH_FR_BUFFER_SIZE" in capsys.readouterr().out

@@ -1,0 +1,215 @@
+"""Logs of torchrun, real ones with gloo, and with the lines of NCCL's watchdog: which rank failed first?"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ddp_lessons.dumps.explain_log import explain_log, find_in_log
+from ddp_lessons.dumps.job_log import read_log
+
+SCRIPT = """
+import datetime, os, sys, time
+import torch, torch.distributed as dist
+
+if sys.argv[1] == "too early" and os.environ["RANK"] == "1":
+    raise KeyError("no such setting")
+dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=4))
+rank, tensor = dist.get_rank(), torch.ones(2)
+dist.all_reduce(tensor)
+if rank == 1:
+    if sys.argv[1] == "raises":
+        raise ValueError("nothing to read")
+    if sys.argv[1] == "is killed":
+        os.kill(os.getpid(), 9)
+    if sys.argv[1] == "sleeps":
+        time.sleep(60)
+dist.all_reduce(tensor)  # the second
+dist.destroy_process_group()
+"""
+
+
+def log_of(what: str, folder: Path, *options: str) -> Path:
+    """The log of a real job of three ranks."""
+    (folder / "train.py").write_text(SCRIPT)
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=3", *options]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [*torchrun, f"--log-dir={folder}", "train.py", what],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    path = folder / "job.log"
+    path.write_text(done.stdout + done.stderr)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("what", "words"),
+    [
+        ("raises", ("rank 1 of 3 raised ValueError: nothing to read", "train.py line 12:", "Next: fix that line")),
+        ("is killed", ("rank 1 of 3 was killed by SIGKILL", "memory runs out")),
+        ("sleeps", ("Timeout: ranks 0 and 2 at train.py line 17", "Rank 1 logged no error")),
+        ("too early", ("raised KeyError: 'no such setting'", "train.py line 6")),
+    ],
+)
+def test_the_rank_that_failed_first_is_named(
+    what: str, words: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = log_of(what, tmp_path)
+    assert explain_log(str(path)) == 1
+    said = capsys.readouterr().out
+    assert not [one for one in words if one not in said], f"{said}\n\n{path.read_text()}"
+    assert explain_log(str(path), is_json=True) == 1
+    assert json.loads(capsys.readouterr().out)["first_rank"] == 1
+
+
+def test_lines_that_torchrun_and_torch_have_both_marked_are_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = log_of("raises", tmp_path, "--tee=3")
+    assert "[default1]:[rank1]: Traceback" in path.read_text()
+    assert explain_log(str(path)) == 1
+    said = capsys.readouterr().out
+    assert "rank 1 of 3 raised ValueError: nothing to read\n    train.py line 12:" in said
+
+
+def test_on_a_second_node_the_rank_counts_and_not_its_number_on_that_node() -> None:
+    lines = ["Traceback (most recent call last):", '  File "train.py", line 3, in <module>', "    1 / 0"]
+    marked = [f"[default0]:[rank2]: {line}" for line in [*lines, "ZeroDivisionError: division by zero"]]
+    assert list(read_log(marked).raised) == [2]
+
+
+def test_a_rank_that_only_lost_its_connection_is_not_the_first(tmp_path: Path) -> None:
+    """Even if torchrun saw its exit first, and calls it the root cause."""
+    text = log_of("raises", tmp_path).read_text()
+    first = next(n for n in (0, 2) if f"[rank{n}]: RuntimeError" in text or f"rank      : {n} " in text)
+    swapped = text.replace("rank      : 1 ", "rank      : X ").replace(f"rank      : {first} ", "rank      : 1 ")
+    log = read_log(swapped.replace("rank      : X ", f"rank      : {first} ").splitlines())
+    assert log.root_cause == first
+    rank, message = find_in_log(log)
+    assert rank == 1
+    assert f"torchrun names rank {first}" in message
+
+
+def test_a_job_that_ended_well_shows_no_failure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert explain_log(str(log_of("nothing", tmp_path))) == 0
+    assert "shows no failure" in capsys.readouterr().out
+
+
+def test_only_the_last_attempt_counts(tmp_path: Path) -> None:
+    log = read_log(log_of("raises", tmp_path, "--max-restarts=1").read_text().splitlines())
+    assert log.raised[1].message == "nothing to read"
+    assert find_in_log(log)[0] == 1
+
+
+def watchdog(rank: int, number: int, operation: str = "ALLREDUCE", elements: int = 4, prefix: bool = True) -> list[str]:
+    """The two lines of a rank, as torch writes them: the call, then the state of its group."""
+    begin = (
+        f"[rank{rank}]:[E1124 18:00:00.{rank} ProcessGroupNCCL.cpp:685] " if prefix else "[E ProcessGroupNCCL.cpp:458] "
+    )
+    numel = f"NumelIn={elements}, NumelOut={elements}, " if prefix else ""
+    call = f"WorkNCCL(SeqNum={number}, OpType={operation}, {numel}Timeout(ms)=600000)"
+    return [
+        f"{begin}[Rank {rank}] Watchdog caught collective operation timeout: {call} ran for 600050 milliseconds before "
+        "timing out.",
+        f"{begin}[PG ID 0 PG GUID 0(default_pg) Rank {rank}]  failure detected by watchdog at work sequence id: "
+        f"{number} PG status: last enqueued work: {number}, last completed work: {number - 1}",
+    ]
+
+
+def dump_signal(rank: int, number: int) -> str:
+    return (
+        f"[rank{rank}]:[E1124 18:00:01.{rank} ProcessGroupNCCL.cpp:1682] [PG ID 0 PG GUID 0(default_pg) Rank {rank}] "
+        "Received a dump signal due to a collective timeout from  rank 0 and we will try our best to dump the debug "
+        f"info. Last enqueued NCCL work: {number}, last completed NCCL work: {number}."
+    )
+
+
+def test_the_rank_that_is_behind_the_others_is_named() -> None:
+    lines = [*watchdog(0, 5), *watchdog(1, 5), *watchdog(3, 5), dump_signal(2, 4)]
+    message = find_in_log(read_log(lines))[1]
+    assert "ranks 0, 1 and 3   timed out in all_reduce of 4 elements, collective 5, after 600 seconds" in message
+    assert "rank 2   logged no timeout; its last collective was number 4" in message
+    assert "Rank 2 has not called it." in message
+
+
+def test_ranks_that_timed_out_in_other_calls_are_a_mismatch() -> None:
+    lines = [*watchdog(0, 5), *watchdog(1, 5, "BROADCAST"), *watchdog(2, 5)]
+    message = find_in_log(read_log(lines))[1]
+    assert "Mismatched collectives: ranks 0 and 2 all_reduce" in message
+    assert "rank 1 broadcast" in message
+
+
+def test_ranks_that_brought_other_sizes_are_a_mismatch() -> None:
+    message = find_in_log(read_log([*watchdog(0, 5), *watchdog(1, 5, elements=3)]))[1]
+    assert "Shape mismatch in this all_reduce: rank 0 [4]" in message
+
+
+def test_the_lines_of_older_versions_are_read_too() -> None:
+    message = find_in_log(read_log([*watchdog(0, 7, prefix=False), *watchdog(1, 7, prefix=False)]))[1]
+    assert "All ranks in this log called collective 7" in message
+
+
+def test_an_exception_comes_before_the_timeouts_that_it_caused() -> None:
+    lines = [
+        *watchdog(0, 5),
+        "[rank1]: Traceback (most recent call last):",
+        '[rank1]:   File "/home/me/train.py", line 12, in <module>',
+        '[rank1]:     raise ValueError("nothing to read")',
+        "[rank1]: ValueError: nothing to read",
+    ]
+    rank, message = find_in_log(read_log(lines))
+    assert rank == 1
+    assert "rank 1 of 2 raised ValueError: nothing to read" in message
+
+
+def test_lines_of_any_kind_are_no_crash(tmp_path: Path) -> None:
+    path = tmp_path / "job.log"
+    path.write_bytes(b"\x00\xff\n[rank99]: Traceback (most recent call last):\n[rank99]:\nFailures:\n  rank      : x\n")
+    assert explain_log(str(path)) == 0
+    assert explain_log(str(tmp_path / "none.log")) == 2
+
+
+EARLY = """\
+Traceback (most recent call last):
+  File "/home/ada/train.py", line 6, in <module>
+    raise KeyError("no such setting")
+KeyError: 'no such setting'
+Traceback (most recent call last):
+  File "/home/ada/train.py", line 7, in <module>
+    dist.init_process_group("gloo")
+torch.distributed.DistStoreError: wait timeout after 4000ms, keys: /default_pg/0//cpu//0/1
+E1125 23:11:25.549000 3202 torch/distributed/elastic/multiprocessing/api.py:1002] failed (exitcode: 1) local_rank: 1 \
+(pid: 4067) of binary: /usr/bin/python
+============================================================
+train.py FAILED
+------------------------------------------------------------
+Root Cause (first observed failure):
+[0]:
+  time      : 2026-11-25_23:11:25
+  host      : localhost
+  rank      : 1 (local_rank: 1)
+  exitcode  : 1 (pid: 4067)
+  error_file: <N/A>
+  traceback : To enable traceback see: https://pytorch.org/docs/stable/elastic/errors.html
+============================================================
+"""
+
+
+def test_a_rank_that_waited_at_the_rendezvous_is_not_taken_for_the_one_that_torchrun_names(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "job.log"
+    path.write_text(EARLY)
+    assert explain_log(str(path)) == 1
+    assert "rank 1 of 2 raised KeyError: 'no such setting'\n    train.py line 6:" in capsys.readouterr().out

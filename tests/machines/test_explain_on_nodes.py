@@ -1,0 +1,251 @@
+"""`python -m ddp_lessons explain --on NODES`: over a real ssh, and in a job of a real Slurm.
+
+What is said of a script is compared with what `explain` says of it on this machine.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from effort import EVERYTHING
+from places import here
+from processes import PROJECT, happens_within
+from slurm_sites import is_empty_soon, queue
+from ssh_sites import path_with_keys, reached_by_real_ssh
+
+from ddp_lessons.machines import Machines, SlurmOnMachines
+from ddp_lessons.run.launcher.patience import slowness
+from ddp_lessons.run.scripts import words_of_explain
+
+COMMAND = [sys.executable, "-m", "ddp_lessons", "explain"]
+ON_BOTH = ["--on", "machine0,machine1"]
+SCRIPT = """
+import sys, time
+import torch, torch.distributed as dist
+
+dist.init_process_group("gloo")
+is_last, what = dist.get_rank() == dist.get_world_size() - 1, sys.argv[1]
+tensor = torch.ones(2)
+dist.all_reduce(tensor)
+if what == "raise" and is_last:
+    raise ValueError("nothing to read")
+if what == "exit" and is_last:
+    sys.exit(3)
+if what == "uneven" and is_last:
+    sys.exit(0)
+if what == "sleep":
+    print("sleeps", flush=True)
+    time.sleep(600)
+operator = dist.ReduceOp.MAX if what == "operators" and is_last else dist.ReduceOp.SUM
+dist.all_reduce(tensor, op=operator)
+"""
+SAY_VARIABLES = r"""
+import json, os, platform, sys
+said = [platform.node(), {name: os.environ.get(name) for name in %r}, sys.argv, sys.path[0], __name__]
+os.write(1, f"{json.dumps(said)}\n".encode())
+"""
+OF_TORCHRUN = [f"{whose}{what}" for whose in ("", "LOCAL_", "GROUP_", "ROLE_") for what in ("RANK", "WORLD_SIZE")]
+OF_TORCHRUN += ["MASTER_ADDR", "ROLE_NAME", "TORCHELASTIC_RESTART_COUNT", "TORCHELASTIC_MAX_RESTARTS"]
+OF_TORCHRUN += ["TORCHELASTIC_RUN_ID", "OMP_NUM_THREADS"]
+
+
+@pytest.fixture(scope="module")
+def by_ssh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """The environment of a user whose ssh reaches machine0 and machine1."""
+    folder = tmp_path_factory.mktemp("ssh")
+    with reached_by_real_ssh(folder):
+        yield {**os.environ, "PATH": path_with_keys(folder), "PYTHONPATH": os.fspath(PROJECT)}
+
+
+def explained(
+    folder: Path, environment: dict[str, str], *words: str, text: str = SCRIPT
+) -> subprocess.CompletedProcess[str]:
+    (folder / "train.py").write_text(text)
+    return subprocess.run(
+        [*COMMAND, *words], cwd=folder, env=environment, capture_output=True, text=True, timeout=120, check=False
+    )
+
+
+def without_names(message: str) -> list[str]:
+    """Without nodes. Who lost the connection first, and who was stopped before that, is a race here, too."""
+    lines = re.sub(r" on machine[01]( and machine1)?", "", message).splitlines()
+    return [line for line in lines if line and not re.match(r"  Ranks? \d|  Last output|  Nodes: ", line)]
+
+
+def test_each_rank_has_the_variables_and_arguments_that_torchrun_gives(
+    by_ssh: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    environment = {name: value for name, value in by_ssh.items() if name != "OMP_NUM_THREADS"}
+    done = explained(
+        tmp_path,
+        environment,
+        *ON_BOTH,
+        "--nproc-per-node",
+        "2",
+        "train.py",
+        "-x",
+        "2",
+        text=SAY_VARIABLES % OF_TORCHRUN,
+    )
+    assert done.returncode == 0, done.stderr
+    said = [json.loads(line.partition(" | ")[2]) for line in sorted(done.stdout.splitlines())]
+    with here(Machines(2)) as machines:
+        torchrun = [sys.executable, "-m", "torch.distributed.run", "--nnodes=2", "--nproc-per-node=2"]
+        torchrun += ["--master-addr=10.77.0.1"]
+        job = machines.start(lambda node: [*torchrun, f"--node-rank={node}", f"{tmp_path}/train.py", "-x", "2"])
+        told = [json.loads(line) for line in job.finish(60).lines() if line.startswith("[")]
+    assert said == sorted(told, key=lambda one: int(one[1]["RANK"]))
+
+
+@pytest.mark.parametrize("what", ["uneven", "raise", "exit", "operators"] if EVERYTHING else ["uneven", "raise"])
+def test_what_goes_wrong_is_told_as_on_one_machine_with_the_nodes(
+    by_ssh: dict[str, str], tmp_path: Path, what: str
+) -> None:
+    there = explained(tmp_path, by_ssh, *ON_BOTH, "train.py", what)
+    here = explained(tmp_path, by_ssh, "--nproc-per-node", "2", "train.py", what)
+    assert there.returncode == here.returncode == 1
+    assert re.search(r"rank 1( of 2)? on machine1", there.stderr)
+    assert what != "operators" or "\n  Nodes: rank 0 on machine0, rank 1 on machine1.\n" in there.stderr
+    told = there.stderr[there.stderr.index("\nWorker") :]
+    assert without_names(told) == without_names(here.stderr[here.stderr.index("\nWorker") :])
+    assert what != "raise" or there.stderr.startswith("\nTraceback (most recent call last):\n  File")
+
+
+def test_the_node_s_own_files_are_run(by_ssh: dict[str, str], tmp_path: Path) -> None:
+    """A module of the folder where `explain` was typed must not come before that of the script's folder."""
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there" / "model.py").write_text("name = 'of the script'")
+    (tmp_path / "there" / "script.py").write_text("import model; print(model.name)")
+    (tmp_path / "model.py").write_text("name = 'of the folder'")
+    done = explained(tmp_path, by_ssh, "--on", "machine1", "there/script.py")
+    assert (done.returncode, done.stdout) == (0, "rank 0 | of the script\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--on", "machine0,machine1", "nowhere.py"], "no such script on machine0 and machine1: {folder}/nowhere.py\n"),
+        (["--on", "machine0,elsewhere", "train.py"], "elsewhere can't start ranks: no such host name is known here"),
+        (
+            ["--on", "machine0", "--python", "/nowhere/python", "train.py"],
+            "Next: pass the path of one: --python /shared/venv/bin/python.",
+        ),
+        (["--on", "slurm", "train.py"], "Next: request nodes with `salloc --nodes=2`"),
+        (["--on", "machine0", "--nproc-per-node", "0", "train.py"], "--nproc-per-node must be at least 1, not 0"),
+        (["--on", "machine0", "--nproc-per-node", "513", "train.py"], "at most 512 ranks on nodes: this machine"),
+    ],
+)
+def test_what_cannot_start_is_a_sentence(by_ssh: dict[str, str], tmp_path: Path, words: list[str], said: str) -> None:
+    done = explained(tmp_path, by_ssh, *words)
+    assert done.returncode == 2
+    assert done.stderr.startswith("explain cannot start: ")
+    assert said.format(folder=tmp_path) in done.stderr
+
+
+def left_on(node: str, environment: dict[str, str]) -> list[str]:
+    look = ["ssh", node, "pgrep -fa '[a]gent.serve|[t]emplate.serve'"]
+    return subprocess.run(look, env=environment, capture_output=True, text=True, check=False).stdout.splitlines()
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), *([(signal.SIGTERM, 143)] if EVERYTHING else [])])
+def test_a_signal_ends_it_and_nothing_is_left_on_the_nodes(
+    by_ssh: dict[str, str], tmp_path: Path, number: int, status: int
+) -> None:
+    (tmp_path / "train.py").write_text(SCRIPT)
+    with subprocess.Popen(
+        [*COMMAND, *ON_BOTH, "train.py", "sleep"],
+        cwd=tmp_path,
+        env=by_ssh,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as explaining:
+        assert explaining.stdout is not None
+        said = sorted(explaining.stdout.readline() for _ in range(2))
+        assert said == [f"rank {rank} | sleeps\n" for rank in range(2)]
+        assert left_on("machine0", by_ssh)
+        begin = time.monotonic()
+        explaining.send_signal(number)
+        _, told = explaining.communicate(timeout=30)
+        assert time.monotonic() - begin < 2.0 * slowness(2)
+    assert explaining.returncode == status
+    assert number == signal.SIGTERM or "rank 1 on machine1   is at train.py line 17:   time.sleep(600)" in told
+    for node in ("machine0", "machine1"):
+        assert happens_within(10, lambda: not left_on(node, by_ssh))  # noqa: B023  called at once
+
+
+@pytest.fixture(scope="module")
+def site() -> Iterator[SlurmOnMachines]:
+    with here(SlurmOnMachines(2)) as site:
+        yield site
+        assert not queue(site)
+
+
+def in_a_job(site: SlurmOnMachines, folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """As typed after `salloc --nodes=2`."""
+    (folder / "train.py").write_text(SCRIPT)
+    job = ["env", f"SLURM_CONF={site.folder}/slurm.conf", f"PYTHONPATH={PROJECT}", "salloc", "--nodes=2"]
+    return site.machines.run(0, [*job, *words])
+
+
+def test_in_a_job_it_runs_on_the_nodes_of_the_job(site: SlurmOnMachines, tmp_path: Path) -> None:
+    explain = [*COMMAND, "--on", "slurm", "--nproc-per-node", "2", f"{tmp_path}/train.py"]
+    done = in_a_job(site, tmp_path, *explain, "uneven")
+    assert done.returncode == 1
+    assert "WorkersStuck: hang, no rank can make progress" in done.stderr
+    assert "    rank 2 on machine1   waits in all_reduce of float32 [2] (train.py line 19:" in done.stderr
+    assert "    rank 3 on machine1   has returned" in done.stderr
+    assert is_empty_soon(site)
+
+
+def test_srun_of_explain_is_refused_once_but_not_in_a_shell_of_srun(site: SlurmOnMachines, tmp_path: Path) -> None:
+    done = in_a_job(site, tmp_path, "srun", "--ntasks=2", *COMMAND, f"{tmp_path}/train.py", "uneven")
+    assert done.returncode == 2
+    assert done.stderr.count("explain cannot start: srun has started it in each of several tasks") == 1
+    assert "explain --on slurm --nproc-per-node N SCRIPT` starts N ranks on each node." in done.stderr
+    (tmp_path / "alone.py").write_text("print('alone')")
+    explain = shlex.join([*COMMAND, f"{tmp_path}/alone.py"])
+    typed = f"echo {shlex.quote(f'{explain}; exit')} | srun --ntasks=2 --pty sh"
+    done = in_a_job(site, tmp_path, "script", "--quiet", "--command", typed, "/dev/null")
+    assert "alone" in done.stdout.splitlines()
+    assert is_empty_soon(site)
+
+
+@pytest.mark.parametrize(
+    ("said", "instead"),
+    [
+        (
+            "SLURM_JOB_ID names the job of this notebook, but job 7 was cancelled.\n  Next: To request a new job "
+            'instead, remove the variable: del os.environ["SLURM_JOB_ID"].',
+            "SLURM_JOB_ID names the job of this terminal, but job 7 was cancelled.\n  Next: request nodes with "
+            "`salloc`, and run it there.",
+        ),
+        (
+            "  Next: launch again, which requests nodes again; choose a partition",
+            "  Next: request nodes with `salloc`, and run it again there; choose a partition",
+        ),
+        (
+            "[Errno 24] no rank was started: too many open files. Next: restart the kernel to close this notebook's "
+            "open files, launch fewer ranks, or raise the limit",
+            "no rank was started: too many open files. Next: start fewer ranks, or raise the limit",
+        ),
+        ("check whether b is up, then launch again.", "check whether b is up, then run it again."),
+        (
+            "request more with Slurm(..., time_minutes=...), then launch again.",
+            "request more with `salloc --time=MINUTES`, then run it again.",
+        ),
+    ],
+)
+def test_what_only_a_notebook_can_do_is_not_advised(said: str, instead: str) -> None:
+    assert words_of_explain.in_a_terminal(said) == instead

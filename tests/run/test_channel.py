@@ -1,0 +1,62 @@
+"""The channel between the notebook and a rank: what it puts on the stream at once."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+
+from ddp_lessons.run.wire.channel import Channel, gathering
+from ddp_lessons.run.wire.messages import Import, Signal
+
+_A_MEGABYTE = 1 << 20
+
+
+@pytest.fixture
+def packets() -> tuple[Channel, socket.socket]:
+    """A channel, and the other end of its socket, where each write arrives as a packet of its own."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    theirs.settimeout(10)
+    return Channel(ours), theirs
+
+
+def received(packet: bytes) -> list[object]:
+    """The messages in it, read by another channel."""
+    ours, theirs = socket.socketpair()
+    with theirs:
+        theirs.sendall(packet)
+    channel = Channel(ours)
+    messages: list[object] = []
+    try:
+        while True:
+            messages.append(channel.receive()[0])
+    except EOFError:
+        return messages
+    finally:
+        channel.close()
+
+
+def test_a_small_message_is_one_piece(packets: tuple[Channel, socket.socket]) -> None:
+    channel, other = packets
+    channel.send(Import("numpy"), [b"some", b"buffers"])
+    assert received(other.recv(_A_MEGABYTE)) == [Import("numpy")]
+
+
+def test_the_messages_of_a_block_are_one_piece(packets: tuple[Channel, socket.socket]) -> None:
+    channel, other = packets
+    other.setblocking(False)
+    with gathering([channel, channel]):
+        channel.send(Import("numpy"))
+        channel.send(Signal(3, 9))
+        with pytest.raises(BlockingIOError):
+            other.recv(_A_MEGABYTE)
+    assert received(other.recv(_A_MEGABYTE)) == [Import("numpy"), Signal(3, 9)]
+
+
+def test_a_block_that_cannot_send_shows_it_on_reading(packets: tuple[Channel, socket.socket]) -> None:
+    channel, other = packets
+    other.close()
+    with gathering([channel]):
+        channel.send(Import("numpy"))
+    with pytest.raises(EOFError):
+        channel.receive()

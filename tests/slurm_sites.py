@@ -1,0 +1,38 @@
+"""A look at a Slurm on simulated nodes: its queue, and the words of a notebook that uses it."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+
+from processes import happens_within
+
+from ddp_lessons import Slurm
+from ddp_lessons.machines import SlurmOnMachines
+
+CLUSTER = "from ddp_lessons import Slurm, launch; cluster = Slurm(nodes=2, prefix={prefix!r})\n"
+
+
+def queue(site: SlurmOnMachines, options: str = "") -> list[str]:
+    return site.run(f"squeue --noheader --format=%i {options}").split()
+
+
+def is_empty_soon(site: SlurmOnMachines) -> bool:
+    """A job that has ended is there for another moment, COMPLETING."""
+    return happens_within(10, lambda: not queue(site))
+
+
+def is_repaired(site: SlurmOnMachines) -> bool:
+    """A node that was set down may come back by itself, and then refuses to be resumed."""
+    with contextlib.suppress(RuntimeError):
+        site.run("scontrol update nodename=machine1 state=resume")
+    return set(site.run("sinfo --noheader --Node --format=%T").split()) == {"idle"}
+
+
+def job_of(cluster: Slurm) -> str:
+    found = re.search(r"job (\d+) on", repr(cluster))
+    return found[1] if found else ""
+
+
+def prefix_of(site: SlurmOnMachines) -> str:
+    return CLUSTER.format(prefix=list(site.prefix))
