@@ -27,10 +27,8 @@ RUN python -m venv "${VIRTUAL_ENV}" \
 
 COPY --chown=${NB_USER} . .
 RUN uv pip install --no-cache --no-deps -e . \
-    && python -m ddp_lessons pair \
-    && mkdir -p "${VIRTUAL_ENV}/etc/jupyter/labconfig" \
-    && cp ddp_lessons/jupyterlab.json "${VIRTUAL_ENV}/etc/jupyter/labconfig/default_setting_overrides.json"
+    && python -m ddp_lessons pair
 
 EXPOSE 8888
 # Jupyter keeps its token; docker's log shows the address with the token.
-CMD first=$(python -m ddp_lessons lessons) && exec jupyter lab --ip 0.0.0.0 --port 8888 --no-browser "$first"
+CMD ["ddp-lessons", "start", "--jupyter", "--ip", "0.0.0.0", "--port", "8888", "--no-browser"]

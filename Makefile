@@ -11,19 +11,16 @@ JUPYTER_ARGS =
 py = .venv/bin/python
 ready = .venv/.ready$(TORCH:%=-torch-%)
 
-.PHONY: help lab test test-all test-offline lessons test-browser lint notebooks offline doctor bench gpu site slides links
-.PHONY: test-torch-range test-with setup clean
+.PHONY: help lab test test-all test-offline lessons test-browser lint notebooks hosted offline doctor bench gpu site slides links
+.PHONY: test-torch-range test-stacks test-with test-grading setup clean
 .NOTPARALLEL:
 
 help:  ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' Makefile | awk -F '|' '{ printf "make %-18s %s\n", $$1, $$2 }'
 
-# The environment's commands (torchrun, pip) come first on PATH, for the `!` of a cell and for Jupyter's terminal. With
-# `exec`, Ctrl-C reaches only Jupyter, and not a shell that would leave it running.
+# With `exec`, Ctrl-C reaches only Jupyter, and not a shell that would leave it running.
 lab: setup  ## set up, then open a copy of the lessons (my_lessons/) in JupyterLab
-	@first=$$($(py) -m ddp_lessons lessons) || exit; \
-	exec env PATH="$$(pwd)/.venv/bin:$$PATH" $(py) -m jupyterlab "$$first" $(JUPYTER_ARGS) \
-	  $${CI:+--no-browser} $$([ "$$(id -u)" != 0 ] || echo --allow-root)
+	@exec $(py) -m ddp_lessons start --jupyter $(JUPYTER_ARGS) $${CI:+--no-browser}
 
 test: lint $(CI:%=.venv/.extra-mpi)  ## set up, then run everything that must pass: lint, types, tests, lessons
 	$(py) -m compileall -q authoring ddp_lessons scripts tests benchmarks docs/instructor offline
@@ -32,7 +29,7 @@ test: lint $(CI:%=.venv/.extra-mpi)  ## set up, then run everything that must pa
 	@$(MAKE) --no-print-directory lessons
 
 test-all:  ## the same with every test, case and seed, and in a browser: two hours
-	$(MAKE) test test-browser test-offline DDP_LESSONS_TESTS=all
+	$(MAKE) test test-browser test-offline test-grading test-stacks DDP_LESSONS_TESTS=all
 
 # Copies in another folder show that the lessons need no other files. The later lessons take longest, so they start
 # first. Three run at once, because many cells wait: for torchrun, for a timeout, for a network link that was cut.
@@ -70,6 +67,9 @@ bench: setup .venv/.extra-bench  ## compare launch with other launchers, and mea
 gpu: setup .venv/.extra-dev  ## on a machine with an NVIDIA GPU: run what needs one, check it, and record it for the lessons
 	@$(py) -m authoring.gpu $(EXPERIMENTS)
 
+hosted: setup  ## write the lessons for Colab and Kaggle into build/hosted, and the links to them into README.md
+	@$(py) -m authoring hosted
+
 site: setup .venv/.extra-site  ## build the site of the lessons and docs, build/site/index.html, readable without a network
 	@$(py) site/staging.py build/pages
 	@$(sphinx) -b html -W --keep-going build/pages build/site
@@ -90,6 +90,13 @@ test-torch-range:  ## run the tests with the oldest and the newest supported tor
 	@$(call test_with,torch==$(oldest_torch))
 	@$(call test_with,torch)
 
+# Each list in tests/stacks/ names its Python, which must be on PATH. TORCH=cpu takes the CPU build of the same torch.
+test-stacks: $(patsubst tests/stacks/%.txt,test-stack-%,$(wildcard tests/stacks/*.txt))  ## test with the packages of Colab and Kaggle
+
+test-stack-%: PYTHON = $(lastword $(subst -, ,$*))
+test-stack-%:
+	@$(call test_stack,tests/stacks/$*.txt)
+
 # make test-with PYTHON=python3.13 WITH="torch==2.13.0 ipython<8.13"
 WITH =
 test-with:  ## run the tests with another Python or other packages than those of .venv
@@ -109,8 +116,15 @@ offline: setup  ## build a folder that installs the lessons without a network; s
 test-offline: setup .venv/.extra-dev  ## download all wheels and install them without a network: 3 GB to download, 10 GB of disk
 	DDP_LESSONS_TESTS=all $(py) -m pytest tests/offline/test_everything.py
 
+# An environment of its own, because nbgrader also extends JupyterLab.
+test-grading:  ## grade four lessons with nbgrader and Otter, in .venv-grading: half an hour, 6 GB of disk
+	@$(call make_venv,.venv-grading)
+	@$(call install,.venv-grading,-r requirements.txt -e ".[grading]" $(torch_of_this_kind))
+	DDP_LESSONS_TESTS=all .venv-grading/bin/python -m pytest -n 2 tests/grading/test_graders.py
+
 clean:  ## remove the virtual environment and the files of tools
-	rm -rf .elsewhere .elsewhere-* .screenshots build .venv .venv.unfinished .venv-range .venv-range.unfinished *.egg-info
+	rm -rf .elsewhere .elsewhere-* .screenshots build *.egg-info
+	rm -rf .venv .venv.unfinished .venv-range .venv-range.unfinished .venv-grading .venv-grading.unfinished
 	rm -rf .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -122,8 +136,6 @@ setup:  ## make .venv and install what the lessons need
 	  "$$(cat $(ready)), and its .venv does not work here. Run make clean, and then your command again." >&2; exit 1; }
 	@$(MAKE) --no-print-directory --silent $(ready)
 
-# JupyterLab's settings. By default it saves notebooks without the state of widgets, and shows "model not found" instead of
-# their pictures when they are opened again. It also asks whether to show news. Learners can change these settings.
 $(ready): requirements.txt pyproject.toml $(wildcard .venv/lib/python3*/site-packages)
 	@echo "Setting up .venv: half a minute with uv, some minutes with pip."
 	@$(call make_venv,.venv)
@@ -131,8 +143,6 @@ $(ready): requirements.txt pyproject.toml $(wildcard .venv/lib/python3*/site-pac
 	@echo "Checking whether torch and torchvision match: some seconds the first time."
 	@$(py) -m ddp_lessons pair
 	@$(py) -m compileall -q ddp_lessons
-	@mkdir -p .venv/etc/jupyter/labconfig
-	@cp ddp_lessons/jupyterlab.json .venv/etc/jupyter/labconfig/default_setting_overrides.json
 	@pwd -P > $@
 
 .venv/.extra-%: requirements.txt pyproject.toml | $(ready)
@@ -173,3 +183,19 @@ trap 'rm -rf .venv-range .venv-range.unfinished' EXIT; trap 'exit 1' INT TERM; r
 $(call make_venv,.venv-range) && $(call install,.venv-range,-r requirements.txt -e ".[dev]" $(patsubst %,"%",$(1))) && \
 .venv-range/bin/python -m ddp_lessons pair && .venv-range/bin/python -m pytest -n 3 tests $(without_browser)
 endef
+
+# Makes a temporary environment with the published packages in $(1), adds the course, which must replace none of them, and
+# runs the launcher's tests, tests of widgets in a kernel, and the lessons that need no other machine or GPU.
+define test_stack
+trap 'rm -rf .venv-stack .venv-stack.unfinished' EXIT; trap 'exit 1' INT TERM; rm -rf .venv-stack; \
+$(call make_venv,.venv-stack) && $(call install,.venv-stack,-r $(1) $(TORCH:%=--torch-backend %)) && \
+$(call install,.venv-stack,-e ".[test$(comma)dev]") && \
+said=$$(.venv-stack/bin/python -m pip install --disable-pip-version-check --dry-run -r $(1)) && \
+case "$$said" in *"Would install"*) echo "$$said"; exit 1;; esac && \
+.venv-stack/bin/python -m ddp_lessons pair && .venv-stack/bin/python -m pytest -n 2 tests/run && \
+.venv-stack/bin/python -m pytest tests/test_older_notebooks.py tests/show/test_explorer.py tests/show/test_figures.py \
+  tests/quiz/test_asking.py tests/test_hosted_kernel.py tests/timing/test_standstill.py && \
+.venv-stack/bin/python -m pytest -n 2 --dist loadfile --nbval --nbval-sanitize-with tests/stacks/sanitize.cfg \
+  notebooks/0[0-8]_*.ipynb
+endef
+comma = ,

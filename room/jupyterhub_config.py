@@ -12,6 +12,7 @@ import tempfile
 from pathlib import Path
 
 from ddp_lessons.workshop.room.seed import Seed
+from ddp_lessons.workshop.start import SETTINGS
 from ddp_lessons.workshop.working_copy import copy_lessons
 
 NOTEBOOKS = Path(__file__).parent.parent / "notebooks"
@@ -26,11 +27,12 @@ c.Authenticator.allow_all = True
 c.JupyterHub.spawner_class = "simple"
 c.JupyterHub.bind_url = "http://127.0.0.1:8000"  # put a proxy with TLS in front; see docs/room.md
 
-# Limits for each learner. In /etc/ddp-lessons.conf, learners can't loosen them.
+# Limits for each learner (in /etc/ddp-lessons.conf, learners can't loosen them), and the settings of JupyterLab.
 c.Spawner.environment = {
     "DDP_LESSONS_MOST_RANKS": "8",
     "DDP_LESSONS_MOST_SECONDS": "120",
     "DDP_LESSONS_MOST_MEMORY": "1 GB",
+    "JUPYTER_CONFIG_PATH": str(SETTINGS),
 }
 c.JupyterHub.concurrent_spawn_limit = 5  # more at once would only wait for each other
 c.JupyterHub.active_server_limit = 30

@@ -33,7 +33,7 @@ def train(asked: argparse.Namespace) -> float:
         mean = sum(losses) / len(losses)
         print(f"epoch {epoch + 1} of {asked.epochs}: loss {mean:.4f}, {speed:.1f} steps per second", flush=True)
     accuracy = evaluate(model, test)
-    print(f"recognises {accuracy:.2%} of {len(test):,} digits", flush=True)
+    print(f"recognizes {accuracy:.2%} of {len(test):,} digits", flush=True)
     if asked.save:
         torch.save(model.state_dict(), asked.save)
     return accuracy

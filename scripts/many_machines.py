@@ -25,7 +25,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from ddp_lessons.train.arguments import NETWORKS, above_zero, digits_of, file_to_write, need_starter, training_arguments
 from ddp_lessons.train.checkpoints import load_newest, save_checkpoint
-from ddp_lessons.train.devices import device_of_this_rank
+from ddp_lessons.train.devices import backend_for, device_of_this_rank
 from ddp_lessons.train.evaluation import evaluate
 from ddp_lessons.train.loops import train_with_ddp
 from ddp_lessons.train.sampling import GlobalBatches
@@ -53,7 +53,7 @@ def train(rank: int, world_size: int, asked: argparse.Namespace) -> float:
             print(f"epoch {epoch + 1} of {asked.epochs}: loss {mean:.4f}, {speed:.1f} steps per second", flush=True)
     accuracy = evaluate(model, test)
     if rank == 0:
-        print(f"recognises {accuracy:.2%} of {len(test):,} digits", flush=True)
+        print(f"recognizes {accuracy:.2%} of {len(test):,} digits", flush=True)
         if asked.save:
             torch.save(model.module.state_dict(), asked.save)  # the names that a model without wrapper has
     return accuracy
@@ -66,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     asked = parser.parse_args(arguments)
     need_starter(parser)
     # A machine that is cut off says nothing. So nobody waits for it without end.
-    dist.init_process_group(timeout=timedelta(seconds=asked.timeout))
+    dist.init_process_group(backend_for(int(os.environ["WORLD_SIZE"])), timeout=timedelta(seconds=asked.timeout))
     told = f"rank {dist.get_rank()} of {dist.get_world_size()} is process {os.getpid()}"
     print(f"{told} on {platform.node()}\n", end="", flush=True)  # with its end in it, a line is printed in one piece
     train(dist.get_rank(), dist.get_world_size(), asked)

@@ -17,7 +17,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from ddp_lessons.train.arguments import NETWORKS, digits_of, file_to_write, need_starter, training_arguments
 from ddp_lessons.train.checkpoints import load_checkpoint, save_checkpoint
-from ddp_lessons.train.devices import device_of_this_rank
+from ddp_lessons.train.devices import backend_for, device_of_this_rank
 from ddp_lessons.train.evaluation import evaluate
 from ddp_lessons.train.loops import train_with_ddp
 from ddp_lessons.train.sampling import GlobalBatches
@@ -45,7 +45,7 @@ def train(rank: int, world_size: int, asked: argparse.Namespace) -> float:
             print(f"epoch {epoch + 1} of {asked.epochs}: loss {mean:.4f}, {speed:.1f} steps per second", flush=True)
     accuracy = evaluate(model, test)
     if rank == 0:
-        print(f"recognises {accuracy:.2%} of {len(test):,} digits", flush=True)
+        print(f"recognizes {accuracy:.2%} of {len(test):,} digits", flush=True)
         if asked.save:
             torch.save(model.module.state_dict(), asked.save)  # the names that a model without wrapper has
     return accuracy
@@ -56,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--checkpoint", type=file_to_write, required=True, metavar="FILE", help="where to go on from")
     asked = parser.parse_args(arguments)
     need_starter(parser)
-    dist.init_process_group()  # torchrun has told this process its rank, the world size, and where all meet
+    dist.init_process_group(backend_for(int(os.environ["WORLD_SIZE"])))  # torchrun sets it, the rank and the address
     # All ranks say this, at the same time: with its end in it, a line is printed in one piece.
     print(f"rank {dist.get_rank()} of {dist.get_world_size()} is process {os.getpid()}\n", end="", flush=True)
     train(dist.get_rank(), dist.get_world_size(), asked)

@@ -17,7 +17,7 @@ import torch.multiprocessing as mp
 from torch.nn.parallel import DistributedDataParallel
 
 from ddp_lessons.train.arguments import NETWORKS, at_least_one, digits_of, training_arguments
-from ddp_lessons.train.devices import device_of_this_rank
+from ddp_lessons.train.devices import backend_for, device_of_this_rank
 from ddp_lessons.train.evaluation import evaluate
 from ddp_lessons.train.loops import train_with_ddp
 from ddp_lessons.train.sampling import GlobalBatches
@@ -41,7 +41,7 @@ def train(rank: int, world_size: int, asked: argparse.Namespace) -> float:
             print(f"epoch {epoch + 1} of {asked.epochs}: loss {mean:.4f}, {speed:.1f} steps per second", flush=True)
     accuracy = evaluate(model, test)
     if rank == 0:
-        print(f"recognises {accuracy:.2%} of {len(test):,} digits", flush=True)
+        print(f"recognizes {accuracy:.2%} of {len(test):,} digits", flush=True)
         if asked.save:
             torch.save(model.module.state_dict(), asked.save)  # the names that a model without wrapper has
     return accuracy
@@ -50,7 +50,8 @@ def train(rank: int, world_size: int, asked: argparse.Namespace) -> float:
 def run(rank: int, asked: argparse.Namespace, meeting: str) -> None:
     # Else each rank would take all cores.
     torch.set_num_threads(max(1, torch.get_num_threads() // asked.ranks))
-    dist.init_process_group(init_method=f"file://{meeting}", rank=rank, world_size=asked.ranks)
+    where = f"file://{meeting}"
+    dist.init_process_group(backend_for(asked.ranks), init_method=where, rank=rank, world_size=asked.ranks)
     train(rank, asked.ranks, asked)
     dist.destroy_process_group()
 

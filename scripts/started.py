@@ -6,6 +6,7 @@ torchrun --standalone --nproc-per-node=2 scripts/started.py --epochs 3
 from __future__ import annotations
 
 import argparse
+import os
 import time
 from collections.abc import Sequence
 
@@ -14,7 +15,7 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 from ddp_lessons.train.arguments import NETWORKS, digits_of, need_starter, training_arguments
-from ddp_lessons.train.devices import device_of_this_rank
+from ddp_lessons.train.devices import backend_for, device_of_this_rank
 from ddp_lessons.train.evaluation import evaluate
 from ddp_lessons.train.loops import train_with_ddp
 from ddp_lessons.train.sampling import GlobalBatches
@@ -38,7 +39,7 @@ def train(rank: int, world_size: int, asked: argparse.Namespace) -> float:
             print(f"epoch {epoch + 1} of {asked.epochs}: loss {mean:.4f}, {speed:.1f} steps per second", flush=True)
     accuracy = evaluate(model, test)
     if rank == 0:
-        print(f"recognises {accuracy:.2%} of {len(test):,} digits", flush=True)
+        print(f"recognizes {accuracy:.2%} of {len(test):,} digits", flush=True)
         if asked.save:
             torch.save(model.module.state_dict(), asked.save)  # the names that a model without wrapper has
     return accuracy
@@ -48,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = training_arguments(__doc__)
     asked = parser.parse_args(arguments)
     need_starter(parser)
-    dist.init_process_group()  # torchrun has told this process its rank, the world size, and where all meet
+    dist.init_process_group(backend_for(int(os.environ["WORLD_SIZE"])))  # torchrun sets it, the rank and the address
     train(dist.get_rank(), dist.get_world_size(), asked)
     dist.destroy_process_group()
 

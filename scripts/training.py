@@ -3,7 +3,6 @@
 import argparse
 import os
 import time
-from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import Any
 
@@ -18,10 +17,10 @@ from torchvision import datasets, transforms
 NUMBERS = {"samples": 60_000, "epochs": 3, "batch-size": 64, "accumulate": 1, "workers": 2, "seed": 0}
 
 
-def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+def parse(arguments: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
     for name, default in {"data": "data", "checkpoint": "", **NUMBERS}.items():
-        parser.add_argument(f"--{name}", type=type(default), default=default, help=" ")  # " ": --help shows the default
+        parser.add_argument(f"--{name}", type=type(default), default=default, help=f"(default: {default!r})")
     for name in ("plain", "bf16", "compile"):  # plain: no augmentation, no dropout
         parser.add_argument(f"--{name}", action="store_true")
     return parser.parse_args(arguments)
@@ -36,39 +35,30 @@ def join() -> torch.device:
     return device
 
 
-def dataset(asked: argparse.Namespace, train: bool) -> Subset[tuple[Tensor, int]]:
-    steps: list[Any] = [transforms.ToTensor(), transforms.Normalize((0.1307,), (0.3081,))]
-    if train and not asked.plain:
-        steps.insert(0, transforms.RandomAffine(degrees=10, translate=(0.1, 0.1)))
-    data = datasets.MNIST(asked.data, train, transform=transforms.Compose(steps))
-    return Subset(data, range(min(asked.samples, len(data))))
-
-
 def loaders(asked: argparse.Namespace, device: torch.device) -> tuple[DistributedSampler[Any], Any, Any]:
-    rank, ranks, train, test = dist.get_rank(), dist.get_world_size(), dataset(asked, True), dataset(asked, False)
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    steps = [transforms.ToTensor(), transforms.Normalize((0.1307,), (0.3081,))]
+    moves = [] if asked.plain else [transforms.RandomAffine(degrees=10, translate=(0.1, 0.1))]
+    train = Subset(datasets.MNIST(asked.data, True, transforms.Compose(moves + steps)), range(60_000)[: asked.samples])
+    test = datasets.MNIST(asked.data, False, transforms.Compose(steps))
+    mine = Subset(test, range(10_000)[: asked.samples][rank::ranks])  # a DistributedSampler would repeat some
     how: Any = {"num_workers": asked.workers, "pin_memory": device.type == "cuda"}
     sampler: DistributedSampler[Any] = DistributedSampler(train, seed=asked.seed)
     batches = DataLoader(train, asked.batch_size // ranks, sampler=sampler, drop_last=True, **how)
-    mine = Subset(test, range(rank, len(test), ranks))  # each test sample once: a DistributedSampler repeats some
     return sampler, batches, DataLoader(mine, batch_size=500, **how)
 
 
 def network(asked: argparse.Namespace) -> nn.Module:
-    return nn.Sequential(
-        *(nn.Conv2d(1, 16, 5, stride=2, padding=2), nn.ReLU()),  # [n, 16, 14, 14]
-        *(nn.Conv2d(16, 32, 3, stride=2, padding=1), nn.ReLU()),  # [n, 32, 7, 7]
-        *(nn.Flatten(), nn.Dropout(0.0 if asked.plain else 0.1)),
-        *(nn.Linear(1568, 64), nn.ReLU(), nn.Linear(64, 10)),
-    )
+    layers = nn.Conv2d(1, 16, 5, stride=2, padding=2), nn.ReLU(), nn.Conv2d(16, 32, 3, stride=2, padding=1), nn.ReLU()
+    dropout = nn.Dropout(0.0 if asked.plain else 0.1)
+    return nn.Sequential(*layers, nn.Flatten(), dropout, nn.Linear(1568, 64), nn.ReLU(), nn.Linear(64, 10))
 
 
 def train_step(model: Any, optimizer: Any, scheduler: Any, batch: list[Tensor], asked: argparse.Namespace) -> Tensor:
     parts = list(zip(*(tensor.chunk(asked.accumulate) for tensor in batch), strict=True))  # micro-batches
     total = torch.zeros((), device=batch[0].device)
     for number, (images, labels) in enumerate(parts, start=1):
-        # the last backward() averages the sum of all; no_sync has to cover the forward pass, too
-        with nullcontext() if number == len(parts) else model.no_sync():
-            # bfloat16 has the range of float32; float16 hasn't, and needs a torch.amp.GradScaler
+        with nullcontext() if number == len(parts) else model.no_sync():  # the last one averages the sum of all
             with torch.autocast(images.device.type, torch.bfloat16, enabled=asked.bf16):
                 loss = nn.functional.cross_entropy(model(images), labels)
             (loss / len(parts)).backward()
@@ -103,7 +93,7 @@ def load(path: str, **parts: Any) -> int:
     return int(saved["epoch"])
 
 
-def main(arguments: Sequence[str] | None = None) -> nn.Module:
+def main(arguments: list[str] | None = None) -> nn.Module:
     asked, device = parse(arguments), join()
     if asked.batch_size % (dist.get_world_size() * asked.accumulate) or asked.batch_size > asked.samples:
         raise SystemExit("--batch-size must be a multiple of ranks x --accumulate, and at most --samples")
@@ -111,7 +101,6 @@ def main(arguments: Sequence[str] | None = None) -> nn.Module:
     net = network(asked).to(device)
     if asked.compile:
         net.compile()  # in place, so the names in the checkpoint stay
-    # static_graph=True: only if every step uses the same parameters; activation checkpointing may need it
     model = DistributedDataParallel(net, gradient_as_bucket_view=True)
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
     sampler, batches, test = loaders(asked, device)
@@ -119,11 +108,9 @@ def main(arguments: Sequence[str] | None = None) -> nn.Module:
     warm_up = max(1, steps // 10)
     scheduler = LambdaLR(optimizer, lambda step: max(0.0, min((step + 1) / warm_up, 1 - step / steps)))
     parts = {"model": net, "optimizer": optimizer, "scheduler": scheduler}  # net has no "module." in its names
-    first_epoch = load(asked.checkpoint, **parts)
-    for epoch in range(first_epoch, asked.epochs):
+    for epoch in range(load(asked.checkpoint, **parts), asked.epochs):
         began, loss = time.perf_counter(), torch.zeros((), device=device)
         sampler.set_epoch(epoch)  # a new order
-        # for dropout and augmentation: other random numbers on each rank, the same after a resume
         torch.manual_seed(asked.seed + 1 + epoch * dist.get_world_size() + dist.get_rank())
         for batch in batches:
             batch = [tensor.to(device, non_blocking=True) for tensor in batch]

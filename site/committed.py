@@ -12,6 +12,7 @@ from typing import Any
 import nbformat
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.append(str(ROOT))  # authoring/ and docs/ are not installed
 
 
 def lessons() -> list[str]:

@@ -45,7 +45,8 @@ napoleon_numpy_docstring = False
 # a dead link is an error; links to other projects would need their lists, which are external
 nitpicky = True
 # type variables, and types under an alias
-OURS_WITHOUT_A_PLACE = r".*\.([TP]|explorer\.Shown|drawing\.Drawing|terminals\.Ended|backend_table\.Trials)"
+ALIASES = r"explorer\.Shown|node_commands\.Node(s|Command)|drawing\.Drawing|terminals\.Ended|backend_table\.Trials"
+OURS_WITHOUT_A_PLACE = rf".*\.([TPD]|{ALIASES})"
 nitpick_ignore_regex = [(r"py:.*", r"(?!ddp_lessons\.).*"), (r"py:class", OURS_WITHOUT_A_PLACE)]
 
 root_doc = "contents"  # index.html is the first page, made from a template

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import html
 import re
-import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from functools import cache
@@ -19,8 +18,6 @@ from committed import ROOT, lessons, minutes_of, number_of, read_lesson, title_o
 from living import STILL, image_of, place_of
 
 from ddp_lessons.show.figures.drawing import document_of, to_svg
-
-sys.path.append(str(ROOT))
 from docs.draw import ring_in_motion
 
 # the first lesson of each part, with the title and a description of the part

@@ -8,6 +8,7 @@ from typing import Any
 import nbformat
 from living import bring_to_life, living_place
 
+from authoring.hosted import links
 from ddp_lessons.quiz.bank import questions_of
 from ddp_lessons.quiz.question_document import as_document
 from ddp_lessons.quiz.question_text import as_page
@@ -25,8 +26,8 @@ To run and change it, open `{}` in JupyterLab ([how to install](../README.md#get
 ```"""
 
 
-def page_of(notebook: Any, file: str) -> Any:
-    """The notebook, changed for readers without a kernel."""
+def page_of(notebook: Any, file: str, address: str | None = None) -> Any:
+    """The notebook, changed for readers without a kernel; with links to hosts, if the repository has an address."""
     predicting = False
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
@@ -40,6 +41,8 @@ def page_of(notebook: Any, file: str) -> Any:
         if cell.outputs and (predicting or PREDICT.search(cell.source)):
             cell.metadata["tags"] = ["hide-output"]
     notebook.cells[0].source += f"\n{ABOUT.format(file)}"
+    if hosts := links(address, file):
+        notebook.cells[0].source += "\n\n" + " · ".join(f"[Open in {host}]({link})" for host, link in hosts.items())
     return notebook
 
 

@@ -22,10 +22,12 @@ from lesson_pages import page_of
 from living import FILES, FIRST_PAGE
 from reference import api_pages, plural
 
+from authoring.hosted import repository
+
 FRONT = "README.md"
 LIST = "contents.md"  # all pages
 # the other texts of docs/ are for reference
-TO_TEACH = ("docs/instructor", "docs/participants.md", "docs/room.md", "docs/offline.md")
+TO_TEACH = ("docs/instructor", "docs/participants.md", "docs/room.md", "docs/offline.md", "docs/grading.md")
 OF_THE_PROJECT = ("CONTRIBUTING.md", "CHANGELOG.md")
 GLOSSARY = "notebooks/glossary.md"
 PICTURES = (".png", ".svg", ".gif", ".jpg")
@@ -75,7 +77,7 @@ class Staging:
             self._write(page, self._relink((ROOT / page).read_text(encoding="utf-8"), page))
 
     def _notebook(self, page: str) -> str:
-        notebook = page_of(read_lesson(page), Path(page).name)
+        notebook = page_of(read_lesson(page), Path(page).name, repository(ROOT))
         for cell in notebook.cells:
             if cell.cell_type == "markdown":
                 cell.source = self._relink(cell.source, page)

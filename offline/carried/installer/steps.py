@@ -184,13 +184,9 @@ def _works(python: Path) -> bool:
 
 
 def _settle(target: Path) -> None:
-    """As in `make setup`: make the package importable, and let JupyterLab store widgets and ask no questions."""
-    venv = target / ".venv"
+    """Make the package importable, and write the script that opens the lessons."""
     site = _packages(target)
     (site / "ddp_lessons.pth").write_text(os.path.relpath(target, site) + "\n", encoding="ascii")
-    settings = venv / "etc" / "jupyter" / "labconfig"
-    settings.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(target / "ddp_lessons" / "jupyterlab.json", settings / "default_setting_overrides.json")
     shutil.copyfile(HERE / "installer" / "lessons.py", target / "lessons.py")
 
 
@@ -208,8 +204,9 @@ def _call(target: Path, *words: str) -> int:
 
 
 def _plain_environment() -> dict[str, str]:
-    """The environment without variables that are meant for another Python or pip."""
-    return {name: value for name, value in os.environ.items() if not name.startswith(("PIP_", "PYTHON", "VIRTUAL_ENV"))}
+    """The environment without variables that are meant for another Python, and without settings of pip."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PIP_", "PYTHON", "VIRTUAL_ENV"))}
+    return {**kept, "PIP_CONFIG_FILE": os.devnull}  # or pip would also take the wheels of a folder named there
 
 
 def _say_how_to_begin(target: Path, well: bool) -> None:
