@@ -20,6 +20,7 @@ from notebook_session import Cell, NotebookSession
 from processes import alive, family, happens_within, processes_named_in
 
 from ddp_lessons import WorkerFailed, Workers, WorkersStuck, launch
+from ddp_lessons.run.processes.process_sources import Spawns
 
 Failure = TypeVar("Failure", WorkerFailed, WorkersStuck)
 
@@ -639,6 +640,24 @@ def test_ranks_that_do_not_even_start_are_told_so(monkeypatch: pytest.MonkeyPatc
         "    rank 1   is starting",
         "  Next: launch again with fewer ranks, and look whether this machine is busy or out of memory (`top`).",
     ]
+
+
+def test_asking_a_spawned_process_before_its_python_is_there_does_not_kill_it() -> None:
+    nursery = Spawns()
+    born = nursery.bear(3)
+    for process in born:
+        nursery.signal(process, signal.SIGUSR1)
+    time.sleep(1)
+    assert nursery.stop(born) == [-signal.SIGKILL] * 3  # by this stop
+
+
+def test_a_spawned_rank_blocks_no_signal() -> None:
+    def blocked(rank: int, world_size: int) -> set[signal.Signals]:
+        return signal.pthread_sigmask(signal.SIG_BLOCK, [])
+
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [])
+    assert launch(blocked, 1, quiet=True, start_method="spawn")[0] == set()
+    assert signal.pthread_sigmask(signal.SIG_BLOCK, []) == before
 
 
 def test_a_rank_that_fails_while_time_runs_out_for_others_is_a_failure() -> None:

@@ -18,7 +18,7 @@ import tempfile
 import threading
 import time
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import IO, Protocol
 
@@ -253,7 +253,7 @@ class Spawns:
 
     def _bear_one(self, number: int) -> Process:
         ours, theirs = socket.socketpair()
-        with theirs:
+        with theirs, _blocked(signal.SIGUSR1):  # it would kill a Python that does not handle it yet
             started = subprocess.Popen(
                 clean_python("rank_main", f"rank_main.main({theirs.fileno()}, {os.getpid()}, {session_folder()!a})"),
                 pass_fds=[theirs.fileno()],
@@ -268,6 +268,16 @@ class Spawns:
         self._started[number] = started
         assert started.stdout is not None
         return Process(number, opened(ours), started.stdout, self)
+
+
+@contextlib.contextmanager
+def _blocked(number: signal.Signals) -> Iterator[None]:
+    """Processes that are started meanwhile begin with this signal blocked."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [number])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def stop_each(processes: Sequence[Process]) -> dict[int, int | None]:

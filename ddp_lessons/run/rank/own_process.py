@@ -79,6 +79,7 @@ def end_group() -> NoReturn:
 def leave_when_orphaned(notebook: int, folder: str) -> None:
     """The channel is not read while torch is imported, so check from time to time whether the notebook runs."""
     signal.signal(signal.SIGUSR1, signal.SIG_IGN)  # until there is a line to report
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGUSR1])  # spawned ranks start with it blocked
 
     def look(*_: object) -> None:
         if os.getppid() != notebook:
