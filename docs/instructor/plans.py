@@ -59,7 +59,7 @@ PLANS: dict[str, tuple[Day, ...]] = {
                 Take(0),
                 Take(
                     2,
-                    "Send one tensor: send and recv / Deadlock: two ranks that both send first / "
+                    "Send one tensor: send and recv / Two ranks that both send first / "
                     "Exercise: exchange two tensors",
                 ),
                 BREAK,
@@ -112,7 +112,7 @@ PLANS: dict[str, tuple[Day, ...]] = {
                 Take(
                     2,
                     "Send one tensor: send and recv / Messages are bytes: shape and dtype mismatches / "
-                    "Deadlock: two ranks that both send first / Exercise: exchange two tensors / "
+                    "Two ranks that both send first / Exercise: exchange two tensors / "
                     "Measure latency and bandwidth",
                 ),
                 BREAK,

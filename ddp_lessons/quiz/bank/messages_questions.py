@@ -30,7 +30,7 @@ def f(rank, world_size):
             "An error: both call `send` at once.": "No single line is wrong, so there is no error. Without `launch`, "
             "all you see is a hang until the timeout.",
         },
-        look_at="Deadlock: two ranks that both send first",
+        look_at="Two ranks that both send first",
     ),
     Question(
         text="With `record=False`, as in a script. Rank 0 sends two float32 elements. What does rank 1 return?",
