@@ -59,8 +59,7 @@ PLANS: dict[str, tuple[Day, ...]] = {
                 Take(0),
                 Take(
                     2,
-                    "Send one tensor: send and recv / Two ranks that both send first / "
-                    "Exercise: exchange two tensors",
+                    "Send one tensor: send and recv / Two ranks that both send first / Exercise: exchange two tensors",
                 ),
                 BREAK,
                 Take(

@@ -60,7 +60,7 @@ BROKEN = {
     "an optimizer that never steps": Broken(
         changed(("        optimizer.step()\n", "")),
         "the same as one process",
-        "Could not tell whether it is the same training: no optimizer made a step",
+        "Could not tell whether it is the same training: no optimizer of torch.optim made a step",
     ),
     "the epoch is not resumed": Broken(
         changed(('        first = saved["epoch"]\n', "")),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import os
 import time
 from typing import Any
@@ -60,6 +61,8 @@ def test_an_arrival_at_an_earlier_task_is_none_at_this_one(tmp_path: Any, number
     begin = time.perf_counter()
     wait_for_the_others(file, 0, 2, Task({}, number, 2))
     assert time.perf_counter() - begin > 0.09
-    begin = time.perf_counter()
-    wait_for_the_others(file, 1, 2, Task({}, number, 2))
-    assert time.perf_counter() - begin < 0.09
+    moments = [time.perf_counter()]
+    for _ in range(3):  # a busy machine may hold one up
+        wait_for_the_others(file, 1, 2, Task({}, number, 2))
+        moments.append(time.perf_counter())
+    assert min(map(operator.sub, moments[1:], moments)) < 0.09

@@ -120,7 +120,7 @@ SAID = {
     "leaves its group": (
         "rank 0 of 2 lost the connection",
         "Rank 1 returned without calling it",
-        "Rank 0 is in its collective",
+        "Rank 0 is in collective call 2; rank 1 made only 1.",
         'torchrun alone would show: "Connection closed by peer".',
     ),
     "sends": (

@@ -652,7 +652,7 @@ def test_asking_a_spawned_process_before_its_python_is_there_does_not_kill_it() 
 
 
 def test_a_spawned_rank_blocks_no_signal() -> None:
-    def blocked(rank: int, world_size: int) -> set[signal.Signals]:
+    def blocked(rank: int, world_size: int) -> set[int | signal.Signals]:
         return signal.pthread_sigmask(signal.SIG_BLOCK, [])
 
     before = signal.pthread_sigmask(signal.SIG_BLOCK, [])

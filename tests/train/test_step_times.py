@@ -27,7 +27,7 @@ def test_a_message_is_half_of_the_way_there_and_back() -> None:
             time.sleep(0.02)
 
         dist.recv = receive_and_sleep  # type: ignore[assignment]
-        return seconds_of_message(rank, world_size, 4, rounds=3)
+        return seconds_of_message(rank, world_size, 4, rounds=10)
 
     assert 0.02 <= launch(with_slow_messages, 2, record=False)[0] < 0.04
 
