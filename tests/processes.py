@@ -9,7 +9,9 @@ import select
 import signal
 import subprocess
 import sys
+import threading
 import time
+import traceback
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -17,6 +19,8 @@ from types import TracebackType
 from typing import Literal
 
 import psutil
+
+from ddp_lessons.run.launcher.follow import Watch
 
 PROJECT = Path(__file__).parent.parent
 _MARK = "DDP_LESSONS_TEST_MARK"
@@ -196,3 +200,18 @@ def run_on_a_terminal(
     piped = program.communicate(timeout=60)
     assert program.returncode == 0, piped
     return said.decode().replace("\r\n", "\n"), piped[stream == "stdout"]
+
+
+def when_a_launch_waits(act: Callable[[], object], after_seconds: float = 0.0) -> None:
+    """Do this as soon as the main thread waits for its ranks, which on a busy machine may take a while."""
+
+    def act_then() -> None:
+        following, main, end = Watch.until_the_end.__code__, threading.main_thread().ident or 0, time.monotonic() + 60
+        while time.monotonic() < end:
+            if any(frame.f_code is following for frame, _ in traceback.walk_stack(sys._current_frames()[main])):
+                time.sleep(after_seconds)
+                act()
+                return
+            time.sleep(0.01)
+
+    threading.Thread(target=act_then, daemon=True).start()

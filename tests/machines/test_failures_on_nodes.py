@@ -9,7 +9,6 @@ import os
 import signal
 import socket
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -22,7 +21,7 @@ import pytest
 import torch.distributed as dist
 from effort import leave_out
 from places import here
-from processes import happens_within
+from processes import happens_within, when_a_launch_waits
 
 from benchmarks.failures_on_nodes import Case, Pair, cases, outcome, pairs, processes_on
 from benchmarks.programs.collectives import different_reduce_ops
@@ -173,7 +172,7 @@ def test_a_torch_that_a_node_cannot_import_is_the_cause(tmp_path: Path, monkeypa
 def test_an_interrupt_while_torch_is_imported_there_does_not_cost_the_node() -> None:
     with here(Machines(1)) as one:
         (link,) = connected(one).links
-        threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
+        when_a_launch_waits(lambda: os.kill(os.getpid(), signal.SIGINT))
         with pytest.raises(KeyboardInterrupt, match="rank 1 on machine0 "):
             launch(where, 2, on=one)
         assert not link.has_begun_them()
@@ -226,7 +225,7 @@ def test_ranks_that_stay_end_if_they_cannot_meet_again(machines: Machines) -> No
 def test_a_node_that_is_switched_off_while_ranks_start_is_named_at_once() -> None:
     with here(Machines(2)) as two:
         links = connected(two).links
-        threading.Timer(0.1, two.power_off, (1,)).start()
+        when_a_launch_waits(lambda: two.power_off(1))
         begin = time.monotonic()
         with pytest.raises(WorkerFailed) as caught:
             launch(where, 4, on=two)

@@ -21,7 +21,7 @@ import torch
 import torch.distributed as dist
 from effort import leave_out
 from places import here
-from processes import Program, happens_within
+from processes import Program, happens_within, when_a_launch_waits
 
 from ddp_lessons import WorkerFailed, WorkersStuck, launch, tell
 from ddp_lessons.machines import Machines, SlurmOnMachines
@@ -221,7 +221,7 @@ def test_a_function_may_join_by_itself(nodes: Nodes) -> None:
 
 
 def test_an_interrupt_stops_them_within_two_seconds(nodes: Nodes) -> None:
-    threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT)).start()
+    when_a_launch_waits(lambda: os.kill(os.getpid(), signal.SIGINT), after_seconds=1.0)
     begin = time.monotonic()
     with pytest.raises(KeyboardInterrupt, match="rank 3 on machine1"):
         launch(sleep_long, 4, on=nodes)
@@ -253,7 +253,7 @@ def test_of_a_notebook_that_is_killed_nothing_is_left() -> None:
 def test_a_node_that_is_switched_off_is_named() -> None:
     with here(Machines(2)) as machines:
         launch(where, 4, on=machines)
-        threading.Timer(1.0, machines.power_off, (1,)).start()
+        when_a_launch_waits(lambda: machines.power_off(1), after_seconds=1.0)
         with pytest.raises(WorkerFailed) as caught:
             launch(sleep_long, 4, on=machines)
         first = str(caught.value).splitlines()[0]
