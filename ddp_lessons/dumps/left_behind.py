@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import gc
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -14,6 +12,7 @@ from ddp_lessons.dumps.aligned_calls import AlignedCalls
 from ddp_lessons.dumps.dump_files import Unreadable, find_dumps, read_dump
 from ddp_lessons.dumps.dumped_calls import CallReader, RankDump
 from ddp_lessons.dumps.group_members import find_members
+from ddp_lessons.record.garbage import nothing_collected
 from ddp_lessons.record.plain_records import from_plain
 from ddp_lessons.record.rank_record import Recorded
 
@@ -54,7 +53,7 @@ def read_left_behind(place: str) -> LeftBehind:
     reader, left_out = CallReader(), files.left_out
     dumps: dict[int, RankDump] = {}
     own: dict[int, Mapping[str, Any]] = {}
-    with _without_garbage_collection():
+    with nothing_collected():  # millions of small objects, which all stay: searching them takes longer than reading
         for rank, path in files.by_rank.items():
             try:
                 content = read_dump(path)
@@ -105,15 +104,3 @@ def _of_own(own: Mapping[int, Mapping[str, Any]], left_out: list[str]) -> LeftBe
     except (KeyError, TypeError, ValueError) as error:
         raise Unreadable(f"The dumps are damaged: they are not as this package writes them ({error!r}).") from error
     return LeftBehind(recorded, endings, waits, left_out=left_out, is_own=True)
-
-
-@contextlib.contextmanager
-def _without_garbage_collection() -> Iterator[None]:
-    """Millions of small objects that all stay: looking for garbage among them takes longer than reading."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()

@@ -14,8 +14,9 @@ import threading
 import time
 from collections.abc import Sequence
 
+from ddp_lessons.record.garbage import nothing_collected
 from ddp_lessons.record.rank_record import Standing
-from ddp_lessons.run.rank.what_blocks import Surroundings, nothing_collected, standing
+from ddp_lessons.run.rank.what_blocks import Surroundings, standing
 from ddp_lessons.run.recording.flight_dump import write_dump
 from ddp_lessons.run.recording.interception import install, recorder
 

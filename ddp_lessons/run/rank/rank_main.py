@@ -25,6 +25,7 @@ from collections.abc import Callable
 from typing import NoReturn, TypeAlias
 
 from ddp_lessons.own_files import RUN
+from ddp_lessons.record.garbage import nothing_collected
 from ddp_lessons.run.debugging.rank_stops import RankStops
 from ddp_lessons.run.rank.call_out import Freedom, cut_connections
 from ddp_lessons.run.rank.common_begin import wait_for_the_others
@@ -42,7 +43,7 @@ from ddp_lessons.run.rank.own_process import (
 )
 from ddp_lessons.run.rank.private_store import keep_stores_private, wait_until_it_listens
 from ddp_lessons.run.rank.tell import listen as listen_to_what_is_told
-from ddp_lessons.run.rank.what_blocks import Surroundings, nothing_collected, standing
+from ddp_lessons.run.rank.what_blocks import Surroundings, standing
 from ddp_lessons.run.recording.announced_calls import SharedPages, StoredPages
 from ddp_lessons.run.recording.compare_before import Guard
 from ddp_lessons.run.recording.interception import forget_groups, install, recorder, uninstall

@@ -6,8 +6,6 @@ waiting thread contains our wrapper around torch's wait, and the wrapper knows t
 
 from __future__ import annotations
 
-import contextlib
-import gc
 import os
 import sys
 import threading
@@ -41,23 +39,6 @@ class Surroundings:
     main_thread: int | None
     idle_in: str  # the function in which the main thread is idle
     patience_seconds: float  # a wait that torch itself ends within this time is not endless
-
-
-@contextlib.contextmanager
-def nothing_collected() -> Iterator[None]:
-    """Turn off garbage collection while looking at another thread's frames.
-
-    Python creates the objects for these frames at this moment, which may start a collection. Freeing objects may let
-    other threads run: they leave frames while we read them, or wait forever for the GIL (CPython's issue 106883). And
-    our thread must not free a learner's objects while the learner's thread computes.
-    """
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
 
 
 def standing(recorder: Recorder, here: Surroundings, question: int = 0) -> Standing:
