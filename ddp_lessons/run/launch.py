@@ -48,7 +48,7 @@ def launch(
         function: any function, even one defined in a cell; it is called once on every rank.
         world_size: the number of ranks.
         *args: further arguments, the same for every rank.
-        timeout_seconds: how long the function may take; None for no limit.
+        timeout_seconds: how long the function may take, once every rank has imported what it needs; None for no limit.
         backend: "gloo", "nccl", or another one that torch has.
         join: False leaves `init_process_group` to the function; RANK, WORLD_SIZE, MASTER_ADDR and so on are set for it.
         start_method: "fork" or "spawn"; the default is the faster one that is safe on this machine.

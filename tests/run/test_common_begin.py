@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from ddp_lessons import Workers, launch
+from ddp_lessons import Workers, WorkersStuck, launch
+from ddp_lessons.run.launcher import hang_watch
 from ddp_lessons.run.rank.common_begin import wait_for_the_others
 from ddp_lessons.run.wire.messages import Task
 
@@ -32,6 +33,11 @@ class Slow:
 
 def moment(rank: int, world_size: int, *given: object) -> float:
     return time.perf_counter()
+
+
+def rank_1_never_returns(rank: int, world_size: int, *given: object) -> None:
+    while rank == 1:
+        time.sleep(0.01)
 
 
 def test_who_has_its_function_sooner_waits_for_the_others() -> None:
@@ -66,3 +72,18 @@ def test_an_arrival_at_an_earlier_task_is_none_at_this_one(tmp_path: Any, number
         wait_for_the_others(file, 1, 2, Task({}, number, 2))
         moments.append(time.perf_counter())
     assert min(map(operator.sub, moments[1:], moments)) < 0.09
+
+
+def test_loading_the_function_takes_none_of_its_time() -> None:
+    assert launch(moment, 2, Slow(1.5), timeout_seconds=0.5)
+    with pytest.raises(WorkersStuck, match=r"did not return within 0\.5 seconds"):
+        launch(rank_1_never_returns, 2, Slow(1.5), timeout_seconds=0.5)
+
+
+def test_a_function_that_cannot_be_loaded_in_two_minutes_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hang_watch, "_SECONDS_TO_LOAD", 1.0)
+    asked = time.monotonic()
+    with pytest.raises(WorkersStuck, match=r"rank 1 of 2 did not return within 0\.5 seconds") as told:
+        launch(moment, 2, Slow(60), timeout_seconds=0.5)
+    assert "test_common_begin.py" in str(told.value)
+    assert time.monotonic() - asked < 30

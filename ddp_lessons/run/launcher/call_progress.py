@@ -66,6 +66,9 @@ class CallProgress:
             return None
         if not self.ended and self.lookout.sees_a_standstill():
             return Ending.STUCK
+        if self.lookout.is_still_loading():
+            self.time.pause()
+            return None
         return Ending.OUT_OF_TIME if self.time.exceeds(self.timeout_seconds) else None
 
     def newest_calls(self) -> dict[int, Recorded]:

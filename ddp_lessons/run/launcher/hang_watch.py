@@ -19,6 +19,7 @@ from ddp_lessons.run.wire.messages import Look
 
 _SECONDS_BETWEEN_LOOKS = 0.15
 _SECONDS_FOR_AN_ANSWER = 5.0  # a rank that computes in native code may hold the GIL
+_SECONDS_TO_LOAD = 120.0
 _NEWEST_CALLS = 200  # of older calls only the number is needed
 _numbers = itertools.count(1)
 
@@ -39,6 +40,7 @@ class Lookout:
         self._thought_of: dict[int, Standing] = {}
         self._found: dict[int, Standing] = {}  # a hang, found once
         self._since: dict[int, tuple[object, float]] = {}
+        self._loading: set[int] = set()
 
     def heard(self, rank: int, answer: Standing | Recorded) -> None:
         """Process an answer. An answer to an older question is about an earlier moment, and is ignored."""
@@ -46,6 +48,7 @@ class Lookout:
         if told is None or told.answers != self._question.number:
             return
         self._answers[rank] = told
+        (self._loading.add if told.is_loading else self._loading.discard)(rank)
         if isinstance(answer, Recorded):
             self.calls[rank] = answer
         if rank not in self._since:
@@ -64,6 +67,10 @@ class Lookout:
         elif now >= self._asked + (_SECONDS_FOR_AN_ANSWER if self._is_waiting else _SECONDS_BETWEEN_LOOKS):
             self._put()
         return False
+
+    def is_still_loading(self) -> bool:
+        """Some rank imports what its function needs, which belongs to the start. It may take two minutes."""
+        return bool(self._loading) and time.monotonic() < self._begin + _SECONDS_TO_LOAD
 
     def seconds_at_one_line(self, rank: int) -> float:
         """Or since it was first asked, if it never answered because it was too busy."""

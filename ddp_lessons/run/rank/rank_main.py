@@ -130,6 +130,7 @@ def listen(
             if isinstance(message, Task | Rejoin):
                 if stops is not None and isinstance(message, Rejoin):
                     stops.is_called_off = True
+                recorder.is_loading = isinstance(message, Task)
                 tasks.put((message, buffers))
             elif isinstance(message, ModuleSource):
                 modules.take(message)

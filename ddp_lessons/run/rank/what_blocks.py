@@ -10,7 +10,7 @@ import os
 import sys
 import threading
 from collections.abc import Iterator, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import FrameType
 
 from ddp_lessons.own_files import RECORDING, RUN
@@ -44,9 +44,10 @@ class Surroundings:
 def standing(recorder: Recorder, here: Surroundings, question: int = 0) -> Standing:
     """What blocks this rank now. If that cannot be found out, it counts as free: the asking thread must not fail."""
     try:
-        return _standing(recorder, here, question)
+        found = _standing(recorder, here, question)
     except Exception:
-        return Standing(is_free=True, answers=question)
+        found = Standing(is_free=True, answers=question)
+    return replace(found, is_loading=True) if recorder.is_loading else found
 
 
 def _standing(recorder: Recorder, here: Surroundings, question: int) -> Standing:

@@ -105,6 +105,7 @@ class Recorder:
 
     def __init__(self) -> None:
         self.keeps_values = False
+        self.is_loading = False  # the function has arrived, and not begun
         self.began = 0.0
         self.gap_clock = GapClock(MOST_CALLS)
         self.calls: deque[Call] = deque()
@@ -134,7 +135,7 @@ class Recorder:
         self.count = 0
 
     def begin(self, keeps_values: bool) -> None:
-        self.keeps_values = keeps_values
+        self.keeps_values, self.is_loading = keeps_values, False
         self.before.update(self._meeting_points(self.calls))
         self.calls.clear()
         self.count = 0
