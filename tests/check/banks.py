@@ -31,6 +31,12 @@ def assert_accepts(check: Check, answer: object) -> None:
     assert not report.mistake
 
 
+def assert_reports_the_same(check: Check, answer: object, runs: int = 3) -> None:
+    """But for the next step, which mentions the hints from the third try on."""
+    reports = [check(answer) for _ in range(runs)]
+    assert len({(report.verdict, report.mistake, report.details) for report in reports}) == 1
+
+
 def on_few_ranks(patch: pytest.MonkeyPatch) -> None:
     kinds = [Exercise]
     while kinds:

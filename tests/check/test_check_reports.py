@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 import torch.distributed as dist
-from banks import Check, name_of
+from banks import Check, assert_reports_the_same, name_of
 from exchange_answers import Exchanger, both_receive_into_what_they_send, irecv_then_send, rank_0_sends_first
 from swap_answers import in_place
 from torch import Tensor
@@ -20,6 +20,7 @@ from ddp_lessons import check
 from ddp_lessons.check import Report
 from ddp_lessons.check.judging import examination
 from ddp_lessons.check.trainings import restart_exercise
+from ddp_lessons.run.launcher import hang_watch
 from ddp_lessons.run.output.progress_line import LaunchCount
 from ddp_lessons.run.output.transcript import Transcript
 from ddp_lessons.train.restarts import train_restartably
@@ -247,6 +248,7 @@ def test_a_function_that_never_began_is_not_told_to_look_for_a_loop(monkeypatch:
 
     late = ArrivesLate()
     monkeypatch.setattr(examination, "PATIENCE_SECONDS", 1.0)
+    monkeypatch.setattr(hang_watch, "_SECONDS_TO_LOAD", 1.0)
     report = check.exchange(lambda tensor: (late, tensor)[1])
     assert "The time was over before your function began: this machine is busy." in report.mistake
     assert "loop" not in report.text
@@ -260,7 +262,7 @@ def test_a_report_of_too_much_traffic_shows_both_in_multiples_of_the_tensor() ->
 
 @pytest.mark.parametrize("answer", [both_receive_into_what_they_send, irecv_then_send], ids=name_of)
 def test_the_same_answer_gives_the_same_report(answer: Callable[[Tensor], object]) -> None:
-    assert len({check.exchange(answer).text for _ in range(4)}) == 1
+    assert_reports_the_same(check.exchange, answer, 4)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from banks import assert_refuses, name_of
+from banks import assert_refuses, assert_reports_the_same, name_of
 from effort import EVERYTHING
 from restart_answers import HANGING, RIGHT, WRONG, as_given
 
@@ -37,7 +37,7 @@ def test_hanging_answers_are_refused(answer: Any, sentence: str, monkeypatch: py
 
 
 def test_the_report_is_the_same_in_every_run() -> None:
-    assert len({check.restartable(as_given).text for _ in range(3 if EVERYTHING else 2)}) == 1
+    assert_reports_the_same(check.restartable, as_given, 3 if EVERYTHING else 2)
 
 
 def test_nothing_is_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

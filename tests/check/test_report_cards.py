@@ -11,7 +11,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from ddp_lessons import check
-from ddp_lessons.check import Report
+from ddp_lessons.check import Report, progress_file
 from ddp_lessons.check.judging.report import not_right
 from ddp_lessons.check.judging.report_lines import table
 from ddp_lessons.record.colors import rank_color
@@ -109,3 +109,8 @@ def test_what_a_learner_raises_cannot_bring_markup() -> None:
     assert "<script" not in card.html
     assert "<img" not in card.html
     assert "<b>" not in card.html
+
+
+@pytest.mark.parametrize("time", [1, 2])
+def test_a_try_in_one_test_is_none_in_another(time: int) -> None:
+    assert progress_file.keep("exchange", 2, passed=False).tries == 1

@@ -164,9 +164,9 @@ def test_a_torch_that_a_node_cannot_import_is_the_cause(tmp_path: Path, monkeypa
         for _ in range(2):  # the second launch finds what the first one has left there
             with pytest.raises(WorkerFailed) as caught:
                 launch(where, 2, on=one)
-            _, cause, step = str(caught.value).splitlines()
-            assert cause == "  Last output: ImportError: libcudart.so.12: cannot open it"
-            assert step == "  Next: run `python -m torch.utils.collect_env` on machine0: it imports torch, too."
+            lines = str(caught.value).splitlines()  # one more if a busy machine notices the second rank's end later
+            assert lines[1] == "  Last output: ImportError: libcudart.so.12: cannot open it"
+            assert lines[-1] == "  Next: run `python -m torch.utils.collect_env` on machine0: it imports torch, too."
 
 
 def test_an_interrupt_while_torch_is_imported_there_does_not_cost_the_node() -> None:
@@ -225,11 +225,16 @@ def test_ranks_that_stay_end_if_they_cannot_meet_again(machines: Machines) -> No
 def test_a_node_that_is_switched_off_while_ranks_start_is_named_at_once() -> None:
     with here(Machines(2)) as two:
         links = connected(two).links
-        when_a_launch_waits(lambda: two.power_off(1))
-        begin = time.monotonic()
+        moments: list[float] = []
+
+        def power_off() -> None:
+            moments.append(time.monotonic())
+            two.power_off(1)
+
+        when_a_launch_waits(power_off)
         with pytest.raises(WorkerFailed) as caught:
             launch(where, 4, on=two)
-        assert time.monotonic() - begin < 0.1 + SOON_SECONDS * slowness(4)
+        assert time.monotonic() - moments[0] < 0.1 + SOON_SECONDS * slowness(4)
         assert not links[0].has_begun_them()
         headline = str(caught.value).splitlines()[0]
         assert headline == "ranks 2 and 3 of 4 on machine1 were lost together with the connection to machine1"
