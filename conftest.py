@@ -27,10 +27,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.fixture(autouse=True)
-def no_exercise_was_tried_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    """After three tries a report mentions the hints, and the tests before this one have tried, too."""
+def no_exercise_was_tried_before() -> None:
+    """After three tries a report mentions the hints, and the tests before this one have tried, too.
+
+    It must not ask for `monkeypatch`, which would then undo a test's patches after that test's other fixtures.
+    """
     if (kept := sys.modules.get("ddp_lessons.check.progress_file")) is not None:
-        monkeypatch.setattr(kept, "_not_yet_written", {})
+        kept._not_yet_written.clear()
 
 
 def pytest_collectstart(collector: pytest.Collector) -> None:
