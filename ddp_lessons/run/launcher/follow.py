@@ -50,6 +50,7 @@ _FITS_INTO_SOCKET = 64_000
 _TICK_SECONDS = 0.05
 _SECONDS_TO_STAND_STILL = 0.25
 _SECONDS_TO_ANSWER = 0.1
+_SECONDS_TO_ANSWER_A_SIGNAL = 0.3  # on a busy machine a rank is not called stopped too soon
 _SECONDS_FOR_LAST_WORDS = 0.3
 _SECONDS_TO_START = 120.0
 _SECONDS_BETWEEN_CALLS = 0.2  # to a rank that does not come
@@ -366,7 +367,10 @@ class Watch:
         for number in silent:
             with contextlib.suppress(OSError):
                 self.ranks[number].process.nursery.signal(self.ranks[number].process, signal.SIGUSR1)
-        self._wait_for(lambda: all(_size(self.ranks[number].crash_file) > size for number, size in written.items()))
+        self._wait_for(
+            lambda: all(_size(self.ranks[number].crash_file) > size for number, size in written.items()),
+            _SECONDS_TO_ANSWER_A_SIGNAL,
+        )
         for number in silent:
             file = self.ranks[number].crash_file
             still_silent = self.ranks[number].has_joined and _size(file) <= written[number]
