@@ -50,6 +50,24 @@ def test_a_lesson_may_run_for_a_tenth_of_its_minutes_for_teaching_and_no_longer(
         assert bool(lesson.trouble()) == bool(trouble)
 
 
+@pytest.mark.parametrize(
+    ("seconds", "ending"),
+    [((10, 20, 30, 250), 1), ((15, 30, 45, 250), 0), ((90, 180, 270, 250), 0), ((90, 180, 270, 490), 1)],
+)
+def test_on_a_slower_machine_all_lessons_are_slower_and_one_alone_is_too_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: tuple[float, ...], ending: int
+) -> None:
+    names, file, guide = ("00_one", "01_two", "02_three", "03_four"), tmp_path / "seconds.json", tmp_path / "index.md"
+    for name in names:
+        write_lesson(tmp_path, name, teach=39)  # forty minutes in all: 240 seconds
+    file.write_text(json.dumps(dict(zip(names, seconds, strict=True))))
+    guide.write_text(f"{minutes.BEGIN}\n\n| 00_one | 10 |\n| 01_two | 20 |\n| 02_three | 30 |\n| 03_four | - |\n")
+    monkeypatch.setattr(minutes, "GUIDE", guide)
+    monkeypatch.setattr(minutes, "wanting_each_core", lambda: 1.0)
+    monkeypatch.setattr(minutes.planned, "__defaults__", (tmp_path,))
+    assert minutes.main([str(file)]) == ending
+
+
 @pytest.mark.skipif(not hasattr(os, "getloadavg"), reason="this system does not tell how busy it is")
 def test_the_seconds_of_a_machine_with_too_much_else_to_do_say_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
