@@ -45,12 +45,11 @@ class Planned:
     def share(self) -> float | None:
         return None if self.seconds is None else self.seconds / 60 / self.teach_minutes
 
-    def trouble(self, time_counts: bool = True, slower: float = 1.0) -> str:
+    def trouble(self, most: float = LIMIT) -> str:
         if self.share is None:
             return f"{self.name}: no cell of it was run"
-        if self.share > LIMIT * slower and time_counts:
-            most = f"{LIMIT * slower:.0%}"
-            return f"{self.name}: its cells take {self.share:.0%} of the minutes for teaching; at most {most}"
+        if self.share > most:
+            return f"{self.name}: its cells take {self.share:.0%} of the minutes for teaching; at most {most:.0%}"
         return ""
 
     def row(self, step: int) -> tuple[str, ...]:
@@ -109,13 +108,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     lessons = planned(json.loads(asked.file.read_text(encoding="utf-8")))
     print(plain_table(HEADER, [lesson.row(step=1) for lesson in lessons]))
     busy, slower = wanting_each_core(), 1.0 if asked.write else slower_than_kept(lessons, GUIDE)
-    troubles = [trouble for lesson in lessons if (trouble := lesson.trouble(busy <= OVERLOADED, slower))]
+    most = LIMIT * slower if busy <= OVERLOADED else math.inf
+    troubles = [trouble for lesson in lessons if (trouble := lesson.trouble(most))]
     print(*troubles, sep="\n", file=sys.stderr)
     if busy > OVERLOADED:
         print(f"{busy:.1f} processes wanted each core: such seconds say nothing, and none were compared")
     elif asked.write and not troubles:
         put_into_guide(lessons)
-    if slower > 1:
+    elif slower > 1:
         print(f"most lessons took {slower:.1f} times as long as in the guide (or more), and the limit allows for that")
     return int(bool(troubles))
 

@@ -206,12 +206,11 @@ def when_a_launch_waits(act: Callable[[], object], after_seconds: float = 0.0) -
     """Do this as soon as the main thread waits for its ranks, which on a busy machine may take a while."""
 
     def act_then() -> None:
-        following, main, end = Watch.until_the_end.__code__, threading.main_thread().ident or 0, time.monotonic() + 60
-        while time.monotonic() < end:
-            if any(frame.f_code is following for frame, _ in traceback.walk_stack(sys._current_frames()[main])):
-                time.sleep(after_seconds)
-                act()
-                return
-            time.sleep(0.01)
+        following, main = Watch.until_the_end.__code__, threading.main_thread().ident or 0
+        if happens_within(
+            60, lambda: any(f.f_code is following for f, _ in traceback.walk_stack(sys._current_frames()[main]))
+        ):
+            time.sleep(after_seconds)
+            act()
 
     threading.Thread(target=act_then, daemon=True).start()

@@ -40,7 +40,7 @@ class Lookout:
         self._thought_of: dict[int, Standing] = {}
         self._found: dict[int, Standing] = {}  # a hang, found once
         self._since: dict[int, tuple[object, float]] = {}
-        self._loading: set[int] = set()
+        self._is_loading: dict[int, bool] = {}
 
     def heard(self, rank: int, answer: Standing | Recorded) -> None:
         """Process an answer. An answer to an older question is about an earlier moment, and is ignored."""
@@ -48,7 +48,7 @@ class Lookout:
         if told is None or told.answers != self._question.number:
             return
         self._answers[rank] = told
-        (self._loading.add if told.is_loading else self._loading.discard)(rank)
+        self._is_loading[rank] = told.is_loading
         if isinstance(answer, Recorded):
             self.calls[rank] = answer
         if rank not in self._since:
@@ -70,7 +70,7 @@ class Lookout:
 
     def is_still_loading(self) -> bool:
         """Some rank imports what its function needs, which belongs to the start. It may take two minutes."""
-        return bool(self._loading) and time.monotonic() < self._begin + _SECONDS_TO_LOAD
+        return any(self._is_loading.values()) and time.monotonic() < self._begin + _SECONDS_TO_LOAD
 
     def seconds_at_one_line(self, rank: int) -> float:
         """Or since it was first asked, if it never answered because it was too busy."""
