@@ -50,7 +50,7 @@ _FITS_INTO_SOCKET = 64_000
 _TICK_SECONDS = 0.05
 _SECONDS_TO_STAND_STILL = 0.25
 _SECONDS_TO_ANSWER = 0.1
-_SECONDS_TO_ANSWER_A_SIGNAL = 0.3  # on a busy machine a rank is not called stopped too soon
+_SECONDS_TO_ANSWER_A_SIGNAL = 0.3  # on a busy machine a rank is not called stopped too soon; after a failure it may be
 _SECONDS_FOR_LAST_WORDS = 0.3
 _SECONDS_TO_START = 120.0
 _SECONDS_BETWEEN_CALLS = 0.2  # to a rank that does not come
@@ -116,7 +116,7 @@ class Watch:
             ending = self._ending(is_told_to_stop) or self.dialogue.turn()
         if ending is Ending.RETURNED:
             return ending
-        self._ask_where()
+        self._ask_where(_SECONDS_TO_ANSWER if ending is Ending.FAILED else _SECONDS_TO_ANSWER_A_SIGNAL)
         self._ask_what_they_called(_SECONDS_FOR_LAST_WORDS if ending is Ending.OUT_OF_TIME else 0.0)
         self._note_deaths()
         returned, ended = self.progress.returned, self.progress.ended
@@ -281,7 +281,7 @@ class Watch:
         last_words = rank.process.nursery.last_words() if lost else last_words
         rank.died = self.progress.ended[number] = Died(exit_code, frames, last_words, moment, lost_node=lost)
 
-    def _ask_where(self) -> None:
+    def _ask_where(self, seconds_to_answer_a_signal: float = _SECONDS_TO_ANSWER_A_SIGNAL) -> None:
         """Ask running ranks for their line until none moves; send a signal to those that do not answer."""
         end = time.monotonic() + _SECONDS_TO_STAND_STILL
         unborn = [n for n in self._still_at_it() if not self.ranks[n].process.nursery.has_begun_them()]
@@ -293,7 +293,7 @@ class Watch:
             self._wait_for(lambda: not self._not_known())
             silent = self._not_known()
             if silent:
-                self._shake(silent)
+                self._shake(silent, seconds_to_answer_a_signal)
             if silent or before == self.progress.positions or time.monotonic() > end:
                 return
             self._look(0.03)
@@ -358,7 +358,7 @@ class Watch:
     def _done(self) -> set[int]:
         return self.progress.returned | self.progress.ended.keys()
 
-    def _shake(self, silent: Sequence[int]) -> None:
+    def _shake(self, silent: Sequence[int], patience_seconds: float) -> None:
         """A rank in native code that holds the GIL reacts only to a signal, and then writes where it is."""
         if not silent:
             return
@@ -369,7 +369,7 @@ class Watch:
                 self.ranks[number].process.nursery.signal(self.ranks[number].process, signal.SIGUSR1)
         self._wait_for(
             lambda: all(_size(self.ranks[number].crash_file) > size for number, size in written.items()),
-            _SECONDS_TO_ANSWER_A_SIGNAL,
+            patience_seconds,
         )
         for number in silent:
             file = self.ranks[number].crash_file
