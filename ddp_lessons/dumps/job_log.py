@@ -15,6 +15,7 @@ _PREFIX = re.compile(r"^(?:\S* )?(?:\[default\d+\]: ?(?=\[rank))?\[(?:rank|defau
 _TRACEBACK = "Traceback (most recent call last):"
 _FRAME = re.compile(r'^  File "(.+)", line (\d+)(?:, in (.+))?$')
 _EXCEPTION = re.compile(r"^([A-Za-z_][\w.]*)(?:: (.*))?$")
+_SOMETHING_ELSE = ("During handling", "terminate called", "Fatal Python error", "[", "W1", "E1", "I1")
 _OF_TORCHRUN = "ChildFailedError"
 _ROOT_CAUSE = "Root Cause (first observed failure):"
 _RESTART = "will restart worker group"
@@ -179,7 +180,7 @@ def _raised(traceback: list[str], number: int) -> Raised | None:
 def _continued(lines: list[str]) -> Iterator[str]:
     """More lines of the message, until something else is printed."""
     for line in lines[:10]:
-        if not line or line.startswith(("During handling", "[", "W1", "E1", "I1")):
+        if not line or line.startswith(_SOMETHING_ELSE):
             return
         yield line
 

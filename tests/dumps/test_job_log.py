@@ -101,6 +101,17 @@ def test_a_rank_that_only_lost_its_connection_is_not_the_first(tmp_path: Path) -
     assert f"torchrun names rank {first}" in message
 
 
+@pytest.mark.parametrize("last", ["terminate called without an active exception", "Fatal Python error: Aborted"])
+def test_what_native_code_prints_after_an_exception_is_no_part_of_it(last: str) -> None:
+    lines = [
+        "Traceback (most recent call last):",
+        '  File "train.py", line 12, in <module>',
+        "ValueError: no data",
+    ]
+    log = read_log([*(f"[default1]:[rank1]: {line}" for line in lines), f"[default1]:[rank1]: {last}"])
+    assert log.raised[1].message == "no data"
+
+
 def test_a_job_that_ended_well_shows_no_failure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert explain_log(str(log_of("nothing", tmp_path))) == 0
     assert "shows no failure" in capsys.readouterr().out

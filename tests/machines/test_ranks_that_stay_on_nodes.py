@@ -275,7 +275,7 @@ CELLS = [
     "%ranks restart 2",
     "%ranks stop",
 ]
-THERE = re.compile(r" on machine[01]( and machine1)?\b")
+THERE = re.compile(r" on machine[01]( and machine1)?\b|   \(the whole time\)")  # said after a second, on a busy machine
 AT_RANDOM = re.compile(r"Rank \d had returned|  Ranks? [\d, and]+ (lost the connection|raised)")
 
 

@@ -126,8 +126,9 @@ def test_nothing_of_a_cluster_is_left() -> None:
 
     with here(SlurmOnMachines(1)) as cluster:
         folder = cluster.folder
-        names = {process.name() for process in psutil.process_iter()}
+        names = {process.info["name"] for process in psutil.process_iter(["name"])}
         assert {"munged", "slurmctld", "slurmd"} <= names
     assert not folder.exists()
-    left = [p for p in psutil.process_iter() if p.name() in ("munged", "slurmctld", "slurmd")]
-    assert not [process for process in left if str(folder) in " ".join(process.cmdline())]
+    left = [p.info for p in psutil.process_iter(["name", "cmdline"])]
+    left = [one for one in left if one["name"] in ("munged", "slurmctld", "slurmd")]
+    assert not [one for one in left if str(folder) in " ".join(one["cmdline"] or [])]

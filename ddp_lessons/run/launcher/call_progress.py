@@ -11,7 +11,7 @@ from ddp_lessons.record.rank_record import Recorded, Standing
 from ddp_lessons.run.launcher.hang_watch import Lookout
 from ddp_lessons.run.launcher.patience import OwnTime
 from ddp_lessons.run.launcher.rank_states import Account, Died
-from ddp_lessons.run.wire.messages import Look, Position, Raised, Returned
+from ddp_lessons.run.wire.messages import Loaded, Look, Position, Raised, Returned
 
 _SECONDS_FOR_OTHER_FAILURES = 0.1  # after the first one: several ranks often fail for the same reason
 
@@ -47,6 +47,8 @@ class CallProgress:
         """Process a message of a rank."""
         if isinstance(message, Standing | Recorded) and self.lookout is not None:
             self.lookout.heard(rank, message)
+        if isinstance(message, Loaded) and self.lookout is not None:
+            self.lookout.has_loaded(rank)
         if isinstance(message, Returned | Raised | Position) and message.recorded is not None:
             self.recorded[rank] = message.recorded
         if isinstance(message, Returned):

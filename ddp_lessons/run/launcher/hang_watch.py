@@ -40,7 +40,8 @@ class Lookout:
         self._thought_of: dict[int, Standing] = {}
         self._found: dict[int, Standing] = {}  # a hang, found once
         self._since: dict[int, tuple[object, float]] = {}
-        self._is_loading: dict[int, bool] = {}
+        self._loading: set[int] = set()
+        self._began: dict[int, float] = {}  # its function
 
     def heard(self, rank: int, answer: Standing | Recorded) -> None:
         """Process an answer. An answer to an older question is about an earlier moment, and is ignored."""
@@ -48,13 +49,18 @@ class Lookout:
         if told is None or told.answers != self._question.number:
             return
         self._answers[rank] = told
-        self._is_loading[rank] = told.is_loading
         if isinstance(answer, Recorded):
             self.calls[rank] = answer
-        if rank not in self._since:
-            self._since[rank] = told.at, self._begin
+        if told.is_loading:
+            self._loading.add(rank)
+        elif rank not in self._since:
+            self._since[rank] = told.at, self._began.get(rank, self._begin)
         elif told.at != self._since[rank][0]:
             self._since[rank] = told.at, time.monotonic()
+
+    def has_loaded(self, rank: int) -> None:
+        """From now on it may be too busy to answer, and an answer from before may come later."""
+        self._began[rank] = time.monotonic()
 
     def sees_a_standstill(self) -> bool:
         """Continue checking; True once it is certain that no rank can make progress."""
@@ -70,11 +76,11 @@ class Lookout:
 
     def is_still_loading(self) -> bool:
         """Some rank imports what its function needs, which belongs to the start. It may take two minutes."""
-        return any(self._is_loading.values()) and time.monotonic() < self._begin + _SECONDS_TO_LOAD
+        return bool(self._loading - self._began.keys()) and time.monotonic() < self._begin + _SECONDS_TO_LOAD
 
     def seconds_at_one_line(self, rank: int) -> float:
         """Or since it was first asked, if it never answered because it was too busy."""
-        return time.monotonic() - self._since.get(rank, (None, self._begin))[1]
+        return time.monotonic() - self._since.get(rank, (None, self._began.get(rank, self._begin)))[1]
 
     def is_held(self, rank: int) -> bool:
         """It waits for other ranks, and has not moved between two checks."""

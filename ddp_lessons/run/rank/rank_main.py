@@ -58,6 +58,7 @@ from ddp_lessons.run.wire.messages import (
     Halt,
     Joined,
     Leave,
+    Loaded,
     Look,
     ModuleSource,
     Position,
@@ -237,6 +238,7 @@ def _run(
         function, args = unpack_call(buffers, task.sources)
     except Exception as error:
         raise CannotTravel(f"could not load the function ({type(error).__name__}: {error})") from error
+    channel.send(Loaded())
     arrived = from_notebook()
     if start.meeting_file:  # all ranks are on this node
         begin = os.path.join(os.path.dirname(start.crash_file), "begin")

@@ -157,6 +157,11 @@ class Joined:
 
 
 @dataclass(frozen=True)
+class Loaded:
+    """From a rank: it has imported what its function needs, and begins."""
+
+
+@dataclass(frozen=True)
 class Freed:
     """From a rank that was told to rejoin: it has left its function."""
 
@@ -260,7 +265,18 @@ MARK = "DDP_LESSONS_PROCESS"  # the variable by which the child processes of a r
 FromDebugger = AtPrompt | RunsOn | QuitDebugger | Evaluated
 ToDebugger = Halt | Command | Evaluate
 FromRank = (
-    Joined | Freed | WantsModule | Present | Standing | Recorded | Position | Told | Returned | Raised | FromDebugger
+    Joined
+    | Loaded
+    | Freed
+    | WantsModule
+    | Present
+    | Standing
+    | Recorded
+    | Position
+    | Told
+    | Returned
+    | Raised
+    | FromDebugger
 )
 ToRank = Start | Task | ModuleSource | Where | Look | Free | Rejoin | Leave | ToDebugger
 Message = ToRank | FromRank | Ready | Fork | Import | Stop | Signal | Ended
