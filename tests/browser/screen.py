@@ -122,11 +122,10 @@ class Screen:
 
     def drag(self, what: Locator, by: float) -> None:
         """Move it by so many pixels to the right, with the mouse."""
-        what.scroll_into_view_if_needed()
+        what.hover()  # after a change of the window, it waits until the slider stays in its place
         box = what.bounding_box()
         assert box
         x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
-        self.page.mouse.move(x, y)
         self.page.mouse.down()
         self.page.mouse.move(x + by / 2, y)
         self.page.mouse.move(x + by, y)
