@@ -7,6 +7,7 @@ import os
 import re
 import select
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -16,7 +17,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Literal
+from typing import Any, Literal
 
 import psutil
 
@@ -53,6 +54,20 @@ def _is_alive(process_id: int) -> bool:
 def family(process_id: int) -> list[psutil.Process]:
     """All that this process started, and what that started."""
     return list(psutil.Process(process_id).children(recursive=True))
+
+
+def connections_of(process: psutil.Process, kind: str) -> list[Any]:
+    """psutil 5 has it under another name."""
+    return list(getattr(process, "net_connections" if hasattr(process, "net_connections") else "connections")(kind))
+
+
+def listening(process: psutil.Process) -> list[tuple[str, int]]:
+    """Where it listens, for TCP of both kinds; UDP is listened on by being bound."""
+    return [
+        (connection.laddr.ip, connection.laddr.port)
+        for connection in connections_of(process, "inet")
+        if connection.status == psutil.CONN_LISTEN or (connection.type == socket.SOCK_DGRAM and not connection.raddr)
+    ]
 
 
 def template_of(process_id: int) -> psutil.Process:

@@ -25,6 +25,7 @@ from typing import Any
 import psutil
 
 from ddp_lessons.own_files import IMPORTED_FROM
+from ddp_lessons.run.scripts.torchrun_here import torchrun_here
 
 _MARK = "DDP_LESSONS_CAPSTONE"
 _TICK_SECONDS = 0.05
@@ -63,8 +64,7 @@ class Program:
             return [sys.executable, *explain, *self.arguments]
         module = "ddp_lessons.sameness.watched_script" if self.watches else "ddp_lessons.capstone.observed_rank"
         rank = ["-m", module, str(folder), json.dumps(self.settings), str(self.script), *self.arguments]
-        starter = ["-m", TORCHRUN, "--standalone", f"--nproc-per-node={self.ranks}", f"--log-dir={folder}"]
-        return [sys.executable, *(starter if self.ranks else []), *rank]
+        return [sys.executable, *(torchrun_here(self.ranks, folder) if self.ranks else []), *rank]
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,10 @@ class Outcome:
         from ddp_lessons.record.results import NO_VALUE, Results
 
         files = [self.folder / f"calls-{rank}.pickle" for rank in self.noted]
-        recorded = [pickle.loads(file.read_bytes()) if file.exists() else None for file in files]
+        recorded = [
+            pickle.loads(file.read_bytes()) if file.exists() else None  # noqa: S301  in a private folder
+            for file in files
+        ]
         lines: tuple[list[str], ...] = tuple([] for _ in recorded)
         return Results((NO_VALUE,) * len(recorded), lines, self.seconds, Events(recorded))
 

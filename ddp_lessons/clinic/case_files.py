@@ -49,6 +49,6 @@ def case(number: int) -> CaseFiles:
 
 def _give_its_time(dump: Path) -> None:
     """`explain` takes the time of torch's file for the time of the dump, which was written at the timeout."""
-    entries = pickle.loads(dump.read_bytes())["entries"]  # of this package, so it contains no code
+    entries = pickle.loads(dump.read_bytes())["entries"]  # noqa: S301  of this package
     moment = max(entry["time_created_ns"] / 1e9 + entry["timeout_ms"] / 1e3 for entry in entries)
     os.utime(dump, (moment, moment))

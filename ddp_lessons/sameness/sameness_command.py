@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from ddp_lessons.run.diagnosis.wording import number_of_ranks
+from ddp_lessons.run.scripts.torchrun_here import torchrun_here
 from ddp_lessons.sameness import RANDOM
 
 if TYPE_CHECKING:
@@ -111,9 +112,8 @@ def _run(size: int, chosen: argparse.Namespace) -> Run:
 
 def _command(size: int, chosen: argparse.Namespace, folder: Path) -> list[str]:
     settings = json.dumps({"steps": chosen.steps, "random": chosen.random, "dtype": chosen.dtype})
-    torchrun = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={size}", f"--log-dir={folder}"]
     rank = ["-m", "ddp_lessons.sameness.watched_script", str(folder), settings, chosen.script, *chosen.arguments]
-    return [sys.executable, *torchrun, *rank]
+    return [sys.executable, *torchrun_here(size, folder), *rank]
 
 
 def _follow(command: list[str], folder: Path, size: int, chosen: argparse.Namespace) -> None:

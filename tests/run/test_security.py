@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
 import stat
 import subprocess
 import sys
@@ -12,18 +11,20 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
 import torch
 import torch.distributed as dist
-from processes import PROJECT, Program, family
+from processes import PROJECT, Program, connections_of, family, listening
 from torch._C._distributed_c10d import TCPStore
 
 from ddp_lessons import Workers, launch
 from ddp_lessons.run.launcher.private_folders import session_folder
+from ddp_lessons.run.processes.shared_template import SEED
+from ddp_lessons.workshop.room.seed import Seed
 
+pytestmark = pytest.mark.no_second_try
 LOOPBACK = ("127.0.0.1", "::1", "::ffff:127.0.0.1")
 AS_STRANGER = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
 
@@ -53,23 +54,12 @@ def ours() -> list[psutil.Process]:
     return [psutil.Process(), *family(os.getpid())]
 
 
-def connections_of(process: psutil.Process, kind: str) -> list[Any]:
-    """psutil 5 has it under another name."""
-    return list(getattr(process, "net_connections" if hasattr(process, "net_connections") else "connections")(kind))
-
-
-def listening() -> list[tuple[str, int]]:
-    """Where we listen, for TCP of both kinds; UDP is listened on by being bound."""
-    connections = [connection for process in ours() for connection in connections_of(process, "inet")]
-    return [
-        (connection.laddr.ip, connection.laddr.port)
-        for connection in connections
-        if connection.status == psutil.CONN_LISTEN or (connection.type == socket.SOCK_DGRAM and not connection.raddr)
-    ]
+def where_we_listen() -> list[tuple[str, int]]:
+    return [place for process in ours() for place in listening(process)]
 
 
 def test_what_we_listen_on_is_loopback_only(workers: Workers) -> None:
-    places = listening()
+    places = where_we_listen()
     assert places  # gloo's; else this test would look at the wrong processes
     assert {address for address, _ in places} <= set(LOOPBACK)
 
@@ -84,7 +74,7 @@ def test_a_store_that_the_function_opens_is_on_loopback_only(address: str, monke
     monkeypatch.setenv("GLOO_SOCKET_IFNAME", "eth0")
     with Workers(2, join=False, quiet=True) as group:
         port = group.run(join, address)[0]
-        places = listening()
+        places = where_we_listen()
     assert port in {number for _, number in places}  # torch's store; else this test would look at the wrong processes
     assert {address for address, _ in places} <= set(LOOPBACK)
 
@@ -178,7 +168,7 @@ print(len(heard))
 
 
 def test_a_stranger_who_knocks_hears_nothing_and_disturbs_nobody(workers: Workers, stranger: list[str]) -> None:
-    places = [f"{address},{port}" for address, port in set(listening())]
+    places = [f"{address},{port}" for address, port in set(where_we_listen())]
     python = shutil.which("python3", path="/usr/bin:/usr/local/bin") or sys.executable
     knock = subprocess.run([*stranger, python, "-c", KNOCK, *places], capture_output=True, text=True, check=False)
     assert knock.stdout == "0\n", knock.stderr
@@ -224,6 +214,23 @@ def test_a_stranger_can_read_no_file_and_reach_no_socket_of_a_launch(stranger: l
         seen = subprocess.run(look, capture_output=True, text=True, check=False, cwd="/")
     assert len(ours) > 3  # what they printed, where they crashed, where they met
     assert (seen.stdout, "Permission denied" in seen.stderr) == ("", True)
+
+
+CONNECT = """
+import socket, sys
+with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as knock:
+    knock.connect(sys.argv[1])
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a room has a seed on Linux only")
+def test_a_stranger_does_not_reach_the_seed_of_a_room(stranger: list[str]) -> None:
+    with Seed() as seed:
+        python = shutil.which("python3", path="/usr/bin:/usr/local/bin") or sys.executable
+        knock = [python, "-c", CONNECT, seed.variables[SEED]]
+        tries = [subprocess.run([*who, *knock], capture_output=True, text=True, cwd="/") for who in ([], stranger)]
+    assert [one.returncode == 0 for one in tries] == [True, False]
+    assert "Permission denied" in tries[1].stderr
 
 
 TELL_THE_DOOR = """

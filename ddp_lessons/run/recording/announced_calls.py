@@ -90,7 +90,7 @@ class StoredPages:
 
 def _parts_of(whole: bytes) -> list[tuple[int, bytes]]:
     parts = []
-    while whole:
+    while len(whole) >= _HEAD.size:
         rank, size = _HEAD.unpack_from(whole)
         parts.append((rank, whole[_HEAD.size : _HEAD.size + size]))
         whole = whole[_HEAD.size + size :]

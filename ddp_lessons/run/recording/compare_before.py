@@ -3,12 +3,15 @@
 gloo may abort the whole process on mismatched calls, and the learner's variables are lost with it. So each rank
 announces the call that it is about to make, and reads what the ranks at the same call announced. Of two mismatched
 calls, at least the later one is never made.
+
+On several nodes, announcements go through a store that has no password. So they are plain text, which nothing runs, and
+what is not an announcement is ignored.
 """
 
 from __future__ import annotations
 
 import hashlib
-import pickle
+import json
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeAlias
@@ -39,11 +42,11 @@ class Guard:
         """Raises Mismatch if another rank has already announced a call here that does not match."""
         point, others = self._meeting(call)
         self._turns[point] += 1
-        turn = hashlib.blake2b(repr((point, self._turns[point])).encode(), digest_size=KEY).digest()
+        turn = _digest((point, self._turns[point]))
         mine, place = _brought(self._recorder.told(call)), call.home.ranks.index
-        for other, announced in self._announcements.exchange(turn, pickle.dumps(tuple(mine)), others).items():
-            theirs = Brought(*pickle.loads(announced))
-            if not _fit(mine, theirs, place(self._rank), place(other)):
+        for other, announced in self._announcements.exchange(turn, json.dumps(mine).encode(), others).items():
+            theirs = _read(announced)
+            if theirs is not None and not _fit(mine, theirs, place(self._rank), place(other)):
                 raise Mismatch(f"mismatched calls: {mine.words} here, {theirs.words} on rank {other}")
 
     def take_back(self, call: Call) -> None:
@@ -65,16 +68,27 @@ class Guard:
 class Brought(NamedTuple):
     """What a rank passes to a call."""
 
-    fits: tuple[object, ...]
+    fits: str  # a digest of what must agree
     words: str
-    to: tuple[int, ...] = ()  # bytes to and from each rank, if they may differ by rank
-    out_of: tuple[int, ...] = ()
+    to: Sequence[int] = ()  # bytes to and from each rank, if they may differ by rank
+    out_of: Sequence[int] = ()
+
+
+def _read(announced: bytes) -> Brought | None:
+    """What another rank has announced. None if no rank announces this."""
+    try:
+        fits, words, to, out_of = json.loads(announced)
+        is_one = isinstance(fits, str) and isinstance(words, str) and words.isprintable()
+        is_one = is_one and all(isinstance(size, int) for size in [*to, *out_of])
+    except (ValueError, TypeError, RecursionError):
+        return None
+    return Brought(fits, words, to, out_of) if is_one else None
 
 
 def _fit(mine: Brought, theirs: Brought, my_place: int, their_place: int) -> bool:
     if mine.fits != theirs.fits:
         return False
-    if not (mine.to and theirs.to):
+    if not mine.to or len(theirs.to) != len(mine.to) or len(theirs.out_of) != len(mine.to):
         return True
     return mine.to[their_place] == theirs.out_of[my_place] and mine.out_of[their_place] == theirs.to[my_place]
 
@@ -97,4 +111,8 @@ def _brought(event: Event) -> Brought:
     words = event.call + (f" of {event.dtype} {list(event.shape)}" if event.dtype else "")
     words += "" if event.root is None else f" with root {event.root}"
     words += f" with {event.reduce_op}" if event.reduce_op not in (None, "sum") else ""
-    return Brought(tuple(what_must_agree(event).values()), words, *event.parts)
+    return Brought(_digest(tuple(what_must_agree(event).values())).hex(), words, *event.parts)
+
+
+def _digest(agreed: object) -> bytes:
+    return hashlib.blake2b(repr(agreed).encode(), digest_size=KEY).digest()

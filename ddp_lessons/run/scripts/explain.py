@@ -25,6 +25,7 @@ from ddp_lessons.run.launcher.patience import OwnTime
 from ddp_lessons.run.launcher.private_folders import short_private_folder
 from ddp_lessons.run.output.terminal_text import message_on_terminal
 from ddp_lessons.run.scripts.script_worlds import World
+from ddp_lessons.run.scripts.torchrun_here import torchrun_here
 from ddp_lessons.run.wire.channel import Channel
 from ddp_lessons.run.wire.messages import WITNESSED, Present
 
@@ -52,9 +53,7 @@ def explain(script: Sequence[str], ranks: int | None, timeout_seconds: float | N
         address = os.path.join(folder, "ranks")
         door.bind(address)
         door.listen(64)
-        torchrun = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"]
-        torchrun += [f"--log-dir={folder}"]  # otherwise it leaves a new folder behind each time
-        command = [sys.executable, *(torchrun if ranks else []), *witness]
+        command = [sys.executable, *(torchrun_here(ranks, folder) if ranks else []), *witness]
         # torchrun would choose one thread, too, but with a long warning
         environment = {"OMP_NUM_THREADS": "1", **os.environ} if ranks else dict(os.environ)
         process = subprocess.Popen(command, env={**environment, WITNESSED: address})

@@ -251,7 +251,7 @@ def size_of_guard(world_size: int) -> int:
 
 
 GUARDED_TURNS = 1024  # the newest of each rank
-BYTES_OF_A_TURN = 256
+BYTES_OF_A_TURN = 512
 CELL_OF_RANKS = "<ipython-input-ranks-"  # the start of the file names of cells that run on the ranks
 HEAVY_IMPORTS = (
     "torch._dynamo",  # the compiler, which DistributedDataParallel imports

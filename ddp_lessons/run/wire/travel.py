@@ -89,7 +89,7 @@ def pack_value(value: object, from_notebook: FromNotebook) -> list[Buffer]:
 
 
 def unpack_value(buffers: Sequence[Buffer]) -> Any:
-    return pickle.loads(buffers[0], buffers=buffers[1:])
+    return pickle.loads(buffers[0], buffers=buffers[1:])  # noqa: S301  they came over a channel
 
 
 class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
