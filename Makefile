@@ -11,7 +11,7 @@ JUPYTER_ARGS =
 py = .venv/bin/python
 ready = .venv/.ready$(TORCH:%=-torch-%)
 
-.PHONY: help lab test test-all test-offline lessons test-browser lint notebooks hosted offline doctor bench gpu site slides links
+.PHONY: help lab test test-all run-tests run-timing test-offline lessons test-browser lint notebooks hosted offline doctor bench gpu site slides links
 .PHONY: test-torch-range test-stacks test-with test-grading setup clean
 .NOTPARALLEL:
 
@@ -22,11 +22,21 @@ help:  ## show this list
 lab: setup  ## set up, then open a copy of the lessons (my_lessons/) in JupyterLab
 	@exec $(py) -m ddp_lessons start --jupyter $(JUPYTER_ARGS) $${CI:+--no-browser}
 
-test: lint $(CI:%=.venv/.extra-mpi)  ## set up, then run everything that must pass: lint, types, tests, lessons
+# Each stage runs, also after one that failed; tests/stages.py then tries again what failed, and names it.
+STAGES = lint run-tests run-timing lessons $(CI:%=test-browser)
+test: setup .venv/.extra-dev $(CI:%=.venv/.extra-mpi)  ## set up, then run everything that must pass: lint, types, tests, lessons
+	@$(py) tests/stages.py $(STAGES)
+
+run-tests:
 	$(py) -m compileall -q authoring ddp_lessons scripts tests benchmarks docs/instructor offline
-	$(py) -m pytest -n 3 --durations=10 tests --ignore=tests/timing --ignore=tests/browser
-	$(py) -m pytest --durations=3 tests/timing  # alone
-	@$(MAKE) --no-print-directory lessons
+	$(py) -m pytest -n 3 $(by_file) --durations=10 tests --ignore=tests/timing --ignore=tests/browser
+
+run-timing:  # alone
+	$(py) -m pytest --durations=3 tests/timing
+
+# What the tests of a file share (a kernel, nodes, a Slurm) starts once. xdist would try a test that kills its worker
+# again in up to twelve new ones.
+by_file = --dist loadfile --max-worker-restart 1
 
 test-all:  ## the same with every test, case and seed, and in a browser: two hours
 	$(MAKE) test test-browser test-offline test-grading test-stacks DDP_LESSONS_TESTS=all
@@ -181,7 +191,7 @@ find_uv = { command -v uv || command -v $(1)/bin/uv; }
 define test_with
 trap 'rm -rf .venv-range .venv-range.unfinished' EXIT; trap 'exit 1' INT TERM; rm -rf .venv-range; \
 $(call make_venv,.venv-range) && $(call install,.venv-range,-r requirements.txt -e ".[dev]" $(patsubst %,"%",$(1))) && \
-.venv-range/bin/python -m ddp_lessons pair && .venv-range/bin/python -m pytest -n 3 tests $(without_browser)
+.venv-range/bin/python -m ddp_lessons pair && .venv-range/bin/python -m pytest -n 3 $(by_file) tests --ignore=tests/browser
 endef
 
 # Makes a temporary environment with the published packages in $(1), adds the course, which must replace none of them, and
@@ -192,7 +202,7 @@ $(call make_venv,.venv-stack) && $(call install,.venv-stack,-r $(1) $(TORCH:%=--
 $(call install,.venv-stack,-e ".[test$(comma)dev]") && \
 said=$$(.venv-stack/bin/python -m pip install --disable-pip-version-check --dry-run -r $(1)) && \
 case "$$said" in *"Would install"*) echo "$$said"; exit 1;; esac && \
-.venv-stack/bin/python -m ddp_lessons pair && .venv-stack/bin/python -m pytest -n 2 tests/run && \
+.venv-stack/bin/python -m ddp_lessons pair && .venv-stack/bin/python -m pytest -n 2 $(by_file) tests/run && \
 .venv-stack/bin/python -m pytest tests/test_older_notebooks.py tests/show/test_explorer.py tests/show/test_figures.py \
   tests/quiz/test_asking.py tests/test_hosted_kernel.py tests/timing/test_standstill.py && \
 .venv-stack/bin/python -m pytest -n 2 --dist loadfile --nbval --nbval-sanitize-with tests/stacks/sanitize.cfg \

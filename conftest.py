@@ -17,11 +17,21 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a run in the background
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """DDP_LESSONS_MINUTES names a file: there `python -m benchmarks.minutes` finds how long each lesson's cells ran."""
+    """DDP_LESSONS_MINUTES names a file: there `python -m benchmarks.minutes` finds how long each lesson's cells ran.
+
+    DDP_LESSONS_FAILURES names another: there tests/stages.py finds which tests failed.
+    """
+    from time_limit import TimeLimit  # found by pytest only, and this file is also read without it
+
+    config.pluginmanager.register(TimeLimit())
     if hasattr(config, "workerinput"):  # with -n the reports of all workers come to one that is none
         return
     if file := os.environ.get("DDP_LESSONS_MINUTES"):
         config.pluginmanager.register(LessonSeconds(pathlib.Path(file)))
+    if file := os.environ.pop("DDP_LESSONS_FAILURES", ""):  # not for a pytest that a test runs
+        from once_more import Failures
+
+        config.pluginmanager.register(Failures(pathlib.Path(file)))
     if os.environ.get("DDP_LESSONS_TESTS") == "all":
         config.pluginmanager.register(WholeRuns(config))
 

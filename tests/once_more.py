@@ -1,0 +1,50 @@
+"""What failed in this run of pytest, in a file: tests/stages.py tries it once more and names it at the end."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import pytest
+
+_COLORS = re.compile(r"\x1b\[[0-9;]*m")
+_OF_NBVAL = "Notebook cell execution failed"  # its first line, whatever the cause
+
+
+@dataclass(frozen=True)
+class Failed:
+    """A test, or a lesson of which cells failed."""
+
+    test: str
+    cause: str
+    again: bool  # may be tried once more
+
+
+class Failures:
+    def __init__(self, file: Path) -> None:
+        self.file, self.failed = file, dict[str, Failed]()
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            place, _, cell = report.nodeid.partition("::")
+            test = place if place.endswith(".ipynb") else report.nodeid  # a cell needs those before it
+            where = f"{cell}: " if place.endswith(".ipynb") else ""
+            self.failed.setdefault(test, Failed(test, where + cause_of(report), "no_second_try" not in report.keywords))
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        if report.failed:
+            self.failed[report.nodeid] = Failed(report.nodeid, cause_of(report), again=False)
+
+    def pytest_sessionfinish(self, exitstatus: int) -> None:
+        """A file that is missing, or another status than 0 and 1, shows that pytest itself failed."""
+        self.file.write_text(json.dumps({"status": exitstatus, "failed": [*map(asdict, self.failed.values())]}))
+
+
+def cause_of(report: pytest.TestReport | pytest.CollectReport) -> str:
+    """The first line that says why."""
+    crash = getattr(report.longrepr, "reprcrash", None)
+    text = _COLORS.sub("", crash.message if crash else str(report.longrepr))
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return next((line for line in lines if line != _OF_NBVAL), "no cause was reported")[:300]
