@@ -94,7 +94,14 @@ class WholeRuns:
             terminalreporter.write_line(f"{room or 'the others'}: not all have passed, the first of them {test}")
 
 
+# in tests/check: a right answer that is refused or a wrong one that is accepted is never chance
+JUDGED = ("test_right_", "test_wrong_", "test_hanging_", "test_nothing_is_left_")
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.parent.name == "check" and item.name.startswith(JUDGED):
+            item.add_marker("no_second_try")
     from sampling import left_out  # found by pytest only, and this file is also read without it
 
     asked_by_name = config.option.keyword or any(_is_a_file_or_test(asked) for asked in config.args)

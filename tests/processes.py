@@ -70,6 +70,29 @@ def listening(process: psutil.Process) -> list[tuple[str, int]]:
     ]
 
 
+_kept: list[socket.socket] = []
+
+
+def kept_port(count: int = 1) -> int:
+    """The first of so many free ports. They stay bound, so no other process gets them; a store or a server may still
+    listen there, because Linux lets sockets with SO_REUSEADDR share a port until one of them listens."""
+    for _ in range(100):
+        kept = [socket.socket() for _ in range(count)]
+        port = 0
+        try:
+            for number, one in enumerate(kept):
+                one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                one.bind(("127.0.0.1", port + number if port else 0))
+                port = port or one.getsockname()[1]
+        except (OSError, OverflowError):  # one of the next ports is in use, or there is none
+            for one in kept:
+                one.close()
+            continue
+        _kept.extend(kept)
+        return port
+    raise OSError(f"found no {count} free ports in a row")
+
+
 def template_of(process_id: int) -> psutil.Process:
     return next(child for child in family(process_id) if "template.serve" in " ".join(child.cmdline()))
 

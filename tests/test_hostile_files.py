@@ -15,6 +15,8 @@ from ddp_lessons.check import progress_file
 from ddp_lessons.workshop import progress_table
 from ddp_lessons.workshop.ticket_table import collect
 
+pytestmark = pytest.mark.no_second_try
+
 BEGIN = '{"ddp-lessons-ticket": '
 SLOW = {
     "spaces.txt": BEGIN + " " * 4_000_000 + ".",

@@ -9,7 +9,7 @@ import socket
 from collections.abc import Sequence
 
 import psutil
-from processes import PROJECT, Program
+from processes import PROJECT, Program, kept_port
 
 # One thread for each rank, as torchrun would choose, and no word about it.
 SURROUNDINGS = {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
@@ -48,9 +48,8 @@ def machine(meeting: str, *options: str, conf: Sequence[str] = ()) -> tuple[str,
     )
 
 
-def free_address() -> str:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return f"127.0.0.1:{listener.getsockname()[1]}"
+def kept_address() -> str:
+    return f"127.0.0.1:{kept_port()}"
 
 
 def listens(address: str) -> bool:

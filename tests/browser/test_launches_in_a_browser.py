@@ -126,6 +126,7 @@ def test_the_curves_of_a_training_that_is_stopped_stay(notebook: Screen) -> None
     expect(notebook.output(1)).to_have_text("[3.0, 3.0, 3.0]")
 
 
+@pytest.mark.no_second_try
 def test_a_restart_during_a_launch_leaves_no_process_behind(
     server: JupyterServer, notebook: Screen, talking: list[int]
 ) -> None:

@@ -21,6 +21,7 @@ from ddp_lessons.capstone.script_runs import Outcome
 QUICK = ("no checkpoint", "an exception on the second rank")
 
 
+@pytest.mark.no_second_try
 @pytest.mark.parametrize("name", BROKEN if EVERYTHING else QUICK)
 def test_a_broken_script_fails_in_the_right_part(name: str, tmp_path: Path) -> None:
     broken = BROKEN[name]

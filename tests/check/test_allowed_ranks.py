@@ -10,6 +10,7 @@ from ddp_lessons.train.collectives_by_hand import broadcast_by_hand
 from ddp_lessons.train.ring import ring_all_reduce
 
 
+@pytest.mark.no_second_try
 def test_what_is_right_passes_with_the_ranks_that_are_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DDP_LESSONS_MOST_RANKS", "3")
     report = check.ring_all_reduce(ring_all_reduce)
@@ -19,6 +20,7 @@ def test_what_is_right_passes_with_the_ranks_that_are_allowed(monkeypatch: pytes
     assert report.text.splitlines()[2] == sentence
 
 
+@pytest.mark.no_second_try
 def test_what_is_wrong_is_refused_with_two_ranks_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DDP_LESSONS_MOST_RANKS", "2")
     report = check.ring_all_reduce(WRONG[0][0])

@@ -18,6 +18,7 @@ def text_of(number: int) -> list[str]:
     return (folder_of(number) / "train.py.txt").read_text(encoding="utf-8").splitlines()
 
 
+@pytest.mark.no_second_try
 @NUMBERS
 def test_the_right_diagnosis_passes_and_shows_why_and_the_repair(number: int) -> None:
     one = CASES[number - 1]
@@ -28,6 +29,7 @@ def test_the_right_diagnosis_passes_and_shows_why_and_the_repair(number: int) ->
         assert all(new.split("\n")[0].strip() in report.text for new in one.repair.values())
 
 
+@pytest.mark.no_second_try
 @NUMBERS
 def test_each_wrong_part_gets_its_own_sentence_and_the_others_are_right(number: int) -> None:
     one = CASES[number - 1]

@@ -15,6 +15,8 @@ from ddp_lessons.dumps.dump_files import Unreadable, find_dumps, read_dump
 from ddp_lessons.dumps.explain_dumps import explain_dumps
 from ddp_lessons.dumps.left_behind import read_left_behind
 
+pytestmark = pytest.mark.no_second_try
+
 
 class Touches:
     """Unpickled by Python, it creates a file."""

@@ -26,6 +26,8 @@ from ddp_lessons.run.rank.what_blocks import Surroundings, standing
 from ddp_lessons.run.recording.flight_dump import write_dump as write_dump_of
 from ddp_lessons.run.recording.interception import recorder
 
+pytestmark = pytest.mark.no_second_try
+
 PROGRAMS = 100 if EVERYTHING else 15
 RING = {"wide": "2000", "narrow": "7"}  # entries of the ring buffer
 

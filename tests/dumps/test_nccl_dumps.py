@@ -78,6 +78,7 @@ def test_what_torchs_analyzer_finds_is_said_with_the_ranks_and_the_lines(
     assert not [words for words in (*of_ours, "train.py line 20") if words not in message], message
 
 
+@pytest.mark.no_second_try
 def test_healthy_dumps_say_that_nothing_hangs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_all(steps(world(4)), tmp_path)
     assert explain_dumps(str(tmp_path)) == 0

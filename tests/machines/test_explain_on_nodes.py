@@ -158,6 +158,7 @@ def left_on(node: str, environment: dict[str, str]) -> list[str]:
     return subprocess.run(look, env=environment, capture_output=True, text=True, check=False).stdout.splitlines()
 
 
+@pytest.mark.no_second_try
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), *([(signal.SIGTERM, 143)] if EVERYTHING else [])])
 def test_a_signal_ends_it_and_nothing_is_left_on_the_nodes(
     by_ssh: dict[str, str], tmp_path: Path, number: int, status: int

@@ -242,6 +242,7 @@ with Machines(2) as machines:
 """
 
 
+@pytest.mark.no_second_try
 def test_of_a_notebook_that_is_killed_nothing_is_left() -> None:
     here(Machines(2))
     with Program(PLAIN_PROGRAM) as program:

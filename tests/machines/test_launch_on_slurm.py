@@ -109,6 +109,7 @@ else:
 """
 
 
+@pytest.mark.no_second_try
 def test_of_a_notebook_that_is_killed_no_job_and_no_rank_is_left(site: SlurmOnMachines) -> None:
     with Program(prefix_of(site) + SLEEP_ON_IT) as program:
         program.wait_until_said("sleeps", times=2)

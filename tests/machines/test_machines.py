@@ -86,6 +86,7 @@ def test_to_wait_for_words_that_nobody_says_ends_and_shows_what_was_said(three: 
         job.wait_for("tea", 5)
 
 
+@pytest.mark.no_second_try
 def test_nothing_is_left_of_machines_and_this_machine_s_network_is_what_it_was() -> None:
     before = interfaces() if not Machines().why_not() else []
     with here(Machines(2)) as machines:
@@ -108,6 +109,7 @@ with Machines(2) as machines:
 """
 
 
+@pytest.mark.no_second_try
 def test_nothing_is_left_when_the_maker_is_killed() -> None:
     here(Machines(2))
     with subprocess.Popen([sys.executable, "-c", MAKER], stdout=subprocess.PIPE, text=True) as maker:

@@ -136,10 +136,9 @@ def add_up_often(rank: int, world_size: int) -> list[float]:
     return sums
 
 
+@pytest.mark.no_second_try
 def test_kills_at_any_moment_give_no_wrong_answer(nodes: Machines) -> None:
-    seed = time.time_ns() % 10_000
-    print(f"seed {seed}")  # pytest shows it where this fails
-    dice, failed = random.Random(seed), 0
+    dice, failed = random.Random(3), 0
     with Workers(WORLD, outlive_failures=True, quiet=True, on=nodes) as workers:
         for _ in range(40 if EVERYTHING else 8):
             node, process = dice.choice(list(workers.run(where)))

@@ -121,6 +121,7 @@ def test_a_rehearsal_sets_what_slurm_sets_and_starts_what_slurm_starts(slurm: Sl
     assert ours == said
 
 
+@pytest.mark.no_second_try
 def test_nothing_of_a_cluster_is_left() -> None:
     import psutil
 

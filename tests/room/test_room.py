@@ -26,7 +26,7 @@ from typing import Any
 import psutil
 import pytest
 import websocket
-from processes import happens_within
+from processes import happens_within, kept_port
 
 from ddp_lessons.workshop.room import handouts, servers
 from ddp_lessons.workshop.room.room_command import _names, add_room
@@ -92,16 +92,9 @@ def no_room_is_left() -> Iterator[None]:
             process.wait(60)
 
 
-def free_port() -> int:
-    """The first of some that nobody uses now."""
-    with socket.socket() as trial:
-        trial.bind(("127.0.0.1", 0))
-        return min(int(trial.getsockname()[1]), 60_000)
-
-
 @pytest.fixture(scope="module")
 def room(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Room]:
-    room = begin(tmp_path_factory.mktemp("room") / "work", "--port", str(free_port()), "--ranks", "3")
+    room = begin(tmp_path_factory.mktemp("room") / "work", "--port", str(kept_port(3)), "--ranks", "3")
     yield room
     assert "All servers have stopped." in room.end()
 
@@ -188,6 +181,7 @@ def test_an_address_and_a_token_typed_by_hand_lead_to_the_first_lesson(room: Roo
         assert urllib.parse.urlparse(opened).path == f"/lab/tree/{FIRST}"
 
 
+@pytest.mark.no_second_try
 def test_a_link_opens_one_room_and_no_other(room: Room) -> None:
     (place, _), (_, anothers_token), *_ = room.links
     with pytest.raises(urllib.error.HTTPError, match="403"):
@@ -213,6 +207,7 @@ app.transport, len(sockets) >= 5, rights, len(ports) <= 1, shown
 """
 
 
+@pytest.mark.no_second_try
 def test_what_a_kernel_says_is_for_its_server_only(room: Room) -> None:
     """Over sockets in a private folder; the one port that is left is its own children's, and says nothing. Nor can a
     learner print the token by mistake."""
@@ -228,7 +223,7 @@ def test_templates_of_all_learners_come_from_one_seed(room: Room) -> None:
 
 
 def test_a_server_that_ends_comes_back_and_a_room_that_begins_anew_keeps_links_and_work(tmp_path: Path) -> None:
-    port = str(free_port())
+    port = str(kept_port())
     room = begin(tmp_path / "work", "--port", port, learners=1)
     (place, token), *_ = room.links
     asked(place, token, "/api/contents/mine.txt", {"type": "file", "format": "text", "content": "work"}, "PUT")
@@ -268,11 +263,12 @@ def in_a_terminal_of_its_own() -> None:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)  # whoever runs these tests under nohup ignores it
 
 
+@pytest.mark.no_second_try
 def test_a_lost_ssh_session_ends_it_with_all_its_servers(tmp_path: Path) -> None:
     """The terminal goes away, as when the network does: the system sends SIGHUP, and printing fails."""
     terminal, its_end = os.openpty()
     process = subprocess.Popen(
-        **command("--learners", "1", "--folder", str(tmp_path / "work"), "--port", str(free_port())),
+        **command("--learners", "1", "--folder", str(tmp_path / "work"), "--port", str(kept_port())),
         stdin=its_end,
         stdout=its_end,
         stderr=its_end,

@@ -7,7 +7,6 @@ import contextlib
 import os
 import re
 import signal
-import socket
 import sys
 import textwrap
 from collections.abc import Iterator
@@ -15,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from notebook_session import NotebookSession
-from processes import PROJECT, alive, happens_within
+from processes import PROJECT, alive, happens_within, kept_port
 
 _FIRST_CELL = """
 import asyncio, atexit, builtins, collections, contextlib, dataclasses, enum, functools, gc, io, logging
@@ -55,12 +54,6 @@ def value(kernel: NotebookSession, *cells: str) -> str:
 
 def error(kernel: NotebookSession, source: str) -> str:
     return str(kernel.run(textwrap.dedent(source).strip()).error)
-
-
-def free_port() -> int:
-    with socket.socket() as port:
-        port.bind(("127.0.0.1", 0))
-        return int(port.getsockname()[1])
 
 
 # --- kinds of functions ---------------------------------------------------------------------------------------------
@@ -870,7 +863,7 @@ def test_the_functions_of_the_two_official_tutorials_run_on_the_cpu(kernel: Note
     source = f"""
         def setup(rank, world_size):
             os.environ['MASTER_ADDR'] = 'localhost'
-            os.environ['MASTER_PORT'] = '{free_port()}'
+            os.environ['MASTER_PORT'] = '{kept_port()}'
             dist.init_process_group("gloo", rank=rank, world_size=world_size)
 
         def cleanup():
@@ -909,7 +902,7 @@ def test_the_functions_of_the_two_official_tutorials_run_on_the_cpu(kernel: Note
 
         def init_process(rank, size, fn, backend='gloo'):
             os.environ['MASTER_ADDR'] = '127.0.0.1'
-            os.environ['MASTER_PORT'] = '{free_port()}'
+            os.environ['MASTER_PORT'] = '{kept_port()}'
             dist.init_process_group(backend, rank=rank, world_size=size)
             fn(rank, size)
 
@@ -941,7 +934,7 @@ _WAYS_TO_JOIN = {
 @pytest.mark.parametrize("join", _WAYS_TO_JOIN.values(), ids=_WAYS_TO_JOIN)
 def test_a_function_that_joins_by_itself_runs(kernel: NotebookSession, join: str, tmp_path: Path) -> None:
     source = f"""
-        meeting, port = {os.fspath(tmp_path / "meeting")!r}, {free_port()}
+        meeting, port = {os.fspath(tmp_path / "meeting")!r}, {kept_port()}
         def run(rank, world_size):
             assert not dist.is_initialized()
             {join}

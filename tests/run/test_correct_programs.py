@@ -10,6 +10,8 @@ import torch.distributed as dist
 from correct_programs import Program, all_programs, some_programs, verdicts_on
 from effort import EVERYTHING
 
+pytestmark = pytest.mark.no_second_try
+
 PROGRAMS = some_programs(3000 if EVERYTHING else 30)
 
 

@@ -355,6 +355,7 @@ _WAYS: dict[str, tuple[Sequence[str], str]] = {
 }
 
 
+@pytest.mark.no_second_try
 @pytest.mark.parametrize("way", _WAYS)
 def test_however_a_person_leaves_nothing_is_left(kernel: NotebookSession, tmp_path: Path, way: str) -> None:
     answers, end = _WAYS[way]
@@ -379,6 +380,7 @@ def test_interrupts_and_deaths_at_the_prompt_leave_nothing(kernel: NotebookSessi
     assert not alive(ranks_of(tmp_path))
 
 
+@pytest.mark.no_second_try
 def test_a_kernel_that_ends_at_the_prompt_leaves_nothing(tmp_path: Path) -> None:
     with NotebookSession({"PYTHONPATH": os.fspath(PROJECT)}) as session:
         for end in (session.restart, session.kill):

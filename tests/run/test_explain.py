@@ -101,6 +101,7 @@ def with_torchrun(folder: Path, what: str, *options: str) -> tuple[int, str, str
     return explained(folder, SCRIPT, what, options=("--nproc-per-node", "2", *options))
 
 
+@pytest.mark.no_second_try
 @pytest.mark.parametrize("what", ["nothing", "slow"])
 def test_a_script_that_goes_well_is_left_alone(tmp_path: Path, what: str) -> None:
     status, printed, told = with_torchrun(tmp_path, what)
@@ -162,6 +163,7 @@ def test_on_a_busy_machine_the_limit_allows_for_what_others_take(
     assert explain([str(tmp_path / "sleep.py")], None, 1.0) == status
 
 
+@pytest.mark.no_second_try
 def test_nothing_is_left_of_ranks_that_did_not_join_within_the_limit(tmp_path: Path) -> None:
     status, _, told = explained(
         tmp_path, "import time; time.sleep(1000)", options=("--nproc-per-node", "2", "--timeout", "0.5")
@@ -272,6 +274,7 @@ def test_a_rank_that_was_killed_is_named(tmp_path: Path) -> None:
     assert "rank 1 of 2 exited before it returned" in told or "Rank 1 exited before" in told
 
 
+@pytest.mark.no_second_try
 def test_torchrun_leaves_no_folder_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     temporary = tmp_path / "temporary"
     temporary.mkdir()
@@ -292,6 +295,7 @@ def test_a_script_that_is_not_there_or_has_no_ranks_is_as_in_python(tmp_path: Pa
     assert "no rank joined a process group" in told
 
 
+@pytest.mark.no_second_try
 def test_nothing_is_left_of_a_script_that_stood_still_or_was_stopped(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(SCRIPT)
     command = [sys.executable, "-m", "ddp_lessons", "explain", "--nproc-per-node", "2", "train.py", "sleeps"]

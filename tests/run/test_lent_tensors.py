@@ -107,6 +107,7 @@ RIGHT: dict[Function, list[object]] = {
 }
 
 
+@pytest.mark.no_second_try
 @pytest.mark.parametrize("function", RIGHT, ids=lambda function: function.__name__)
 def test_nothing_is_said_where_nobody_can_be_harmed(function: Function) -> None:
     assert list(launch(function, 2, quiet=True)) == RIGHT[function]

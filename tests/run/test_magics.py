@@ -210,6 +210,7 @@ def test_two_notebooks_at_once_know_nothing_of_each_other(kernel: NotebookSessio
         assert cell.text == by_rank(*["'second'"] * 2)
 
 
+@pytest.mark.no_second_try
 def test_loaded_anew_it_leaves_no_ranks_behind() -> None:
     with NotebookSession() as session:
         session.run(LOAD)

@@ -5,19 +5,15 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 from broken_programs import KINDS, break_one
 from effort import EVERYTHING
-from processes import others_computing
 from program_simulator import faults_of
 from program_steps import WORLD, Collective, Content, Message, Program, Steps
 from program_trials import broken_program, complaints_about, table_of, verdicts_on
 from random_programs import random_program
 
 PROGRAMS = 200 if EVERYTHING else 60
-PROGRAMS_BESIDE_LOAD = 40
 
 
 def test_the_programs_are_correct_by_what_their_steps_say() -> None:
@@ -26,13 +22,9 @@ def test_the_programs_are_correct_by_what_their_steps_say() -> None:
         assert faults_of(program, strict=True, hurry=ranks) == faults_of(program, strict=True, hurry=ranks[::-1]) == []
 
 
+@pytest.mark.no_second_try
 def test_of_correct_programs_nothing_is_said() -> None:
     assert complaints_about(map(random_program, range(PROGRAMS))) == []
-
-
-def test_nor_while_all_cores_are_kept_busy_by_others() -> None:
-    with others_computing(os.cpu_count() or 1):
-        assert complaints_about(map(random_program, range(1000, 1000 + PROGRAMS_BESIDE_LOAD))) == []
 
 
 def test_programs_broken_in_one_place_are_caught_and_the_place_is_named() -> None:

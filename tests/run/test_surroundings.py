@@ -21,7 +21,7 @@ import pytest
 import torch
 import torch.distributed as dist
 from notebook_session import NotebookSession
-from processes import PROJECT, Program, happens_within, others_computing, template_of
+from processes import PROJECT, Program, happens_within, template_of
 
 from ddp_lessons import WorkerFailed, launch
 from ddp_lessons.run.processes.process_pool import pool
@@ -512,16 +512,6 @@ def test_what_the_notebook_did_before_makes_no_difference(before: Callable[[], o
     before()
     results = launch(work, world_size, timeout_seconds=20, quiet=True)
     assert list(results) == pytest.approx([1500.0**3 + 1000.0**3] * world_size, rel=1e-5)
-
-
-def test_a_machine_that_is_busy_only_takes_longer() -> None:
-    def add_up(rank: int, world_size: int) -> float:
-        total = torch.ones(1) * rank
-        dist.all_reduce(total)
-        return total.item()
-
-    with others_computing(2 * (os.cpu_count() or 1)):
-        assert [list(launch(add_up, 4, quiet=True)) for _ in range(3)] == [[6.0] * 4] * 3
 
 
 def test_what_ddp_imports_is_imported_once_for_all_later_launches() -> None:

@@ -171,6 +171,7 @@ def test_a_record_is_the_same_after_a_file(tmp_path: Path) -> None:
         np.testing.assert_array_equal(values, theirs.values("after", 1)[0][name])
 
 
+@pytest.mark.no_second_try
 def test_a_file_of_a_stranger_is_refused(tmp_path: Path) -> None:
     np.savez(tmp_path / "rank-0.npz", record=np.array([{"steps": []}], dtype=object))
     with pytest.raises(CannotRead, match=r"rank-0\.npz holds no record of a rank"):
@@ -368,12 +369,14 @@ def script(tmp_path: Path) -> str:
     return str(tmp_path / "train.py")
 
 
+@pytest.mark.no_second_try
 def test_a_script_that_is_the_same_ends_with_0(script: str) -> None:
     ended = command(script, "--ranks", "2")
     assert ended.returncode == 0, ended.stderr
     assert ended.stdout.startswith("The same training on 1 and 2 ranks: 3 steps, gradients within ")
 
 
+@pytest.mark.no_second_try
 def test_a_script_that_is_not_the_same_ends_with_1(script: str) -> None:
     ended = command("--ranks", "2", script, "--", "--scale")
     assert ended.returncode == 1, ended.stderr

@@ -57,8 +57,10 @@ def shares_of(world_size):
 # one rank, told so by variables as torchrun would
 ALONE = """
 import runpy, socket, sys
-with socket.create_server(("127.0.0.1", 0)) as free:
-    port = free.getsockname()[1]
+free = socket.socket()  # it stays bound, and lets the store listen there
+free.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+free.bind(("127.0.0.1", 0))
+port = free.getsockname()[1]
 os.environ.update(RANK="0", WORLD_SIZE="1", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
 sys.argv = {}
 try:

@@ -13,7 +13,7 @@ import torch
 import torch.distributed as dist
 from processes import Program
 from torch.multiprocessing.spawn import ProcessRaisedException, spawn
-from torchruns import SECONDS, SURROUNDINGS, free_address
+from torchruns import SECONDS, SURROUNDINGS, kept_address
 
 HELLO = """
 import os, sys, torch, torch.distributed as dist
@@ -32,7 +32,7 @@ def launch_module(*given: str) -> Program:
 def test_the_forerunner_of_torchrun_takes_machines_that_are_numbered_by_hand(tmp_path: Path) -> None:
     script = tmp_path / "hello.py"
     script.write_text(HELLO)
-    address, port = free_address().split(":")
+    address, port = kept_address().split(":")
     where = ["--nnodes=2", f"--master-addr={address}", f"--master-port={port}"]
     with (
         launch_module(*where, "--node-rank=0", "--nproc-per-node=1", "--use-env", str(script), "--epochs=2") as one,
@@ -68,7 +68,7 @@ if __name__ == "__main__":
 def test_processes_can_be_spawned_one_by_one_and_meet_by_variables(tmp_path: Path) -> None:
     script = tmp_path / "by_hand.py"
     script.write_text(BY_HAND)
-    command = [sys.executable, str(script), free_address().split(":")[1]]
+    command = [sys.executable, str(script), kept_address().split(":")[1]]
     printed = subprocess.run(command, env=os.environ | SURROUNDINGS, capture_output=True, text=True, timeout=SECONDS)
     lines = printed.stdout.splitlines()
     assert sorted(lines[:2]) == ["rank 0 has 1.0", "rank 1 has 1.0"], printed.stderr

@@ -25,7 +25,7 @@ from torchruns import (
     accuracy_told,
     begun_with,
     epochs_told,
-    free_address,
+    kept_address,
     listens,
     machine,
     ranks_of,
@@ -161,7 +161,7 @@ def test_a_machine_that_leaves_and_comes_back_costs_no_accuracy(
     how: str, undisturbed: Undisturbed, tmp_path: Path
 ) -> None:
     """The other one goes on alone with the whole batches: its steps are the same, and so is the training."""
-    address, disks = free_address(), [tmp_path / "stays", tmp_path / "leaves"]
+    address, disks = kept_address(), [tmp_path / "stays", tmp_path / "leaves"]
     options = machine(address, "--nnodes=1:2", "--nproc-per-node=1", "--max-restarts=5", conf=QUICKLY)
     for disk in disks:
         disk.mkdir()

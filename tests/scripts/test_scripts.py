@@ -17,7 +17,7 @@ import torch
 import torch.distributed as dist
 from effort import EVERYTHING
 from processes import PROJECT
-from torchruns import QUICK, SECONDS, SURROUNDINGS, free_address, machine, plain, ranks_told, script, torchrun
+from torchruns import QUICK, SECONDS, SURROUNDINGS, kept_address, machine, plain, ranks_told, script, torchrun
 
 from ddp_lessons import launch
 from scripts import started
@@ -90,7 +90,7 @@ def test_torchrun_ends_with_the_weights_of_launch(launched: tuple[float, Any], t
 
 def test_two_machines_end_with_the_weights_of_launch(launched: tuple[float, Any], tmp_path: Path) -> None:
     """Two agents, each with one rank, that meet at an address as on a network."""
-    options = machine(free_address(), "--nnodes=2", "--nproc-per-node=1")
+    options = machine(kept_address(), "--nnodes=2", "--nproc-per-node=1")
     files = [tmp_path / str(number) for number in range(2)]  # a disk for each
     for file in files:
         file.mkdir()

@@ -26,6 +26,8 @@ from ddp_lessons import WorkerFailed, Workers, launch
 from ddp_lessons.run.launcher.private_folders import session_folder
 from ddp_lessons.run.processes.process_pool import pool
 
+pytestmark = pytest.mark.no_second_try
+
 
 def add_up_here(world_size: int = 2, amount: float = 1.0, **options: object) -> list[float]:
     """One launch in this process, of a function that every rank must have understood for the answer to be right."""

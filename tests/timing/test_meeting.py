@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import socket
 import threading
 import time
 from collections.abc import Callable
 
+from processes import kept_port
 from torch._C._distributed_c10d import TCPStore
 
 from ddp_lessons.run.rank.private_store import wait_until_it_listens
@@ -16,8 +16,7 @@ _SECONDS_LATE = 0.05
 
 def seconds_to_meet(before: Callable[[str, int], None]) -> float:
     """Of a rank that comes before the store is open, and does this first."""
-    with socket.create_server(("127.0.0.1", 0)) as unused:
-        port = unused.getsockname()[1]
+    port = kept_port()
     took: list[float] = []
 
     def come() -> None:

@@ -259,11 +259,13 @@ SLOW = [
 ]
 
 
+@pytest.mark.no_second_try
 @pytest.mark.parametrize("function", SLOW)
 def test_what_can_still_move_is_left_alone(function: Function) -> None:
     launch(function, 2)
 
 
+@pytest.mark.no_second_try
 def test_a_rank_that_gives_up_joining_is_left_alone() -> None:
     launch(joining_that_gives_up, 2, join=False)
 
@@ -279,6 +281,7 @@ def busy_cores() -> Iterator[None]:
         yield
 
 
+@pytest.mark.no_second_try
 @pytest.mark.usefixtures("busy_cores")
 @pytest.mark.parametrize("function", [sleeps, moves_much, waits_in_the_store])
 def test_that_is_so_on_a_machine_with_too_much_to_do(function: Function) -> None:
