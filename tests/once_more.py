@@ -46,5 +46,6 @@ def cause_of(report: pytest.TestReport | pytest.CollectReport) -> str:
     """The first line that says why."""
     crash = getattr(report.longrepr, "reprcrash", None)
     text = _COLORS.sub("", crash.message if crash else str(report.longrepr))
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return next((line for line in lines if line != _OF_NBVAL), "no cause was reported")[:300]
+    lines = [line.strip() for line in text.splitlines() if line.strip() and line != _OF_NBVAL]
+    first = " ".join(lines[: 2 if lines and lines[0].endswith(":") else 1])  # "AssertionError:" alone says nothing
+    return first[:300] or "no cause was reported"

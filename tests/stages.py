@@ -28,8 +28,7 @@ def main(stages: Sequence[str]) -> int:
     lines, failed, broken = list[str](), list[Failed](), False
     for stage in stages:
         begin = time.monotonic()
-        status, of_stage = run(["make", "--no-print-directory", stage], FOLDER / f"{stage}.json")
-        is_broken = status != 0 and not of_stage
+        of_stage, is_broken = run(["make", "--no-print-directory", stage], FOLDER / f"{stage}.json")
         lines.append(f"{stage}: {time.monotonic() - begin:.0f} s{', FAILED: see its messages' if is_broken else ''}")
         failed, broken = failed + of_stage, broken or is_broken
     flakes = [one for one in failed if passes_alone(one)] if may_be_tried_again(failed) else []
@@ -40,14 +39,13 @@ def main(stages: Sequence[str]) -> int:
     return int(broken or len(flakes) < len(failed))
 
 
-def run(command: Sequence[str], file: Path) -> tuple[int, list[Failed]]:
-    """Its exit status, and the tests that failed; none if it failed in another way."""
+def run(command: Sequence[str], file: Path) -> tuple[list[Failed], bool]:
+    """The tests that failed, and whether anything else did."""
     file.unlink(missing_ok=True)
     status = subprocess.run(command, env={**os.environ, "DDP_LESSONS_FAILURES": str(file)}).returncode
-    said = json.loads(file.read_text()) if file.exists() else {}
-    return status, [Failed(**one) for one in said["failed"]] if said.get(
-        "status"
-    ) == pytest.ExitCode.TESTS_FAILED else []
+    said = json.loads(file.read_text()) if file.exists() else {"status": None, "failed": []}
+    failed = [Failed(**one) for one in said["failed"]]
+    return failed, status != 0 and (not failed or said["status"] != pytest.ExitCode.TESTS_FAILED)
 
 
 def may_be_tried_again(failed: Sequence[Failed]) -> bool:
@@ -58,7 +56,7 @@ def passes_alone(one: Failed) -> bool:
     print(f"\nonce more, alone: {one.test}", flush=True)
     is_lesson = one.test.endswith(".ipynb")
     command = [sys.executable, "-m", "pytest", *(["--nbval"] if is_lesson else []), one.test]
-    return run(command, FOLDER / "again.json")[0] == 0
+    return run(command, FOLDER / "again.json") == ([], False)
 
 
 if __name__ == "__main__":

@@ -32,7 +32,8 @@ def test_the_seconds_of_all_cells_of_a_lesson_are_added_up(tmp_path: Path, worke
     write_lesson(tmp_path, "00_quick", "number = 1")
     write_lesson(tmp_path, "01_slow", "import time\ntime.sleep(0.5)", "time.sleep(0.5)")
     (tmp_path / "sampling.py").write_text("def left_out(tests):\n    return set()\n")
-    environment = {**os.environ, "DDP_LESSONS_MINUTES": str(tmp_path / "seconds.json"), "PYTHONPATH": str(tmp_path)}
+    environment = {**os.environ, "DDP_LESSONS_MINUTES": str(tmp_path / "seconds.json")}
+    environment["PYTHONPATH"] = f"{tmp_path}:{PROJECT / 'tests'}"
     environment.pop("DDP_LESSONS_TESTS", None)  # this folder has no rooms
     command = [sys.executable, "-m", "pytest", "-q", *workers, "--nbval", str(tmp_path)]
     ended = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)

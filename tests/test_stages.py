@@ -19,7 +19,7 @@ def pytest_configure(config):
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(Failures(pathlib.Path(os.environ["DDP_LESSONS_FAILURES"])))
 """
-STAGES = "fails:\n\t@false\ntests:\n\t@{python} -m pytest -q -n 2 --dist loadfile -p no:cacheprovider .\n"
+STAGES = "fails:\n\t@false\ntests:\n\t@{python} -m pytest -q -p no:cacheprovider .\n"
 FLAKE = """
 import os
 def test_a_flake():

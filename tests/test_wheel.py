@@ -84,6 +84,7 @@ def test_from_the_wheel_alone_the_lessons_are_copied_and_the_first_one_runs(whee
     runs_from_the_wheel(Path(sys.executable), site, tmp_path / "empty", ["00"], variables)
 
 
+@pytest.mark.time_limit(3600)
 @pytest.mark.skipif(not EVERYTHING, reason="it installs 6 GB: make test-all")
 def test_in_an_environment_of_its_own_the_first_nine_lessons_run(wheel: Path, tmp_path: Path) -> None:
     environment = tmp_path / "environment"

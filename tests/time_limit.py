@@ -11,6 +11,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Generator
+from typing import NoReturn
 
 import psutil
 import pytest
@@ -24,10 +25,12 @@ class TimeLimit:
         self._terminal = os.dup(2)  # during a test, 2 is captured
 
     @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_protocol(self) -> Generator[None, object, object]:
-        signal.signal(signal.SIGALRM, lambda *_: _fail())
-        signal.setitimer(signal.ITIMER_REAL, SECONDS)
-        faulthandler.dump_traceback_later(SECONDS + SECONDS_TO_CLEAN_UP, exit=True, file=self._terminal)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
+        marker = item.get_closest_marker("time_limit")
+        seconds = float(marker.args[0]) if marker else SECONDS
+        signal.signal(signal.SIGALRM, lambda *_: _fail(seconds))
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+        faulthandler.dump_traceback_later(seconds + SECONDS_TO_CLEAN_UP, exit=True, file=self._terminal)
         try:
             return (yield)
         finally:
@@ -35,13 +38,13 @@ class TimeLimit:
             faulthandler.cancel_dump_traceback_later()
 
 
-def _fail() -> None:
+def _fail(seconds: float) -> NoReturn:
     started = psutil.Process().children(recursive=True)
     others = [frame for thread, frame in sys._current_frames().items() if thread != threading.main_thread().ident]
     stacks = [*map(_stack_of, started), *("".join(traceback.format_stack(frame)) for frame in others)]
     for process in started:
         process.kill()  # so that nothing waits for them when the test cleans up
-    pytest.fail("\n\n".join([f"The test has not ended after {SECONDS:.0f} seconds. Where it was:", *stacks]))
+    pytest.fail("\n\n".join([f"The test has not ended after {seconds:.0f} seconds. Where it was:", *stacks]))
 
 
 def _stack_of(process: psutil.Process) -> str:

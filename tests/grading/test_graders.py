@@ -28,7 +28,10 @@ from ddp_lessons.workshop.grading.tasks import Task, task_in
 
 PROJECT = Path(__file__).parent.parent.parent
 IS_WANTED = EVERYTHING and all(importlib.util.find_spec(name) for name in ("nbgrader", "otter"))
-pytestmark = pytest.mark.skipif(not IS_WANTED, reason="it needs nbgrader and Otter: make test-grading")
+pytestmark = [
+    pytest.mark.skipif(not IS_WANTED, reason="it needs nbgrader and Otter: make test-grading"),
+    pytest.mark.time_limit(3600),
+]
 
 # functions; a class; programs to repair and messages to read; a text, in a lesson that works in a folder of its own
 WRONG_LAST = {

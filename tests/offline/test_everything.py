@@ -28,6 +28,7 @@ PATH="$PWD/.venv/bin:$PATH" .venv/bin/python -m pytest -q --nbval notebooks/00_s
 """
 
 
+@pytest.mark.time_limit(3600)
 @pytest.mark.skipif(not EVERYTHING, reason="it fetches 3 GB: make test-offline")
 def test_the_folder_installs_and_the_first_lesson_runs_where_there_is_no_network(tmp_path: Path) -> None:
     needs_a_namespace()

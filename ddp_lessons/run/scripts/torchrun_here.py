@@ -8,6 +8,7 @@ does the same for one machine, and no other user can write to it.
 from __future__ import annotations
 
 import os
+import uuid
 
 
 def torchrun_here(ranks: int, private_folder: str | os.PathLike[str]) -> list[str]:
@@ -18,7 +19,7 @@ def torchrun_here(ranks: int, private_folder: str | os.PathLike[str]) -> list[st
         f"--nproc-per-node={ranks}",
         "--rdzv-backend=c10d",
         "--rdzv-conf=store_type=file",
-        f"--rdzv-endpoint={os.path.join(private_folder, 'rendezvous')}",
+        f"--rdzv-endpoint={os.path.join(private_folder, f'rendezvous-{uuid.uuid4().hex}')}",
         "--local-addr=localhost",
         f"--log-dir={os.fspath(private_folder)}",
     ]
