@@ -83,14 +83,13 @@ def announced_to(workers: Workers, nodes: Machines, payload: bytes) -> None:
     assert nodes.run(1, stranger).stdout == "announced\n"
 
 
-@pytest.mark.parametrize("kind", ["pickle", "nested", "of other types", "with control codes"])
-def test_nothing_that_is_announced_to_ranks_on_nodes_is_run_or_shown(
-    kind: str, nodes: Machines, tmp_path: Path
-) -> None:
+@pytest.mark.parametrize("kind", ["pickle", "nested", "of other types", "with control codes", "too long"])
+def test_ranks_on_nodes_ignore_what_is_no_announcement(kind: str, nodes: Machines, tmp_path: Path) -> None:
     payload = {
         "pickle": pickle.dumps(Payload(tmp_path / "ran")),
         "nested": b"[" * 10_000,
         "of other types": b'["a", "b", [Infinity], {"c": 1}]',
+        "too long": json.dumps(["another digest", "a" * 10_000, [], []]).encode(),
         "with control codes": json.dumps(["another digest", "\x1b[2J", [], []]).encode(),
     }[kind]
     with Workers(2, outlive_failures=True, quiet=True, on=nodes) as workers:

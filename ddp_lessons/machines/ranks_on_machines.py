@@ -14,7 +14,7 @@ from ddp_lessons.run.launch import launch
 
 MASTER_PORT = "29500"
 _NAMESPACES = ("net", "uts")
-_OURS = ("GLOO_SOCKET_IFNAME", "TORCHELASTIC_USE_AGENT_STORE")  # launch set them for one node
+_OURS = ("GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME", "TORCHELASTIC_USE_AGENT_STORE")  # launch set them for one node
 
 
 def launch_on(

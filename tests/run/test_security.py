@@ -16,6 +16,7 @@ import psutil
 import pytest
 import torch
 import torch.distributed as dist
+import torch.distributed.rpc as rpc
 from processes import PROJECT, Program, connections_of, family, listening
 from torch._C._distributed_c10d import TCPStore
 
@@ -76,6 +77,19 @@ def test_a_store_that_the_function_opens_is_on_loopback_only(address: str, monke
         port = group.run(join, address)[0]
         places = where_we_listen()
     assert port in {number for _, number in places}  # torch's store; else this test would look at the wrong processes
+    assert {address for address, _ in places} <= set(LOOPBACK)
+
+
+def test_rpc_listens_on_loopback_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    def join(rank: int, world_size: int) -> None:
+        rpc.init_rpc(str(rank), rank=rank, world_size=world_size)
+
+    other = next((name for name in psutil.net_if_addrs() if not name.startswith("lo")), "lo")
+    monkeypatch.setenv("TP_SOCKET_IFNAME", other)
+    with Workers(2, join=False, quiet=True) as group:
+        group.run(join)
+        places = where_we_listen()
+    assert len(places) >= 3  # rank 0's store, and TensorPipe's socket on each rank
     assert {address for address, _ in places} <= set(LOOPBACK)
 
 

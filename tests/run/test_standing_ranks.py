@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import torch.distributed as dist
@@ -216,6 +217,17 @@ def test_comparing_calls_costs_little() -> None:
 
 def test_launch_is_as_before() -> None:
     assert launch(collective_and_messages, 2, quiet=True)[0] == (3.0, 0.0, [0, 1])
+
+
+def test_sizes_may_be_numbers_of_numpy_or_tensors() -> None:
+    def exchange(rank: int, world_size: int) -> list[float]:
+        mine, theirs = torch.arange(2.0) + 10 * rank, torch.zeros(2)
+        sizes: list[Any] = [np.int64(1), torch.tensor(1)]
+        dist.all_to_all_single(theirs, mine, sizes, sizes[::-1])
+        return theirs.tolist()
+
+    with Workers(2, outlive_failures=True, quiet=True) as workers:
+        assert list(workers.run(exchange)) == [[0.0, 10.0], [1.0, 11.0]]
 
 
 def works_a_while(rank: int, world_size: int, turns: int) -> float:

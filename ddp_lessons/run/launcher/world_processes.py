@@ -173,7 +173,7 @@ class Crew:
         return Rank(process, crash_file, Transcript(""))
 
     def _environment(self) -> dict[str, str]:
-        """The variables that torchrun would set, and those that keep gloo on this machine, even on a cluster."""
+        """The variables that torchrun would set, and those that keep gloo and RPC on this machine."""
         if self._port is None:  # start_there() sets those of the node
             return dict(os.environ)
         loopback = {"linux": "lo", "darwin": "lo0"}.get(sys.platform)
@@ -181,7 +181,7 @@ class Crew:
         return {
             "OMP_NUM_THREADS": str(self._threads),
             **os.environ,
-            **({"GLOO_SOCKET_IFNAME": loopback} if loopback else {}),
+            **(dict.fromkeys(("GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME"), loopback) if loopback else {}),
             "WORLD_SIZE": str(self._world_size),
             "LOCAL_WORLD_SIZE": str(self._world_size),
             "MASTER_ADDR": address,

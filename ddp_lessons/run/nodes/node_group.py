@@ -120,6 +120,7 @@ def start_there(start: Start, place: Place, process: Process, port: int) -> Star
         **link.hello.environment,
         **asked_for,
         "GLOO_SOCKET_IFNAME": place.interface,
+        "TP_SOCKET_IFNAME": place.interface,
         "NCCL_SOCKET_IFNAME": asked_for.get("NCCL_SOCKET_IFNAME", place.interface),
         "RANK": str(start.rank),
         "WORLD_SIZE": str(start.world_size),

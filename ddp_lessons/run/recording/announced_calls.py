@@ -89,9 +89,9 @@ class StoredPages:
 
 
 def _parts_of(whole: bytes) -> list[tuple[int, bytes]]:
-    parts = []
-    while len(whole) >= _HEAD.size:
-        rank, size = _HEAD.unpack_from(whole)
-        parts.append((rank, whole[_HEAD.size : _HEAD.size + size]))
-        whole = whole[_HEAD.size + size :]
+    parts, at = [], 0
+    while len(whole) - at >= _HEAD.size:
+        rank, size = _HEAD.unpack_from(whole, at)
+        at += _HEAD.size + size
+        parts.append((rank, whole[at - size : at]))
     return parts

@@ -25,6 +25,9 @@ from ddp_lessons.run.recording.recorder import Call, Recorder
 Parts: TypeAlias = "tuple[tuple[int, ...], tuple[int, ...]]"
 
 
+MOST_WORDS = 200  # letters that are shown of what another rank announced
+
+
 class Mismatch(RuntimeError):
     """Two ranks are about to make mismatched calls."""
 
@@ -78,7 +81,7 @@ def _read(announced: bytes) -> Brought | None:
     """What another rank has announced. None if no rank announces this."""
     try:
         fits, words, to, out_of = json.loads(announced)
-        is_one = isinstance(fits, str) and isinstance(words, str) and words.isprintable()
+        is_one = isinstance(fits, str) and isinstance(words, str) and len(words) <= MOST_WORDS and words.isprintable()
         is_one = is_one and all(isinstance(size, int) for size in [*to, *out_of])
     except (ValueError, TypeError, RecursionError):
         return None
@@ -88,8 +91,8 @@ def _read(announced: bytes) -> Brought | None:
 def _fit(mine: Brought, theirs: Brought, my_place: int, their_place: int) -> bool:
     if mine.fits != theirs.fits:
         return False
-    if not mine.to or len(theirs.to) != len(mine.to) or len(theirs.out_of) != len(mine.to):
-        return True
+    if min(map(len, (mine.to, mine.out_of, theirs.to, theirs.out_of))) <= max(my_place, their_place):
+        return True  # equal on all ranks, or too few for torch, which says so
     return mine.to[their_place] == theirs.out_of[my_place] and mine.out_of[their_place] == theirs.to[my_place]
 
 
@@ -104,7 +107,7 @@ def _bytes_by_rank(ranks: int, tensor: Any, rows: Sequence[int]) -> tuple[int, .
     if not rows:  # even split
         return (tensor.nbytes // ranks,) * ranks
     of_a_row = tensor.nbytes // max(1, tensor.shape[0])
-    return tuple(of_a_row * count for count in rows)
+    return tuple(of_a_row * int(count) for count in rows)
 
 
 def _brought(event: Event) -> Brought:
