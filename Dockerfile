@@ -1,5 +1,5 @@
 # The lessons in a container: JupyterLab on port 8888, a user without root, the CPU build of torch.
-#     docker build -t ddp-lessons . && docker run --rm -p 8888:8888 --shm-size 1g ddp-lessons
+#     docker build -t ddp-lessons . && docker run --rm -p 127.0.0.1:8888:8888 --shm-size 1g ddp-lessons
 # Codespaces (.devcontainer/) and Binder (binder/) use the same requirements.
 FROM python:3.12-slim-bookworm
 

@@ -16,8 +16,9 @@ from ddp_lessons.workshop.working_copy import LESSONS, without_outputs
 
 BRANCH = "hosted"  # it has the forms of the last release and nothing else
 INSTALL = f"""\
-# Installs the course's package if it is missing, and changes no package that is already here. On Kaggle, first turn on
-# "Internet" in the settings of the notebook. Files that you write here are deleted when the session ends.
+# Installs the course's package if it is missing. On Colab it changes no package that is already here. On Kaggle, first
+# turn on "Internet" in the settings of the notebook; a newer torch is installed, too, which takes minutes. Files that
+# you write here are deleted when the session ends.
 import importlib.util
 import sys
 

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from offline.systems import NotPacked
-from offline.wheels import REQUIREMENTS
+from offline.wheels import PAIR, pins
 
 _FROM = "# from "
 
@@ -20,9 +20,8 @@ def index_of(kind: str) -> str:
     if uv is None:
         raise NotPacked(f"Only uv knows where torch of the kind {kind} is. Type: {sys.executable} -m pip install uv")
     words = [uv, "pip", "compile", "--quiet", "--no-header", "--no-deps", "--emit-index-annotation"]
-    torch = [line for line in REQUIREMENTS.read_text(encoding="utf-8").splitlines() if line.startswith("torch>")]
     words += ["--torch-backend", kind, "--python", sys.executable, "-"]
-    ended = subprocess.run(words, input="\n".join(torch), capture_output=True, text=True)
+    ended = subprocess.run(words, input=pins()[PAIR[0]], capture_output=True, text=True)
     places = [line.partition(_FROM)[2].strip() for line in ended.stdout.splitlines() if _FROM in line]
     if ended.returncode or not places:
         raise NotPacked(

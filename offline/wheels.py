@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
 import subprocess
 import sys
 import tempfile
@@ -15,13 +14,17 @@ import urllib.request
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
+from importlib import metadata
 from pathlib import Path
 from typing import Any
+
+from packaging.requirements import Requirement
 
 from offline.systems import NotPacked, System
 
 PROJECT = Path(__file__).parent.parent
-REQUIREMENTS = PROJECT / "requirements.txt"
+_EXTRAS = ("lab", "test")
+_TESTED = PROJECT / "requirements.txt"
 
 # pip keeps downloads only when the whole call succeeds, so large wheels are downloaded one by one.
 LARGE = 20_000_000
@@ -67,10 +70,16 @@ def _sum_of(path: Path) -> str:
 
 
 def requirements(without: Iterable[str] = ()) -> dict[str, str]:
-    """The lines of requirements.txt, by package name."""
-    lines = REQUIREMENTS.read_text(encoding="utf-8").splitlines()
-    by_name = {line[: re.search(r"[^\w-]|$", line).start()]: line for line in lines if line[:1].isalpha()}  # type: ignore[union-attr]
-    return {name: line for name, line in by_name.items() if name not in without}
+    """What pyproject.toml asks for, by package name: the ranges, of which requirements.txt has the tested versions."""
+    asked = map(Requirement, metadata.requires("ddp-lessons") or [])
+    needed = (one for one in asked if one.marker is None or any(one.marker.evaluate({"extra": of}) for of in _EXTRAS))
+    return {one.name: f"{one.name}{one.specifier}" for one in needed if one.name not in without}
+
+
+def pins() -> dict[str, str]:
+    """The lines of requirements.txt that hold for every Python and system, by package name."""
+    lines = _TESTED.read_text(encoding="utf-8").splitlines()
+    return {line.partition("==")[0]: line for line in lines if line[:1].isalpha() and ";" not in line}
 
 
 def choose(
@@ -78,7 +87,7 @@ def choose(
 ) -> list[Wheel]:
     """The wheels that pip would install there. A second run reuses answers from the last day."""
     asked = [*requirements(without).values(), "pip"]  # with pip, so that a Python without it (Debian's) is enough
-    question = "; ".join([*asked, f"torch from {index}" if index else "torch as configured"])
+    question = "; ".join([*asked, sha256_of(_TESTED), f"torch from {index}" if index else "torch as configured"])
     note = notes / f"{system.name}-{python}{'-without' * bool(without)}.json"
     if note.is_file() and time.time() - note.stat().st_mtime < _ASK_AGAIN_SECONDS:
         known = json.loads(note.read_text(encoding="utf-8"))
@@ -107,6 +116,7 @@ def _ask_pip(system: System, python: str, asked: Sequence[str], index: str | Non
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder, "report.json")
         options = ["--dry-run", "--ignore-installed", "--target", folder, "--report", str(report)]
+        options += ["--constraint", str(_TESTED)]
         options += ["--extra-index-url", index] if index else []
         words = ["install", *options, *asked]
         try:

@@ -19,8 +19,8 @@ from ddp_lessons.run.wire.messages import Frame
 STATUS = {Verdict.NOTHING: 0, Verdict.HANG: 1, Verdict.MISMATCH: 1, Verdict.UNKNOWN: 2}
 _OF_GLOO = "gloo records no send or recv: a rank that waits in one looks as if it made no call."
 _NEXT_ENABLE = (
-    "set TORCH_FR_BUFFER_SIZE=2000 when the job starts; torch 2.10 records nothing without it. If the ranks only "
-    "send and receive with gloo, use `torchrun ... -m ddp_lessons record --to DUMPS/rank_ train.py`."
+    "set TORCH_FR_BUFFER_SIZE=2000 when the job starts. If the ranks only send and receive "
+    "with gloo, use `torchrun ... -m ddp_lessons record --to DUMPS/rank_ train.py`."
 )
 
 

@@ -73,7 +73,7 @@ class MPIGroup(dist.ProcessGroup):
     """The ranks of an MPI communicator: their numbers are those of this group."""
 
     def __init__(self, communicator: MPI.Comm) -> None:
-        super().__init__(communicator.rank, communicator.size)
+        super().__init__(communicator.rank, communicator.size)  # type: ignore[call-arg]  # the stub lacks it
         # A copy of the communicator, so that messages of the program itself never match ours.
         self._comm = communicator.Dup()
 

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.optim import Optimizer
 
+import ddp_lessons.older_torch  # noqa: F401  so that the names below exist
 from ddp_lessons.train.gradients import flattened, put_back
 
 
@@ -30,7 +31,7 @@ def shard(flat: Tensor) -> Tensor:
 def unshard(mine: Tensor, length: int) -> Tensor:
     """Undo `shard`: return the whole tensor, of this length, on every rank."""
     whole = mine.new_empty(len(mine) * dist.get_world_size())
-    dist.all_gather_into_tensor(whole, mine)
+    dist.all_gather_single(whole, mine)
     return whole[:length]  # without the padding
 
 
@@ -38,7 +39,7 @@ def sharded_mean(flat: Tensor) -> Tensor:
     """Return this rank's shard of the mean over all ranks' tensors: the sharded form of averaging gradients."""
     world_size, mine = dist.get_world_size(), flat.new_empty(shard_length(flat))
     padded = F.pad(flat, (0, len(mine) * world_size - len(flat)))
-    dist.reduce_scatter_tensor(mine, padded)
+    dist.reduce_scatter_single(mine, padded)
     mine /= world_size  # sum -> mean
     return mine
 

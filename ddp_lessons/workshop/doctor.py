@@ -46,7 +46,6 @@ RANKS = 4
 
 # torchvision contains compiled code for one release of torch (0.29 works with two).
 TORCHVISION_FOR = {
-    "2.10": "0.25",
     "2.11": "0.26",
     "2.12": "0.27",
     "2.13": "0.28",

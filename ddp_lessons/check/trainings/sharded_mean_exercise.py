@@ -73,11 +73,11 @@ class _ShardedMean(Exercise):
             shards, whole = map(int, found.groups())
             if shards >= 4 * whole:  # the whole for each rank, instead of a shard for each
                 return (
-                    "The arguments of reduce_scatter_tensor are swapped. Pass the shard first, then the whole tensor."
+                    "The arguments of reduce_scatter_single are swapped. Pass the shard first, then the whole tensor."
                 )
             if (said := _RANKS.search(message)) and whole % (ranks := int(said[1])) == 0:
                 return (
-                    f"Size mismatch in reduce_scatter_tensor: {ranks} shards of {shards // ranks} elements make "
+                    f"Size mismatch in reduce_scatter_single: {ranks} shards of {shards // ranks} elements make "
                     f"{shards} elements, but the whole tensor has {whole}. Divide its length by "
                     "dist.get_world_size()."
                 )

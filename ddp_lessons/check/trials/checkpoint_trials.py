@@ -35,6 +35,7 @@ _MOST_BYTES = 100_000  # of a file, where the write is cut off
 _OLD_EPOCH = 16
 _MAY_WAIT = {"barrier", "monitored_barrier", "broadcast", "all_reduce", "reduce", "send", "recv", "all_to_all"}
 _MAY_WAIT |= {"all_gather", "gather", "scatter", "reduce_scatter", "all_gather_into_tensor", "reduce_scatter_tensor"}
+_MAY_WAIT |= {"all_gather_single", "reduce_scatter_single"}
 _MAY_WAIT |= {f"{call}_object" for call in ("all_gather", "gather")} | {"all_to_all_single"}
 _MAY_WAIT |= {f"{call}_object_list" for call in ("broadcast", "scatter", "send", "recv")}
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_TRUNC

@@ -124,7 +124,7 @@ def f(rank, world_size):
 def f(rank, world_size):
     mine = 10.0 * rank + torch.arange(3)
     total = torch.zeros(1)
-    dist.reduce_scatter_tensor(total, mine)
+    dist.reduce_scatter_single(total, mine)
     return total.item()
 """,
             holds="results[2] == 36 == int(right)",

@@ -18,9 +18,6 @@ _TERMINAL_CODES = re.compile(
     r"|\x1b\[[0-9;?]*[ -/]*[@-~]"  # colors and movements
     r"|[\x00-\x08\x0b-\x1f\x7f-\x9f]"
 )
-# gloo of torch 2.10 prints it on every rank, for every group
-_GLOOS_NOISE = b"[Gloo] Rank 0 is connected to 0 peer ranks. Expected number of connected peer ranks is : 0\n"
-_GLOOS_NOISES = re.compile(re.escape(_GLOOS_NOISE).replace(b"0", rb"\d+"))
 LINES_KEPT = 2_000  # at the beginning, and as many at the end
 BYTES_KEPT = 1_000_000  # likewise
 LONGEST_LINE = 1_000_000
@@ -41,7 +38,6 @@ class Transcript:
         self._tail_bytes = 0
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
         self._unfinished = ""
-        self._held = b""  # maybe the beginning of gloo's noise
         self._raw = bytearray()  # everything, while it is short; later it goes into the file
         self._file_name = whole_output_file
         self._file: BinaryIO | None = None
@@ -51,10 +47,6 @@ class Transcript:
     def feed(self, data: bytes) -> None:
         if self._is_finished:
             return  # output of a thread that the function left behind
-        data, self._held = _without_gloos_noise(self._held + data)
-        self._take(data)
-
-    def _take(self, data: bytes) -> None:
         self.bytes_seen += len(data)
         if self._file is None:
             self._raw += data
@@ -73,7 +65,6 @@ class Transcript:
     def finish(self) -> None:
         """No more output: the last line counts even without a line end."""
         self._is_finished = True
-        self._take(self._held)
         self._unfinished += self._decoder.decode(b"", final=True)
         if self._unfinished:
             self._add(self._unfinished)
@@ -117,8 +108,6 @@ class Transcript:
 
     def _add(self, line: str) -> None:
         line = _as_seen(line)
-        if _GLOOS_NOISES.fullmatch(f"{line}\n".encode()):  # its pieces came apart, or its line end too late
-            return
         while len(line) > LONGEST_LINE:
             self._keep(line[:LONGEST_LINE])
             line = line[LONGEST_LINE:]
@@ -161,15 +150,6 @@ def _keep_newest(file: str) -> None:
     while len(_files) > FILES_KEPT:
         with contextlib.suppress(OSError):
             os.unlink(_files.popleft())
-
-
-def _without_gloos_noise(data: bytes) -> tuple[bytes, bytes]:
-    """What remains, and what may be the beginning of more noise: gloo writes it in pieces."""
-    data = _GLOOS_NOISES.sub(b"", data)
-    begin = data.rfind(_GLOOS_NOISE.partition(b"0")[0])
-    if begin >= 0 and _GLOOS_NOISE.startswith(re.sub(rb"\d+", b"0", data[begin:])):
-        return data[:begin], data[begin:]
-    return data, b""
 
 
 def without_terminal_codes(text: str) -> str:

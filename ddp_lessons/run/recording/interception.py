@@ -69,6 +69,8 @@ def install() -> None:
     from torch._C import _distributed_c10d as c10d
     from torch.distributed import distributed_c10d
 
+    import ddp_lessons.older_torch  # noqa: F401  before a learner's function calls a collective by its newer name
+
     for name, (operation, brought) in _METHODS.items():
         _replace(c10d.ProcessGroup, name, functools.partial(_recorded, operation, brought, name))
     _replace(c10d.Work, "wait", _noting_the_wait)
