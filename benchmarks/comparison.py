@@ -2,22 +2,22 @@
 
 import re
 import signal
-import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from textwrap import shorten
 
+from catalog.mistakes import MISTAKES, Mistake
+from catalog.verdicts import is_shown, ranks_named_in, squeezed
+from processes import kept_port
+
 from .family import Family
 from .kernel import ROOT
-from .mistakes import MISTAKES, Mistake
 from .tables import table
-from .verdicts import ranks_named_in
 
 EIGHT = (
     "one_returned",
@@ -79,7 +79,7 @@ class Attempt:
         self.ended: dict[int, float] = {}
 
     def run(self) -> Account:
-        port = free_port()
+        port = kept_port()
         processes = [self.start(rank, port) for rank in range(WORLD_SIZE)]
         try:
             self.follow(processes)
@@ -103,7 +103,7 @@ class Attempt:
         }
         with open(self.output(rank), "wb") as output:
             return subprocess.Popen(
-                [sys.executable, "-m", "benchmarks.programs.alone", self.mistake.name, self.folder, *options],
+                [sys.executable, "-m", "benchmarks.alone", self.mistake.name, self.folder, *options],
                 env={**self.family.environment, **variables, **self.means.variables},
                 cwd=ROOT,
                 stdout=output,
@@ -168,23 +168,6 @@ def named(mistake: Mistake, quote: str, text: str) -> list[str]:
         "call": any(squeezed(call) in squeezed(quote) for call in calls),
     }
     return [what for what, is_told in told.items() if is_told]
-
-
-def is_shown(place: str, text: str) -> bool:
-    """Whether a message of ours ("groups.py line 5") or a traceback contains it."""
-    file, _, line = place.partition(" line ")
-    return re.search(rf'{re.escape(file)}"?,? line {line}\b', text) is not None
-
-
-def squeezed(name: str) -> str:
-    return name.replace("_", "").lower()
-
-
-def free_port() -> int:
-    with closing(socket.socket()) as one:
-        one.bind(("127.0.0.1", 0))
-        port: int = one.getsockname()[1]
-        return port
 
 
 def compare(ours: Callable[[Mistake], tuple[float, str]], names: Sequence[str], markdown: bool) -> str:

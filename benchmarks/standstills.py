@@ -5,11 +5,12 @@ import sys
 from collections.abc import Iterator, Sequence
 from statistics import median
 
+from catalog.findings import Finding, make, next_is_right
+from catalog.mistakes import MISTAKES, Mistake
+
 from .comparison import EIGHT, WORLD_SIZE, compare
-from .findings import Finding, make, next_is_right
 from .load import busy_cores
 from .measurement import Target, at_most
-from .mistakes import MISTAKES, Mistake
 from .tables import table, target_table
 
 

@@ -1,4 +1,4 @@
-"""Mistakes of the catalog whose ranks leave dumps: `python -m benchmarks.programs.dumped FOLDER torch|own NAME...`.
+"""Mistakes of the catalog whose ranks leave dumps: `python -m catalog.programs.dumped FOLDER torch|own NAME...`.
 
 One process imports torch and forks the ranks of all programs. A rank writes its dump when it has been quiet for long
 enough that it can't be just late, or when it raised. Ranks that are through live on until all dumps are written.
@@ -14,12 +14,12 @@ from pathlib import Path
 
 import torch
 import torch.distributed as dist
+from processes import kept_port
 
 from ddp_lessons.dumps.aligned_calls import QUIET_SECONDS
 from ddp_lessons.run.rank.dumping_rank import Watch
 from ddp_lessons.run.recording.interception import install, recorder
 
-from ..comparison import free_port
 from ..mistakes import MISTAKES, Mistake
 
 WORLD_SIZE = 4
@@ -38,7 +38,8 @@ class TorchsDump:
         with self.lock:
             if not self.is_written:
                 moment = time.time()
-                Path(self.path).write_bytes(torch._C._distributed_c10d._dump_fr_trace())
+                dump = torch._C._distributed_c10d._dump_fr_trace()  # type: ignore[attr-defined]
+                Path(self.path).write_bytes(dump)
                 os.utime(self.path, (moment, moment))
                 self.is_written = True
 
@@ -89,7 +90,7 @@ def main(folder: str, kind: str, *names: str) -> None:
         for mistake in wanted[first : first + AT_ONCE]:
             place = Path(folder, mistake.name)
             place.mkdir(parents=True)
-            port = free_port()
+            port = kept_port()
             children += [fork_rank(mistake, rank, place, kind, port) for rank in range(WORLD_SIZE)]
         time.sleep(LIVE_SECONDS)
         for child in children:

@@ -67,3 +67,13 @@ def _missing_in_output(mistake: Mistake, world_size: int, results: Results[objec
 
 def _is_said(word: str, lines: Sequence[str]) -> bool:
     return any(word in line for line in lines)
+
+
+def is_shown(place: str, text: str) -> bool:
+    """Whether a message of ours ("groups.py line 5") or a traceback contains it."""
+    file, _, line = place.partition(" line ")
+    return re.search(rf'{re.escape(file)}"?,? line {line}\b', text) is not None
+
+
+def squeezed(name: str) -> str:
+    return name.replace("_", "").lower()

@@ -1,9 +1,8 @@
 """Every mistake of the catalog, and every way in which a rank can fail, here and on two nodes, in turns.
 
-Does the message name the same ranks, calls, lines and cause as here, and the node? How soon? What is left on the nodes?
+Does the message name the same ranks, calls, lines and cause as here, and the node? What is left on the nodes?
 """
 
-import argparse
 import os
 import re
 import signal
@@ -14,23 +13,20 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
 from tempfile import TemporaryDirectory
+
+from processes import running
 
 from ddp_lessons import Results, WorkerFailed, WorkersStuck
 from ddp_lessons.machines import Machines, SlurmOnMachines
 from ddp_lessons.run.nodes.node_commands import Nodes
 from ddp_lessons.run.nodes.node_group import disconnect
 
-from . import __main__ as everything
-from .family import is_zombie
 from .findings import TIMEOUT_SECONDS, launched, next_is_right, standstill
-from .measurement import Target, at_most
 from .mistakes import MISTAKES
 from .programs.failing import FAILURES, NEVER_BEGIN, NEVER_RETURN, sleeps
 from .programs.noted import notes
 from .sshd import reached_by_ssh
-from .tables import table, target_table
 
 RANKS = 4
 SITES = ("machines", "hosts", "slurm")
@@ -112,7 +108,7 @@ def outcome(case: Case, on: Nodes | None = None, processes: Callable[[], set[int
         except (TypeError, KeyboardInterrupt) as error:
             ended = error
         moment = time.perf_counter()
-        left = sum(not is_zombie(process) for process in processes() - before)
+        left = len(running(processes() - before))
         moments = notes(folder)
     if case.is_interrupted:
         began = moments["interrupted"][0]
@@ -173,62 +169,3 @@ def pairs(kind: str, names: Sequence[str]) -> Iterator[Pair]:
         for case in cases():
             if not names or case.name in names:
                 yield Pair(case, outcome(case), outcome(case, nodes, lambda: processes_on(machines)))
-
-
-def row(pair: Pair) -> tuple[str, ...]:
-    words = {True: "yes", False: "NO", None: "-"}
-    return (
-        pair.case.name,
-        f"{pair.here.seconds:.2f}",
-        f"{pair.there.seconds:.2f}",
-        words[pair.is_same],
-        words[pair.names_node],
-        str(pair.there.left),
-        words[pair.there.is_alive],
-    )
-
-
-def clock_error(found: Sequence[Pair]) -> float:
-    """By how many seconds a moment on a node may be off, which counts where it is the last before the hang."""
-    ends = [pair.there.ended for pair in found]
-    results = [end if isinstance(end, Results) else end.results for end in ends if hasattr(end, "results")]
-    return max((error for one in results for error in one.events.clock_errors.values()), default=0.0)
-
-
-def targets(found: Sequence[Pair]) -> list[Target]:
-    return [
-        at_most("until the message, on nodes, median", median(pair.there.seconds for pair in found), 1),
-        at_most("until the message, on nodes, worst", max(pair.there.seconds for pair in found), 2),
-        at_most("not the same message as here", sum(not pair.is_same for pair in found), 0, ""),
-        at_most("messages without the node", sum(pair.names_node is False for pair in found), 0, ""),
-        at_most("next launches that were not right", sum(not pair.there.is_alive for pair in found), 0, ""),
-        at_most("processes left over", sum(pair.there.left for pair in found), 0, ""),
-    ]
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.failures_on_nodes", description=__doc__)
-    parser.add_argument("names", nargs="*", help="only these (all)")
-    parser.add_argument("--on", choices=SITES, default="machines", help="simulated nodes, a sshd there, a Slurm there")
-    parser.add_argument("--show", action="store_true", help="also print both messages where they differ")
-    parser.add_argument("--strict", action="store_true", help="exit status 1 if a target is not met")
-    parser.add_argument("--markdown", action="store_true", help="print Markdown tables")
-    asked = parser.parse_args()
-    print(everything.machine(), "\n")
-    found = []
-    for pair in pairs(asked.on, asked.names):
-        found.append(pair)
-        print(*row(pair), file=sys.stderr, flush=True)
-        if asked.show and not pair.is_same:
-            print(f"here:\n{pair.here.message}\nthere:\n{pair.there.message}\n", flush=True)
-    header = (f"{RANKS} ranks", "here, s", "nodes, s", "same message", "node named", "left over", "next right")
-    print(table(header, [row(pair) for pair in found], asked.markdown), end="\n\n")
-    measured = targets(found)
-    print(target_table(measured, asked.markdown))
-    here = median(pair.here.seconds for pair in found)
-    print(f"\nHere the median is {here:.3f} s. Times on the nodes may be off by {1e3 * clock_error(found):.1f} ms.")
-    return int(asked.strict and not all(target.met for target in measured))
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,6 +1,6 @@
 """One rank of a program, started by hand as torchrun does it, with no help but torch's own.
 
-python -m benchmarks.programs.alone NAME FOLDER [SECONDS]: with SECONDS, a monitored_barrier of that patience is put
+python -m benchmarks.alone NAME FOLDER [SECONDS]: with SECONDS, a monitored_barrier of that patience is put
 before each of the calls that matter. Moments are noted in the folder. A rank that is through lives on.
 """
 
@@ -15,9 +15,8 @@ from typing import Any, TextIO
 
 import torch
 import torch.distributed as dist
+from catalog.mistakes import MISTAKES
 from torch.nn.parallel import DistributedDataParallel
-
-from ..mistakes import MISTAKES
 
 GUARDED = ("all_reduce", "broadcast", "send", "new_group")
 

@@ -7,11 +7,11 @@ from tempfile import TemporaryDirectory
 
 import torch
 import torch.distributed as dist
+from processes import running
 
 from ddp_lessons import Results, WorkerFailed, WorkersStuck, launch
 from ddp_lessons.run.nodes.node_commands import Nodes
 
-from .family import exists, is_zombie
 from .mistakes import Mistake
 from .programs.noted import noted, notes
 from .verdicts import Failure, missing
@@ -37,7 +37,7 @@ def make(mistake: Mistake, world_size: int) -> Finding:
         ended = launched(mistake.function, world_size, folder, join=mistake.join)
         moment = time.perf_counter()
         moments = notes(folder)
-    left = sum(exists(process) and not is_zombie(process) for process in map(int, moments["process"]))
+    left = len(running(map(int, moments["process"])))
     seconds = moment - standstill(ended, moments)
     return Finding(mistake, world_size, ended, seconds, missing(mistake, world_size, ended), next_is_right(), left)
 
