@@ -12,6 +12,7 @@ import sys
 import pytest
 
 os.environ["DDP_LESSONS_PROGRESS"] = "off"
+os.environ["DDP_LESSONS_PATIENCE"] = "3"  # what is said must not depend on how busy this machine is
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a run in the background ignores it, and so would all it starts
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -32,8 +33,6 @@ def pytest_configure(config: pytest.Config) -> None:
         from once_more import Failures
 
         config.pluginmanager.register(Failures(pathlib.Path(file)))
-    if os.environ.get("DDP_LESSONS_TESTS") == "all":
-        config.pluginmanager.register(WholeRuns(config))
 
 
 @pytest.fixture(autouse=True)
@@ -44,12 +43,6 @@ def no_exercise_was_tried_before() -> None:
     """
     if (kept := sys.modules.get("ddp_lessons.check.progress_file")) is not None:
         kept._not_yet_written.clear()
-
-
-def pytest_collectstart(collector: pytest.Collector) -> None:
-    """A still in SVG has measured times in it. nbval compares the words beside it, as it does with a PNG."""
-    if hasattr(collector, "skip_compare"):
-        collector.skip_compare += ("image/svg+xml",)
 
 
 class LessonSeconds:
@@ -65,35 +58,6 @@ class LessonSeconds:
         self.file.write_text(json.dumps(self.seconds, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
 
-class WholeRuns:
-    """Notes the rooms whose tests have all run, and passed: see tests/rooms.py."""
-
-    def __init__(self, config: pytest.Config) -> None:
-        self.config, self.passed, self.others = config, set[str](), dict[str, str]()
-
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        from rooms import room_of
-
-        room = room_of(report.nodeid)
-        if not report.passed:
-            self.others.setdefault(room, report.nodeid)
-        self.passed.add(room)
-
-    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
-        from rooms import ROOMS, note_whole_runs
-
-        asked = {place.rstrip("/") for place in self.config.args}
-        left = [os.path.relpath(place) for place in self.config.option.ignore or ()]
-        is_whole = not self.config.option.keyword and not self.config.option.markexpr and exitstatus in (0, 1)
-        tried = {room for room in ROOMS if {room, "tests"} & asked and room not in left}
-        if is_whole:
-            note_whole_runs(tried & self.passed - self.others.keys())
-
-    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        for room, test in self.others.items():
-            terminalreporter.write_line(f"{room or 'the others'}: not all have passed, the first of them {test}")
-
-
 # in tests/check: a right answer that is refused or a wrong one that is accepted is never chance
 JUDGED = ("test_right_", "test_wrong_", "test_hanging_", "test_nothing_is_left_")
 
@@ -102,13 +66,3 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if item.path.parent.name == "check" and item.name.startswith(JUDGED):
             item.add_marker("no_second_try")
-    from sampling import left_out  # found by pytest only, and this file is also read without it
-
-    asked_by_name = config.option.keyword or any(_is_a_file_or_test(asked) for asked in config.args)
-    left = set() if asked_by_name else left_out(item.nodeid for item in items)
-    config.hook.pytest_deselected(items=[item for item in items if item.nodeid in left])
-    items[:] = [item for item in items if item.nodeid not in left]
-
-
-def _is_a_file_or_test(asked: str) -> bool:
-    return asked.partition("::")[0].endswith(".py")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from effort import leave_out
+from places import leave_out
 
 from ddp_lessons.backends.under_mpirun import why_no_mpi
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,6 +22,7 @@ class Failed:
     test: str
     cause: str
     again: bool  # may be tried once more
+    python: str = sys.executable
 
 
 class Failures:
@@ -38,8 +41,16 @@ class Failures:
             self.failed[report.nodeid] = Failed(report.nodeid, cause_of(report), again=False)
 
     def pytest_sessionfinish(self, exitstatus: int) -> None:
-        """A file that is missing, or another status than 0 and 1, shows that pytest itself failed."""
-        self.file.write_text(json.dumps({"status": exitstatus, "failed": [*map(asdict, self.failed.values())]}))
+        """A file that is missing, or another status than 0 and 1, shows that pytest itself failed.
+
+        A stage may run pytest several times.
+        """
+        earlier: dict[str, Any] = (
+            json.loads(self.file.read_text()) if self.file.exists() else {"status": 0, "failed": []}
+        )
+        earlier["status"] = max(earlier["status"], exitstatus)
+        earlier["failed"] += map(asdict, self.failed.values())
+        self.file.write_text(json.dumps(earlier))
 
 
 def cause_of(report: pytest.TestReport | pytest.CollectReport) -> str:

@@ -14,7 +14,7 @@ import threading
 import time
 import traceback
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal
@@ -49,6 +49,15 @@ def _is_alive(process_id: int) -> bool:
         return process.status() != psutil.STATUS_ZOMBIE or process.ppid() != 1
     except psutil.NoSuchProcess:
         return False
+
+
+def running(process_ids: Iterable[int]) -> list[int]:
+    """Those that are still there, and no zombies."""
+    found = []
+    for process_id in process_ids:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            found += [process_id] if psutil.Process(process_id).status() != psutil.STATUS_ZOMBIE else []
+    return found
 
 
 def family(process_id: int) -> list[psutil.Process]:
@@ -97,25 +106,20 @@ def template_of(process_id: int) -> psutil.Process:
     return next(child for child in family(process_id) if "template.serve" in " ".join(child.cmdline()))
 
 
-def happens_within(seconds: float, claim: Callable[[], object]) -> bool:
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if claim():
-            return True
+def eventually(claim: Callable[[], object]) -> bool:
+    """Whether it becomes true within a minute. How soon is for benchmarks to say, but here it is noted."""
+    begin = time.monotonic()
+    while not (holds := bool(claim())) and time.monotonic() < begin + 60:
         time.sleep(0.02)
-    return bool(claim())
+    note_seconds(time.monotonic() - begin)
+    return holds
 
 
-@contextlib.contextmanager
-def others_computing(processes: int) -> Iterator[None]:
-    """As many other processes that do nothing but compute."""
-    busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(processes)]
-    try:
-        yield
-    finally:
-        for process in busy:
-            process.kill()
-            process.wait()
+def note_seconds(seconds: float) -> None:
+    """One line in build/waits.txt for each wait of a test."""
+    (PROJECT / "build").mkdir(exist_ok=True)
+    with open(PROJECT / "build" / "waits.txt", "a") as waits:
+        waits.write(f"{seconds:.2f} {os.environ.get('PYTEST_CURRENT_TEST', '')}\n")
 
 
 class Doorbell:
@@ -245,9 +249,7 @@ def when_a_launch_waits(act: Callable[[], object], after_seconds: float = 0.0) -
 
     def act_then() -> None:
         following, main = Watch.until_the_end.__code__, threading.main_thread().ident or 0
-        if happens_within(
-            60, lambda: any(f.f_code is following for f, _ in traceback.walk_stack(sys._current_frames()[main]))
-        ):
+        if eventually(lambda: any(f.f_code is following for f, _ in traceback.walk_stack(sys._current_frames()[main]))):
             time.sleep(after_seconds)
             act()
 

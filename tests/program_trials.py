@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from itertools import chain, groupby
 
 from broken_programs import KINDS, Broken, break_one
-from processes import others_computing
 from program_player import run, run_and_clean_up
 from program_simulator import is_always_wrong
 from program_steps import Program, without_turn
@@ -161,16 +160,14 @@ def main() -> None:
         return
     begin = time.monotonic()
     if asked.only != "broken":
-        with others_computing(asked.busy):
-            complaints = complaints_about(map(random_program, seeds))
+        complaints = complaints_about(map(random_program, seeds))
         print(f"{asked.programs} correct programs, {len(complaints)} false alarms or wrong answers")
         for complaint in complaints:
             print(f"\nseed {complaint.seed}: {complaint.words}")
         print(f"{time.monotonic() - begin:.0f} seconds\n", flush=True)
     begin = time.monotonic()
     if asked.only != "correct":
-        with others_computing(asked.busy):
-            verdicts = verdicts_on(seeds, asked.timeout)
+        verdicts = verdicts_on(seeds, asked.timeout)
         for verdict in verdicts:
             if not verdict.is_good or asked.messages:
                 broken = verdict.broken
@@ -187,7 +184,6 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--programs", type=int, default=200, help="how many correct ones, and as many broken ones")
     parser.add_argument("--seed", type=int, default=0, help="of the first; the others follow")
     parser.add_argument("--only", choices=("correct", "broken"), help="leave out the others")
-    parser.add_argument("--busy", type=int, default=0, help="processes that keep the cores busy meanwhile")
     parser.add_argument("--timeout", type=float, default=TIMEOUT_SECONDS, help="seconds for a broken program")
     parser.add_argument("--shrink", action="store_true", help="look for the shortest program that is missed")
     parser.add_argument("--messages", action="store_true", help="print all messages")

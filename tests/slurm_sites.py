@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 
-from processes import happens_within
+from processes import eventually
 
 from ddp_lessons import Slurm
 from ddp_lessons.machines import SlurmOnMachines
@@ -19,7 +19,7 @@ def queue(site: SlurmOnMachines, options: str = "") -> list[str]:
 
 def is_empty_soon(site: SlurmOnMachines) -> bool:
     """A job that has ended is there for another moment, COMPLETING."""
-    return happens_within(10, lambda: not queue(site))
+    return eventually(lambda: not queue(site))
 
 
 def is_repaired(site: SlurmOnMachines) -> bool:

@@ -8,10 +8,9 @@ import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
-from effort import leave_out
-from places import here
+from catalog.sshd import SSHD, own_key, reached_by_ssh
+from places import here, leave_out
 
-from benchmarks.sshd import SSHD, own_key, reached_by_ssh
 from ddp_lessons import Hosts
 from ddp_lessons.machines import Machines
 

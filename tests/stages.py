@@ -49,13 +49,13 @@ def run(command: Sequence[str], file: Path) -> tuple[list[Failed], bool]:
 
 
 def may_be_tried_again(failed: Sequence[Failed]) -> bool:
-    return len(failed) <= MOST_AGAIN and all(one.again for one in failed)
+    return len(failed) <= MOST_AGAIN and all(one.again and Path(one.python).exists() for one in failed)
 
 
 def passes_alone(one: Failed) -> bool:
     print(f"\nonce more, alone: {one.test}", flush=True)
     is_lesson = one.test.endswith(".ipynb")
-    command = [sys.executable, "-m", "pytest", *(["--nbval"] if is_lesson else []), one.test]
+    command = [one.python, "-m", "pytest", *(["--nbval"] if is_lesson else ["-m", ""]), one.test]
     return run(command, FOLDER / "again.json") == ([], False)
 
 

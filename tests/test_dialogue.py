@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 import nbformat
+from nights import nightly
 from notebook_session import NotebookSession
 from processes import PROJECT
 
@@ -14,6 +15,7 @@ LESSON = PROJECT / "notebooks" / "19_debug_a_job_at_work.ipynb"
 PROMPT = re.compile(r"^rank \d of \d, cell line \d+> (.*)$", re.M)
 
 
+@nightly
 def test_the_dialogue_in_the_lesson_is_what_the_debugger_says() -> None:
     read: Any = nbformat.read
     text = "\n\n".join(cell.source for cell in read(LESSON, as_version=4).cells if cell.cell_type == "markdown")

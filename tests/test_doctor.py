@@ -10,6 +10,7 @@ import venv
 from pathlib import Path
 
 import pytest
+from nights import nightly
 
 from ddp_lessons.workshop import doctor, unseen_gpus
 from ddp_lessons.workshop.doctor import CHECKS
@@ -38,6 +39,7 @@ def package(folder: Path, name: str, version: str, code: str) -> None:
     (folder / f"{name}-{version}.dist-info" / "METADATA").write_text(f"Name: {name}\nVersion: {version}\n")
 
 
+@nightly
 def test_a_machine_that_was_set_up_is_ready() -> None:
     answer = ask("-m", "ddp_lessons", "doctor", "--json")
     findings = json.loads(answer.stdout)
@@ -46,6 +48,7 @@ def test_a_machine_that_was_set_up_is_ready() -> None:
     assert answer.returncode == 0
 
 
+@nightly
 def test_it_ends_with_a_verdict() -> None:
     assert ask_about("Python", "cores").stdout.endswith("\n\nThis machine is ready for the course.\n")
     one = ask_about("Python", "MNIST", DDP_LESSONS_MNIST="/nowhere").stdout
@@ -106,6 +109,7 @@ def test_a_torchvision_of_another_release_is_refused_with_the_command_that_repai
     assert answer.returncode == 1
 
 
+@nightly
 def test_a_torchvision_that_crashes_is_refused_with_its_last_words(tmp_path: Path) -> None:
     (tmp_path / "torchvision.py").write_text("raise RuntimeError('operator torchvision::nms does not exist')")
     answer = ask_about("torch and torchvision", PYTHONPATH=f"{tmp_path}{os.pathsep}{PROJECT}")
@@ -121,6 +125,7 @@ def test_a_check_that_breaks_does_not_hide_the_others(tmp_path: Path) -> None:
     assert answer.returncode == 1
 
 
+@nightly
 def test_a_folder_that_does_not_hold_mnist_is_a_problem(tmp_path: Path) -> None:
     raw = tmp_path / "données à moi" / "MNIST" / "raw"
     raw.mkdir(parents=True)
@@ -132,10 +137,12 @@ def test_a_folder_that_does_not_hold_mnist_is_a_problem(tmp_path: Path) -> None:
     assert answer.returncode == 1
 
 
+@nightly
 def test_mnist_comes_with_the_course() -> None:
     assert "ok       MNIST: 70,000 samples in " in ask_about("MNIST", DDP_LESSONS_MNIST="").stdout
 
 
+@nightly
 def test_a_driver_that_torch_cannot_use_is_a_note_and_the_lessons_run_without(tmp_path: Path) -> None:
     (tmp_path / "nvidia-smi").write_text("#!/bin/sh\n")
     (tmp_path / "nvidia-smi").chmod(0o755)
@@ -165,6 +172,7 @@ def test_a_torch_without_cuda_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "was built without CUDA" in unseen_gpus.why()[0]
 
 
+@nightly
 def test_a_home_that_cannot_be_written_to_is_a_problem_for_jupyter_and_for_nothing_else() -> None:
     answer = ask_about("Jupyter", "gloo", "MNIST", HOME="/dev/null", XDG_DATA_HOME="", DDP_LESSONS_MNIST="")
     assert "PROBLEM  Jupyter: Jupyter cannot write to /dev/null" in answer.stdout

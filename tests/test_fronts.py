@@ -10,6 +10,9 @@ from typing import Any
 
 import nbformat
 import pytest
+from nights import nightly
+
+pytestmark = nightly
 
 LINES = """
 import torch, torch.distributed as dist

@@ -9,7 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from nights import nightly
 from notebook_session import NotebookSession
+
+pytestmark = nightly
 
 TINY = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c"]
 MOUNT = 'mount -t tmpfs -o size=64k none /dev/shm && exec "$@"'

@@ -7,6 +7,7 @@ import os
 import time
 
 import pytest
+from nights import nightly
 from notebook_session import NotebookSession
 from processes import PROJECT, Program
 
@@ -55,6 +56,7 @@ _CELLS = {
 }
 
 
+@nightly
 def test_a_notebook_launches_draws_and_asks() -> None:
     with NotebookSession({"PYTHONPATH": os.fspath(PROJECT)}) as session:
         for source, expected in _CELLS.items():

@@ -18,6 +18,7 @@ import nbformat
 import pytest
 import torch
 import torch.distributed as dist
+from nights import nightly
 from notebook_session import NotebookSession
 
 from ddp_lessons import check
@@ -101,6 +102,7 @@ def test_tries_count_up_to_the_first_that_passes(file: Path) -> None:
     assert check.progress().headline == f"Exercises: 1 of {len(LESSON_OF)} passed"
 
 
+@nightly
 def test_what_nobody_has_written_is_no_try(file: Path) -> None:
     def exchange(tensor: torch.Tensor) -> None: ...
 
@@ -155,6 +157,7 @@ def test_programs_that_a_lesson_gives_are_known() -> None:
     assert given == set(GIVEN.items())
 
 
+@nightly
 def test_in_a_notebook_a_given_program_counts_once_it_is_changed(file: Path) -> None:
     (program,) = (source for source, _ in cells_of(NOTEBOOKS[11]) if "check.swap(swap)" in source)
     waits = "    dist.send(tensor, partner)\n    dist.recv(received, partner)\n"

@@ -6,7 +6,6 @@ packages called torch, torchvision and jupyterlab into the environment.
 
 from __future__ import annotations
 
-import itertools
 import os
 import shutil
 import subprocess
@@ -17,6 +16,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from nights import nightly
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -29,46 +29,47 @@ from ddp_lessons.workshop.doctor import TORCHVISION_FOR
 from ddp_lessons.workshop.start import JUPYTERLAB
 
 PROJECT = Path(__file__).parent.parent
-CONDA_NAMES = {"pytorch": "torch"}
 
 
-def learners_requirements() -> dict[str, str]:
-    lines = (PROJECT / "requirements.txt").read_text(encoding="utf-8").splitlines()
-    requirements = [Requirement(line) for line in lines if line and not line.startswith("#")]
-    return {requirement.name: str(requirement.specifier) for requirement in requirements}
+def pins(file: str) -> list[Requirement]:
+    lines = (PROJECT / file).read_text(encoding="utf-8").splitlines()
+    return [Requirement(line) for line in lines if not line.startswith("#")]
 
 
-def test_conda_and_pip_learners_get_the_same_packages() -> None:
+def test_conda_brings_python_and_pip_the_same_packages_as_everywhere() -> None:
     environment = yaml.safe_load((PROJECT / "environment.yml").read_text(encoding="utf-8"))
-    requirements = [Requirement(line) for line in environment["dependencies"] if isinstance(line, str)]
-    conda = {CONDA_NAMES.get(package.name, package.name): str(package.specifier) for package in requirements}
-    assert conda.pop("python") == ">=3.10"
-    assert conda.pop("pip") == ""
-    assert conda == learners_requirements()
+    assert environment["dependencies"] == ["python>=3.10,<3.14", "pip", {"pip": ["-r requirements.txt", "-e ."]}]
     assert environment["channels"] == ["conda-forge", "nodefaults"]
 
 
-def test_the_package_needs_nothing_that_the_full_set_up_lacks_and_limits_nothing_from_above() -> None:
+@pytest.mark.parametrize("python", ["3.10", "3.11", "3.12", "3.13"])
+@pytest.mark.parametrize("system", ["linux", "darwin"])
+def test_every_package_has_one_exact_version_that_the_package_s_ranges_allow(python: str, system: str) -> None:
+    here = {"python_version": python, "python_full_version": f"{python}.9", "sys_platform": system}
+    found = [one for one in pins("requirements.txt") if one.marker is None or one.marker.evaluate(here)]
+    pinned = {one.name: one.specifier for one in found}
+    assert len(pinned) == len(found)
+    assert all(len(one) == 1 and str(one).startswith("==") for one in pinned.values())
     project = tomllib.loads((PROJECT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    needed = [Requirement(line) for line in project["dependencies"]]
-    full = learners_requirements()
-    for package in needed:
-        (lowest,) = package.specifier
-        assert lowest.operator == ">="
-        assert package.name == "ipython" or str(lowest) in full[package.name].split(",")  # ipykernel needs it
-    extras = [Requirement(line) for name in ("lab", "test") for line in project["optional-dependencies"][name]]
-    assert {package.name for package in [*needed, *extras]} - {"ipython"} == set(full)
-    assert all(full[package.name] == str(package.specifier) for package in extras)
+    extras = [line for name in ("lab", "test") for line in project["optional-dependencies"][name]]
+    for package in map(Requirement, [*project["dependencies"], *extras]):
+        assert str(pinned[package.name])[2:] in package.specifier
     assert JUPYTERLAB in project["optional-dependencies"]["lab"]
 
 
-def test_every_supported_torch_has_its_torchvision_in_the_table() -> None:
-    ranges = learners_requirements()
-    torch, torchvision = (Requirement(name + ranges[name]).specifier for name in ("torch", "torchvision"))
-    assert [f"2.{minor}" for minor in range(30) if f"2.{minor}" in torch] == list(TORCHVISION_FOR)
-    assert [f"0.{minor}" for minor in range(60) if f"0.{minor}" in torchvision] == [
-        release for release, _ in itertools.groupby(TORCHVISION_FOR.values())
-    ]
+def test_contributors_have_the_versions_of_learners() -> None:
+    assert set(map(str, pins("requirements.txt"))) <= set(map(str, pins("requirements-dev.txt")))
+
+
+def test_the_package_limits_nothing_from_above() -> None:
+    project = tomllib.loads((PROJECT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    for package in map(Requirement, project["dependencies"]):
+        assert [one.operator for one in package.specifier] == [">="]
+
+
+def test_the_tested_torch_has_its_torchvision_in_the_table() -> None:
+    release = {one.name: str(one.specifier)[2:].rpartition(".")[0] for one in pins("requirements.txt")}
+    assert TORCHVISION_FOR[release["torch"]] == release["torchvision"]
 
 
 def test_the_data_that_is_shipped_names_its_source_license_and_checksums() -> None:
@@ -165,6 +166,7 @@ def test_one_command_sets_up_and_opens_the_first_lesson(copy: Copy) -> None:
     assert copy.calls == calls
 
 
+@nightly
 def test_a_set_up_that_was_killed_recovers(copy: Copy) -> None:
     (copy.folder.parent / "cut off").touch()
     assert copy.make("setup").returncode == -9
@@ -173,6 +175,7 @@ def test_a_set_up_that_was_killed_recovers(copy: Copy) -> None:
     assert again.returncode == 0, again.stdout
 
 
+@nightly
 def test_half_a_package_is_installed_again(copy: Copy) -> None:
     (copy.folder.parent / "cut off").touch()
     assert copy.make("setup").returncode == -9
@@ -181,6 +184,7 @@ def test_half_a_package_is_installed_again(copy: Copy) -> None:
     assert "cut off, so this is installed again: torch-2.15.0" in again.stdout
 
 
+@nightly
 def test_a_broken_pair_opens_nothing_until_it_is_repaired(copy: Copy) -> None:
     copy.publish("torchvision-0.28.0", "raise RuntimeError('operator torchvision::nms does not exist')")
     shutil.rmtree(copy.folder.parent / "packages" / "torchvision-0.29.2.dist-info")
@@ -190,6 +194,7 @@ def test_a_broken_pair_opens_nothing_until_it_is_repaired(copy: Copy) -> None:
     assert refused.returncode != 0
 
 
+@nightly
 def test_the_pair_is_looked_at_again_when_something_was_installed(copy: Copy) -> None:
     assert copy.make("setup").returncode == 0
     (site,) = (copy.folder / ".venv" / "lib").glob("python3*/site-packages")
@@ -202,6 +207,7 @@ def test_the_pair_is_looked_at_again_when_something_was_installed(copy: Copy) ->
     assert "torch 2.15.0 needs torchvision 0.29, but 0.28.0 is installed" in copy.make("lab").stdout
 
 
+@nightly
 def test_the_kind_of_torch_is_chosen_by_uv(copy: Copy) -> None:
     assert copy.make("setup", "TORCH=cpu").returncode == 0
     assert "--torch-backend cpu" in copy.calls[0]
@@ -209,6 +215,7 @@ def test_the_kind_of_torch_is_chosen_by_uv(copy: Copy) -> None:
     assert "--torch-backend" not in copy.calls[-1]
 
 
+@nightly
 def test_a_moved_project_says_what_to_type(copy: Copy) -> None:
     assert copy.make("setup").returncode == 0
     moved = Copy(copy.folder.rename(copy.folder.with_name("moved")))

@@ -11,6 +11,7 @@ from typing import Any
 
 import nbformat
 import pytest
+from nights import nightly
 
 from ddp_lessons import show
 from ddp_lessons.quiz.bank import questions_of
@@ -80,6 +81,7 @@ def laid(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@nightly
 def test_every_lesson_and_text_is_on_the_list_of_pages(laid: Path) -> None:
     listed = (laid / "contents.md").read_text(encoding="utf-8")
     sources = [*(ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb"), *(ROOT / "docs").rglob("*.md")]
@@ -89,6 +91,7 @@ def test_every_lesson_and_text_is_on_the_list_of_pages(laid: Path) -> None:
     assert not (laid / "gone.md").exists()
 
 
+@nightly
 def test_a_link_to_a_file_leads_to_a_page_that_shows_it(laid: Path) -> None:
     assert "](../scripts/started.py.md)" in (laid / "docs" / "where.md").read_text(encoding="utf-8")
     assert (ROOT / "scripts" / "started.py").read_text() in (laid / "scripts" / "started.py.md").read_text()

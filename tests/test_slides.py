@@ -9,6 +9,7 @@ from typing import Any
 
 import nbformat
 import pytest
+from nights import nightly
 
 ROOT = Path(__file__).parent.parent
 sys.path.append(str(ROOT / "site"))
@@ -17,6 +18,8 @@ from slide_blocks import ROOM, SIZES, TITLE, Block, Slide, lay_out  # noqa: E402
 from slide_deck import Deck  # noqa: E402
 
 from ddp_lessons.quiz.bank import questions_of  # noqa: E402
+
+pytestmark = nightly
 
 
 def test_the_commands_in_the_folder_find_what_is_not_installed() -> None:

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from nights import by_day
 
 TESTS = Path(__file__).parent
 PLUGIN = """
@@ -34,15 +35,18 @@ BROKEN = "import not_there\n"
 
 @pytest.mark.parametrize(
     ("programs", "stages", "status", "named"),
-    [
-        ([FLAKE], ["tests"], 0, ["FLAKE test_0.py::test_a_flake"]),
-        ([FLAKE], ["fails", "tests"], 1, ["FLAKE test_0.py::test_a_flake"]),
-        ([FLAKE, WRONG], ["tests"], 1, ["FLAKE test_0.py::test_a_flake", "FAILED test_1.py::test_wrong"]),
-        ([NEVER], ["tests"], 1, ["FAILED test_0.py::test_a_flake"]),
-        ([FLAKE, NEVER], ["tests"], 1, [f"FAILED test_{number}.py::test_a_flake" for number in range(2)]),
-        ([WRONG, FLAKE, WRONG, WRONG], ["tests"], 1, ["FAILED test_1.py::test_a_flake"]),
-        ([BROKEN], ["tests"], 1, ["FAILED test_0.py"]),
-    ],
+    by_day(
+        [
+            ([FLAKE], ["tests"], 0, ["FLAKE test_0.py::test_a_flake"]),
+            ([FLAKE], ["fails", "tests"], 1, ["FLAKE test_0.py::test_a_flake"]),
+            ([FLAKE, WRONG], ["tests"], 1, ["FLAKE test_0.py::test_a_flake", "FAILED test_1.py::test_wrong"]),
+            ([NEVER], ["tests"], 1, ["FAILED test_0.py::test_a_flake"]),
+            ([FLAKE, NEVER], ["tests"], 1, [f"FAILED test_{number}.py::test_a_flake" for number in range(2)]),
+            ([WRONG, FLAKE, WRONG, WRONG], ["tests"], 1, ["FAILED test_1.py::test_a_flake"]),
+            ([BROKEN], ["tests"], 1, ["FAILED test_0.py"]),
+        ],
+        1,
+    ),
 )
 def test_what_failed_is_named_last_and_forgiven_only_if_it_passes_alone(
     programs: list[str], stages: list[str], status: int, named: list[str], tmp_path: Path

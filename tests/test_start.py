@@ -14,10 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from nights import by_day, nightly
 
 from ddp_lessons.workshop import start
 
 
+@nightly
 def test_it_opens_the_first_lesson_in_a_jupyterlab_that_keeps_widgets_and_asks_for_no_news(tmp_path: Path) -> None:
     options = [
         "--no-browser",
@@ -119,7 +121,7 @@ def test_the_terminal_of_jupyterlab_finds_this_torchrun_first(monkeypatch: pytes
 COMMANDS = ["", "start", "doctor", "pair", "progress", "explain", "same-as-one", "script", "room"]
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", by_day(COMMANDS, 2))
 def test_the_help_of_every_command_fits_into_80_columns(command: str) -> None:
     words = [sys.executable, "-m", "ddp_lessons", *filter(None, [command]), "--help"]
     environment = {**os.environ, "COLUMNS": "80"}

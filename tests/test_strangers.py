@@ -17,8 +17,9 @@ from pathlib import Path
 import pytest
 import torch
 import torch.distributed as dist
+from nights import by_day, nightly
 from places import here
-from processes import Program, happens_within, listening
+from processes import Program, eventually, listening
 
 from ddp_lessons import WorkerFailed, Workers
 from ddp_lessons.machines import Machines
@@ -83,7 +84,7 @@ def announced_to(workers: Workers, nodes: Machines, payload: bytes) -> None:
     assert nodes.run(1, stranger).stdout == "announced\n"
 
 
-@pytest.mark.parametrize("kind", ["pickle", "nested", "of other types", "with control codes", "too long"])
+@pytest.mark.parametrize("kind", by_day(["pickle", "nested", "of other types", "with control codes", "too long"], 1))
 def test_ranks_on_nodes_ignore_what_is_no_announcement(kind: str, nodes: Machines, tmp_path: Path) -> None:
     payload = {
         "pickle": pickle.dumps(Payload(tmp_path / "ran")),
@@ -98,6 +99,7 @@ def test_ranks_on_nodes_ignore_what_is_no_announcement(kind: str, nodes: Machine
     assert not (tmp_path / "ran").exists()
 
 
+@nightly
 def test_what_this_stranger_announces_does_reach_the_ranks(nodes: Machines) -> None:
     """Otherwise the test above would try nothing."""
     with Workers(2, outlive_failures=True, quiet=True, on=nodes) as workers:
@@ -131,12 +133,14 @@ while not os.path.exists(os.path.join(os.environ["FOLDER"], "go")):
 COMMAND = "from ddp_lessons.__main__ import main\nraise SystemExit(main({}))"
 
 
-@pytest.mark.parametrize("command", [["explain", "--nproc-per-node=2"], ["same-as-one", "--ranks=2"]], ids=" ".join)
+@pytest.mark.parametrize(
+    "command", by_day([["explain", "--nproc-per-node=2"], ["same-as-one", "--ranks=2"]], 1), ids=" ".join
+)
 def test_torchrun_as_we_start_it_unpickles_nothing_of_a_stranger(command: list[str], tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(WAITS)
     with Program(COMMAND.format([*command, str(script)]), environment={"FOLDER": str(tmp_path)}) as program:
-        assert happens_within(60, (tmp_path / "joined").exists)
+        assert eventually((tmp_path / "joined").exists)
         torchruns = [process for process in program.marked() if "torch.distributed.run" in process.cmdline()]
         ports = {str(port) for process in torchruns for _, port in listening(process)}
         stranger = [sys.executable, "-c", REPLACE, pickle.dumps(Payload(tmp_path / "ran")).hex(), *ports]

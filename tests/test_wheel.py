@@ -12,16 +12,10 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from effort import EVERYTHING
+from nights import nightly
 
 PROJECT = Path(__file__).parent.parent
 COURSE = {"notebooks": "*.*", "scripts": "**/[a-z]*.*", "data": "**/[!.]*.*", "docs": "it_hangs.md"}
-# Stills are SVG with measured times in them; nbval compares the words beside them (as in the project's conftest.py).
-CONFTEST = """
-def pytest_collectstart(collector):
-    if hasattr(collector, "skip_compare"):
-        collector.skip_compare += ("image/svg+xml",)
-"""
 
 
 def built(kind: str, source: Path, folder: Path) -> Path:
@@ -53,6 +47,7 @@ def wheel(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return built("wheel", next((folder / "unpacked").iterdir()), folder)
 
 
+@nightly
 def test_the_wheel_has_every_lesson_script_and_image_of_mnist_and_is_below_25_megabytes(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
@@ -85,7 +80,7 @@ def test_from_the_wheel_alone_the_lessons_are_copied_and_the_first_one_runs(whee
 
 
 @pytest.mark.time_limit(3600)
-@pytest.mark.skipif(not EVERYTHING, reason="it installs 6 GB: make test-all")
+@nightly
 def test_in_an_environment_of_its_own_the_first_nine_lessons_run(wheel: Path, tmp_path: Path) -> None:
     environment = tmp_path / "environment"
     subprocess.run(["uv", "venv", "--python", sys.executable, str(environment)], check=True)
@@ -112,7 +107,6 @@ def runs_from_the_wheel(python: Path, site: Path, empty: Path, lessons: list[str
     for path in stored:
         assert (empty / "my_lessons" / path.name).is_file()
         shutil.copy(path, empty)
-    (empty / "conftest.py").write_text(CONFTEST)
     nbval = ["-m", "pytest", "-q", "--rootdir", ".", "-p", "no:cacheprovider", "--nbval"]
     copies = sorted(map(str, empty.glob("0*")))
     ran = subprocess.run(

@@ -6,13 +6,14 @@ import re
 from pathlib import Path
 
 import pytest
+from nights import by_day
 
 from authoring import samples
 
 PROJECT = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize("kind", samples.KINDS)
+@pytest.mark.parametrize("kind", by_day(samples.KINDS, 1))
 def test_a_seed_draws_the_same_again_and_another_one_others(kind: str) -> None:
     first, *texts = samples.drawn(PROJECT, kind, 20)
     (seed,) = re.findall(r"--seed (\d+)$", first)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from nights import nightly
 
 from authoring import hosted
 from ddp_lessons import __version__
@@ -82,6 +83,7 @@ def test_the_first_cell_installs_only_what_is_missing_and_asks_for_no_restart(
     assert list(map(shell.var_expand, ran)) == ([] if is_there else [install])
 
 
+@nightly
 def test_the_command_writes_all_of_them(tmp_path: Path) -> None:
     for name in ("pyproject.toml", "README.md"):
         (tmp_path / name).write_text((PROJECT / name).read_text(encoding="utf-8"), encoding="utf-8")

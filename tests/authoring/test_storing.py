@@ -14,6 +14,7 @@ import nbformat
 import pytest
 from matplotlib.figure import Figure
 from nbval.plugin import IPyNbCell
+from nights import nightly
 
 from authoring.__main__ import main
 from authoring.notebooks import chosen
@@ -83,6 +84,7 @@ def outputs(path: Path) -> dict[str, list[Any]]:
     return {cell.id: cell.outputs for cell in files.read(path, as_version=4).cells if cell.cell_type == "code"}
 
 
+@nightly
 def test_only_what_a_reader_gets_is_stored_and_a_cell_that_changed_is_the_whole_diff(lesson: Path) -> None:
     stored = outputs(lesson)
     assert [one.text for one in stored["pieces"]] == ["a line\n" * 3]
@@ -106,6 +108,7 @@ def test_only_what_a_reader_gets_is_stored_and_a_cell_that_changed_is_the_whole_
     assert [line.split('"')[1] for line in lines] == ["42", "48", "6 * 7", "6 * 8"]
 
 
+@nightly
 def test_a_cell_that_fails_is_named_and_the_file_is_as_it_was(lesson: Path, capsys: pytest.CaptureFixture[str]) -> None:
     change(lesson, "answer", "# divide\n6 / 0")
     before = lesson.read_bytes()
@@ -115,6 +118,7 @@ def test_a_cell_that_fails_is_named_and_the_file_is_as_it_was(lesson: Path, caps
     assert [path.name for path in lesson.parent.iterdir()] == [lesson.name]
 
 
+@nightly
 def test_what_is_not_the_same_in_two_runs_is_named(lesson: Path, capsys: pytest.CaptureFixture[str]) -> None:
     change(lesson, "answer", "import os; os.getpid()")
     before = lesson.read_bytes()
@@ -123,6 +127,7 @@ def test_what_is_not_the_same_in_two_runs_is_named(lesson: Path, capsys: pytest.
     assert lesson.read_bytes() == before
 
 
+@nightly
 def test_what_a_tagged_cell_printed_is_kept_until_its_words_change_or_it_is_asked_for(
     lesson: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

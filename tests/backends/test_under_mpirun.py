@@ -11,10 +11,13 @@ import nbformat
 import psutil
 import pytest
 from mpi_here import need_mpi
+from nights import nightly
 
 from ddp_lessons.backends import NoMPI, mpirun
 from ddp_lessons.backends.recordings import RECORDED
 from ddp_lessons.backends.under_mpirun import digest_of, why_no_mpi
+
+pytestmark = nightly
 
 LESSON = pathlib.Path(__file__).parent.parent.parent / "notebooks" / "16_choose_a_backend.ipynb"
 

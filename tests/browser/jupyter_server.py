@@ -11,7 +11,7 @@ from typing import Any
 
 import nbformat
 import psutil
-from processes import Program, happens_within
+from processes import Program, eventually
 
 from ddp_lessons.workshop.start import environment_of_jupyter
 
@@ -36,7 +36,7 @@ class JupyterServer:
         own |= {"IPYTHONDIR": str(folder / "ipython"), "PATH": "/usr/bin:/bin"}
         self._program = Program(SERVE, environment=dict(environment_of_jupyter(own)), folder=folder)
         about = folder / "runtime" / f"jpserver-{self._program.process_id}.json"
-        started = happens_within(60, lambda: about.exists() and self._answers(about.read_text(encoding="utf-8")))
+        started = eventually(lambda: about.exists() and self._answers(about.read_text(encoding="utf-8")))
         assert started, (folder / "server.log").read_text(encoding="utf-8")
 
     def _answers(self, about: str) -> bool:

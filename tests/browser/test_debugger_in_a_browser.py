@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from jupyter_server import JupyterServer
 from playwright.sync_api import Locator, expect
-from processes import alive, happens_within, processes_named_in
+from processes import alive, eventually, processes_named_in
 from screen import Screen
 
 TRAIN = """
@@ -83,7 +83,7 @@ def test_a_dialogue_with_two_ranks(notebook: Screen, stopped: list[int]) -> None
     expect(notebook.cell(0).locator(".jp-OutputArea-executeResult")).to_contain_text("[[1.0, 1.0], [1.0, 1.0]]")
     expect(box(notebook)).to_have_count(0)
     assert notebook.errors() == []
-    assert happens_within(5, lambda: not alive(stopped))
+    assert eventually(lambda: not alive(stopped))
 
 
 def test_quit_ends_all_ranks_and_says_where_they_were(notebook: Screen, dark: None, stopped: list[int]) -> None:
@@ -92,4 +92,4 @@ def test_quit_ends_all_ranks_and_says_where_they_were(notebook: Screen, dark: No
     for rank in range(2):
         expect(notebook.cell(0)).to_contain_text(re.compile(rf"rank {rank} +is at cell \[\d+\], line 10: +dist"))
     expect(box(notebook)).to_have_count(0)
-    assert happens_within(5, lambda: not alive(stopped))
+    assert eventually(lambda: not alive(stopped))

@@ -9,7 +9,7 @@ import psutil
 import pytest
 from jupyter_server import JupyterServer
 from playwright.sync_api import expect
-from processes import alive, happens_within, processes_named_in
+from processes import alive, eventually, processes_named_in
 from screen import Screen
 
 TALK = """
@@ -135,7 +135,7 @@ def test_a_restart_during_a_launch_leaves_no_process_behind(
     assert len(all_of_it) > len(talking)
     notebook.page.get_by_role("button", name="Restart the kernel", exact=True).click()
     notebook.accept()
-    assert happens_within(20, lambda: not any(map(psutil.Process.is_running, all_of_it))), all_of_it
+    assert eventually(lambda: not any(map(psutil.Process.is_running, all_of_it))), all_of_it
     notebook.wait_for_kernel()
     notebook.run_cell(1)
     expect(notebook.output(1)).to_have_text("[3.0, 3.0, 3.0]")

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from effort import EVERYTHING
 from jupyter_server import JupyterServer
+from nights import by_day
 from screen import WIDE, Screen
 
 from authoring.storing import PICTURES, VIEW
@@ -21,7 +21,7 @@ ALL = sorted((Path(__file__).parent.parent.parent / "notebooks").glob("[0-9][0-9
 # what only a browser shows; of the others nbval tells as much
 CONTROLS = re.compile(r"show\.(explore_|play_|step_|turn_)|live=")
 WITH_CONTROLS = [lesson for lesson in ALL if CONTROLS.search(lesson.read_text(encoding="utf-8"))]
-LESSONS = ALL if EVERYTHING else sorted({ALL[0], *WITH_CONTROLS})
+LESSONS = by_day(ALL, lambda lesson: lesson in (ALL[0], *WITH_CONTROLS))
 
 
 def count_stored(notebook: Any) -> tuple[int, int]:

@@ -14,7 +14,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from effort import EVERYTHING, leave_out
+from nights import by_day
+from places import leave_out
 from playwright.sync_api import expect
 from screen import Screen
 
@@ -34,7 +35,7 @@ OF_EACH_KIND = (
     "search.html",
 )
 EVERY = sorted(str(page.relative_to(SITE)) for page in SITE.rglob("*.html") if "_static" not in page.parts)
-PAGES = EVERY if EVERYTHING else OF_EACH_KIND
+PAGES = by_day(EVERY, lambda page: page in OF_EACH_KIND)
 LESSONS = sorted(page.stem for page in (ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb"))
 PHONES = (390, 360)
 TOO_WIDE = "() => Math.max(document.documentElement.scrollWidth, document.body.scrollWidth) - innerWidth"

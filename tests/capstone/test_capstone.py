@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from effort import EVERYTHING
-from processes import PROJECT, Program, happens_within
+from nights import nightly
+from processes import PROJECT, Program, eventually
 from right_styles import RIGHT
 
 from ddp_lessons import check
@@ -66,6 +66,7 @@ def test_without_torchrun_it_says_what_to_do(tmp_path: Path, monkeypatch: pytest
     assert report.mistake.startswith("torchrun is missing: Python finds no module torch.distributed.run.\nNext: run ")
 
 
+@nightly
 @pytest.mark.no_second_try
 def test_stop_ends_every_process_and_says_so(tmp_path: Path) -> None:
     (tmp_path / "my_train.py").write_text(SLEEPS)
@@ -73,7 +74,7 @@ def test_stop_ends_every_process_and_says_so(tmp_path: Path) -> None:
     with Program(source, folder=tmp_path) as program:
         program.wait_until_said("You can stop it at any time.")
         before = len(program.marked())
-        assert happens_within(60, lambda: len(program.marked()) > before)  # the plain programs
+        assert eventually(lambda: len(program.marked()) > before)  # the plain programs
         program.interrupt()
         said = program.finish()
         assert not program.marked()
@@ -191,7 +192,7 @@ def test_the_model_solution_trains_the_same_network_on_the_same_data() -> None:
 
 
 @pytest.mark.no_second_try
-@pytest.mark.skipif(not EVERYTHING, reason="takes minutes")
+@nightly
 @pytest.mark.parametrize("name", RIGHT)
 def test_right_scripts_of_each_style_pass_as_a_whole(name: str, tmp_path: Path) -> None:
     script = tmp_path / "my_train.py"

@@ -102,7 +102,7 @@ def pairs_of_score_and_rank(score: float, tensor: Tensor) -> Tensor:
 
 def scores_into_one_tensor(score: float, tensor: Tensor) -> Tensor:
     scores = torch.empty(dist.get_world_size(), dtype=torch.double)
-    dist.all_gather_into_tensor(scores, torch.tensor([score], dtype=torch.double))
+    dist.all_gather_single(scores, torch.tensor([score], dtype=torch.double))
     best = int((scores == scores.max()).nonzero()[0])
     received = tensor.clone()
     dist.broadcast(received, best)

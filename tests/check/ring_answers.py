@@ -134,8 +134,8 @@ def chunks_of_torch_chunk(tensor: Tensor) -> Tensor:
 
 
 RIGHT = [
-    in_place,
     padded_the_other_way,
+    in_place,
     the_rest_in_the_last_chunk,
     one_way_and_back,
     even_ranks_send_first,
@@ -188,8 +188,8 @@ def calls_reduce_scatter_and_all_gather(tensor: Tensor) -> Tensor:
     world_size = dist.get_world_size()
     flat = torch.cat([tensor.flatten(), tensor.new_zeros(-tensor.numel() % world_size)])
     mine = torch.empty_like(flat[: flat.numel() // world_size])
-    dist.reduce_scatter_tensor(mine, flat)
-    dist.all_gather_into_tensor(flat, mine)
+    dist.reduce_scatter_single(mine, flat)
+    dist.all_gather_single(flat, mine)
     return flat[: tensor.numel()].view(tensor.shape)
 
 

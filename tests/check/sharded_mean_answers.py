@@ -31,7 +31,7 @@ def from_a_list(flat: Tensor) -> Tensor:
 def divided_before(flat: Tensor) -> Tensor:
     parts = torch.cat(pieces(flat / dist.get_world_size()))
     mine = flat.new_empty(len(parts) // dist.get_world_size())
-    dist.reduce_scatter_tensor(mine, parts)
+    dist.reduce_scatter_single(mine, parts)
     return mine
 
 
@@ -63,14 +63,14 @@ def padded_to_a_multiple(flat: Tensor) -> Tensor:
 def into_a_new_tensor(flat: Tensor) -> Tensor:
     whole = padded_to_a_multiple(flat)
     mine = whole.new_empty(len(whole) // dist.get_world_size())
-    dist.reduce_scatter_tensor(mine, whole)
+    dist.reduce_scatter_single(mine, whole)
     return mine / dist.get_world_size()
 
 
 def with_a_handle(flat: Tensor) -> Tensor:
     whole = padded_to_a_multiple(flat) / dist.get_world_size()
     mine = torch.empty(len(whole) // dist.get_world_size(), dtype=flat.dtype)
-    work = dist.reduce_scatter_tensor(mine, whole, op=dist.ReduceOp.SUM, async_op=True)
+    work = dist.reduce_scatter_single(mine, whole, op=dist.ReduceOp.SUM, async_op=True)
     work.wait()
     return mine
 
@@ -158,7 +158,7 @@ def without_the_rest(flat: Tensor) -> Tensor:
 def not_filled_up(flat: Tensor) -> Tensor:
     world_size = dist.get_world_size()
     mine = flat.new_empty(-(-len(flat) // world_size))
-    dist.reduce_scatter_tensor(mine, flat)
+    dist.reduce_scatter_single(mine, flat)
     return mine / world_size
 
 
@@ -172,7 +172,7 @@ def not_filled_up_as_a_list(flat: Tensor) -> Tensor:
 def swapped(flat: Tensor) -> Tensor:
     parts = torch.cat(pieces(flat))
     mine = flat.new_empty(len(parts) // dist.get_world_size())
-    dist.reduce_scatter_tensor(parts, mine)
+    dist.reduce_scatter_single(parts, mine)
     return mine / dist.get_world_size()
 
 
@@ -241,7 +241,7 @@ WRONG = [
         not_filled_up_as_a_list,
         "Pad the tensor with zeros to a multiple of world_size, and pass the shard first",
     ),
-    (swapped, "The arguments of reduce_scatter_tensor are swapped. Pass the shard first, then the whole tensor"),
+    (swapped, "The arguments of reduce_scatter_single are swapped. Pass the shard first, then the whole tensor"),
     (
         cut_and_all_reduce,
         "It adds up pieces from different positions. For shard r, add up piece r of every rank's tensor",
@@ -300,14 +300,14 @@ def only_rank_0_divides(flat: Tensor) -> Tensor:
 def the_largest(flat: Tensor) -> Tensor:
     whole = padded_to_a_multiple(flat)
     mine = torch.empty(len(whole) // dist.get_world_size(), dtype=flat.dtype)
-    dist.reduce_scatter_tensor(mine, whole, op=dist.ReduceOp.MAX)
+    dist.reduce_scatter_single(mine, whole, op=dist.ReduceOp.MAX)
     return mine
 
 
 def for_four_ranks(flat: Tensor) -> Tensor:
     whole = torch.nn.functional.pad(flat, (0, -len(flat) % 4))
     mine = torch.empty(len(whole) // 4, dtype=flat.dtype)
-    dist.reduce_scatter_tensor(mine, whole)
+    dist.reduce_scatter_single(mine, whole)
     return mine / 4
 
 
@@ -327,7 +327,7 @@ def the_mean_over_its_elements(flat: Tensor) -> Tensor:
 def does_not_wait(flat: Tensor) -> Tensor:
     whole = padded_to_a_multiple(flat)
     mine = torch.zeros(len(whole) // dist.get_world_size(), dtype=flat.dtype)
-    dist.reduce_scatter_tensor(mine, whole, async_op=True)
+    dist.reduce_scatter_single(mine, whole, async_op=True)
     return mine / dist.get_world_size()
 
 
@@ -344,20 +344,20 @@ def by_columns(flat: Tensor) -> Tensor:
     whole = padded_to_a_multiple(flat)
     turned = whole.view(-1, world_size).t().reshape(-1).contiguous()
     mine = torch.empty(len(whole) // world_size, dtype=flat.dtype)
-    dist.reduce_scatter_tensor(mine, turned)
+    dist.reduce_scatter_single(mine, turned)
     return mine / world_size
 
 
 def takes_what_the_call_returns(flat: Tensor) -> Tensor:
     whole = padded_to_a_multiple(flat)
     mine = torch.empty(len(whole) // dist.get_world_size(), dtype=flat.dtype)
-    return dist.reduce_scatter_tensor(mine, whole) / dist.get_world_size()
+    return dist.reduce_scatter_single(mine, whole) / dist.get_world_size()
 
 
 def half_for_each(flat: Tensor) -> Tensor:
     whole = padded_to_a_multiple(flat)
     mine = torch.empty(len(whole) // 2, dtype=flat.dtype)
-    dist.reduce_scatter_tensor(mine, whole)
+    dist.reduce_scatter_single(mine, whole)
     return mine / dist.get_world_size()
 
 
@@ -381,7 +381,7 @@ WRONG += [
     (the_largest, "Rank 0 has the largest of the ranks' elements, not their mean"),
     (
         for_four_ranks,
-        "Size mismatch in reduce_scatter_tensor: 2 shards of 30 elements make 60 elements, but the whole tensor "
+        "Size mismatch in reduce_scatter_single: 2 shards of 30 elements make 60 elements, but the whole tensor "
         "has 120. Divide its length by dist.get_world_size()",
     ),
     (in_single_precision, "It returns a tensor of dtype float32. Return one of dtype float64"),
@@ -393,10 +393,10 @@ WRONG += [
         "Rank 0 returns only its own values. Sum the values over all ranks, then divide by the number of ranks",
     ),
     (by_columns, "It takes every second element, so all_gather would mix up their order. Take one contiguous slice"),
-    (takes_what_the_call_returns, "reduce_scatter_tensor returns None"),
+    (takes_what_the_call_returns, "reduce_scatter_single returns None"),
     (
         half_for_each,
-        "It works with 2 ranks, but not with 3: size mismatch in reduce_scatter_tensor: 3 shards of 60 elements "
+        "It works with 2 ranks, but not with 3: size mismatch in reduce_scatter_single: 3 shards of 60 elements "
         "make 180 elements, but",
     ),
 ]

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 import torch.distributed as dist
-from banks import assert_refuses, name_of
+from banks import assert_refuses, name_of, right, wrong
 
 from ddp_lessons import check
 from ddp_lessons.train.devices import choose_backend
@@ -276,14 +276,14 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize("answer", RIGHT, ids=name_of)
+@pytest.mark.parametrize("answer", right(*RIGHT), ids=name_of)
 def test_right_answers_pass(answer: Callable[..., str]) -> None:
     report = check.choose_backend(answer)
     assert report.passed, report.text
     assert "right for 11 machines" in report.text
 
 
-@pytest.mark.parametrize(("answer", "sentence"), WRONG, ids=name_of)
+@pytest.mark.parametrize(("answer", "sentence"), wrong(WRONG), ids=name_of)
 def test_wrong_answers_are_refused_by_name(answer: Any, sentence: str) -> None:
     report = assert_refuses(check.choose_backend, answer, sentence)
     assert (

@@ -6,29 +6,31 @@ from typing import Any
 
 import pytest
 import torch
-from banks import assert_accepts, assert_refuses, assert_refuses_as_stuck, name_of
+from banks import assert_accepts, assert_refuses, assert_refuses_as_stuck, hanging, name_of, right, wrong
 from evaluation_answers import HANGING, RIGHT, WRONG, counts_added_up, in_training_mode, straight_from_memory
+from nights import nightly
 from torch import nn
 
 from ddp_lessons import check
 from ddp_lessons.train.evaluation import evaluate
 
 
-@pytest.mark.parametrize("answer", [evaluate, *RIGHT], ids=name_of)
+@pytest.mark.parametrize("answer", right(evaluate, *RIGHT), ids=name_of)
 def test_right_answers_pass(answer: object) -> None:
     assert_accepts(check.evaluate, answer)
 
 
-@pytest.mark.parametrize(("answer", "sentence"), WRONG, ids=name_of)
+@pytest.mark.parametrize(("answer", "sentence"), wrong(WRONG), ids=name_of)
 def test_wrong_answers_are_refused_by_name(answer: object, sentence: str) -> None:
     assert_refuses(check.evaluate, answer, sentence)
 
 
-@pytest.mark.parametrize(("answer", "sentence"), HANGING, ids=name_of)
+@pytest.mark.parametrize(("answer", "sentence"), hanging(HANGING), ids=name_of)
 def test_hanging_answers_are_refused(answer: object, sentence: str) -> None:
     assert_refuses_as_stuck(check.evaluate, answer, sentence)
 
 
+@nightly
 def test_a_tensor_is_mentioned_where_a_float_was_asked_for() -> None:
     assert (
         "it returns a tensor; item() turns it into the float that the exercise asks for"

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from job_script_answers import DIRECT, HEAD, RIGHT, RUN, WRONG
+from nights import by_day
 
 from ddp_lessons import check
 from ddp_lessons.check.clusters.job_script_exercise import TO_BE_REPAIRED
@@ -18,7 +19,7 @@ from ddp_lessons.train.machines import job_script
 SCRIPTS = Path(__file__).parents[2] / "scripts" / "slurm"
 
 
-@pytest.mark.parametrize("name", RIGHT)
+@pytest.mark.parametrize("name", by_day(RIGHT, 6))
 def test_right_scripts_pass(name: str) -> None:
     report = check.job_script(RIGHT[name])
     assert report.passed, report.text
@@ -43,7 +44,7 @@ def test_the_project_s_script_passes_where_it_asks_for_the_gpus() -> None:
     assert report.passed, report.text
 
 
-@pytest.mark.parametrize("name", WRONG)
+@pytest.mark.parametrize("name", by_day(WRONG, 4))
 def test_wrong_scripts_are_refused_by_name(name: str) -> None:
     script, sentence = WRONG[name]
     report = check.job_script(script)

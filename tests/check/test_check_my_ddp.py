@@ -6,28 +6,30 @@ from typing import Any
 
 import pytest
 import torch
-from banks import assert_accepts, assert_refuses, assert_refuses_as_stuck, name_of
+from banks import assert_accepts, assert_refuses, assert_refuses_as_stuck, hanging, name_of, right, wrong
 from ddp_answers import HANGING, RIGHT, WRONG, OneByOne, Sums
+from nights import by_day, nightly
 from torch import nn
 
 from ddp_lessons import check
 
 
-@pytest.mark.parametrize("answer", RIGHT, ids=name_of)
+@pytest.mark.parametrize("answer", right(*RIGHT), ids=name_of)
 def test_right_answers_pass(answer: object) -> None:
     assert_accepts(check.my_ddp, answer)
 
 
-@pytest.mark.parametrize(("answer", "sentence"), WRONG, ids=name_of)
+@pytest.mark.parametrize(("answer", "sentence"), wrong(WRONG), ids=name_of)
 def test_wrong_answers_are_refused_by_name(answer: object, sentence: str) -> None:
     assert_refuses(check.my_ddp, answer, sentence)
 
 
-@pytest.mark.parametrize(("answer", "sentence"), HANGING, ids=name_of)
+@pytest.mark.parametrize(("answer", "sentence"), hanging(HANGING), ids=name_of)
 def test_hanging_answers_are_refused(answer: object, sentence: str) -> None:
     assert_refuses_as_stuck(check.my_ddp, answer, sentence)
 
 
+@nightly
 def test_the_report_tells_how_many_calls_begin_while_backward_is_at_work() -> None:
     text = check.my_ddp(OneByOne).text
     assert (
@@ -94,7 +96,7 @@ def only_dots(module: nn.Module) -> None: ...
 STUBS: list[Any] = [OnlyPass, OnlyDots, Prepared, Wrapping, WithoutItsModule, NotImplementedYet, only_dots]
 
 
-@pytest.mark.parametrize("stub", STUBS, ids=name_of)
+@pytest.mark.parametrize("stub", by_day(STUBS, 2), ids=name_of)
 def test_a_stub_is_not_started_yet(stub: Any) -> None:
     assert check.my_ddp(stub).text == "check.my_ddp: not started yet"
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from banks import name_of
+from banks import name_of, right, wrong
 
 from ddp_lessons import check
 from ddp_lessons.train import machines
@@ -73,7 +73,7 @@ RIGHT: list[Function] = [
 ]
 
 
-@pytest.mark.parametrize("function", RIGHT, ids=name_of)
+@pytest.mark.parametrize("function", right(*RIGHT), ids=name_of)
 def test_right_answers_pass(function: Function) -> None:
     report = check.ranks_of(function)
     assert report.passed, report.text
@@ -221,7 +221,7 @@ WRONG: list[tuple[Function, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("function", "sentence"), WRONG, ids=name_of)
+@pytest.mark.parametrize(("function", "sentence"), wrong(WRONG), ids=name_of)
 def test_wrong_answers_are_refused_by_name(function: Function, sentence: str) -> None:
     report = check.ranks_of(function)
     assert not report.passed

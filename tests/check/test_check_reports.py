@@ -13,6 +13,7 @@ import torch
 import torch.distributed as dist
 from banks import Check, assert_reports_the_same, name_of
 from exchange_answers import Exchanger, both_receive_into_what_they_send, irecv_then_send, rank_0_sends_first
+from nights import by_day, nightly
 from swap_answers import in_place
 from torch import Tensor
 
@@ -210,7 +211,7 @@ def test_a_right_answer_may_print_megabytes() -> None:
     assert check.exchange(flood).passed
 
 
-@pytest.mark.parametrize("message", ["y" * 5_000_000, "line\n" * 1_000_000], ids=["one line", "many lines"])
+@pytest.mark.parametrize("message", by_day(["y" * 5_000_000, "line\n" * 1_000_000], 1), ids=["one line", "many lines"])
 def test_an_error_of_megabytes_does_not_fill_the_screen(message: str) -> None:
     def fails(tensor: Tensor) -> Tensor:
         raise ValueError(message)
@@ -220,6 +221,7 @@ def test_an_error_of_megabytes_does_not_fill_the_screen(message: str) -> None:
     assert len(text) < 2_000
 
 
+@nightly
 def test_a_report_of_a_right_answer_shows_its_traffic_beside_the_textbooks() -> None:
     assert check.ring_all_reduce(ring_all_reduce).text.split("\n") == [
         "check.ring_all_reduce: passed",
@@ -241,6 +243,7 @@ def test_a_report_of_a_wrong_answer_shows_the_first_difference_and_the_mistake()
     assert lines[5].split() == ["traffic", "of", "2", "ranks", "yours", "textbook"]
 
 
+@nightly
 def test_a_function_that_never_began_is_not_told_to_look_for_a_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     class ArrivesLate:
         def __reduce__(self) -> tuple[Callable[[float], None], tuple[float]]:
@@ -248,7 +251,7 @@ def test_a_function_that_never_began_is_not_told_to_look_for_a_loop(monkeypatch:
 
     late = ArrivesLate()
     monkeypatch.setattr(examination, "PATIENCE_SECONDS", 1.0)
-    monkeypatch.setattr(hang_watch, "_SECONDS_TO_LOAD", 1.0)
+    monkeypatch.setattr(hang_watch, "SECONDS_TO_LOAD", 1.0)
     report = check.exchange(lambda tensor: (late, tensor)[1])
     assert "The time was over before your function began: this machine is busy." in report.mistake
     assert "loop" not in report.text
@@ -260,13 +263,13 @@ def test_a_report_of_too_much_traffic_shows_both_in_multiples_of_the_tensor() ->
     assert report.text.split("\n")[-1].split() == "in multiples of the tensor 2.00 1.33".split()
 
 
-@pytest.mark.parametrize("answer", [both_receive_into_what_they_send, irecv_then_send], ids=name_of)
+@pytest.mark.parametrize("answer", by_day([both_receive_into_what_they_send, irecv_then_send], 1), ids=name_of)
 def test_the_same_answer_gives_the_same_report(answer: Callable[[Tensor], object]) -> None:
     assert_reports_the_same(check.exchange, answer, 4)
 
 
 @pytest.mark.parametrize(
-    ("one_check", "answer"), [(check.swap, in_place), (check.restartable, train_restartably)], ids=name_of
+    ("one_check", "answer"), by_day([(check.swap, in_place), (check.restartable, train_restartably)], 1), ids=name_of
 )
 def test_as_many_launches_are_made_as_are_announced(
     one_check: Callable[[Any], Report], answer: object, monkeypatch: pytest.MonkeyPatch

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from banks import assert_refuses, assert_reports_the_same, name_of
-from effort import EVERYTHING
+from banks import assert_refuses, assert_reports_the_same, hanging, name_of
+from nights import by_day, nightly
 from restart_answers import HANGING, RIGHT, WRONG, as_given
 
 from ddp_lessons import check
@@ -17,29 +17,31 @@ from ddp_lessons.check.trainings import restart_exercise
 from ddp_lessons.train.restarts import train_restartably
 
 
-@pytest.mark.parametrize("answer", [train_restartably, *RIGHT] if EVERYTHING else RIGHT[-1:], ids=name_of)
+@pytest.mark.parametrize("answer", by_day([train_restartably, *RIGHT], 1), ids=name_of)
 def test_right_answers_pass(answer: Any) -> None:
     report = check.restartable(answer)
     assert report.passed, report.text
     assert "a kill during the write after epoch 1" in report.text
 
 
-@pytest.mark.parametrize(("answer", "sentence"), WRONG if EVERYTHING else WRONG[::3], ids=name_of)
+@pytest.mark.parametrize(("answer", "sentence"), by_day(WRONG, 2), ids=name_of)
 def test_wrong_answers_are_refused_by_name(answer: Any, sentence: str) -> None:
     report = assert_refuses(check.restartable, answer, sentence)
     assert tempfile.gettempdir() not in report.text
 
 
-@pytest.mark.parametrize(("answer", "sentence"), HANGING, ids=name_of)
+@pytest.mark.parametrize(("answer", "sentence"), hanging(HANGING), ids=name_of)
 def test_hanging_answers_are_refused(answer: Any, sentence: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(restart_exercise, "PATIENCE_SECONDS", 2.0)
     assert_refuses(check.restartable, answer, sentence)
 
 
+@nightly
 def test_the_report_is_the_same_in_every_run() -> None:
-    assert_reports_the_same(check.restartable, as_given, 3 if EVERYTHING else 2)
+    assert_reports_the_same(check.restartable, as_given, 2)
 
 
+@nightly
 def test_nothing_is_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))

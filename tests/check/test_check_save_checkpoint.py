@@ -9,25 +9,35 @@ from typing import Any
 
 import pytest
 import torch
-from banks import assert_accepts, assert_refuses, assert_refuses_as_stuck, assert_reports_the_same, name_of
+from banks import (
+    assert_accepts,
+    assert_refuses,
+    assert_refuses_as_stuck,
+    assert_reports_the_same,
+    hanging,
+    name_of,
+    right,
+    wrong,
+)
 from checkpoint_answers import HANGING, RIGHT, WRONG, every_rank_renames, rename_and_barrier
+from nights import nightly
 
 from ddp_lessons import check
 from ddp_lessons.train.checkpoints import save_checkpoint
 
 
-@pytest.mark.parametrize("answer", [save_checkpoint, *RIGHT], ids=name_of)
+@pytest.mark.parametrize("answer", right(save_checkpoint, *RIGHT), ids=name_of)
 def test_right_answers_pass(answer: object) -> None:
     assert_accepts(check.save_checkpoint, answer)
 
 
-@pytest.mark.parametrize(("answer", "sentence"), WRONG, ids=name_of)
+@pytest.mark.parametrize(("answer", "sentence"), wrong(WRONG), ids=name_of)
 def test_wrong_answers_are_refused_by_name(answer: object, sentence: str) -> None:
     report = assert_refuses(check.save_checkpoint, answer, sentence)
     assert tempfile.gettempdir() not in report.text
 
 
-@pytest.mark.parametrize(("answer", "sentence"), HANGING, ids=name_of)
+@pytest.mark.parametrize(("answer", "sentence"), hanging(HANGING), ids=name_of)
 def test_hanging_answers_are_refused(answer: object, sentence: str) -> None:
     assert_refuses_as_stuck(check.save_checkpoint, answer, sentence)
 
@@ -36,6 +46,7 @@ def test_two_writers_give_the_same_report_in_every_run() -> None:
     assert_reports_the_same(check.save_checkpoint, every_rank_renames)
 
 
+@nightly
 def test_nothing_is_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def beside_the_notebook(path: Any, model: Any, optimizer: Any, epoch: int) -> None:
         torch.save(epoch, "elsewhere.pt")
@@ -63,6 +74,7 @@ def not_implemented(path: str, model: Any, optimizer: Any, epoch: int) -> None:
     raise NotImplementedError(f"nothing is done with {content}")
 
 
+@nightly
 def test_a_stub_is_not_started_yet() -> None:
     for stub in (only_dots, prepared, not_implemented):
         assert check.save_checkpoint(stub).text == "check.save_checkpoint: not started yet"

@@ -7,23 +7,24 @@ from typing import Any
 
 import pytest
 import torch
-from banks import assert_accepts, assert_refuses, assert_refuses_as_stuck, name_of
+from banks import assert_accepts, assert_refuses, assert_refuses_as_stuck, hanging, name_of, right, wrong
+from nights import nightly
 from stream_answers import HANGING, RIGHT, STUBS, WRONG, BySlice, EverythingEverywhere
 
 from ddp_lessons import check
 
 
-@pytest.mark.parametrize("answer", RIGHT, ids=name_of)
+@pytest.mark.parametrize("answer", right(*RIGHT), ids=name_of)
 def test_right_answers_pass(answer: object) -> None:
     assert_accepts(check.shard_stream, answer)
 
 
-@pytest.mark.parametrize(("answer", "sentence"), WRONG, ids=name_of)
+@pytest.mark.parametrize(("answer", "sentence"), wrong(WRONG), ids=name_of)
 def test_wrong_answers_are_refused_by_name(answer: object, sentence: str) -> None:
     assert " Next: " in assert_refuses(check.shard_stream, answer, sentence).mistake
 
 
-@pytest.mark.parametrize(("answer", "sentence"), HANGING, ids=name_of)
+@pytest.mark.parametrize(("answer", "sentence"), hanging(HANGING), ids=name_of)
 def test_hanging_answers_are_refused(answer: object, sentence: str) -> None:
     assert_refuses_as_stuck(check.shard_stream, answer, sentence)
 
@@ -51,6 +52,7 @@ def test_a_report_shows_how_many_samples_come_in_how_many_places() -> None:
     assert lines[4].split() == ["samples", "24,", "in", "144", "places", "24,", "once", "each"]
 
 
+@nightly
 def test_the_random_numbers_of_the_notebook_stay_where_they_are() -> None:
     before = random.getstate(), torch.get_rng_state()
     assert check.shard_stream(BySlice).passed

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import pytest
-from banks import assert_accepts, assert_refuses, assert_refuses_as_stuck, name_of
+from banks import assert_accepts, assert_refuses, assert_refuses_as_stuck, hanging, name_of, right, wrong
 from best_answers import HANGING, RIGHT, WRONG
 
 from ddp_lessons import check
 from ddp_lessons.train.groups import share_best
 
 
-@pytest.mark.parametrize("answer", [share_best, *RIGHT], ids=name_of)
+@pytest.mark.parametrize("answer", right(share_best, *RIGHT), ids=name_of)
 def test_right_answers_pass(answer: object) -> None:
     assert_accepts(check.share_best, answer)
 
 
-@pytest.mark.parametrize(("answer", "sentence"), WRONG, ids=name_of)
+@pytest.mark.parametrize(("answer", "sentence"), wrong(WRONG), ids=name_of)
 def test_wrong_answers_are_refused_by_name(answer: object, sentence: str) -> None:
     assert_refuses(check.share_best, answer, sentence)
 
 
-@pytest.mark.parametrize(("answer", "sentence"), HANGING, ids=name_of)
+@pytest.mark.parametrize(("answer", "sentence"), hanging(HANGING), ids=name_of)
 def test_hanging_answers_are_refused(answer: object, sentence: str) -> None:
     assert_refuses_as_stuck(check.share_best, answer, sentence)

@@ -6,23 +6,24 @@ from typing import Any
 
 import pytest
 import torch
-from banks import assert_accepts, assert_refuses, assert_refuses_as_stuck, name_of
+from banks import assert_accepts, assert_refuses, assert_refuses_as_stuck, hanging, name_of, right, wrong
+from nights import nightly
 from token_loss_answers import HANGING, RIGHT, STUBS, WRONG, by_the_book, mean_of_means
 
 from ddp_lessons import check
 
 
-@pytest.mark.parametrize("answer", RIGHT, ids=name_of)
+@pytest.mark.parametrize("answer", right(*RIGHT), ids=name_of)
 def test_right_answers_pass(answer: object) -> None:
     assert_accepts(check.token_mean_loss, answer)
 
 
-@pytest.mark.parametrize(("answer", "sentence"), WRONG, ids=name_of)
+@pytest.mark.parametrize(("answer", "sentence"), wrong(WRONG), ids=name_of)
 def test_wrong_answers_are_refused_by_name(answer: object, sentence: str) -> None:
     assert " Next: " in assert_refuses(check.token_mean_loss, answer, sentence).mistake
 
 
-@pytest.mark.parametrize(("answer", "sentence"), HANGING, ids=name_of)
+@pytest.mark.parametrize(("answer", "sentence"), hanging(HANGING), ids=name_of)
 def test_hanging_answers_are_refused(answer: object, sentence: str) -> None:
     assert_refuses_as_stuck(check.token_mean_loss, answer, sentence)
 
@@ -43,6 +44,7 @@ def test_a_report_shows_the_tokens_and_the_first_wrong_element_of_the_gradient()
     assert lines[4].split()[:3] == ["embedding.weight.grad[0,", "0]", "0.03047"]
 
 
+@nightly
 def test_the_random_state_of_the_notebook_stays() -> None:
     before = torch.get_rng_state()
     assert check.token_mean_loss(by_the_book).passed

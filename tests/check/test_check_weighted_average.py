@@ -5,24 +5,24 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from banks import assert_accepts, assert_refuses, assert_refuses_as_stuck, name_of
+from banks import assert_accepts, assert_refuses, assert_refuses_as_stuck, hanging, name_of, right, wrong
 from weighted_answers import HANGING, RIGHT, STUBS, WRONG, all_count_alike
 
 from ddp_lessons import check
 from ddp_lessons.train.gradients import weighted_average
 
 
-@pytest.mark.parametrize("answer", [weighted_average, *RIGHT], ids=name_of)
+@pytest.mark.parametrize("answer", right(weighted_average, *RIGHT), ids=name_of)
 def test_right_answers_pass(answer: object) -> None:
     assert_accepts(check.weighted_average, answer)
 
 
-@pytest.mark.parametrize(("answer", "sentence"), WRONG, ids=name_of)
+@pytest.mark.parametrize(("answer", "sentence"), wrong(WRONG), ids=name_of)
 def test_wrong_answers_are_refused_by_name(answer: object, sentence: str) -> None:
     assert_refuses(check.weighted_average, answer, sentence)
 
 
-@pytest.mark.parametrize(("answer", "sentence"), HANGING, ids=name_of)
+@pytest.mark.parametrize(("answer", "sentence"), hanging(HANGING), ids=name_of)
 def test_hanging_answers_are_refused(answer: object, sentence: str) -> None:
     assert_refuses_as_stuck(check.weighted_average, answer, sentence)
 

@@ -1,7 +1,4 @@
-"""Answers written by a reader who knew only the lessons, none of the checks: right ones pass, wrong ones do not.
-
-`make test` tries one wrong answer of each exercise, `make test-all` all of them.
-"""
+"""Answers written by a reader who knew only the lessons, none of the checks: right ones pass, wrong ones do not."""
 
 from __future__ import annotations
 
@@ -11,11 +8,11 @@ from typing import Any
 
 import pytest
 from banks import name_of
-from effort import EVERYTHING
+from nights import nightly
 
 from ddp_lessons import check
 
-pytestmark = pytest.mark.no_second_try
+pytestmark = [pytest.mark.no_second_try, nightly]
 
 EXERCISES = sorted(file.stem for file in (Path(__file__).parent / "fresh_answers").glob("*.py"))
 
@@ -25,21 +22,21 @@ def answers(exercise: str, bank: str) -> list[Any]:
     return list(getattr(importlib.import_module(f"fresh_answers.{exercise}"), bank))
 
 
-def cases(bank: str, most: int) -> list[Any]:
+def cases(bank: str) -> list[Any]:
     return [
         pytest.param(exercise, answer, id=f"{exercise}-{name_of(answer)[:60]}")
         for exercise in EXERCISES
-        for answer, *_ in answers(exercise, bank)[: None if EVERYTHING else most]
+        for answer, *_ in answers(exercise, bank)
     ]
 
 
-@pytest.mark.parametrize(("exercise", "answer"), cases("RIGHT", most=0))
+@pytest.mark.parametrize(("exercise", "answer"), cases("RIGHT"))
 def test_right_answers_pass(exercise: str, answer: Any) -> None:
     report = getattr(check, exercise)(answer)
     assert report.passed, report.text
 
 
-@pytest.mark.parametrize(("exercise", "answer"), cases("WRONG", most=1))
+@pytest.mark.parametrize(("exercise", "answer"), cases("WRONG"))
 def test_wrong_answers_are_refused_with_a_reason(exercise: str, answer: Any) -> None:
     report = getattr(check, exercise)(answer)
     assert not report.passed

@@ -10,9 +10,12 @@ from pathlib import Path
 
 import pytest
 from evidence import evidence, holds
+from nights import nightly
 
 from authoring.clinic import make
 from ddp_lessons.clinic.clinic_cases import CASES, folder_of
+
+pytestmark = nightly
 
 NUMBERS = pytest.mark.parametrize("number", range(1, len(CASES) + 1))
 

@@ -11,9 +11,9 @@ from contextlib import redirect_stdout
 from pathlib import Path
 
 import pytest
+from catalog.torch_analyzer import ask_torch, with_groups
 from evidence import EXPECTED, evidence, holds
 
-from benchmarks.torch_analyzer import ask_torch, with_groups
 from ddp_lessons import clinic
 from ddp_lessons.clinic.clinic_cases import CASES, folder_of
 from ddp_lessons.dumps.explain_log import explain_log

@@ -1,4 +1,4 @@
-"""Real dumps of hanging ranks, torch's own and ours: mistakes of the catalog in benchmarks/ are named from both."""
+"""Real dumps of hanging ranks, torch's own and ours: mistakes of the catalog are named from both."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import os
 from pathlib import Path
 
 import pytest
-from effort import EVERYTHING
+from catalog.dump_reports import make_dumps, ours, torchs
+from catalog.mistakes import MISTAKES
+from catalog.torch_analyzer import with_groups
+from nights import by_day
 
-from benchmarks.dumps import make_dumps, ours, torchs
-from benchmarks.mistakes import MISTAKES
-from benchmarks.torch_analyzer import with_groups
 from ddp_lessons.dumps.left_behind import read_left_behind
 
 WHOLE = "rank, call, line, cause"
@@ -21,25 +21,26 @@ SEEN_BY_TORCH = [
     *("different_shapes", "barrier_on_rank_0", "ddp_fewer_forwards", "ddp_uneven_inputs", "ddp_model_on_rank_0_only"),
 ]
 HANGS = [mistake.name for mistake in MISTAKES if mistake.alone == "hang"]
-SOME = ["one_returned", "different_order", "both_send_first", "wrong_tag", "one_never_joins", "ddp_fewer_forwards"]
-TRIED = HANGS if EVERYTHING else SOME
+SOME = ["one_returned", "different_order", "both_send_first", "wrong_tag", "group_made_by_some", "ddp_fewer_forwards"]
 
 
 @pytest.fixture(scope="module")
-def dumps(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def dumps(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of the programs that the chosen tests read."""
     folder = tmp_path_factory.mktemp("dumps")
+    chosen = {item.callspec.params.get("name") for item in request.session.items if hasattr(item, "callspec")}
     for kind in ("torch", "own"):
-        make_dumps(folder / kind, kind, TRIED)
+        make_dumps(folder / kind, kind, [name for name in HANGS if name in SOME or name in chosen])
     return folder
 
 
-@pytest.mark.parametrize("name", TRIED)
+@pytest.mark.parametrize("name", by_day(HANGS, SOME.__contains__))
 def test_our_dumps_name_the_rank_the_call_the_line_and_the_cause(name: str, dumps: Path) -> None:
     report = ours(dumps / "own" / name)
     assert report.named(BY_NAME[name]) == WHOLE, report.text
 
 
-@pytest.mark.parametrize("name", [name for name in TRIED if name in SEEN_BY_TORCH])
+@pytest.mark.parametrize("name", by_day([name for name in HANGS if name in SEEN_BY_TORCH], SOME.__contains__))
 def test_torchs_dumps_do_so_for_collectives(name: str, dumps: Path) -> None:
     report = ours(dumps / "torch" / name)
     assert report.named(BY_NAME[name]) == WHOLE, report.text
@@ -61,8 +62,7 @@ def test_torchs_analyzer_reads_our_dumps_too(dumps: Path) -> None:
 
 def test_a_dump_of_this_torch_is_plain_data(dumps: Path) -> None:
     """The restricted unpickler reads every file that torch wrote."""
-    for name in TRIED:
-        place = dumps / "torch" / name
+    for place in (dumps / "torch").iterdir():
         left = read_left_behind(str(place / "rank_"))
         written = [file for file in os.listdir(place) if file.startswith("rank_")]
         assert left.left_out == []

@@ -12,8 +12,8 @@ from random import Random
 import program_player
 import pytest
 import torch
-from effort import EVERYTHING
-from processes import happens_within
+from nights import by_day, nightly
+from processes import eventually
 from program_steps import Program
 from random_programs import random_program
 
@@ -26,22 +26,21 @@ from ddp_lessons.run.rank.what_blocks import Surroundings, standing
 from ddp_lessons.run.recording.flight_dump import write_dump as write_dump_of
 from ddp_lessons.run.recording.interception import recorder
 
-pytestmark = pytest.mark.no_second_try
+pytestmark = [nightly, pytest.mark.no_second_try]
 
-PROGRAMS = 100 if EVERYTHING else 15
 RING = {"wide": "2000", "narrow": "7"}  # entries of the ring buffer
 
 
 def write_dump(path: str) -> None:
     """Without stacks: torch takes seconds to prepare for the first ones."""
     moment = time.time()
-    Path(path).write_bytes(torch._C._distributed_c10d._dump_fr_trace(True, False))
+    Path(path).write_bytes(torch._C._distributed_c10d._dump_fr_trace(True, False))  # type: ignore[attr-defined]
     os.utime(path, (moment, moment))
 
 
 def all_are_retired() -> bool:
-    entries = json.loads(torch._C._distributed_c10d._dump_fr_trace_json(True)).get("entries", [])
-    return all(entry["retired"] for entry in entries)
+    dump = json.loads(torch._C._distributed_c10d._dump_fr_trace_json(True))  # type: ignore[attr-defined]
+    return all(entry["retired"] for entry in dump.get("entries", []))
 
 
 def write_own(prefix: str, rank: int, world_size: int, ended: str) -> None:
@@ -60,7 +59,7 @@ def run_and_dump(rank: int, world_size: int, program: Program, folder: str) -> l
     meanwhile = threading.Timer(Random(program.seed * 100 + rank).uniform(0.0, 0.2), write_both)
     meanwhile.start()
     wrong = program_player.run(rank, world_size, program)
-    assert happens_within(5, all_are_retired)  # torch does it in a thread of its own, a moment after wait() returned
+    assert eventually(all_are_retired)  # torch does it in a thread of its own, a moment after wait() returned
     write_dump(f"{folder}/end_{rank}")
     write_own(f"{folder}/own_end_", rank, world_size, "returned")
     meanwhile.join()
@@ -73,11 +72,14 @@ def found(place: str) -> tuple[Finding, str]:
     return finding, in_words(finding, left)
 
 
+@pytest.mark.parametrize("programs", by_day([15, 100], 1))
 @pytest.mark.parametrize("ring", RING)
-def test_of_correct_programs_nothing_is_said(ring: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_correct_programs_nothing_is_said(
+    ring: str, programs: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("TORCH_FR_BUFFER_SIZE", RING[ring])
     alarms, calls = [], 0
-    for program in map(random_program, range(PROGRAMS)):
+    for program in map(random_program, range(programs)):
         folder = tmp_path / str(program.seed)
         folder.mkdir()
         launch(run_and_dump, program.world_size, program, str(folder), quiet=True)
@@ -90,4 +92,4 @@ def test_of_correct_programs_nothing_is_said(ring: str, tmp_path: Path, monkeypa
             if finding.verdict not in (Verdict.NOTHING, Verdict.UNKNOWN):
                 alarms.append(f"seed {program.seed}, {when}: {message}")
     assert alarms == []
-    assert calls > 20 * PROGRAMS
+    assert calls > 20 * programs

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from nights import nightly
 
 PAGE = Path(__file__).parents[2] / "docs" / "it_hangs.md"
 TORCH = Path(torch.__file__).parent
@@ -36,6 +37,7 @@ def test_torch_reads_every_variable_that_the_page_sets() -> None:
     assert not unknown
 
 
+@nightly
 def test_the_analyzer_of_torch_has_the_option_that_the_page_uses() -> None:
     command = [sys.executable, "-m", "torch.distributed.flight_recorder.fr_trace", "--help"]
     said = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout

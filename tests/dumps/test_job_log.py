@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from nights import by_day, nightly
 
 from ddp_lessons.dumps.explain_log import explain_log, find_in_log
 from ddp_lessons.dumps.job_log import read_log
@@ -55,12 +56,15 @@ def log_of(what: str, folder: Path, *options: str) -> Path:
 
 @pytest.mark.parametrize(
     ("what", "words"),
-    [
-        ("raises", ("rank 1 of 3 raised ValueError: nothing to read", "train.py line 12:", "Next: fix that line")),
-        ("is killed", ("rank 1 of 3 was killed by SIGKILL", "memory runs out")),
-        ("sleeps", ("Timeout: ranks 0 and 2 at train.py line 17", "Rank 1 logged no error")),
-        ("too early", ("raised KeyError: 'no such setting'", "train.py line 6")),
-    ],
+    by_day(
+        [
+            ("raises", ("rank 1 of 3 raised ValueError: nothing to read", "train.py line 12:", "Next: fix that line")),
+            ("is killed", ("rank 1 of 3 was killed by SIGKILL", "memory runs out")),
+            ("sleeps", ("Timeout: ranks 0 and 2 at train.py line 17", "Rank 1 logged no error")),
+            ("too early", ("raised KeyError: 'no such setting'", "train.py line 6")),
+        ],
+        2,
+    ),
 )
 def test_the_rank_that_failed_first_is_named(
     what: str, words: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -73,6 +77,7 @@ def test_the_rank_that_failed_first_is_named(
     assert json.loads(capsys.readouterr().out)["first_rank"] == 1
 
 
+@nightly
 def test_lines_that_torchrun_and_torch_have_both_marked_are_read(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -89,6 +94,7 @@ def test_on_a_second_node_the_rank_counts_and_not_its_number_on_that_node() -> N
     assert list(read_log(marked).raised) == [2]
 
 
+@nightly
 def test_a_rank_that_only_lost_its_connection_is_not_the_first(tmp_path: Path) -> None:
     """Even if torchrun saw its exit first, and calls it the root cause."""
     text = log_of("raises", tmp_path).read_text()
@@ -112,11 +118,13 @@ def test_what_native_code_prints_after_an_exception_is_no_part_of_it(last: str) 
     assert log.raised[1].message == "no data"
 
 
+@nightly
 def test_a_job_that_ended_well_shows_no_failure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert explain_log(str(log_of("nothing", tmp_path))) == 0
     assert "shows no failure" in capsys.readouterr().out
 
 
+@nightly
 def test_only_the_last_attempt_counts(tmp_path: Path) -> None:
     log = read_log(log_of("raises", tmp_path, "--max-restarts=1").read_text().splitlines())
     assert log.raised[1].message == "nothing to read"

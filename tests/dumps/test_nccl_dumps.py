@@ -7,9 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from catalog.torch_analyzer import ask_torch
 from simulated_dumps import Rank, world, write_all
 
-from benchmarks.torch_analyzer import ask_torch
 from ddp_lessons.dumps.dump_findings import Finding, Verdict, find_fault
 from ddp_lessons.dumps.dump_report import in_words
 from ddp_lessons.dumps.explain_dumps import explain_dumps

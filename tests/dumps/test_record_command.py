@@ -10,10 +10,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from processes import happens_within
+from nights import nightly
+from processes import eventually
 
 from ddp_lessons.dumps.dump_findings import find_fault
 from ddp_lessons.dumps.left_behind import read_left_behind
+
+pytestmark = nightly
 
 RANKS = 2
 SCRIPT = r"""
@@ -60,7 +63,7 @@ def files(folder: Path) -> list[Path]:
 def test_dumps_of_a_hang_say_what_explain_says_of_the_script(what: str, tmp_path: Path) -> None:
     job = start(tmp_path, what)
     try:
-        assert happens_within(180, lambda: len(files(tmp_path)) == RANKS), (tmp_path / "output").read_text()
+        assert eventually(lambda: len(files(tmp_path)) == RANKS), (tmp_path / "output").read_text()
     finally:
         stop(job)
     finding = find_fault(read_left_behind(str(tmp_path / "dumps" / "rank_")))

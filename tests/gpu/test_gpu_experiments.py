@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from nights import by_day, nightly
 
 from ddp_lessons.backends import backend_trials
 from ddp_lessons.backends.calls import CALLS
@@ -20,7 +21,8 @@ from ddp_lessons.gpu.gpu_recordings import Measured, keep, recall
 from ddp_lessons.gpu.stream_overlap import Span, drawn, overlap, spans_of
 
 
-@pytest.mark.parametrize("name", [name for name in EXPERIMENTS if name != "backends"])
+@nightly
+@pytest.mark.parametrize("name", by_day([name for name in EXPERIMENTS if name != "backends"], 1))
 def test_on_the_cpu_an_experiment_passes_its_checks_and_its_recording_is_small(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,11 +13,14 @@ from typing import Any
 import nbformat
 import psutil
 import pytest
+from nights import nightly
 
 from authoring import gpu, gpu_lessons
 from ddp_lessons.gpu import gpu_experiments, gpu_recordings, on_gpu
 from ddp_lessons.gpu.gpu_experiments import NO_GPU, NOT_RECORDED, Experiment, run_apart, why_not
 from ddp_lessons.gpu.gpu_recordings import Measured, keep, recall
+
+pytestmark = nightly
 
 PROJECT = Path(__file__).parents[2]
 EXPERIMENT = """
@@ -213,6 +216,7 @@ def test_the_cells_that_use_a_gpu_are_found_in_the_lessons() -> None:
     assert "17_ways_to_meet" not in cells  # a comment there names torch.cuda.device_count()
 
 
+@nightly
 def test_a_lesson_whose_outputs_differ_fails_with_the_names_of_its_cells(tmp_path: Path) -> None:
     files: Any = nbformat
     sources = {"same": "1 + 1", "other": "import torch\n\ntorch.cuda.device_count() * 0 + 3"}

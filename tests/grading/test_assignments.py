@@ -14,6 +14,7 @@ import nbformat
 import pytest
 import torch
 import torch.distributed as dist
+from nights import nightly
 from torch import Tensor
 
 from ddp_lessons import check, clinic
@@ -113,6 +114,7 @@ SOLVED = [task for lesson in LESSONS if lesson.number != 15 for task in tasks_of
 every_solved_task = pytest.mark.parametrize("task", SOLVED, ids=lambda task: task.name)
 
 
+@nightly
 @every_solved_task
 def test_the_text_of_a_solution_passes_its_test_without_the_rest_of_the_lesson(task: Task) -> None:
     names: dict[str, Any] = {"__name__": "__main__"}

@@ -20,17 +20,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from effort import EVERYTHING
+from nights import nightly
 
 from ddp_lessons.own_files import NOTEBOOKS
 from ddp_lessons.workshop.grading.assignments import lesson_file
 from ddp_lessons.workshop.grading.tasks import Task, task_in
 
 PROJECT = Path(__file__).parent.parent.parent
-IS_WANTED = EVERYTHING and all(importlib.util.find_spec(name) for name in ("nbgrader", "otter"))
+IS_WANTED = all(importlib.util.find_spec(name) for name in ("nbgrader", "otter"))
 pytestmark = [
     pytest.mark.skipif(not IS_WANTED, reason="it needs nbgrader and Otter: make test-grading"),
     pytest.mark.time_limit(3600),
+    nightly,
 ]
 
 # functions; a class; programs to repair and messages to read; a text, in a lesson that works in a folder of its own

@@ -14,6 +14,7 @@ import cloudpickle  # type: ignore[import-untyped]
 import pytest
 import torch
 import torch.distributed as dist
+from nights import nightly
 from places import here
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
@@ -21,6 +22,8 @@ from torch.nn.parallel import DistributedDataParallel
 from ddp_lessons import check, same_as_one
 from ddp_lessons.machines import Machines
 from ddp_lessons.run.nodes.node_commands import NodeLost
+
+pytestmark = nightly
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 

@@ -7,12 +7,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from nights import nightly
 from notebook_session import NotebookSession
 from places import here
 from processes import PROJECT
 from ssh_sites import path_with_keys, reached_by_real_ssh
 
 from ddp_lessons.machines import Machines
+
+pytestmark = nightly
 
 _FIRST_CELL = """
 import torch, torch.distributed as dist

@@ -1,7 +1,4 @@
-"""What a local launch names, a launch on nodes names too, with the node and as soon; and it leaves nothing there.
-
-`python -m benchmarks.failures_on_nodes` prints the whole table, also over ssh and in a Slurm.
-"""
+"""What a local launch names, a launch on nodes names too, with the node; and it leaves nothing there."""
 
 from __future__ import annotations
 
@@ -13,32 +10,29 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from statistics import median
 
 import cloudpickle  # type: ignore[import-untyped]
 import psutil
 import pytest
 import torch.distributed as dist
-from effort import leave_out
-from places import here
-from processes import happens_within, when_a_launch_waits
+from catalog.failures_on_nodes import Case, Pair, cases, outcome, pairs, processes_on
+from catalog.programs.collectives import different_reduce_ops
+from catalog.programs.failing import all_raise_alike
+from catalog.sshd import SSHD
+from nights import by_day, nightly
+from places import here, leave_out
+from processes import eventually, when_a_launch_waits
 
-from benchmarks.failures_on_nodes import Case, Pair, cases, outcome, pairs, processes_on
-from benchmarks.programs.collectives import different_reduce_ops
-from benchmarks.programs.failing import all_raise_alike
-from benchmarks.sshd import SSHD
 from ddp_lessons import WorkerFailed, Workers, launch
 from ddp_lessons.machines import Machines, SlurmOnMachines
 from ddp_lessons.run.diagnosis.failure_messages import not_to_be_trusted, worker_failed
 from ddp_lessons.run.diagnosis.wording import Reason
-from ddp_lessons.run.launcher.patience import slowness
 from ddp_lessons.run.nodes.node_commands import NodeLost
 from ddp_lessons.run.nodes.node_group import connected
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
 Function = Callable[[int, int], object]
-SOON_SECONDS = 2.0
 
 
 @pytest.fixture(scope="module")
@@ -74,15 +68,9 @@ def works(machines: Machines) -> bool:
     return list(launch(where, 4, on=machines)) == ["machine0"] * 2 + ["machine1"] * 2
 
 
-@pytest.mark.parametrize("case", cases(), ids=lambda case: case.name)
-def test_it_is_named_as_here_with_the_node_and_as_soon_and_nothing_is_left(machines: Machines, case: Case) -> None:
-    def made() -> Pair:
-        return Pair(case, outcome(case), outcome(case, machines, lambda: processes_on(machines)))
-
-    pair = made()
-    check_message_and_rest(pair)
-    # the best of three counts, because the machine may be busy with something else
-    assert pair.there.seconds < SOON_SECONDS or any(made().there.seconds < SOON_SECONDS for _ in range(2))
+@pytest.mark.parametrize("case", by_day(cases(), 10), ids=lambda case: case.name)
+def test_it_is_named_as_here_with_the_node_and_nothing_is_left(machines: Machines, case: Case) -> None:
+    check_message_and_rest(Pair(case, outcome(case), outcome(case, machines, lambda: processes_on(machines))))
 
 
 def check_message_and_rest(pair: Pair) -> None:
@@ -92,6 +80,7 @@ def check_message_and_rest(pair: Pair) -> None:
     assert pair.there.left == 0
 
 
+@nightly
 @pytest.mark.parametrize("kind", ["hosts", "slurm"])
 def test_so_it_is_over_ssh_and_in_a_slurm(kind: str) -> None:
     """The table makes all of them there, too."""
@@ -103,7 +92,6 @@ def test_so_it_is_over_ssh_and_in_a_slurm(kind: str) -> None:
     for pair in found:
         check_message_and_rest(pair)
     assert sorted(pair.case.name for pair in found) == sorted(names)
-    assert median(pair.there.seconds for pair in found) < SOON_SECONDS * slowness(4)
 
 
 def test_of_several_ranks_the_nodes_are_named(machines: Machines) -> None:
@@ -148,6 +136,7 @@ def test_a_process_that_would_be_left_is_seen(machines: Machines) -> None:
     os.kill(left, signal.SIGKILL)
 
 
+@nightly
 def test_ranks_that_end_with_what_forked_them_are_named_and_the_node_forks_others(machines: Machines) -> None:
     with pytest.raises(WorkerFailed) as caught:
         launch(kill_what_forked_it, 4, on=machines)
@@ -169,6 +158,7 @@ def test_a_torch_that_a_node_cannot_import_is_the_cause(tmp_path: Path, monkeypa
             assert lines[-1] == "  Next: run `python -m torch.utils.collect_env` on machine0: it imports torch, too."
 
 
+@nightly
 def test_an_interrupt_while_torch_is_imported_there_does_not_cost_the_node() -> None:
     with here(Machines(1)) as one:
         (link,) = connected(one).links
@@ -179,27 +169,25 @@ def test_an_interrupt_while_torch_is_imported_there_does_not_cost_the_node() -> 
         assert list(launch(where, 2, on=one)) == ["machine0"] * 2
 
 
+@nightly
 def test_an_agent_that_is_killed_is_named_and_the_next_launch_starts_another(machines: Machines) -> None:
-    before, begin = processes_on(machines), time.monotonic()
+    before = processes_on(machines)
     with pytest.raises(WorkerFailed) as caught:
         launch(kill_the_agent, 4, on=machines)
-    assert time.monotonic() - begin < SOON_SECONDS * slowness(4) + 1
     headline, last, *_ = str(caught.value).splitlines()
     assert headline == "ranks 2 and 3 of 4 on machine1 were lost together with the connection to machine1"
     assert last == "  Last output: lost the connection to machine1: its agent has ended"
-    assert happens_within(2, lambda: not processes_on(machines) - before)
+    assert eventually(lambda: not processes_on(machines) - before)
     assert works(machines)
 
 
+@nightly
 def test_a_link_that_is_cut_before_the_ranks_meet_is_named_within_seconds(machines: Machines) -> None:
     assert works(machines)
     machines.cut(1)
-    begin = time.monotonic()
     with pytest.raises(NodeLost) as caught:
         launch(where, 4, on=machines, timeout_seconds=3)
-    seconds = time.monotonic() - begin
     machines.heal(1)
-    assert seconds < 8 * slowness(4)
     assert str(caught.value).splitlines() == [
         "machine1 does not reach machine0 any more (10.77.0.1), so their ranks can't meet. No function was called.",
         "  Next: check that machine0 and machine1 are up, and that each can connect to the other on any port; then "
@@ -208,6 +196,7 @@ def test_a_link_that_is_cut_before_the_ranks_meet_is_named_within_seconds(machin
     assert works(machines)
 
 
+@nightly
 def test_ranks_that_stay_end_if_they_cannot_meet_again(machines: Machines) -> None:
     with Workers(4, on=machines, outlive_failures=True, quiet=True) as workers:
         workers.run(where)
@@ -234,7 +223,6 @@ def test_a_node_that_is_switched_off_while_ranks_start_is_named_at_once() -> Non
         when_a_launch_waits(power_off)
         with pytest.raises(WorkerFailed) as caught:
             launch(where, 4, on=two)
-        assert time.monotonic() - moments[0] < 0.1 + SOON_SECONDS * slowness(4)
         assert not links[0].has_begun_them()
         headline = str(caught.value).splitlines()[0]
         assert headline == "ranks 2 and 3 of 4 on machine1 were lost together with the connection to machine1"

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 import yaml
-from effort import EVERYTHING
 from jsonschema import Draft202012Validator
 from kubernetes_schema import TRAIN_JOB
+from nights import nightly
 from places import here, places_of
 from torch.distributed.run import parse_args
 
@@ -104,7 +104,7 @@ def test_torchrun_reads_the_variables_that_kubeflow_trainer_sets(monkeypatch: py
     )
 
 
-@pytest.mark.skipif(not EVERYTHING, reason="four ranks on two machines: make test-all")
+@nightly
 def test_two_machines_play_the_pods_with_the_file_s_command_and_those_variables(tmp_path: Path) -> None:
     command = " ".join(job_of(FILES[0])["spec"]["trainer"]["command"]).replace(IN_THE_IMAGE, str(PROJECT))
     training = f"--epochs 1 --samples 128 --checkpoint {tmp_path}/digits.pt"

@@ -19,13 +19,12 @@ import cloudpickle  # type: ignore[import-untyped]
 import pytest
 import torch
 import torch.distributed as dist
-from effort import leave_out
-from places import here
-from processes import Program, happens_within, when_a_launch_waits
+from nights import by_day, nightly
+from places import here, leave_out
+from processes import Program, eventually, when_a_launch_waits
 
 from ddp_lessons import WorkerFailed, WorkersStuck, launch, tell
 from ddp_lessons.machines import Machines, SlurmOnMachines
-from ddp_lessons.run.launcher.patience import slowness
 from ddp_lessons.run.nodes.node_commands import NodeCommand, NodeLost, Nodes, agent_command
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
@@ -137,7 +136,7 @@ def test_all_lines_arrive_in_order(nodes: Nodes) -> None:
     assert lines == tuple([f"rank {rank} line {number}" for number in range(3000)] for rank in range(3))
 
 
-@pytest.mark.parametrize("function", [raise_on_rank_2, leave_early, mix_up_shapes, crash, exit_with_3])
+@pytest.mark.parametrize("function", by_day([raise_on_rank_2, leave_early, mix_up_shapes, crash, exit_with_3], 1))
 def test_a_failure_is_explained_as_on_this_machine_with_the_node(
     nodes: Nodes, function: Callable[[int, int], None]
 ) -> None:
@@ -156,17 +155,6 @@ def test_a_failure_is_explained_as_on_this_machine_with_the_node(
 
 def _first_lines(message: str) -> list[str]:
     return [line for line in message.splitlines() if not re.match(r"  Ranks? \d|  torchrun would", line)]
-
-
-def test_a_hang_is_reported_in_about_the_time_that_it_takes_here(nodes: Nodes) -> None:
-    launch(where, 4, on=nodes)
-    seconds = []
-    for on in (None, nodes):
-        begin = time.monotonic()
-        with pytest.raises(WorkersStuck):
-            launch(leave_early, 4, on=on)
-        seconds.append(time.monotonic() - begin)
-    assert seconds[1] < 3 * seconds[0] + 1, seconds
 
 
 class OwnClocks:
@@ -188,6 +176,7 @@ def test_calls_of_both_nodes_are_on_one_clock_and_what_was_logged_arrives(nodes:
     check_that_they_are_on_one_clock(nodes)
 
 
+@nightly
 def test_so_they_are_if_the_nodes_have_clocks_of_their_own() -> None:
     with here(Machines(2)) as machines:
         if machines.run(0, "unshare --time --monotonic 1 --fork true").returncode:
@@ -211,6 +200,7 @@ def has_what_ddp_imports(rank: int, world_size: int) -> bool:
     return had
 
 
+@nightly
 def test_what_ranks_had_to_import_is_imported_ahead_for_the_next_launch(nodes: Nodes) -> None:
     launch(has_what_ddp_imports, 2, on=nodes)
     assert list(launch(has_what_ddp_imports, 4, on=nodes)) == [True] * 4
@@ -222,10 +212,8 @@ def test_a_function_may_join_by_itself(nodes: Nodes) -> None:
 
 def test_an_interrupt_stops_them_within_two_seconds(nodes: Nodes) -> None:
     when_a_launch_waits(lambda: os.kill(os.getpid(), signal.SIGINT), after_seconds=1.0)
-    begin = time.monotonic()
     with pytest.raises(KeyboardInterrupt, match="rank 3 on machine1"):
         launch(sleep_long, 4, on=nodes)
-    assert time.monotonic() - begin < 1.0 + 2.0 * slowness(4)
 
 
 PLAIN_PROGRAM = """
@@ -242,15 +230,17 @@ with Machines(2) as machines:
 """
 
 
+@nightly
 @pytest.mark.no_second_try
 def test_of_a_notebook_that_is_killed_nothing_is_left() -> None:
     here(Machines(2))
     with Program(PLAIN_PROGRAM) as program:
         program.wait_until_said("sleeps", times=2)
         program.kill()
-        assert happens_within(20, lambda: not program.marked()), program.marked()
+        assert eventually(lambda: not program.marked()), program.marked()
 
 
+@nightly
 def test_a_node_that_is_switched_off_is_named() -> None:
     with here(Machines(2)) as machines:
         launch(where, 4, on=machines)

@@ -10,8 +10,9 @@ from collections.abc import Iterator
 
 import psutil
 import pytest
+from nights import nightly
 from places import here
-from processes import happens_within
+from processes import eventually
 
 from ddp_lessons.machines import Machines, NotHere, namespaces
 from ddp_lessons.machines.places import environment_of_jobs
@@ -95,7 +96,7 @@ def test_nothing_is_left_of_machines_and_this_machine_s_network_is_what_it_was()
         job = machines.start("sleep 100")
         asleep = [process.pid for pid in machines._pids for process in psutil.Process(pid).children(recursive=True)]
     assert all(not psutil.pid_exists(pid) for pid in [*pids, *asleep])
-    assert job.is_over() or happens_within(2, job.is_over)
+    assert job.is_over() or eventually(job.is_over)
     assert interfaces() == before
 
 
@@ -109,6 +110,7 @@ with Machines(2) as machines:
 """
 
 
+@nightly
 @pytest.mark.no_second_try
 def test_nothing_is_left_when_the_maker_is_killed() -> None:
     here(Machines(2))
@@ -118,7 +120,7 @@ def test_nothing_is_left_when_the_maker_is_killed() -> None:
         assert len(pids) == 3
         assert all(map(psutil.pid_exists, pids))
         maker.send_signal(signal.SIGKILL)
-    assert happens_within(5, lambda: not any(map(psutil.pid_exists, pids)))
+    assert eventually(lambda: not any(map(psutil.pid_exists, pids)))
 
 
 def test_a_machine_that_is_switched_off_is_gone_and_the_others_stay() -> None:

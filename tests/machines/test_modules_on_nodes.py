@@ -20,6 +20,7 @@ import cloudpickle  # type: ignore[import-untyped]
 import pytest
 import torch
 import torch.distributed as dist
+from nights import nightly
 from places import here
 from torch.utils.data import DataLoader
 
@@ -27,6 +28,8 @@ from ddp_lessons import Hosts, WorkerFailed, Workers, launch
 from ddp_lessons.machines import Machines
 from ddp_lessons.train.digits import digits
 from ddp_lessons.train.mnist import mnist_folder
+
+pytestmark = nightly
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 

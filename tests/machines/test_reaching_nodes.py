@@ -18,10 +18,10 @@ import cloudpickle  # type: ignore[import-untyped]
 import pytest
 import torch
 import torch.distributed as dist
+from nights import nightly
 from places import here
 from ssh_sites import reached_by_real_ssh
 
-from benchmarks.nodes import OnThisMachine
 from ddp_lessons import Hosts, WorkerFailed, WorkersStuck, __version__, launch
 from ddp_lessons.machines import Machines
 from ddp_lessons.run.nodes.about_node import gpus
@@ -31,6 +31,16 @@ from ddp_lessons.run.nodes.node_group import connected, disconnect
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
 TORCH = ".".join(torch.__version__.split(".")[:2])
+
+
+class OnThisMachine:
+    """Nodes that are no more than agents, all on this machine."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+
+    def commands(self) -> list[NodeCommand]:
+        return [NodeCommand(f"node{number}", agent_command()) for number in range(self._count)]
 
 
 def where(rank: int, world_size: int) -> str:
@@ -51,6 +61,7 @@ def rank_of(rank: int, world_size: int) -> int:
     return rank
 
 
+@nightly
 def test_many_ranks_need_more_open_files_than_a_process_usually_may_have() -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/dev/fd")) + 50, hard))
@@ -134,6 +145,7 @@ def returns_where_python_is(rank: int, world_size: int) -> tuple[str, str]:
     return sys.prefix, torch.__file__
 
 
+@nightly
 def test_messages_name_the_learners_line_wherever_python_is_on_the_node(tmp_path: Path) -> None:
     with here(Machines(1)) as machines:
         there = AtAnotherPlace(machines, tmp_path)
@@ -200,6 +212,7 @@ def two_hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Hosts,
         yield hosts, folder
 
 
+@nightly
 def test_over_ssh_it_is_the_same(two_hosts: tuple[Hosts, Path]) -> None:
     hosts, _ = two_hosts
     assert list(launch(where, 4, on=hosts)) == ["machine0"] * 2 + ["machine1"] * 2

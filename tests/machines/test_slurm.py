@@ -7,10 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from nights import nightly
 from places import here, places_of
 
 from ddp_lessons.check.trials import rehearsal
 from ddp_lessons.machines import SlurmOnMachines
+
+pytestmark = nightly
 
 SCRIPTS = Path(__file__).parents[2] / "scripts" / "slurm"
 
@@ -86,7 +89,6 @@ def test_a_job_that_can_never_begin_says_why(
     script.write_text("#!/bin/bash\n#SBATCH --nodes=3\nhostname\n")
     attempt = slurm.sbatch(script, timeout_seconds=60)
     assert attempt.statuses == (None,)
-    assert attempt.seconds < 30
     (line,) = attempt.lines()
     assert re.fullmatch(r"squeue: PENDING \(Partition(NodeLimit|Config)\)", line), line  # sooner or later the other
 

@@ -8,11 +8,13 @@ from pathlib import Path
 
 import pytest
 import torch
-from effort import EVERYTHING
+from nights import nightly
 from places import here, places_of
 from processes import PROJECT
 
 from ddp_lessons.machines import Attempt, Machines
+
+pytestmark = nightly
 
 TRAIN = f"{PROJECT}/scripts/many_machines.py"
 HELLO = """
@@ -87,12 +89,12 @@ def test_a_machine_that_is_cut_off_is_noticed_when_the_timeout_of_the_group_is_o
     assert not attempt.ended_well
     complaint = attempt.complaint(0)
     assert complaint, attempt
-    assert 4 < complaint.seconds - attempt.seconds < 15
+    assert complaint.seconds - attempt.seconds > 4
 
 
-@pytest.mark.skipif(not EVERYTHING, reason="a minute of waiting: make test-all")
+@nightly
 def test_nobody_at_the_rendezvous_is_said_after_a_minute(three: Machines, hello: Path) -> None:
     attempt = three.start(torchrun(2, "--nproc-per-node=1", hello, "10.77.0.99:29400"), [1]).finish(120)
     assert attempt.statuses == (1,)
     assert attempt.has("10.77.0.99", 1)
-    assert 55 < attempt.seconds < 90
+    assert attempt.seconds > 55

@@ -17,6 +17,8 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
+from offline.wheels import requirements
+
 PROJECT = Path(__file__).parent.parent.parent
 TORCH = ("torch", "torchvision")
 _MADE_BY_THE_INSTALLER = ("RECORD", "INSTALLER", "REQUESTED", "direct_url.json", "uv_cache.json")
@@ -42,9 +44,7 @@ def required(names: Iterable[str]) -> dict[str, Distribution]:
 
 def lessons_packages() -> dict[str, Distribution]:
     """All that the lessons need, and pip, without torch and what only torch needs."""
-    lines = (PROJECT / "requirements.txt").read_text(encoding="utf-8").splitlines()
-    asked = [line for line in lines if line[:1].isalpha() and not line.startswith(TORCH)]
-    return required([*asked, "pip"])
+    return required([*requirements(TORCH).values(), "pip"])
 
 
 def write_index(folder: Path) -> Path:

@@ -14,7 +14,10 @@ from importlib.metadata import distribution
 from pathlib import Path
 
 import real_wheels
-from effort import leave_out
+from packaging.requirements import Requirement
+from places import leave_out
+
+from offline.wheels import requirements
 
 PROJECT = Path(__file__).parent.parent.parent
 PYTHON = f"{sys.version_info[0]}.{sys.version_info[1]}"
@@ -25,27 +28,13 @@ MAIN = "import sys; print('{name} runs', *sys.argv[1:])"
 CODE = {"torch": "def ones(*shape): pass", "torchvision": "class ops:\n    nms = print"}
 NEEDS = {
     "torch": ["only-on-linux; sys_platform == 'linux'", "only-on-macos; sys_platform == 'darwin'"],
-    "torchvision": ["torch==2.15.0"],
+    "torchvision": ["torch"],
     "jupyterlab": ["backport; python_version < '3.11'"],
 }
-VERSIONS = {
-    "torch": "2.15.0",
-    "torchvision": "0.29.2",
-    "jupyterlab": "4.6.0",
-    "ipykernel": "7.4.0",
-    "ipywidgets": "8.1.9",
-    "anywidget": "0.11.0",
-    "matplotlib": "3.11.2",
-    "cloudpickle": "3.1.2",
-    "psutil": "7.2.2",
-    "nbval": "0.11.0",
-    "platformdirs": "4.14.7",
-    "filelock": "4.2.11",
-    "pytest": "9.2.0",
-    "only-on-linux": "1.0",
-    "only-on-macos": "1.0",
-    "backport": "1.0",
-}
+PINS = [Requirement(line) for line in (PROJECT / "requirements.txt").read_text().splitlines() if line[0] != "#"]
+VERSIONS = [(one.name, str(one.specifier)[2:]) for one in PINS if one.name in requirements()]
+VERSIONS += [(name, "1.0") for name in ("only-on-linux", "only-on-macos", "backport")]
+TORCH, TORCHVISION = (dict(VERSIONS)[name] for name in ("torch", "torchvision"))
 NO_NETWORK = ["unshare", "--map-root-user", "--net"]
 TORCH_TAGS = (f"{TAG}-{TAG}-manylinux_2_28_x86_64", "cp310-cp310-macosx_11_0_arm64", f"{TAG}-{TAG}-macosx_11_0_arm64")
 
@@ -71,7 +60,7 @@ def write_wheel(
 
 def write_index(folder: Path) -> Path:
     folder.mkdir(parents=True)
-    for name, version in VERSIONS.items():
+    for name, version in VERSIONS:
         needs = "".join(f"Requires-Dist: {need}\n" for need in NEEDS.get(name, []))
         for tag in TORCH_TAGS if name == "torch" else ("py3-none-any",):
             write_wheel(folder, name, version, tag, CODE.get(name, ""), needs)

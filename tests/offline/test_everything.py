@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from effort import EVERYTHING
+from nights import nightly
 from small_wheels import NO_NETWORK, needs_a_namespace
 
 PROJECT = Path(__file__).parent.parent.parent
@@ -29,7 +29,7 @@ PATH="$PWD/.venv/bin:$PATH" .venv/bin/python -m pytest -q --nbval notebooks/00_s
 
 
 @pytest.mark.time_limit(3600)
-@pytest.mark.skipif(not EVERYTHING, reason="it fetches 3 GB: make test-offline")
+@nightly
 def test_the_folder_installs_and_the_first_lesson_runs_where_there_is_no_network(tmp_path: Path) -> None:
     needs_a_namespace()
     (home := tmp_path / "home of anna, à Paris").mkdir()

@@ -13,7 +13,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from small_wheels import NO_NETWORK, PYTHON, install, needs_a_namespace, pack, write_index
+from nights import nightly
+from small_wheels import NO_NETWORK, PYTHON, TORCH, TORCHVISION, install, needs_a_namespace, pack, write_index
+
+pytestmark = nightly
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +44,7 @@ def test_it_installs_all_wheels_and_says_how_to_begin_and_the_folder_stays_as_it
     first = install(given, home)
     lessons = home / "ddp-lessons"
     assert f'python3 "{lessons / "lessons.py"}"' in first.stdout, first.stdout
-    assert "torch 2.15.0 and torchvision 0.29.2 match" in first.stdout
+    assert f"torch {TORCH} and torchvision {TORCHVISION} match" in first.stdout
     assert "PROBLEM  gloo" in first.stdout  # of an empty torch
     assert '{"ddp-lessons-ticket": ' in first.stdout
     assert first.returncode == 1
@@ -63,7 +66,7 @@ def test_settings_of_pip_on_this_machine_change_nothing(given: Path, home: Path)
     (settings / "constraints.txt").write_text("torch<2\n")
     (settings / "pip.conf").write_text(f"[install]\nconstraint = '{settings / 'constraints.txt'}'\n")
     done = install(given, home)
-    assert "torch 2.15.0 and torchvision 0.29.2 match" in done.stdout, done.stdout
+    assert f"torch {TORCH} and torchvision {TORCHVISION} match" in done.stdout, done.stdout
 
 
 def test_started_twice_it_goes_on_and_leaves_a_lesson_that_was_worked_in(given: Path, home: Path) -> None:

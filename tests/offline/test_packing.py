@@ -9,7 +9,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from small_wheels import PYTHON, pack, write_index
+from nights import nightly
+from small_wheels import PYTHON, TORCH, TORCHVISION, pack, write_index
 
 from ddp_lessons.train.mnist import SUMS
 from offline.systems import PYTHONS, SYSTEMS
@@ -27,6 +28,7 @@ def names(folder: Path, chosen: str) -> set[str]:
     return {wheel.partition("-")[0] for wheel in sets[chosen]}
 
 
+@nightly
 def test_each_system_and_python_gets_what_it_asks_for_and_nothing_else(index: Path, tmp_path: Path) -> None:
     options = ["--for", "linux", "--python", PYTHON]
     linux = pack(index, tmp_path / "given", *options, "--tar", "yes")
@@ -42,6 +44,7 @@ def test_each_system_and_python_gets_what_it_asks_for_and_nothing_else(index: Pa
     assert not list((tmp_path / "given").glob("wheels/*manylinux*"))
 
 
+@nightly
 def test_the_sums_are_those_that_sha256sum_makes(index: Path, tmp_path: Path) -> None:
     assert pack(index, tmp_path / "given", "--for", "linux").returncode == 0
     subprocess.run(["sha256sum", "--check", "--quiet", "--strict", "SHA256SUMS"], cwd=tmp_path / "given", check=True)
@@ -52,6 +55,7 @@ def test_the_sums_are_those_that_sha256sum_makes(index: Path, tmp_path: Path) ->
     assert there - listed == {"SHA256SUMS"}
 
 
+@nightly
 def test_started_again_it_fetches_only_what_is_missing_or_damaged(index: Path, tmp_path: Path) -> None:
     options = ["--for", "linux"]
     assert pack(index, tmp_path / "given", *options).returncode == 0
@@ -66,6 +70,7 @@ def test_started_again_it_fetches_only_what_is_missing_or_damaged(index: Path, t
     assert f"\n  {torch.name}, " not in third.stdout
 
 
+@nightly
 def test_what_cannot_be_packed_is_said_in_a_sentence(index: Path, tmp_path: Path) -> None:
     assert "No system amiga is known here. There are: linux," in pack(index, tmp_path / "a", "--for", "amiga").stderr
     assert "No Python 2.7 is known here. There are: 3.10," in pack(index, tmp_path / "a", "--python", "2.7").stderr
@@ -78,6 +83,7 @@ def test_what_cannot_be_packed_is_said_in_a_sentence(index: Path, tmp_path: Path
     assert refused.returncode == 1
 
 
+@nightly
 def test_small_torch_comes_from_where_uv_says_and_is_refused_where_that_is_silent(index: Path, tmp_path: Path) -> None:
     """uv is a script that answers as uv does; whether the server has what is needed, only the server can say."""
     uv = tmp_path / "tools" / "uv"
@@ -88,11 +94,12 @@ def test_small_torch_comes_from_where_uv_says_and_is_refused_where_that_is_silen
     silent = pack(index, tmp_path / "given", "--for", "linux", "--torch", "cpu", **path)
     assert "comes from the PyTorch project's own server, which cannot be reached" in silent.stderr
     assert "Without TORCH=cpu you get the one of your package index." in silent.stderr
-    uv.write_text("#!/bin/sh\necho 'torch==2.15.0+cpu'\necho '    # from https://nowhere.invalid/cpu'\n")
+    uv.write_text(f"#!/bin/sh\necho 'torch=={TORCH}+cpu'\necho '    # from https://nowhere.invalid/cpu'\n")
     plain = pack(index, tmp_path / "given", "--for", "linux", "--torch", "cpu", **path)
-    assert "that index has no torch==2.15.0 and no torchvision==0.29.2" in plain.stderr, plain.stderr
+    assert f"that index has no torch=={TORCH} and no torchvision=={TORCHVISION}" in plain.stderr, plain.stderr
 
 
+@nightly
 def test_mnist_goes_along_packed(index: Path, tmp_path: Path) -> None:
     assert pack(index, tmp_path / "given", "--for", "linux").returncode == 0
     raw = tmp_path / "given" / "project" / "data" / "MNIST" / "raw"
@@ -102,5 +109,5 @@ def test_mnist_goes_along_packed(index: Path, tmp_path: Path) -> None:
 
 def test_it_packs_for_the_pythons_that_the_project_supports() -> None:
     supported = (Path(__file__).parent.parent.parent / "README.md").read_text(encoding="utf-8")
-    assert f"Supported: Python {PYTHONS[0]} to {PYTHONS[-1]};" in supported
+    assert f"supported: Python {PYTHONS[0]} to {PYTHONS[-1]};" in supported
     assert list(SYSTEMS) == ["linux", "linux-arm", "macos"]

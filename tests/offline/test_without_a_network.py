@@ -14,8 +14,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from nights import nightly
 from real_wheels import python_with_torch, write_index
 from small_wheels import NO_NETWORK, needs_a_namespace, pack
+
+pytestmark = nightly
 
 # The kernel's own tables: loopback is all there is, and no way leads elsewhere.
 LOOK = """

@@ -26,7 +26,8 @@ from typing import Any
 import psutil
 import pytest
 import websocket
-from processes import happens_within, kept_port
+from nights import nightly
+from processes import eventually, kept_port
 
 from ddp_lessons.workshop.room import handouts, servers
 from ddp_lessons.workshop.room.room_command import _names, add_room
@@ -53,7 +54,7 @@ class Room:
         self.process.send_signal(signal.SIGINT)
         said = self.process.communicate(timeout=60)[0]
         assert self.process.returncode == 0
-        assert happens_within(10, lambda: not any(map(psutil.Process.is_running, family)))
+        assert eventually(lambda: not any(map(psutil.Process.is_running, family)))
         return said
 
 
@@ -137,6 +138,7 @@ def result_of(place: str, token: str, code: str) -> str:
             return shown
 
 
+@nightly
 def test_each_learner_gets_a_link_a_folder_and_the_notebooks(room: Room) -> None:
     assert len({token for _, token in room.links}) == len({place for place, _ in room.links}) == 3
     assert (room.folder / "links.txt").read_text().splitlines() == [
@@ -188,6 +190,7 @@ def test_a_link_opens_one_room_and_no_other(room: Room) -> None:
         asked(place, anothers_token, "/api/contents")
 
 
+@nightly
 def test_a_kernel_launches_ranks_within_the_limits(room: Room) -> None:
     place, token = room.links[0]
     assert result_of(place, token, LAUNCH.format(ranks=3)) == "[0, 10, 20]"
@@ -215,13 +218,15 @@ def test_what_a_kernel_says_is_for_its_server_only(room: Room) -> None:
     assert result_of(place, token, WHO_READS.format(token=token)) == "('ipc', True, {'0o700'}, True, [])"
 
 
+@nightly
 def test_templates_of_all_learners_come_from_one_seed(room: Room) -> None:
     code = "import os; from ddp_lessons import launch; launch(lambda rank, world_size: os.getppid(), 2)[0]"
     templates = [int(result_of(place, token, code)) for place, token in room.links[:2]]
     assert templates[0] != templates[1]
-    assert happens_within(10, lambda: not any(map(psutil.pid_exists, templates))), "each goes with its kernel"
+    assert eventually(lambda: not any(map(psutil.pid_exists, templates))), "each goes with its kernel"
 
 
+@nightly
 def test_a_server_that_ends_comes_back_and_a_room_that_begins_anew_keeps_links_and_work(tmp_path: Path) -> None:
     port = str(kept_port())
     room = begin(tmp_path / "work", "--port", port, learners=1)
@@ -263,6 +268,7 @@ def in_a_terminal_of_its_own() -> None:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)  # whoever runs these tests under nohup ignores it
 
 
+@nightly
 @pytest.mark.no_second_try
 def test_a_lost_ssh_session_ends_it_with_all_its_servers(tmp_path: Path) -> None:
     """The terminal goes away, as when the network does: the system sends SIGHUP, and printing fails."""
@@ -285,7 +291,7 @@ def test_a_lost_ssh_session_ends_it_with_all_its_servers(tmp_path: Path) -> None
     os.close(terminal)
     process.send_signal(signal.SIGHUP)  # and the shell sends its own
     process.wait(60)
-    assert happens_within(10, lambda: not any(map(psutil.Process.is_running, family)))
+    assert eventually(lambda: not any(map(psutil.Process.is_running, family)))
 
 
 def test_what_interrupts_the_start_of_a_server_leaves_none_that_nobody_knows(

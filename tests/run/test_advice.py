@@ -251,7 +251,7 @@ def _holds(file: Path, words: bytes) -> bool:
 
 
 def test_an_all_to_all_of_an_old_torch_has_another_name() -> None:
-    """Words of torch 2.10 and 2.11."""
+    """Words of torch 2.11."""
     assert advice_for("RuntimeError", "Backend gloo does not support alltoall").startswith("use all_to_all_single")
 
 

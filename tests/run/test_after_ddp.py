@@ -17,6 +17,7 @@ import psutil
 import pytest
 import torch
 import torch.distributed as dist
+from nights import by_day, nightly
 from notebook_session import NotebookSession
 from processes import template_of
 from torch import nn
@@ -72,7 +73,7 @@ def count(rank: int, world_size: int, make: Callable[[int], nn.Module]) -> dict[
     dist.barrier()
     kinds: Counter[str] = Counter()
     for _ in range(2):
-        with CommDebugMode() as torchs:  # a new one for each step: those of torch 2.10 and 2.11 fail in the second
+        with CommDebugMode() as torchs:  # a new one for each step: those of torch 2.11 fail in the second
             model(INPUTS).sum().backward()
             counted: Any = torchs.get_comm_counts()
         for operator, times in counted.items():
@@ -87,7 +88,7 @@ def between_barriers(results: Results[Any], rank: int) -> list[Any]:
     return calls[begin + 1 : end]
 
 
-@pytest.mark.parametrize("make", [sharded, cut_in_layers])
+@pytest.mark.parametrize("make", by_day([sharded, cut_in_layers], 1))
 def test_every_call_that_torch_counts_is_noted_with_its_end(make: Callable[[int], nn.Module]) -> None:
     results = launch(count, 2, make)
     for rank in range(2):
@@ -189,10 +190,8 @@ def test_who_goes_forward_alone_is_told_in_which_call_it_waits(make: Callable[[i
         if rank == 0:
             model(INPUTS).sum().item()
 
-    began = time.monotonic()
     with pytest.raises(WorkersStuck, match=rf"rank 0   waits in {waits}.*\n.*rank 1   has returned"):
         launch(call, 2)
-    assert time.monotonic() - began < 30  # of the 60 that a function may run
 
 
 def test_the_stages_of_a_pipeline_send_to_their_neighbors_only() -> None:
@@ -300,6 +299,7 @@ def test_nothing_is_foreseen_that_will_not_be(function: object) -> None:
     assert heavy_imports_of([function]) == set()
 
 
+@nightly
 def test_the_first_launch_already_finds_imported_what_was_foreseen() -> None:
     """In a fresh process, whose template is still busy with torch. What ranks report is what their Python has."""
     program = (
@@ -314,6 +314,7 @@ WITH_DDP = {"cells": [{"cell_type": "code", "source": ["from torch.nn.parallel i
 ONLY_WORDS = {"cells": [{"cell_type": "markdown", "source": ["DistributedDataParallel comes later"]}]}
 
 
+@nightly
 @pytest.mark.skipif(has_gpu(), reason="where there is a GPU nothing is imported ahead")
 @pytest.mark.parametrize(("notebook", "expected"), [(WITH_DDP, "[True, True]"), (ONLY_WORDS, "[False, False]")])
 def test_what_the_notebook_mentions_is_imported_while_the_learner_reads(
@@ -327,6 +328,7 @@ def test_what_the_notebook_mentions_is_imported_while_the_learner_reads(
     assert cell.value == expected
 
 
+@nightly
 def test_a_template_that_still_imports_is_not_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As torch's compiler on a busy machine. Ranks are stopped meanwhile; to begin with torch again takes longer."""
     (tmp_path / "slow_to_import.py").write_text("import time; time.sleep(11)")

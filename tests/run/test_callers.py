@@ -10,6 +10,7 @@ import pytest
 import torch
 import torch.distributed as dist
 import torch.distributed._functional_collectives as functional_collectives
+from nights import by_day
 from torch import nn
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -46,7 +47,7 @@ def standing_between(kind: str) -> contextlib.AbstractContextManager[Any]:
     return made.get(kind, torch.profiler.profile)()  # type: ignore[no-any-return]
 
 
-@pytest.mark.parametrize("kind", STAND_INS)
+@pytest.mark.parametrize("kind", by_day(STAND_INS, 1))
 def test_what_torch_starts_is_not_the_learners_to_wait_for(kind: str) -> None:
     """With uneven batches, DDP's join starts collectives in the background that nobody has to wait for."""
 

@@ -17,6 +17,7 @@ import numpy
 import pytest
 import torch
 import torch.distributed as dist
+from nights import by_day
 from processes import without_address
 
 import ddp_lessons
@@ -197,7 +198,7 @@ def test_without_a_named_backend_nccl_is_taken_where_each_rank_has_a_gpu(
     assert checked_backend(None, world_size) == backend
 
 
-@pytest.mark.parametrize("devices", [[], ["nvidia0", "nvidia1"]])
+@pytest.mark.parametrize("devices", by_day([[], ["nvidia0", "nvidia1"]], 1))
 def test_gpus_are_counted_also_where_only_the_function_imports_torch(devices: list[str], tmp_path: Path) -> None:
     for device in devices:
         (tmp_path / device).touch()

@@ -13,8 +13,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from nights import by_day, nightly
 from notebook_session import NotebookSession
-from processes import PROJECT, alive, happens_within, kept_port
+from processes import PROJECT, alive, eventually, kept_port
 
 _FIRST_CELL = """
 import asyncio, atexit, builtins, collections, contextlib, dataclasses, enum, functools, gc, io, logging
@@ -193,7 +194,7 @@ _FUNCTIONS = {
 }
 
 
-@pytest.mark.parametrize("source", _FUNCTIONS.values(), ids=_FUNCTIONS)
+@pytest.mark.parametrize("source", by_day(_FUNCTIONS.values(), 4), ids=_FUNCTIONS)
 def test_every_kind_of_function_of_a_cell_runs(kernel: NotebookSession, source: str) -> None:
     kernel.run("for name in ('sum', 'run'): globals().pop(name, None)")
     assert value(kernel, source, "list(launch(run, 2))") == "[10, 11]"
@@ -512,6 +513,7 @@ def test_a_large_variable_of_the_notebook_goes_along_and_is_not_changed(kernel: 
 # --- redefined a moment ago -----------------------------------------------------------------------------------------
 
 
+@nightly
 def test_spawned_ranks_get_what_forked_ones_get(kernel: NotebookSession) -> None:
     source = """
         class Thing:
@@ -931,7 +933,7 @@ _WAYS_TO_JOIN = {
 }
 
 
-@pytest.mark.parametrize("join", _WAYS_TO_JOIN.values(), ids=_WAYS_TO_JOIN)
+@pytest.mark.parametrize("join", by_day(_WAYS_TO_JOIN.values(), 6), ids=_WAYS_TO_JOIN)
 def test_a_function_that_joins_by_itself_runs(kernel: NotebookSession, join: str, tmp_path: Path) -> None:
     source = f"""
         meeting, port = {os.fspath(tmp_path / "meeting")!r}, {kept_port()}
@@ -1094,7 +1096,7 @@ _MISCHIEF = {
 }
 
 
-@pytest.mark.parametrize("mischief", _MISCHIEF.values(), ids=_MISCHIEF)
+@pytest.mark.parametrize("mischief", by_day(_MISCHIEF.values(), 3), ids=_MISCHIEF)
 def test_what_a_function_does_reaches_neither_kernel_nor_next_launch(kernel: NotebookSession, mischief: str) -> None:
     look = """
         def look(rank, world_size):
@@ -1138,8 +1140,8 @@ def test_what_ranks_started_ends_with_them(kernel: NotebookSession) -> None:
     """
     plain, *others = kernel.run(textwrap.dedent(source)).stream.split()
     try:
-        assert happens_within(2, lambda: not alive([int(plain)]))
-        assert happens_within(2, lambda: not alive(list(map(int, others))))
+        assert eventually(lambda: not alive([int(plain)]))
+        assert eventually(lambda: not alive(list(map(int, others))))
     finally:
         for process in others:
             with contextlib.suppress(ProcessLookupError):
@@ -1163,6 +1165,7 @@ def test_open_workers_survive_a_function_that_closes_what_it_prints_to(kernel: N
     assert value(kernel, source) == f"[{once}, {once}]"
 
 
+@nightly
 def test_a_look_at_a_rank_takes_no_number_of_its_output(kernel: NotebookSession) -> None:
     """Each look opens files, and may come before the rank has opened again what the previous function closed."""
     source = """

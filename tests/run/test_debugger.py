@@ -14,8 +14,9 @@ from pathlib import Path
 
 import pexpect
 import pytest
+from nights import by_day, nightly
 from notebook_session import Cell, NotebookSession
-from processes import PROJECT, alive, happens_within, processes_named_in
+from processes import PROJECT, alive, eventually, processes_named_in
 
 _FIRST_CELL = """
 import os, sys, time
@@ -86,6 +87,7 @@ def test_a_rank_stops_at_its_breakpoint_with_its_variables(kernel: NotebookSessi
     assert cell.value == str([[20.0, 20.0]] * 4)  # 1 + 2 + 13 + 4
 
 
+@nightly
 def test_commands_about_all_ranks(kernel: NotebookSession) -> None:
     commands = ("next", "where all", "print all x", "rank 2", "next", "next all", "print all x", "rank 7", "go")
     cell = talk(kernel, _TRAIN, *commands)
@@ -129,6 +131,7 @@ def test_a_rank_that_runs_can_be_stopped_at_its_line(kernel: NotebookSession) ->
     assert cell.value == "[True, True]"
 
 
+@nightly
 def test_a_rank_that_waits_stops_after_its_call(kernel: NotebookSession) -> None:
     cell = talk(kernel, _TRAIN, "rank 0", "next all", "next all", "rank 0", "p x", "go")
     waits = (
@@ -139,6 +142,7 @@ def test_a_rank_that_waits_stops_after_its_call(kernel: NotebookSession) -> None
     assert answer_to("p x", cell.stream) == "tensor([6., 6.])"
 
 
+@nightly
 def test_no_hang_and_no_timeout_while_a_person_thinks(kernel: NotebookSession) -> None:
     thinking = """
         def train(rank, size):
@@ -153,6 +157,7 @@ def test_no_hang_and_no_timeout_while_a_person_thinks(kernel: NotebookSession) -
     assert cell.value == "[0, 1]"
 
 
+@nightly
 def test_hangs_and_the_time_limit_are_noticed_afterwards(kernel: NotebookSession) -> None:
     source = """
         def train(rank, size):
@@ -195,6 +200,7 @@ def test_without_input_it_is_an_error_with_a_sentence(kernel: NotebookSession) -
     )
 
 
+@nightly
 def test_in_a_terminal(tmp_path: Path) -> None:
     (tmp_path / "stop.py").write_text(
         "import os\nfrom ddp_lessons import launch\n\n\n"
@@ -222,9 +228,10 @@ def test_in_a_terminal(tmp_path: Path) -> None:
             terminal.expect(shown)
     finally:
         terminal.close(force=True)
-    assert happens_within(10, lambda: not alive(ranks_of(tmp_path)))
+    assert eventually(lambda: not alive(ranks_of(tmp_path)))
 
 
+@nightly
 def test_a_collective_can_be_called_at_the_prompts(kernel: NotebookSession) -> None:
     cell = talk(kernel, _TRAIN, "dist.barrier()", "where all", "go")
     assert "rank 1   waits in barrier" in cell.stream.partition("where all")[0]
@@ -243,6 +250,7 @@ _CELL = """
 """
 
 
+@nightly
 def test_a_cell_of_ranks_that_stay(kernel: NotebookSession) -> None:
     cell = talk(kernel, _CELL, "next all", "next all", "print all x", "c all")
     assert cell.stream.startswith(
@@ -356,14 +364,15 @@ _WAYS: dict[str, tuple[Sequence[str], str]] = {
 
 
 @pytest.mark.no_second_try
-@pytest.mark.parametrize("way", _WAYS)
+@pytest.mark.parametrize("way", by_day(_WAYS, 1))
 def test_however_a_person_leaves_nothing_is_left(kernel: NotebookSession, tmp_path: Path, way: str) -> None:
     answers, end = _WAYS[way]
     cell = talk(kernel, _LEAVE.format(folder=tmp_path), *answers)
     assert cell.value == end or cell.error.startswith(end), (cell.stream, cell.value, cell.error)
-    assert happens_within(10, lambda: not alive(ranks_of(tmp_path)))
+    assert eventually(lambda: not alive(ranks_of(tmp_path)))
 
 
+@nightly
 def test_interrupts_and_deaths_at_the_prompt_leave_nothing(kernel: NotebookSession, tmp_path: Path) -> None:
     source = _LEAVE.format(folder=tmp_path)
     assert talk(kernel, source, kernel.interrupt).error.startswith(_STOPPED)
@@ -380,6 +389,7 @@ def test_interrupts_and_deaths_at_the_prompt_leave_nothing(kernel: NotebookSessi
     assert not alive(ranks_of(tmp_path))
 
 
+@nightly
 @pytest.mark.no_second_try
 def test_a_kernel_that_ends_at_the_prompt_leaves_nothing(tmp_path: Path) -> None:
     with NotebookSession({"PYTHONPATH": os.fspath(PROJECT)}) as session:
@@ -389,7 +399,7 @@ def test_a_kernel_that_ends_at_the_prompt_leaves_nothing(tmp_path: Path) -> None
             session.wait_for_a_question()
             assert alive(ranks_of(tmp_path))
             end()
-            assert happens_within(10, lambda: not alive(ranks_of(tmp_path)))
+            assert eventually(lambda: not alive(ranks_of(tmp_path)))
 
 
 def test_a_launch_without_breakpoints_loads_no_debugger() -> None:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import random
-import re
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from effort import EVERYTHING
-from processes import alive, family, happens_within
+from nights import by_day, nightly
+from processes import alive, eventually, family
 
 from ddp_lessons.run.launcher import patience
 from ddp_lessons.run.scripts.explain import explain
@@ -75,26 +73,7 @@ def explained(folder: Path, text: str, *arguments: str, options: tuple[str, ...]
     (folder / "train.py").write_text(text)
     command = [sys.executable, "-m", "ddp_lessons", "explain", *options, "train.py", *arguments]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
-    return done.returncode, without_gloos(done.stdout), done.stderr
-
-
-_GLOOS = ("[Gloo] Rank ", " is connected to ", " peer ranks. ", "Expected number of connected peer ranks is : ")
-
-
-def without_gloos(printed: str) -> str:
-    """gloo of torch 2.10 prints lines of its own into those of a script, in pieces: those of two ranks may mix."""
-    others = re.sub("|".join(map(re.escape, _GLOOS)), "", printed)
-    return printed if others == printed else re.sub(r"^\d*\n|^\d+", "", others, flags=re.MULTILINE)
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_what_gloo_prints_is_left_out_also_where_two_ranks_print_at_once(seed: int) -> None:
-    chance, said, printed = random.Random(seed), [f"rank {rank} of world 0\n" for rank in range(2)], ""
-    rank, joins, ranks, expected = _GLOOS
-    waiting = [[rank, "0", joins, "1", ranks, expected, "1", "\n", line] for line in said]
-    while left := [pieces for pieces in waiting if pieces]:
-        printed += chance.choice(left).pop(0)
-    assert sorted(without_gloos(printed).splitlines(keepends=True)) == said
+    return done.returncode, done.stdout, done.stderr
 
 
 def with_torchrun(folder: Path, what: str, *options: str) -> tuple[int, str, str]:
@@ -102,7 +81,7 @@ def with_torchrun(folder: Path, what: str, *options: str) -> tuple[int, str, str
 
 
 @pytest.mark.no_second_try
-@pytest.mark.parametrize("what", ["nothing", "slow"])
+@pytest.mark.parametrize("what", by_day(["nothing", "slow"], 1))
 def test_a_script_that_goes_well_is_left_alone(tmp_path: Path, what: str) -> None:
     status, printed, told = with_torchrun(tmp_path, what)
     assert status == 0
@@ -138,7 +117,7 @@ SAID = {
 }
 
 
-@pytest.mark.parametrize("what", SAID if EVERYTHING else ["raise", "sends", "operators"])
+@pytest.mark.parametrize("what", by_day(SAID, lambda what: what in ("raise", "sends", "operators")))
 def test_what_goes_wrong_is_told_as_launch_tells_it(tmp_path: Path, what: str) -> None:
     status, _, told = with_torchrun(tmp_path, what)
     assert status == 1
@@ -146,6 +125,7 @@ def test_what_goes_wrong_is_told_as_launch_tells_it(tmp_path: Path, what: str) -
         assert any(word in told for word in words.split("|")), told
 
 
+@nightly
 def test_with_a_limit_it_says_where_each_rank_is(tmp_path: Path) -> None:
     status, _, told = with_torchrun(tmp_path, "sleeps", "--timeout", "20")
     assert status == 1
@@ -153,7 +133,7 @@ def test_with_a_limit_it_says_where_each_rank_is(tmp_path: Path) -> None:
     assert "time.sleep(1000)" in told
 
 
-@pytest.mark.parametrize(("slowness", "status"), [(1.0, 1), (20.0, 0)])
+@pytest.mark.parametrize(("slowness", "status"), by_day([(1.0, 1), (20.0, 0)], 1))
 def test_on_a_busy_machine_the_limit_allows_for_what_others_take(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, slowness: float, status: int
 ) -> None:
@@ -172,7 +152,8 @@ def test_nothing_is_left_of_ranks_that_did_not_join_within_the_limit(tmp_path: P
     assert "0 of all ranks joined a process group within 0.5 seconds" in told
 
 
-@pytest.mark.parametrize("how", ["spawn", "process"] if EVERYTHING else ["process"])
+@nightly
+@pytest.mark.parametrize("how", by_day(["process", "spawn"], 1))
 def test_a_script_that_starts_its_ranks_by_itself_is_seen_too(tmp_path: Path, how: str) -> None:
     status, printed, _ = explained(tmp_path, BY_ITSELF, how, "well", str(tmp_path / "well"))
     assert (status, sorted(printed.splitlines())) == (0, ["rank 0 has 2.0", "rank 1 has 2.0"])
@@ -232,6 +213,7 @@ def all_of(*worlds: int) -> list[str]:
     return sorted(f"rank {rank} of world {world}" for world in worlds for rank in range(2))
 
 
+@nightly
 def test_a_script_may_start_ranks_several_times(tmp_path: Path) -> None:
     """The second ranks came while nobody listened, and waited for ever."""
     status, printed, told = in_several_worlds(tmp_path, "is well", "goes on", "is well", "starts the other")
@@ -239,41 +221,41 @@ def test_a_script_may_start_ranks_several_times(tmp_path: Path) -> None:
     assert "rank" not in told
 
 
+@nightly
 def test_of_several_worlds_the_one_that_hangs_is_explained(tmp_path: Path) -> None:
     status, printed, told = in_several_worlds(tmp_path, "is well", "hangs")
     assert (status, printed) == (1, all_of(0))
     assert "Ranks 0 and 1 each wait for the other to send: a deadlock." in told
 
 
+@nightly
 def test_a_rank_that_leaves_without_a_word_keeps_no_other_waiting(tmp_path: Path) -> None:
     status, printed, _ = in_several_worlds(tmp_path, "leaves", "is well")
     assert (status, printed) == (0, ["rank 0 of world 0", *all_of(1)])
 
 
-_FOR_TEST_ALL = pytest.mark.skipif(not EVERYTHING, reason="make test-all starts more worlds")
-
-
-@_FOR_TEST_ALL
+@nightly
 def test_a_world_whose_calls_did_not_fit_is_told_and_the_script_goes_on(tmp_path: Path) -> None:
     status, printed, told = in_several_worlds(tmp_path, "misfits", "is well")
     assert (status, printed) == (1, all_of(0, 1))
     assert told.count("Reduce op mismatch in this all_reduce: rank 0 sum, rank 1 max") == 1
 
 
-@_FOR_TEST_ALL
+@nightly
 @pytest.mark.parametrize(("how", "expected"), [("ends", 3), ("is interrupted", 128 + signal.SIGTERM)])
 def test_a_script_that_ends_itself_gives_its_own_status(tmp_path: Path, how: str, expected: int) -> None:
     status, printed, _ = in_several_worlds(tmp_path, "is well", how)
     assert (status, printed) == (expected, all_of(0))
 
 
-@_FOR_TEST_ALL
+@nightly
 def test_a_rank_that_was_killed_is_named(tmp_path: Path) -> None:
     status, _, told = in_several_worlds(tmp_path, "is killed")
     assert status == 1
     assert "rank 1 of 2 exited before it returned" in told or "Rank 1 exited before" in told
 
 
+@nightly
 @pytest.mark.no_second_try
 def test_torchrun_leaves_no_folder_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     temporary = tmp_path / "temporary"
@@ -283,6 +265,7 @@ def test_torchrun_leaves_no_folder_behind(tmp_path: Path, monkeypatch: pytest.Mo
     assert list(temporary.iterdir()) == []
 
 
+@nightly
 def test_a_script_that_is_not_there_or_has_no_ranks_is_as_in_python(tmp_path: Path) -> None:
     status, printed, _ = explained(tmp_path, "print('alone')")
     assert (status, printed) == (0, "alone\n")
@@ -295,6 +278,7 @@ def test_a_script_that_is_not_there_or_has_no_ranks_is_as_in_python(tmp_path: Pa
     assert "no rank joined a process group" in told
 
 
+@nightly
 @pytest.mark.no_second_try
 def test_nothing_is_left_of_a_script_that_stood_still_or_was_stopped(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(SCRIPT)
@@ -303,11 +287,11 @@ def test_nothing_is_left_of_a_script_that_stood_still_or_was_stopped(tmp_path: P
         command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as explaining:
         assert explaining.stdout is not None
-        assert next(line for line in explaining.stdout if without_gloos(line)).startswith("rank")
+        assert explaining.stdout.readline().startswith("rank")
         began = [process.pid for process in family(explaining.pid)]
         assert len(began) >= 3
         explaining.send_signal(signal.SIGINT)
         _, told = explaining.communicate(timeout=30)
     assert "you stopped the ranks" in told
     assert explaining.returncode == 130
-    assert happens_within(10, lambda: not alive(began))
+    assert eventually(lambda: not alive(began))

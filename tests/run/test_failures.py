@@ -16,8 +16,9 @@ from typing import Any, TypeVar
 import pytest
 import torch
 import torch.distributed as dist
+from nights import by_day, nightly
 from notebook_session import Cell, NotebookSession
-from processes import alive, family, happens_within, processes_named_in
+from processes import alive, eventually, family, note_seconds, processes_named_in
 
 from ddp_lessons import WorkerFailed, Workers, WorkersStuck, launch
 from ddp_lessons.run.processes.process_sources import Spawns
@@ -46,11 +47,6 @@ def _the_next_launch_is_right(request: pytest.FixtureRequest) -> Iterator[None]:
 
         assert list(launch(add_up, 3, quiet=True)) == [3.0, 3.0, 3.0]
         assert not [process for process in family(os.getpid()) if process.status() == "zombie"]
-
-
-def ends_within(limit: float, seconds_of_one_try: Callable[[], float]) -> bool:
-    """The best of three counts, because the machine may be busy with something else."""
-    return any(seconds_of_one_try() < limit for _ in range(3))
 
 
 def line_with(words: str) -> str:
@@ -103,18 +99,21 @@ def test_the_exception_says_the_rank_every_rank_s_path_and_what_came_before() ->
 
 @pytest.mark.parametrize(
     "keep_busy",
-    [
-        lambda: time.sleep(1000),
-        lambda: [None for _ in iter(int, 1)],
-        lambda: sum(range(10**12)),
-        lambda: dist.all_reduce(torch.ones(1)),
-        lambda: [sys.stdout.write("x" * 1000) for _ in iter(int, 1)],
-        lambda: [print("x" * 1000) for _ in iter(int, 1)],
-        lambda: os.kill(os.getpid(), signal.SIGSTOP),
-    ],
+    by_day(
+        [
+            lambda: time.sleep(1000),
+            lambda: [None for _ in iter(int, 1)],
+            lambda: sum(range(10**12)),
+            lambda: dist.all_reduce(torch.ones(1)),
+            lambda: [sys.stdout.write("x" * 1000) for _ in iter(int, 1)],
+            lambda: [print("x" * 1000) for _ in iter(int, 1)],
+            lambda: os.kill(os.getpid(), signal.SIGSTOP),
+        ],
+        3,
+    ),
     ids=["sleep", "python loop", "c code with the lock", "all_reduce", "one endless line", "flood", "stopped"],
 )
-def test_the_others_are_stopped_within_half_a_second(keep_busy: Callable[[], object]) -> None:
+def test_the_others_are_stopped(keep_busy: Callable[[], object]) -> None:
     def run(rank: int, world_size: int) -> None:
         print("process", os.getpid())
         dist.barrier()
@@ -130,7 +129,7 @@ def test_the_others_are_stopped_within_half_a_second(keep_busy: Callable[[], obj
         assert error.rank == 0
         return end - float(error.results.lines[0][-1].split()[-1])
 
-    assert ends_within(0.5, seconds)
+    note_seconds(seconds())
 
 
 def test_of_several_that_raise_the_first_comes_first_and_the_others_follow() -> None:
@@ -305,21 +304,24 @@ def test_a_class_of_exceptions_of_its_own_is_told_by_its_name() -> None:
 
 @pytest.mark.parametrize(
     ("error", "words"),
-    [
-        (KeyboardInterrupt(), "raised KeyboardInterrupt"),
-        (GeneratorExit(), "raised GeneratorExit"),
-        (StopIteration(5), "raised StopIteration: 5"),
-        (MemoryError(), "raised MemoryError"),
-        (ValueError(), "raised ValueError"),
-        (ValueError(""), "raised ValueError"),
-        (ValueError("two\nlines"), "raised ValueError: two\n"),
-        (SyntaxError("no such word"), "raised SyntaxError: no such word"),
-        (OSError(28, "No space left on device"), "raised OSError: [Errno 28] No space left on device"),
-        (ValueError("half a letter \udcff"), "raised ValueError: half a letter"),
-        (ValueError("a\0b"), "raised ValueError: a"),
-        (ValueError("ü 漢 😀"), "raised ValueError: ü 漢 😀"),
-        (BaseException("plain"), "raised BaseException: plain"),
-    ],
+    by_day(
+        [
+            (KeyboardInterrupt(), "raised KeyboardInterrupt"),
+            (GeneratorExit(), "raised GeneratorExit"),
+            (StopIteration(5), "raised StopIteration: 5"),
+            (MemoryError(), "raised MemoryError"),
+            (ValueError(), "raised ValueError"),
+            (ValueError(""), "raised ValueError"),
+            (ValueError("two\nlines"), "raised ValueError: two\n"),
+            (SyntaxError("no such word"), "raised SyntaxError: no such word"),
+            (OSError(28, "No space left on device"), "raised OSError: [Errno 28] No space left on device"),
+            (ValueError("half a letter \udcff"), "raised ValueError: half a letter"),
+            (ValueError("a\0b"), "raised ValueError: a"),
+            (ValueError("ü 漢 😀"), "raised ValueError: ü 漢 😀"),
+            (BaseException("plain"), "raised BaseException: plain"),
+        ],
+        6,
+    ),
     ids=repr,
 )
 def test_every_kind_of_exception_is_told(error: BaseException, words: str) -> None:
@@ -416,8 +418,7 @@ def test_a_last_word_without_end_is_cut() -> None:
 
 
 @pytest.mark.parametrize(
-    ("die", "words"),
-    [
+    ("die", "words"), by_day([
         (lambda: os._exit(3), "exited with code 3"),
         (lambda: os._exit(0), "exited with code 0"),
         (lambda: sys.exit(), "called sys.exit()"),
@@ -431,13 +432,13 @@ def test_a_last_word_without_end_is_cut() -> None:
         (lambda: os.abort(), "was killed by SIGABRT"),
         (lambda: os.execv("/bin/true", ["true"]), "exited with code"),
         (lambda: os.killpg(0, signal.SIGKILL), "was killed by SIGKILL"),
-    ],
+    ], 4),
     ids=[
         "_exit 3", "_exit 0", "exit", "exit 4", "exit words", "SIGKILL", "SIGTERM", "signal 40",
         "SIGINT", "SIGSEGV", "abort", "exec", "killpg",
     ],
 )  # fmt: skip
-def test_a_death_is_named_within_a_second(die: Callable[[], object], words: str) -> None:
+def test_a_death_is_named(die: Callable[[], object], words: str) -> None:
     def run(rank: int, world_size: int) -> None:
         dist.barrier()
         print("process", os.getpid())
@@ -453,10 +454,10 @@ def test_a_death_is_named_within_a_second(die: Callable[[], object], words: str)
         assert str(error).startswith(f"rank 1 of 3 {words}")
         return end - float(error.results.lines[1][1].split()[-1])
 
-    assert ends_within(1, seconds)
+    note_seconds(seconds())
 
 
-def test_a_death_among_ranks_that_hold_the_lock_is_named_within_a_second() -> None:
+def test_a_death_among_ranks_that_hold_the_lock_is_named() -> None:
     def run(rank: int, world_size: int) -> None:
         dist.barrier()
         if rank == 1:
@@ -468,7 +469,7 @@ def test_a_death_among_ranks_that_hold_the_lock_is_named_within_a_second() -> No
         error = failure(WorkerFailed, run, 3)
         return time.monotonic() - float(error.results.lines[1][0].split()[-1])
 
-    assert ends_within(1, seconds)
+    note_seconds(seconds())
 
 
 @pytest.mark.parametrize("die", [lambda: ctypes.string_at(0), lambda: os.abort()], ids=["SIGSEGV", "abort"])
@@ -517,7 +518,7 @@ def test_what_a_dead_rank_left_running_is_ended_too() -> None:
 
     error = failure(WorkerFailed, run, 2)
     children = [int(lines[0].split()[-1]) for lines in error.results.lines]
-    assert happens_within(1, lambda: not alive(children))
+    assert eventually(lambda: not alive(children))
 
 
 def test_a_daemon_that_a_rank_forked_is_ended_too() -> None:
@@ -539,6 +540,7 @@ def test_a_daemon_that_a_rank_forked_is_ended_too() -> None:
     assert len(processes_named_in("\n".join(line for lines in error.results.lines for line in lines))) == 2
 
 
+@nightly
 def test_a_child_that_a_rank_forked_may_fail_without_being_taken_for_the_rank() -> None:
     def run(rank: int, world_size: int) -> int:
         child = os.fork()
@@ -592,10 +594,10 @@ def test_the_time_is_kept() -> None:
         failure(WorkersStuck, run, 2, timeout_seconds=0.5)
         return time.monotonic() - begin
 
-    assert ends_within(20, seconds)  # of the hours that it would take
+    note_seconds(seconds())
 
 
-@pytest.mark.parametrize("seconds", [0.2, 0.22, 0.24, 0.26, 0.28, 0.3])
+@pytest.mark.parametrize("seconds", by_day([0.2, 0.22, 0.24, 0.26, 0.28, 0.3], 3))
 def test_ranks_that_return_while_the_time_runs_out_have_returned_or_not(seconds: float) -> None:
     def run(rank: int, world_size: int) -> str:
         time.sleep(seconds)
@@ -608,6 +610,7 @@ def test_ranks_that_return_while_the_time_runs_out_have_returned_or_not(seconds:
     assert ended == ["done"] * 2 or ended[0].endswith("did not return within 0.2 seconds")
 
 
+@nightly
 def test_a_rank_that_was_stopped_from_outside_is_not_called_unstarted() -> None:
     def run(rank: int, world_size: int) -> None:
         print("process", os.getpid())
@@ -630,6 +633,7 @@ def test_a_rank_that_waits_for_the_others_to_join_shows_its_line() -> None:
     assert line_with("joins alone") in str(error)
 
 
+@nightly
 def test_ranks_that_do_not_even_start_are_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
     """With the seconds that they had to start, and not those that the function may take."""
     monkeypatch.setattr("ddp_lessons.run.launcher.follow._SECONDS_TO_START", 0.01)
@@ -651,6 +655,7 @@ def test_asking_a_spawned_process_before_its_python_is_there_does_not_kill_it() 
     assert nursery.stop(born) == [-signal.SIGKILL] * 3  # by this stop
 
 
+@nightly
 def test_a_spawned_rank_blocks_no_signal() -> None:
     def blocked(rank: int, world_size: int) -> set[int | signal.Signals]:
         return signal.pthread_sigmask(signal.SIG_BLOCK, [])
@@ -677,9 +682,7 @@ def test_a_farewell_that_never_ends_does_not_hold_the_answer_back() -> None:
         atexit.register(time.sleep, 1000)
         return rank
 
-    begin = time.monotonic()
     assert list(launch(run, 2, quiet=True)) == [0, 1]
-    assert time.monotonic() - begin < 30  # of a thousand
 
 
 # --- the two exceptions ---------------------------------------------------------------------------------------------
@@ -732,6 +735,7 @@ def one_world_of_spawned_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pool, "prepare", lambda count, method: None)
 
 
+@nightly
 @pytest.mark.usefixtures("one_world_of_spawned_ranks")
 def test_spawned_ranks_fail_as_forked_ones_do() -> None:
     def die(rank: int, world_size: int) -> None:
@@ -746,6 +750,7 @@ def test_spawned_ranks_fail_as_forked_ones_do() -> None:
     assert re.search("Rank 0 (was waiting in all_reduce|lost the connection to rank 1)", str(error))
 
 
+@nightly
 @pytest.mark.usefixtures("one_world_of_spawned_ranks")
 def test_spawned_ranks_that_are_stuck_show_their_lines() -> None:
     def hang(rank: int, world_size: int) -> None:
@@ -783,6 +788,7 @@ def fails_in(kernel: NotebookSession, *body: str, call: str = "launch(run, 3)") 
     return cell
 
 
+@nightly
 def test_in_a_notebook_the_whole_error_is_the_message(kernel: NotebookSession) -> None:
     cell = fails_in(kernel, "dist.barrier()", "if rank == 2:", "    raise ValueError('too many')", "dist.barrier()")
     assert cell.error_name == "WorkerFailed"
@@ -800,19 +806,22 @@ def test_in_a_notebook_the_whole_error_is_the_message(kernel: NotebookSession) -
 
 @pytest.mark.parametrize(
     ("body", "words"),
-    [
-        ("os._exit(3)", "exited with code 3"),
-        ("sys.exit()", "called sys.exit()"),
-        ("os.kill(os.getpid(), signal.SIGKILL)", "was killed by SIGKILL"),
-        ("ctypes.string_at(0)", "was killed by SIGSEGV"),
-        ("os.abort()", "was killed by SIGABRT"),
-        ("raise KeyboardInterrupt", "raised KeyboardInterrupt"),
-        ("raise ValueError('half a letter \\udcff')", "raised ValueError: half a letter"),
-        ("raise ValueError('\\x1b[31mred\\x07')", "raised ValueError: "),
-        ("print('half a letter \\udcff'); raise ValueError('printed')", "raised ValueError: printed"),
-        ("exec('raise ValueError(5)')", "raised ValueError: 5"),
-        ("torch.ones(2) @ torch.ones(3)", "raised RuntimeError: "),
-    ],
+    by_day(
+        [
+            ("os._exit(3)", "exited with code 3"),
+            ("sys.exit()", "called sys.exit()"),
+            ("os.kill(os.getpid(), signal.SIGKILL)", "was killed by SIGKILL"),
+            ("ctypes.string_at(0)", "was killed by SIGSEGV"),
+            ("os.abort()", "was killed by SIGABRT"),
+            ("raise KeyboardInterrupt", "raised KeyboardInterrupt"),
+            ("raise ValueError('half a letter \\udcff')", "raised ValueError: half a letter"),
+            ("raise ValueError('\\x1b[31mred\\x07')", "raised ValueError: "),
+            ("print('half a letter \\udcff'); raise ValueError('printed')", "raised ValueError: printed"),
+            ("exec('raise ValueError(5)')", "raised ValueError: 5"),
+            ("torch.ones(2) @ torch.ones(3)", "raised RuntimeError: "),
+        ],
+        5,
+    ),
 )
 def test_in_a_notebook_a_failure_is_named_with_the_line_of_the_cell(
     kernel: NotebookSession, body: str, words: str
@@ -866,6 +875,7 @@ def test_a_card_links_to_the_cells_that_it_names(kernel: NotebookSession) -> Non
     assert links == {"id of inner": str(inner), "b2": str(inner + 1)}
 
 
+@nightly
 def test_in_a_notebook_each_stuck_rank_shows_its_line(kernel: NotebookSession) -> None:
     cell = fails_in(
         kernel,

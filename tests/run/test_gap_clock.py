@@ -8,6 +8,7 @@ import time
 import pytest
 import torch
 import torch.distributed as dist
+from nights import by_day
 
 from ddp_lessons import WorkersStuck, launch
 from ddp_lessons.record.events import Events
@@ -105,7 +106,7 @@ def run_on(rank: int, world_size: int, is_computing: bool) -> None:
         time.sleep(60)
 
 
-@pytest.mark.parametrize("is_computing", [True, False])
+@pytest.mark.parametrize("is_computing", by_day([True, False], 1))
 def test_of_a_rank_that_is_still_under_way_it_is_known_too(is_computing: bool) -> None:
     with pytest.raises(WorkersStuck) as stuck:
         launch(run_on, 2, is_computing, timeout_seconds=3)  # the ranks also import this module

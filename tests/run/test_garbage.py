@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import torch
+from nights import nightly
 from processes import Program
 
 from ddp_lessons.run.rank.what_blocks import Surroundings, standing
@@ -32,6 +33,7 @@ print("collected")
 """
 
 
+@nightly
 def test_a_failed_launch_can_be_collected() -> None:
     """Early releases of Python 3.12 died of it, and early ones of 3.13 complained."""
     with Program(_FAILS_AND_COLLECTS) as program:

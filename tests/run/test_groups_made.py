@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 import torch.distributed as dist
+from nights import by_day
 
 from ddp_lessons import WorkerFailed, WorkersStuck, launch
 
@@ -42,12 +43,15 @@ def locally_by_its_members_only(rank: int, world_size: int) -> float:
 
 @pytest.mark.parametrize(
     ("function", "answers"),
-    [
-        (groups_of_one_each, [0.0, 1.0, 2.0, 3.0]),
-        (groups_of_one_in_halves, [0.0, 1.0, 2.0, 3.0]),
-        (by_its_members_only, [1.0, 1.0, None, None]),
-        (locally_by_its_members_only, [8.0, 8.0, 16.0, 16.0]),
-    ],
+    by_day(
+        [
+            (groups_of_one_each, [0.0, 1.0, 2.0, 3.0]),
+            (groups_of_one_in_halves, [0.0, 1.0, 2.0, 3.0]),
+            (by_its_members_only, [1.0, 1.0, None, None]),
+            (locally_by_its_members_only, [8.0, 8.0, 16.0, 16.0]),
+        ],
+        2,
+    ),
 )
 def test_groups_that_do_not_touch_each_other_are_right(function: Any, answers: list[float | None]) -> None:
     assert list(launch(function, 4)) == answers

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 import torch.distributed as dist
+from nights import by_day
 
 from ddp_lessons import WorkerFailed, WorkersStuck, launch
 
@@ -108,7 +109,7 @@ RIGHT: dict[Function, list[object]] = {
 
 
 @pytest.mark.no_second_try
-@pytest.mark.parametrize("function", RIGHT, ids=lambda function: function.__name__)
+@pytest.mark.parametrize("function", by_day(RIGHT, 3), ids=lambda function: function.__name__)
 def test_nothing_is_said_where_nobody_can_be_harmed(function: Function) -> None:
     assert list(launch(function, 2, quiet=True)) == RIGHT[function]
 
@@ -149,7 +150,7 @@ def sent(tensor: torch.Tensor, rank: int, world_size: int) -> Any:
 COLLECTIVES = [all_reduced, broadcast, reduced, all_gathered, gathered, reduce_scattered, exchanged]
 
 
-@pytest.mark.parametrize(("begin", "waits"), [(sent, True), *itertools.product(COLLECTIVES, [True, False])])
+@pytest.mark.parametrize(("begin", "waits"), by_day([(sent, True), *itertools.product(COLLECTIVES, [True, False])], 4))
 def test_a_tensor_changed_before_its_wait_is_noticed(begin: Callable[..., Any], waits: bool) -> None:
     def change(rank: int, world_size: int) -> None:
         tensor = torch.ones(LARGE)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 import torch.distributed as dist
+from nights import by_day, nightly
 from notebook_session import NotebookSession
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
@@ -79,6 +80,7 @@ def test_more_ranks_than_allowed_are_refused(monkeypatch: pytest.MonkeyPatch) ->
             begin()
 
 
+@nightly
 def test_cells_on_ranks_begin_with_as_many_as_are_allowed() -> None:
     with NotebookSession({NAMES["ranks"]: "2"}) as kernel:
         kernel.run("%load_ext ddp_lessons")
@@ -87,7 +89,8 @@ def test_cells_on_ranks_begin_with_as_many_as_are_allowed() -> None:
         assert kernel.run("ranks['x']").value == "[0, 10]"
 
 
-@pytest.mark.parametrize("asked", [None, 600.0])
+@nightly
+@pytest.mark.parametrize("asked", by_day([None, 600.0], 1))
 def test_a_longer_time_is_cut_to_the_allowed(asked: float | None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(NAMES["seconds"], "2.5")
     with pytest.raises(WorkersStuck) as caught:
@@ -100,6 +103,7 @@ def test_a_longer_time_is_cut_to_the_allowed(asked: float | None, monkeypatch: p
     )
 
 
+@nightly
 def test_a_run_of_workers_is_cut_too_and_a_shorter_time_is_the_learners_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(NAMES["seconds"], "0.6")
     with (

@@ -11,8 +11,9 @@ from collections.abc import Iterator
 
 import pytest
 from IPython.core import completer
+from nights import nightly
 from notebook_session import Cell, NotebookSession
-from processes import alive, happens_within
+from processes import alive, eventually
 
 LOAD = "%load_ext ddp_lessons"
 COMPLETES = hasattr(completer, "context_matcher")
@@ -36,6 +37,7 @@ def shown(session: NotebookSession, source: str) -> str:
     return cell.text
 
 
+@nightly
 def test_names_are_there_and_variables_stay(kernel: NotebookSession) -> None:
     assert shown(kernel, "%%ranks\nx = torch.full((2,), rank + 1.0)\ndist.all_reduce(x)") == ""
     assert shown(kernel, "%%ranks\nx") == by_rank(*["tensor([6., 6.])"] * 3)
@@ -77,6 +79,7 @@ def test_what_cannot_be_meant_is_refused_in_a_sentence(kernel: NotebookSession, 
     assert shown(kernel, "%%ranks\n1") == by_rank(1, 1, 1)
 
 
+@nightly
 def test_variables_and_functions_go_there_and_come_back(kernel: NotebookSession) -> None:
     kernel.run("import torch\nfactor = 7\ndef scaled(x):\n    return x * factor")
     assert not kernel.run("ranks['scaled'] = scaled\nranks['weights'] = torch.arange(3.)").error
@@ -200,6 +203,7 @@ def test_the_last_results_can_be_drawn(kernel: NotebookSession) -> None:
     assert kernel.run("[event.operation for event in ranks.results.events]").value == str(["all_reduce"] * 3)
 
 
+@nightly
 def test_two_notebooks_at_once_know_nothing_of_each_other(kernel: NotebookSession) -> None:
     kernel.run("%%ranks\nkept = 'first'")
     with NotebookSession() as other:
@@ -210,6 +214,7 @@ def test_two_notebooks_at_once_know_nothing_of_each_other(kernel: NotebookSessio
         assert cell.text == by_rank(*["'second'"] * 2)
 
 
+@nightly
 @pytest.mark.no_second_try
 def test_loaded_anew_it_leaves_no_ranks_behind() -> None:
     with NotebookSession() as session:
@@ -217,12 +222,13 @@ def test_loaded_anew_it_leaves_no_ranks_behind() -> None:
         session.run("%%ranks 2\nimport os\nkept = 1")
         numbers = session.run("ranks['os.getpid()']").value
         assert not session.run("%reload_ext ddp_lessons").error
-        assert happens_within(5, lambda: alive(list(ast.literal_eval(numbers))) == [])
+        assert eventually(lambda: alive(list(ast.literal_eval(numbers))) == [])
         assert session.run("%%ranks 2\n'kept' in globals()").text == by_rank(False, False)
         if COMPLETES:
             assert session.complete("%%ranks\nworld_s") == ["world_size"]
 
 
+@nightly
 def test_in_a_terminal_it_is_text() -> None:
     lines = (
         "%load_ext ddp_lessons\nget_ipython().run_cell_magic('ranks', '2', 'print(rank)\\nrank * 10')\n%ranks stop\n"

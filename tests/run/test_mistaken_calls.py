@@ -6,17 +6,19 @@
 from __future__ import annotations
 
 import pytest
-from effort import EVERYTHING
 from mistaken_calls import CONTEXTS, all_mistaken, correct
 from mistaken_trials import WORLD_SIZE, missing_in, table_of, verdict_on, verdicts_on
+from nights import by_day, nightly
 
 from ddp_lessons import launch
 
-EVERY = 1 if EVERYTHING else 29  # a prime number, so that all kinds have their turn
+pytestmark = nightly
 
 
-def test_nearly_all_are_named_with_the_right_cause() -> None:
-    verdicts = verdicts_on(all_mistaken()[::EVERY])
+# every 29th: a prime number, so that all kinds have their turn
+@pytest.mark.parametrize("every", by_day([29, 1], 1))
+def test_nearly_all_are_named_with_the_right_cause(every: int) -> None:
+    verdicts = verdicts_on(all_mistaken()[::every])
     print(f"\n{table_of(verdicts)}")
     missed = [(verdict.program.file, verdict.misses) for verdict in verdicts if not verdict.is_right]
     assert len(missed) <= 0.03 * len(verdicts), missed

@@ -15,7 +15,6 @@ import subprocess
 import sys
 import textwrap
 import threading
-import time
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -27,6 +26,7 @@ import pytest
 import torch
 import torch.distributed as dist
 from nbclient import NotebookClient
+from nights import by_day, nightly
 from notebook_session import Cell, NotebookSession
 from processes import PROJECT, Doorbell, run_on_a_terminal
 from torch._C._distributed_c10d import TCPStore
@@ -322,6 +322,7 @@ def test_a_line_of_50_megabytes_is_cut_and_a_file_holds_the_whole() -> None:
     assert Path(note.partition(" are in ")[2].rstrip("]")).stat().st_size == 50_000_004
 
 
+@nightly
 def test_100_megabytes_pass_in_seconds_and_fill_neither_memory_nor_page(kernel: NotebookSession) -> None:
     source = """
         import resource
@@ -339,6 +340,7 @@ def test_100_megabytes_pass_in_seconds_and_fill_neither_memory_nor_page(kernel: 
     assert len(json.dumps(done.displays)) < 100_000
 
 
+@nightly
 def test_a_cell_shows_head_and_tail_of_each_rank_and_says_what_it_left_out(kernel: NotebookSession) -> None:
     source = """
         def count(rank, world_size):
@@ -359,22 +361,6 @@ def test_a_disk_that_is_almost_full_is_left_alone(monkeypatch: pytest.MonkeyPatc
     lines = lines_of(lambda: print("line\n" * 20_000, end=""))
     assert not _checked_file(lines, 20_000).read_bytes()
     assert "those that fitted on the disk" in "".join(lines)
-
-
-def test_what_gloo_says_of_its_connections_in_torch_2_10_is_no_output_of_a_rank() -> None:
-    noise = b"[Gloo] Rank 0 is connected to 13 peer ranks. Expected number of connected peer ranks is : 13\n"
-    cut_off = noise[:40]
-    pieces = re.split(rb"(?<=Rank |cted )", noise)  # as gloo writes it
-    transcript = Transcript("")
-    for data in (noise, b"I am " + noise + b"rank 0\n", noise * 2, *pieces, b"[Gloo] Rank 1\n", cut_off):
-        transcript.feed(data)
-    transcript.finish()
-    assert transcript.lines() == ("I am rank 0", "[Gloo] Rank 1", cut_off.decode())
-    assert transcript.bytes_seen == len("I am rank 0\n[Gloo] Rank 1\n") + 40
-    without_line_end = Transcript("")
-    without_line_end.feed(noise[:-1])
-    without_line_end.finish()
-    assert without_line_end.lines() == ()
 
 
 def test_a_disk_that_is_full_all_at_once_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -402,10 +388,8 @@ def test_a_rank_that_prints_on_while_the_others_wait_is_stopped_when_the_time_is
             print("on and on")
         dist.barrier()
 
-    begin = time.monotonic()
     with pytest.raises(Exception, match="did not return within 1 second"):
         launch(print_on, 2, timeout_seconds=1, quiet=True)
-    assert time.monotonic() - begin < 30
 
 
 # --- in the notebook ------------------------------------------------------------------------------------------------
@@ -581,6 +565,7 @@ def _notebook() -> Any:
     return notebook
 
 
+@nightly
 def test_a_stored_notebook_passes_nbval(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", _ENVIRONMENT["PYTHONPATH"])
     notebook = _notebook()
@@ -614,9 +599,16 @@ def ran(command: list[str], script: Path, **environment: str) -> subprocess.Comp
     return subprocess.run([*command, os.fspath(script)], cwd=script.parent, env=env, capture_output=True, timeout=60)
 
 
+@nightly
 @pytest.mark.parametrize(
     "command",
-    [[sys.executable], [sys.executable, "-m", "IPython", "--colors=NoColor", "--no-confirm-exit", "--no-term-title"]],
+    by_day(
+        [
+            [sys.executable],
+            [sys.executable, "-m", "IPython", "--colors=NoColor", "--no-confirm-exit", "--no-term-title"],
+        ],
+        1,
+    ),
     ids=["python", "ipython"],
 )
 def test_a_script_prints_readable_labeled_lines_and_nothing_else(command: list[str], tmp_path: Path) -> None:
@@ -625,12 +617,14 @@ def test_a_script_prints_readable_labeled_lines_and_nothing_else(command: list[s
     assert (sorted(said), last, ended.stderr, ended.returncode) == (_GREETINGS, "[0, 1]", b"", 0)
 
 
+@nightly
 def test_a_terminal_that_lacks_letters_is_no_reason_to_fail(tmp_path: Path) -> None:
     ended = ran([sys.executable], tmp_path / "script.py", PYTHONIOENCODING="ascii")
     said = ended.stdout.decode("ascii").splitlines()
     assert (len(said), said[-1], ended.stderr, ended.returncode) == (5, "[0, 1]", b"", 0)
 
 
+@nightly
 def test_on_a_real_terminal_the_labels_are_colored(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(_SCRIPT, encoding="utf-8")
     script = [os.fspath(tmp_path / "script.py")]
@@ -643,6 +637,7 @@ def test_on_a_real_terminal_the_labels_are_colored(tmp_path: Path) -> None:
     assert sorted(re.sub(r"\x1b\[[\d;]*m", "", line) for line in lines) == _GREETINGS
 
 
+@nightly
 def test_in_a_terminal_lines_come_while_the_ranks_run(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 
 import pytest
+from nights import nightly
 from notebook_session import NotebookSession
 from processes import run_on_a_terminal
 
@@ -77,6 +78,7 @@ def kernel() -> Iterator[NotebookSession]:
         yield session
 
 
+@nightly
 def test_a_notebook_shows_an_output_that_is_empty_at_first_and_at_last(kernel: NotebookSession) -> None:
     shown = [data for _, data in kernel.run(f"{AT_ONCE}\n{LAUNCHES.format(2)}").updates]
     assert shown[0] == shown[-1] == {}  # nbval compares the first, and a file keeps the last

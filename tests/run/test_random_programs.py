@@ -7,13 +7,11 @@ from __future__ import annotations
 
 import pytest
 from broken_programs import KINDS, break_one
-from effort import EVERYTHING
+from nights import by_day
 from program_simulator import faults_of
 from program_steps import WORLD, Collective, Content, Message, Program, Steps
 from program_trials import broken_program, complaints_about, table_of, verdicts_on
 from random_programs import random_program
-
-PROGRAMS = 200 if EVERYTHING else 60
 
 
 def test_the_programs_are_correct_by_what_their_steps_say() -> None:
@@ -23,15 +21,17 @@ def test_the_programs_are_correct_by_what_their_steps_say() -> None:
 
 
 @pytest.mark.no_second_try
-def test_of_correct_programs_nothing_is_said() -> None:
-    assert complaints_about(map(random_program, range(PROGRAMS))) == []
+@pytest.mark.parametrize("programs", by_day([60, 200], 1))
+def test_of_correct_programs_nothing_is_said(programs: int) -> None:
+    assert complaints_about(map(random_program, range(programs))) == []
 
 
-def test_programs_broken_in_one_place_are_caught_and_the_place_is_named() -> None:
-    verdicts = verdicts_on(range(PROGRAMS))
+@pytest.mark.parametrize("programs", by_day([60, 200], 1))
+def test_programs_broken_in_one_place_are_caught_and_the_place_is_named(programs: int) -> None:
+    verdicts = verdicts_on(range(programs))
     print(f"\n{table_of(verdicts)}")
     print("seeds of the rest:", [verdict.seed for verdict in verdicts if not verdict.is_good])
-    assert sum(verdict.is_good for verdict in verdicts) >= 0.95 * PROGRAMS  # how soon: test_standstill.py
+    assert sum(verdict.is_good for verdict in verdicts) >= 0.95 * programs  # how soon: test_standstill.py
 
 
 def test_every_kind_of_mistake_is_among_the_broken_programs() -> None:

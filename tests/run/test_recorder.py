@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 import torch.distributed as dist
+from nights import by_day, nightly
 from old_torch import HAS_ALL_TO_ALL
 from torch import nn
 from torch.distributed import all_reduce as imported_by_name
@@ -91,7 +92,7 @@ CALLS: dict[str, tuple[Callable[[int], object], tuple[Any, ...]]] = {
 }
 
 
-@pytest.mark.parametrize("name", [name for name in CALLS if HAS_ALL_TO_ALL or name != "all_to_all"])
+@pytest.mark.parametrize("name", by_day([name for name in CALLS if HAS_ALL_TO_ALL or name != "all_to_all"], 13))
 def test_a_call_is_noted_with_what_was_asked_of_it(name: str) -> None:
     function, expected = CALLS[name]
     events = launch(lambda rank, world_size: function(rank), 2).events
@@ -274,6 +275,7 @@ def test_a_wait_by_the_functional_operator_is_a_wait() -> None:
     assert list(launch(call, 2)) == [2.0, 2.0]
 
 
+@nightly
 def test_a_compiled_model_inside_ddp_trains_as_without_recording() -> None:
     def train(rank: int, world_size: int) -> list[float]:
         torch.manual_seed(0)
@@ -426,11 +428,13 @@ def test_kept_workers_record_each_run_by_itself() -> None:
     assert min(event.begin for event in second.events) < 0.05 + second.seconds
 
 
+@nightly
 def test_spawned_ranks_record_too() -> None:
     events = launch(lambda rank, world_size: dist.barrier(), 2, start_method="spawn").events
     assert [event.operation for event in events] == ["barrier"] * 2
 
 
+@nightly
 def test_a_rank_keeps_the_newest_calls_and_says_how_many_it_dropped() -> None:
     recorder = Recorder()
     recorder.begin(keeps_values=False)

@@ -17,6 +17,7 @@ import pytest
 import torch
 import torch.distributed as dist
 import torch.distributed.rpc as rpc
+from nights import by_day, nightly
 from processes import PROJECT, Program, connections_of, family, listening
 from torch._C._distributed_c10d import TCPStore
 
@@ -254,7 +255,8 @@ print(len(place), stat.S_ISSOCK(os.stat(place).st_mode), oct(stat.S_IMODE(os.sta
 """
 
 
-@pytest.mark.parametrize("name", ["short", "long" * 40])
+@nightly
+@pytest.mark.parametrize("name", by_day(["short", "long" * 40], 1))
 def test_the_door_of_explain_is_private_and_short_enough_wherever_temporary_files_go(
     name: str, open_to_all: Path
 ) -> None:

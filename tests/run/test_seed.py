@@ -9,8 +9,9 @@ from collections.abc import Iterator
 
 import psutil
 import pytest
+from nights import nightly
 from notebook_session import NotebookSession
-from processes import happens_within
+from processes import eventually
 
 from ddp_lessons.run.processes.shared_template import SEED
 from ddp_lessons.workshop.room.seed import Seed
@@ -31,6 +32,7 @@ def seed() -> Iterator[Seed]:
         yield seed
 
 
+@nightly
 def test_two_notebooks_have_templates_of_their_own_from_one_seed(seed: Seed) -> None:
     templates = []
     for _ in range(2):
@@ -42,20 +44,22 @@ def test_two_notebooks_have_templates_of_their_own_from_one_seed(seed: Seed) -> 
             (template,) = {parent for _, parent in said}
             assert psutil.Process(template).ppid() == seed.process.pid
             templates.append(template)
-    assert happens_within(10, lambda: not any(map(psutil.pid_exists, templates))), "each ends with its notebook"
+    assert eventually(lambda: not any(map(psutil.pid_exists, templates))), "each ends with its notebook"
     assert templates[0] != templates[1]
 
 
+@nightly
 def test_a_template_that_dies_is_replaced_by_another(seed: Seed) -> None:
     with NotebookSession(seed.variables) as kernel:
         kernel.run(ADD_UP)
         (_, template), *_ = eval(kernel.run("list(launch(add_up, 2))").value)
         os.kill(template, signal.SIGKILL)
-        assert happens_within(10, lambda: not psutil.pid_exists(template))
+        assert eventually(lambda: not psutil.pid_exists(template))
         (total, another), *_ = eval(kernel.run("list(launch(add_up, 2))").value)
         assert (total, another == template) == (1.0, False)
 
 
+@nightly
 def test_who_set_what_torch_reads_gets_a_template_that_has_read_it(seed: Seed) -> None:
     with NotebookSession({**seed.variables, "TORCH_SHOW_CPP_STACKTRACES": "1"}) as kernel:
         kernel.run(ADD_UP)
@@ -64,6 +68,7 @@ def test_who_set_what_torch_reads_gets_a_template_that_has_read_it(seed: Seed) -
         assert psutil.Process(template).ppid() != seed.process.pid
 
 
+@nightly
 def test_without_its_seed_a_notebook_helps_itself() -> None:
     with NotebookSession({"DDP_LESSONS_SEED": "/nowhere/seed"}) as kernel:
         kernel.run(ADD_UP)
@@ -80,6 +85,7 @@ def test_no_question_ends_the_seed(seed: Seed, question: bytes) -> None:
     assert not seed.has_ended()
 
 
+@nightly
 def test_a_seed_that_was_killed_is_started_again_in_the_same_place() -> None:
     with Seed() as seed:
         before = seed.process.pid

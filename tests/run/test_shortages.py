@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 import torch.distributed as dist
+from nights import by_day, nightly
 from test_surroundings import DEFINE, as_nobody, namespaces, said_by
 
 from ddp_lessons import WorkersStuck, launch
@@ -35,7 +36,7 @@ def test_no_temporary_folder_to_write_to_is_named() -> None:
 FILL = "open(os.environ['TMPDIR'] + '/fill', 'wb').write(bytes(100_000_000))"
 
 
-@pytest.mark.parametrize("call", ["print(list(launch(add_up, 2)))", OUTLIVE])
+@pytest.mark.parametrize("call", by_day(["print(list(launch(add_up, 2)))", OUTLIVE], 1))
 def test_a_disk_that_is_full_when_ranks_start_is_named(call: str, tmp_path: Path) -> None:
     fill = f"import tempfile; tempfile.gettempdir()\ntry: {FILL}\nexcept OSError: pass\n"
     tiny = namespaces("-m", f"mount -t tmpfs -o size=2M none '{tmp_path}'")
@@ -44,6 +45,7 @@ def test_a_disk_that_is_full_when_ranks_start_is_named(call: str, tmp_path: Path
     assert "full" in said
 
 
+@nightly
 def test_a_disk_that_fills_up_later_takes_no_rank_that_compares_its_calls(tmp_path: Path) -> None:
     """The file in which they compare was to grow page by page; a rank that found no page was killed by SIGBUS."""
     source = DEFINE + (
@@ -56,6 +58,7 @@ def test_a_disk_that_fills_up_later_takes_no_rank_that_compares_its_calls(tmp_pa
     assert said.splitlines()[-1] == "[1.0, 1.0]"
 
 
+@nightly
 def test_shared_memory_that_is_too_small_for_workers_of_a_loader_is_named() -> None:
     source = DEFINE + (
         "def load(rank, size):\n"
@@ -73,6 +76,7 @@ def test_torch_2_10_says_that_shared_memory_is_temporarily_unavailable_but_it_is
     assert next_step(said).startswith("use num_workers=0 or smaller batches")
 
 
+@nightly
 def test_too_few_processes_or_threads_are_named_with_the_limit() -> None:
     source = DEFINE + (
         "def threads(rank, size):\n    import threading\n"
@@ -85,6 +89,7 @@ def test_too_few_processes_or_threads_are_named_with_the_limit() -> None:
     assert "this user may have at most 60 processes and threads (ulimit -u" in said
 
 
+@nightly
 def test_a_process_that_was_stopped_does_not_answer_and_is_not_called_starting() -> None:
     def run(rank: int, world_size: int) -> None:
         if rank == 1:

@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 import torch
 import torch.distributed as dist
-from effort import EVERYTHING
 from failing_calls import (
     ABANDONED,
     MISMATCHED,
@@ -32,6 +31,7 @@ from failing_calls import (
     stopped_after,
     waits_in_a_thread,
 )
+from nights import by_day, nightly
 from processes import alive, family
 from program_player import run as play, run_and_clean_up
 from program_trials import broken_program
@@ -43,7 +43,6 @@ from ddp_lessons.run.launcher.private_folders import session_folder
 
 WORLD = 3
 FAILURES = ABANDONED | MISMATCHED
-BROKEN, CORRECT = range(60 if EVERYTHING else 20), range(1000, 1040)  # seeds
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +52,7 @@ def workers() -> Iterator[Workers]:
         yield workers
 
 
-@pytest.mark.parametrize("failure", FAILURES, ids=lambda failure: failure.__name__)
+@pytest.mark.parametrize("failure", by_day(FAILURES, 5), ids=lambda failure: failure.__name__)
 def test_after_a_failure_the_ranks_hold_what_they_held_and_the_next_call_is_right(
     workers: Workers, failure: Callable[..., None]
 ) -> None:
@@ -100,6 +99,7 @@ def test_a_rank_that_dies_begins_anew_and_the_others_hold_what_they_held(workers
     assert list(workers.run(kept)) == [0, 11, None]
 
 
+@nightly
 def test_a_rank_that_swallows_every_call_to_come_out_begins_anew() -> None:
     def will_not_listen(rank: int, world_size: int) -> None:
         while rank == 0:
@@ -170,10 +170,12 @@ def test_without_outlive_failures_workers_are_closed_by_one() -> None:
             workers.run(kept)
 
 
-def test_broken_random_programs_cost_no_rank_and_disturb_nothing_after_them() -> None:
+@nightly
+@pytest.mark.parametrize("programs", by_day([10, 60], 1))
+def test_broken_random_programs_cost_no_rank_and_disturb_nothing_after_them(programs: int) -> None:
     """Where a rank receives from anyone, gloo alone knows whom it meets: such a rank may be lost, and is replaced."""
     by_size: dict[int, Workers] = {}
-    for seed in BROKEN:
+    for seed in range(programs):
         broken = broken_program(seed).program
         size = broken.world_size
         world = by_size.setdefault(size, Workers(size, outlive_failures=True, quiet=True, timeout_seconds=5))
@@ -187,32 +189,16 @@ def test_broken_random_programs_cost_no_rank_and_disturb_nothing_after_them() ->
         world.close()
 
 
+@nightly
 @pytest.mark.no_second_try
 def test_of_correct_random_programs_nothing_is_said() -> None:
     by_size: dict[int, Workers] = {}
-    for program in map(random_program, CORRECT):
+    for program in map(random_program, range(1000, 1040)):
         size = program.world_size
         world = by_size.setdefault(size, Workers(size, outlive_failures=True, quiet=True))
         assert [wrong for answers in world.run(run_and_clean_up, program) for wrong in answers] == []
     for world in by_size.values():
         world.close()
-
-
-def test_comparing_calls_costs_little() -> None:
-    """In one run, in turns: what a small all_reduce takes with the comparison, and without."""
-
-    def seconds(rank: int, world_size: int) -> float:
-        tensor = torch.ones(1)
-        dist.barrier()
-        begin = time.perf_counter()
-        for _ in range(300):
-            dist.all_reduce(tensor)
-        return (time.perf_counter() - begin) / 300
-
-    with Workers(2, quiet=True) as plain, Workers(2, quiet=True, outlive_failures=True) as guarded:
-        taken = [(min(plain.run(seconds)), min(guarded.run(seconds))) for _ in range(5)]
-    without, with_it = (min(some) for some in zip(*taken, strict=True))
-    assert with_it < without + 300e-6  # of the ten milliseconds that a cell may take
 
 
 def test_launch_is_as_before() -> None:
@@ -241,9 +227,10 @@ def works_a_while(rank: int, world_size: int, turns: int) -> float:
 
 
 @pytest.mark.no_second_try
-def test_kills_at_any_moment_give_no_wrong_answer_and_leave_nothing() -> None:
+@pytest.mark.parametrize("kills", by_day([20, 200], 1))
+def test_kills_at_any_moment_give_no_wrong_answer_and_leave_nothing(kills: int) -> None:
     """A run gives all the right answers, or fails; and the next one after it is right."""
-    kills, dice = (200 if EVERYTHING else 20), random.Random(3)
+    dice = random.Random(3)
     reasons: list[str] = []
     with Workers(WORLD, outlive_failures=True, quiet=True, timeout_seconds=60) as workers:
         assert all_is_right(workers)

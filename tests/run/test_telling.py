@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import torch
 import torch.distributed as dist
+from nights import nightly
 from notebook_session import NotebookSession
 
 from ddp_lessons import Results, WorkerFailed, Workers, WorkersStuck, launch, tell
@@ -108,6 +109,7 @@ def test_a_child_of_a_rank_that_tells_is_left_alone() -> None:
     assert [one.numbers for one in results.told[0]] == [{"from_rank": 1.0}]
 
 
+@nightly
 def test_telling_very_often_is_quick_and_keeps_the_newest() -> None:
     def run(rank: int, world_size: int) -> float:
         begin = time.perf_counter()
@@ -167,6 +169,7 @@ def kernel() -> Iterator[NotebookSession]:
         yield session
 
 
+@nightly
 def test_a_live_picture_is_drawn_while_the_ranks_run_and_once_more_at_the_end(kernel: NotebookSession) -> None:
     cell = kernel.run("drawn.clear(); list(launch(run, 2, live=draw))")
     assert (cell.error, cell.value) == ("", "[0, 1]")
@@ -178,6 +181,7 @@ def test_a_live_picture_is_drawn_while_the_ranks_run_and_once_more_at_the_end(ke
     assert all(earlier[0] == later[0][: len(earlier[0])] for earlier, later in itertools.pairwise(drawn))
 
 
+@nightly
 def test_a_chart_is_html_while_the_ranks_run_and_a_widget_in_the_end(kernel: NotebookSession) -> None:
     cell = kernel.run("list(launch(run, 2, live=lambda results: Chart('a chart')))")
     assert cell.error == ""

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 import torch.distributed as dist
+from nights import by_day
 
 from ddp_lessons import WorkerFailed, launch
 
@@ -80,7 +81,7 @@ def receive(rank: int) -> None:
         dist.recv(torch.ones(1), 1, group=group)
 
 
-@pytest.mark.parametrize("call", [all_reduce_in_a_group, wait_for_an_all_reduce, monitored_barrier, receive])
+@pytest.mark.parametrize("call", by_day([all_reduce_in_a_group, wait_for_an_all_reduce, monitored_barrier, receive], 1))
 def test_who_did_not_come_in_time_is_named(call: Any) -> None:
     def function(rank: int, world_size: int) -> None:
         call(rank)

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 import torch.distributed as dist
+from nights import by_day
 
 from ddp_lessons import WorkerFailed, WorkersStuck, launch
 
@@ -72,7 +73,7 @@ def torchs_words(call: Call, seconds_alive: float) -> str:
     return "\n".join(launch(run, 2, join=False, record=False, quiet=True))  # the first timeout closes connections
 
 
-@pytest.mark.parametrize("call", [receive_first, send_first, two_orders, new_group])
+@pytest.mark.parametrize("call", by_day([receive_first, send_first, two_orders, new_group], 1))
 def test_a_hang_ends_in_plain_torch_with_the_words_of_its_message(call: Call) -> None:
     line = last_line(call)
     assert line.startswith(f"{BEGIN}after 30 minutes ")

@@ -32,6 +32,7 @@ import psutil
 import pytest
 import torch
 import torch.distributed as dist
+from nights import by_day, nightly
 from processes import without_address
 from torch import Tensor, nn
 
@@ -271,6 +272,7 @@ def test_data_of_the_notebook_goes_on_to_the_workers_of_a_loader(batch_size: int
     assert list(launch(load, 1, quiet=True)) == [28.0]
 
 
+@nightly
 def test_500_megabytes_go_there_and_come_back_and_one_copy_stays() -> None:
     sent = torch.arange(62_500_000)  # eight bytes each
 
@@ -454,7 +456,7 @@ _UNTRANSPORTABLE: dict[str, tuple[Callable[[], object], str]] = {
 }
 
 
-@pytest.mark.parametrize(("make", "words"), _UNTRANSPORTABLE.values(), ids=_UNTRANSPORTABLE)
+@pytest.mark.parametrize(("make", "words"), by_day(_UNTRANSPORTABLE.values(), 2), ids=_UNTRANSPORTABLE)
 def test_a_value_that_cannot_travel_is_named_with_its_rank_and_type(make: Callable[[], object], words: str) -> None:
     message = str(refusal(make))
     assert re.search(f"^rank 1 of 2 {words}", message)
@@ -473,12 +475,15 @@ class WritesBadly:
 
 @pytest.mark.parametrize(
     ("make", "words"),
-    [
-        (lambda: NeedsTwo(3, "no"), "NeedsTwo.*missing 1 required positional argument"),
-        (ReadsBadly, "ReadsBadly.*division by zero"),
-        (lambda: [ReadsBadly()], "list.*division by zero"),
-        (WritesBadly, "WritesBadly.*I am too shy"),
-    ],
+    by_day(
+        [
+            (lambda: NeedsTwo(3, "no"), "NeedsTwo.*missing 1 required positional argument"),
+            (ReadsBadly, "ReadsBadly.*division by zero"),
+            (lambda: [ReadsBadly()], "list.*division by zero"),
+            (WritesBadly, "WritesBadly.*I am too shy"),
+        ],
+        2,
+    ),
     ids=["exception", "reads badly", "inside a list", "writes badly"],
 )
 def test_a_value_that_breaks_on_its_way_is_named_with_its_rank_and_type(make: Callable[[], object], words: str) -> None:
@@ -590,7 +595,7 @@ def test_results_hold_lines_events_and_seconds(squares: Results[int]) -> None:
     assert [list(lines) for lines in squares.lines] == [["I am 0"], ["I am 1"], ["I am 2"], ["I am 3"]]
     assert type(squares.lines[2]).__name__ == "list"
     assert len(squares.events) == 0
-    assert 0 < squares.seconds < 60
+    assert squares.seconds > 0
 
 
 def test_results_are_not_changed_by_the_next_call_on_the_same_workers() -> None:

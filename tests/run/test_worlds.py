@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 import torch.distributed as dist
+from nights import by_day
 
 from ddp_lessons import WorkerFailed, WorkersStuck, launch
 
@@ -62,7 +63,15 @@ def twice_at_one_port(rank: int, world_size: int, folder: str) -> float:
 
 @pytest.mark.parametrize(
     ("program", "world_size", "answer"),
-    [(small_then_large, 3, 3.0), (side_by_side, 4, 2.0), (the_other_way_round, 3, 3.0), (twice_at_one_port, 2, 4.0)],
+    by_day(
+        [
+            (small_then_large, 3, 3.0),
+            (side_by_side, 4, 2.0),
+            (the_other_way_round, 3, 3.0),
+            (twice_at_one_port, 2, 4.0),
+        ],
+        3,
+    ),
 )
 def test_worlds_that_plain_torch_joins_are_right(
     program: Program, world_size: int, answer: float, tmp_path: Path
@@ -94,15 +103,18 @@ def joins_another_job(rank: int, world_size: int, folder: str) -> float:
 
 @pytest.mark.parametrize(
     ("program", "told"),
-    [
-        (one_skips, r"rank 2   waits in all_reduce(.|\n)*every rank in its group calls it\. Rank 3 returned"),
-        (two_sizes, r"Shape mismatch in this all_reduce: rank 2 \[1\] float32, rank 3 \[2\] float32"),
-        (
-            two_places,
-            r"Rendezvous mismatch in init_process_group: ranks 0 and 2 at .*said rank 0 .*, ranks 1 and 3 at .*",
-        ),
-        (joins_another_job, r"Rendezvous mismatch in init_process_group: rank 2 at .*job 1 .*rank 3 at .*job"),
-    ],
+    by_day(
+        [
+            (one_skips, r"rank 2   waits in all_reduce(.|\n)*every rank in its group calls it\. Rank 3 returned"),
+            (two_sizes, r"Shape mismatch in this all_reduce: rank 2 \[1\] float32, rank 3 \[2\] float32"),
+            (
+                two_places,
+                r"Rendezvous mismatch in init_process_group: ranks 0 and 2 at .*said rank 0 .*, ranks 1 and 3 at .*",
+            ),
+            (joins_another_job, r"Rendezvous mismatch in init_process_group: rank 2 at .*job 1 .*rank 3 at .*job"),
+        ],
+        2,
+    ),
 )
 def test_a_mistake_in_one_of_them_is_told_in_the_numbers_of_the_launch(
     program: Program, told: str, tmp_path: Path

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import pytest
 from broken_trainings import BROKEN
-from effort import EVERYTHING
 from held_out_trainings import HELD_OUT_BROKEN, HELD_OUT_RIGHT
+from nights import by_day
 from right_trainings import RIGHT
 from tiny_trainings import Program
 from trials import Trials, trials
@@ -19,10 +19,12 @@ pytestmark = pytest.mark.no_second_try
 CAME_OUT_AS = {"tokens_averaged_by_text": "other_loss", "dropout_in_the_middle": "other_loss"}
 
 
-def some(programs: Sequence[Program]) -> list[object]:
-    """All of them, or every third."""
-    chosen = programs if EVERYTHING else programs[::3]
-    return [pytest.param(one, id=f"{one.name}-{'-'.join(map(str, one.ranks))}") for one in chosen]
+# on every commit one program of each cause
+FIRST_OF_ITS_CAUSE = {program.cause: program for program in reversed(BROKEN)}
+
+
+def named(program: Program) -> str:
+    return f"{program.name}-{'-'.join(map(str, program.ranks))}"
 
 
 @pytest.fixture(scope="module")
@@ -31,14 +33,14 @@ def ranks() -> Iterator[Trials]:
         yield prepared
 
 
-@pytest.mark.parametrize("program", some(RIGHT))
+@pytest.mark.parametrize("program", by_day(RIGHT, 10), ids=named)
 def test_a_right_program_is_the_same_training(ranks: Trials, program: Program) -> None:
     report = ranks.report(program)
     assert report.same is True, report.text
     assert report.text.startswith("The same training on 1")
 
 
-@pytest.mark.parametrize("program", some(BROKEN))
+@pytest.mark.parametrize("program", by_day(BROKEN, lambda one: FIRST_OF_ITS_CAUSE[one.cause] is one), ids=named)
 def test_of_a_broken_program_the_cause_is_named(ranks: Trials, program: Program) -> None:
     report = ranks.report(program)
     assert report.same is False, report.text
@@ -47,13 +49,13 @@ def test_of_a_broken_program_the_cause_is_named(ranks: Trials, program: Program)
     assert report.lines[-1].startswith("Next: ")
 
 
-@pytest.mark.parametrize("program", some(HELD_OUT_RIGHT))
+@pytest.mark.parametrize("program", by_day(HELD_OUT_RIGHT, 3), ids=named)
 def test_a_right_program_of_other_style_is_the_same_training(ranks: Trials, program: Program) -> None:
     report = ranks.report(program)
     assert report.same is True, report.text
 
 
-@pytest.mark.parametrize("program", some(HELD_OUT_BROKEN))
+@pytest.mark.parametrize("program", by_day(HELD_OUT_BROKEN, 3), ids=named)
 def test_a_broken_program_of_other_style_is_found(ranks: Trials, program: Program) -> None:
     """Ten of twelve with the cause that was expected before the first run."""
     report = ranks.report(program)

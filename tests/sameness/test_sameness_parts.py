@@ -19,6 +19,7 @@ from broken_trainings import (
     stops_averaging,
     summed,
 )
+from nights import nightly
 from right_trainings import with_ddp
 from tiny_trainings import BATCH, batches, data, loss_of, net, shards
 from torch import nn
@@ -369,6 +370,7 @@ def script(tmp_path: Path) -> str:
     return str(tmp_path / "train.py")
 
 
+@nightly
 @pytest.mark.no_second_try
 def test_a_script_that_is_the_same_ends_with_0(script: str) -> None:
     ended = command(script, "--ranks", "2")
@@ -376,6 +378,7 @@ def test_a_script_that_is_the_same_ends_with_0(script: str) -> None:
     assert ended.stdout.startswith("The same training on 1 and 2 ranks: 3 steps, gradients within ")
 
 
+@nightly
 @pytest.mark.no_second_try
 def test_a_script_that_is_not_the_same_ends_with_1(script: str) -> None:
     ended = command("--ranks", "2", script, "--", "--scale")
@@ -384,6 +387,7 @@ def test_a_script_that_is_not_the_same_ends_with_1(script: str) -> None:
     assert "Cause: The learning rate at step 0 is 0.2 on rank 0, 2 times that of one rank (0.1)." in ended.stdout
 
 
+@nightly
 def test_of_a_script_that_fails_nothing_is_told_and_its_last_lines_are_shown(script: str) -> None:
     ended = command(script, "--", "--fail")
     assert ended.returncode == 2

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from nights import nightly
 
 from ddp_lessons.__main__ import main
 from ddp_lessons.script.cells import cells_of_file
@@ -57,6 +58,7 @@ def scripts() -> dict[str, str]:
     return made
 
 
+@nightly
 def test_of_the_lessons_functions_those_are_refused_that_no_file_can_have(scripts: dict[str, str]) -> None:
     refused = {name for name, text in scripts.items() if not text}
     assert refused == {f"{lesson}_{name}" for lesson, names in REFUSED.items() for name in names}

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from effort import EVERYTHING
+from nights import by_day, nightly
 from notebook_session import Cell, NotebookSession
 
 PROJECT = Path(__file__).parents[2]
@@ -124,6 +124,7 @@ def run(session: NotebookSession, *cells: str) -> Cell:
     return session.run(last)
 
 
+@nightly
 def test_a_function_with_a_class_and_a_value(session: NotebookSession, folder: Path) -> None:
     said = run(session, NET, WITH_A_CLASS, launched("with_a_class"))
     written = run(session, "%to_script with_a_class with_a_class.py")
@@ -133,22 +134,23 @@ def test_a_function_with_a_class_and_a_value(session: NotebookSession, folder: P
     assert under_torchrun(folder / "with_a_class.py") == sorted(said.stream.strip().splitlines())
 
 
+@nightly
 def test_a_function_with_arguments(session: NotebookSession, folder: Path) -> None:
     said = run(session, WITH_ARGUMENTS, launched("with_arguments", ', 0.5, "a word", shares_of(4), False'))
     assert not run(session, 'to_script(with_arguments, "with_arguments.py")').error
-    if EVERYTHING:
-        assert under_torchrun(folder / "with_arguments.py") == sorted(said.stream.strip().splitlines())
+    assert under_torchrun(folder / "with_arguments.py") == sorted(said.stream.strip().splitlines())
     told = session.run(ALONE.format(["with_arguments.py", "--factor=2", "--words=other", "--loud"]))
     assert told.stream == "rank 0: other 0.00 True\n"
 
 
-@pytest.mark.skipif(not EVERYTHING, reason="torchrun takes its time, and two tests beside this one start it")
+@nightly
 def test_a_simple_function_of_lesson_0(session: NotebookSession, folder: Path) -> None:
     said = run(session, *lesson("00", "cell-15"), launched("add_up"))
     assert not run(session, "%to_script add_up add_up.py").error
     assert under_torchrun(folder / "add_up.py") == sorted(said.stream.strip().splitlines())
 
 
+@nightly
 def test_the_training_of_lesson_5(session: NotebookSession, folder: Path) -> None:
     cells = [cell.partition("\n\n\nalone =")[0] for cell in lesson("05", "cell-20", "cell-24", "cell-25")]
     said = run(
@@ -166,50 +168,57 @@ FUNCTION = "def reads(rank, world_size):\n    return {}"
 
 @pytest.mark.parametrize(
     ("cells", "needs", "words"),
-    [
-        (
-            ["losses = []\ndef note():\n    losses.append(1)", "note()"],
-            "losses",
-            "no longer has the value that its statement gave it",
-        ),
-        (
-            ["table = {1: [2]}", "other = table[1]", "other.append(3)"],
-            "table",
-            "no longer has the value that its statement gave it",
-        ),
-        (
-            [
-                "torch.manual_seed(1)\nnet = torch.nn.Linear(1, 1)",
-                "torch.optim.SGD(net.parameters(), 0.1)",
-                "with torch.no_grad():\n    for w in net.parameters():\n        w += 1",
-            ],
-            "net",
-            "no longer has the value that its statement gave it",
-        ),
-        (
-            ["box = type('Box', (), {})()\nhide = vars(box)", "hide['a'] = 1"],
-            "box",
-            "no longer has the value that its statement gave it",
-        ),
-        (
-            ["from IPython import get_ipython\nget_ipython().push({'pushed': 3})"],
-            "pushed",
-            "no cell that was run defines it",
-        ),
-        (["exec('hidden = 3')"], "hidden", "no cell that was run defines it (`reads` needs it)"),
-        (["gone = 3", "del gone"], "gone", "is not defined"),
-        (
-            ["import tempfile\nwith tempfile.NamedTemporaryFile() as f:\n    size = len(f.read())"],
-            "size",
-            "process that created it",
-        ),
-        (
-            ["path = 'once.txt'\nopen(path, 'w').close()", "text = open(path).read()", "import os; os.remove(path)"],
-            "text",
-            "needs statements that fail when they run again: FileNotFoundError",
-        ),
-        (["x = 3", "x = display('x')"], "x", "uses `display`"),
-    ],
+    by_day(
+        [
+            (
+                ["losses = []\ndef note():\n    losses.append(1)", "note()"],
+                "losses",
+                "no longer has the value that its statement gave it",
+            ),
+            (
+                ["table = {1: [2]}", "other = table[1]", "other.append(3)"],
+                "table",
+                "no longer has the value that its statement gave it",
+            ),
+            (
+                [
+                    "torch.manual_seed(1)\nnet = torch.nn.Linear(1, 1)",
+                    "torch.optim.SGD(net.parameters(), 0.1)",
+                    "with torch.no_grad():\n    for w in net.parameters():\n        w += 1",
+                ],
+                "net",
+                "no longer has the value that its statement gave it",
+            ),
+            (
+                ["box = type('Box', (), {})()\nhide = vars(box)", "hide['a'] = 1"],
+                "box",
+                "no longer has the value that its statement gave it",
+            ),
+            (
+                ["from IPython import get_ipython\nget_ipython().push({'pushed': 3})"],
+                "pushed",
+                "no cell that was run defines it",
+            ),
+            (["exec('hidden = 3')"], "hidden", "no cell that was run defines it (`reads` needs it)"),
+            (["gone = 3", "del gone"], "gone", "is not defined"),
+            (
+                ["import tempfile\nwith tempfile.NamedTemporaryFile() as f:\n    size = len(f.read())"],
+                "size",
+                "process that created it",
+            ),
+            (
+                [
+                    "path = 'once.txt'\nopen(path, 'w').close()",
+                    "text = open(path).read()",
+                    "import os; os.remove(path)",
+                ],
+                "text",
+                "needs statements that fail when they run again: FileNotFoundError",
+            ),
+            (["x = 3", "x = display('x')"], "x", "uses `display`"),
+        ],
+        1,
+    ),
 )
 def test_what_the_cells_do_not_say_is_named(
     session: NotebookSession, folder: Path, cells: list[str], needs: str, words: str
@@ -221,6 +230,7 @@ def test_what_the_cells_do_not_say_is_named(
     assert not (folder / "reads.py").exists()
 
 
+@nightly
 def test_cells_that_no_history_keeps_are_seen_from_the_extension_on(folder: Path) -> None:
     shell = (
         "from IPython.core.interactiveshell import InteractiveShell\n"

@@ -11,9 +11,12 @@ from pathlib import Path
 import pytest
 import torch
 import torch.distributed as dist
+from nights import nightly
 from processes import Program
 from torch.multiprocessing.spawn import ProcessRaisedException, spawn
 from torchruns import SECONDS, SURROUNDINGS, kept_address
+
+pytestmark = nightly
 
 HELLO = """
 import os, sys, torch, torch.distributed as dist

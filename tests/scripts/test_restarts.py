@@ -17,8 +17,8 @@ from typing import Any
 import psutil
 import pytest
 import torch
-from effort import EVERYTHING
-from processes import Program, happens_within
+from nights import by_day, nightly
+from processes import Program, eventually
 from torchruns import (
     QUICK,
     SECONDS,
@@ -37,7 +37,6 @@ EPOCHS = 24
 # Who is gone is missed after five seconds, and nobody waits long for more machines than there must be.
 QUICKLY = ("last_call_timeout=3", "keep_alive_interval=1", "keep_alive_max_attempt=5")
 RESTARTS = ("--standalone", "--nproc-per-node=2", "--max-restarts=3")
-MOMENTS = 20 if EVERYTHING else 2
 
 
 def arguments(path: Path) -> tuple[str, ...]:
@@ -81,7 +80,7 @@ def come_to_a_random_moment(program: Program, choice: random.Random) -> str:
     """While ranks start, join and load, or while they train, save and test."""
     epoch, delay = choice.randint(-6, EPOCHS - 1), choice.uniform(0, 0.2)
     if epoch <= 0:
-        assert happens_within(SECONDS, lambda: ranks_of(program, "restartable"))
+        assert eventually(lambda: ranks_of(program, "restartable"))
         delay *= 10
     else:
         program.wait_until_said(f"epoch {epoch} of", seconds=SECONDS)
@@ -89,7 +88,7 @@ def come_to_a_random_moment(program: Program, choice: random.Random) -> str:
     return f"{delay:.2f} s after " + (f"epoch {epoch} was told" if epoch > 0 else "its ranks were there")
 
 
-@pytest.mark.parametrize("number", range(MOMENTS))
+@pytest.mark.parametrize("number", by_day(range(20), 0))
 def test_a_rank_killed_at_a_random_moment_costs_only_the_steps_since_the_checkpoint(
     number: int, undisturbed: Undisturbed, tmp_path: Path
 ) -> None:
@@ -111,6 +110,7 @@ def test_a_rank_killed_at_a_random_moment_costs_only_the_steps_since_the_checkpo
     assert is_same
 
 
+@nightly
 def test_a_rank_killed_while_it_writes_its_checkpoint_goes_on_from_the_one_before(
     undisturbed: Undisturbed, tmp_path: Path
 ) -> None:
@@ -118,7 +118,7 @@ def test_a_rank_killed_while_it_writes_its_checkpoint_goes_on_from_the_one_befor
     path, unfinished = tmp_path / "training.pt", tmp_path / "training.pt.unfinished"
     with torchrun("restartable", *arguments(path), options=RESTARTS) as program:
         program.wait_until_said("epoch 3 of", seconds=SECONDS)
-        assert happens_within(20, lambda: made_a_pipe(unfinished))
+        assert eventually(lambda: made_a_pipe(unfinished))
         with unfinished.open("rb") as pipe:
             part = pipe.read(100_000)
             before = content(path)
@@ -140,6 +140,7 @@ def made_a_pipe(path: Path) -> bool:
     return True
 
 
+@nightly
 def test_without_restarts_left_torchrun_gives_up_and_a_later_start_goes_on(
     undisturbed: Undisturbed, tmp_path: Path
 ) -> None:
@@ -156,7 +157,8 @@ def test_without_restarts_left_torchrun_gives_up_and_a_later_start_goes_on(
     assert same_bits(content(path)["model"], undisturbed.weights)
 
 
-@pytest.mark.parametrize("how", ["it is told to go", "it is killed"] if EVERYTHING else ["it is killed"])
+@nightly
+@pytest.mark.parametrize("how", by_day(["it is killed", "it is told to go"], 1))
 def test_a_machine_that_leaves_and_comes_back_costs_no_accuracy(
     how: str, undisturbed: Undisturbed, tmp_path: Path
 ) -> None:
@@ -168,7 +170,7 @@ def test_a_machine_that_leaves_and_comes_back_costs_no_accuracy(
     given = [arguments(disk / "training.pt") for disk in disks]
     with contextlib.ExitStack() as agents:
         stays = agents.enter_context(torchrun("many_machines", *given[0], options=options))
-        assert happens_within(SECONDS, lambda: listens(address))  # the first agent hosts the meeting
+        assert eventually(lambda: listens(address))  # the first agent hosts the meeting
         leaves = agents.enter_context(torchrun("many_machines", *given[1], options=options))
         wait_for(stays, leaves, "on 2 ranks")  # whichever has rank 0
         alone_before = heard(stays).count("on 1 ranks")
@@ -181,7 +183,7 @@ def test_a_machine_that_leaves_and_comes_back_costs_no_accuracy(
         (alone,) = ranks_of(stays, "many_machines").values()
         alone.suspend()  # or it would be through before the other is back
         back = agents.enter_context(torchrun("many_machines", *given[1], options=options))
-        assert happens_within(SECONDS, lambda: is_told_to_end(alone)), "nobody notices that the machine is back"
+        assert eventually(lambda: is_told_to_end(alone)), "nobody notices that the machine is back"
         alone.resume()
         whole = [program.finish(SECONDS) for program in (stays, back)]
     assert "exit status" not in "".join(whole)
@@ -201,9 +203,7 @@ def is_told_to_end(process: psutil.Process) -> bool:
 
 
 def wait_for(one: Program, other: Program, word: str) -> None:
-    assert happens_within(SECONDS, lambda: any(word in heard(program) for program in (one, other))), (
-        one.said + other.said
-    )
+    assert eventually(lambda: any(word in heard(program) for program in (one, other))), one.said + other.said
 
 
 def heard(program: Program) -> str:

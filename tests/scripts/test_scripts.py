@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import torch
 import torch.distributed as dist
-from effort import EVERYTHING
+from nights import by_day, nightly
 from processes import PROJECT
 from torchruns import QUICK, SECONDS, SURROUNDINGS, kept_address, machine, plain, ranks_told, script, torchrun
 
@@ -88,6 +88,7 @@ def test_torchrun_ends_with_the_weights_of_launch(launched: tuple[float, Any], t
     assert furthest(torch.load(file, weights_only=True), launched[1]) < 1e-6
 
 
+@nightly
 def test_two_machines_end_with_the_weights_of_launch(launched: tuple[float, Any], tmp_path: Path) -> None:
     """Two agents, each with one rank, that meet at an address as on a network."""
     options = machine(kept_address(), "--nnodes=2", "--nproc-per-node=1")
@@ -106,7 +107,8 @@ def test_two_machines_end_with_the_weights_of_launch(launched: tuple[float, Any]
         assert furthest(weights, launched[1]) < 1e-6
 
 
-@pytest.mark.parametrize("name", ["alone", "spawned", "by_hand"] if EVERYTHING else ["alone", "by_hand"])
+@nightly
+@pytest.mark.parametrize("name", by_day(["alone", "by_hand", "spawned"], 2))
 def test_other_ways_to_the_same_training_end_with_the_same_weights(
     name: str, launched: tuple[float, Any], tmp_path: Path
 ) -> None:
@@ -119,7 +121,7 @@ def test_other_ways_to_the_same_training_end_with_the_same_weights(
     assert furthest(torch.load(file, weights_only=True), launched[1]) < 1e-6
 
 
-@pytest.mark.parametrize("name", ["spawned", "started", "by_hand", "restartable", "many_machines"])
+@pytest.mark.parametrize("name", by_day(["spawned", "started", "by_hand", "restartable", "many_machines"], 1))
 def test_with_fewer_gpus_than_ranks_a_script_trains_on_the_cpu(name: str, tmp_path: Path) -> None:
     """Without a backend, torch takes the GPUs' one alone, and then no tensor on the CPU can be sent."""
     checkpoint = ["--checkpoint", str(tmp_path / "training.pt")] if name in ("restartable", "many_machines") else []
@@ -200,6 +202,7 @@ def test_a_restartable_script_asks_for_its_checkpoint(name: str, capsys: pytest.
     assert "the following arguments are required: --checkpoint" in capsys.readouterr().err
 
 
+@nightly
 def test_a_folder_without_digits_ends_a_script_with_the_reason(tmp_path: Path) -> None:
     command = [sys.executable, script("alone"), "--folder", str(tmp_path)]
     environment = {**os.environ, "PYTHONPATH": str(PROJECT)}

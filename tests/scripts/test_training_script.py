@@ -10,6 +10,7 @@ from typing import Any
 import nbformat
 import pytest
 import torch
+from nights import nightly
 from processes import PROJECT, Program
 from torch import nn
 from torchruns import SECONDS, ranks_of, torchrun
@@ -17,6 +18,8 @@ from torchruns import SECONDS, ranks_of, torchrun
 from ddp_lessons import Results, launch
 from ddp_lessons.train.mnist import mnist_folder
 from scripts import training
+
+pytestmark = nightly
 
 LESSON = PROJECT / "notebooks" / "09_training_script.ipynb"
 PAGE = PROJECT / "docs" / "instructor" / "lessons" / "09_training_script.md"

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from nights import nightly
 from recorded import call, record
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
@@ -91,6 +92,7 @@ def test_only_the_last_backward_counts() -> None:
     assert [last.calls, last.seconds] == pytest.approx([1, 0.015])
 
 
+@nightly
 def test_small_ddp_counts_as_its_buckets_do_and_says_so_in_the_same_words_each_time() -> None:
     explorer = show.explore_buckets(with_small_ddp, sizes=[0.25, 0.5, 25])
     texts = []
@@ -108,6 +110,7 @@ def test_small_ddp_counts_as_its_buckets_do_and_says_so_in_the_same_words_each_t
     assert texts[1] == texts[2]
 
 
+@nightly
 def test_overlap_is_seen_where_layers_take_their_time_and_ddp_counts_as_torch_does(tmp_path: Path) -> None:
     def with_ddp(rank: int, world_size: int, megabytes: float) -> None:
         wrapped = DistributedDataParallel(model(), bucket_cap_mb=megabytes)
@@ -125,6 +128,7 @@ def test_overlap_is_seen_where_layers_take_their_time_and_ddp_counts_as_torch_do
     assert buckets == 2
 
 
+@nightly
 def test_a_failure_is_shown_and_the_next_run_is_right() -> None:
     def fail_if_large(rank: int, world_size: int, megabytes: float) -> None:
         if megabytes > 1:

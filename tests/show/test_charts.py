@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 import matplotlib.style
 import pytest
 from made_up_charts import CHARTS
+from nights import nightly
 from PIL import Image
 
 from ddp_lessons import show
@@ -60,6 +61,7 @@ def test_a_chart_is_the_same_in_every_run_and_in_every_style_of_the_notebook(nam
         assert CHARTS[name]().svg == one.svg
 
 
+@nightly
 def test_in_a_page_no_two_charts_share_a_name() -> None:
     pages = [make()._repr_html_() for make in CHARTS.values()]
     names = [set(re.findall(r" id='([^']+)'", page)) for page in pages]

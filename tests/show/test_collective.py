@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from looks import check_that_words_stand_apart
+from nights import by_day
 
 from ddp_lessons import show
 from ddp_lessons.show.messages.collective_examples import EXAMPLES
@@ -46,7 +47,7 @@ def tones(document: Any, rank: int) -> list[Any]:
     return [tone for tensor in document["states"][-1]["held"][rank] for _, tone in tensor]
 
 
-@pytest.mark.parametrize("name", AFTER)
+@pytest.mark.parametrize("name", by_day(AFTER, 12))
 def test_every_collective_is_drawn_as_it_is_defined(name: str) -> None:
     figure = show.collective(name, 3)
     rows = [line.split(" | ") for line in figure.text.splitlines()[2:]]

@@ -9,6 +9,7 @@ import pytest
 import torch
 import torch.distributed as dist
 from looks import check_that_texts_stand_apart, lines_of, words
+from nights import by_day
 
 from ddp_lessons import launch, show
 from ddp_lessons.show.trainings.weight_paths import share
@@ -46,7 +47,7 @@ def walk_together(rank: int, world_size: int, shares: Sequence[Sequence[float]],
     return {way: walk(shares[rank], rate, combine) for way, combine in ways.items()}
 
 
-@pytest.mark.parametrize(("world_size", "first", "rate"), [(2, 1, 0.25), (3, 2, 0.125), (4, 1, 0.25)])
+@pytest.mark.parametrize(("world_size", "first", "rate"), by_day([(2, 1, 0.25), (3, 2, 0.125), (4, 1, 0.25)], 1))
 def test_paths_are_those_of_a_training_on_ranks(world_size: int, first: int, rate: float) -> None:
     shares = share(SAMPLES, world_size, first)
     assert sorted(sample for mine in shares for sample in mine) == list(SAMPLES)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from looks import check_that_texts_stand_apart, lines_of, words
 from matplotlib.colors import to_hex
+from nights import by_day, nightly
 
 from ddp_lessons import show
 from ddp_lessons.show.controls.slider_scales import by_factors, by_two
@@ -32,7 +33,8 @@ def explorer(factor: float = 1.2) -> show.Explorer[show.Chart]:
 
 
 @pytest.mark.parametrize(
-    "values", [{}, {"ranks": 64}, {"size": 1e8, "latency": 0.05}, {"ranks": 2, "bandwidth": 1e9, "latency": 1e-6}]
+    "values",
+    by_day([{}, {"ranks": 64}, {"size": 1e8, "latency": 0.05}, {"ranks": 2, "bandwidth": 1e9, "latency": 1e-6}], 2),
 )
 def test_lines_are_what_the_formulas_say(values: Mapping[str, Any]) -> None:
     widget = explorer()
@@ -121,6 +123,7 @@ def test_the_first_words_hold_nothing_measured_and_later_ones_do() -> None:
     assert "Measured" not in slow.picture.text
 
 
+@nightly
 def test_texts_stand_apart_and_without_points_too() -> None:
     for widget in (explorer(), show.explore_cost({"ring": ring_seconds}, world_size=3, size=5e4)):
         check_that_texts_stand_apart(widget.picture)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from front_end import FrontEnd
 from looks import check_layouts
+from nights import by_day, nightly
 from notebook_session import NotebookSession
 from torch.utils.data import DistributedSampler
 
@@ -40,7 +41,7 @@ def rows(picture: show.Figure) -> list[list[int]]:
     return [[int(word) for word in line.split()] for line in lines]
 
 
-@pytest.mark.parametrize(("world_size", "has_one_seed"), [(4, True), (3, False), (1, True)])
+@pytest.mark.parametrize(("world_size", "has_one_seed"), by_day([(4, True), (3, False), (1, True)], 1))
 def test_every_rank_has_what_the_sampler_gives_it_on_a_real_rank(world_size: int, has_one_seed: bool) -> None:
     by_rank = launch(sampled, world_size, has_one_seed, quiet=True)
     widget = show.explore_samples(world_size)
@@ -89,6 +90,7 @@ def test_texts_stand_apart() -> None:
         check_layouts(widget.picture)
 
 
+@nightly
 def test_turned_in_a_notebook_the_samples_stay_one_living_figure_and_their_sentence_is_said() -> None:
     what = "panel._told.value, panel._living.document['alt'], explorer.picture.alt"
     with NotebookSession() as session:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from front_end import FrontEnd
+from nights import nightly
 from notebook_session import OPEN_WIDGETS, NotebookSession
 
 from ddp_lessons.show import Explorer, Picture
@@ -127,12 +128,14 @@ def test_what_two_controls_draw_together_is_drawn_once() -> None:
     assert drawn == [{"a": 1, "b": True}]
 
 
+@nightly
 def test_without_a_notebook_it_is_the_picture_and_loads_no_widgets() -> None:
     code = A_CELL + "print(explorer); import sys; sys.exit('ipywidgets' in sys.modules)"
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (ended.returncode, ended.stdout) == (0, "4 ranks, root 0, step 0\n")
 
 
+@nightly
 def test_a_terminal_shows_the_text() -> None:
     lines = "print(explorer.picture.text)\nexplorer\n"
     command = [sys.executable, "-m", "IPython", "--simple-prompt", "--quick", "--no-banner", "-c", A_CELL + lines]
@@ -141,6 +144,7 @@ def test_a_terminal_shows_the_text() -> None:
     assert "Error" not in ended.stdout + ended.stderr
 
 
+@nightly
 def test_a_notebook_keeps_one_output_with_controls_picture_and_text(session: NotebookSession) -> None:
     (display,) = session.run("explorer = Explorer(draw, title='An example', controls=controls); explorer").displays
     session.run("explorer.close()")

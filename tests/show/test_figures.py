@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 from looks import check_layouts, layouts_of
+from nights import nightly
 from notebook_session import OPEN_WIDGETS, NotebookSession
 from PIL import Image
 from recorded import ring_steps, token_round
@@ -162,6 +163,7 @@ def test_a_figure_is_saved_as_png_or_svg(tmp_path: Path) -> None:
         figure.save(tmp_path / "one.doc")
 
 
+@nightly
 def test_a_png_has_the_colors_of_the_ranks() -> None:
     file = io.BytesIO()
     file.write(to_png(FIGURES["timeline of 16"]().still))
@@ -176,6 +178,7 @@ CELLS = (
 )
 
 
+@nightly
 def test_a_notebook_shows_a_living_figure_a_still_and_a_caption_that_opens_to_text() -> None:
     with NotebookSession() as session:
         shown, caption = [session.run(cell) for cell in CELLS][-1].displays

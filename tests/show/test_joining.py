@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 import torch.distributed as dist
+from nights import nightly
 from recorded import call, record
 
 from ddp_lessons import WorkersStuck, launch, show
@@ -42,6 +43,7 @@ def test_each_rank_is_drawn_with_the_variables_that_it_had() -> None:
     assert [word for word in drawn if "=" in word] == told
 
 
+@nightly
 def test_the_late_rank_comes_last_and_only_then_all_know_each_other(tmp_path: Path) -> None:
     captions: list[str] = list(show.joining(launch(join, 3, 1, str(tmp_path), join=False)).document["captions"])
     assert captions[1] == "launch starts 3 processes and gives each its variables. Only RANK differs."
@@ -61,6 +63,7 @@ def test_before_rank_0_has_come_there_is_no_store(tmp_path: Path) -> None:
     assert of_store == [3, 3]
 
 
+@nightly
 def test_the_text_is_the_same_whoever_comes_first(tmp_path: Path) -> None:
     texts = set()
     for late in (-1, 0, 1):

@@ -15,6 +15,7 @@ import matplotlib.style
 import numpy as np
 import pytest
 import torch
+from nights import nightly
 from PIL import Image
 
 from ddp_lessons import show
@@ -126,6 +127,7 @@ def test_two_threads_that_draw_leave_the_style_of_the_notebook_as_it_was() -> No
     assert dict(matplotlib.rcParams) == before
 
 
+@nightly
 def test_neither_the_front_door_nor_show_loads_matplotlib_before_a_picture_is_drawn() -> None:
     code = "import sys; from ddp_lessons import show; dir(show); sys.exit('matplotlib' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

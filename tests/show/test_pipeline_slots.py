@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 import torch.distributed as dist
+from nights import by_day
 from torch import nn
 
 from ddp_lessons import launch, show
@@ -46,7 +47,7 @@ def lanes(figure: show.Figure) -> list[list[str]]:
     return [line.split(" | ")[1].split() for line in figure.text.splitlines() if line.startswith("rank ")]
 
 
-@pytest.mark.parametrize(("stages", "micro_batches"), [(2, 1), (2, 4), (3, 2), (4, 8)])
+@pytest.mark.parametrize(("stages", "micro_batches"), by_day([(2, 1), (2, 4), (3, 2), (4, 8)], 1))
 def test_the_bubble_is_what_the_formula_says(stages: int, micro_batches: int) -> None:
     share = 100 * (stages - 1) / (micro_batches + stages - 1)
     for function, ways in ((forward, 1), (both_ways, 2)):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from random import Random
 from typing import Any
 
@@ -85,9 +84,7 @@ def test_a_shuffle_of_its_own_on_every_rank_leaves_samples_out_and_repeats_other
 @pytest.mark.parametrize(("ranks", "seen"), [(2, 0.75), (3, 0.704), (4, 0.684)])
 def test_the_part_of_sixty_thousand_that_was_seen_is_told_and_drawn(ranks: int, seen: float) -> None:
     given = shuffled(60_000, ranks, [*range(ranks)])
-    begin = time.perf_counter()
     picture = show.samples(given, total=60_000)
-    assert time.perf_counter() - begin < 10
     counted = len(set().union(*given))
     assert picture.text.splitlines()[2].startswith(f"{100 * counted / 60_000:.1f} % of 60,000 samples seen")
     assert counted / 60_000 == pytest.approx(seen, abs=0.01)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from looks import all_texts, check_that_texts_stand_apart, lines_of, words
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from nights import by_day
 
 from ddp_lessons import show
 
@@ -78,7 +79,9 @@ def test_words_name_what_was_measured_and_hold_no_speed() -> None:
 
 @pytest.mark.parametrize(
     "measured",
-    [{1: 1e-3}, {1: 5e3, 2: 5.1e3}, {n: 1e6 * n**0.9 for n in range(1, 9)}, {2**p: 1e3 * 2**p for p in range(9)}],
+    by_day(
+        [{1: 1e-3}, {1: 5e3, 2: 5.1e3}, {n: 1e6 * n**0.9 for n in range(1, 9)}, {2**p: 1e3 * 2**p for p in range(9)}], 2
+    ),
 )
 def test_texts_stand_apart(measured: dict[int, float]) -> None:
     slower = {ranks: 0.98 * speed for ranks, speed in measured.items()}

@@ -9,6 +9,7 @@ import cloudpickle  # type: ignore[import-untyped]
 import pytest
 import torch.distributed as dist
 from looks import check_that_words_stand_apart
+from nights import by_day
 from torch import Tensor
 
 from ddp_lessons import launch, show
@@ -32,7 +33,7 @@ def in_the_end(one: Played) -> list[Held]:
     return [one.held(rank, len(one.messages)) for rank in range(one.world_size)]
 
 
-@pytest.mark.parametrize("operation", OPERATIONS)
+@pytest.mark.parametrize("operation", by_day(OPERATIONS, 4))
 def test_every_rank_ends_with_what_torchs_own_collective_gives_it(operation: str) -> None:
     torchs = [after for _, after in launch(run_example, 3, operation, quiet=True)]
     by_hand = in_the_end(played(operation, 3))

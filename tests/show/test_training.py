@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
-from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pytest
@@ -154,18 +151,6 @@ def test_many_points_are_thinned_below_their_running_mean() -> None:
         assert max(len(steps), len(lines_of(axes, f"curve {rank}")[0][0])) <= 302
         true = [2.3 * math.exp(-step / 10_000) + 0.1 * math.sqrt(2 / math.pi) for step in steps]
         np.testing.assert_allclose(means[5:-5], true[5:-5], atol=0.05)
-
-
-def test_drawing_is_quick_enough_to_be_done_while_ranks_run() -> None:
-    given = training_of(4, 500)
-    show.training(given)._repr_mimebundle_()
-
-    def seconds(make: Callable[[], Any]) -> float:
-        begin = time.process_time()
-        make()
-        return time.process_time() - begin
-
-    assert min(seconds(lambda: show.training(given)) for _ in range(3)) < 0.15
 
 
 @pytest.mark.parametrize(("ranks", "steps"), [(1, 1), (1, 50), (4, 500), (8, 120), (16, 5), (40, 120)])

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 import torch.distributed as dist
+from nights import by_day, nightly
 
 from ddp_lessons import WorkersStuck, launch, show
 from ddp_lessons.show.messages.wait_graph import BOX
@@ -54,6 +55,7 @@ def test_a_circle_is_named_and_its_arrows_are_red() -> None:
     assert [arrow["color"] for arrow in shapes(ring, "line")] == ["alarm"] * 3
 
 
+@nightly
 def test_a_rank_that_returned_is_dashed_and_waited_for_by_all_others() -> None:
     early = figure(returns_early, 4)
     assert early.text.splitlines()[-1] == "rank 1 has returned"
@@ -62,6 +64,7 @@ def test_a_rank_that_returned_is_dashed_and_waited_for_by_all_others() -> None:
     assert [box["edge"] for box in shapes(early, "box") if box.get("is_dashed")] == ["rank 1"]
 
 
+@nightly
 def test_waits_that_lead_to_one_rank_are_followed_through_others() -> None:
     assert figure(both, 4).text.splitlines() == [
         "rank 0 waits for ranks 1, 2 and 3, in barrier",
@@ -77,7 +80,7 @@ def test_two_that_wait_for_each_other_have_two_arrows_beside_each_other() -> Non
     assert [one[0][1], one[1][1]] != [other[0][1], other[1][1]]
 
 
-@pytest.mark.parametrize("world_size", [2, 3, 4, 5, 8, 16])
+@pytest.mark.parametrize("world_size", by_day([2, 3, 4, 5, 8, 16], 1))
 def test_no_box_covers_another_at_any_width(world_size: int) -> None:
     ring = figure(receive_first, world_size)
     for layout in range(len(ring.document["layouts"])):
@@ -89,6 +92,7 @@ def test_no_box_covers_another_at_any_width(world_size: int) -> None:
             assert abs(x - left) >= width or abs(y - top) >= height
 
 
+@nightly
 def test_of_very_many_ranks_some_are_left_out_and_it_says_so() -> None:
     words = [shape["words"][2] for shape in shapes(figure(returns_early, 18), "words")]
     assert "2 further ranks left out" in " ".join(words)

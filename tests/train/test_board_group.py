@@ -10,6 +10,7 @@ import pytest
 import torch
 import torch.distributed as dist
 from mpi_programs import trained
+from nights import by_day, nightly
 from torch import Tensor
 
 from ddp_lessons import WorkerFailed, launch
@@ -48,7 +49,8 @@ def calls(rank: int, world_size: int, backend: str) -> list[Any]:
     return [*said, total.tolist(), [one.tolist() for one in gathered]]
 
 
-@pytest.mark.parametrize("world_size", [2, 3])
+@nightly
+@pytest.mark.parametrize("world_size", by_day([2, 3], 1))
 def test_every_call_gives_what_gloo_gives(world_size: int) -> None:
     on_board, over_gloo = (list(launch(calls, world_size, name, join=False)) for name in ("board", "gloo"))
     assert on_board == over_gloo
@@ -60,6 +62,7 @@ def train(rank: int, world_size: int, backend: str) -> dict[str, Any]:
     return {**trained("average_gradients"), **trained("buckets"), **trained("ddp")}
 
 
+@nightly
 def test_trainings_end_with_the_weights_that_gloo_gives() -> None:
     on_board, over_gloo = (list(launch(train, 2, name, join=False)) for name in ("board", "gloo"))
     for ours, gloos in zip(on_board, over_gloo, strict=True):

@@ -11,6 +11,7 @@ from typing import Any
 import nbformat
 import pytest
 import torch
+from nights import by_day
 from torch import Tensor, nn
 from torch.distributed.checkpoint.filesystem import FileSystemReader
 
@@ -40,7 +41,7 @@ def gradient(rank: int, world_size: int, code: str, norm: str) -> Tensor:
     return found
 
 
-@pytest.mark.parametrize("ranks", [2, 4])
+@pytest.mark.parametrize("ranks", by_day([2, 4], 1))
 def test_the_synced_norm_gives_the_gradient_of_torchs_own_on_one_rank(ranks: int) -> None:
     code = cells("10_same_accuracy", "imports", "norm-code", "sync-function", "sync-code")
     one = launch(gradient, 1, code, "BatchNorm1d", quiet=True)[0]
@@ -53,7 +54,7 @@ def sharded(rank: int, world_size: int, code: str, load: bool) -> Any:
         return names["sharded"](rank, world_size, names["dcp"].load if load else names["dcp"].save)
 
 
-@pytest.mark.parametrize(("before", "after"), [(2, 3), (3, 1), (1, 4)])
+@pytest.mark.parametrize(("before", "after"), by_day([(2, 3), (3, 1), (1, 4)], 1))
 def test_a_sharded_checkpoint_is_the_same_on_another_number_of_ranks(
     before: int, after: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

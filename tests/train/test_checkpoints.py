@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import torch
 from made_up_samples import made_up
+from nights import by_day, nightly
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
@@ -52,16 +53,20 @@ def noise() -> tuple[float, float]:
 
 
 # With new buckets three ranks' numbers are added up in another order: then the same numbers, but not the last bits.
+@nightly
 @pytest.mark.parametrize(
     ("wrap", "world_size", "limit"),
-    [
-        (DistributedDataParallel, 1, 0),
-        (DistributedDataParallel, 2, 0),
-        (DistributedDataParallel, 3, 1e-12),
-        (with_fixed_buckets, 3, 0),
-        (SmallDDP, 2, 0),
-        (SmallDDP, 3, 0),
-    ],
+    by_day(
+        [
+            (DistributedDataParallel, 1, 0),
+            (DistributedDataParallel, 2, 0),
+            (DistributedDataParallel, 3, 1e-12),
+            (with_fixed_buckets, 3, 0),
+            (SmallDDP, 2, 0),
+            (SmallDDP, 3, 0),
+        ],
+        1,
+    ),
 )
 def test_stopped_and_resumed_a_training_ends_with_the_same_bits(
     wrap: Callable[[nn.Module], nn.Module], world_size: int, limit: float, tmp_path: pathlib.Path
@@ -153,12 +158,15 @@ def a_folder_in_its_place(path: pathlib.Path) -> None:
 
 @pytest.mark.parametrize(
     ("trouble", "sentence"),
-    [
-        (full_disk, "training.pt could not be written"),
-        (broken_disk, "training.pt could not be written .OSError: .Errno 5. Input/output error"),
-        (no_such_folder, "FileNotFoundError: there is no folder .*here"),
-        (a_folder_in_its_place, "IsADirectoryError"),
-    ],
+    by_day(
+        [
+            (full_disk, "training.pt could not be written"),
+            (broken_disk, "training.pt could not be written .OSError: .Errno 5. Input/output error"),
+            (no_such_folder, "FileNotFoundError: there is no folder .*here"),
+            (a_folder_in_its_place, "IsADirectoryError"),
+        ],
+        3,
+    ),
 )
 def test_a_write_that_fails_is_told_to_every_rank_and_the_last_good_file_stays(
     trouble: Callable[[pathlib.Path], None], sentence: str, tmp_path: pathlib.Path

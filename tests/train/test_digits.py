@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 import torch
 import torch.distributed as dist
+from nights import nightly
 from torch import Tensor
 
 from ddp_lessons import launch
@@ -364,6 +365,7 @@ def test_on_a_full_disk_they_are_there_all_the_same_and_nothing_half_is_left(dat
     assert len(list((data / "preprocessed").glob("train-*.pt"))) == 1
 
 
+@nightly
 def test_to_import_them_is_light() -> None:
     heavy = {"torchvision", "PIL", "matplotlib", "filelock", "platformdirs"}
     code = f"import sys, ddp_lessons.train.digits; print({heavy!r} & set(sys.modules))"

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 from made_up_samples import Samples, made_up
+from nights import by_day
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
@@ -27,7 +28,7 @@ def counted(model: nn.Module, data: Samples) -> float:
     return right / len(data)
 
 
-@pytest.mark.parametrize("world_size", [1, 2, 3, 4])
+@pytest.mark.parametrize("world_size", by_day([1, 2, 3, 4], 2))
 def test_every_sample_counts_once_also_when_there_are_fewer_than_ranks(world_size: int) -> None:
     cases = [(count, batch_size) for count in (1, 2, 3, 4, 5, 31) for batch_size in (1, 4, 1000)]
 

@@ -9,9 +9,9 @@ import pathlib
 from typing import Any
 
 import pytest
-from effort import EVERYTHING
 from mpi_here import need_mpi
 from mpi_programs import under_launch
+from nights import by_day, nightly
 
 from ddp_lessons import launch
 from ddp_lessons.backends.under_mpirun import run_under_mpirun
@@ -25,7 +25,8 @@ def over_mpi(world_size: int) -> list[tuple[dict[str, Any], list[str]]]:
     return list(json.loads(run_under_mpirun([PROGRAM], world_size, 180)))
 
 
-@pytest.mark.parametrize("world_size", [2, 3, 4, 8] if EVERYTHING else [4])
+@nightly
+@pytest.mark.parametrize("world_size", by_day([4, 2, 3, 8], 1))
 def test_every_call_gives_what_gloo_gives(world_size: int) -> None:
     need_mpi()
     over_gloo = list(launch(under_launch, world_size))

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 from made_up_samples import made_up
+from nights import by_day
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.parallel import DistributedDataParallel
@@ -105,7 +106,7 @@ def everything_trained_alone() -> Run:
 
 
 @pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("world_size", [2, 3, 4])
+@pytest.mark.parametrize("world_size", by_day([2, 3, 4], 6))
 def test_after_50_steps_every_weight_is_that_of_one_process(way: str, world_size: int) -> None:
     batches = GlobalBatches(made_up(SAMPLES, 6), BATCH)
     wrap, train = WAYS[way]
@@ -143,7 +144,7 @@ def in_parts(model: nn.Module, inputs: Tensor, labels: Tensor, scale: float) -> 
 
 
 @pytest.mark.parametrize(
-    ("way", "world_size"), [("by hand", 2), ("SmallDDP", 3), ("SmallDDP, small buckets", 2), ("DDP", 2)]
+    ("way", "world_size"), by_day([("by hand", 2), ("SmallDDP", 3), ("SmallDDP, small buckets", 2), ("DDP", 2)], 1)
 )
 def test_gradients_added_up_over_three_passes_make_the_step_of_the_whole_batch(way: str, world_size: int) -> None:
     batches = GlobalBatches(made_up(SAMPLES, 6), BATCH)
@@ -164,7 +165,7 @@ def test_gradients_added_up_over_three_passes_make_the_step_of_the_whole_batch(w
     assert_the_same(results, ([], model, print_of_it))
 
 
-@pytest.mark.parametrize("world_size", [2, 3, 4])
+@pytest.mark.parametrize("world_size", by_day([2, 3, 4], 1))
 def test_means_over_unequal_shares_become_the_mean_over_all(world_size: int) -> None:
     batches = GlobalBatches(made_up(SAMPLES, 6), BATCH)
 

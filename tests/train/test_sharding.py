@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 import torch.distributed as dist
+from nights import by_day
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -17,7 +18,7 @@ from ddp_lessons.train.sharding import ShardedOptimizer, shard, sharded_mean, un
 LENGTHS = (1, 3, 7, 12, 24, 1001)
 
 
-@pytest.mark.parametrize("world_size", [1, 2, 3, 4, 5, 8])
+@pytest.mark.parametrize("world_size", by_day([1, 2, 3, 4, 5, 8], 4))
 def test_shards_are_the_padded_tensor_in_order_and_give_it_back(world_size: int) -> None:
     tensors = [torch.arange(1, length + 1, dtype=torch.float64) for length in LENGTHS]
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from nights import by_day, nightly
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel
@@ -64,7 +65,8 @@ CAUSES = {
 }
 
 
-@pytest.mark.parametrize("name", CAUSES)
+@nightly
+@pytest.mark.parametrize("name", by_day(CAUSES, 1))
 def test_same_as_one_names_the_rule_that_is_broken(name: str) -> None:
     train: Any = getattr(broken_rules, name)
     assert same_as_one(train, ranks=(1, 2)).cause == CAUSES[name]

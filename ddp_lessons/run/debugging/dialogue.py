@@ -16,6 +16,11 @@ from ddp_lessons.run.diagnosis.failures import with_names_of_cells
 from ddp_lessons.run.diagnosis.source_lines import name_line
 from ddp_lessons.run.diagnosis.wording import ranks_named
 from ddp_lessons.run.launcher.call_progress import Ending
+from ddp_lessons.run.launcher.patience import (
+    SECONDS_FOR_OTHERS_TO_STOP,
+    SECONDS_TO_ANSWER_THE_PROMPT,
+    SECONDS_TO_STOP_AGAIN,
+)
 from ddp_lessons.run.launcher.rank_states import Died
 from ddp_lessons.run.output.transcript import without_middle
 from ddp_lessons.run.wire.messages import (
@@ -30,9 +35,6 @@ from ddp_lessons.run.wire.messages import (
     ToDebugger,
 )
 
-_SECONDS_FOR_OTHERS = 0.2  # after a rank stops: others often come to the same line, and its output has to arrive
-_SECONDS_TO_STOP_AGAIN = 3.0  # after them, another rank gets the prompt
-_SECONDS_TO_ANSWER = 3.0
 _TICK_SECONDS = 0.02
 _LONGEST_VALUE = 4_000  # characters
 _ANOTHER_RANK = re.compile(r"rank (\d+)")
@@ -79,13 +81,13 @@ class Dialogue:
                 self.say(rank, Command("continue"))
                 return
             if rank in self._expected or not self.is_open:
-                self._not_before = time.monotonic() + _SECONDS_FOR_OTHERS
+                self._not_before = time.monotonic() + SECONDS_FOR_OTHERS_TO_STOP
             self._at_prompt[rank], self._news[rank] = message, message.text
             self._answering.discard(rank)
             self._expected.pop(rank, None)
         elif isinstance(message, RunsOn) and rank in self._answering:
             self._answering.discard(rank)
-            self._expected[rank] = time.monotonic() + _SECONDS_TO_STOP_AGAIN
+            self._expected[rank] = time.monotonic() + SECONDS_TO_STOP_AGAIN
         elif isinstance(message, QuitDebugger):
             self._ending = Ending.QUIT
         elif isinstance(message, Evaluated) and message.number == self._questions:
@@ -213,6 +215,6 @@ class Dialogue:
             print(*(f"rank {rank} | {line}" for line in without_middle(text, _LONGEST_VALUE).split("\n")), sep="\n")
 
     def _wait_until(self, claim: Callable[[], bool]) -> None:
-        end = time.monotonic() + _SECONDS_TO_ANSWER
+        end = time.monotonic() + SECONDS_TO_ANSWER_THE_PROMPT
         while not claim() and time.monotonic() < end:
             self.listen(_TICK_SECONDS)

@@ -9,11 +9,9 @@ from dataclasses import dataclass, field
 
 from ddp_lessons.record.rank_record import Recorded, Standing
 from ddp_lessons.run.launcher.hang_watch import Lookout
-from ddp_lessons.run.launcher.patience import OwnTime
+from ddp_lessons.run.launcher.patience import SECONDS_FOR_OTHER_FAILURES, OwnTime
 from ddp_lessons.run.launcher.rank_states import Account, Died
 from ddp_lessons.run.wire.messages import Loaded, Look, Position, Raised, Returned
-
-_SECONDS_FOR_OTHER_FAILURES = 0.1  # after the first one: several ranks often fail for the same reason
 
 
 class Ending(enum.Enum):
@@ -33,7 +31,7 @@ class CallProgress:
     ask: Callable[[int, Look], None]
     timeout_seconds: float | None
     time: OwnTime  # measures the time that the ranks had
-    seconds_for_other_failures: float = _SECONDS_FOR_OTHER_FAILURES
+    seconds_for_other_failures: float = SECONDS_FOR_OTHER_FAILURES
     returned: set[int] = field(default_factory=set)
     ended: dict[int, Raised | Died] = field(default_factory=dict)
     positions: dict[int, Position] = field(default_factory=dict)

@@ -21,7 +21,14 @@ from ddp_lessons.run.launcher.call_progress import CallProgress, Ending
 from ddp_lessons.run.launcher.crash_reports import frames_of_crash, has_aborted
 from ddp_lessons.run.launcher.limits import Limits
 from ddp_lessons.run.launcher.local_modules import source_of_local_module
-from ddp_lessons.run.launcher.patience import OwnTime, slowness
+from ddp_lessons.run.launcher.patience import (
+    SECONDS_FOR_LAST_WORDS,
+    SECONDS_TO_ANSWER,
+    SECONDS_TO_ANSWER_A_SIGNAL,
+    SECONDS_TO_STAND_STILL,
+    OwnTime,
+    slowness,
+)
 from ddp_lessons.run.launcher.rank_states import Account, Died
 from ddp_lessons.run.output.screen import Live, Screen
 from ddp_lessons.run.output.transcript import Transcript
@@ -48,10 +55,6 @@ from ddp_lessons.run.wire.travel import unpack_value
 
 _FITS_INTO_SOCKET = 64_000
 _TICK_SECONDS = 0.05
-_SECONDS_TO_STAND_STILL = 0.25
-_SECONDS_TO_ANSWER = 0.1
-_SECONDS_TO_ANSWER_A_SIGNAL = 0.3  # on a busy machine a rank is not called stopped too soon; after a failure it may be
-_SECONDS_FOR_LAST_WORDS = 0.3
 _SECONDS_TO_START = 120.0
 _SECONDS_BETWEEN_CALLS = 0.2  # to a rank that does not come
 _MOST_TOLD = 100_000  # per rank; the newest are kept
@@ -116,8 +119,8 @@ class Watch:
             ending = self._ending(is_told_to_stop) or self.dialogue.turn()
         if ending is Ending.RETURNED:
             return ending
-        self._ask_where(_SECONDS_TO_ANSWER if ending is Ending.FAILED else _SECONDS_TO_ANSWER_A_SIGNAL)
-        self._ask_what_they_called(_SECONDS_FOR_LAST_WORDS if ending is Ending.OUT_OF_TIME else 0.0)
+        self._ask_where(SECONDS_TO_ANSWER if ending is Ending.FAILED else SECONDS_TO_ANSWER_A_SIGNAL)
+        self._ask_what_they_called(SECONDS_FOR_LAST_WORDS if ending is Ending.OUT_OF_TIME else 0.0)
         self._note_deaths()
         returned, ended = self.progress.returned, self.progress.ended
         if len(returned) == len(self.ranks):
@@ -259,7 +262,7 @@ class Watch:
         for number in self._still_at_it():
             if number not in self._gone and has_aborted(self.ranks[number].crash_file):
                 self._ask(number, Where(with_calls=True))
-                self._wait_until_told([number], _SECONDS_FOR_LAST_WORDS)
+                self._wait_until_told([number], SECONDS_FOR_LAST_WORDS)
                 self.progress.positions.pop(number, None)
                 if number not in self._gone:
                     self._gone.append(number)
@@ -271,7 +274,7 @@ class Watch:
     def _note_death(self, number: int) -> None:
         rank, moment = self.ranks[number], time.monotonic()
         (exit_code,) = rank.process.nursery.stop([rank.process])
-        while self._look(0) and time.monotonic() < moment + _SECONDS_TO_ANSWER:
+        while self._look(0) and time.monotonic() < moment + SECONDS_TO_ANSWER:
             pass  # its last output
         if has_aborted(rank.crash_file):
             exit_code = -signal.SIGABRT
@@ -281,9 +284,9 @@ class Watch:
         last_words = rank.process.nursery.last_words() if lost else last_words
         rank.died = self.progress.ended[number] = Died(exit_code, frames, last_words, moment, lost_node=lost)
 
-    def _ask_where(self, seconds_to_answer_a_signal: float = _SECONDS_TO_ANSWER_A_SIGNAL) -> None:
+    def _ask_where(self, seconds_to_answer_a_signal: float = SECONDS_TO_ANSWER_A_SIGNAL) -> None:
         """Ask running ranks for their line until none moves; send a signal to those that do not answer."""
-        end = time.monotonic() + _SECONDS_TO_STAND_STILL
+        end = time.monotonic() + SECONDS_TO_STAND_STILL
         unborn = [n for n in self._still_at_it() if not self.ranks[n].process.nursery.has_begun_them()]
         self._mute.update(unborn)
         while self._still_at_it():
@@ -347,7 +350,7 @@ class Watch:
         self._ask_where()
         return where_each_is(replace(self.account(), seconds=0.0))
 
-    def _wait_for(self, claim: Callable[[], bool], patience_seconds: float = _SECONDS_TO_ANSWER) -> None:
+    def _wait_for(self, claim: Callable[[], bool], patience_seconds: float = SECONDS_TO_ANSWER) -> None:
         end = time.monotonic() + patience_seconds * slowness(len(self.ranks))
         while not claim() and time.monotonic() < end:
             self._look(0.01)

@@ -15,11 +15,10 @@ from collections.abc import Callable, Collection
 from ddp_lessons.record.events import Events
 from ddp_lessons.record.rank_record import Recorded, Standing
 from ddp_lessons.run.diagnosis.waits import Waits
+from ddp_lessons.run.launcher.patience import SECONDS_TO_LOAD, SECONDS_TO_LOOK_AT_A_RANK
 from ddp_lessons.run.wire.messages import Look
 
 _SECONDS_BETWEEN_LOOKS = 0.15
-_SECONDS_FOR_AN_ANSWER = 5.0  # a rank that computes in native code may hold the GIL
-_SECONDS_TO_LOAD = 120.0
 _NEWEST_CALLS = 200  # of older calls only the number is needed
 _numbers = itertools.count(1)
 
@@ -70,13 +69,13 @@ class Lookout:
             if self._question.calls:
                 return self._think()
             self._compare()
-        elif now >= self._asked + (_SECONDS_FOR_AN_ANSWER if self._is_waiting else _SECONDS_BETWEEN_LOOKS):
+        elif now >= self._asked + (SECONDS_TO_LOOK_AT_A_RANK if self._is_waiting else _SECONDS_BETWEEN_LOOKS):
             self._put()
         return False
 
     def is_still_loading(self) -> bool:
         """Some rank imports what its function needs, which belongs to the start. It may take two minutes."""
-        return bool(self._loading - self._began.keys()) and time.monotonic() < self._begin + _SECONDS_TO_LOAD
+        return bool(self._loading - self._began.keys()) and time.monotonic() < self._begin + SECONDS_TO_LOAD
 
     def seconds_at_one_line(self, rank: int) -> float:
         """Or since it was first asked, if it never answered because it was too busy."""

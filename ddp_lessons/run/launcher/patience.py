@@ -1,8 +1,8 @@
-"""How much other work slows this machine down, so that it does not use up a learner's time limit.
+"""How long the launcher waits before it decides, and how much other work slows this machine down.
 
-A fixed limit allows for a machine that is twice as busy as this launch makes it. If thirty learners launch at once, a
-rank gets a thirtieth of the machine, so each second of its limit lasts longer. This counts the threads that can run at
-this moment, not the load average, which reacts a minute too late. On an idle machine the factor is 1.
+A fixed time limit allows for a machine that is twice as busy as this launch makes it. If thirty learners launch at
+once, a rank gets a thirtieth of the machine, so each second of its limit lasts longer. This counts the threads that can
+run at this moment, not the load average, which reacts a minute too late. On an idle machine the factor is 1.
 """
 
 from __future__ import annotations
@@ -10,6 +10,25 @@ from __future__ import annotations
 import contextlib
 import os
 import time
+
+# After these waits a message says that a rank did not answer, who failed first, or that nobody can move. Where all
+# takes longer, as on the machine of the tests, DDP_LESSONS_PATIENCE=3 makes each of them three times as long.
+_FACTOR = float(os.environ.get("DDP_LESSONS_PATIENCE", "1"))
+SECONDS_TO_STAND_STILL = 0.25 * _FACTOR
+SECONDS_TO_ANSWER = 0.1 * _FACTOR
+SECONDS_TO_ANSWER_A_SIGNAL = 0.3 * _FACTOR  # after a failure it may be called stopped too soon
+SECONDS_FOR_LAST_WORDS = 0.3 * _FACTOR
+SECONDS_FOR_OTHER_FAILURES = 0.1 * _FACTOR  # after the first one: several ranks often fail for the same reason
+SECONDS_FOR_OTHER_SCRIPTS = 0.3 * _FACTOR  # likewise; the ranks of a script did not start at the same moment
+SECONDS_TO_LOOK_AT_A_RANK = 5.0 * _FACTOR  # one that computes in native code may hold the GIL
+SECONDS_TO_LOAD = 120.0 * _FACTOR
+SECONDS_TO_LEAVE = 1.0 * _FACTOR
+SECONDS_TO_COME_BACK = 2.0 * _FACTOR
+SECONDS_FOR_OTHERS_TO_STOP = 0.2 * _FACTOR  # others often come to the same line, and output has to arrive
+SECONDS_TO_STOP_AGAIN = 3.0 * _FACTOR  # after them, another rank gets the prompt
+SECONDS_TO_ANSWER_THE_PROMPT = 3.0 * _FACTOR
+SECONDS_FOR_A_NODE_TO_ANSWER = 20.0 * _FACTOR
+SECONDS_TO_REACH_A_NODE = 3.0 * _FACTOR
 
 _ALLOWED_FOR = 2.0  # by the time limit itself
 _BETWEEN_LOOKS = 0.01

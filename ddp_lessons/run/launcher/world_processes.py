@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence, Set
 from typing import BinaryIO
 
 from ddp_lessons.run.launcher.follow import Rank, Watch
+from ddp_lessons.run.launcher.patience import SECONDS_TO_COME_BACK, SECONDS_TO_LEAVE
 from ddp_lessons.run.launcher.private_folders import current_folder, module_path, session_folder
 from ddp_lessons.run.nodes.meeting_watch import MeetingWatch
 from ddp_lessons.run.nodes.node_group import NodeGroup, start_there
@@ -21,8 +22,6 @@ from ddp_lessons.run.processes.process_sources import Process, stop_each
 from ddp_lessons.run.wire.channel import gathering
 from ddp_lessons.run.wire.messages import MARK, Leave, Rejoin, Start, size_of_guard
 
-_SECONDS_TO_LEAVE = 1.0
-_SECONDS_TO_COME_BACK = 2.0
 _LONGEST_PATIENCE_SECONDS = 600.0  # if the function has no time limit
 
 
@@ -69,7 +68,7 @@ class Crew:
         """
         self._call_off_meeting()
         self._meeting = self._new_meeting()
-        came = watch.free(self._meeting, _SECONDS_TO_COME_BACK)
+        came = watch.free(self._meeting, SECONDS_TO_COME_BACK)
         if self._called_off:
             shutil.rmtree(f"{self._called_off}-called-off", ignore_errors=True)
         lost = [number for number in range(self._world_size) if number not in came]
@@ -97,7 +96,7 @@ class Crew:
             with contextlib.suppress(OSError):
                 rank.process.channel.send(Leave())
         watch = Watch(self.ranks, None)
-        watch.until_all_left(_SECONDS_TO_LEAVE)
+        watch.until_all_left(SECONDS_TO_LEAVE)
         watch.close()
         self.stop("close() was called")
         self.release(import_ahead)

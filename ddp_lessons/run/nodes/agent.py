@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+from ddp_lessons.run.launcher.patience import SECONDS_TO_REACH_A_NODE
 from ddp_lessons.run.launcher.private_folders import session_folder
 from ddp_lessons.run.launcher.shortages import FILES_OF_A_RANK, allow_open_files
 from ddp_lessons.run.nodes.about_node import about_this_node
@@ -40,7 +41,6 @@ from ddp_lessons.run.wire.relayed import (
 )
 
 _TICK_SECONDS = 0.02
-_SECONDS_TO_REACH = 3.0
 _MOST_AT_ONCE = 1 << 20
 _SECONDS_TO_GATHER = 0.001
 
@@ -124,7 +124,9 @@ class Agent:
         self._ports[port] = listener
         return port
 
-    def reach(self, addresses: Sequence[str], port: int, seconds: float = _SECONDS_TO_REACH) -> list[tuple[str, str]]:
+    def reach(
+        self, addresses: Sequence[str], port: int, seconds: float = SECONDS_TO_REACH_A_NODE
+    ) -> list[tuple[str, str]]:
         """Which of these addresses this node reaches, each with the own address from which it does."""
         reached = []
         for address in addresses:

@@ -17,6 +17,7 @@ import weakref
 from collections.abc import Sequence
 from typing import IO, Any, cast
 
+from ddp_lessons.run.launcher.patience import SECONDS_FOR_A_NODE_TO_ANSWER
 from ddp_lessons.run.launcher.private_folders import open_standard_descriptors, session_folder
 from ddp_lessons.run.nodes.node_clock import NodeClock
 from ddp_lessons.run.nodes.node_commands import NodeCommand, NodeLost, check_same
@@ -43,7 +44,6 @@ from ddp_lessons.run.wire.relayed import (
 )
 
 _SECONDS_TO_START = 60.0
-_SECONDS_TO_ANSWER = 20.0
 _SECONDS_BETWEEN_PINGS = 1.0
 _SECONDS_TO_END = 3.0
 _LONGEST_GREETING = 1 << 22
@@ -92,7 +92,7 @@ class NodeLink:
         me = weakref.ref(self)
         threading.Thread(target=_listen, args=(me, self._channel), daemon=True).start()
         threading.Thread(target=_ping, args=(me,), daemon=True).start()
-        if not self._clock.is_known_within(_SECONDS_TO_ANSWER):
+        if not self._clock.is_known_within(SECONDS_FOR_A_NODE_TO_ANSWER):
             self._lose("it does not answer")
             self._check_not_lost()
 
@@ -114,7 +114,7 @@ class NodeLink:
             self._check_not_lost()
             self.say(Ask(what, arguments))
             try:
-                answer = self._answers.get(timeout=SECONDS_OF_SILENCE + _SECONDS_TO_ANSWER)
+                answer = self._answers.get(timeout=SECONDS_OF_SILENCE + SECONDS_FOR_A_NODE_TO_ANSWER)
             except queue.Empty:
                 self._lose("it does not answer")
                 answer = self._answers.get()

@@ -11,13 +11,11 @@ from ddp_lessons.record.results import NO_VALUE, Results
 from ddp_lessons.run.diagnosis.call_fit import first_fault
 from ddp_lessons.run.diagnosis.failure_messages import not_to_be_trusted, where_each_is, worker_failed, workers_stuck
 from ddp_lessons.run.launcher.call_progress import CallProgress, Ending
-from ddp_lessons.run.launcher.patience import OwnTime
+from ddp_lessons.run.launcher.patience import SECONDS_FOR_OTHER_SCRIPTS, OwnTime
 from ddp_lessons.run.launcher.rank_states import Account, Died
 from ddp_lessons.run.scripts.words_of_explain import told
 from ddp_lessons.run.wire.channel import Channel
 from ddp_lessons.run.wire.messages import Leave, Look, Present, Raised, Returned, Where
-
-_SECONDS_FOR_OTHER_FAILURES = 0.3  # the ranks did not start at the same moment
 
 
 @dataclass
@@ -34,7 +32,7 @@ class World:
 
     def __post_init__(self) -> None:
         self.progress = CallProgress(
-            self.world_size, self._ask, self.timeout_seconds, self.time, _SECONDS_FOR_OTHER_FAILURES
+            self.world_size, self._ask, self.timeout_seconds, self.time, SECONDS_FOR_OTHER_SCRIPTS
         )
 
     def welcome(self, channel: Channel, present: Present) -> None:

@@ -3,33 +3,22 @@
 from __future__ import annotations
 
 import json
-import linecache
 import math
 import re
-import time
 from collections import Counter
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
-import torch
-import torch.distributed as dist
-from torch import nn
-from torch.nn.parallel import DistributedDataParallel
-from torch.utils.data import DataLoader, DistributedSampler
+from every import every
 
-from ddp_lessons import WorkerFailed, WorkersStuck, launch
 from ddp_lessons.quiz.bank import MODULES, questions_of
 from ddp_lessons.quiz.question import LETTERS, Question
 
-NOTEBOOKS = sorted((Path(__file__).parent.parent.parent / "notebooks").glob("[0-9][0-9]_*.ipynb"))
+NOTEBOOKS = sorted((Path(__file__).parents[2] / "notebooks").glob("[0-9][0-9]_*.ipynb"))
 LESSONS = range(len(MODULES))
 ALL = [(lesson, number, one) for lesson in LESSONS for number, one in enumerate(questions_of(lesson), 1)]
-every_lesson = pytest.mark.parametrize("lesson", LESSONS)
-every_question = pytest.mark.parametrize(
-    "question", [one for _, _, one in ALL], ids=[f"{lesson}.{number}" for lesson, number, _ in ALL]
-)
+every_lesson = every(LESSONS)
+every_question = every([one for _, _, one in ALL], lambda one: one.text)
 
 
 def cells_of(lesson: int, kind: str) -> list[str]:
@@ -99,36 +88,3 @@ def test_where_to_look_is_a_section_of_the_lesson(lesson: int) -> None:
     text = "\n".join(cells_of(lesson, "markdown"))
     headings = set(re.findall(r"^#+ (.*)$", text, re.M))
     assert {one.look_at for one in questions_of(lesson)} <= headings
-
-
-def test_programs_do_what_their_right_choice_says() -> None:
-    """All in this one test: the ranks are forked from a process that is warm after the first of them."""
-    wrong = [
-        f"{lesson}.{number}: {said}"
-        for lesson, number, one in ALL
-        if one.program and (said := says_otherwise(f"quiz {lesson}.{number}", one))
-    ]
-    assert wrong == []
-
-
-def says_otherwise(name: str, question: Question) -> str:
-    """What the program did, if its question claims something else."""
-    program = question.program
-    assert program is not None
-    linecache.cache[name] = len(program.text), None, program.text.splitlines(keepends=True), name
-    launched = SimpleNamespace(results=None, error=None)
-
-    def launch_it(f: Any, world_size: int) -> Any:
-        try:
-            launched.results = launch(f, world_size, **{"quiet": True, **program.options})
-        except (WorkerFailed, WorkersStuck) as error:
-            launched.error, launched.results = error, error.results
-        return launched.results
-
-    known: dict[str, Any] = {"torch": torch, "dist": dist, "nn": nn, "time": time, "launch": launch_it}
-    known |= {"DDP": DistributedDataParallel, "DataLoader": DataLoader, "DistributedSampler": DistributedSampler}
-    exec(compile(program.text, name, "exec"), known)
-    if "launch(" not in program.text:
-        launch_it(known["f"], program.ranks)
-    known |= {"results": launched.results, "error": launched.error, "right": question.right}
-    return "" if eval(program.holds, known) is True else f"{list(launched.results)} {launched.error}"

@@ -19,8 +19,9 @@ import psutil
 import pytest
 import torch
 import torch.distributed as dist
+from nights import by_day, nightly
 from notebook_session import NotebookSession
-from processes import Program, alive, family, happens_within, template_of
+from processes import Program, alive, eventually, family, template_of
 
 from ddp_lessons import WorkerFailed, Workers, launch
 from ddp_lessons.run.launcher.private_folders import session_folder
@@ -84,15 +85,16 @@ def folders_of(place: Path) -> list[Path]:
     return [path for path in place.iterdir() if path.name.startswith("ddp_lessons-")]
 
 
+@nightly
 def test_no_process_and_no_file_is_left_two_seconds_after_the_kernel_was_killed(tmp_path: Path) -> None:
     source = LAUNCH.format(body=EACH_IN_ANOTHER_WAY + LOADER).replace("launch(run, 2)", "launch(run, 9)")
     with Program(source, environment={"TMPDIR": os.fspath(tmp_path)}) as program:
         program.wait_until_said("| here", times=9)
         # itself, the template, nine ranks, and what these began (one of them may be between fork and exec)
-        assert happens_within(5, lambda: len(program.marked()) >= 15)
+        assert eventually(lambda: len(program.marked()) >= 15)
         program.kill()
-        assert happens_within(2, lambda: not program.marked())
-        assert happens_within(1, lambda: not folders_of(tmp_path))
+        assert eventually(lambda: not program.marked())
+        assert eventually(lambda: not folders_of(tmp_path))
 
 
 DONE = LAUNCH.format(body="pass")
@@ -107,29 +109,31 @@ SOONER = {
 }
 
 
-@pytest.mark.parametrize("source", SOONER.values(), ids=SOONER)
+@pytest.mark.parametrize("source", by_day(SOONER.values(), 1), ids=SOONER)
 def test_nothing_is_left_of_a_kernel_that_was_killed_at_another_moment(source: str) -> None:
     with Program(source + "\nimport time; time.sleep(1000)") as program:
         if "now" in source:
             program.wait_until_said("now", times=5 if "while True" in source else 1)
         else:
-            assert happens_within(20, lambda: len(program.marked()) >= (4 if "spawn" in source else 2))
+            assert eventually(lambda: len(program.marked()) >= (4 if "spawn" in source else 2))
         program.kill()
-        assert happens_within(2, lambda: not program.marked())
+        assert eventually(lambda: not program.marked())
 
 
+@nightly
 def test_spawned_ranks_at_work_do_not_outlive_the_kernel(tmp_path: Path) -> None:
     environment = {"DDP_LESSONS_START_METHOD": "spawn", "TMPDIR": os.fspath(tmp_path)}
     with Program(LAUNCH.format(body=LOADER), environment=environment) as program:
         program.wait_until_said("| here", times=2)
         program.kill()
-        assert happens_within(2, lambda: not program.marked())
-        assert happens_within(1, lambda: not folders_of(tmp_path))
+        assert eventually(lambda: not program.marked())
+        assert eventually(lambda: not folders_of(tmp_path))
 
 
+@nightly
 @pytest.mark.parametrize(
     "leave",
-    ["", "raise ValueError('by the learner')", "os._exit(0)", "os.kill(os.getpid(), 15)"],
+    by_day(["", "raise ValueError('by the learner')", "os._exit(0)", "os.kill(os.getpid(), 15)"], 1),
     ids=["at its end", "by an error", "by _exit", "by SIGTERM"],
 )
 def test_a_program_that_ends_leaves_nothing_and_says_nothing_of_us(leave: str, tmp_path: Path) -> None:
@@ -138,8 +142,8 @@ def test_a_program_that_ends_leaves_nothing_and_says_nothing_of_us(leave: str, t
         said = program.finish()
         assert "ddp_lessons" not in said
         assert "Exception ignored" not in said
-        assert happens_within(2, lambda: not program.marked())
-        assert happens_within(1, lambda: not folders_of(tmp_path))
+        assert eventually(lambda: not program.marked())
+        assert eventually(lambda: not folders_of(tmp_path))
 
 
 def test_a_program_that_ends_before_torch_is_imported_waits_for_nothing() -> None:
@@ -152,9 +156,10 @@ def test_a_program_that_ends_before_torch_is_imported_waits_for_nothing() -> Non
     )
     with Program(source, environment={"PYTHONPATH": os.path.dirname(__file__) + "/.."}) as program:
         assert float(program.finish().split("ended after")[1]) < 1
-        assert happens_within(2, lambda: not program.marked())
+        assert eventually(lambda: not program.marked())
 
 
+@nightly
 def test_a_notebook_that_is_killed_or_restarted_leaves_nothing_and_launches_again() -> None:
     begin = "import os, time\nfrom ddp_lessons import launch\ndef run(rank, size): return os.getpid()\nos.getpid()"
     with NotebookSession() as session:
@@ -162,14 +167,14 @@ def test_a_notebook_that_is_killed_or_restarted_leaves_nothing_and_launches_agai
         session.run("list(launch(run, 3))")
         before = family(first)
         session.restart()
-        assert happens_within(2, lambda: not alive([process.pid for process in before]))
+        assert eventually(lambda: not alive([process.pid for process in before]))
         second = int(session.run(begin).value)
         assert len(session.run("list(launch(run, 3))").value.split(",")) == 3
         session.begin("def run(rank, size): time.sleep(1000)\nlaunch(run, 3)")
         time.sleep(0.5)  # a rank gives no sign that a killed kernel could pass on
         during = family(second)
         session.kill()
-        assert happens_within(2, lambda: not alive([process.pid for process in during]))
+        assert eventually(lambda: not alive([process.pid for process in during]))
 
 
 # --- a helper ends, and the notebook lives --------------------------------------------------------------------------
@@ -190,10 +195,11 @@ def killed(processes: Sequence[psutil.Process]) -> list[int]:
     for process in processes:
         process.kill()
     dead = (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
-    assert happens_within(5, lambda: all(not process.is_running() or process.status() in dead for process in processes))
+    assert eventually(lambda: all(not process.is_running() or process.status() in dead for process in processes))
     return [process.pid for process in processes]
 
 
+@nightly
 @pytest.mark.usefixtures("all_is_well_afterwards")
 def test_a_template_killed_while_idle_is_replaced() -> None:
     template = template_of(os.getpid())
@@ -201,9 +207,10 @@ def test_a_template_killed_while_idle_is_replaced() -> None:
     killed([template])
     assert add_up_here(4) == sum_of_ranks(4)
     assert template_of(os.getpid()).pid != template.pid
-    assert happens_within(1, lambda: alive([template.pid, *waiting]) == [])
+    assert eventually(lambda: alive([template.pid, *waiting]) == [])
 
 
+@nightly
 @pytest.mark.usefixtures("all_is_well_afterwards")
 def test_a_template_killed_under_running_ranks_is_a_failure_that_says_so() -> None:
     template = template_of(os.getpid())
@@ -215,20 +222,18 @@ def test_a_template_killed_under_running_ranks_is_a_failure_that_says_so() -> No
             os.kill(template, signal.SIGKILL)
         time.sleep(1000)
 
-    begin = time.monotonic()
     with pytest.raises(WorkerFailed) as caught:
         launch(run, 2, template.pid, quiet=True)
-    assert time.monotonic() - begin < 3
     assert "both ranks exited together" in str(caught.value)
     assert "let the function return" not in str(caught.value)
-    assert happens_within(2, lambda: not alive([int(lines[0]) for lines in caught.value.results.lines]))
+    assert eventually(lambda: not alive([int(lines[0]) for lines in caught.value.results.lines]))
 
 
 @pytest.mark.usefixtures("all_is_well_afterwards")
 def test_spare_ranks_killed_while_they_wait_are_replaced() -> None:
     waiting = killed(template_of(os.getpid()).children())
     assert add_up_here(4) == sum_of_ranks(4)
-    assert happens_within(1, lambda: not alive(waiting))
+    assert eventually(lambda: not alive(waiting))
 
 
 @pytest.mark.usefixtures("all_is_well_afterwards")
@@ -241,6 +246,7 @@ def test_the_private_folder_may_be_cleaned_away() -> None:
 # --- many at once, and one in the other -----------------------------------------------------------------------------
 
 
+@nightly
 def test_two_programs_launch_at_once() -> None:
     source = LAUNCH.format(body="total = torch.ones(1) * rank; dist.all_reduce(total); return total.item()")
     source += "print([list(launch(run, 3)) for _ in range(10)] == [[3.0] * 3] * 10)"
@@ -248,6 +254,7 @@ def test_two_programs_launch_at_once() -> None:
         assert one.finish() == other.finish() == "True\n"
 
 
+@nightly
 @pytest.mark.usefixtures("all_is_well_afterwards")
 def test_eight_threads_launch_at_once() -> None:
     answers: dict[tuple[int, int], object] = {}
@@ -294,6 +301,7 @@ def test_two_threads_cannot_mix_their_runs_on_the_same_ranks() -> None:
     assert len(refused) + len(right) == 2, answers
 
 
+@nightly
 @pytest.mark.usefixtures("all_is_well_afterwards")
 def test_a_launch_in_a_thread_while_the_main_thread_forks() -> None:
     stop = threading.Event()
@@ -362,13 +370,15 @@ print("parent", list(launch(run, 3)), list(outer.run(run)), flush=True)
 """
 
 
+@nightly
 def test_a_launch_in_a_forked_child_works_and_leaves_the_parent_s_alone(tmp_path: Path) -> None:
     with Program(FORKED, environment={"TMPDIR": os.fspath(tmp_path)}) as program:
         assert program.finish().splitlines() == ["child [0, 1, 2]", "parent [0, 1, 2] [0, 1]"] * 3
-        assert happens_within(2, lambda: not program.marked())
-        assert happens_within(1, lambda: not folders_of(tmp_path))
+        assert eventually(lambda: not program.marked())
+        assert eventually(lambda: not folders_of(tmp_path))
 
 
+@nightly
 def test_a_forked_child_that_lives_on_keeps_no_rank_alive() -> None:
     source = (
         LAUNCH.format(body="pass")
@@ -377,7 +387,7 @@ def test_a_forked_child_that_lives_on_keeps_no_rank_alive() -> None:
     with Program(source) as program:
         program.wait_until_said("now")
         program.kill()
-        assert happens_within(2, lambda: len(program.marked()) == 1)  # the child that the learner forked
+        assert eventually(lambda: len(program.marked()) == 1)  # the child that the learner forked
 
 
 # --- Workers --------------------------------------------------------------------------------------------------------
@@ -396,7 +406,7 @@ def test_forgotten_workers_end_when_they_are_collected() -> None:
     process_ids = process_ids_of(workers)
     del workers
     gc.collect()
-    assert happens_within(1, lambda: not alive(process_ids))
+    assert eventually(lambda: not alive(process_ids))
 
 
 @pytest.mark.usefixtures("all_is_well_afterwards")
@@ -406,7 +416,7 @@ def test_forgotten_workers_in_a_ring_of_references_end_too() -> None:
     ring.append(ring)
     del ring
     gc.collect()
-    assert happens_within(1, lambda: not alive(process_ids))
+    assert eventually(lambda: not alive(process_ids))
 
 
 def test_closed_workers_refuse_to_run() -> None:
@@ -453,6 +463,7 @@ def test_a_rank_killed_between_two_runs_is_told_at_the_next() -> None:
             workers.run(nothing)
 
 
+@nightly
 def test_sizes_may_alternate() -> None:
     sizes = [1, 8, 2, 12, 3, 1, 16, 2]
     assert [add_up_here(size) for size in sizes] == [sum_of_ranks(size) for size in sizes]
@@ -505,6 +516,7 @@ def grows(repeat: Callable[[], object], times: int) -> tuple[dict[str, int], flo
     return {what: after[what] - before[what] for what in before if after[what] > before[what]}, later - earlier
 
 
+@nightly
 @pytest.mark.usefixtures("temporary_folder_of_its_own")
 def test_a_hundred_launches_are_right_and_leave_nothing() -> None:
     wrong = []
@@ -518,6 +530,7 @@ def test_a_hundred_launches_are_right_and_leave_nothing() -> None:
     assert memory < 3
 
 
+@nightly
 @pytest.mark.usefixtures("temporary_folder_of_its_own")
 def test_failures_leave_nothing_either() -> None:
     def run(rank: int, world_size: int) -> None:
@@ -535,6 +548,7 @@ def test_failures_leave_nothing_either() -> None:
     assert memory < 10
 
 
+@nightly
 @pytest.mark.usefixtures("temporary_folder_of_its_own")
 def test_a_spawned_world_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pool, "prepare", lambda count, method: None)  # else many import torch at once
@@ -546,6 +560,7 @@ def test_a_spawned_world_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None
     assert {what: after[what] - before[what] for what in before if after[what] > before[what]} == {}
 
 
+@nightly
 def test_processes_that_wait_for_another_spawned_world_end_when_none_comes(monkeypatch: pytest.MonkeyPatch) -> None:
     """They take 300 to 500 MB each."""
 
@@ -554,7 +569,7 @@ def test_processes_that_wait_for_another_spawned_world_end_when_none_comes(monke
 
     monkeypatch.setattr("ddp_lessons.run.processes.process_pool.IDLE_SECONDS", 1.0)
     assert add_up_here(2, start_method="spawn") == sum_of_ranks(2)
-    assert happens_within(30, lambda: waiting() == 0)
+    assert eventually(lambda: waiting() == 0)
 
 
 def test_files_of_overlong_output_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ from urllib.parse import unquote
 
 import nbformat
 
-NOTEBOOKS = Path(__file__).parent.parent / "notebooks"
+NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 GLOSSARY = NOTEBOOKS / "glossary.md"
 LINK = re.compile(r"(?<!!)\[((?:[^\[\]`]|`[^`\n]*`)+)\]\(([^()\s]*)\)")
 NO_PROSE = re.compile(r"```.*?```|<!--.*?-->|(?:^|(?<=\n\n)) {4}.*?(?=\n\n|\Z)|^#+ .*?$|`[^`\n]*`", re.S | re.M)

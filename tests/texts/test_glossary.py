@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from urllib.parse import unquote
 
-import pytest
+from every import every
 from glossary_words import (
     GLOSSARY,
     LINK,
@@ -29,8 +28,8 @@ from glossary_words import (
 EVERYDAY = {
     "message": "an error has one, and lesson 0 shows it before anything is sent",
 }
-every_entry = pytest.mark.parametrize("entry", entries(), ids=lambda entry: entry.word)
-every_lesson = pytest.mark.parametrize("lesson", lessons(), ids=lambda lesson: lesson.path.stem)
+every_entry = every(entries(), lambda entry: entry.word)
+every_lesson = every(lessons(), lambda lesson: lesson.path.stem)
 
 
 def not_linked(lesson: Lesson) -> list[str]:
@@ -111,7 +110,7 @@ def test_no_lesson_uses_a_word_before_it_is_explained(lesson: Lesson) -> None:
     assert too_early(lesson) == []
 
 
-@pytest.mark.parametrize("path", [*(lesson.path for lesson in lessons()), GLOSSARY], ids=lambda path: path.stem)
+@every([*(lesson.path for lesson in lessons()), GLOSSARY], lambda path: path.stem)
 def test_every_link_from_a_notebook_to_a_file_leads_somewhere(path: Path) -> None:
     for _, source in read(path).cells:
         for label, target in LINK.findall(source):
@@ -132,40 +131,3 @@ def test_the_text_of_a_link_is_the_word_that_it_leads_to(lesson: Lesson) -> None
         and re.sub("[_ ]", "-", use.form.lower()) not in {re.sub("[_ ]", "-", form) for form in forms[use.word]}
     ]
     assert wrong == []
-
-
-def made_of(*texts: str, name: str = "05_made_up.ipynb") -> Lesson:
-    return Lesson(Path(name), tuple(enumerate(texts)))
-
-
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
-        ("Two ranks, a Rank.", ["rank", "rank"]),
-        ("The ranked, a frank word, a rank-free one", []),
-        ("## A rank\n\n`rank` and [rank 2](elsewhere.html)\n\n    rank = 0\n\n```\nrank\n```", []),
-        ("A process group is no process.", ["process group", "process"]),
-        ("all_reduce, All-reduces, reduced", ["all-reduce", "all-reduce", "reduce"]),
-        ("latencies of MPI, not of mpi", ["latency", "MPI"]),
-        ("*[ranks](glossary.md#rank)*", ["rank"]),
-    ],
-)
-def test_a_use_is_a_word_in_the_prose_in_any_of_its_forms(text: str, found: list[str]) -> None:
-    assert [use.word for use in uses(made_of(text))] == found
-
-
-@every_lesson
-def test_a_lesson_without_its_links_is_told_so_for_each(lesson: Lesson) -> None:
-    links = sum(use.is_link for use in uses(lesson))
-    bare = tuple((number, re.sub(r"\[([^\]]*)\]\(glossary[^)]*\)", r"\1", text)) for number, text in lesson.cells)
-    assert links > 5
-    assert len(not_linked(replace(lesson, cells=bare))) >= links - 2  # a word in code alone is no use
-
-
-def test_every_word_is_found_where_a_first_cell_uses_it_too_early() -> None:
-    first = lessons()[0]
-    words = "\n\n".join(f"Here is {entry.word} too early." for entry in entries())
-    found = too_early(replace(first, cells=((-1, words), *first.cells)))
-    assert [re.findall(r": (.*) is explained", wrong)[0] for wrong in found if "Here is" in wrong] == [
-        entry.word for entry in entries() if entry.word not in EVERYDAY
-    ]

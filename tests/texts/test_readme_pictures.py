@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from PIL import Image
 
-from docs.draw import DOCS, ring_by_steps, shown_cells, text_of
+from docs.draw import DOCS, shown_cells, text_of
 
 
 def test_the_picture_of_the_first_lesson_has_the_stored_cells() -> None:
@@ -12,8 +12,3 @@ def test_the_picture_of_the_first_lesson_has_the_stored_cells() -> None:
     with Image.open(DOCS / "first_lesson.png") as picture:
         assert picture.info["cells"] == text_of(shown_cells())
     assert "raised ValueError: I will not play" in text_of(shown_cells())
-
-
-def test_the_picture_of_the_ring_is_what_a_run_gives_now() -> None:
-    """After a change of the figures: `.venv/bin/python docs/draw.py`."""
-    assert (DOCS / "ring.svg").read_text(encoding="utf-8") == ring_by_steps()

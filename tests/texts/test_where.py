@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import ast
 import functools
-import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
 
-import pytest
+from every import every
 from words_in_use import code_of, code_without_comments, exercises_of, outputs_of
 
-DOCS = Path(__file__).parent.parent / "docs"
+DOCS = Path(__file__).parents[2] / "docs"
 IN_THE_LESSON = "in the lesson"  # stands for a file, where a cell is all that there is
 ONLY_TESTED = "in no lesson"  # what a test runs, and a lesson at most mentions
 EXERCISE = "exercise"  # the reader writes it, and the lesson checks it
@@ -125,7 +124,7 @@ def is_shown(kind: str, shown: str, target: Path) -> bool:
     return target.name.startswith(f"{int(shown):02}_") if kind == "lesson" else target.as_posix().endswith(f"/{shown}")
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+@every(ROWS, lambda row: row.name)
 def test_a_row_is_true(row: Row) -> None:
     assert complaints(row) == []
 
@@ -134,53 +133,3 @@ def test_no_name_stands_there_twice() -> None:
     said = [row.name for row in ROWS]
     assert len(said) > 90
     assert len(said) == len(set(said))
-
-
-RIGHT = Row(
-    "`mp.spawn`",
-    "[scripts/spawned.py](../scripts/spawned.py)",
-    "[1](../notebooks/01_start_ranks.ipynb)",
-    "[test_no_name_stands_there_twice](../tests/test_where.py) `ROWS`",
-)
-WRONG = {
-    "no file": {"file": "somewhere"},
-    "there is no gone.py": {"file": "[scripts/gone.py](../scripts/gone.py)"},
-    "no mp.spawn in scripts/started.py of started.py": {"file": "[scripts/started.py](../scripts/started.py)"},
-    "scripts/spawned.py is not in alone.py": {"file": "[scripts/spawned.py](../scripts/alone.py) `train`"},
-    "no lesson": {"lesson": ""},
-    "2 is not in 01_start_ranks.ipynb": {"lesson": "[2](../notebooks/01_start_ranks.ipynb)"},
-    "no DataPartitioner in 1 of 01_start_ranks.ipynb": {
-        "lesson": "[1](../notebooks/01_start_ranks.ipynb) `DataPartitioner`"
-    },
-    "no test": {"test": IN_THE_LESSON},
-    "test_that_is_gone is not in test_where.py": {"test": "[test_that_is_gone](../tests/test_where.py) `ROWS`"},
-    "no WRONG in test_no_name_stands_there_twice of test_where.py": {
-        "test": "[test_no_name_stands_there_twice](../tests/test_where.py) `WRONG`"
-    },
-    "no torchrun in scripts/started.py of started.py": {  # only its docstring has it
-        "file": "[scripts/started.py](../scripts/started.py) `torchrun`"
-    },
-    "no weighted_average in 5 of 05_average_gradients.ipynb": {  # an exercise that nobody has solved
-        "lesson": "[5](../notebooks/05_average_gradients.ipynb) `weighted_average`"
-    },
-    "no all_reduce in 3 of 03_collectives.ipynb": {
-        "lesson": "[3](../notebooks/03_collectives.ipynb), an exercise: `all_reduce`"
-    },
-    "01_start_ranks.ipynb shows no such words": {"lesson": '[1](../notebooks/01_start_ranks.ipynb) "such words"'},
-    "no backticks in mp.spawn": {"name": "mp.spawn"},
-}
-
-
-@pytest.mark.parametrize("sentence", WRONG)
-def test_a_row_that_is_wrong_is_found_out(sentence: str) -> None:
-    assert complaints(RIGHT) == []
-    assert sentence in complaints(Row(**(vars(RIGHT) | WRONG[sentence])))
-
-
-def test_a_branch_for_machines_with_a_gpu_is_not_in_use(tmp_path: Path) -> None:
-    branch = "    if device == 'cuda':\n        torch.cuda.set_device(0)\n"
-    source = f"def f(device):\n{branch}    dist.barrier()\n\n\nf('cpu')"
-    notebook = tmp_path / "03_made_up.ipynb"
-    notebook.write_text(json.dumps({"cells": [{"cell_type": "code", "execution_count": 1, "source": [source]}]}))
-    assert has(code_of(notebook), "barrier")
-    assert not has(code_of(notebook), "set_device")

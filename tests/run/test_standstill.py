@@ -8,7 +8,7 @@ import tempfile
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -16,7 +16,7 @@ import pytest
 import torch
 import torch.distributed as dist
 import torch.distributed.rpc as rpc
-from processes import others_computing
+from nights import by_day, nightly
 from program_trials import verdicts_on
 
 from ddp_lessons import WorkerFailed, Workers, WorkersStuck, launch
@@ -26,12 +26,11 @@ ONE = torch.ones(1)
 Function = Callable[[int, int], Any]
 
 
-def stuck(function: Function, world_size: int = 2, **options: Any) -> tuple[str, float]:
-    """What is said, and after how many seconds."""
-    begin = time.monotonic()
+def stuck(function: Function, world_size: int = 2, **options: Any) -> str:
+    """What is said."""
     with pytest.raises(WorkersStuck) as error:
         launch(function, world_size, **options)
-    return str(error.value), time.monotonic() - begin
+    return str(error.value)
 
 
 def one_never_came(rank: int, world_size: int) -> None:
@@ -43,11 +42,11 @@ def both_send(rank: int, world_size: int) -> None:
     dist.send(ONE, 1 - rank)
 
 
+@nightly
 def test_a_standstill_is_not_waited_out() -> None:
     launch(one_never_came, 2)
-    message, seconds = stuck(one_never_came, 3)
+    message = stuck(one_never_came, 3)
     assert message.startswith("hang, no rank can make progress\n")
-    assert seconds < 5  # of the sixty that it was given; benchmarks/standstills.py measures
 
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="this system does not list threads")
@@ -58,11 +57,11 @@ def test_so_it_is_where_torch_gives_its_threads_no_names() -> None:
         forget_the_names()
         one_never_came(rank, world_size)
 
-    message, seconds = stuck(hang, 3)
+    message = stuck(hang, 3)
     assert message.startswith("hang, no rank can make progress\n")
-    assert seconds < 10
 
 
+@nightly
 @pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="this system does not list threads")
 def test_a_thread_without_a_name_is_known_also_while_it_is_awake() -> None:
     """gloo's is awake for a moment every 10 ms, and seemed to compute if it was looked at then."""
@@ -71,7 +70,7 @@ def test_a_thread_without_a_name_is_known_also_while_it_is_awake() -> None:
         forget_the_names()
         dist.recv(torch.ones(1), 1 - rank)
 
-    assert all("each wait for the other to send" in stuck(both_receive, quiet=True)[0] for _ in range(12))
+    assert all("each wait for the other to send" in stuck(both_receive, quiet=True) for _ in range(12))
 
 
 def forget_the_names() -> None:
@@ -83,11 +82,9 @@ def forget_the_names() -> None:
         name.write("python")
 
 
+@nightly
 def test_so_it_is_in_random_programs_broken_in_one_place() -> None:
-    verdicts = verdicts_on(range(30))
-    seconds = sorted(verdict.seconds for verdict in verdicts if verdict.was_caught)
-    assert len(seconds) >= 28
-    assert seconds[27] < 2
+    assert sum(verdict.was_caught for verdict in verdicts_on(range(30))) >= 28
 
 
 def test_it_is_seen_among_kept_ranks_whose_calls_before_went_well() -> None:
@@ -106,18 +103,19 @@ def test_it_is_seen_among_kept_ranks_whose_calls_before_went_well() -> None:
 
 
 def test_without_records_the_time_has_to_run_out_and_the_names_of_the_calls_do() -> None:
-    message, _ = stuck(one_never_came, 3, record=False, timeout_seconds=0.5)
+    message = stuck(one_never_came, 3, record=False, timeout_seconds=0.5)
     assert "ranks 0 and 1 of 3 did not return within 0.5 seconds" in message
     assert "A collective completes only when every rank calls it. Rank 2 returned, maybe without calling it." in message
 
 
+@nightly
 def test_with_somebody_who_can_still_move_the_time_runs_out_and_the_standstill_is_told() -> None:
     def two_and_a_sleeper(rank: int, world_size: int) -> None:
         if rank == 2:
             time.sleep(1000)
         both_send(rank, world_size)
 
-    message, _ = stuck(two_and_a_sleeper, 3, timeout_seconds=4)
+    message = stuck(two_and_a_sleeper, 3, timeout_seconds=4)
     assert message.startswith("timeout, all 3 ranks did not return within 4 seconds\n")
     assert "time.sleep(1000)   (the whole time)" in message
     assert "Ranks 0 and 1 each wait for the other to receive: a deadlock." in message
@@ -270,32 +268,21 @@ def test_a_rank_that_gives_up_joining_is_left_alone() -> None:
     launch(joining_that_gives_up, 2, join=False)
 
 
+@nightly
 def test_ranks_that_were_spawned_are_seen_as_well() -> None:
-    message, _ = stuck(both_send, start_method="spawn")
+    message = stuck(both_send, start_method="spawn")
     assert message.startswith("deadlock, no rank can make progress\n")
 
 
-@pytest.fixture(scope="module")
-def busy_cores() -> Iterator[None]:
-    with others_computing(os.cpu_count() or 1):
-        yield
-
-
-@pytest.mark.no_second_try
-@pytest.mark.usefixtures("busy_cores")
-@pytest.mark.parametrize("function", [sleeps, moves_much, waits_in_the_store])
-def test_that_is_so_on_a_machine_with_too_much_to_do(function: Function) -> None:
-    launch(function, 4)
-
-
-@pytest.mark.parametrize("record", [True, False])
+@nightly
+@pytest.mark.parametrize("record", by_day([True, False], 1))
 def test_slow_ranks_are_not_told_of_a_deadlock(record: bool) -> None:
     def slow(rank: int, world_size: int) -> None:
         if rank == 0:
             sum(range(10**12))
         dist.barrier()
 
-    message, _ = stuck(slow, timeout_seconds=0.5, record=record)
+    message = stuck(slow, timeout_seconds=0.5, record=record)
     assert "If the ranks are only slow, give them more time, for example launch(..., timeout_seconds=1)" in message
 
 
