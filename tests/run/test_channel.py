@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
 import socket
+import threading
 
 import pytest
+from processes import eventually
 
 from ddp_lessons.run.wire.channel import Channel, gathering
 from ddp_lessons.run.wire.messages import Import, Signal
@@ -60,3 +65,27 @@ def test_a_block_that_cannot_send_shows_it_on_reading(packets: tuple[Channel, so
         channel.send(Import("numpy"))
     with pytest.raises(EOFError):
         channel.receive()
+
+
+def test_a_child_that_is_forked_while_a_thread_sends_does_not_wait_for_that_thread() -> None:
+    ours, theirs = socket.socketpair()
+    channel = Channel(ours)
+    sending = threading.Thread(target=channel.send, args=(Import("x" * 10_000_000),))
+    sending.start()
+    theirs.recv(1)  # it has begun, and waits until the rest is read
+    child = os.fork()
+    if child == 0:
+        channel.leave()
+        try:
+            channel.send(Import("torch"))
+        except OSError:
+            os._exit(7)
+        os._exit(1)
+    try:
+        assert eventually(lambda: os.waitpid(child, os.WNOHANG) == (child, 7 << 8))
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(child, signal.SIGKILL)
+        while sending.is_alive():
+            theirs.recv(1 << 20)
+        theirs.close()

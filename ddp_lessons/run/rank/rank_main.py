@@ -295,7 +295,7 @@ def _frames(frame: types.FrameType | None) -> tuple[Frame, ...]:
 
 def _stay_out_of_children(channel: Channel) -> None:
     """A child process must not keep the channel open, because a closed channel shows that a rank died."""
-    os.register_at_fork(after_in_child=channel.close)
+    os.register_at_fork(after_in_child=channel.leave)
 
 
 def _leave() -> NoReturn:

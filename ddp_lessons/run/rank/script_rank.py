@@ -127,7 +127,7 @@ def _become_known(rank: int, world_size: int, meets_at: str) -> None:
         return
     channel = Channel(stream)
     _told.append(channel)
-    os.register_at_fork(after_in_child=channel.close)
+    os.register_at_fork(after_in_child=channel.leave)
     channel.send(Present(rank, world_size, meets_at, os.getpid(), os.getppid()))
     recorder.begin(keeps_values=False)
     here = Surroundings(threading.main_thread().ident, linger.__name__, _LONG_SECONDS)

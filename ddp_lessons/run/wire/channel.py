@@ -84,6 +84,11 @@ class Channel:
     def close(self) -> None:
         self.socket.close()
 
+    def leave(self) -> None:
+        """In a forked child process, where no thread is left that would release the lock: sending raises OSError."""
+        self._sending = threading.Lock()
+        self.close()
+
     def _write(self, parts: Sequence[Buffer]) -> None:
         """In few pieces. To a node, TCP may keep a second small one for 40 ms, until the first has arrived."""
         for is_small, together in itertools.groupby(parts, lambda part: memoryview(part).nbytes <= _SMALL):
