@@ -241,8 +241,7 @@ def test_a_world_whose_calls_did_not_fit_is_told_and_the_script_goes_on(tmp_path
     assert told.count("Reduce op mismatch in this all_reduce: rank 0 sum, rank 1 max") == 1
 
 
-@nightly
-@pytest.mark.parametrize(("how", "expected"), [("ends", 3), ("is interrupted", 128 + signal.SIGTERM)])
+@pytest.mark.parametrize(("how", "expected"), by_day([("ends", 3), ("is interrupted", 128 + signal.SIGTERM)], 1))
 def test_a_script_that_ends_itself_gives_its_own_status(tmp_path: Path, how: str, expected: int) -> None:
     status, printed, _ = in_several_worlds(tmp_path, "is well", how)
     assert (status, printed) == (expected, all_of(0))

@@ -303,10 +303,10 @@ def test_roots_and_peers_in_a_group_are_ranks_of_the_world() -> None:
     assert (made.operation, made.group_ranks, made.group) == ("new_group", (1, 2), broadcast.group)
     assert (broadcast.root, broadcast.group_ranks) == (2, (1, 2))
     assert (recv.peer, len(events.deliveries)) == (1, 1)
-    assert [(meeting.operation, meeting.is_agreed) for meeting in events.meetings] == [
-        ("new_group", True),
+    assert {(meeting.operation, meeting.is_agreed) for meeting in events.meetings} == {
+        ("new_group", True),  # rank 0 may make it while the others are in their broadcast
         ("broadcast", True),
-    ]
+    }
 
 
 def test_a_group_that_cannot_be_made_is_an_error_of_torch() -> None:
