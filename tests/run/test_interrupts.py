@@ -45,7 +45,13 @@ def bell(tmp_path: Path) -> Iterator[Doorbell]:
 
 
 def stopped(
-    kernel: NotebookSession, bell: Doorbell, *body: str, ranks: int = 3, call: str = "", times: int = 1
+    kernel: NotebookSession,
+    bell: Doorbell,
+    *body: str,
+    ranks: int = 3,
+    call: str = "",
+    times: int = 1,
+    doing: str = "",
 ) -> Cell:
     """Begin a cell whose ranks ring the bell, then run these lines from line 3 on; stop it there."""
     lines = ["def run(rank, size):", f"    ring({bell.path!r})", *(f"    {line}" for line in body)]
@@ -58,8 +64,9 @@ def stopped(
         cell = kernel.finish(request)
         assert alive(processes_named_in(cell.text)) == []
         assert len(processes_named_in(cell.text)) == ranks
-        # from the bell to its next line a rank gives no sign, and its first message may still be on its way
-        if "is at cell line 2" not in cell.error and "is starting" not in cell.error:
+        # from the bell to its line a rank gives no sign, and its first message may still be on its way
+        is_early = "is at cell line 2" in cell.error or "is starting" in cell.error
+        if not is_early and all(f"    rank {rank}   {doing}" in cell.error for rank in range(ranks)):
             break
     return cell
 
@@ -90,7 +97,7 @@ def check_that_all_is_well(kernel: NotebookSession) -> None:
     ids=["sleep", "loop", "c code", "recv", "subprocess", "flood", "catches all", "ignores"],
 )
 def test_ranks_stop_and_show_their_lines(kernel: NotebookSession, bell: Doorbell, body: str, doing: str) -> None:
-    cell = stopped(kernel, bell, body)
+    cell = stopped(kernel, bell, body, doing=doing)
     assert cell.error_name in STOPPED
     for rank in range(3):
         assert f"    rank {rank}   {doing}" in cell.error

@@ -53,6 +53,7 @@ def test_the_house_colors_are_those_that_a_page_can_change() -> None:
     }
 
 
+@nightly
 @every_chart
 def test_a_chart_is_the_same_in_every_run_and_in_every_style_of_the_notebook(name: str) -> None:
     one, other = CHARTS[name](), CHARTS[name]()
