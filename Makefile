@@ -45,7 +45,7 @@ run-tests:
 by_file = --dist loadfile --max-worker-restart 1
 
 %-beside-load:  # a flake shows where there is little time for each process
-	trap 'kill $$(jobs -p)' EXIT; for loop in 1 2; do $(py) -c 'while True: pass' & done; $(MAKE) $* ALL=
+	$(py) -c 'while True: pass' & one=$$!; $(py) -c 'while True: pass' & trap "kill $$one $$!" EXIT; $(MAKE) $* ALL=
 
 # Copies in another folder show that the lessons need no other files. The later lessons take longest, so they start
 # first. Three run at once, because many cells wait: for torchrun, for a timeout, for a network link that was cut.
@@ -111,7 +111,7 @@ links: setup .venv/.dev  ## test the external links; needs the network
 # two processes, because more would share the cores
 sphinx = $(py) -m sphinx -c site -d build/doctrees -j 2 -q
 
-# the oldest release of torch that the course supports, the one before the last, and the last
+# 2.12.0 is the oldest release that the course supports everywhere.
 test-torch-range:  ## run the tests with the oldest and the newest supported torch
 	@$(call test_with,torch==2.12.0)
 	@$(call test_with,torch)

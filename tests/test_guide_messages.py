@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from lesson_cells import blocks
 from nights import nightly
 from notebook_session import Cell, NotebookSession
 
@@ -39,10 +40,6 @@ def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NotebookSession
     with NotebookSession(environment, str(tmp_path_factory.mktemp("typed"))) as session:
         assert not session.run(BEGINNING).error
         yield session
-
-
-def blocks(page: Path) -> list[tuple[str, str]]:
-    return re.findall(r"^```(python|text)\n(.*?)^```$", page.read_text(encoding="utf-8"), re.M | re.S)
 
 
 def said(cell: Cell) -> str:

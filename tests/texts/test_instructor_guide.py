@@ -14,6 +14,7 @@ import nbformat
 import pytest
 from every import every
 from glossary_words import anchor_of, entries, lessons as lessons_with_words, uses
+from lesson_cells import blocks
 
 PROJECT = Path(__file__).parents[2]
 GUIDE = PROJECT / "docs" / "instructor"
@@ -263,10 +264,6 @@ def test_sections_that_a_page_names_for_leaving_out_are_sections() -> None:
         named = [" ".join(name.split()) for name in re.findall(r"\*([^*]+)\*", late)]
         assert named
         assert set(named) <= headings
-
-
-def blocks(page: Path) -> list[tuple[str, str]]:
-    return re.findall(r"^```(python|text)\n(.*?)^```$", page.read_text(encoding="utf-8"), re.M | re.S)
 
 
 @every_lesson_page

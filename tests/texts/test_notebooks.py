@@ -3,28 +3,18 @@
 from __future__ import annotations
 
 import ast
-import importlib
 import pathlib
-import pkgutil
 import re
 import sys
 from typing import Any
 
 import nbformat
 from every import every
+from lesson_cells import EXERCISES, NO_EXERCISES, NOTEBOOKS, cells_of
 
-from ddp_lessons import check, train
+from ddp_lessons import check
 
-TRAIN_MODULES = [
-    importlib.import_module(found.name) for found in pkgutil.iter_modules(train.__path__, "ddp_lessons.train.")
-]
-NOTEBOOKS = sorted((pathlib.Path(__file__).parents[2] / "notebooks").glob("[0-9][0-9]_*.ipynb"))  # not a learner's own
 every_notebook = every(NOTEBOOKS, lambda path: path.stem)
-
-
-def cells_of(notebook: pathlib.Path, kind: str) -> list[Any]:
-    read: Any = nbformat.read
-    return [cell for cell in read(notebook, as_version=4).cells if cell.cell_type == kind]
 
 
 def test_the_readme_lists_all_lessons_and_numbers_without_a_gap() -> None:
@@ -116,24 +106,6 @@ def test_a_notebook_imports_nothing_of_its_folder(notebook: pathlib.Path) -> Non
     assert {name.split(".")[0] for name in names} <= known | written_before
 
 
-NO_EXERCISES = {
-    "capstone",
-    "diagnosis",
-    "reading",
-    "replicas_agree",
-}  # these judge no learner's function
-
-
-def exercises_of(notebook: pathlib.Path) -> list[tuple[str, str]]:
-    """The name of each exercise's function, and the text of the cell that checks it."""
-    found = []
-    for cell in cells_of(notebook, "code"):
-        checks = re.finditer(r"^check\.(\w+)\((\w+)\)", cell.source, re.M)
-        found += [(match[2], cell.source) for match in checks if match[1] not in NO_EXERCISES]
-    return found
-
-
-EXERCISES = [(notebook, *exercise) for notebook in NOTEBOOKS for exercise in exercises_of(notebook)]
 every_exercise = every(EXERCISES)
 
 

@@ -11,7 +11,7 @@ from ddp_lessons.record.results import NO_VALUE, Results
 from ddp_lessons.run.diagnosis.call_fit import first_fault
 from ddp_lessons.run.diagnosis.failure_messages import not_to_be_trusted, where_each_is, worker_failed, workers_stuck
 from ddp_lessons.run.launcher.call_progress import CallProgress, Ending
-from ddp_lessons.run.launcher.patience import SECONDS_FOR_OTHER_SCRIPTS, OwnTime
+from ddp_lessons.run.launcher.patience import SECONDS_FOR_OTHER_FAILURES_OF_A_SCRIPT, OwnTime
 from ddp_lessons.run.launcher.rank_states import Account, Died
 from ddp_lessons.run.scripts.words_of_explain import told
 from ddp_lessons.run.wire.channel import Channel
@@ -32,7 +32,7 @@ class World:
 
     def __post_init__(self) -> None:
         self.progress = CallProgress(
-            self.world_size, self._ask, self.timeout_seconds, self.time, SECONDS_FOR_OTHER_SCRIPTS
+            self.world_size, self._ask, self.timeout_seconds, self.time, SECONDS_FOR_OTHER_FAILURES_OF_A_SCRIPT
         )
 
     def welcome(self, channel: Channel, present: Present) -> None:
