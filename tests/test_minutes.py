@@ -12,7 +12,7 @@ from typing import Any
 
 import nbformat
 import pytest
-from nights import by_day
+from nights import by_day, nightly
 
 from benchmarks import minutes
 
@@ -27,6 +27,7 @@ def write_lesson(folder: Path, name: str, *cells: str, teach: int = 1) -> None:
     files.write(lesson, folder / f"{name}.ipynb")
 
 
+@nightly
 @pytest.mark.parametrize(
     "workers", by_day([["-p", "no:xdist"], ["-n", "2", "--dist", "loadfile"]], 1), ids=["alone", "by xdist"]
 )

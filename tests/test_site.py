@@ -82,6 +82,7 @@ def laid(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @nightly
+@nightly
 def test_every_lesson_and_text_is_on_the_list_of_pages(laid: Path) -> None:
     listed = (laid / "contents.md").read_text(encoding="utf-8")
     sources = [*(ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb"), *(ROOT / "docs").rglob("*.md")]
@@ -91,6 +92,7 @@ def test_every_lesson_and_text_is_on_the_list_of_pages(laid: Path) -> None:
     assert not (laid / "gone.md").exists()
 
 
+@nightly
 @nightly
 def test_a_link_to_a_file_leads_to_a_page_that_shows_it(laid: Path) -> None:
     assert "](../scripts/started.py.md)" in (laid / "docs" / "where.md").read_text(encoding="utf-8")
@@ -109,6 +111,7 @@ def committed(lesson: Path) -> Any:
     return nbformat.reads(text, as_version=4).cells  # type: ignore[no-untyped-call]
 
 
+@nightly
 def test_lessons_keep_their_cells_and_outputs(laid: Path) -> None:
     for lesson in LESSONS:
         theirs = nbformat.read(laid / "notebooks" / lesson.name, 4).cells  # type: ignore[no-untyped-call]
@@ -216,6 +219,7 @@ def test_what_was_run_after_the_last_commit_is_not_shown_and_that_is_said(
     assert "git has no committed version" in capsys.readouterr().err
 
 
+@nightly
 def test_the_first_page_has_what_readme_and_the_lessons_say(laid: Path) -> None:
     page = json.loads((laid / "first_page.json").read_text(encoding="utf-8"))
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -230,6 +234,7 @@ def test_the_first_page_has_what_readme_and_the_lessons_say(laid: Path) -> None:
         assert card["aim"]
 
 
+@nightly
 def test_a_lesson_with_a_stored_figure_has_it_as_its_thumbnail(laid: Path) -> None:
     page = json.loads((laid / "first_page.json").read_text(encoding="utf-8"))
     cards = [card for part in page["parts"] for card in part["cards"]]
@@ -241,6 +246,7 @@ def test_a_lesson_with_a_stored_figure_has_it_as_its_thumbnail(laid: Path) -> No
     assert any(card["thumbnail"].startswith("<img") for card in cards)
 
 
+@nightly
 def test_the_figure_of_the_first_page_plays_a_run_that_adds_up(laid: Path) -> None:
     page = json.loads((laid / "first_page.json").read_text(encoding="utf-8"))
     figure = data_of_page(page["figure"])

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from nights import by_day
+from nights import by_day, nightly
 
 TESTS = Path(__file__).parent
 PLUGIN = """
@@ -33,6 +33,7 @@ WRONG = "def test_wrong():\n    assert 1 == 2\n"
 BROKEN = "import not_there\n"
 
 
+@nightly
 @pytest.mark.parametrize(
     ("programs", "stages", "status", "named"),
     by_day(

@@ -54,16 +54,19 @@ def test_every_call_is_there_for_every_place(tried: Trials) -> None:
     assert len(tried.all) == len(tried.places) * len(tried.calls)
 
 
+@nightly
 def test_after_each_call_it_is_said_how_many_are_done(tried: Trials) -> None:
     total = len(tried.all)
     assert Told.seen == [f"Trying what works here, calls: {done} of {total}" for done in range(1, total + 1)]
 
 
+@nightly
 def test_gloo_can_do_all_but_what_its_release_has_not_learned(tried: Trials) -> None:
     missing = set(tried.calls) - what_works(tried, GLOO.name)
     assert missing <= {"all_to_all"}, repr(tried)
 
 
+@nightly
 def test_what_is_not_built_in_is_refused_in_torchs_words(tried: Trials) -> None:
     assert tried.of(MPI.name, JOIN).outcome == ("works" if dist.is_mpi_available() else "refused")
     if not dist.is_mpi_available():
@@ -71,6 +74,7 @@ def test_what_is_not_built_in_is_refused_in_torchs_words(tried: Trials) -> None:
         assert {tried.of(MPI.name, call).outcome for call in CALLS} == {"not tried"}
 
 
+@nightly
 def test_nccl_works_where_each_rank_has_a_gpu_and_nowhere_else(tried: Trials) -> None:
     gpus = torch.cuda.device_count()
     assert bool(what_works(tried, NCCL.name)) == (gpus > 0 and dist.is_nccl_available()), repr(tried)
@@ -80,6 +84,7 @@ def test_nccl_works_where_each_rank_has_a_gpu_and_nowhere_else(tried: Trials) ->
         assert any(word in tried.why_not(NCCL.name).lower() for word in ("gpu", "cuda", "nccl")), repr(tried)
 
 
+@nightly
 def test_our_group_over_mpi_can_do_what_it_has_methods_for(tried: Trials) -> None:
     """A torch that calls other methods for it, one day, would show here."""
     if why_no_mpi():
@@ -89,6 +94,7 @@ def test_our_group_over_mpi_can_do_what_it_has_methods_for(tried: Trials) -> Non
         assert what_works(tried, MPI4PY.name) - {"all_gather_object"} == {JOIN, *BY_MPI4PY}, repr(tried)
 
 
+@nightly
 def test_the_table_can_be_printed(tried: Trials) -> None:
     lines = repr(tried).splitlines()
     assert len(lines) == len(tried.places) * (1 + len(tried.calls))

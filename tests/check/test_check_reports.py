@@ -42,7 +42,7 @@ CHECKS: list[Check] = [
 ]
 # their stubs take other arguments: their own tests try them
 TRAINING_CHECKS = {"data_partitioner", "epoch_order", "evaluate", "my_ddp", "save_checkpoint", "weighted_average"}
-EVERY_CHECK = pytest.mark.parametrize("one_check", CHECKS, ids=name_of)
+EVERY_CHECK = pytest.mark.parametrize("one_check", by_day(CHECKS, 4), ids=name_of)
 
 
 def only_dots(tensor: Tensor) -> None: ...
@@ -268,6 +268,7 @@ def test_the_same_answer_gives_the_same_report(answer: Callable[[Tensor], object
     assert_reports_the_same(check.exchange, answer, 4)
 
 
+@nightly
 @pytest.mark.parametrize(
     ("one_check", "answer"), by_day([(check.swap, in_place), (check.restartable, train_restartably)], 1), ids=name_of
 )

@@ -42,6 +42,7 @@ def test_hanging_answers_are_refused(answer: object, sentence: str) -> None:
     assert_refuses_as_stuck(check.save_checkpoint, answer, sentence)
 
 
+@nightly
 def test_two_writers_give_the_same_report_in_every_run() -> None:
     assert_reports_the_same(check.save_checkpoint, every_rank_renames)
 

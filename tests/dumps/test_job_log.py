@@ -63,7 +63,7 @@ def log_of(what: str, folder: Path, *options: str) -> Path:
             ("sleeps", ("Timeout: ranks 0 and 2 at train.py line 17", "Rank 1 logged no error")),
             ("too early", ("raised KeyError: 'no such setting'", "train.py line 6")),
         ],
-        2,
+        1,
     ),
 )
 def test_the_rank_that_failed_first_is_named(

@@ -14,7 +14,7 @@ import nbformat
 import pytest
 import torch
 import torch.distributed as dist
-from nights import nightly
+from nights import by_day, nightly
 from torch import Tensor
 
 from ddp_lessons import check, clinic
@@ -121,7 +121,7 @@ def test_the_text_of_a_solution_passes_its_test_without_the_rest_of_the_lesson(t
     exec(f"{task.solution}\n{task.test}", names)
 
 
-@every_solved_task
+@pytest.mark.parametrize("task", by_day(SOLVED, 10), ids=lambda task: task.name)
 def test_an_exercise_as_it_is_given_fails_its_test(task: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)  # some write files
     names: dict[str, Any] = {"__name__": "__main__", "torch": torch, "dist": dist, "nn": torch.nn}
@@ -138,6 +138,7 @@ def test_a_failed_test_says_what_the_check_says() -> None:
         must_pass("stage_of", lambda layer, layers, stages: 0)
 
 
+@nightly
 def test_the_courses_own_solution_earns_nothing() -> None:
     with pytest.raises(AssertionError, match="the course's own solution"):
         must_pass("stage_of", pipeline.stage_of)

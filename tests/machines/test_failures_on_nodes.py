@@ -68,7 +68,7 @@ def works(machines: Machines) -> bool:
     return list(launch(where, 4, on=machines)) == ["machine0"] * 2 + ["machine1"] * 2
 
 
-@pytest.mark.parametrize("case", by_day(cases(), 5), ids=lambda case: case.name)
+@pytest.mark.parametrize("case", by_day(cases(), 2), ids=lambda case: case.name)
 def test_it_is_named_as_here_with_the_node_and_nothing_is_left(machines: Machines, case: Case) -> None:
     check_message_and_rest(Pair(case, outcome(case), outcome(case, machines, lambda: processes_on(machines))))
 

@@ -60,6 +60,7 @@ def test_they_reach_each_other_by_name_and_not_over_this_machine_s_network(three
     assert subprocess.run(python(outside), capture_output=True, check=False).returncode != 0
 
 
+@nightly
 def test_without_its_cable_a_machine_hears_nothing_and_with_it_again(three: Machines) -> None:
     server = three.start('python -S -E -c "' + LISTEN + '"', [0])
     server.wait_for("listens")

@@ -74,7 +74,7 @@ def test_after_a_failure_they_hold_what_they_held_and_the_next_call_is_right(
 
 
 @pytest.mark.parametrize("function", [sleeps, computes_for_ever, waits_in_a_thread])
-@pytest.mark.parametrize("seconds", [0.001, 0.1])
+@pytest.mark.parametrize("seconds", by_day([0.1, 0.001], 1))
 def test_so_they_do_after_an_interrupt_at_any_moment(
     workers: Workers, function: Callable[..., None], seconds: float
 ) -> None:

@@ -243,6 +243,7 @@ def test_what_ssh_refuses_is_a_sentence_with_a_next_step(
     assert said in str(caught.value)
 
 
+@nightly
 def test_what_a_host_lacks_is_named_with_a_command_to_copy(two_hosts: tuple[Hosts, Path]) -> None:
     hosts, folder = two_hosts
     bare = folder / "bare-python"
@@ -265,6 +266,7 @@ def test_another_python_on_the_host_is_a_sentence(two_hosts: tuple[Hosts, Path])
         launch(where, 1, on=Hosts("machine0", python="/usr/bin/python3", options=hosts._options))
 
 
+@nightly
 def test_a_python_that_says_nothing_comes_with_a_command_to_try(two_hosts: tuple[Hosts, Path]) -> None:
     hosts, folder = two_hosts
     mute = folder / "mute-python"

@@ -151,6 +151,7 @@ def test_each_learner_gets_a_link_a_folder_and_the_notebooks(room: Room) -> None
         assert (room.folder / f"learner-{number:02}" / FIRST).is_file()
 
 
+@nightly
 def test_jupyterlab_saves_widgets_and_asks_for_no_news(room: Room) -> None:
     (place, token), *_ = room.links
     for plugin, setting, wanted in (

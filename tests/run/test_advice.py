@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 import torch
 import torch.distributed as dist
+from nights import nightly
 from torch import nn
 from torch.utils.data import DataLoader, Dataset
 
@@ -59,6 +60,7 @@ def test_a_port_in_use_asks_for_another_one() -> None:
     assert next_step(join, join=False).startswith("use a free port: set another MASTER_PORT")
 
 
+@nightly
 def test_a_store_that_does_not_answer_asks_for_rank_0_and_the_address() -> None:
     def join(rank: int, world_size: int) -> None:
         dist.init_process_group("gloo", init_method="tcp://127.0.0.1:1", rank=1, world_size=2, timeout=SOON)

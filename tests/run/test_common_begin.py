@@ -94,6 +94,7 @@ def test_a_rank_that_is_too_busy_to_answer_after_it_loaded_has_no_more_time() ->
         launch(rank_0_counts_in_native_code, 2, Slow(1.0), timeout_seconds=0.5)
 
 
+@nightly
 def test_a_function_that_cannot_be_loaded_in_two_minutes_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hang_watch, "SECONDS_TO_LOAD", 1.0)
     with pytest.raises(WorkersStuck, match=r"rank 1 of 2 did not return within 0\.5 seconds") as told:

@@ -281,6 +281,7 @@ _HALF = """
 """
 
 
+@nightly
 def test_a_rank_that_raises_opens_the_debugger(kernel: NotebookSession) -> None:
     source = f"""
     {_HALF}
@@ -303,6 +304,7 @@ def test_a_rank_that_raises_opens_the_debugger(kernel: NotebookSession) -> None:
     assert "ValueError: debug=True needs a person who answers, but this notebook runs without input" in deaf.error
 
 
+@nightly
 def test_post_mortem_on_ranks_that_stay(kernel: NotebookSession) -> None:
     failed = kernel.run(f"%%ranks 3\n{textwrap.dedent(_HALF)}\nx = rank + 1\ny = half(x)")
     assert failed.error.startswith("WorkerFailed: ranks 1 and 2 of 3 raised ValueError: too small")

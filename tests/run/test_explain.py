@@ -117,7 +117,7 @@ SAID = {
 }
 
 
-@pytest.mark.parametrize("what", by_day(SAID, lambda what: what in ("raise", "sends", "operators")))
+@pytest.mark.parametrize("what", by_day(SAID, lambda what: what in ("raise", "sends")))
 def test_what_goes_wrong_is_told_as_launch_tells_it(tmp_path: Path, what: str) -> None:
     status, _, told = with_torchrun(tmp_path, what)
     assert status == 1

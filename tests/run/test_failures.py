@@ -206,6 +206,7 @@ def test_an_exception_whose_words_cannot_be_had_is_still_told() -> None:
     assert "Mute" in str(error)
 
 
+@nightly
 def test_a_message_of_a_megabyte_is_cut_in_the_middle_and_whole_in_the_traceback() -> None:
     def run(rank: int, world_size: int) -> None:
         raise ValueError("begin " + "x" * 1_000_000 + " end")
@@ -395,6 +396,7 @@ def test_a_failure_beside_a_flood_shows_the_failing_rank_s_own_words() -> None:
     assert len(str(error)) < 2000
 
 
+@nightly
 def test_a_failure_after_a_flood_of_its_own_keeps_the_last_words() -> None:
     def run(rank: int, world_size: int) -> None:
         for number in range(100_000):
@@ -472,6 +474,7 @@ def test_a_death_among_ranks_that_hold_the_lock_is_named() -> None:
     note_seconds(seconds())
 
 
+@nightly
 @pytest.mark.parametrize("die", [lambda: ctypes.string_at(0), lambda: os.abort()], ids=["SIGSEGV", "abort"])
 def test_a_crash_in_compiled_code_shows_the_line_that_called_it(die: Callable[[], object]) -> None:
     def run(rank: int, world_size: int) -> None:
@@ -597,6 +600,7 @@ def test_the_time_is_kept() -> None:
     note_seconds(seconds())
 
 
+@nightly
 @pytest.mark.parametrize("seconds", by_day([0.2, 0.22, 0.24, 0.26, 0.28, 0.3], 3))
 def test_ranks_that_return_while_the_time_runs_out_have_returned_or_not(seconds: float) -> None:
     def run(rank: int, world_size: int) -> str:
@@ -675,6 +679,7 @@ def test_a_rank_that_fails_while_time_runs_out_for_others_is_a_failure() -> None
     assert failure(WorkerFailed, run, 2, timeout_seconds=0.9).rank == 1
 
 
+@nightly
 def test_a_farewell_that_never_ends_does_not_hold_the_answer_back() -> None:
     def run(rank: int, world_size: int) -> int:
         import atexit
@@ -820,7 +825,7 @@ def test_in_a_notebook_the_whole_error_is_the_message(kernel: NotebookSession) -
             ("exec('raise ValueError(5)')", "raised ValueError: 5"),
             ("torch.ones(2) @ torch.ones(3)", "raised RuntimeError: "),
         ],
-        5,
+        3,
     ),
 )
 def test_in_a_notebook_a_failure_is_named_with_the_line_of_the_cell(
@@ -854,6 +859,7 @@ def test_a_front_end_that_names_its_cells_gets_a_card_and_one_line(kernel: Noteb
     assert "<code>raise ValueError(&#x27;&lt;b&gt; &amp; more&#x27;)</code>" in card["text/html"]
 
 
+@nightly
 def test_a_front_end_gets_the_numbers_beside_the_cells(kernel: NotebookSession) -> None:
     kernel.run("def inner():\n    1 / 0")
     inner = int(kernel.run("print(len(In) - 2)").stream)

@@ -8,7 +8,7 @@ import time
 import pytest
 import torch
 import torch.distributed as dist
-from nights import by_day
+from nights import by_day, nightly
 
 from ddp_lessons import WorkersStuck, launch
 from ddp_lessons.record.events import Events
@@ -106,6 +106,7 @@ def run_on(rank: int, world_size: int, is_computing: bool) -> None:
         time.sleep(60)
 
 
+@nightly
 @pytest.mark.parametrize("is_computing", by_day([True, False], 1))
 def test_of_a_rank_that_is_still_under_way_it_is_known_too(is_computing: bool) -> None:
     with pytest.raises(WorkersStuck) as stuck:

@@ -409,6 +409,7 @@ def test_forgotten_workers_end_when_they_are_collected() -> None:
     assert eventually(lambda: not alive(process_ids))
 
 
+@nightly
 @pytest.mark.usefixtures("all_is_well_afterwards")
 def test_forgotten_workers_in_a_ring_of_references_end_too() -> None:
     ring: list[object] = [Workers(2, quiet=True)]

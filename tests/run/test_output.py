@@ -505,6 +505,7 @@ def test_the_page_is_redrawn_a_few_times_a_second_at_most(kernel: NotebookSessio
     assert max(len(json.dumps(data)) for _, data in done.updates) < 50_000
 
 
+@nightly
 def test_what_is_stored_is_in_the_order_of_ranks_and_the_same_ten_times(kernel: NotebookSession) -> None:
     source = """
         def talk(rank, world_size):

@@ -26,7 +26,7 @@ def test_of_correct_programs_nothing_is_said(programs: int) -> None:
     assert complaints_about(map(random_program, range(programs))) == []
 
 
-@pytest.mark.parametrize("programs", by_day([60, 200], 1))
+@pytest.mark.parametrize("programs", by_day([20, 200], 1))
 def test_programs_broken_in_one_place_are_caught_and_the_place_is_named(programs: int) -> None:
     verdicts = verdicts_on(range(programs))
     print(f"\n{table_of(verdicts)}")

@@ -36,6 +36,7 @@ def test_no_temporary_folder_to_write_to_is_named() -> None:
 FILL = "open(os.environ['TMPDIR'] + '/fill', 'wb').write(bytes(100_000_000))"
 
 
+@nightly
 @pytest.mark.parametrize("call", by_day(["print(list(launch(add_up, 2)))", OUTLIVE], 1))
 def test_a_disk_that_is_full_when_ranks_start_is_named(call: str, tmp_path: Path) -> None:
     fill = f"import tempfile; tempfile.gettempdir()\ntry: {FILL}\nexcept OSError: pass\n"

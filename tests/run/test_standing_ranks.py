@@ -227,7 +227,7 @@ def works_a_while(rank: int, world_size: int, turns: int) -> float:
 
 
 @pytest.mark.no_second_try
-@pytest.mark.parametrize("kills", by_day([20, 200], 1))
+@pytest.mark.parametrize("kills", by_day([10, 200], 1))
 def test_kills_at_any_moment_give_no_wrong_answer_and_leave_nothing(kills: int) -> None:
     """A run gives all the right answers, or fails; and the next one after it is right."""
     dice = random.Random(3)

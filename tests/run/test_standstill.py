@@ -258,7 +258,7 @@ SLOW = [
 
 
 @pytest.mark.no_second_try
-@pytest.mark.parametrize("function", SLOW)
+@pytest.mark.parametrize("function", by_day(SLOW, 6))
 def test_what_can_still_move_is_left_alone(function: Function) -> None:
     launch(function, 2)
 

@@ -428,7 +428,7 @@ def test_a_notebook_with_signals_ignored_still_tells_a_death() -> None:
     assert said.startswith("both ranks exited with code 3")
 
 
-@pytest.mark.parametrize("start_method", ["fork", "spawn"])
+@pytest.mark.parametrize("start_method", by_day(["fork", "spawn"], 1))
 @pytest.mark.parametrize("closed", by_day(["0<&- 2>&-", "0<&- 1>&- 2>&-", "1>&-", "1>/dev/full"], 1))
 def test_standard_streams_may_be_closed_or_broken(closed: str, start_method: str, tmp_path: Path) -> None:
     answer = tmp_path / "answer"
@@ -539,7 +539,7 @@ def test_a_rank_keeps_the_memory_that_it_freed(start_method: Any) -> None:
 
 
 @pytest.mark.parametrize("before", [large_operation, train_a_model, start_threads, torch.get_num_threads])
-@pytest.mark.parametrize("world_size", [1, 4])
+@pytest.mark.parametrize("world_size", by_day([4, 1], 1))
 def test_what_the_notebook_did_before_makes_no_difference(before: Callable[[], object], world_size: int) -> None:
     def work(rank: int, world_size: int) -> float:
         product = torch.ones(1500, 1500) @ torch.ones(1500, 1500)

@@ -193,6 +193,7 @@ def test_a_chart_is_html_while_the_ranks_run_and_a_widget_in_the_end(kernel: Not
     assert int(kernel.run("len(Chart.pages)").value) >= 2
 
 
+@nightly
 def test_a_drawing_that_fails_is_said_and_hurts_no_rank(kernel: NotebookSession) -> None:
     cell = kernel.run("list(launch(run, 2, live=lambda results: 1 / 0))")
     assert (cell.error, cell.value) == ("", "[0, 1]")

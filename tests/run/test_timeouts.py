@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 import torch.distributed as dist
-from nights import by_day
+from nights import by_day, nightly
 
 from ddp_lessons import WorkerFailed, launch
 
@@ -31,6 +31,7 @@ def gives_up(rank: int) -> None:
             work.wait(SOON)
 
 
+@nightly
 def test_a_connection_that_a_timeout_closed_is_told_with_the_wait_that_timed_out() -> None:
     def sleeps_afterwards(rank: int, world_size: int) -> None:
         gives_up(rank)
@@ -45,6 +46,7 @@ def test_a_connection_that_a_timeout_closed_is_told_with_the_wait_that_timed_out
     assert "returned without" not in message
 
 
+@nightly
 def test_also_where_the_next_call_of_the_same_rank_fails() -> None:
     def goes_on(rank: int, world_size: int) -> None:
         gives_up(rank)

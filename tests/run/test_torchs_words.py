@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 import torch.distributed as dist
-from nights import by_day
+from nights import by_day, nightly
 
 from ddp_lessons import WorkerFailed, WorkersStuck, launch
 
@@ -73,6 +73,7 @@ def torchs_words(call: Call, seconds_alive: float) -> str:
     return "\n".join(launch(run, 2, join=False, record=False, quiet=True))  # the first timeout closes connections
 
 
+@nightly
 @pytest.mark.parametrize("call", by_day([receive_first, send_first, two_orders, new_group], 1))
 def test_a_hang_ends_in_plain_torch_with_the_words_of_its_message(call: Call) -> None:
     line = last_line(call)
@@ -92,6 +93,7 @@ def receive_from_one_that_left(rank: int) -> None:
         dist.recv(torch.ones(1), 1)
 
 
+@nightly
 def test_a_recv_that_waits_notices_an_exit_and_a_later_one_times_out() -> None:
     line = last_line(receive_from_one_that_left)
     assert line.startswith(f'{BEGIN}"Connection closed by peer" when a rank exits, or a timeout after 30 minutes')

@@ -65,6 +65,7 @@ def test_of_the_lessons_functions_those_are_refused_that_no_file_can_have(script
     assert len(scripts) > 90
 
 
+@nightly
 def test_the_lessons_scripts_are_in_the_style_of_this_project(scripts: dict[str, str], tmp_path: Path) -> None:
     for name, text in scripts.items():
         if text:

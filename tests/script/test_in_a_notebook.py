@@ -166,6 +166,7 @@ def test_the_training_of_lesson_5(session: NotebookSession, folder: Path) -> Non
 FUNCTION = "def reads(rank, world_size):\n    return {}"
 
 
+@nightly
 @pytest.mark.parametrize(
     ("cells", "needs", "words"),
     by_day(

@@ -80,6 +80,7 @@ def furthest(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> fl
     return max((one[name] - other[name]).abs().max().item() for name in one)
 
 
+@nightly
 def test_torchrun_ends_with_the_weights_of_launch(launched: tuple[float, Any], tmp_path: Path) -> None:
     file = tmp_path / "weights.pt"
     with torchrun("started", *TWO_EPOCHS, "--save", str(file)) as program:

@@ -152,6 +152,7 @@ def test_a_notebook_keeps_one_output_with_controls_picture_and_text(session: Not
     assert display["text/plain"] == "4 ranks, root 0, step 0"
 
 
+@nightly
 def test_without_ipywidgets_a_notebook_shows_the_picture_as_any_other(session: NotebookSession) -> None:
     hide = "import sys; there = sys.modules.pop('ipywidgets', None); sys.modules['ipywidgets'] = None\n"
     shown = session.run(hide + "Explorer(draw, title='An example', controls=controls)")

@@ -7,6 +7,7 @@ import functools
 import pytest
 import torch
 import torch.distributed as dist
+from nights import nightly
 from torch import nn
 from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
@@ -53,6 +54,7 @@ def bars(figure: show.Figure, step: int, hatched: bool = False) -> list[float]:
     return [s["box"][2] for s in of_ranks if ("is_hatched" in s if hatched else "fill" in s and "opacity" not in s)]
 
 
+@nightly
 def test_the_text_has_what_was_logged_and_the_calls_of_each_phase(figure: show.Figure) -> None:
     rows = [line.split() for line in figure.text.splitlines()]
     ddp, by_hand, fsdp = (rows[start + 1 : start + 5] for start in (1, 6, 11))

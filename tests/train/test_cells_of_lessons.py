@@ -11,7 +11,7 @@ from typing import Any
 import nbformat
 import pytest
 import torch
-from nights import by_day
+from nights import by_day, nightly
 from torch import Tensor, nn
 from torch.distributed.checkpoint.filesystem import FileSystemReader
 
@@ -54,6 +54,7 @@ def sharded(rank: int, world_size: int, code: str, load: bool) -> Any:
         return names["sharded"](rank, world_size, names["dcp"].load if load else names["dcp"].save)
 
 
+@nightly
 @pytest.mark.parametrize(("before", "after"), by_day([(2, 3), (3, 1), (1, 4)], 1))
 def test_a_sharded_checkpoint_is_the_same_on_another_number_of_ranks(
     before: int, after: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -325,6 +325,7 @@ def test_a_path_may_be_text_and_a_second_save_replaces_the_first(
     assert torch.load("training.pt", weights_only=True).keys() == checkpoints.PARTS
 
 
+@nightly
 def test_where_each_machine_has_a_disk_the_first_rank_of_each_writes(tmp_path: pathlib.Path) -> None:
     def run(rank: int, world_size: int) -> None:
         os.environ["LOCAL_RANK"] = str(rank % 2)  # two machines with two ranks each
@@ -339,6 +340,7 @@ def test_where_each_machine_has_a_disk_the_first_rank_of_each_writes(tmp_path: p
     ]
 
 
+@nightly
 def test_two_writers_of_one_file_leave_a_whole_one(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "training.pt"
 

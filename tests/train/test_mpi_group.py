@@ -36,6 +36,7 @@ def test_every_call_gives_what_gloo_gives(world_size: int) -> None:
             assert answer == pytest.approx(gloos[name], rel=1e-12) if "weights" in name else answer == gloos[name], name
 
 
+@nightly
 def test_what_mpi_cannot_do_is_refused_in_words() -> None:
     need_mpi()
     for _, refused in over_mpi(4):

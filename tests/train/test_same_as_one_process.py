@@ -106,7 +106,7 @@ def everything_trained_alone() -> Run:
 
 
 @pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("world_size", by_day([2, 3, 4], 6))
+@pytest.mark.parametrize("world_size", by_day([3, 2, 4], 1))
 def test_after_50_steps_every_weight_is_that_of_one_process(way: str, world_size: int) -> None:
     batches = GlobalBatches(made_up(SAMPLES, 6), BATCH)
     wrap, train = WAYS[way]
