@@ -7,8 +7,10 @@ stays until all ranks are done, or until the fault is found.
 from __future__ import annotations
 
 import contextlib
+import faulthandler
 import functools
 import multiprocessing.process
+import multiprocessing.spawn
 import os
 import queue
 import runpy
@@ -22,6 +24,7 @@ from typing import Any, NoReturn
 
 from ddp_lessons.run.rank.call_out import Freedom
 from ddp_lessons.run.rank.notebook_modules import NotebookModules
+from ddp_lessons.run.rank.own_process import linger_before_an_abort
 from ddp_lessons.run.rank.rank_main import listen, raised
 from ddp_lessons.run.rank.what_blocks import Surroundings
 from ddp_lessons.run.recording.interception import install, recorder
@@ -36,7 +39,7 @@ _may_go: queue.SimpleQueue[Any] = queue.SimpleQueue()
 def main() -> None:
     """Run the script given on the command line."""
     script = sys.argv[1]
-    _look_out_for_ranks()
+    look_out()
     if "RANK" in os.environ and "WORLD_SIZE" in os.environ:
         _become_known(int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]), os.environ.get("MASTER_PORT", ""))
     else:
@@ -79,12 +82,21 @@ class Witnessed:
         self.target = target
 
     def __call__(self, *args: Any, **kwargs: Any) -> None:
-        _look_out_for_ranks()
+        look_out()
         telling(self.target, *args, **kwargs)
+
+
+class _LookOutFirst:
+    """Unpickled in a spawned child before it imports the script, which may take functions out of torch by name."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return exec, (f"import sys; sys.path[:] = {sys.path}; from {__name__} import look_out; look_out()",)
 
 
 def _look_after_children() -> None:
     """Observe child processes: scripts that start their ranks use multiprocessing, as torch's own spawn does."""
+    prepared = multiprocessing.spawn.get_preparation_data
+    multiprocessing.spawn.get_preparation_data = lambda name: {"look out": _LookOutFirst(), **prepared(name)}
     process: Any = multiprocessing.process.BaseProcess
     start = process.start
 
@@ -96,7 +108,7 @@ def _look_after_children() -> None:
     process.start = start_seen
 
 
-def _look_out_for_ranks() -> None:
+def look_out() -> None:
     """Record calls, and note when this process joins a group, since it is a rank then. A forked child does both."""
     import torch.distributed as dist
 
@@ -128,7 +140,10 @@ def _become_known(rank: int, world_size: int, meets_at: str) -> None:
     channel = Channel(stream)
     _told.append(channel)
     os.register_at_fork(after_in_child=channel.leave)
-    channel.send(Present(rank, world_size, meets_at, os.getpid(), os.getppid()))
+    crash_file = f"{os.environ[WITNESSED]}-crash-{os.getpid()}"
+    linger_before_an_abort()
+    faulthandler.enable(open(crash_file, "wb"))  # noqa: SIM115  written when no file can be opened any more
+    channel.send(Present(rank, world_size, meets_at, os.getpid(), os.getppid(), crash_file))
     recorder.begin(keeps_values=False)
     here = Surroundings(threading.main_thread().ident, linger.__name__, _LONG_SECONDS)
     freedom, modules = Freedom(()), NotebookModules(channel.send)

@@ -104,6 +104,7 @@ class _Vigil:
         faults = 0
         while self.process.poll() is None:
             self._look()
+            self._note_aborts()
             if told := self._what_went_wrong():
                 say(told)
                 return self.end()
@@ -157,6 +158,13 @@ class _Vigil:
         came, expected = (len(self.worlds[0].channels), self.worlds[0].world_size) if self.worlds else (0, 0)
         joined = f"{came} of {expected or 'all'} ranks joined a process group"
         return f"WorkersStuck: timeout, {joined} {within} (which include importing torch)"
+
+    def _note_aborts(self) -> None:
+        """A rank that aborts stays for a moment, in which it can still report its calls."""
+        for world in self.worlds:
+            for rank in world.aborting():
+                self._ask_all(world)
+                world.note_abort(rank)
 
     def _let_go_who_is_done(self) -> int:
         """Release worlds in which all ranks returned, and return in how many of them calls did not match."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import signal
 import time
 from dataclasses import dataclass, field, replace
 
@@ -11,6 +12,7 @@ from ddp_lessons.record.results import NO_VALUE, Results
 from ddp_lessons.run.diagnosis.call_fit import first_fault
 from ddp_lessons.run.diagnosis.failure_messages import not_to_be_trusted, where_each_is, worker_failed, workers_stuck
 from ddp_lessons.run.launcher.call_progress import CallProgress, Ending
+from ddp_lessons.run.launcher.crash_reports import frames_of_crash, has_aborted
 from ddp_lessons.run.launcher.patience import SECONDS_FOR_OTHER_FAILURES_OF_A_SCRIPT, OwnTime
 from ddp_lessons.run.launcher.rank_states import Account, Died
 from ddp_lessons.run.scripts.words_of_explain import told
@@ -49,6 +51,16 @@ class World:
     def note_end(self, rank: int) -> None:
         if rank not in self.progress.returned and rank not in self.progress.ended:
             self.gone[rank] = Died(None, (), (), time.monotonic(), is_seen=False)
+
+    def aborting(self) -> list[int]:
+        """Ranks whose process has written why it aborts, and stays for a moment."""
+        still = [rank for rank in self.ranks if rank not in self.gone and rank not in self.progress.ended]
+        return [rank for rank in still if has_aborted(self.ranks[rank].crash_file)]
+
+    def note_abort(self, rank: int) -> None:
+        frames = frames_of_crash(self.ranks[rank].crash_file)
+        self.progress.positions.pop(rank, None)
+        self.progress.ended[rank] = Died(-signal.SIGABRT, frames, (), time.monotonic())
 
     @property
     def is_complete(self) -> bool:

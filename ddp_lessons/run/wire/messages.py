@@ -182,6 +182,7 @@ class Present:
     meets_at: str  # the port or file of the rendezvous; "" if unknown
     process: int
     parent: int  # the process that started it
+    crash_file: str  # where it writes its stack if it crashes
 
 
 @dataclass(frozen=True)
