@@ -29,6 +29,7 @@ from ddp_lessons.run.diagnosis.failure_messages import not_to_be_trusted, worker
 from ddp_lessons.run.diagnosis.wording import Reason
 from ddp_lessons.run.nodes.node_commands import NodeLost
 from ddp_lessons.run.nodes.node_group import connected
+from ddp_lessons.run.nodes.node_link import NodeLink
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
@@ -149,6 +150,15 @@ def test_a_torch_that_a_node_cannot_import_is_the_cause(tmp_path: Path, monkeypa
     (tmp_path / "torch").mkdir()
     (tmp_path / "torch" / "__init__.py").write_text("raise ImportError('libcudart.so.12: cannot open it')")
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}")
+    ask = NodeLink.ask
+
+    def ask_and_wait(link: NodeLink, what: str, *arguments: object) -> object:
+        """The ranks may be gone before their launch goes on."""
+        answer = ask(link, what, *arguments)
+        time.sleep(what == "bear")
+        return answer
+
+    monkeypatch.setattr(NodeLink, "ask", ask_and_wait)
     with here(Machines(1)) as one:
         for _ in range(2):  # the second launch finds what the first one has left there
             with pytest.raises(WorkerFailed) as caught:

@@ -65,7 +65,7 @@ class Agent:
 
     def __init__(self, connection: Channel) -> None:
         self._connection = connection
-        self._forks, self._born = Forks(), 0
+        self._forks = Forks()
         self._folder = session_folder()
         self._ranks: dict[int, _Rank] = {}
         self._ports: dict[int, socket.socket] = {}
@@ -86,18 +86,16 @@ class Agent:
         finally:
             stop_each([rank.process for rank in self._ranks.values()])
 
-    def bear(self, count: int) -> list[int]:
-        allow_open_files(FILES_OF_A_RANK * count)
-        if not self._forks.is_usable():  # its template was killed; the numbers of earlier ranks may still be in use
-            self._forks, self._has_told_of_torch = Forks(self._born), False
-        self._born += count
-        for process in (born := self._forks.bear(count)):
+    def bear(self, numbers: tuple[int, ...]) -> None:
+        allow_open_files(FILES_OF_A_RANK * len(numbers))
+        if not self._forks.is_usable():  # its template was killed
+            self._forks, self._has_told_of_torch = Forks(), False
+        for process in self._forks.bear_these(numbers):
             rank = self._ranks[process.number] = _Rank(process)
             threading.Thread(target=rank.feed, daemon=True).start()
             self._selector.register(process.channel, selectors.EVENT_READ, lambda rank=rank: self._from_rank(rank))
             os.set_blocking(process.output.fileno(), False)
             self._selector.register(process.output, selectors.EVENT_READ, lambda rank=rank: self._relay_output(rank))
-        return [process.number for process in born]
 
     def stop(self, numbers: Sequence[int]) -> list[int | None]:
         ranks = [self._ranks[number] for number in numbers if number in self._ranks]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import itertools
 import json
 import os
 import pickle
@@ -66,6 +67,7 @@ class NodeLink:
         self._answers: queue.SimpleQueue[Answer] = queue.SimpleQueue()
         self._one_request = threading.Lock()
         self._relayed: dict[int, RelayedRank] = {}
+        self._numbers = itertools.count()
         ours, theirs = socket.socketpair()
         self._channel = opened(ours)
         self._complaints = tempfile.TemporaryFile(dir=session_folder())  # noqa: SIM115
@@ -133,7 +135,16 @@ class NodeLink:
             self._heard = time.monotonic()  # it moves; an answer may have to wait until all of it is sent
 
     def bear(self, count: int) -> list[Process]:
-        return [self._relayed_process(number) for number in self.ask("bear", count)]
+        numbers = tuple(itertools.islice(self._numbers, count))
+        born = [self._relayed_process(number) for number in numbers]  # the first may end before all are there
+        try:
+            self.ask("bear", numbers)
+        except (OSError, NodeLost):
+            for number, process in zip(numbers, born, strict=True):
+                self._relayed.pop(number).end()
+                process.close()
+            raise
+        return born
 
     def crash_file_of(self, process: Process, here: str) -> str:
         """Where this rank's crash file is on the node; what is written there arrives in the file `here`."""

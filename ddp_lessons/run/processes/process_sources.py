@@ -98,11 +98,11 @@ class Nursery(Protocol):
 class Forks:
     """Processes forked from a template that imported torch once, in the background."""
 
-    def __init__(self, first_number: int = 0) -> None:
+    def __init__(self) -> None:
         open_standard_descriptors()
         ours, theirs = socket.socketpair()
         self._environment = environment_of_import()
-        self._numbers = itertools.count(first_number)
+        self._numbers = itertools.count()
         self._one_request = threading.Lock()
         self._is_killed = False
         self._importing = 1  # how many "ready" messages are still to come: torch first
@@ -125,7 +125,9 @@ class Forks:
         weakref.finalize(self, _end_template, self._channel, self._template, self._complaints, self._has_torch)
 
     def bear(self, count: int) -> list[Process]:
-        numbers = tuple(itertools.islice(self._numbers, count))
+        return self.bear_these(tuple(itertools.islice(self._numbers, count)))
+
+    def bear_these(self, numbers: tuple[int, ...]) -> list[Process]:
         with contextlib.ExitStack() as theirs, contextlib.ExitStack() as ours:
             born, descriptors = [], []
             for number in numbers:  # create all channels before asking: the next one may exceed the limit of open files
