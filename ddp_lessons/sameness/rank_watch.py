@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import random as python_random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,7 @@ from torch.optim import optimizer as optimizer_hooks
 from torch.utils.hooks import unserializable_hook
 
 from ddp_lessons.sameness.functional_dropout import switched_off
+from ddp_lessons.sameness.in_float64 import in_float64
 from ddp_lessons.sameness.run_records import Array, Piece, RankRecord, StepRecord
 from ddp_lessons.sameness.snapshots import MOST_ELEMENTS, piece_of, samples_in
 
@@ -34,16 +35,26 @@ def watched_train(
     rank: int, world_size: int, train: Callable[..., object], args: Sequence[object], watch: dict[str, Any]
 ) -> RankRecord:
     """Run `train` as it is, and return what was seen of it."""
-    dtype, kept = watch.pop("dtype"), torch.get_default_dtype()
-    torch.set_default_dtype(dtype or kept)
+    dtype = watch.pop("dtype")
     seed_by_rank(rank)
     watcher = Watcher(**watch)
+    with by_default(dtype, args), watcher:
+        train(rank, world_size, *args)
+    return watcher.record()
+
+
+@contextlib.contextmanager
+def by_default(dtype: torch.dtype | None, args: object = ()) -> Iterator[None]:
+    if dtype == torch.float64:
+        with in_float64(args):
+            yield
+        return
+    kept = torch.get_default_dtype()
+    torch.set_default_dtype(dtype or kept)
     try:
-        with watcher:
-            train(rank, world_size, *args)
+        yield
     finally:
         torch.set_default_dtype(kept)
-    return watcher.record()
 
 
 def seed_by_rank(rank: int) -> None:

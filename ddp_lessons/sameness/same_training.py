@@ -51,15 +51,18 @@ def same_as_one(
         sizes = checked_sizes(ranks, on)
         watch = checked_watch(steps, dtype, random)
         _check_function(train, sizes[-1], args)
+    import torch
+
     from ddp_lessons.sameness.rank_watch import watched_train
     from ddp_lessons.sameness.run_records import Run
-    from ddp_lessons.sameness.sameness_report import report_of
+    from ddp_lessons.sameness.sameness_report import judged
 
-    runs = [
-        Run(tuple(launch(watched_train, size, train, args, watch, timeout_seconds=timeout_seconds, quiet=True, on=on)))
-        for size in sizes
-    ]
-    return report_of(runs, watch["random"])
+    def run(size: int, in_float64: bool) -> Run:
+        told = watch | {"dtype": torch.float64} if in_float64 else watch
+        ranks = launch(watched_train, size, train, args, told, timeout_seconds=timeout_seconds, quiet=True, on=on)
+        return Run(tuple(ranks))
+
+    return judged(run, sizes, watch["random"], dtype == torch.float64)
 
 
 def checked_sizes(ranks: Any, on: Any) -> list[int]:

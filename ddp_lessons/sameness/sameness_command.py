@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -83,26 +84,26 @@ def _with_the_rest(
 
 def same_script(chosen: argparse.Namespace) -> int:
     """Print the report and return the exit status."""
-    from ddp_lessons.sameness.sameness_report import could_not_tell, report_of
+    from ddp_lessons.sameness.sameness_report import could_not_tell, judged
 
     report: SamenessReport
     if not os.path.isfile(chosen.script):
         print(f"there is no script {chosen.script}", file=sys.stderr)
         return COULD_NOT_TELL
     try:
-        report = report_of([_run(size, chosen) for size in chosen.sizes], chosen.random)
+        report = judged(partial(_run, chosen), chosen.sizes, chosen.random, bool(chosen.dtype))
     except ScriptFailed as failure:
         report = could_not_tell(str(failure), failure.advice)
     print(report)
     return COULD_NOT_TELL if report.same is None else SAME if report.same else NOT_THE_SAME
 
 
-def _run(size: int, chosen: argparse.Namespace) -> Run:
+def _run(chosen: argparse.Namespace, size: int, in_float64: bool) -> Run:
     from ddp_lessons.sameness.run_records import CannotRead, Run, file_of, read_record
 
     folder = Path(tempfile.mkdtemp(prefix="ddp-lessons-"))  # readable by its owner only
     try:
-        _follow(_command(size, chosen, folder), folder, size, chosen)
+        _follow(_command(size, chosen, folder, in_float64), folder, size, chosen)
         return Run(tuple(read_record(file_of(folder, rank)) for rank in range(size)))
     except CannotRead as missing:
         raise ScriptFailed(f"on {number_of_ranks(size)}, {missing}", _run_it_alone(size, chosen)) from missing
@@ -110,8 +111,8 @@ def _run(size: int, chosen: argparse.Namespace) -> Run:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _command(size: int, chosen: argparse.Namespace, folder: Path) -> list[str]:
-    settings = json.dumps({"steps": chosen.steps, "random": chosen.random, "dtype": chosen.dtype})
+def _command(size: int, chosen: argparse.Namespace, folder: Path, in_float64: bool) -> list[str]:
+    settings = json.dumps({"steps": chosen.steps, "random": chosen.random, "dtype": "float64" if in_float64 else None})
     rank = ["-m", "ddp_lessons.sameness.watched_script", str(folder), settings, chosen.script, *chosen.arguments]
     return [sys.executable, *torchrun_here(size, folder), *rank]
 

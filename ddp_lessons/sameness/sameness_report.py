@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ddp_lessons.run.diagnosis.wording import listed, number_of_ranks
@@ -84,6 +84,33 @@ class SamenessReport:
     def __repr__(self) -> str:
         """On a terminal in color; `text` is plain everywhere."""
         return message_on_terminal(self.text, self._kind)
+
+
+def judged(
+    run: Callable[[int, bool], Run], sizes: Sequence[int], random: Sequence[str], is_in_float64: bool
+) -> SamenessReport:
+    """`run` gives the training on so many ranks, in float64 or as it is.
+
+    A ReLU or max pooling turns the smallest difference into a large one, so what differs is looked at in float64, too.
+    """
+    report = report_of([run(size, is_in_float64) for size in sizes], random)
+    if report.same is not False or is_in_float64 or not report.parameter:
+        return report
+    try:
+        again = report_of([run(size, True) for size in sizes], random)
+    except RuntimeError:
+        return replace(report, lines=(*report.lines, _NO_FLOAT64))
+    if not again.same:
+        return report
+    where = f"step {report.step} on {number_of_ranks(report.world_size)}"
+    return replace(again, lines=(*again.lines, _ROUNDING.format(where=where)))
+
+
+_NO_FLOAT64 = "In float64 it can't be run, so a ReLU or max pooling that rounding sends the other way is not ruled out."
+_ROUNDING = (
+    "This is in float64. As it is, the training parts at {where} within float32 rounding, which sends a ReLU or max "
+    "pooling the other way."
+)
 
 
 def report_of(runs: Sequence[Run], random: Sequence[str] = ()) -> SamenessReport:

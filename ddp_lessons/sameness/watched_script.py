@@ -14,7 +14,7 @@ from pathlib import Path
 
 import torch
 
-from ddp_lessons.sameness.rank_watch import Watcher, seed_by_rank
+from ddp_lessons.sameness.rank_watch import Watcher, by_default, seed_by_rank
 from ddp_lessons.sameness.run_records import failure_in, file_of, write_record
 
 
@@ -23,12 +23,11 @@ def main() -> None:
     del sys.argv[:3]
     sys.path[0] = os.path.dirname(os.path.abspath(script))
     rank = int(os.environ["RANK"])
-    if settings["dtype"] is not None:
-        torch.set_default_dtype(getattr(torch, settings["dtype"]))
+    dtype = getattr(torch, settings["dtype"]) if settings["dtype"] else None
     seed_by_rank(rank)
     watcher = Watcher(settings["steps"], settings["random"])
     try:
-        with watcher:
+        with by_default(dtype), watcher:
             runpy.run_path(script, run_name="__main__")
     except Exception:
         failure_in(folder).write_text(traceback.format_exc(), encoding="utf-8")

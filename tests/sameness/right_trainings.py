@@ -768,7 +768,61 @@ def averaged_after_each_micro_batch(rank: int, world_size: int) -> None:
         optimizer.step()
 
 
+class Kinks(nn.Module):
+    """A step by the mean of the inputs brings each weight among kinks that are closer than float32 can tell."""
+
+    def __init__(self, inputs: Tensor, rate: float) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(inputs.shape[1]))
+        there = 1 - rate * inputs.double().mean(0)
+        self.kinks = there[:, None] + torch.linspace(-1e-6, 1e-6, 2000, dtype=torch.float64)
+        self.way = torch.sign(there - 1)[:, None]
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        beyond = self.way * (self.weight[:, None] - self.kinks.to(self.weight.dtype))
+        return inputs @ self.weight + nn.functional.relu(beyond).sum()
+
+
+def turned_by_rounding(rank: int, world_size: int) -> None:
+    inputs = torch.randn(24, 64, generator=torch.Generator().manual_seed(3))
+    model = DistributedDataParallel(Kinks(inputs, 0.5))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+    for _ in range(3):
+        optimizer.zero_grad()
+        model(inputs[rank::world_size]).mean().backward()
+        optimizer.step()
+
+
+def pictures(rank: int, world_size: int) -> None:
+    torch.manual_seed(6)
+    convolutions = [nn.Conv2d(1, 8, 3), nn.ReLU(), nn.Conv2d(8, 8, 3), nn.ReLU(), nn.MaxPool2d(2), nn.GroupNorm(2, 8)]
+    model = DistributedDataParallel(nn.Sequential(*convolutions, nn.Flatten(), nn.Linear(8 * 144, 10)))
+    everything = TensorDataset(torch.rand(256, 1, 28, 28), torch.randint(10, (256,)))
+    sampler = DistributedSampler(everything, drop_last=True)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    for images, labels in DataLoader(everything, batch_size=64 // world_size, sampler=sampler, drop_last=True):
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(model(images), labels).backward()
+        optimizer.step()
+
+
+def words(rank: int, world_size: int) -> None:
+    torch.manual_seed(2)
+    model = DistributedDataParallel(nn.Sequential(nn.EmbeddingBag(40, 8), nn.ReLU(), nn.Linear(8, 3)))
+    optimizer = torch.optim.AdamW(model.parameters())
+    for _ in range(STEPS):
+        texts, labels = torch.randint(40, (BATCH, 5)), torch.randint(3, (BATCH,))
+        optimizer.zero_grad()
+        with torch.autocast("cpu", torch.bfloat16):
+            loss = nn.functional.cross_entropy(model(texts[rank::world_size]), labels[rank::world_size])
+        loss.backward()
+        optimizer.step()
+
+
 RIGHT = [
+    Program(turned_by_rounding),
+    Program(pictures),
+    Program(words),
     Program(averaged_by_hand),
     Program(averaged_in_one_message, (1, 3)),
     Program(averaged_by_hooks),

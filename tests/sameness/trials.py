@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
+import torch
 from tiny_trainings import Program
 
 from ddp_lessons.run.workers import Workers
 from ddp_lessons.sameness.rank_watch import watched_train
 from ddp_lessons.sameness.run_records import Run
 from ddp_lessons.sameness.same_training import checked_watch
-from ddp_lessons.sameness.sameness_report import SamenessReport, report_of
+from ddp_lessons.sameness.sameness_report import SamenessReport, judged
 
 
 class Trials:
@@ -23,7 +24,11 @@ class Trials:
 
     def report(self, program: Program, steps: int = 20) -> SamenessReport:
         watch = checked_watch(steps, program.dtype, program.random)
-        return report_of([self._run(size, program, watch) for size in program.ranks], program.random)
+
+        def run(size: int, in_float64: bool) -> Run:
+            return self._run(size, program, watch | {"dtype": torch.float64} if in_float64 else watch)
+
+        return judged(run, program.ranks, program.random, program.dtype == torch.float64)
 
     def _run(self, size: int, program: Program, watch: dict[str, object]) -> Run:
         if size not in self._workers:
