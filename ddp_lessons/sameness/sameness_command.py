@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from ddp_lessons.run.diagnosis.wording import number_of_ranks
 from ddp_lessons.run.scripts.torchrun_here import torchrun_here
 from ddp_lessons.sameness import RANDOM
+from ddp_lessons.sameness.fresh_folder import copy_of_folder
 
 if TYPE_CHECKING:
     from ddp_lessons.sameness.run_records import Run
@@ -78,8 +79,14 @@ def _with_the_rest(
         parser.error("--ranks needs the numbers of ranks to compare with one rank, such as --ranks 2,4")
     if chosen.steps < 1:
         parser.error("--steps must be at least 1")
-    chosen.script, chosen.random = scripts[0], chosen.random or []
+    chosen.script, chosen.random = _seen_from_here(scripts[0]), chosen.random or []
     return chosen
+
+
+def _seen_from_here(script: str) -> str:
+    """Each run has a copy of this folder, with its own copy of a script that lies in it."""
+    relative = os.path.relpath(script)
+    return os.path.abspath(script) if relative.startswith(os.pardir) else relative
 
 
 def same_script(chosen: argparse.Namespace) -> int:
@@ -121,10 +128,10 @@ def _follow(command: list[str], folder: Path, size: int, chosen: argparse.Namesp
     """Wait until it ends. What the script prints goes into a file; if it fails, the end of its traceback is shown."""
     from ddp_lessons.sameness.run_records import failure_in
 
-    printed = folder / "printed"
+    here, printed = copy_of_folder(Path.cwd(), folder / "here"), folder / "printed"
     environment = {"OMP_NUM_THREADS": "1", **os.environ}
     with printed.open("wb") as file:
-        process = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT, env=environment)
+        process = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT, env=environment, cwd=here)
         try:
             status = process.wait(chosen.timeout)
         except subprocess.TimeoutExpired:

@@ -29,6 +29,7 @@ from torch.optim import optimizer as optimizer_hooks
 
 from ddp_lessons import WorkerFailed, same_as_one
 from ddp_lessons.sameness.first_difference import compare
+from ddp_lessons.sameness.fresh_folder import copy_of_folder
 from ddp_lessons.sameness.rank_watch import Watcher, plain_name
 from ddp_lessons.sameness.rounding_limits import Limits
 from ddp_lessons.sameness.run_records import CannotRead, RankRecord, Run, read_record, write_record
@@ -57,6 +58,16 @@ for batch in torch.arange(12).split(4):
 if "--fail" in sys.argv:
     raise ValueError("as asked")
 dist.destroy_process_group()
+"""
+
+RESUMED = """
+import os
+if os.path.exists("last.pt"):
+    model.load_state_dict(torch.load("last.pt"))
+"""
+SAVED = """
+if rank == 0:
+    torch.save(model.state_dict(), "last.pt")
 """
 
 
@@ -359,9 +370,9 @@ def test_what_cannot_be_asked_is_refused(asked: dict[str, object], refusal: str)
         same_as_one(with_ddp, **asked)  # type: ignore[arg-type]
 
 
-def command(*asked: str) -> subprocess.CompletedProcess[str]:
+def command(*asked: str, folder: Path = PROJECT) -> subprocess.CompletedProcess[str]:
     words = [sys.executable, "-m", "ddp_lessons", "same-as-one", *asked]
-    return subprocess.run(words, cwd=PROJECT, capture_output=True, text=True, check=False)
+    return subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False)
 
 
 @pytest.fixture
@@ -385,6 +396,29 @@ def test_a_script_that_is_not_the_same_ends_with_1(script: str) -> None:
     assert ended.returncode == 1, ended.stderr
     assert ended.stdout.startswith("Not the same training: on 2 ranks the weights differ after step 0.")
     assert "Cause: The learning rate at step 0 is 0.2 on rank 0, 2 times that of one rank (0.1)." in ended.stdout
+
+
+@pytest.mark.no_second_try
+def test_no_run_goes_on_from_what_another_has_saved(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(SCRIPT.replace("optimizer =", RESUMED + "optimizer =") + SAVED, encoding="utf-8")
+    ended = command("train.py", folder=tmp_path)
+    assert ended.returncode == 0, ended.stdout
+    assert [path.name for path in tmp_path.iterdir()] == ["train.py"]
+
+
+def test_of_a_folder_what_a_script_may_change_is_copied_and_the_rest_is_linked(tmp_path: Path) -> None:
+    folder = tmp_path / "there"
+    (folder / "runs" / "first").mkdir(parents=True)
+    (folder / ".git").mkdir()
+    (folder / "images").mkdir()
+    for number in range(1001):
+        (folder / "images" / str(number)).touch()
+    (folder / "runs" / "first" / "last.pt").write_text("as it was")
+    (folder / "gone").symlink_to(tmp_path / "nowhere")
+    copy = copy_of_folder(folder, tmp_path / "copy")
+    (copy / "runs" / "first" / "last.pt").write_text("another")
+    assert (folder / "runs" / "first" / "last.pt").read_text() == "as it was"
+    assert {path.name for path in copy.iterdir() if path.is_symlink()} == {".git", "images", "gone"}
 
 
 @nightly
