@@ -42,7 +42,11 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(_HOME[name]), name)
+    try:
+        home = import_module(_HOME[name])
+    except AttributeError as error:  # `from ddp_lessons import` would hide it
+        raise ImportError(f"{_HOME[name]} cannot be imported: {error}") from error
+    return getattr(home, name)
 
 
 def __dir__() -> list[str]:

@@ -145,6 +145,14 @@ def test_the_usual_port_may_be_taken(address: str, monkeypatch: pytest.MonkeyPat
         assert list(launch(add_up, 3, join=False, quiet=True)) == [3.0, 3.0, 3.0]
 
 
+def test_a_file_that_hides_a_module_of_python_is_named(tmp_path: Path) -> None:
+    (tmp_path / "struct.py").touch()
+    done = subprocess.run(
+        [sys.executable, "-c", "from ddp_lessons import launch"], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.stderr.endswith("cannot be imported: module 'struct' has no attribute 'calcsize'\n"), done.stderr
+
+
 @pytest.mark.parametrize(
     "variables",
     by_day(
@@ -158,6 +166,7 @@ def test_the_usual_port_may_be_taken(address: str, monkeypatch: pytest.MonkeyPat
                 "MASTER_ADDR": "nobody.knows.invalid",
                 "LOCAL_RANK": "x",
                 "GROUP_RANK": "3",
+                "TORCHELASTIC_USE_AGENT_STORE": "True",  # whose rank 0 serves no store
             },
             {"TORCH_DISTRIBUTED_DEBUG": "DETAIL"},
             {"CUDA_VISIBLE_DEVICES": "", "NCCL_SOCKET_IFNAME": "eth7", "GLOO_DEVICE_TRANSPORT": "TCP"},

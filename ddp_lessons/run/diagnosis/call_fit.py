@@ -149,7 +149,10 @@ def _tensor(event: Event) -> str:
 
 
 _NEXT_ORDER = "compare what each rank called before; make the same calls in the same order on every rank."
-NEXT_ALONE = "use model.module for work on one rank only (validation, saving); make all other calls on every rank."
+NEXT_ALONE = (
+    "make this call on every rank, or on none: look for an `if rank == 0` before it. What one rank does alone with the "
+    "model (validation, saving) it does with model.module."
+)
 _NEXT_TENSORS = "use the same shape and dtype on every rank; print both before the call."
 _NEXT_PARTS = (
     "send each rank as many elements as it expects: print the shapes or split sizes of input and output on both ranks."

@@ -32,8 +32,8 @@ _NEW_GROUP = (
 _NEXT_NEVER_CAME = "look for an `if rank == 0`, an early return or a swallowed exception before that call."
 _NEXT_FEWER = "look for a loop with fewer steps on some ranks: uneven batches, a `break` or a swallowed exception."
 _NEXT_UNEVEN = (
-    "if a rank has fewer batches, train inside `with model.join():`; if it leaves a parameter out of the loss, pass "
-    "find_unused_parameters=True to DistributedDataParallel."
+    "look for a step that some ranks skip: an early exit, a swallowed exception, or a parameter left out of the loss "
+    "(find_unused_parameters=True). Only if a rank has fewer batches, train inside `with model.join():`."
 )
 _NEXT_WHO_TALKS = "check that every send has a matching recv, and every recv a matching send."
 
@@ -119,9 +119,17 @@ def _of_message(event: Event, stuck: Mapping[int, Event], events: Events) -> Rea
     taken = {id(one): delivery for delivery in events.deliveries for one in (delivery.send, delivery.recv)}
     if (delivery := taken.get(id(event))) is not None and delivery.send.remark == "let go":
         return _of_a_send_let_go(delivery.send)
-    for other in events.by_rank:
-        if id(other) not in taken and _could_be_meant(event, other, is_held=stuck.get(other.rank) is other):
-            return _of_tags(event, other) if other.tag != event.tag else _of_groups(event, other)
+
+    def meant_for(one: Event) -> list[Event]:
+        others = (other for other in events.by_rank if id(other) not in taken)
+        return [other for other in others if _could_be_meant(one, other, is_held=stuck.get(other.rank) is other)]
+
+    if meant := meant_for(event):
+        other = meant[0]
+        if other.tag == event.tag:
+            return _of_groups(event, other)
+        recv, sends = (other, [event]) if event.operation == "send" else (event, meant[:1])
+        return _of_tags(recv, sends if recv.peer is not None else meant_for(recv))
     strayed = next((other for other in stuck.values() if _has_strayed(event, other)), None)
     return None if strayed is None else _of_a_wrong_peer(event, strayed)
 
@@ -148,11 +156,11 @@ def _of_a_send_let_go(send: Event) -> Reason:
     return Reason([sentence], "keep the handle, work = dist.isend(...), and call work.wait() later.", send.rank)
 
 
-def _of_tags(event: Event, other: Event) -> Reason:
-    send, recv = (event, other) if event.operation == "send" else (other, event)
-    sent = f"rank {send.rank} sends to rank {send.peer} with tag {send.tag} ({send.place})"
+def _of_tags(recv: Event, sends: Sequence[Event]) -> Reason:
+    first = {send.rank: send for send in reversed(sends)}  # whose is wrong nobody knows where it takes any rank's
+    sent = [f"rank {n} sends to rank {recv.rank} with tag {first[n].tag} ({first[n].place})" for n in sorted(first)]
     received = f"rank {recv.rank} receives with tag {recv.tag} ({recv.place})"
-    return Reason([f"Tag mismatch: {sent}, and {received}."], "use the same tag on both sides.", recv.rank)
+    return Reason([f"Tag mismatch: {', '.join(sent)}, and {received}."], "use the same tag on both sides.", recv.rank)
 
 
 def _of_groups(event: Event, other: Event) -> Reason:

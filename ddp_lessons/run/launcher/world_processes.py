@@ -173,13 +173,14 @@ class Crew:
 
     def _environment(self) -> dict[str, str]:
         """The variables that torchrun would set, and those that keep gloo and RPC on this machine."""
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith("TORCHELASTIC_")}
         if self._port is None:  # start_there() sets those of the node
-            return dict(os.environ)
+            return inherited
         loopback = {"linux": "lo", "darwin": "lo0"}.get(sys.platform)
         address, port = self._port.getsockname()[:2]
         return {
             "OMP_NUM_THREADS": str(self._threads),
-            **os.environ,
+            **inherited,
             **(dict.fromkeys(("GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME"), loopback) if loopback else {}),
             "WORLD_SIZE": str(self._world_size),
             "LOCAL_WORLD_SIZE": str(self._world_size),
