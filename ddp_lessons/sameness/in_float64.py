@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -14,17 +12,10 @@ from torch.utils._pytree import tree_any, tree_map
 _IN_PLACE = ("__iadd__", "__isub__", "__imul__", "__itruediv__", "__setitem__", "__set__")
 
 
-@contextmanager
-def in_float64(args: object = ()) -> Iterator[None]:
-    """The default dtype is float64, who asks for float32 gets float64, and so do models among the arguments."""
+def in_float64(args: object) -> TorchFunctionMode:
+    """Who asks for float32 gets float64, and so do models among the arguments."""
     tree_map(lambda one: one.double() if isinstance(one, nn.Module) else one, args)
-    kept = torch.get_default_dtype()
-    torch.set_default_dtype(torch.float64)
-    try:
-        with _Wider():
-            yield
-    finally:
-        torch.set_default_dtype(kept)
+    return _Wider()
 
 
 class _Wider(TorchFunctionMode):

@@ -45,14 +45,11 @@ def watched_train(
 
 @contextlib.contextmanager
 def by_default(dtype: torch.dtype | None, args: object = ()) -> Iterator[None]:
-    if dtype == torch.float64:
-        with in_float64(args):
-            yield
-        return
     kept = torch.get_default_dtype()
     torch.set_default_dtype(dtype or kept)
     try:
-        yield
+        with in_float64(args) if dtype == torch.float64 else contextlib.nullcontext():
+            yield
     finally:
         torch.set_default_dtype(kept)
 
