@@ -13,16 +13,21 @@ def copy_of_folder(folder: Path, copy: Path) -> Path:
     """Hidden folders, virtual environments, and data (large files, folders of many) are linked, not copied."""
     copy.mkdir()
     for entry in folder.iterdir():
-        if entry.is_dir() and not entry.is_symlink() and not _is_left_as_it_is(entry):
-            copy_of_folder(entry, copy / entry.name)
-        elif entry.is_file() and entry.stat().st_size <= _MOST_BYTES:
-            shutil.copy2(entry, copy / entry.name)
+        there = copy / entry.name
+        if _is_linked(entry, copy):
+            there.symlink_to(entry.absolute())
+        elif entry.is_dir():
+            copy_of_folder(entry, there)
         else:
-            (copy / entry.name).symlink_to(entry.absolute())
+            shutil.copy2(entry, there)
     return copy
 
 
-def _is_left_as_it_is(folder: Path) -> bool:
-    if folder.name.startswith(".") or (folder / "pyvenv.cfg").exists() or not os.access(folder, os.R_OK | os.X_OK):
+def _is_linked(entry: Path, copy: Path) -> bool:
+    if entry.is_file():
+        return entry.stat().st_size > _MOST_BYTES or not os.access(entry, os.R_OK)
+    if not entry.is_dir() or entry.is_symlink() or not os.access(entry, os.R_OK | os.X_OK):
         return True
-    return len(os.listdir(folder)) > _MOST_ENTRIES
+    if entry.name.startswith(".") or (entry / "pyvenv.cfg").exists() or len(os.listdir(entry)) > _MOST_ENTRIES:
+        return True
+    return copy.resolve().is_relative_to(entry.resolve())  # the folder of temporary files may lie in this one

@@ -358,3 +358,21 @@ def test_the_waits_without_end_are_known() -> None:
         launch(both_send)
     never = never_ending(error.value.results.events)
     assert [(event.rank, event.call) for event in never] == [(0, "send"), (1, "send")]
+
+
+def another_order_of_tags(rank: int, world_size: int) -> None:
+    """Rank 2 is wrong, and rank 1 waits with the message that would be next."""
+    if rank == 0:
+        for tag in (1, 1, 2, 2):
+            dist.recv(ONE, tag=tag)
+    else:
+        for tag in (1, 2) if rank == 1 else (2, 1):
+            dist.send(ONE, 0, tag=tag)
+
+
+def test_of_a_recv_from_anyone_each_sender_with_another_tag_is_named() -> None:
+    said = stuck(another_order_of_tags, 3)
+    (sentence,) = [line for line in said.splitlines() if "Tag mismatch" in line]
+    assert "rank 1 sends to rank 0 with tag 2" in sentence
+    assert "rank 2 sends to rank 0 with tag 2" in sentence
+    assert "rank 0 receives with tag 1" in sentence

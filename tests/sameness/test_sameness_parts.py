@@ -415,10 +415,11 @@ def test_of_a_folder_what_a_script_may_change_is_copied_and_the_rest_is_linked(t
         (folder / "images" / str(number)).touch()
     (folder / "runs" / "first" / "last.pt").write_text("as it was")
     (folder / "gone").symlink_to(tmp_path / "nowhere")
-    copy = copy_of_folder(folder, tmp_path / "copy")
+    (folder / "temporary").mkdir()
+    copy = copy_of_folder(folder, folder / "temporary" / "copy")
     (copy / "runs" / "first" / "last.pt").write_text("another")
     assert (folder / "runs" / "first" / "last.pt").read_text() == "as it was"
-    assert {path.name for path in copy.iterdir() if path.is_symlink()} == {".git", "images", "gone"}
+    assert {path.name for path in copy.iterdir() if path.is_symlink()} == {".git", "images", "gone", "temporary"}
 
 
 @nightly

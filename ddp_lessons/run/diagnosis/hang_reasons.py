@@ -128,8 +128,10 @@ def _of_message(event: Event, stuck: Mapping[int, Event], events: Events) -> Rea
         other = meant[0]
         if other.tag == event.tag:
             return _of_groups(event, other)
-        recv, sends = (other, [event]) if event.operation == "send" else (event, meant[:1])
-        return _of_tags(recv, sends if recv.peer is not None else meant_for(recv))
+        send, recv = (event, other) if event.operation == "send" else (other, event)
+        if recv.peer is not None:
+            return _of_tags(recv, [send])
+        return _of_tags(recv, [one for one in meant_for(recv) if one.tag != recv.tag])
     strayed = next((other for other in stuck.values() if _has_strayed(event, other)), None)
     return None if strayed is None else _of_a_wrong_peer(event, strayed)
 
@@ -157,7 +159,8 @@ def _of_a_send_let_go(send: Event) -> Reason:
 
 
 def _of_tags(recv: Event, sends: Sequence[Event]) -> Reason:
-    first = {send.rank: send for send in reversed(sends)}  # whose is wrong nobody knows where it takes any rank's
+    """Where any rank may send it, nobody knows whose tag is wrong, so the first message of each is named."""
+    first = {send.rank: send for send in reversed(sends)}
     sent = [f"rank {n} sends to rank {recv.rank} with tag {first[n].tag} ({first[n].place})" for n in sorted(first)]
     received = f"rank {recv.rank} receives with tag {recv.tag} ({recv.place})"
     return Reason([f"Tag mismatch: {', '.join(sent)}, and {received}."], "use the same tag on both sides.", recv.rank)
