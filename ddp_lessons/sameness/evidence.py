@@ -90,6 +90,10 @@ class Evidence:
         """All ranks stepped with the same gradient."""
         return all(self.equal(self.ranks[0], by_name, names) for by_name in self.ranks[1:])
 
+    def local_agree(self) -> bool:
+        """All ranks' own backward passes gave the same."""
+        return all(self.equal(self.local[0], by_name) for by_name in self.local[1:])
+
     def equal(self, mine: ByName, theirs: ByName, names: set[str] | None = None, factor: float = 1.0) -> bool:
         """`factor * mine` is `theirs`, up to rounding."""
         wanted = (mine.keys() | theirs.keys()) if names is None else names

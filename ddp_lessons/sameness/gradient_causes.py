@@ -16,7 +16,7 @@ from ddp_lessons.sameness.unequal_gradients import batch_norm, names_of, random_
 
 
 def gradient_cause(evidence: Evidence) -> Finding | None:
-    """The most specific cause that fits."""
+    """The cause that leaves the smallest rest of the difference; of those that leave none, the most specific."""
     if evidence.ranks_agree():
         return first_finding(_OF_EQUAL_RANKS, evidence)
     return unequal_gradients_cause(evidence)
@@ -297,7 +297,7 @@ def _numbers(weights: Array) -> str:
 
 
 _OF_EQUAL_RANKS = (
-    _rounded,
+    # they leave no more than the rounding of the gradients' dtype
     _not_zeroed,
     _micro_batches,
     _factor,
@@ -306,10 +306,14 @@ _OF_EQUAL_RANKS = (
     _mean_of_means,
     _clipped_first,
     _some_parameters_by_a_factor,
+    # it leaves the rounding of a coarser dtype, in which a small difference of any kind would hide
+    _rounded,
+    # they say why the gradient differs, but not by how much
     batch_norm,
     random_forward,
     _changed_between_micro_batches,
     _uneven_micro_batches,
+    # they say what differs
     _other_weights,
     _other_loss,
 )

@@ -181,7 +181,8 @@ class Watcher:
         for name, parameter in module.named_parameters():
             if id(parameter) not in self._seen and parameter.requires_grad:
                 self._seen[id(parameter)] = parameter
-                self._stack.callback(parameter.register_hook(self._adder(id(parameter))).remove)
+                if not parameter._backward_hooks:  # after another hook a gradient may be no more this rank's own
+                    self._stack.callback(parameter.register_hook(self._adder(id(parameter))).remove)
                 self._stack.callback(parameter.register_post_accumulate_grad_hook(self._note_summed).remove)
             if id(parameter) not in self._names:
                 self._names[id(parameter)] = self._new_name(module, name)

@@ -23,6 +23,7 @@ from ddp_lessons.sameness.first_difference import (
     compare,
 )
 from ddp_lessons.sameness.gradient_causes import gradient_cause
+from ddp_lessons.sameness.rounding_limits import largest
 from ddp_lessons.sameness.run_records import Run
 from ddp_lessons.sameness.sample_causes import SAMPLE_KEYS, sample_cause
 from ddp_lessons.sameness.update_causes import buffers_cause, steps_cause, update_cause, weights_cause
@@ -128,6 +129,8 @@ def report_of(runs: Sequence[Run], random: Sequence[str] = ()) -> SamenessReport
     }
     first = next((each for each in compared if each.difference is not None), None)
     if first is None or first.difference is None:
+        if nothing := next((told for each in compared if (told := _shows_nothing(each))), None):
+            return could_not_tell(*nothing)
         return SamenessReport(True, tuple(_same(one, compared, random)), **curves)
     difference, finding = first.difference, find_cause(first, first.difference)
     return SamenessReport(
@@ -177,6 +180,23 @@ def _cause(comparison: Comparison, difference: Difference) -> Finding | None:
 
 def could_not_tell(reason: str, advice: str) -> SamenessReport:
     return SamenessReport(None, (f"Could not tell whether it is the same training: {reason}.", f"Next: {advice}"))
+
+
+def _shows_nothing(comparison: Comparison) -> tuple[str, str] | None:
+    """Why gradients that agree say nothing of how the data is shared, and what to do."""
+    evidence = [Evidence(comparison, Difference(GRADIENTS, step, 0)) for step in range(len(comparison.gradients))]
+    if not any(largest(at.base, *at.ranks) for at in evidence):
+        return "every gradient is zero", "look for a loss that does not depend on the parameters, or a detach()."
+    samples = [comparison.many.samples(at.step) for at in evidence]
+    are_others = [any(part != parts[0] for part in parts) for parts in samples]
+    if not any(are_others):
+        return None
+    if not all(at.local[0] and at.local_agree() for at, other in zip(evidence, are_others, strict=True) if other):
+        return None
+    return (
+        "the gradients do not depend on the samples, so a wrong split of the data would not show",
+        "compare with the loss that you train with, and with data that differs from sample to sample.",
+    )
 
 
 def _same(one: Run, compared: Sequence[Comparison], random: Sequence[str]) -> list[str]:

@@ -130,6 +130,8 @@ def _whole_dataset_on_each_rank(entered: Entered) -> Finding | None:
 
 def _another_global_batch(entered: Entered) -> Finding | None:
     whole, parts, ranks = entered.whole.total(), entered.all_parts.total(), entered.many.world_size
+    if parts == whole:
+        return None
     is_larger = not entered.lost and len(entered.doubled) >= ranks and not entered.doubled & entered.whole
     drops_remainder = entered.step > 0 and parts == whole - whole % ranks  # of a last batch, say
     is_smaller = not (entered.doubled or drops_remainder or entered.lost - entered.many.all_samples) and parts
@@ -158,8 +160,8 @@ def _unknown_inputs(entered: Entered) -> Finding | None:
         "other_inputs",
         f"{unknown.total()} of {number_of(entered.all_parts)} of this step occur nowhere in the run on one rank. "
         "Random augmentation causes this, and so does preprocessing that depends on the batch or the rank.",
-        "draw augmentation from a generator that is seeded by the sample's index, "
-        'or pass random=["augmentation"] to compare only what does not depend on it.',
+        "preprocess each sample on its own, and draw augmentation from a generator that is seeded by the sample's "
+        'index. If only drawn numbers differ, pass random=["augmentation"] to compare what does not depend on them.',
     )
 
 

@@ -13,7 +13,23 @@ from ddp_lessons.sameness.run_records import StepRecord
 
 def unequal_gradients_cause(evidence: Evidence) -> Finding | None:
     """The ranks stepped with gradients of their own."""
-    return first_finding((_one_rank_differs, _one_parameter, _not_averaged, batch_norm, random_forward), evidence)
+    causes = (_not_in_the_optimizer, _one_rank_differs, _one_parameter, _not_averaged, batch_norm, random_forward)
+    return first_finding(causes, evidence)
+
+
+def _not_in_the_optimizer(evidence: Evidence) -> Finding | None:
+    """Some ranks do not update a parameter at all, and nothing else differs."""
+    missing = [evidence.record.before.keys() - record.before.keys() for record in evidence.records]
+    names = {name for of_rank in missing for name in of_rank}
+    if not names or evidence.differing() - names:
+        return None
+    ranks = ranks_named([rank for rank, of_rank in enumerate(missing) if of_rank])
+    listed = names_of(sorted(names))
+    return Finding(
+        "not_in_the_optimizer",
+        f"On {ranks} the optimizer does not have {listed}.",
+        "give the optimizer the same parameters on every rank, such as model.parameters().",
+    )
 
 
 def _one_rank_differs(evidence: Evidence) -> Finding | None:

@@ -24,12 +24,6 @@ def steps_cause(evidence: Evidence) -> Finding | None:
 
 
 def buffers_cause(evidence: Evidence) -> Finding | None:
-    if evidence.has("batch_norm"):
-        return Finding(
-            "batch_norm",
-            "The running statistics of batch normalization come from each rank's own samples.",
-            "use nn.SyncBatchNorm, or average the running statistics over the ranks before you evaluate or save.",
-        )
     return Finding(
         "buffers",
         f"The buffer `{evidence.difference.parameter}` is updated from each rank's own samples and not synchronized.",

@@ -776,6 +776,27 @@ def skips_a_bad_batch(rank: int, world_size: int) -> None:
         optimizer.step()
 
 
+def nearly_equal_numbers_of_tokens(rank: int, world_size: int) -> None:
+    """Each text has a number of tokens, about 100. Each rank divides by the tokens of its own texts."""
+    model = DistributedDataParallel(net())
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for inputs, targets in shards(rank, world_size):
+        tokens = 100 + (inputs[:, :1] > 0)
+        optimizer.zero_grad()
+        ((model(inputs) - targets).square() * tokens).sum().div(tokens.sum()).backward()
+        optimizer.step()
+
+
+def layer_forgotten_on_rank_1(rank: int, world_size: int) -> None:
+    model = net()
+    trained = DistributedDataParallel(model)
+    optimizer = torch.optim.SGD(model[0].parameters() if rank == 1 else model.parameters(), lr=0.1)
+    for inputs, targets in shards(rank, world_size):
+        optimizer.zero_grad()
+        loss_of(trained, inputs, targets).backward()
+        optimizer.step()
+
+
 def penalty_of_each_rank(rank: int, world_size: int) -> None:
     """The penalty on the weights is multiplied by the number of ranks."""
     model = DistributedDataParallel(net())
@@ -916,6 +937,8 @@ BROKEN = [
     Program(compressed, cause="rounded"),
     Program(uneven_inputs_under_join, (1, 2), cause="mean_of_means"),
     Program(skips_a_bad_batch, cause="rank_left_out"),
+    Program(nearly_equal_numbers_of_tokens, (1, 2), cause="mean_of_means"),
+    Program(layer_forgotten_on_rank_1, cause="not_in_the_optimizer"),
     Program(penalty_of_each_rank, (1, 3), cause="other_loss"),
     Program(clips_every_micro_batch, (1, 3), cause="changed_between_micro_batches"),
     Program(mean_of_uneven_micro_batches, (1, 2), cause="uneven_micro_batches"),

@@ -21,7 +21,7 @@ from broken_trainings import (
 )
 from nights import nightly
 from right_trainings import with_ddp
-from tiny_trainings import BATCH, batches, data, loss_of, net, shards
+from tiny_trainings import BATCH, Train, batches, data, loss_of, net, shards
 from torch import nn
 from torch.nn.modules import module as global_hooks
 from torch.nn.parallel import DistributedDataParallel
@@ -286,14 +286,56 @@ def test_one_rank_on_which_it_is_the_same_is_named_in_the_singular() -> None:
     assert "On 1 rank it is the same." in report_of([one, again, many]).lines
 
 
-def entered(*rows: int) -> RankRecord:
-    """One step of a rank with these samples."""
+def test_another_order_on_one_rank_is_no_other_batch_size() -> None:
+    one = Run((entered(0, 1, 2, then=(3, 4, 5)),))
+    again = Run((entered(0, 1, 2, then=(2, 1, 4)),)), Run((entered(0, 1, 3, then=(2, 4, 5)),))
+    causes = [sample_cause(compare(one, other)) for other in again]
+    assert [cause.key for cause in causes if cause] == ["overlapping_shards", "sample_order"]
+
+
+def entered(*rows: int, then: tuple[int, ...] = ()) -> RankRecord:
+    """One step of a rank with these samples, or two."""
     watcher = Watcher(steps=1)
     with watcher:
         model = net()
-        loss_of(model, *(one[list(rows)] for one in data())).backward()
-        torch.optim.SGD(model.parameters()).step()
+        optimizer = torch.optim.SGD(model.parameters())
+        for batch in filter(None, (rows, then)):
+            loss_of(model, *(one[list(batch)] for one in data())).backward()
+            optimizer.step()
     return watcher.record()
+
+
+def loss_without_a_gradient(rank: int, world_size: int) -> None:
+    model = DistributedDataParallel(net())
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for inputs, targets in shards(rank, world_size):
+        optimizer.zero_grad()
+        (0 * loss_of(model, inputs, targets)).backward()
+        optimizer.step()
+
+
+def loss_without_data(rank: int, world_size: int) -> None:
+    """Only a penalty on the weights; the gradients are not even averaged."""
+    model = net()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for inputs, _ in shards(rank, world_size):
+        optimizer.zero_grad()
+        penalty = torch.stack([one.square().sum() for one in model.parameters()]).sum()
+        (penalty + 0 * model(inputs).sum()).backward()
+        optimizer.step()
+
+
+@pytest.mark.parametrize(
+    ("train", "told"),
+    [
+        (loss_without_a_gradient, "every gradient is zero"),
+        (loss_without_data, "the gradients do not depend on the samples"),
+    ],
+)
+def test_gradients_that_agree_in_any_case_tell_nothing(train: Train, told: str) -> None:
+    report = same_as_one(train, ranks=(1, 2))
+    assert report.same is None
+    assert report.lines[0].startswith(f"Could not tell whether it is the same training: {told}")
 
 
 def test_a_function_without_an_optimizer_cannot_be_told() -> None:
