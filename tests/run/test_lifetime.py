@@ -82,7 +82,7 @@ EACH_IN_ANOTHER_WAY = """
 
 
 def folders_of(place: Path) -> list[Path]:
-    return [path for path in place.iterdir() if path.name.startswith("ddp_lessons-")]
+    return [path for path in place.iterdir() if path.name.startswith("ddp-")]
 
 
 @nightly
@@ -118,6 +118,22 @@ def test_nothing_is_left_of_a_kernel_that_was_killed_at_another_moment(source: s
             assert eventually(lambda: len(program.marked()) >= (4 if "spawn" in source else 2))
         program.kill()
         assert eventually(lambda: not program.marked())
+
+
+SHARING_WORKERS = """
+    torch.multiprocessing.set_sharing_strategy('file_descriptor')
+    loader = torch.utils.data.DataLoader(torch.ones(100, 9), num_workers=1)
+    batches = iter(loader)
+    next(batches)
+    if rank == 1: raise ValueError('as asked')
+    time.sleep(1000)
+"""
+
+
+def test_a_launch_that_fails_leaves_no_folder_of_its_loader_workers(tmp_path: Path) -> None:
+    with Program(LAUNCH.format(body=SHARING_WORKERS), environment={"TMPDIR": os.fspath(tmp_path)}) as program:
+        assert "raised ValueError: as asked" in program.finish()
+        assert eventually(lambda: not list(tmp_path.iterdir())), list(tmp_path.iterdir())
 
 
 @nightly

@@ -18,7 +18,8 @@ def session_folder() -> str:
     killed, by the template."""
     process = os.getpid()
     if process not in _folders or not os.path.isdir(_folders[process]):
-        _folders[process] = tempfile.mkdtemp(prefix="ddp_lessons-")  # mode 0700
+        # mode 0700; the name is no longer than that of multiprocessing's folder, as its sockets lie here, too
+        _folders[process] = tempfile.mkdtemp(prefix="ddp-")
         weakref.finalize(session_folder, _remove, _folders[process], process)
     return _folders[process]
 

@@ -11,6 +11,7 @@ import contextlib
 import datetime
 import faulthandler
 import itertools
+import multiprocessing
 import os
 import queue
 import shutil
@@ -165,6 +166,8 @@ def _become(start: Start) -> None:
             os.chdir(folder)
             break
     crash_file = open(start.crash_file, "wb")  # noqa: SIM115  written when no file can be opened any more
+    # the sockets of DataLoader workers: so they go with the notebook, even if this rank is killed
+    multiprocessing.current_process()._config["tempdir"] = os.path.dirname(start.crash_file)  # type: ignore[attr-defined]
     linger_before_an_abort()
     faulthandler.enable(crash_file)
     faulthandler.register(signal.SIGUSR1, crash_file, all_threads=False)
