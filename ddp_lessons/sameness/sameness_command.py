@@ -32,9 +32,9 @@ _LAST_LINES = 15
 class ScriptFailed(RuntimeError):
     """The script did not run to its end: why, and what to do."""
 
-    def __init__(self, reason: str, advice: str) -> None:
+    def __init__(self, reason: str, advice: str, last_lines: str = "") -> None:
         super().__init__(reason)
-        self.advice = advice
+        self.advice, self.last_lines = advice, last_lines
 
 
 def add_same_as_one(commands: Commands) -> None:
@@ -100,6 +100,7 @@ def same_script(chosen: argparse.Namespace) -> int:
     try:
         report = judged(partial(_run, chosen), chosen.sizes, chosen.random, bool(chosen.dtype))
     except ScriptFailed as failure:
+        print(failure.last_lines, end="\n" * bool(failure.last_lines), file=sys.stderr)
         report = could_not_tell(str(failure), failure.advice)
     print(report)
     return COULD_NOT_TELL if report.same is None else SAME if report.same else NOT_THE_SAME
@@ -145,10 +146,10 @@ def _follow(command: list[str], folder: Path, size: int, chosen: argparse.Namesp
     if status:
         told = failure_in(folder) if failure_in(folder).exists() else printed
         last = told.read_text(encoding="utf-8", errors="replace").splitlines()[-_LAST_LINES:]
-        print("\n".join(last), file=sys.stderr)
         raise ScriptFailed(
             f"on {number_of_ranks(size)} the script failed with exit status {status}; see its last lines above",
             _run_it_alone(size, chosen),
+            "\n".join(last),
         )
 
 

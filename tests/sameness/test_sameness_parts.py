@@ -33,7 +33,7 @@ from ddp_lessons.sameness.fresh_folder import copy_of_folder
 from ddp_lessons.sameness.rank_watch import Watcher, plain_name
 from ddp_lessons.sameness.rounding_limits import Limits
 from ddp_lessons.sameness.run_records import CannotRead, RankRecord, Run, read_record, write_record
-from ddp_lessons.sameness.sameness_report import report_of
+from ddp_lessons.sameness.sameness_report import judged, report_of
 from ddp_lessons.sameness.sample_causes import sample_cause
 from ddp_lessons.sameness.snapshots import SUMS, samples_in, sketch
 
@@ -281,6 +281,17 @@ def test_for_repeated_samples_the_parts_of_a_batch_are_suggested() -> None:
     assert "batch[rank::world_size]" in cause.advice
 
 
+def test_what_cannot_run_in_float64_is_told_before_what_to_do() -> None:
+    def run(size: int, in_float64: bool) -> Run:
+        if in_float64:
+            raise RuntimeError("as asked")
+        return Run(tuple(entered(rank, 2) for rank in range(size)))
+
+    report = judged(run, (1, 2), (), False)
+    assert report.same is False
+    assert [line.split()[0] for line in report.lines[-3:]] == ["Cause:", "In", "Next:"]
+
+
 def test_one_rank_on_which_it_is_the_same_is_named_in_the_singular() -> None:
     one, again, many = (Run(tuple(entered(*rows) for rows in ranks)) for ranks in ([(0, 1)], [(0, 1)], [(0,), (0,)]))
     assert "On 1 rank it is the same." in report_of([one, again, many]).lines
@@ -434,8 +445,10 @@ def test_a_script_that_is_the_same_ends_with_0(script: str) -> None:
 @nightly
 @pytest.mark.no_second_try
 def test_a_script_that_is_not_the_same_ends_with_1(script: str) -> None:
+    with open(script, "a", encoding="utf-8") as file:
+        file.write("assert torch.get_default_dtype() == torch.float32\n")
     ended = command("--ranks", "2", script, "--", "--scale")
-    assert ended.returncode == 1, ended.stderr
+    assert (ended.returncode, ended.stderr) == (1, "")
     assert ended.stdout.startswith("Not the same training: on 2 ranks the weights differ after step 0.")
     assert "Cause: The learning rate at step 0 is 0.2 on rank 0, 2 times that of one rank (0.1)." in ended.stdout
 
