@@ -10,6 +10,7 @@ import os
 import re
 import signal
 import socket
+import stat
 import subprocess
 import sys
 import termios
@@ -27,7 +28,7 @@ import psutil
 import pytest
 import websocket
 from nights import nightly
-from processes import eventually, kept_port
+from processes import eventually, kept_port, listening
 
 from ddp_lessons.workshop.room import handouts, servers
 from ddp_lessons.workshop.room.room_command import _names, add_room
@@ -65,7 +66,7 @@ def command(*options: str) -> dict[str, Any]:
     return {
         "args": [sys.executable, "-m", "ddp_lessons", "room", *options],
         "cwd": ROOT,
-        "env": {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"},
+        "env": {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1", "JUPYTER_TOKEN": "of the instructor"},
         "text": True,
     }
 
@@ -209,6 +210,22 @@ rights = {{oct(stat.S_IMODE(os.stat(os.path.dirname(os.path.dirname(path))).st_m
 shown = [name for name, value in os.environ.items() if {token!r} in value]
 app.transport, len(sockets) >= 5, rights, len(ports) <= 1, shown
 """
+
+
+@pytest.mark.no_second_try
+def test_what_belongs_to_one_learner_is_out_of_reach_of_others(room: Room) -> None:
+    """Each mode alone would be enough, so each is looked at: one of them may go in a later change."""
+    hidden = [folder / ".room" for folder in sorted(room.folder.glob("learner-*"))]
+    assert [stat.S_IMODE(path.stat().st_mode) for path in (room.folder, *hidden)] == [0o700] * 4
+    assert [stat.S_IMODE((path / "config").stat().st_mode) for path in hidden] == [0o700] * 3
+    secrets = [path / name for path in hidden for name in ("token", "config/jupyter_server_config.json")]
+    assert [stat.S_IMODE(path.stat().st_mode) for path in secrets] == [0o600] * 6
+
+    processes = psutil.Process(room.process.pid).children()
+    servers = [process for process in processes if "JUPYTER_RUNTIME_DIR" in process.environ()]
+    assert len({server.environ()["JUPYTER_RUNTIME_DIR"] for server in servers}) == len(servers) == 3
+    assert {address for server in servers for address, _ in listening(server)} == {"127.0.0.1"}
+    assert not any("JUPYTER_TOKEN" in server.environ() for server in servers)
 
 
 @pytest.mark.no_second_try

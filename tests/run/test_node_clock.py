@@ -1,12 +1,17 @@
-"""How far a node's clock is ahead, from the round trip of a ping."""
+"""How far a node's clock is ahead, from the round trip of a ping, and its times on our clock."""
 
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import pytest
+from recorded import call
 
+from ddp_lessons.record.rank_record import Recorded, Told
 from ddp_lessons.run.nodes.node_clock import NodeClock
+from ddp_lessons.run.wire.clocks import Clock, on_our_clock
+from ddp_lessons.run.wire.messages import Raised
 from ddp_lessons.run.wire.relayed import Pong
 
 
@@ -17,3 +22,27 @@ def test_a_clock_is_as_far_ahead_as_it_answers_and_the_error_is_half_of_the_roun
     known = clock.now()
     assert known.error >= 0.1
     assert known.seconds_ahead == pytest.approx(ahead, abs=known.error)
+
+
+def test_all_times_of_a_rank_on_a_node_arrive_as_our_clock_shows_them() -> None:
+    ahead = Clock("alpha", 1000.0, 0.1)
+    told = on_our_clock(Told(1005.0, "loss", {}), ahead)
+    assert isinstance(told, Told)
+    assert told.seconds == 5.0
+
+    there = Recorded(
+        1002.0, (replace(call("send", 0, 0), begin=1003.0, end=1004.0),), until=1005.0, gaps=((1002.5, 1003.0, 0.1),)
+    )
+    raised = on_our_clock(Raised("ValueError", "", (), "", 1006.0, there), ahead)
+    assert isinstance(raised, Raised)
+    assert raised.moment == 6.0
+    here = raised.recorded
+    assert here is not None
+    assert (here.began, here.until, here.gaps, here.node, here.clock_error) == (
+        2.0,
+        5.0,
+        ((2.5, 3.0, 0.1),),
+        "alpha",
+        0.1,
+    )
+    assert (here.calls[0].begin, here.calls[0].end) == (3.0, 4.0)

@@ -787,6 +787,44 @@ def nearly_equal_numbers_of_tokens(rank: int, world_size: int) -> None:
         optimizer.step()
 
 
+def rank_0_counts_for_more(rank: int, world_size: int) -> None:
+    model = net()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for inputs, targets in shards(rank, world_size):
+        optimizer.zero_grad()
+        loss_of(model, inputs, targets).backward()
+        for parameter in model.parameters():
+            parameter.grad *= 1.0 if world_size == 1 else 0.7 if rank == 0 else 0.3
+            dist.all_reduce(parameter.grad)
+        optimizer.step()
+
+
+class OnceForEachRank(torch.optim.SGD):
+    def step(self, closure: object = None) -> None:
+        for _ in range(dist.get_world_size()):
+            super().step()
+
+
+def optimizer_that_updates_for_each_rank(rank: int, world_size: int) -> None:
+    model = DistributedDataParallel(net())
+    optimizer = OnceForEachRank(model.parameters(), lr=0.1)
+    for inputs, targets in shards(rank, world_size):
+        optimizer.zero_grad()
+        loss_of(model, inputs, targets).backward()
+        optimizer.step()
+
+
+def fewer_steps_without_a_module(rank: int, world_size: int) -> None:
+    weight = torch.zeros(4, 1, requires_grad=True)
+    optimizer = torch.optim.SGD([weight], lr=0.1)
+    for inputs, targets in shards(rank, world_size, steps=6 // world_size):
+        optimizer.zero_grad()
+        (inputs @ weight - targets).square().mean().backward()
+        dist.all_reduce(weight.grad)
+        weight.grad /= world_size
+        optimizer.step()
+
+
 def layer_forgotten_on_rank_1(rank: int, world_size: int) -> None:
     model = net()
     trained = DistributedDataParallel(model)
@@ -938,6 +976,9 @@ BROKEN = [
     Program(uneven_inputs_under_join, (1, 2), cause="mean_of_means"),
     Program(skips_a_bad_batch, cause="rank_left_out"),
     Program(nearly_equal_numbers_of_tokens, (1, 2), cause="mean_of_means"),
+    Program(rank_0_counts_for_more, (1, 2), cause="other_weights"),
+    Program(optimizer_that_updates_for_each_rank, (1, 2), cause="update_factor"),
+    Program(fewer_steps_without_a_module, (1, 2), cause="number_of_steps"),
     Program(layer_forgotten_on_rank_1, cause="not_in_the_optimizer"),
     Program(penalty_of_each_rank, (1, 3), cause="other_loss"),
     Program(clips_every_micro_batch, (1, 3), cause="changed_between_micro_batches"),

@@ -19,8 +19,10 @@ pytestmark = pytest.mark.no_second_try
 CAME_OUT_AS = {"tokens_averaged_by_text": "other_loss", "dropout_in_the_middle": "other_loss"}
 
 
-# on every commit one program of each cause
+# on every commit one program of each cause, or two if it is found in two ways
 FIRST_OF_ITS_CAUSE = {program.cause: program for program in reversed(BROKEN)}
+FOUND_IN_ANOTHER_WAY = ("each_rank_shuffles_for_itself", "fewer_steps_without_a_module")
+BY_DAY = [one for one in BROKEN if FIRST_OF_ITS_CAUSE[one.cause] is one or one.name in FOUND_IN_ANOTHER_WAY]
 
 
 def named(program: Program) -> str:
@@ -45,7 +47,7 @@ def test_what_rounding_turns_is_looked_at_in_float64(ranks: Trials) -> None:
     assert "As it is, the training parts at step 1 on 2 ranks within float32 rounding" in report.text
 
 
-@pytest.mark.parametrize("program", by_day(BROKEN, lambda one: FIRST_OF_ITS_CAUSE[one.cause] is one), ids=named)
+@pytest.mark.parametrize("program", by_day(BROKEN, BY_DAY.__contains__), ids=named)
 def test_of_a_broken_program_the_cause_is_named(ranks: Trials, program: Program) -> None:
     report = ranks.report(program)
     assert report.same is False, report.text
@@ -70,6 +72,6 @@ def test_a_broken_program_of_other_style_is_found(ranks: Trials, program: Progra
 
 def test_the_banks_are_as_large_as_is_claimed() -> None:
     unknown = [one.name for one in BROKEN if one.cause == "unknown"]
-    assert (len(RIGHT), len(BROKEN)) == (56, 73)
+    assert (len(RIGHT), len(BROKEN)) == (56, 76)
     assert (len(HELD_OUT_RIGHT), len(HELD_OUT_BROKEN)) == (10, 12)
     assert unknown == ["clips_shards", "another_order_on_rank_1"]

@@ -204,8 +204,7 @@ class Room:
         copy_lessons(self.notebooks, folder)
         kept = hidden / "token"
         if not kept.exists():
-            kept.write_text(new_token())
-            kept.chmod(0o600)
+            _write_secret(kept, new_token())
         return Learner(folder, self.first_port + number - 1, kept.read_text().strip(), self._runtime / f"{number:02}")
 
 
