@@ -1,11 +1,11 @@
-"""`check.capstone`: judge a learner's training script as a whole, in six parts, and write a page to show to others."""
+"""`check.capstone`: judge a learner's training script as a whole, in five parts, and write a page to show to others."""
 
 from __future__ import annotations
 
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
@@ -18,10 +18,9 @@ from ddp_lessons.capstone.capstone_parts import (
     counts_each_sample,
     same_training,
     survives_a_kill,
-    throughput,
 )
 from ddp_lessons.capstone.capstone_trials import NotJudged, Trials
-from ddp_lessons.capstone.injected_hang import LETTERS, NAME, HangQuestion, ask_about_a_hang, choice_for
+from ddp_lessons.capstone.injected_hang import CASES, LETTERS, NAME, HangQuestion, ask_about_a_hang, choice_for
 from ddp_lessons.capstone.script_runs import CannotJudge, require_torchrun
 from ddp_lessons.check.judging.report import Report, not_started
 from ddp_lessons.check.progress_file import clean_name
@@ -33,24 +32,32 @@ PARTS: dict[str, Callable[[Trials], Part]] = {
     "killed and resumed": survives_a_kill,
     "uneven data": counts_each_sample,
     "a slow rank": bears_a_slow_rank,
-    "throughput": throughput,
 }
 ANNOUNCEMENT = (
-    "check.capstone starts {script} on 1, 2 and 4 ranks, about ten times, and judges it in six parts.\n"
+    "check.capstone starts {script} on 1, 2 and 4 ranks, about ten times, and judges it in five parts.\n"
     "This takes about 90 seconds on two free cores. You can stop it at any time."
 )
+ANOTHER_CASE = "The last diagnosis was wrong, so check.capstone injects another fault into a copy of {script}."
 
 
 @dataclass(frozen=True)
 class Judgment:
-    """Of one text of a script: the first five parts, and the question of the sixth."""
+    """Of one text of a script: the first parts, and the question of the last; None where a wrong letter used it up."""
 
     parts: tuple[Part, ...]
-    hang: HangQuestion | Part
+    hang: HangQuestion | Part | None
+    case: int = 0  # of the question, or of the next one
 
     def with_diagnosis(self, letter: str) -> tuple[Part, ...]:
+        assert self.hang is not None
         last = self.hang.part(letter) if isinstance(self.hang, HangQuestion) else self.hang
         return (*self.parts, last)
+
+    def after(self, letter: str) -> Judgment:
+        """A wrong letter costs the case, so that trying the letters one after the other does not help."""
+        if not letter or not isinstance(self.hang, HangQuestion) or letter == self.hang.right:
+            return self
+        return replace(self, hang=None, case=(self.case + 1) % len(CASES))
 
 
 _judged: dict[bytes, Judgment] = {}  # so that a diagnosis needs no new runs
@@ -71,9 +78,9 @@ def capstone(
     page: str | Path = "capstone.html",
     again: bool = False,
 ) -> Report:
-    """Judge your training script in six parts, and write a page with the outcome.
+    """Judge your training script in five parts, and write a page with the outcome.
 
-    As long as the file stays the same, its results are kept.
+    As long as the file stays the same, its results are kept. After a wrong diagnosis, another fault is to be explained.
 
     Args:
         script: the file that torchrun starts.
@@ -86,25 +93,34 @@ def capstone(
         ValueError: the diagnosis is none of the letters.
     """
     path, letter = Path(script), str(diagnosis).strip().rstrip(").").upper()
-    if letter and letter not in LETTERS:
-        raise ValueError(f"diagnosis is one of the letters {', '.join(LETTERS)}, not {diagnosis!r}")
+    kept = _judged.get(path.read_bytes()) if path.is_file() and not again else None
+    letters = LETTERS[kept.case] if kept else "".join(LETTERS)
+    if letter and letter not in [*letters]:
+        raise ValueError(f"diagnosis is one of the letters {letters[0]} to {letters[-1]}, not {diagnosis!r}")
     if (yet := _not_started(path)) is not None:
         return yet
     if told := _cannot_start(path):
         return Report("capstone", False, "not right yet", told[0], (f"  Next: {told[1]}",))
     content = path.read_bytes()
-    is_kept = content in _judged and not again
-    if not is_kept:
-        print(ANNOUNCEMENT.format(script=path.name), flush=True)
+    judgment = kept
+    if judgment is None or judgment.hang is None:
+        print((ANOTHER_CASE if judgment else ANNOUNCEMENT).format(script=path.name), flush=True)
+        case = judgment.case if judgment else next(case for case, own in enumerate(LETTERS) if letter in own)
         try:
-            _judged[content] = judge(path.resolve())
+            now = judge(path.resolve(), case, {} if judgment else PARTS)
         except KeyboardInterrupt:
             return Report("capstone", False, "stopped", "You stopped the check, and all its processes were ended.")
         except CannotJudge as missing:
             return Report("capstone", False, "could not judge", str(missing))
-    parts = _judged[content].with_diagnosis(letter)
-    kept = [f"  {path.name} is unchanged, so nothing ran again. To run it again: again=True"] * (is_kept and not letter)
-    return _report(parts, *kept, f"  {_write_page(parts, clean_name(name), path.name, Path(page))}")
+        judgment = replace(now, parts=judgment.parts) if judgment else now
+    _judged[content] = judgment.after(letter)
+    parts = judgment.with_diagnosis(letter)
+    unchanged = f"  {path.name} is unchanged, so nothing ran again. To run it again: again=True"
+    return _report(
+        parts,
+        *[unchanged] * (judgment is kept and not letter),
+        f"  {_write_page(parts, clean_name(name), path.name, Path(page))}",
+    )
 
 
 def _write_page(parts: Sequence[Part], name: str, script: str, target: Path) -> str:
@@ -143,20 +159,19 @@ def _cannot_start(path: Path) -> tuple[str, str] | None:
     return None
 
 
-def judge(script: Path, functions: Sequence[Callable[[Trials], Part]] = tuple(PARTS.values())) -> Judgment:
+def judge(script: Path, case: int = 0, functions: Mapping[str, Callable[[Trials], Part]] = PARTS) -> Judgment:
     """Run the script in many ways. A part that fails does not keep the others from being judged."""
     require_torchrun()
     folder, began = Path(tempfile.mkdtemp(prefix="ddp-lessons-")), time.monotonic()
-    names = [next(name for name, one in PARTS.items() if one is function) for function in functions]
     with ProgressLine() as line:
         try:
             trials = Trials(script, folder, choice_for(script))
             parts = []
-            for number, function in enumerate(functions, start=1):
+            for number, (name, function) in enumerate(functions.items(), start=1):
                 trials.tick = _shown_on(line, f"part {number} of {len(PARTS) + 1}", began)
-                parts.append(judged_part(names[number - 1], function, trials))
+                parts.append(judged_part(name, function, trials))
             trials.tick = _shown_on(line, f"part {len(PARTS) + 1} of {len(PARTS) + 1}", began)
-            return Judgment(tuple(parts), _hang(trials))
+            return Judgment(tuple(parts), _hang(trials, case), case)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
@@ -167,14 +182,14 @@ def _shown_on(line: ProgressLine, part: str, began: float) -> Callable[[str], No
 
 def judged_part(name: str, function: Callable[[Trials], Part], trials: Trials) -> Part:
     try:
-        return function(trials)
+        return replace(function(trials), name=name)
     except NotJudged as reason:
         return Part(name, False, str(reason), reason.advice)
 
 
-def _hang(trials: Trials) -> HangQuestion | Part:
+def _hang(trials: Trials, case: int) -> HangQuestion | Part:
     try:
-        return ask_about_a_hang(trials)
+        return ask_about_a_hang(trials, case)
     except NotJudged as reason:
         return Part(NAME, False, str(reason), reason.advice)
 

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from datetime import date
 from typing import Any
 
-from ddp_lessons.capstone import plain_training
 from ddp_lessons.capstone.capstone_parts import Part
 from ddp_lessons.capstone.injected_hang import NAME
 from ddp_lessons.run.output.cards import Kind, framed, in_words, lines_of_text, mark
@@ -26,8 +25,6 @@ TESTED = {  # on the page, for people who do not know the course
     "uneven data": "Neither the training nor the test data can be divided by the number of ranks. Does each sample "
     "count once, in the training and in the results?",
     "a slow rank": "One rank starts and saves late, the other is slower in each step. Is the result still the same?",
-    "throughput": "How fast are 2 ranks? Two plain programs that run side by side use the same cores and never wait "
-    "for each other, so their speed together is the baseline.",
     NAME: "A fault was injected into a copy, which then hangs. Does the author recognize it from where the ranks wait?",
 }
 TIMELINE_TITLE = "The last calls of both ranks: rank 0 saves one second late, rank 1 is a little slower in each step"
@@ -59,7 +56,6 @@ body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 62em; margin: 2em auto;
 h1 {{ font-size: 1.7em; margin-bottom: .1em; }} h2 {{ font-size: 1.15em; margin: 1.6em 0 .4em; }}
 figure {{ margin: .8em 0; }} figure img {{ display: block; max-width: 100%; height: auto; }}
 @media (max-width: 44em) {{ figure {{ overflow-x: auto; }} figure img {{ max-width: none; }} }}
-.ddp-bar {{ display: block; height: 1em; background: #4c7fb3; margin-bottom: .4em; }}
 </style></head><body>
 <h1>{title}</h1>
 <p>{outcome} ddp-lessons, capstone: a training script on 1, 2 and 4 ranks. {day}</p>
@@ -87,11 +83,9 @@ def _shown(place: int, part: Part) -> str:
 
 
 def _picture(part: Part) -> str:
-    """The distance per step, a timeline, or bars."""
+    """The distance per step, or a timeline."""
     if part.picture is None:
         return ""
-    if isinstance(part.picture, dict):
-        return _bars(part.picture)
     figure = part.picture if hasattr(part.picture, "svg") else _timeline(part.picture)
     data = base64.b64encode(figure.svg.encode()).decode()
     return f'<figure><img alt="{html.escape(figure.alt)}" src="data:image/svg+xml;base64,{data}"></figure>'
@@ -104,14 +98,3 @@ def _timeline(calls: Any) -> Any:
 
     newest = dataclasses.replace(calls, events=calls.events.newest(_EVENTS))
     return timeline(newest, title=TIMELINE_TITLE, axis="time")
-
-
-def _bars(speeds: dict[str, float]) -> str:
-    rows = {"two plain programs together": speeds["two"], "2 ranks": speeds["ranks"]}
-    most = max([*rows.values(), 1e-9])
-    bars = [
-        f"<div>{html.escape(label)}: {number * plain_training.BATCH:.0f} sequences/s</div>"
-        f'<span class="ddp-bar" style="width:{100 * number / most:.0f}%"></span>'
-        for label, number in rows.items()
-    ]
-    return f"<figure>{''.join(bars)}</figure>"

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import psutil
-
 from ddp_lessons.capstone import plain_training
 from ddp_lessons.capstone.capstone_trials import EPOCHS, STEPS_PER_EPOCH, NotJudged, Trials, named
 from ddp_lessons.capstone.checkpoint_content import holds_only_weights
@@ -19,9 +17,6 @@ from ddp_lessons.run.diagnosis.wording import listed
 
 CLOSE = 1e-5  # weights of the same training in another run, relative to the largest
 CLOSE_RESULT = 1e-3  # losses, relative
-LEAST_RATIO, MOST_MEASUREMENTS, WINDOW = 0.5, 3, 6  # steps in a window
-_OWN_LOAD = 3.0  # of four ranks on one core, which ran some time before
-CLOSE_TO_LEAST = 0.9 * LEAST_RATIO  # then it is measured once more
 
 
 @dataclass(frozen=True)
@@ -113,7 +108,7 @@ def survives_a_kill(trials: Trials) -> Part:
         advice = "don't restart ranks or catch signals in the script; torchrun ends the others."
         return Part(name, False, f"{moment}: the script ended as if nothing had happened.", advice)
     trials.result("killed", resumed, 2)
-    again, wanted = len(resumed.steps(0)), EPOCHS * STEPS_PER_EPOCH - done * STEPS_PER_EPOCH
+    again, wanted = resumed.steps(0), EPOCHS * STEPS_PER_EPOCH - done * STEPS_PER_EPOCH
     if again > wanted:
         said = f"{moment}; resumed, rank 0 makes {again} steps instead of {wanted}: it trains finished epochs again."
         return Part(name, False, said, "load --checkpoint on every rank if the file exists, and start at its epoch.")
@@ -233,9 +228,9 @@ def bears_a_slow_rank(trials: Trials) -> Part:
     name, delays = "a slow rank", {"start 0": 1.0, "save 0": 1.0, "step 1": 0.03}
     wanted = trials.reference_result
     program = trials.program(2, "slow", settings={"delays": delays, "records": True})
-    outcome = trials.run("2 ranks, slow ones", program)[0]
+    outcome = trials.run("2 ranks, slow ones", program)
     result = trials.result("slow", outcome, 2)
-    steps = [len(outcome.steps(rank)) for rank in outcome.noted]
+    steps = [outcome.steps(rank) for rank in outcome.noted]
     calls = outcome.calls()
     distance = _distance(outcome, trials.reference)
     wrong = [said for said, _ in _wrong_results(result, wanted, 2)]
@@ -245,47 +240,3 @@ def bears_a_slow_rank(trials: Trials) -> Part:
         return Part(name, False, f"with a late and a slow rank, {said}", advice, picture=calls)
     slow = f"rank 0 starts and saves 1 s late, rank 1 is 30 ms slower in each of {steps[0]} steps"
     return Part(name, True, f"{slow}; {_equal(distance)}", picture=calls)
-
-
-# 5
-
-
-def throughput(trials: Trials) -> Part:
-    """Steps per second of 2 ranks, compared with two plain programs that run side by side."""
-    _ = trials.reference_result
-    best: dict[str, float] = {"two": 0.0, "ranks": 0.0, "ratio": 0.0}
-    for number in range(MOST_MEASUREMENTS + 1):
-        if number == MOST_MEASUREMENTS and best["ratio"] < CLOSE_TO_LEAST:
-            break
-        alone = trials.run_alone() if number else trials.alone
-        ranks = trials.run_reference(f"again-{number}") if number else trials.reference
-        two = sum(steps_per_second(outcome.steps(0)) for outcome in alone)
-        one = steps_per_second(ranks.steps(0))
-        if two and one / two > best["ratio"]:
-            best = {"two": two, "ranks": one, "ratio": one / two}
-        if best["ratio"] >= LEAST_RATIO:
-            break
-    samples = plain_training.BATCH
-    said = (
-        f"2 ranks {best['ranks'] * samples:.0f} sequences/s, two plain programs together {best['two'] * samples:.0f}: "
-        f"ratio {best['ratio']:.2f} (at least {LEAST_RATIO})"
-    )
-    if best["ratio"] >= LEAST_RATIO:
-        return Part("throughput", True, said, picture=best)
-    advice = "call all_reduce once per step, not once per micro-batch, and give each rank its own part of the batch."
-    return Part("throughput", False, said, advice, _other_load(), picture=best)
-
-
-def _other_load() -> tuple[str, ...]:
-    """A sentence if more runs on this machine than a judgment starts."""
-    load, cores = psutil.getloadavg()[0], os.cpu_count() or 1
-    if load <= cores + _OWN_LOAD:
-        return ()
-    return (f"The machine is busy (load {load:.1f} on {cores} cores): end other programs, then check with again=True.",)
-
-
-def steps_per_second(steps: Sequence[tuple[float, float]]) -> float:
-    """In the fastest stretch of some steps, so that other programs on this machine matter less."""
-    ends = [end for _, end in steps]
-    spans = [later - earlier for earlier, later in zip(ends, ends[WINDOW:], strict=False)]
-    return WINDOW / min(spans) if spans and min(spans) > 0 else 0.0

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ddp_lessons.capstone import plain_training
-from ddp_lessons.capstone.script_runs import CannotJudge, Outcome, Program, run_all
+from ddp_lessons.capstone.script_runs import CannotJudge, Outcome, Program, run_program
 from ddp_lessons.run.diagnosis.wording import number_of_ranks
 
 EPOCHS = 3
@@ -43,16 +43,14 @@ class Trials:
     sizes: tuple[int, ...] = SIZES
     limit: float = 120.0  # seconds for a run; less once the plain program has shown how fast this machine is
     made: int = field(default=0, init=False)
-    limit_is_known: bool = field(default=False, init=False)
 
     @property
     def plain(self) -> Path:
         return Path(plain_training.__file__)
 
-    def run(self, words: str, *programs: Program) -> list[Outcome]:
+    def run(self, words: str, program: Program) -> Outcome:
         self.made += 1
-        folder = self.folder / str(self.made)
-        return run_all(programs, folder, self.limit, lambda: self.tick(words))
+        return run_program(program, self.folder / str(self.made), self.limit, lambda: self.tick(words))
 
     def program(self, ranks: int, name: str, epochs: int = EPOCHS, **more: Any) -> Program:
         script = self.script if ranks else self.plain
@@ -101,31 +99,9 @@ class Trials:
         return re.sub(rf"{re.escape(str(self.folder))}/[\w-]+\.(pt|json)", r"FILE.\1", line)[:200]
 
     @cached_property
-    def alone(self) -> list[Outcome]:
-        """Two plain programs side by side."""
-        return self.run_alone()
-
-    def run_alone(self) -> list[Outcome]:
-        names = [f"plain-{self.made}-{number}" for number in range(2)]
-        outcomes = self.run("two plain programs side by side", *(self.program(0, name) for name in names))
-        for outcome in outcomes:
-            if not outcome.has_ended:
-                advice = "Next: run `python -m ddp_lessons doctor`, and try again when the machine is less busy."
-                raise CannotJudge(f"the plain program failed or took too long: {outcome.last_line}\n{advice}")
-        if not self.limit_is_known:
-            self.limit_is_known = True
-            self.limit = max(
-                _LEAST_LIMIT_SECONDS, _TIMES_THE_PLAIN_PROGRAM * max(outcome.seconds for outcome in outcomes)
-            )
-        return outcomes
-
-    @cached_property
     def reference(self) -> Outcome:
-        return self.run_reference("reference")
-
-    def run_reference(self, name: str) -> Outcome:
-        _ = self.alone  # which sets the limit
-        return self.run("2 ranks, undisturbed", self.program(2, name))[0]
+        _ = self.watched_plain  # which sets the limit
+        return self.run("2 ranks, undisturbed", self.program(2, "reference"))
 
     @cached_property
     def reference_result(self) -> dict[str, float]:
@@ -138,17 +114,22 @@ class Trials:
 
     @cached_property
     def watched_plain(self) -> Outcome:
-        return self._watch(0)
+        """It sets the limit of all later runs."""
+        outcome = self._watch(0)
+        if not outcome.has_ended:
+            advice = "Next: run `python -m ddp_lessons doctor`, and try again when the machine is less busy."
+            raise CannotJudge(f"the plain program failed or took too long: {outcome.last_line}\n{advice}")
+        self.limit = max(_LEAST_LIMIT_SECONDS, _TIMES_THE_PLAIN_PROGRAM * outcome.seconds)
+        return outcome
 
     def _watch(self, size: int) -> Outcome:
-        _ = self.alone
         settings = {"steps": 2 * STEPS_PER_EPOCH, "random": [], "dtype": None}
         program = self.program(size, f"watched-{size}", 2, settings=settings, watches=True)
-        return self.run(f"{named(size)}, step by step", program)[0]
+        return self.run(f"{named(size)}, step by step", program)
 
     def killed_and_resumed(self, kill: tuple[int, int]) -> tuple[Outcome, Outcome]:
-        killed = self.run("2 ranks, one of them killed", self.program(2, "killed", settings={"kill": kill}))[0]
-        return killed, self.run("2 ranks, resumed", self.program(2, "killed"))[0]
+        killed = self.run("2 ranks, one of them killed", self.program(2, "killed", settings={"kill": kill}))
+        return killed, self.run("2 ranks, resumed", self.program(2, "killed"))
 
 
 def named(ranks: int) -> str:

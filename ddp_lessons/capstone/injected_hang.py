@@ -1,7 +1,8 @@
 """The last part: the script hangs because of a fault that is injected into a copy, and the learner says what is wrong.
 
-Which fault, on which rank, and the order of the choices depend only on the script's text, so they stay the same from
-one judgment to the next.
+A case is a kind of fault on a rank. Each has letters of its own, and a wrong letter uses it up: the next question is
+about another case. What a letter means depends only on the script's text, so it stays the same from one judgment to the
+next.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from ddp_lessons.capstone.capstone_trials import STEPS_PER_EPOCH, NotJudged, Tri
 from ddp_lessons.capstone.observed_rank import ALONE, LEAVES
 
 NAME = "a hang, explained"
-LETTERS = "ABCD"
+CASES = ((LEAVES, 0), (LEAVES, 1), (ALONE, 0), (ALONE, 1))  # the fault, and the rank
+LETTERS = ("ABCD", "EFGH", "IJKL", "MNOP")  # by case
 INJECTED = (
     "  The fault is in a copy, not in your file. If a line above doesn't make the call named before it, "
     "an extra call was injected at that line."
@@ -44,22 +46,24 @@ class HangQuestion:
                 NAME, None, "one fault was injected into a copy, which hangs; your diagnosis is missing", advice, asked
             )
         if diagnosis != self.right:
-            said = f"{diagnosis}) is not what the explanation shows: {self.choices[diagnosis]}"
-            return Part(NAME, False, said, "compare the lines of rank 0 and rank 1 in the explanation.", asked)
+            said = f"{diagnosis}) is wrong. The explanation shows {self.right}) {self.choices[self.right]}"
+            advice = "call the check again without a diagnosis; it injects another fault into a copy, and asks again."
+            return Part(NAME, False, said, advice, asked)
         return Part(NAME, True, f"{diagnosis}) is right: {self.choices[diagnosis]}", lines=self.explanation)
 
 
-def choice_for(script: Path) -> random.Random:
-    return random.Random(hashlib.sha256(script.read_bytes()).hexdigest())
+def choice_for(script: Path, case: int = 0) -> random.Random:
+    return random.Random(f"{hashlib.sha256(script.read_bytes()).hexdigest()} {case}")
 
 
-def ask_about_a_hang(trials: Trials) -> HangQuestion:
+def ask_about_a_hang(trials: Trials, case: int) -> HangQuestion:
     """Run a copy with a fault under `explain`, and make the question from its message."""
     _ = trials.reference_result  #  without a fault the script has to work
-    choice = choice_for(trials.script)
-    kind, rank, step = choice.choice((LEAVES, ALONE)), choice.randrange(2), STEPS_PER_EPOCH + choice.randrange(1, 9)
-    program = trials.program(2, "hang", settings={"fault": [kind, rank, step]}, explains=True)
-    outcome = trials.run("a copy with a fault, under explain", program)[0]
+    first, choice = choice_for(trials.script).randrange(len(CASES)), choice_for(trials.script, case)
+    kind, rank = CASES[(first + case) % len(CASES)]
+    step = STEPS_PER_EPOCH + choice.randrange(1, 9)
+    program = trials.program(2, f"hang-{case}", settings={"fault": [kind, rank, step]}, explains=True)
+    outcome = trials.run("a copy with a fault, under explain", program)
     _, found, explanation = outcome.printed.partition("WorkersStuck: ")
     waits = {int(number): call for number, call in _WAITING.findall(explanation)}
     if not found or 1 - rank not in waits:
@@ -69,7 +73,7 @@ def ask_about_a_hang(trials: Trials) -> HangQuestion:
     sentences = _sentences(rank, waits[1 - rank], waits.get(rank, "barrier"))
     right = sentences[0] if kind == LEAVES else sentences[1]
     choice.shuffle(sentences)
-    choices = dict(zip(LETTERS, sentences, strict=True))
+    choices = dict(zip(LETTERS[case], sentences, strict=True))
     letter = next(letter for letter, sentence in choices.items() if sentence == right)
     return HangQuestion(tuple(where_ranks_are(f"{found}{explanation}")), choices, letter)
 

@@ -28,7 +28,7 @@ from ddp_lessons.own_files import IMPORTED_FROM
 from ddp_lessons.run.scripts.torchrun_here import torchrun_here
 
 _MARK = "DDP_LESSONS_CAPSTONE"
-_TICK_SECONDS = 0.05
+_TICK_SECONDS, _END_SECONDS = 0.05, 5.0
 _MOST_PRINTED = 20 << 20  # bytes
 _LAST_LINES = 12
 _ERROR = re.compile(r"[\w.]+(Error|Exception|Exit|Interrupt)\b(:|$)|[\w.]+: error: ")  # of Python, of argparse
@@ -92,8 +92,8 @@ class Outcome:
 
         return np.load(self.folder / f"weights-{rank}.npy")
 
-    def steps(self, rank: int) -> list[tuple[float, float]]:
-        return [(begin, end) for begin, end in self.noted.get(rank, {}).get("steps", [])]
+    def steps(self, rank: int) -> int:
+        return int(self.noted.get(rank, {}).get("steps", 0))
 
     def calls(self) -> Any:
         """The calls of torch.distributed of each rank, as `launch` returns them."""
@@ -126,53 +126,40 @@ def require_torchrun() -> None:
 
 
 @contextlib.contextmanager
-def running(programs: Sequence[Program], folder: Path) -> Iterator[list[subprocess.Popen[bytes]]]:
-    """The processes of programs that run side by side; at the end, none is left."""
+def running(program: Program, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """The process that starts a program; at the end, none is left of it."""
     mark = uuid.uuid4().hex
     outside = {name: value for name, value in os.environ.items() if name not in ("RANK", "WORLD_SIZE", "LOCAL_RANK")}
     outside["PYTHONPATH"] = os.pathsep.join([IMPORTED_FROM, *filter(None, [os.environ.get("PYTHONPATH")])])
     outside |= {"OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1", _MARK: mark}
-    processes: list[subprocess.Popen[bytes]] = []
+    alone = {} if program.ranks else {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0"}
+    folder.mkdir(parents=True, exist_ok=True)
     try:
-        for number, program in enumerate(programs):
-            own = folder / str(number)
-            own.mkdir(parents=True, exist_ok=True)
-            alone = {} if program.ranks else {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0"}
-            with (own / "printed").open("wb") as file:
-                processes.append(
-                    subprocess.Popen(
-                        program.command(own),
-                        stdin=subprocess.DEVNULL,
-                        stdout=file,
-                        stderr=subprocess.STDOUT,
-                        env=outside | alone,
-                        start_new_session=True,  # stop in a notebook is for us, who then end them
-                    )
-                )
-        yield processes
+        with (folder / "printed").open("wb") as file:
+            process = subprocess.Popen(
+                program.command(folder),
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+                env=outside | alone,
+                start_new_session=True,  # stop in a notebook is for us, who then end them
+            )
+        yield process
     finally:
-        _end(mark, processes)
+        _end(mark)
 
 
-def run_all(programs: Sequence[Program], folder: Path, limit: float, tick: Callable[[], None]) -> list[Outcome]:
-    """Run programs side by side, each until its end or the limit."""
+def run_program(program: Program, folder: Path, limit: float, tick: Callable[[], None]) -> Outcome:
+    """Run a program until its end or the limit."""
     began = time.monotonic()
-    ended: dict[int, tuple[int | None, float]] = {}
-    with running(programs, folder) as processes:
-        while len(ended) < len(processes):
-            seconds = time.monotonic() - began
-            for number, process in enumerate(processes):
-                printed = (folder / str(number) / "printed").stat().st_size
-                if number not in ended and process.poll() is not None:
-                    ended[number] = process.returncode, seconds
-                elif number not in ended and (seconds > limit or printed > _MOST_PRINTED):
-                    ended[number] = None, seconds
+    with running(program, folder) as process:
+        while (status := process.poll()) is None:
+            if time.monotonic() - began > limit or (folder / "printed").stat().st_size > _MOST_PRINTED:
+                break
             tick()
             time.sleep(_TICK_SECONDS)
-    return [
-        Outcome(folder / str(number), *ended[number], limit, _printed(folder / str(number) / "printed"))
-        for number in range(len(programs))
-    ]
+        seconds = time.monotonic() - began
+    return Outcome(folder, status, seconds, limit, _printed(folder / "printed"))
 
 
 def _printed(path: Path) -> str:
@@ -181,19 +168,15 @@ def _printed(path: Path) -> str:
         return file.read().decode("utf-8", errors="replace")
 
 
-def _end(mark: str, processes: Sequence[subprocess.Popen[bytes]]) -> None:
-    """Kill first what starts ranks, which would log their deaths, and then all that carries the mark."""
-    for process in processes:
-        process.kill()
+def _end(mark: str) -> None:
     for _ in range(3):  # one that is just being started may be missed at first
         found = [process for process in psutil.process_iter() if _has(process, mark)]
-        for other in found:
+        for process in found:
             with contextlib.suppress(psutil.Error):
-                other.kill()
+                process.kill()
         if not found:
             break
-    for process in processes:
-        process.wait()
+        psutil.wait_procs(found, timeout=_END_SECONDS)
 
 
 def _has(process: psutil.Process, mark: str) -> bool:

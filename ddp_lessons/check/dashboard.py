@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import Literal, ParamSpec
 
 from ddp_lessons.check import progress_file
-from ddp_lessons.check.judging.check_launches import launches_on
-from ddp_lessons.check.judging.report import Report
+from ddp_lessons.check.judging.check_launches import CheckFailed, launches_on
+from ddp_lessons.check.judging.report import Report, check_failed
 from ddp_lessons.check.progress_file import Entry
 from ddp_lessons.run.output.cards import Kind, framed, in_words, mark
 from ddp_lessons.run.output.terminal_text import folded, painted
@@ -75,7 +75,10 @@ def counting(check: Callable[P, Report]) -> Callable[P, Report]:
     @functools.wraps(check)
     def checked(*args: P.args, **kwargs: P.kwargs) -> Report:
         with launches_on(kwargs.pop("on", None), check.__name__):  # type: ignore[arg-type]
-            report = check(*args, **kwargs)
+            try:
+                report = check(*args, **kwargs)
+            except CheckFailed as own:
+                report = check_failed(check.__name__, str(own))
         written = next(iter((*args, *kwargs.values())), None)
         next_step = _after(report.exercise) if report.passed else ""
         if report.exercise in LESSON_OF and report.is_a_try and is_the_learners(written):

@@ -13,8 +13,6 @@ from ddp_lessons.capstone.capstone_check import PARTS, judged_part
 from ddp_lessons.capstone.capstone_parts import Part
 from ddp_lessons.capstone.capstone_trials import SIZES, Trials
 
-WATCHED = ("the same as one process", "uneven data")
-
 
 @functools.cache
 def of_the_plain_program() -> Trials:
@@ -26,14 +24,10 @@ def trials_of(source: str, folder: Path, sizes: Sequence[int] = SIZES, limit: fl
     script, plain = folder / "my_train.py", of_the_plain_program()
     script.write_text(source, encoding="utf-8")
     trials = Trials(script, folder, random.Random(0), sizes=tuple(sizes))
-    trials.alone, trials.limit = plain.alone, limit
+    trials.watched_plain, trials.limit = plain.watched_plain, limit
+    shutil.copy(plain.folder / "watched-0.json", folder)
     return trials
 
 
 def judged(source: str, part: str, folder: Path, sizes: Sequence[int] = SIZES, limit: float = 200.0) -> Part:
-    trials = trials_of(source, folder, sizes, limit)
-    if part in WATCHED:
-        plain = of_the_plain_program()
-        trials.watched_plain = plain.watched_plain
-        shutil.copy(plain.folder / "watched-0.json", folder)
-    return judged_part(part, PARTS[part], trials)
+    return judged_part(part, PARTS[part], trials_of(source, folder, sizes, limit))

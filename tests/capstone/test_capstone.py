@@ -11,20 +11,33 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from judged import trials_of
 from nights import nightly
 from processes import PROJECT, Program, eventually
-from right_styles import RIGHT
+from right_styles import MODEL, RIGHT
 
 from ddp_lessons import check
-from ddp_lessons.capstone import plain_training, script_runs
+from ddp_lessons.capstone import capstone_check, plain_training, script_runs
 from ddp_lessons.capstone.capstone_check import PARTS as PART_NAMES, Judgment, _judged, judge
 from ddp_lessons.capstone.capstone_page import TESTED, as_page
-from ddp_lessons.capstone.capstone_parts import Part, steps_per_second
-from ddp_lessons.capstone.injected_hang import INJECTED, LETTERS, NAME, HangQuestion, where_ranks_are
+from ddp_lessons.capstone.capstone_parts import Part
+from ddp_lessons.capstone.injected_hang import (
+    CASES,
+    INJECTED,
+    LETTERS,
+    NAME,
+    HangQuestion,
+    ask_about_a_hang,
+    where_ranks_are,
+)
 
 LESSON = PROJECT / "notebooks" / "15_capstone.ipynb"
-QUESTION = HangQuestion(("hang", "    rank 0   waits in barrier"), dict(zip(LETTERS, "abcd", strict=True)), "C")
-PARTS = (Part("one", True, "2 of 2", picture={"two": 2.0, "ranks": 1.0}), Part("two", False, "1 of 2.", "look there."))
+QUESTIONS = [
+    HangQuestion(("hang", "    rank 0   waits in barrier"), dict(zip(letters, "abcd", strict=True)), letters[2])
+    for letters in LETTERS
+]
+QUESTION = QUESTIONS[0]
+PARTS = (Part("one", True, "2 of 2"), Part("two", False, "1 of 2.", "look there."))
 SLEEPS = "import time\ntime.sleep(600)\n"
 
 
@@ -53,8 +66,8 @@ def test_a_file_that_is_no_program_is_refused_with_its_line(tmp_path: Path) -> N
 
 
 def test_a_letter_that_is_no_choice_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="diagnosis is one of the letters A, B, C, D, not 'E'"):
-        check.capstone(tmp_path / "my_train.py", diagnosis="E")
+    with pytest.raises(ValueError, match="diagnosis is one of the letters A to P, not 'Q'"):
+        check.capstone(tmp_path / "my_train.py", diagnosis="Q")
 
 
 def test_without_torchrun_it_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,7 +97,7 @@ def test_stop_ends_every_process_and_says_so(tmp_path: Path) -> None:
 
 @pytest.fixture
 def judged_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A script whose first part failed for the same reason as its third to fifth; without torchrun nothing can run."""
+    """The first part failed for the same reason as the third and fourth; without torchrun nothing can run."""
     monkeypatch.setattr(script_runs, "TORCHRUN", "torch.distributed.not_there")
     monkeypatch.chdir(tmp_path)
     script = tmp_path / "my_train.py"
@@ -115,8 +128,8 @@ def test_a_changed_file_runs_again(judged_before: Path) -> None:
 def test_one_failure_of_several_parts_is_told_once(judged_before: Path) -> None:
     text = check.capstone(judged_before).text
     assert text.count("the script failed: E") == text.count("run it.") == 1
-    assert "  Parts 3, 4 and 5: the same failure as in part 1.\n" in text
-    assert "1 of 6 parts passed. Begin with part 1: if the training run differs there, later parts fail, too." in text
+    assert "  Parts 3 and 4: the same failure as in part 1.\n" in text
+    assert "1 of 5 parts passed. Begin with part 1: if the training run differs there, later parts fail, too." in text
 
 
 def test_a_missing_diagnosis_is_no_failed_try(judged_before: Path) -> None:
@@ -124,7 +137,7 @@ def test_a_missing_diagnosis_is_no_failed_try(judged_before: Path) -> None:
     _judged[judged_before.read_bytes()] = Judgment(right, QUESTION)
     report = check.capstone(judged_before)
     assert (report.verdict, report.is_a_try, report.next_step) == ("your diagnosis is missing", False, "")
-    assert report.mistake == "5 of 6 parts passed."
+    assert report.mistake == "4 of 5 parts passed."
 
 
 def test_of_the_explanation_only_what_is_true_of_the_script_is_shown() -> None:
@@ -139,7 +152,7 @@ def test_of_the_explanation_only_what_is_true_of_the_script_is_shown() -> None:
 
 def test_the_hang_waits_for_a_letter_and_judges_it() -> None:
     judgment = Judgment(PARTS, QUESTION)
-    assert [judgment.with_diagnosis(letter)[-1].passed for letter in ("", *LETTERS)] == [
+    assert [judgment.with_diagnosis(letter)[-1].passed for letter in ("", *LETTERS[0])] == [
         None,
         False,
         False,
@@ -153,13 +166,36 @@ def test_the_hang_waits_for_a_letter_and_judges_it() -> None:
     assert waiting.advice == 'read the explanation, choose a sentence, and add its letter: diagnosis="LETTER".'
 
 
+def test_each_wrong_letter_costs_a_new_case(judged_before: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those who try one letter after the other are asked another question each time."""
+    passing = tuple(Part(name, True, "fine") for name in PART_NAMES)
+    _judged[judged_before.read_bytes()] = Judgment(passing, QUESTION)
+    injected: list[int] = []
+
+    def judge_again(script: Path, case: int, functions: object) -> Judgment:
+        assert not functions  # the other parts are kept
+        injected.append(case)
+        return Judgment((), QUESTIONS[case], case)
+
+    monkeypatch.setattr(capstone_check, "judge", judge_again)
+    for case, letters in enumerate(LETTERS):
+        report = check.capstone(judged_before, diagnosis=letters[0])
+        assert (report.verdict, report.mistake) == ("not right yet", "4 of 5 parts passed.")
+        assert f"{letters[0]}) is wrong. The explanation shows {letters[2]}) c." in report.text
+        with pytest.raises(ValueError, match="diagnosis is one of the letters"):
+            check.capstone(judged_before, diagnosis=letters[2])  # too late
+        assert injected == [*range(1, case + 1)]
+    assert check.capstone(judged_before).verdict == "your diagnosis is missing"
+    assert injected == [1, 2, 3, 0]
+    assert check.capstone(judged_before, diagnosis="C").passed
+    assert injected == [1, 2, 3, 0]
+
+
 def test_the_page_says_what_each_part_tests_and_no_picture_is_wider_than_it() -> None:
     page = as_page([*(Part(name, True, "fine") for name in PART_NAMES), PARTS[0], QUESTION.part("")], "", "my_train.py")
     assert all(f"<p>{html.escape(sentence)}</p>" in page for sentence in TESTED.values())
     assert list(TESTED) == [*PART_NAMES, NAME]
     assert "max-width: 100%" in page
-    assert 'style="width:100%"' in page
-    assert "Two plain programs that run side by side use the same cores" in page
 
 
 def test_the_page_needs_nothing_else_and_shows_the_name_as_text() -> None:
@@ -168,13 +204,6 @@ def test_the_page_needs_nothing_else_and_shows_the_name_as_text() -> None:
     assert "2 of 3 parts passed." in page
     assert not re.search(r"(src|href)=\"(?!data:)", page)
     assert "look there." in page
-
-
-def test_the_speed_is_that_of_the_fastest_stretch() -> None:
-    steps = [(0.0, float(second)) for second in range(10)]
-    assert steps_per_second(steps) == pytest.approx(1.0)
-    assert steps_per_second([*steps, *((0.0, 9 + 0.5 * number) for number in range(1, 8))]) == pytest.approx(2.0)
-    assert steps_per_second(steps[:3]) == 0.0
 
 
 def test_the_lesson_shows_the_program_that_is_judged() -> None:
@@ -198,8 +227,16 @@ def test_right_scripts_of_each_style_pass_as_a_whole(name: str, tmp_path: Path) 
     script = tmp_path / "my_train.py"
     script.write_text(RIGHT[name], encoding="utf-8")
     judgment = judge(script)
-    assert [(part.passed, part.advice) for part in judgment.parts] == [(True, "")] * 5, judgment.parts
+    assert [(part.passed, part.advice) for part in judgment.parts] == [(True, "")] * 4, judgment.parts
     assert isinstance(judgment.hang, HangQuestion), judgment.hang
-    assert judgment.hang.explanation[0].startswith("WorkersStuck: hang")
-    assert [judgment.hang.part(letter).passed for letter in LETTERS].count(True) == 1
-    assert len(set(judgment.hang.choices.values())) == len(LETTERS)
+
+
+@nightly
+def test_each_case_is_another_hang_with_one_right_sentence(tmp_path: Path) -> None:
+    trials = trials_of(MODEL, tmp_path)
+    questions = [ask_about_a_hang(trials, case) for case in range(len(CASES))]
+    for question, letters in zip(questions, LETTERS, strict=True):
+        assert question.explanation[0].startswith("WorkersStuck: hang")
+        assert [question.part(letter).passed for letter in letters].count(True) == 1
+        assert len(set(question.choices.values())) == len(letters)
+    assert len({question.choices[question.right] for question in questions}) == len(CASES)

@@ -6,12 +6,14 @@ import functools
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
 import torch.distributed as dist
-from banks import Check, assert_reports_the_same, name_of
+from banks import Check, assert_refuses, assert_reports_the_same, name_of
+from ddp_answers import Sums
 from exchange_answers import Exchanger, both_receive_into_what_they_send, irecv_then_send, rank_0_sends_first
 from nights import by_day, nightly
 from swap_answers import in_place
@@ -20,7 +22,11 @@ from torch import Tensor
 from ddp_lessons import check
 from ddp_lessons.check import Report
 from ddp_lessons.check.judging import examination
+from ddp_lessons.check.judging.exercise import Case, Exercise
+from ddp_lessons.check.messages.message_exercises import _Exchange
 from ddp_lessons.check.trainings import restart_exercise
+from ddp_lessons.check.trainings.gradient_exercise import AverageGradients
+from ddp_lessons.check.trainings.wrapper_exercise import _MyDDP
 from ddp_lessons.run.launcher import hang_watch
 from ddp_lessons.run.output.progress_line import LaunchCount
 from ddp_lessons.run.output.transcript import Transcript
@@ -219,6 +225,79 @@ def test_an_error_of_megabytes_does_not_fill_the_screen(message: str) -> None:
     text = check.exchange(fails).text
     assert "ValueError" in text
     assert len(text) < 2_000
+
+
+def fails_to_expect(exercise: Exercise, case: Case, rank: int) -> object:
+    return 1 / 0
+
+
+def leaves_gradients(model: torch.nn.Module) -> None:
+    dist.barrier()
+
+
+def with_first_trial(exercise: type[Exercise], **changes: object) -> list[Any]:
+    return [replace(exercise.trials[0], **changes), *exercise.trials[1:]]  # type: ignore[arg-type]
+
+
+# the check, a right answer, and what is broken in the check
+FAILING_CHECKS = {
+    "inputs": (check.exchange, irecv_then_send, _Exchange, {"trials": with_first_trial(_Exchange, dtype="float1")}),
+    "inputs that torch refuses": (
+        check.average_gradients,
+        leaves_gradients,
+        AverageGradients,
+        {"trials": with_first_trial(AverageGradients, shape=(4, None))},
+    ),
+    "expected values": (check.exchange, irecv_then_send, _Exchange, {"expected": fails_to_expect}),
+    "a training run around the learner's class": (
+        check.my_ddp,
+        Sums,
+        _MyDDP,
+        {"trials": with_first_trial(_MyDDP, dtype="float1")},
+    ),
+    "what looks like a known mistake": (
+        check.my_ddp,
+        Sums,
+        _MyDDP,
+        {"trials": with_first_trial(_MyDDP, backwards=(None,))},
+    ),
+}
+
+
+@pytest.mark.parametrize(("one_check", "answer", "exercise", "broken"), FAILING_CHECKS.values(), ids=FAILING_CHECKS)
+def test_an_error_in_the_check_itself_is_no_mistake_of_the_learner(
+    one_check: Check, answer: object, exercise: type[Exercise], broken: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in broken.items():
+        monkeypatch.setattr(exercise, name, value)
+    report = one_check(answer)
+    assert (report.verdict, report.passed, report.is_a_try) == ("could not judge", False, False)
+    assert report.mistake == "The check itself failed. This is a defect of ddp_lessons, not a mistake in your code."
+    assert report.details[0] == "    Traceback (most recent call last):"
+    assert "Error: " in report.details[-2]
+
+
+class UsedWithoutARank:
+    def __init__(self, data: Any, sizes: Any, seed: int = 1) -> None:
+        self.data = data
+
+    def use(self) -> Any:
+        return self.data
+
+
+def multiplies_what_does_not_fit(tensor: Tensor) -> Tensor:
+    return torch.ones(2) @ torch.ones(len(tensor) + 3)
+
+
+LEARNERS_ERRORS = [
+    (check.exchange, multiplies_what_does_not_fit, "raised RuntimeError"),  # by torch, in the learner's line
+    (check.data_partitioner, UsedWithoutARank, "use() takes 1 positional argument but 2 were given"),  # in our line
+]
+
+
+@pytest.mark.parametrize(("one_check", "answer", "sentence"), LEARNERS_ERRORS)
+def test_an_error_of_what_the_learner_wrote_is_refused_as_such(one_check: Check, answer: Any, sentence: str) -> None:
+    assert assert_refuses(one_check, answer, sentence).verdict == "not right yet"
 
 
 @nightly

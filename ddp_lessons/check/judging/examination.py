@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from ddp_lessons.check.judging.check_launches import launch
+from ddp_lessons.check.judging.check_launches import CheckFailed, launch
 from ddp_lessons.check.judging.exercise import Case, Exercise
 from ddp_lessons.check.judging.exercise_trials import Trial
 from ddp_lessons.check.judging.judgment import Finding, forbidden, judge, not_agreed, not_waited_for, traffic_table
@@ -115,7 +116,7 @@ def _first_finding(
     for number, case in enumerate(attempt.cases):
         if number == 0 and world_size > 1 and _is_untouched(case) and not exercise.is_silent_when_wrong:
             raise _Concluded(_nothing_done(exercise, function, trials))
-        if finding := judge(exercise, case):
+        if finding := _judged(exercise, case):
             return finding, number
     if attempt.trouble is None:
         return None, 0
@@ -138,6 +139,14 @@ def _first_finding(
         if earlier[0] is not None:
             return earlier
     return _judge_trouble(exercise, attempt.trouble, attempt.traffic, trials[culprit]), culprit
+
+
+def _judged(exercise: Exercise, case: Case) -> Finding | None:
+    """Only code of the check runs here, on what the ranks sent."""
+    try:
+        return judge(exercise, case)
+    except Exception:
+        raise CheckFailed(traceback.format_exc()) from None
 
 
 def _is_untouched(case: Case) -> bool:

@@ -48,6 +48,13 @@ def not_started(exercise: str) -> Report:
     return Report(exercise, False, "not started yet")
 
 
+def check_failed(exercise: str, traceback: str) -> Report:
+    lines = [without_middle(f"    {line}", _LONGEST_LINE) for line in traceback.rstrip().split("\n")]
+    mistake = "The check itself failed. This is a defect of ddp_lessons, not a mistake in your code."
+    step = "  Next: show this traceback to your instructor, or report it to the authors of the course."
+    return Report(exercise, False, "could not judge", mistake, (*lines[-_MOST_LINES:], step))
+
+
 def not_right(exercise: str, mistake: str, details: Sequence[str] = ()) -> Report:
     lines = [without_middle(line, _LONGEST_LINE) for line in details[:_MOST_LINES]]
     if len(details) > _MOST_LINES:

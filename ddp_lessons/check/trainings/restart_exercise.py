@@ -8,12 +8,12 @@ import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from ddp_lessons.check.judging.check_launches import launch
 from ddp_lessons.check.judging.report import Report, not_right
 from ddp_lessons.check.judging.report_lines import table
 from ddp_lessons.check.judging.wrapped_functions import compiler_at_hand, refusal
 from ddp_lessons.check.trials.training_starts import EPOCHS, Start, Weights, agree, begin, every_weights_in_one_go
 from ddp_lessons.run.diagnosis.failures import WorkerFailed, WorkersStuck
-from ddp_lessons.run.launch import launch
 from ddp_lessons.run.output.progress_line import LaunchCount
 
 NAME = "restartable"
@@ -143,7 +143,7 @@ def _judge_in_one_go(starts: _FirstStarts) -> None:
 
 @functools.cache
 def _right_weights() -> dict[int | None, Weights]:
-    return launch(every_weights_in_one_go, 1, timeout_seconds=None, quiet=True)[0]
+    return launch(every_weights_in_one_go, 1, timeout_seconds=None)[0]
 
 
 def _first_odd(epochs: Sequence[int], first: int) -> str:
@@ -163,7 +163,7 @@ def _run(
 ) -> Sequence[Weights]:
     """The final weights by rank; nothing if the check killed the ranks on purpose."""
     try:
-        return list(launch(begin, ranks, function, start, timeout_seconds=PATIENCE_SECONDS, quiet=True))
+        return list(launch(begin, ranks, function, start, timeout_seconds=PATIENCE_SECONDS))
     except WorkersStuck as stuck:
         _judge_agreement(start, ranks, begins)
         raise _Wrong(f"{begins}: {_small(_ONLY_SOME)}", _lines(str(stuck), start)) from None
