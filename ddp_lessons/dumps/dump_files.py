@@ -16,6 +16,10 @@ from ddp_lessons.dumps.plain_pickle import NamesCode, read_plain
 _NAME = re.compile(r"(.*?)(\d{1,6})(\.json|\.pickle|\.pkl|\.bin|\.dump)?")
 _KNOWN_MAJOR = "2"
 _A_PICKLE, _JSON = b"\x80", b"{"
+_LARGEST = 300_000_000  # bytes of a file
+_DEEPEST = 20
+_MOST_VALUES = 100_000_000
+_LARGEST_NUMBER = 2**64
 
 
 class Unreadable(ValueError):
@@ -61,14 +65,21 @@ def read_dump(path: Path) -> Mapping[str, Any]:
         Unreadable: it is foreign, damaged, or contains more than data.
     """
     try:
-        data = path.read_bytes()
+        with path.open("rb") as file:
+            data = file.read(_LARGEST + 1)
     except OSError as error:
         raise Unreadable(f"{path.name} could not be read ({error.strerror}).") from error
+    if len(data) > _LARGEST:
+        raise Unreadable(f"{path.name} is larger than {_LARGEST:,} bytes.")
     if not data:
         raise Unreadable(f"{path.name} is empty: the rank was ended before it wrote its dump.")
     content = _content(path.name, data)
     if not isinstance(content, dict) or "version" not in content or "pg_config" not in content:
         raise Unreadable(f"{path.name} is not a dump of the Flight Recorder.")
+    try:
+        _measure(content, {}, 1)
+    except ValueError as found:
+        raise Unreadable(f"{path.name} is damaged: {found}.") from found
     version = str(content["version"])
     if version.partition(".")[0] != _KNOWN_MAJOR:
         raise Unreadable(f"{path.name} has version {version} of the format; versions 2.x are known.")
@@ -90,3 +101,27 @@ def _content(name: str, data: bytes) -> Any:
     except Exception as error:  # pickle raises many kinds for a damaged file
         raise Unreadable(f"{name} is damaged ({type(error).__name__}).") from error
     raise Unreadable(f"{name} is not a dump of the Flight Recorder.")
+
+
+def _measure(value: Any, known: dict[int, tuple[int, int]], depth: int) -> tuple[int, int]:
+    """How many values a container holds, and how deep it is. One that is named in many places counts at each of them.
+
+    Raises:
+        ValueError: that is more than any rank writes.
+    """
+    if id(value) not in known and depth <= _DEEPEST:
+        count, height = len(value), 1
+        for one in value.values() if isinstance(value, dict) else value:
+            kind = type(one)
+            if kind is str:
+                count += len(one) // 100
+            elif kind is int and abs(one) > _LARGEST_NUMBER:
+                raise ValueError("a number has too many digits")
+            elif kind in (dict, list, tuple):
+                more, below = _measure(one, known, depth + 1)
+                count, height = count + more, max(height, below + 1)
+        known[id(value)] = count, height
+    count, height = known.get(id(value), (0, _DEEPEST))
+    if count > _MOST_VALUES or depth + height > _DEEPEST:
+        raise ValueError("its lists are nested too deeply")
+    return count, height

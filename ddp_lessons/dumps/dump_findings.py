@@ -24,6 +24,10 @@ _NEXT_NO_DUMP = (
     "look at the log of {who} for an exception or a signal. If its process was alive, set a longer "
     "TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC, so that every rank can write its dump."
 )
+_NEXT_ENABLE = (
+    "set TORCH_FR_BUFFER_SIZE=2000 when the job starts. If the ranks only send and receive "
+    "with gloo, use `torchrun ... -m ddp_lessons record --to DUMPS/rank_ train.py`."
+)
 _NEXT_LIBRARY = (
     "look for what the calls cannot show: a GPU kernel that does not end before this call, or a network fault. "
     "NCCL_DEBUG=INFO logs what NCCL does; nvidia-smi and dmesg show GPU errors (Xid)."
@@ -54,7 +58,7 @@ class Finding:
 def find_fault(left: LeftBehind) -> Finding:
     events = Events(left.recorded)
     if not left.number_of_calls:
-        return Finding(Verdict.UNKNOWN, events)
+        return Finding(Verdict.UNKNOWN, events, Reason(["The dumps contain no call."], _NEXT_ENABLE))
     if reason := why_nobody_moves(events, _absence(left)):
         return Finding(Verdict.HANG, events, reason)
     if left.missing and (found := _with_missing_ranks(left)):
@@ -65,6 +69,11 @@ def find_fault(left: LeftBehind) -> Finding:
         return Finding(Verdict.HANG if is_stuck else Verdict.MISMATCH, events, reason)
     if stuck := _matching_but_stuck(events, left):
         return Finding(Verdict.HANG, events, stuck)
+    if left.missing:
+        reason = Reason(
+            [f"The other calls match, but {_these(left)} left no dump."], _NEXT_NO_DUMP.format(who=_these(left))
+        )
+        return Finding(Verdict.UNKNOWN, events, reason)
     return Finding(Verdict.NOTHING, events)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import linecache
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,17 +10,13 @@ from ddp_lessons.dumps.dump_findings import Finding, Verdict
 from ddp_lessons.dumps.left_behind import LeftBehind
 from ddp_lessons.record.event import Event
 from ddp_lessons.record.line_names import name_place
-from ddp_lessons.run.diagnosis.source_lines import name_line
+from ddp_lessons.run.diagnosis.source_lines import lines_of, name_line
 from ddp_lessons.run.diagnosis.wording import DEADLOCK, called, name_of, number_of_ranks, ranks_named
 from ddp_lessons.run.output.transcript import without_middle
 from ddp_lessons.run.wire.messages import Frame
 
 STATUS = {Verdict.NOTHING: 0, Verdict.HANG: 1, Verdict.MISMATCH: 1, Verdict.UNKNOWN: 2}
 _OF_GLOO = "gloo records no send or recv: a rank that waits in one looks as if it made no call."
-_NEXT_ENABLE = (
-    "set TORCH_FR_BUFFER_SIZE=2000 when the job starts. If the ranks only send and receive "
-    "with gloo, use `torchrun ... -m ddp_lessons record --to DUMPS/rank_ train.py`."
-)
 
 
 def in_words(finding: Finding, left: LeftBehind) -> str:
@@ -29,8 +24,6 @@ def in_words(finding: Finding, left: LeftBehind) -> str:
     lines = [_headline(finding, left), *_where_each_is(finding, left)]
     lines += finding.reason.lines if finding.reason else []
     lines += [f"  {remark}" for remark in _remarks(finding, left)]
-    if finding.verdict is Verdict.UNKNOWN:
-        lines.append(f"  Next: {_NEXT_ENABLE}")
     return "\n".join(lines)
 
 
@@ -57,7 +50,7 @@ def _headline(finding: Finding, left: LeftBehind) -> str:
     if finding.verdict is Verdict.MISMATCH:
         return f"WorkerFailed: {name}, the results cannot be trusted"
     if finding.verdict is Verdict.UNKNOWN:
-        return f"The dumps of {_of_how_many(left)} contain no call."
+        return "Cannot tell whether the job hangs."
     if left.is_own and len(left.endings) + len(left.missing) < len(left.recorded):
         return f"No hang is certain: as far as the calls of {_of_how_many(left)} show, each wait can still end."
     return f"Nothing hangs: the calls of {_of_how_many(left)} match, and no rank waits in vain."
@@ -69,11 +62,11 @@ def _of_how_many(left: LeftBehind) -> str:
 
 def _where_each_is(finding: Finding, left: LeftBehind) -> Iterator[str]:
     """A line for each rank; one for all that are in the same place."""
+    if finding.verdict is Verdict.NOTHING and not left.is_own:
+        return
     doing: dict[str, list[int]] = {}
     for rank in range(finding.events.world_size):
         doing.setdefault(_doing(rank, finding, left), []).append(rank)
-    if finding.verdict is Verdict.NOTHING and not left.is_own:
-        doing = {what: ranks for what, ranks in doing.items() if "left no dump" in what}
     for what, ranks in doing.items():
         yield f"    {ranks_named(ranks)}   {what if len(ranks) == 1 else _of_several(what)}"
 
@@ -102,7 +95,7 @@ def _doing(rank: int, finding: Finding, left: LeftBehind) -> str:
 
 
 def _line(event: Event) -> str:
-    text = linecache.getline(event.file, event.line)
+    text = "".join(lines_of(event.file)[event.line - 1 : event.line])
     return name_line(Frame(event.file, event.line, event.function, text)) if event.file else event.place
 
 
@@ -127,8 +120,6 @@ def _remarks(finding: Finding, left: LeftBehind) -> Iterator[str]:
         if matched:
             calls = "collective matches" if matched == 1 else "collectives match"
             yield f"Not the cause: {matched:,} earlier {calls} in order, shape and dtype on all ranks."
-    if left.missing and finding.verdict is Verdict.NOTHING:
-        yield f"No dump: {ranks_named(left.missing)}. Nothing is known of what happened there."
     if finding.verdict is Verdict.NOTHING and not left.is_own:
         ranks = [rank for rank in range(finding.events.world_size) if _is_in_a_call(rank, finding)]
         if ranks:

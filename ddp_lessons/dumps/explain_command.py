@@ -26,7 +26,7 @@ def add_explain(commands: Commands) -> None:
         "the same message as launch(). Without --nproc-per-node the script runs alone and starts its ranks itself. The "
         "script needs no change. Exit status: the script's own; 1 if it hung or failed. Of a folder with dumps of "
         "torch's Flight Recorder (or the beginning of their names), or of a log of torchrun (.log, .txt, .out, .err), "
-        "say the same. Exit status: 0 if nothing hangs; 1 if something does; 2 if it could not be read.",
+        "say the same. Exit status: 0 if nothing hangs; 1 if something does; 2 if they do not show it.",
     )
     tell.add_argument(
         "--nproc-per-node", type=int, metavar="N", help="start N ranks with torchrun; with --on: on each node (1)"

@@ -23,7 +23,8 @@ def explain_dumps(place: str, is_json: bool = False, timeline: str | None = None
     try:
         left = read_left_behind(place)
     except Unreadable as reason:
-        print(f"no dump could be read: {reason}\n  Next: {_NEXT}", file=sys.stderr)
+        message = f"no dump could be read: {reason}\n  Next: {_NEXT}"
+        print(message_on_terminal(message, "wrong", sys.stderr), file=sys.stderr)
         return UNREADABLE
     finding = find_fault(left)
     if is_json:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 import sys
 from collections.abc import Iterator, Sequence
 
@@ -12,13 +13,13 @@ from ddp_lessons.record.event import Event
 from ddp_lessons.record.events import Events
 from ddp_lessons.record.rank_record import Recorded, Standing, meeting_point
 from ddp_lessons.record.results import NO_VALUE, Results
-from ddp_lessons.run.diagnosis.failure_messages import is_consequence, worker_failed
+from ddp_lessons.run.diagnosis.failure_messages import first_cause, is_consequence, name_ranks, worker_failed
 from ddp_lessons.run.diagnosis.hang_reasons import Absence, why_nobody_moves
 from ddp_lessons.run.diagnosis.source_lines import learners_frame, name_line
-from ddp_lessons.run.diagnosis.wording import Reason, number_of_ranks, ranks_named, told_by_rank
-from ddp_lessons.run.launcher.rank_states import Account
+from ddp_lessons.run.diagnosis.wording import Reason, ranks_named, told_by_rank
+from ddp_lessons.run.launcher.rank_states import Account, Died
 from ddp_lessons.run.output.terminal_text import message_on_terminal
-from ddp_lessons.run.wire.messages import Frame
+from ddp_lessons.run.wire.messages import Raised
 
 _UNREADABLE = 2
 _OF_ALL = ("0", "0(default_pg)")
@@ -32,7 +33,7 @@ _NEXT_NETWORK = "compare the shapes and the order of the calls; if they match, l
 _NEXT_FIRST = (
     "look for the rank that ended first, in the logs of all nodes: torchrun --tee 3 marks each line with its rank."
 )
-_TIMED_OUT = "Timed out waiting"
+_WAITED = re.compile(r"Timed out waiting|wait timeout after|monitoredBarrier")  # of gloo and the store
 
 
 def explain_log(path: str, is_json: bool = False) -> int:
@@ -58,12 +59,11 @@ def find_in_log(log: JobLog) -> tuple[int | None, str]:
     """The rank that failed first (None: unknown, or no rank failed), and the message ("": nothing is wrong)."""
     log = _with_named_rank(log)
     ended = log.ended()
-    timed_out = [rank for rank, how in log.raised.items() if _TIMED_OUT in how.message]
-    others = {rank: how for rank, how in ended.items() if rank not in timed_out and rank not in log.timeouts}
-    if log.timeouts and not any(rank in log.raised for rank in others):
+    others = {rank for rank, how in ended.items() if not is_consequence(how) and not _has_waited(how)}
+    if log.timeouts and not (others - log.timeouts.keys()) & log.raised.keys():
         return None, _of_timeouts(log)
-    if timed_out and ended.keys() == set(timed_out):
-        return next(iter(log.silent), None), _of_a_wait(log, timed_out)
+    if not others and any(map(_has_waited, ended.values())):
+        return next(iter(log.silent), None), _of_a_wait(log)
     if not ended:
         return None, ""
     return _of_a_failure(log)
@@ -78,13 +78,19 @@ def _with_named_rank(log: JobLog) -> JobLog:
     return dataclasses.replace(log, raised={**log.raised, log.root_cause: (causes or log.without_rank)[-1]})
 
 
+def _has_waited(how: Raised | Died) -> bool:
+    return isinstance(how, Raised) and bool(_WAITED.search(how.message))
+
+
 def _of_a_failure(log: JobLog) -> tuple[int, str]:
     size = log.world_size
     account = Account(size, log.ended(), {}, frozenset())
     results: Results[object] = Results((NO_VALUE,) * size, tuple([] for _ in range(size)), 0.0, Events([None] * size))
     failed = worker_failed(account, results)
-    lines = f"WorkerFailed: {failed}".split("\n")
-    if is_consequence(log.ended()[failed.rank]):
+    ranks, cause = first_cause(log.ended()), log.ended()[failed.rank]
+    headline = str(failed).replace(name_ranks(ranks, size), ranks_named(ranks), 1)  # a log does not say of how many
+    lines = f"WorkerFailed: {headline}".split("\n")
+    if is_consequence(cause) or _has_waited(cause):
         lines[-1] = f"  Next: {_NEXT_FIRST}"
     lines = [_of_a_log(line, failed.rank) for line in lines if not line.startswith("  torchrun would show:")]
     advice = next(at for at, line in enumerate(lines) if line.startswith("  Next:"))
@@ -121,28 +127,33 @@ def _of_its_output(rank: int) -> str:
     return f"look for the last lines of rank {rank}: torchrun --tee 3 marks each line with its rank."
 
 
-def _of_a_wait(log: JobLog, waited: list[int]) -> str:
-    """With gloo: some ranks timed out, and the others logged nothing until they were stopped."""
-    places = told_by_rank({rank: f"at {_place(log.raised[rank].frames)}" for rank in waited}, "; ")
-    sentences = [f"Timeout: {places} waited for a call that another rank did not make."]
+def _of_a_wait(log: JobLog) -> str:
+    """With gloo: ranks timed out, some lost the connection to these, and others logged nothing until they ended."""
+    waited = [rank for rank, how in log.raised.items() if _has_waited(how)]
+    told = {
+        rank: f"  {'waited' if rank in waited else 'lost the connection'} at {_place(how)}"
+        for rank, how in log.raised.items()
+    }
+    sentences = ["These lines are where the ranks waited, not the mistake: another rank made another call, or none."]
     advice = "compare what the ranks called: with gloo, mismatched calls wait for each other, too."
     if silent := log.silent:
         it, who = ("it", "this rank") if len(silent) == 1 else ("they", "these ranks")
         sentences.append(f"{_subject(silent)} logged no error, and so {it} did not wait for that call, or still did.")
         advice = f"find out what {who} did instead: a loop with more work, an early return, or another call."
-    headline = f"WorkersStuck: timeout, {number_of_ranks(len(waited))} of {log.world_size} waited in vain"
-    return "\n".join([headline, *Reason(sentences, advice).lines])
+    headline = f"WorkersStuck: timeout, {ranks_named(sorted(waited))} waited in vain"
+    lines = [f"    {line}" for line in told_by_rank(told, "\n").split("\n")]
+    return "\n".join([headline, *lines, *Reason(sentences, advice).lines])
 
 
-def _place(frames: Sequence[Frame]) -> str:
-    frame = learners_frame(frames)
+def _place(how: Raised) -> str:
+    frame = learners_frame(how.frames)
     return name_line(frame) if frame is not None else "an unknown line"
 
 
 def _of_timeouts(log: JobLog) -> str:
     """NCCL's watchdog: the numbers of the collectives say which rank is behind."""
-    ranks = range(log.world_size)
-    events = Events([_recorded(log, rank) for rank in ranks])
+    ranks = tuple(range(log.world_size))
+    events = Events([_recorded(log, rank, ranks) for rank in ranks])
     absence = _ABSENT if log.enqueued.keys() >= set(ranks) - log.timeouts.keys() else _SILENT
     reason = why_nobody_moves(events, absence) or _of_a_match(log)
     told = {rank: _told(timeout) for rank, timeout in log.timeouts.items()}
@@ -167,8 +178,7 @@ def _told(timeout: Timeout) -> str:
     )
 
 
-def _recorded(log: JobLog, rank: int) -> Recorded:
-    ranks = tuple(range(log.world_size))
+def _recorded(log: JobLog, rank: int, ranks: tuple[int, ...]) -> Recorded:
     timeout = log.timeouts.get(rank)
     point = meeting_point("", "0", ranks, None, 0)
     made = timeout.number - 1 if timeout is not None else max(log.enqueued.get(rank, 0), 0)

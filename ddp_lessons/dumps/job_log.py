@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -11,23 +12,22 @@ from ddp_lessons.run.launcher.rank_states import Died
 from ddp_lessons.run.wire.messages import Frame, Raised
 
 # of torch's hook, or of torchrun --tee, or of both: then the hook's, as torchrun's has the rank on its node
-_PREFIX = re.compile(r"^(?:\S* )?(?:\[default\d+\]: ?(?=\[rank))?\[(?:rank|default)(\d+)\]: ?")
+_PREFIX = re.compile(r"^(?:\S* )?(?:(?:\[default\d+\]:)?\[rank(\d{1,6})\]: ?|\[default(\d{1,6})\]:)")
 _TRACEBACK = "Traceback (most recent call last):"
-_FRAME = re.compile(r'^  File "(.+)", line (\d+)(?:, in (.+))?$')
+_FRAME = re.compile(r'^  File "(.+)", line (\d{1,9})(?:, in (.+))?$')
 _EXCEPTION = re.compile(r"^([A-Za-z_][\w.]*)(?:: (.*))?$")
-_SOMETHING_ELSE = ("During handling", "terminate called", "Fatal Python error", "[", "W1", "E1", "I1")
 _OF_TORCHRUN = "ChildFailedError"
 _ROOT_CAUSE = "Root Cause (first observed failure):"
 _RESTART = "will restart worker group"
-_RANK = re.compile(r"^\s*rank\s+: (\d+) \(local_rank: \d+\)")
-_EXIT_CODE = re.compile(r"^\s*exitcode\s+: (-?\d+)")
+_RANK = re.compile(r"^\s*rank\s+: (\d{1,6}) \(local_rank: \d+\)")
+_EXIT_CODE = re.compile(r"^\s*exitcode\s+: (-?\d{1,9})\b")
 _TIMEOUT = re.compile(
-    r"\[Rank (\d+)\] Watchdog caught collective operation timeout: WorkNCCL\(SeqNum=(\d+), OpType=(\w+)"
-    r"(?:, NumelIn=(\d+), NumelOut=(\d+))?, Timeout\(ms\)=(\d+)\)"
+    r"\[Rank (\d{1,6})\] Watchdog caught collective operation timeout: WorkNCCL\(SeqNum=(\d{1,18}), OpType=(\w+)"
+    r"(?:, NumelIn=(\d{1,18}), NumelOut=(\d{1,18}))?, Timeout\(ms\)=(\d{1,18})\)"
 )
 _STATUS = re.compile(
-    r"\[PG (?:ID )?\d+(?: PG GUID (\S+))? Rank (\d+)\].*?last enqueued (?:NCCL )?work: (-?\d+), "
-    r"last completed (?:NCCL )?work: (-?\d+)",
+    r"\[PG (?:ID )?\d+(?: PG GUID (\S+))? Rank (\d{1,6})\].*?last enqueued (?:NCCL )?work: (-?\d{1,18}), "
+    r"last completed (?:NCCL )?work: (-?\d{1,18})",
     re.I,
 )
 _SIGTERM = -15
@@ -57,6 +57,7 @@ class JobLog:
 
     @property
     def world_size(self) -> int:
+        """At least: a rank that returned may have logged nothing."""
         ranks = [*self.raised, *self.exit_codes, *self.timeouts, *self.enqueued]
         return max(ranks, default=-1) + 1
 
@@ -129,17 +130,16 @@ class _Tracebacks:
         self._of_others: list[tuple[int, list[str]]] = []
 
     def read(self, line: str, number: int) -> None:
-        prefix = _PREFIX.match(line)
-        text = line[prefix.end() :] if prefix else line
+        rank, text = _marked(line)
         if text.startswith(_TRACEBACK):
             begun = (number, [text])
-            if prefix:
-                self._of_ranks[int(prefix[1])] = begun
+            if rank is not None:
+                self._of_ranks[rank] = begun
             else:
                 self._of_others.append(begun)
-        elif prefix and int(prefix[1]) in self._of_ranks:
-            self._of_ranks[int(prefix[1])][1].append(text)
-        elif not prefix and self._of_others:
+        elif rank in self._of_ranks:
+            self._of_ranks[rank][1].append(text)
+        elif rank is None and self._of_others:
             self._of_others[-1][1].append(text)
 
     def tell(self, log: JobLog) -> None:
@@ -149,16 +149,22 @@ class _Tracebacks:
         log.without_rank = [raised for raised in others if raised is not None and raised.kind != _OF_TORCHRUN]
 
 
-def _read_nccl(log: JobLog, line: str) -> None:
+def _marked(line: str) -> tuple[int | None, str]:
+    """The rank that marks a line (None: no rank does), and the rest of it."""
     prefix = _PREFIX.match(line)
+    return (None, line) if prefix is None else (int(prefix[1] or prefix[2]), line[prefix.end() :])
+
+
+def _read_nccl(log: JobLog, line: str) -> None:
+    rank, _ = _marked(line)
     if found := _TIMEOUT.search(line):
-        rank = int(prefix[1]) if prefix else int(found[1])
+        rank = int(found[1]) if rank is None else rank
         elements = int(found[4]) if found[4] else None
         timeout = Timeout(int(found[2]), read_operation(found[3]), elements, int(found[6]) / 1000)
         if rank not in log.timeouts or timeout.number < log.timeouts[rank].number:
             log.timeouts[rank] = timeout
     elif found := _STATUS.search(line):
-        rank = int(prefix[1]) if prefix else int(found[2])
+        rank = int(found[2]) if rank is None else rank
         log.enqueued.setdefault(rank, int(found[3]))
         if rank in log.timeouts and found[1]:
             log.groups.add(found[1])
@@ -170,19 +176,12 @@ def _raised(traceback: list[str], number: int) -> Raised | None:
     if not rest or (found := _EXCEPTION.match(rest[0][1])) is None:
         return None
     at = rest[0][0]
-    message = "\n".join([found[2] or "", *_continued(traceback[at + 1 :])]).rstrip()
+    continued = itertools.takewhile(lambda line: line[:1].isspace(), traceback[at + 1 :])
+    message = "\n".join([found[2] or "", *continued]).rstrip()
     frames = tuple(_frames(traceback[:at]))
     own = tuple(frame for frame in frames if not is_installed(frame.file) and not frame.file.startswith("<frozen"))
     text = "\n".join(traceback[: at + 1])
     return Raised(found[1].rpartition(".")[2], message, own or frames, text, float(number))
-
-
-def _continued(lines: list[str]) -> Iterator[str]:
-    """More lines of the message, until something else is printed."""
-    for line in lines[:10]:
-        if not line or line.startswith(_SOMETHING_ELSE):
-            return
-        yield line
 
 
 def _frames(lines: list[str]) -> Iterator[Frame]:

@@ -72,7 +72,7 @@ def read_left_behind(place: str) -> LeftBehind:
 def _calls_of(reader: CallReader, rank: int, path: Path, content: Mapping[str, Any]) -> RankDump:
     try:
         return reader.read(rank, content, path.stat().st_mtime)
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, RecursionError) as error:
         raise Unreadable(f"{path.name} is damaged: an entry is not as torch writes it ({error!r}).") from error
 
 

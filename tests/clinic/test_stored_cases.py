@@ -98,7 +98,7 @@ def test_torchs_analyzer_finds_the_same_call(number: int, tmp_path: Path) -> Non
     ("number", "words"),
     [
         (4, ("Detected mismatch between collectives", "shapes: 2vs 1", "train.py line 17")),
-        (5, ("rank 1 of 4 raised RuntimeError", "can't allocate memory", "train.py line 14")),
+        (5, ("rank 1 raised RuntimeError", "can't allocate memory", "train.py line 14")),
     ],
 )
 def test_explain_reads_the_logs(number: int, words: tuple[str, ...]) -> None:

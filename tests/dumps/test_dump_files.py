@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import os
 import pickle
+import re
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +100,7 @@ def test_wherever_a_dump_ends_it_is_no_crash(cut: int, tmp_path: Path) -> None:
         (b'{"version": "2.10", "pg_config": {"0"', "is truncated"),
         (b"[" * 100_000, "is not a dump"),
         (b'{"a":' * 100_000, "is damaged"),
+        (b'{"version": "2.10", "pg_config": {"0": {"ranks": "' + b"[" * 100_000 + b'"}}}', "is damaged: an entry"),
         (pickle.dumps([1, 2]), "is not a dump"),
         (pickle.dumps({"version": "2.10", "pg_config": {}, "entries": [None]}), "is damaged: an entry"),
     ],
@@ -125,6 +127,55 @@ def test_a_pipe_is_not_read(tmp_path: Path) -> None:
     """torch makes one per rank if TORCH_NCCL_DEBUG_INFO_PIPE_FILE is set; reading it would wait forever."""
     os.mkfifo(dumps_in(tmp_path) / "nccl_trace_rank_3")
     assert sorted(find_dumps(str(tmp_path)).by_rank) == [0, 1, 2]
+
+
+def shared(depth: int, times: int) -> list[Any]:
+    """Few bytes in a file: each list holds another one many times."""
+    value: list[Any] = []
+    for _ in range(depth):
+        value = [value] * times
+    return value
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "said"),
+    [
+        ("filename", shared(40, 2), "nested too deeply"),
+        ("name", shared(9, 1000), "nested too deeply"),
+        ("line", 10**100_000, "a number has too many digits"),
+    ],
+    ids=["deep", "wide", "digits"],
+)
+def test_a_value_that_grows_when_it_is_printed_is_refused(field: str, value: object, said: str, tmp_path: Path) -> None:
+    (rank,) = world(1)
+    rank.call("all_reduce")
+    rank.entries[0]["frames"][2][field] = value
+    with pytest.raises(Unreadable, match=said):
+        read_left_behind(str(write_all([rank], tmp_path)))
+
+
+def test_a_dump_that_is_too_large_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ddp_lessons.dumps.dump_files._LARGEST", 100)
+    with pytest.raises(Unreadable, match="nccl_trace_rank_0 is larger than 100 bytes"):
+        read_left_behind(str(dumps_in(tmp_path, 1)))
+
+
+@pytest.mark.parametrize("name", ["/dev/zero", "pipe", "large", "\x1b[2J\x1b]0;mine\x07\x9b\u202etrain.py"])
+def test_a_line_is_read_only_from_an_ordinary_file_and_printed_without_codes(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    os.mkfifo("pipe")
+    with open("large", "wb") as sparse:
+        sparse.truncate(3_000_000_000)
+    ranks = world(2)
+    ranks[0].call("all_reduce", state="scheduled")
+    ranks[0].entries[0]["frames"][2]["filename"] = name
+    os.mkdir("dumps")
+    assert explain_dumps(str(write_all(ranks, tmp_path / "dumps"))) == 1
+    said = capsys.readouterr().out
+    assert re.search(r"all_reduce of float32 \[4\] \((zero|pipe|large|train.py) line 9\)", said)
+    assert all(letter.isprintable() or letter == "\n" for letter in said)
 
 
 def test_the_beginning_of_the_names_chooses_one_of_two_jobs(tmp_path: Path) -> None:

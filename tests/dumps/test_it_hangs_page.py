@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mmap
+import pkgutil
 import re
 import subprocess
 import sys
@@ -35,6 +36,13 @@ def test_torch_reads_every_variable_that_the_page_sets() -> None:
         unknown = {name for name in names if name not in headers and content.find(name.encode()) < 0}
     assert names
     assert not unknown
+
+
+def test_torch_has_every_function_that_the_page_calls() -> None:
+    names = re.findall(r"`(torch\.[\w.]+)\(", PAGE.read_text(encoding="utf-8"))
+    assert names
+    for name in names:
+        assert callable(pkgutil.resolve_name(name)), name
 
 
 @nightly

@@ -58,9 +58,9 @@ def log_of(what: str, folder: Path, *options: str) -> Path:
     ("what", "words"),
     by_day(
         [
-            ("raises", ("rank 1 of 3 raised ValueError: nothing to read", "train.py line 12:", "Next: fix that line")),
-            ("is killed", ("rank 1 of 3 was killed by SIGKILL", "memory runs out")),
-            ("sleeps", ("Timeout: ranks 0 and 2 at train.py line 17", "Rank 1 logged no error")),
+            ("raises", ("rank 1 raised ValueError: nothing to read", "train.py line 12:", "Next: fix that line")),
+            ("is killed", ("rank 1 was killed by SIGKILL", "memory runs out")),
+            ("sleeps", ("ranks 0 and 2   waited at train.py line 17", "Rank 1 logged no error")),
             ("too early", ("raised KeyError: 'no such setting'", "train.py line 6")),
         ],
         1,
@@ -85,7 +85,7 @@ def test_lines_that_torchrun_and_torch_have_both_marked_are_read(
     assert "[default1]:[rank1]: Traceback" in path.read_text()
     assert explain_log(str(path)) == 1
     said = capsys.readouterr().out
-    assert "rank 1 of 3 raised ValueError: nothing to read\n    train.py line 12:" in said
+    assert "rank 1 raised ValueError: nothing to read\n    train.py line 12:" in said
 
 
 def test_on_a_second_node_the_rank_counts_and_not_its_number_on_that_node() -> None:
@@ -107,15 +107,104 @@ def test_a_rank_that_only_lost_its_connection_is_not_the_first(tmp_path: Path) -
     assert f"torchrun names rank {first}" in message
 
 
-@pytest.mark.parametrize("last", ["terminate called without an active exception", "Fatal Python error: Aborted"])
-def test_what_native_code_prints_after_an_exception_is_no_part_of_it(last: str) -> None:
-    lines = [
+@pytest.mark.parametrize(
+    "last",
+    [
+        "[default1]:[rank1]: terminate called without an active exception",
+        "[default1]:[rank1]: Fatal Python error: Aborted",
+        "[default1]:[rank1]: epoch 2",
+        "[default1]:[rank1]: ==========",
+    ],
+)
+def test_what_is_printed_after_an_exception_is_no_part_of_it(last: str) -> None:
+    lines = traceback_of("ValueError: no data\n\tMissing key", 12)
+    log = read_log([*(f"[default1]:[rank1]: {line}" for line in lines), last])
+    assert log.raised[1].message == "no data\n\tMissing key"
+
+
+def traceback_of(exception: str, line: int) -> list[str]:
+    return [
         "Traceback (most recent call last):",
-        '  File "train.py", line 12, in <module>',
-        "ValueError: no data",
+        f'  File "/home/ada/train.py", line {line}, in <module>',
+        *exception.split("\n"),
     ]
-    log = read_log([*(f"[default1]:[rank1]: {line}" for line in lines), f"[default1]:[rank1]: {last}"])
-    assert log.raised[1].message == "no data"
+
+
+TIMED_OUT = "RuntimeError: [unbound_buffer.cc:78] Timed out waiting 5000ms for recv operation to complete"
+LOST = "RuntimeError: [pair.cc:561] Connection closed by peer [127.0.0.1]:61651."
+FEBRUARY = "E0225 23:11:25.549000 3202 torch/distributed/elastic/multiprocessing/api.py:1002] failed (exitcode: 1)"
+TABLE = [
+    "=" * 60,
+    "train.py FAILED",
+    "Root Cause (first observed failure):",
+    "  rank      : 0 (local_rank: 0)",
+    "=" * 60,
+]
+# what the ranks logged, what is said of it, and what is not
+LOGS: dict[str, tuple[list[str], str, str]] = {
+    "gloo timed out, and other ranks lost the connection to those that gave up": (
+        [
+            *(f"[rank0]: {line}" for line in traceback_of(TIMED_OUT, 20)),
+            *(f"[rank1]: {line}" for line in traceback_of(TIMED_OUT, 18)),
+            *(f"[rank2]: {line}" for line in traceback_of(LOST, 20)),
+        ],
+        "rank 0   waited at train.py line 20\n    rank 1   waited at train.py line 18\n"
+        "    rank 2   lost the connection at train.py line 20\n"
+        "  These lines are where the ranks waited, not the mistake: another rank made another call",
+        "fix that line",
+    ),
+    "the store timed out before the rank had a number": (
+        [*traceback_of("torch.distributed.DistStoreError: wait timeout after 4000ms, keys: /0", 7), FEBRUARY, *TABLE],
+        "rank 0   waited at train.py line 7",
+        "fix that line",
+    ),
+    "of four ranks, three returned and logged nothing": (
+        [f"[rank0]: {line}" for line in traceback_of("ValueError: no data", 3)],
+        "WorkerFailed: rank 0 raised ValueError: no data",
+        " of 1",
+    ),
+    "torchrun's lines follow, in any month": (
+        [*traceback_of("ValueError: no data", 3), FEBRUARY, *TABLE],
+        "rank 0 raised ValueError: no data\n    train.py line 3\n",
+        "====",
+    ),
+    "torchrun's ruler follows at once": (
+        [*traceback_of("ValueError: no data", 3), *TABLE],
+        "rank 0 raised ValueError: no data\n    train.py line 3\n",
+        "====",
+    ),
+    "torchrun --tee marks the lines of a rank without a number": (
+        [*(f"[default0]:{line}" for line in traceback_of("ValueError: no data", 3)), *TABLE],
+        "rank 0 raised ValueError: no data\n    train.py line 3\n",
+        "====",
+    ),
+    "a number has very many digits": (
+        [
+            f"[rank{'9' * 100_000}]: Traceback (most recent call last):",
+            f"  rank      : {'9' * 100_000} (local_rank: 0)",
+            f'[rank0]:   File "train.py", line {"9" * 100_000}, in f',
+            *(f"[rank0]: {line}" for line in traceback_of("ValueError: no data", 3)),
+        ],
+        "rank 0 raised ValueError: no data",
+        "999",
+    ),
+    "an exception has codes for a terminal": (
+        [f"[rank0]: {line}" for line in traceback_of("ValueError: no \x1b[2Jdata\x9b\u202e", 3)],
+        "rank 0 raised ValueError: no data\n",
+        "\x1b",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LOGS)
+def test_what_is_said_of_a_log(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines, words, not_said = LOGS[name]
+    path = tmp_path / "job.log"
+    path.write_text("\n".join(lines))
+    assert explain_log(str(path)) == 1
+    said = capsys.readouterr().out
+    assert words in said
+    assert not_said not in said
 
 
 @nightly
@@ -189,7 +278,7 @@ def test_an_exception_comes_before_the_timeouts_that_it_caused() -> None:
     ]
     rank, message = find_in_log(read_log(lines))
     assert rank == 1
-    assert "rank 1 of 2 raised ValueError: nothing to read" in message
+    assert "rank 1 raised ValueError: nothing to read" in message
 
 
 def test_lines_of_any_kind_are_no_crash(tmp_path: Path) -> None:
@@ -231,4 +320,4 @@ def test_a_rank_that_waited_at_the_rendezvous_is_not_taken_for_the_one_that_torc
     path = tmp_path / "job.log"
     path.write_text(EARLY)
     assert explain_log(str(path)) == 1
-    assert "rank 1 of 2 raised KeyError: 'no such setting'\n    train.py line 6:" in capsys.readouterr().out
+    assert "rank 1 raised KeyError: 'no such setting'\n    train.py line 6:" in capsys.readouterr().out

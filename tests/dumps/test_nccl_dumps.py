@@ -140,6 +140,15 @@ def test_a_rank_without_a_dump_is_named_but_not_called_absent(tmp_path: Path) ->
     assert "Next: look at the log of rank 3" in message
 
 
+def test_where_a_rank_left_no_dump_nothing_is_certain(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As after an abort: the other ranks lost the connection and ended."""
+    assert explain_dumps(str(write_all(steps(world(4))[:3], tmp_path))) == 2
+    said = capsys.readouterr().out
+    assert "The other calls match, but rank 3 left no dump." in said
+    assert "Next: look at the log of rank 3" in said
+    assert "Nothing hangs" not in said
+
+
 def test_a_rank_that_is_known_to_be_absent_comes_before_one_without_a_dump(tmp_path: Path) -> None:
     ranks = steps(world(4))
     wait_in(ranks[:2])

@@ -97,6 +97,7 @@ SAID = {
         "WorkersStuck: hang, no rank can make progress",
         "rank 1   has returned",
         "waits in all_reduce of float32 [2] (train.py line 29:",
+        "\n        called from train.py line 33 in <module>\n",
         "Rank 1 returned without calling it",
         'torchrun alone would show: "Connection closed by peer"',
     ),

@@ -42,6 +42,30 @@ def both_send(rank: int, world_size: int) -> None:
     dist.send(ONE, 1 - rank)
 
 
+def test_a_wait_is_shown_with_two_of_its_callers() -> None:
+    def average() -> None:
+        dist.barrier()
+
+    def step() -> None:
+        average()
+
+    def epoch() -> None:
+        torch.nn.Module().apply(lambda _: step())  # torch's own lines are left out
+
+    def train(rank: int, world_size: int) -> None:
+        if rank == 0:
+            epoch()
+        elif rank == 1:
+            dist.barrier()
+
+    file, line = os.path.basename(__file__), step.__code__.co_firstlineno
+    lines = stuck(train, 3).split("\n")
+    assert lines[1].startswith(f"    rank 0   waits in barrier ({file} line {line - 2}:")
+    assert lines[2] == f"        called from {file} line {line + 1} in step, from {file} line {line + 4} in <lambda>"
+    assert lines[3].startswith("    rank 1   waits in barrier")
+    assert lines[4] == "    rank 2   has returned"
+
+
 @nightly
 def test_a_standstill_is_not_waited_out() -> None:
     launch(one_never_came, 2)

@@ -1,7 +1,7 @@
 """Training functions that run, agree on all ranks or not, and are not what one rank would have trained."""
 
 # written as people write training loops, without a check for each gradient that could be None
-# mypy: disable-error-code="arg-type, assignment, misc, no-any-return, operator, union-attr, var-annotated"
+# mypy: disable-error-code="arg-type, assignment, misc, no-any-return, operator, override, union-attr, var-annotated"
 
 from __future__ import annotations
 

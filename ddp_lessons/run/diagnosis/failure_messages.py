@@ -18,11 +18,11 @@ from ddp_lessons.run.diagnosis.advice import what_next
 from ddp_lessons.run.diagnosis.call_fit import first_disagreement
 from ddp_lessons.run.diagnosis.failures import NODES, WorkerFailed, WorkersStuck
 from ddp_lessons.run.diagnosis.hang_reasons import why_connection_was_lost, why_nobody_moves, why_without_calls
-from ddp_lessons.run.diagnosis.source_lines import learners_frame, name_line
+from ddp_lessons.run.diagnosis.source_lines import called_from, learners_frame, name_line
 from ddp_lessons.run.diagnosis.timeouts import why_connections_are_closed, why_it_timed_out
 from ddp_lessons.run.diagnosis.wording import DEADLOCK, Reason, called, joined, listed, ranks_named, told_by_rank
 from ddp_lessons.run.launcher.rank_states import Account, Died
-from ddp_lessons.run.output.transcript import without_middle, without_terminal_codes
+from ddp_lessons.run.output.transcript import without_middle
 from ddp_lessons.run.wire.messages import Frame, Position, Raised
 
 _MOST_NODES_NAMED = 8
@@ -34,7 +34,7 @@ _CONSEQUENCE = re.compile(
 
 
 def worker_failed(account: Account, results: Results[object]) -> WorkerFailed:
-    ranks = _first_cause(account.ended)
+    ranks = first_cause(account.ended)
     cause = account.ended[ranks[0]]
     frame = learners_frame(cause.frames)
     lost = why_connection_was_lost(results.events, ranks[0]) if is_consequence(cause) else None
@@ -52,7 +52,7 @@ def worker_failed(account: Account, results: Results[object]) -> WorkerFailed:
         message.append(torchs_words.of_a_death(-(cause.exit_code or 0), cause.signal_name))
     elif what == LOST_CONNECTION:
         message.append(torchs_words.OF_A_LOST_CONNECTION)
-    return WorkerFailed(without_terminal_codes("\n".join(message)), account, results, ranks[0])
+    return WorkerFailed("\n".join(message), account, results, ranks[0])
 
 
 def _why_torch_failed(events: Events, rank: int) -> Reason | None:
@@ -166,7 +166,7 @@ def _names_of_calls(account: Account) -> dict[int, str]:
 
 
 def where_each_is(account: Account, events: Events | None = None) -> list[str]:
-    """One line per rank: whether it returned, or where it is."""
+    """For each rank: whether it returned, or where it is, and in a second line who called that."""
     told = []
     for rank in range(account.world_size):
         name = f"rank {rank}{_on_node(account, [rank])}"
@@ -177,6 +177,8 @@ def where_each_is(account: Account, events: Events | None = None) -> list[str]:
         elif (position := account.positions.get(rank)) is not None:
             held = next(iter(events.held(rank)), None) if events is not None and events.world_size else None
             told.append(f"    {name}   {_doing(position, held=held)}{_how_long(account, rank)}")
+            if callers := called_from(position.frames):
+                told[-1] += f"\n        called from {callers}"
         else:
             told.append(f"    {name}   has not started")
     return told
@@ -222,7 +224,7 @@ def name_ranks(ranks: Sequence[int], world_size: int) -> str:
     return f"ranks {listed(ranks)} of {world_size}"
 
 
-def _first_cause(ended: Mapping[int, Raised | Died]) -> list[int]:
+def first_cause(ended: Mapping[int, Raised | Died]) -> list[int]:
     """The ranks that failed first, in the same way. A failure that only follows from another one is never first."""
 
     def order(rank: int) -> tuple[bool, float]:

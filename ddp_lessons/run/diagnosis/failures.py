@@ -11,6 +11,7 @@ from ddp_lessons.run.launcher.rank_states import Account, Died
 from ddp_lessons.run.output.cards import framed, in_words, lines_of_text, mark
 from ddp_lessons.run.output.screen import printable, show_card
 from ddp_lessons.run.output.terminal_text import folded, message_on_terminal
+from ddp_lessons.run.output.transcript import without_terminal_codes
 from ddp_lessons.run.wire.messages import Raised
 
 _CELL_FILE = re.compile(r'File "([^"]*ipykernel_[^"]*|<ipython-input[^"]*)", line (\d+)')
@@ -22,7 +23,8 @@ class _Failure(RuntimeError):
     """What both exceptions share. The remark is about this run only: it is shown, but is not part of the message."""
 
     def __init__(self, message: str, account: Account, results: Results[object], rank: int, remark: str = "") -> None:
-        super().__init__(printable(message))  # `print(error)` must work in an ASCII-only terminal
+        # `print(error)` must work in an ASCII-only terminal
+        super().__init__(printable(without_terminal_codes(message)))
         self.remark = remark
         if remark and hasattr(self, "add_note"):  # Python 3.11: a terminal shows it, too
             self.add_note(remark)

@@ -9,12 +9,12 @@ from __future__ import annotations
 import ast
 import functools
 import itertools
-import linecache
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ddp_lessons.record.event import Event, Meeting
 from ddp_lessons.record.events import Events
+from ddp_lessons.run.diagnosis.source_lines import lines_of
 from ddp_lessons.run.diagnosis.wording import ranks_named
 
 _MOST_LOOKED_AT = 100  # collectives in which the ranks were on different lines
@@ -137,7 +137,7 @@ def _branches(file: str) -> list[tuple[range, range]]:
 
 
 def _tree(file: str) -> ast.Module:
-    return _parsed("".join(linecache.getlines(file)))
+    return _parsed("".join(lines_of(file)))
 
 
 @functools.lru_cache(maxsize=32)

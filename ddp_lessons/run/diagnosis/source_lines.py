@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import linecache
 import os
 import re
 import site
+import stat
 import sys
 import sysconfig
 from collections.abc import Sequence
@@ -27,13 +29,37 @@ _NOT_LEARNERS = tuple(
 _INSTALLED_ANYWHERE = re.compile(r"/(site|dist)-packages/|/lib/python3\.\d+/")  # the Python of a node may be elsewhere
 
 
+_LARGEST_SOURCE = 4_000_000  # bytes
+
+
 def learners_frame(frames: Sequence[Frame]) -> Frame | None:
     """The innermost line that the learner wrote."""
+    own = _learners_frames(frames)
+    return own[-1] if own else None
+
+
+def called_from(frames: Sequence[Frame]) -> str:
+    """The learner's calls that led to the innermost line, at most two: "" if there are none."""
+    callers = _learners_frames(frames)[-2:-4:-1]
+    return ", from ".join(f"{name_place(frame.file, frame.line)} in {frame.function}" for frame in callers)
+
+
+def _learners_frames(frames: Sequence[Frame]) -> list[Frame]:
     own = [frame for frame in frames if not frame.file.startswith((*_NOT_LEARNERS, "<frozen"))]
     own = [frame for frame in own if not _INSTALLED_ANYWHERE.search(frame.file)]
     written = [frame for frame in own if not frame.file.startswith("<") or is_cell(frame.file)]  # not made by exec
-    return written[-1] if written else own[-1] if own else None
+    return written or own
 
 
 def name_line(frame: Frame) -> str:
     return f"{name_place(frame.file, frame.line)}:   {without_middle(frame.text.strip(), 200)}".rstrip(": ")
+
+
+def lines_of(file: str) -> list[str]:
+    """The lines of a cell or of an ordinary file: a dump may name a device or a pipe, which never ends."""
+    try:
+        about = os.stat(file)
+        is_ordinary = stat.S_ISREG(about.st_mode) and about.st_size <= _LARGEST_SOURCE
+    except (OSError, ValueError):
+        is_ordinary = False
+    return linecache.getlines(file) if is_ordinary or file in linecache.cache else []

@@ -12,6 +12,7 @@ from typing import TextIO
 
 from ddp_lessons.record.colors import rank_color
 from ddp_lessons.run.output.cards import Kind, kind_of_line
+from ddp_lessons.run.output.transcript import without_terminal_codes
 
 _CODES: dict[Kind, str] = {"passed": "32", "wrong": "1;31", "open": "33"}
 _LEAST_WIDTH = 40  # in a narrower terminal, one word per line would be harder to read than cut lines
@@ -35,7 +36,11 @@ def painted_by_rank(words: str, rank: int, stream: TextIO | None = None) -> str:
 
 
 def message_on_terminal(message: str, kind: Kind, stream: TextIO | None = None) -> str:
-    """A message of several lines: the first says what happened, the others where, and what to do next."""
+    """A message of several lines: the first says what happened, the others where, and what to do next.
+
+    It may quote a dump, a log or a script: whatever controls a terminal is removed here.
+    """
+    message = without_terminal_codes(message)
     if not is_terminal(stream):
         return message
     headline, *others = message.split("\n")

@@ -16,7 +16,7 @@ from typing import BinaryIO
 _TERMINAL_CODES = re.compile(
     r"\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)"  # titles and links
     r"|\x1b\[[0-9;?]*[ -/]*[@-~]"  # colors and movements
-    r"|[\x00-\x08\x0b-\x1f\x7f-\x9f]"
+    r"|[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]"  # the last ones reverse the direction of text
 )
 LINES_KEPT = 2_000  # at the beginning, and as many at the end
 BYTES_KEPT = 1_000_000  # likewise
