@@ -70,6 +70,24 @@ class Screen:
         self.accept()
         self._wait_for_notebook(cells)
 
+    def open_saved(self, server: JupyterServer, name: str, cells: int, pictures: int) -> None:
+        """Open a notebook that has run, and wait until its pictures are there.
+
+        Where the page is slow, JupyterLab's widget manager looks for a widget before it has read the saved ones, and
+        never again: "widget model not found". Then a person loads the page anew.
+        """
+        self.open(server, name, cells)
+        for is_last in (False, False, True):
+            self.show_all()
+            try:
+                self.wait_until_drawn(pictures)
+                break
+            except AssertionError:
+                if is_last:
+                    raise
+            self.load(f"{server.address(f'lab/tree/{name}')}&reset", cells)
+        self._heard = [heard for heard in self._heard if "widget model not found" not in heard]
+
     def _is_empty_lab(self) -> bool:
         return (
             bool(self.page.locator("#jp-main-dock-panel").count())

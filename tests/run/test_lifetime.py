@@ -130,10 +130,13 @@ SHARING_WORKERS = """
 """
 
 
-def test_a_launch_that_fails_leaves_no_folder_of_its_loader_workers(tmp_path: Path) -> None:
-    with Program(LAUNCH.format(body=SHARING_WORKERS), environment={"TMPDIR": os.fspath(tmp_path)}) as program:
+def test_a_launch_that_fails_leaves_no_folder_of_its_loader_workers() -> None:
+    """In a folder whose path is as long as the sockets of multiprocessing allow."""
+    folder = Path(tempfile.mkdtemp(prefix="x" * 58, dir="/tmp"))
+    with Program(LAUNCH.format(body=SHARING_WORKERS), environment={"TMPDIR": os.fspath(folder)}) as program:
         assert "raised ValueError: as asked" in program.finish()
-        assert eventually(lambda: not list(tmp_path.iterdir())), list(tmp_path.iterdir())
+        assert eventually(lambda: not list(folder.iterdir())), list(folder.iterdir())
+    folder.rmdir()
 
 
 @nightly

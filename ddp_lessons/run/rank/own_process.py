@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import ctypes
+import multiprocessing
 import os
 import shutil
 import signal
@@ -74,6 +75,11 @@ def end_group() -> NoReturn:
     if os.getpgrp() == os.getpid():
         os.killpg(0, signal.SIGKILL)
     os._exit(1)
+
+
+def keep_sockets_in(folder: str) -> None:
+    """Those of DataLoader workers: there they go with the notebook, even if a rank is killed."""
+    multiprocessing.current_process()._config["tempdir"] = folder  # type: ignore[attr-defined]
 
 
 def leave_when_orphaned(notebook: int, folder: str) -> None:

@@ -11,7 +11,6 @@ import contextlib
 import datetime
 import faulthandler
 import itertools
-import multiprocessing
 import os
 import queue
 import shutil
@@ -36,6 +35,7 @@ from ddp_lessons.run.rank.own_process import (
     end_group,
     flush,
     keep_freed_memory,
+    keep_sockets_in,
     leave_when_orphaned,
     linger_before_an_abort,
     print_to,
@@ -166,8 +166,6 @@ def _become(start: Start) -> None:
             os.chdir(folder)
             break
     crash_file = open(start.crash_file, "wb")  # noqa: SIM115  written when no file can be opened any more
-    # the sockets of DataLoader workers: so they go with the notebook, even if this rank is killed
-    multiprocessing.current_process()._config["tempdir"] = os.path.dirname(start.crash_file)  # type: ignore[attr-defined]
     linger_before_an_abort()
     faulthandler.enable(crash_file)
     faulthandler.register(signal.SIGUSR1, crash_file, all_threads=False)
@@ -323,4 +321,5 @@ def main(channel_number: int, notebook: int, folder: str) -> NoReturn:
 
     install()
     stay_when_orphaned()
+    keep_sockets_in(folder)
     serve(Channel(socket.socket(fileno=channel_number)), os.dup(1), orphaned)

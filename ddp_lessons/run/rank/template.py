@@ -92,6 +92,7 @@ def _tend(channel_number: int, folder: str) -> NoReturn:
     """Fork, stop and signal ranks as the notebook asks, until it exits."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_ADOPT_ORPHANS, 1)
+    own_process.keep_sockets_in(folder)
     stream = socket.socket(fileno=channel_number)
     channel = Channel(stream)
     children: dict[int, int] = {}  # number -> process id, until it is reaped
