@@ -3,7 +3,7 @@
 # Codespaces (.devcontainer/) and Binder (binder/) use the same requirements.
 FROM python:3.12-slim-bookworm
 
-# For lesson 13 (nodes made of namespaces, if the container may create them) and for Jupyter's terminal.
+# For lesson 14 (nodes made of namespaces, if the container may create them) and for Jupyter's terminal.
 RUN apt-get update \
     && apt-get install --yes --no-install-recommends git iproute2 make procps \
     && rm -rf /var/lib/apt/lists/*

@@ -89,10 +89,10 @@ bench: setup .venv/.dev  ## compare launch with other launchers, and measure tra
 	$(py) -m benchmarks.training
 
 # make gpu EXPERIMENTS="speed overlap"
-gpu: setup .venv/.dev  ## on a machine with an NVIDIA GPU: run what needs one, check it, and record it for the lessons
+gpu: setup .venv/.dev  ## on a machine with an NVIDIA GPU: run what needs one, check it, and record it
 	@$(py) -m authoring.gpu $(EXPERIMENTS)
 
-hosted: setup  ## write the lessons for Colab and Kaggle into build/hosted, and the links to them into README.md
+hosted: setup  ## write the lessons for Colab and Kaggle into build/hosted
 	@$(py) -m authoring hosted
 
 site: setup .venv/.dev  ## build the site of the lessons and docs, build/site/index.html, readable without a network

@@ -28,7 +28,7 @@ def main(arguments: list[str] | None = None) -> int:
     sample.add_argument("--seed", type=int, help="the seed that an earlier sample printed")
     jobs = commands.add_parser("clinic", help="run the broken jobs of the clinic and keep what they leave behind")
     jobs.add_argument("cases", nargs="*", type=int, metavar="CASE", help="the number of a case (default: all)")
-    commands.add_parser("hosted", help="write the lessons for Colab and Kaggle, and the links to them in README.md")
+    commands.add_parser("hosted", help="write the lessons for Colab and Kaggle")
     options = parser.parse_args(arguments)
     try:
         if options.command == "notebooks":

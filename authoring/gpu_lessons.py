@@ -11,7 +11,6 @@ import sys
 import tempfile
 from pathlib import Path
 
-from ddp_lessons.gpu.gpu_experiments import VARIABLE
 from ddp_lessons.gpu.gpu_recordings import Measured
 
 NOTEBOOKS = Path(__file__).parents[1] / "notebooks"
@@ -53,16 +52,11 @@ def failing_cells(lesson: Path) -> list[str]:
     with tempfile.TemporaryDirectory(prefix=".elsewhere-", dir=NOTEBOOKS.parent) as folder:
         copy = shutil.copy(lesson, folder)
         command = [sys.executable, "-m", "pytest", "-q", "-rf", "-p", "no:cacheprovider", "--nbval", str(copy)]
-        environment = {
-            **os.environ,
-            VARIABLE: "recorded",
-            "COLUMNS": "200",
-        }
         try:
             ended = subprocess.run(
                 command,
                 cwd=NOTEBOOKS.parent,
-                env=environment,
+                env={**os.environ, "COLUMNS": "200"},
                 capture_output=True,
                 text=True,
                 timeout=SECONDS_FOR_A_LESSON,

@@ -1,4 +1,4 @@
-"""Lessons for Colab and Kaggle: a form that installs the package, and the links that open it there.
+"""Lessons for Colab and Kaggle: a form that installs the package, and the links that open it there (on the site).
 
 The links need the repository's address, which is `Repository` under [project.urls] in pyproject.toml. Without it there
 are no links.
@@ -25,8 +25,6 @@ import sys
 if importlib.util.find_spec("ddp_lessons") is None:
     !{{sys.executable}} -m pip install --quiet ddp-lessons=={__version__}
 """
-_BEGIN, _END = "<!-- made by `make hosted` -->", "<!-- end of what was made -->"
-_BLOCK = re.compile(f"{re.escape(_BEGIN)}.*?{re.escape(_END)}", re.S)
 _LINK = re.compile(r"(?<=\]\()(?![a-z][a-z0-9+.-]*:|#)([^)\s]+)(?=\))")
 
 
@@ -67,25 +65,13 @@ def _led_outside(text: str, address: str) -> str:
 
 
 def write_all(project: Path) -> list[str]:
-    """Write the forms into build/hosted, and the links into README.md. Return what to tell the author."""
+    """Write the forms into build/hosted. Return what to tell the author."""
     folder, address = project / "build" / "hosted", repository(project)
     folder.mkdir(parents=True, exist_ok=True)
     lessons = sorted((project / "notebooks").glob(LESSONS))
     for lesson in lessons:
         (folder / lesson.name).write_text(hosted_form(lesson, address), encoding="utf-8")
-    readme = project / "README.md"
-    readme.write_text(with_links(readme.read_text(encoding="utf-8"), address, lessons), encoding="utf-8")
     written = [f"{len(lessons)} lessons written to {folder}"]
     if address is None:
         return [*written, 'No links: set "Repository" under [project.urls] in pyproject.toml.']
-    return [*written, f"Links in README.md updated. Next: commit the files as the only ones of the branch {BRANCH}."]
-
-
-def with_links(readme: str, address: str | None, lessons: list[Path]) -> str:
-    """The README with the links that fit the address; the same text if it has them already."""
-    by_host: dict[str, list[str]] = {}
-    for lesson in lessons:
-        for host, link in links(address, lesson.name).items():
-            by_host.setdefault(host, []).append(f"[{int(lesson.name[:2])}]({link})")
-    lines = [f"Open in {host}: {' '.join(found)}" for host, found in by_host.items()]
-    return _BLOCK.sub(lambda _: "\n\n".join([_BEGIN, *lines, _END]), readme)
+    return [*written, f"Next: commit the files as the only ones of the branch {BRANCH}."]

@@ -12,8 +12,7 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 
 LONGEST_CELL_SECONDS = 600
-# the author's progress must not get into the outputs, nor what only the author's GPU can do
-SETTINGS = {"DDP_LESSONS_PROGRESS": "off", "DDP_LESSONS_GPU": "recorded"}
+SETTINGS = {"DDP_LESSONS_PROGRESS": "off"}  # the author's progress must not get into the outputs
 
 
 class CellFailed(Exception):
@@ -50,7 +49,7 @@ def run(lesson: Any, project: Path) -> Any:
 
 
 def environment(project: Path) -> dict[str, str]:
-    """This process's environment with the settings. Lesson 13 is recorded only if asked for."""
+    """This process's environment with the settings. Lesson 14 is recorded only if asked for."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("DDP_LESSONS_M")}
     if os.environ.get("DDP_LESSONS_MACHINES") == "record":
         inherited["DDP_LESSONS_MACHINES"] = "record"

@@ -146,7 +146,7 @@ def arguments() -> argparse.Namespace:
         nargs="+",
         type=int,
         metavar="N",
-        help="run whole lessons, assigned in turn: of 30 kernels, 15 run lesson 3 and 18 run lesson 8",
+        help="run whole lessons, assigned in turn: of 30 kernels, 15 run lesson 3 and 13 run lesson 8",
     )
     parser.add_argument("--limit", type=float, default=3600.0, metavar="SECONDS", help="for all lessons (3600)")
     parser.add_argument("--without-seed", action="store_true", help="let each kernel import torch for its template")

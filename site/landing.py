@@ -24,13 +24,9 @@ from docs.draw import ring_in_motion
 PARTS = {
     0: ("Communication between ranks", "Start processes, send tensors between them, and build an all-reduce by hand."),
     5: ("Training on many ranks", "Average gradients, partition the data, and take DistributedDataParallel apart."),
-    9: ("For work", "Write a complete training script, and keep its accuracy on more ranks."),
-    11: ("When it hangs", "Break working programs on purpose, and learn to read the messages and records."),
-    12: ("Electives", "torchrun, several nodes, models that don't fit on one rank, and a script of your own."),
-    16: (
-        "For reference",
-        "Backends, other ways to start ranks and form a group, and a cost model of a training step.",
-    ),
+    9: ("For work", "Write a training script, keep its accuracy, find out why it hangs, and have it judged."),
+    13: ("Electives", "The speed of GPUs, several machines and Slurm, models that don't fit on one rank, jobs at work."),
+    17: ("For reference", "Backends, stores, other ways to form a group, MPI and RPC."),
 }
 CARD = 16 / 10  # width divided by height
 NOTHING_STORED = """\
@@ -95,7 +91,7 @@ def duration(minutes: int) -> str:
 def card_of(lesson: str) -> Card:
     row = re.search(rf"\({re.escape(lesson)}\) \| [^|]+ \| (.+) \|$", readme(), re.M)
     aim = re.sub("`(.+?)`", r"<code>\1</code>", html.escape(row[1], quote=False)) if row else ""
-    title, page = title_of(lesson).removeprefix("Appendix: ").partition(":")[0], lesson.removesuffix(".ipynb")
+    title, page = title_of(lesson).partition(":")[0], lesson.removesuffix(".ipynb")
     return Card(number_of(lesson), title[0].upper() + title[1:], aim, minutes_of(lesson), thumbnail(lesson), page)
 
 
@@ -106,12 +102,12 @@ def thumbnail(lesson: str) -> str:
     return image_of(min(stills, key=fitness), "") if stills else NOTHING_STORED
 
 
-def fitness(still: str) -> tuple[int, float]:
-    """Prefer figures of values, then of calls, then charts; among these, the shape closest to a card's."""
+def fitness(still: str) -> float:
+    """Prefer figures of values to calls, and these to charts; but what is far from a card's shape would be cut off."""
     kind = (document_of(still) or {}).get("kind")
-    return {"timeline": 1, None: 2, "note": 3}.get(kind, 0), abs(log(shape_of(still) / CARD))
+    return {"timeline": 1, None: 2, "note": 3}.get(kind, 0) + 2 * abs(log(shape_of(still) / CARD))
 
 
 def shape_of(still: str) -> float:
-    box = re.search(r'viewBox="[\d.-]+ [\d.-]+ ([\d.]+) ([\d.]+)"', still)
+    box = re.search(r"viewBox=.[\d.-]+ [\d.-]+ ([\d.]+) ([\d.]+)", still)
     return float(box[1]) / float(box[2]) if box else CARD

@@ -22,7 +22,7 @@ OF_A_KERNEL = "application/vnd.jupyter.widget-view+json"
 ABOUT = """
 ```{{container}} about-this-page
 This lesson has stored outputs and interactive figures. Where it says *Predict*, guess first, then open *Reveal*.
-To run and change it, open `{}` in JupyterLab ([how to install](../README.md#get-started)).
+To run and change it, open `{}` in JupyterLab ([how to install](../docs/install.md)).
 ```"""
 
 

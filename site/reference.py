@@ -17,7 +17,6 @@ PARTS = {
     "check": ("Check", "One function for each exercise: `from ddp_lessons import check`."),
     "machines": ("Several machines", "Machines made out of one, for lessons and tests, with a Slurm on them."),
     "backends": ("Backends", "Which backends work here, and programs under mpirun."),
-    "gpu": ("GPU experiments", "Run live on a machine with an NVIDIA GPU, otherwise shown from a recording."),
     "quiz": ("Quizzes", "The questions at the end of a lesson."),
 }
 # types that users don't construct but get from a part's functions

@@ -1,4 +1,4 @@
-"""The dialogue with the debugger that lesson 19 shows is what the debugger says."""
+"""The dialogue with the debugger that lesson 16 shows is what the debugger says."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from nights import nightly
 from notebook_session import NotebookSession
 from processes import PROJECT
 
-LESSON = PROJECT / "notebooks" / "19_debug_a_job_at_work.ipynb"
+LESSON = PROJECT / "notebooks" / "16_debug_a_job_at_work.ipynb"
 PROMPT = re.compile(r"^rank \d of \d, cell line \d+> (.*)$", re.M)
 
 

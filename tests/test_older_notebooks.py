@@ -52,7 +52,7 @@ _CELLS = {
     "%%ranks\nx / 0": "",
     "%ranks stop": "stopped 2 ranks",
     "quiz.questions(1)": "Lesson 1",
-    "show.explore_averaging()": "2 ranks",
+    "show.explore_scaling(lambda ranks, *_: 1e3 * ranks, cores=4, latency=1e-4, bandwidth=1e9)": "1 to 64 ranks",
 }
 
 

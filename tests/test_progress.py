@@ -125,7 +125,7 @@ def test_a_check_stays_the_function_that_it_was() -> None:
 def cells_of(notebook: Path) -> Iterator[tuple[str, str]]:
     read: Any = nbformat.read
     for cell in read(notebook, as_version=4).cells:
-        if cell.cell_type == "code" and not cell.source.startswith("%%writefile"):  # which may be a job script
+        if cell.cell_type == "code" and not cell.source.startswith("%%"):  # of a file
             yield re.sub(r"^[%!].*$", "", cell.source, flags=re.M), json.dumps(cell.outputs)
 
 
@@ -136,8 +136,9 @@ def test_the_list_of_exercises_is_that_of_the_lessons() -> None:
     checked: dict[str, int] = {}
     for notebook in NOTEBOOKS:
         for source, _ in cells_of(notebook):
-            for name, given in re.findall(r"^check\.(\w+)\((\w+\)|\"my_train|\d, \*\*)", source, re.M):
-                exercise = f"{name}({given[0]})" if name in ("diagnosis", "reading") else name
+            for name, given in re.findall(r"^check\.(\w+)\((\w+\)|\"my_train|\"\w+\"|\d, \*\*)", source, re.M):
+                given = given if name == "training_script" else given[0]
+                exercise = f"{name}({given})" if name in ("diagnosis", "reading", "training_script") else name
                 if name != "replicas_agree":
                     checked.setdefault(exercise, int(notebook.name[:2]))
     assert list(LESSON_OF.items()) == list(checked.items())
@@ -462,7 +463,7 @@ def test_the_table_in_a_notebook_has_the_words_and_no_markup_of_others(file: Pat
 def test_what_is_passed_leads_to_the_next_step() -> None:
     in_this_lesson = check.reading(4, line=3)
     assert in_this_lesson.text.endswith("\n  Next exercise: `reading(5)`, in this lesson.")
-    assert check.reading(5, line=7).next_step == "Next exercise: `restartable`, in lesson 12."
+    assert check.reading(5, line=7).next_step == "Next exercise: `capstone`, in lesson 12."
     assert check.reading(1, line=5).next_step == ""  # the lesson itself goes on from there
     assert check.reading(4, line=2).next_step == ""
     last = counting(lambda answer: Report([*LESSON_OF][-1], True, "passed"))(print)

@@ -1,4 +1,4 @@
-"""README's picture of the ring shows what a run gives today."""
+"""The picture of the ring in docs/package.md shows what a run gives today."""
 
 from __future__ import annotations
 

@@ -195,9 +195,9 @@ def test_a_quiz_is_asked_in_the_page_and_unfolds_without_a_script() -> None:
 def test_a_page_asks_for_no_cell_to_be_run_and_says_where_controls_are_missing() -> None:
     lesson = new_lesson(
         ("text", "## Do you know it?\n\nRun the next cell and choose."),
-        ("code", "show.explore_cost(formulas)"),
+        ("code", "show.explore_scaling(formulas)"),
         ("code", "show.turn_the_ring(ring)"),
-        ("code", "show.timeline(results)  # as show.explore_cost( would"),
+        ("code", "show.timeline(results)  # as show.explore_scaling( would"),
     )
     text, *cells = page_of(lesson, "01_one.ipynb").cells
     assert "Choose an answer to each question." in text.source
@@ -230,7 +230,7 @@ def test_the_first_page_has_what_readme_and_the_lessons_say(laid: Path) -> None:
     for card, lesson in zip(cards, LESSONS, strict=True):
         opening = committed(lesson)[0].source
         assert f"**Time:** {card['minutes']} minutes" in opening
-        assert opening.removeprefix("# Appendix: ").removeprefix("# ").lower().startswith(card["title"].lower())
+        assert opening.removeprefix("# ").lower().startswith(card["title"].lower())
         assert card["aim"]
 
 

@@ -204,3 +204,12 @@ def test_the_command_ends_with_the_first_lesson_and_jupyter_reads_what_it_made(t
             cell.source.replace("](../scripts/", "](scripts/").replace("](../docs/", "](docs/") for cell in lesson.cells
         ]
         assert not any(cell.get("outputs") for cell in copied.cells)
+
+
+def test_lessons_that_an_update_renames_stay_with_what_was_written_in_them(lessons: Path, mine: Path) -> None:
+    copy_lessons(lessons, mine)
+    (mine / FIRST).write_text("my notes")
+    (lessons / FIRST).rename(lessons / "00_renamed.ipynb")
+    assert copy_lessons(lessons, mine) == []
+    assert (mine / FIRST).read_text() == "my notes"
+    assert (mine / "00_renamed.ipynb").exists()

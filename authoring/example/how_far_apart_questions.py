@@ -1,4 +1,4 @@
-"""Lesson 20: how far apart the ranks are."""
+"""Lesson 18: how far apart the ranks are."""
 
 from __future__ import annotations
 

@@ -6,14 +6,11 @@ A call that kills a process, or never returns, costs only one field of the table
 from __future__ import annotations
 
 import itertools
-import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ddp_lessons.backends import calls
 from ddp_lessons.backends.calls import CALLS, attempt, first_sentence
-from ddp_lessons.backends.under_mpirun import run_under_mpirun, why_no_mpi
 from ddp_lessons.run.diagnosis.failures import WorkerFailed, WorkersStuck
 from ddp_lessons.run.launch import launch
 from ddp_lessons.run.output.progress_line import ProgressLine
@@ -44,8 +41,8 @@ class Place:
 GLOO, GLOO_ON_GPU = Place("gloo", "gloo"), Place("gloo, CUDA tensors", "gloo", "cuda", shares_a_gpu=True)
 NCCL = Place("NCCL, a GPU for each rank", "nccl", "cuda")
 NCCL_SHARED = Place("NCCL, two ranks on a GPU", "nccl", "cuda", shares_a_gpu=True)
-MPI, MPI4PY = Place("MPI of torch", "mpi"), Place("MPI by mpi4py", "mpi4py")
-PLACES = (GLOO, GLOO_ON_GPU, NCCL, NCCL_SHARED, MPI, MPI4PY)
+MPI = Place("MPI", "mpi")
+PLACES = (GLOO, GLOO_ON_GPU, NCCL, NCCL_SHARED, MPI)
 
 
 @dataclass(frozen=True)
@@ -105,9 +102,6 @@ def try_backends() -> Trials:
 def tried(place: Place) -> Iterator[Trial]:
     """Join in this place, and if that works, try every call there."""
     why_not = _why_nobody_can_join(place)
-    if place is MPI4PY and not why_not:
-        yield from _tried_under_mpirun(place)
-        return
     # NCCL really joins only in the first call
     join = CALLS["all_reduce"] if place.backend == "nccl" else None
     joining = Trial(place.name, JOIN, "not tried", why_not) if why_not else try_one(place, JOIN, join)
@@ -122,8 +116,6 @@ def tried(place: Place) -> Iterator[Trial]:
 def _why_nobody_can_join(place: Place) -> str:
     import torch
 
-    if place is MPI4PY:
-        return why_no_mpi()
     # without a GPU, NCCL is tried once for its error message
     needs_gpu = place in (GLOO_ON_GPU, NCCL_SHARED)
     return NO_GPU if needs_gpu and not torch.cuda.device_count() else ""
@@ -174,17 +166,3 @@ def _try_on_this_rank(rank: int, world_size: int, place: Place, call: Call | Non
     except Exception as error:
         return "refused", first_sentence(error)
     return attempt(call, device) if call is not None else ("works", "")
-
-
-def _tried_under_mpirun(place: Place) -> Iterator[Trial]:
-    """One mpirun for all calls, because each starts Python. A call that fails there fails on all ranks."""
-    try:
-        lines = run_under_mpirun(["-m", calls.__name__], 2, 12 * PATIENCE_SECONDS).splitlines()
-        told = {call: (outcome, words) for call, outcome, words in map(json.loads, lines)}
-    except (RuntimeError, ValueError) as error:
-        yield Trial(place.name, JOIN, "died", first_sentence(error))
-        told = {}
-    else:
-        yield Trial(place.name, JOIN, "works")
-    for call in CALLS:
-        yield Trial(place.name, call, *told.get(call, ("not tried", "")))

@@ -5,7 +5,6 @@ Each function makes its call on tensors of the given device, and returns whether
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 
 import torch
@@ -17,7 +16,7 @@ Device = torch.device
 
 def _send_and_recv(device: Device) -> bool:
     rank, world_size = dist.get_rank(), dist.get_world_size()
-    received = _room(device)
+    received = _buffer(device)
     if world_size == 1:
         raise RuntimeError("one rank alone has nobody to send to")
     if rank == 0:
@@ -31,7 +30,7 @@ def _send_and_recv(device: Device) -> bool:
 
 def _batch_isend_irecv(device: Device) -> bool:
     rank, world_size = dist.get_rank(), dist.get_world_size()
-    before, after, received = (rank - 1) % world_size, (rank + 1) % world_size, _room(device)
+    before, after, received = (rank - 1) % world_size, (rank + 1) % world_size, _buffer(device)
     both = [dist.P2POp(dist.isend, _given(rank, device), after), dist.P2POp(dist.irecv, received, before)]
     for work in dist.batch_isend_irecv(both):
         work.wait()
@@ -39,7 +38,7 @@ def _batch_isend_irecv(device: Device) -> bool:
 
 
 def _recv_from_anyone(device: Device) -> bool:
-    rank, received = dist.get_rank(), _room(device)
+    rank, received = dist.get_rank(), _buffer(device)
     if rank == 1:
         dist.send(_given(1, device), 0)
     return rank > 0 or (dist.recv(received) == 1 and _equal(received, _given(1, device)))
@@ -76,32 +75,32 @@ def _all_reduce_of_bfloat16(device: Device) -> bool:
 
 
 def _scatter(device: Device) -> bool:
-    rank, tensor = dist.get_rank(), _room(device)
+    rank, tensor = dist.get_rank(), _buffer(device)
     dist.scatter(tensor, _of_all(device) if rank == 0 else None, src=0)
     return _equal(tensor, _given(rank, device))
 
 
 def _gather(device: Device) -> bool:
     rank = dist.get_rank()
-    gathered = _rooms(device) if rank == 0 else None
+    gathered = _buffers(device) if rank == 0 else None
     dist.gather(_given(rank, device), gathered, dst=0)
     return gathered is None or _all_equal(gathered, _of_all(device))
 
 
 def _all_gather(device: Device) -> bool:
-    gathered = _rooms(device)
+    gathered = _buffers(device)
     dist.all_gather(gathered, _given(dist.get_rank(), device))
     return _all_equal(gathered, _of_all(device))
 
 
 def _reduce_scatter(device: Device) -> bool:
-    mine = _room(device)
+    mine = _buffer(device)
     dist.reduce_scatter(mine, [_given(dist.get_rank(), device) + 10 * part for part in range(dist.get_world_size())])
     return _equal(mine, _sum(device) + 10 * dist.get_rank() * dist.get_world_size())
 
 
 def _all_to_all(device: Device) -> bool:
-    rank, received = dist.get_rank(), _rooms(device)
+    rank, received = dist.get_rank(), _buffers(device)
     dist.all_to_all(received, [_given(rank, device) + 10 * part for part in range(dist.get_world_size())])
     return _all_equal(received, [given + 10 * rank for given in _of_all(device)])
 
@@ -185,12 +184,12 @@ def _sum(device: Device) -> Tensor:
     return torch.stack(_of_all(device)).sum(0)
 
 
-def _room(device: Device) -> Tensor:
+def _buffer(device: Device) -> Tensor:
     return torch.zeros(2, device=device)
 
 
-def _rooms(device: Device) -> list[Tensor]:
-    return [_room(device) for _ in range(dist.get_world_size())]
+def _buffers(device: Device) -> list[Tensor]:
+    return [_buffer(device) for _ in range(dist.get_world_size())]
 
 
 def _equal(one: Tensor, other: Tensor) -> bool:
@@ -199,17 +198,3 @@ def _equal(one: Tensor, other: Tensor) -> bool:
 
 def _all_equal(some: list[Tensor], others: list[Tensor]) -> bool:
     return all(_equal(one, other) for one, other in zip(some, others, strict=True))
-
-
-def _try_all_under_mpirun() -> None:
-    from ddp_lessons.train.mpi_group import join_over_mpi
-
-    join_over_mpi()
-    for name, call in CALLS.items():
-        outcome, words = attempt(call, torch.device("cpu"))
-        if dist.get_rank() == 0:
-            print(json.dumps([name, outcome, words]), flush=True)
-
-
-if __name__ == "__main__":
-    _try_all_under_mpirun()

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ddp_lessons.capstone import plain_training
-from ddp_lessons.capstone.capstone_trials import EPOCHS, STEPS_PER_EPOCH, NotJudged, Trials, named
+from ddp_lessons.capstone.capstone_trials import EPOCHS, NotJudged, Trials, named
 from ddp_lessons.capstone.checkpoint_content import holds_only_weights
 from ddp_lessons.capstone.script_runs import Outcome
 from ddp_lessons.run.diagnosis.wording import listed
@@ -96,9 +96,9 @@ def survives_a_kill(trials: Trials) -> Part:
     name = "killed and resumed"
     _ = trials.reference_result  #  the undisturbed run has to work first
     rank = trials.choice.randrange(2)
-    step = STEPS_PER_EPOCH + trials.choice.randrange(2, 2 * STEPS_PER_EPOCH - 1)
-    done = step // STEPS_PER_EPOCH
-    moment = f"rank {rank} killed at step {step} of {EPOCHS * STEPS_PER_EPOCH}"
+    step = trials.steps_per_epoch + trials.choice.randrange(2, 2 * trials.steps_per_epoch - 1)
+    done = step // trials.steps_per_epoch
+    moment = f"rank {rank} killed at step {step} of {EPOCHS * trials.steps_per_epoch}"
     if told := _unsafe_checkpoint(trials):
         return Part(name, False, *told)
     killed, resumed = trials.killed_and_resumed((rank, step))
@@ -108,7 +108,7 @@ def survives_a_kill(trials: Trials) -> Part:
         advice = "don't restart ranks or catch signals in the script; torchrun ends the others."
         return Part(name, False, f"{moment}: the script ended as if nothing had happened.", advice)
     trials.result("killed", resumed, 2)
-    again, wanted = resumed.steps(0), EPOCHS * STEPS_PER_EPOCH - done * STEPS_PER_EPOCH
+    again, wanted = resumed.steps(0), EPOCHS * trials.steps_per_epoch - done * trials.steps_per_epoch
     if again > wanted:
         said = f"{moment}; resumed, rank 0 makes {again} steps instead of {wanted}: it trains finished epochs again."
         return Part(name, False, said, "load --checkpoint on every rank if the file exists, and start at its epoch.")
@@ -194,9 +194,8 @@ def _wrong_samples(whole: Counter[int], parts: Counter[int]) -> str:
     return f"{' and '.join(told)} in two epochs." if told else ""
 
 
-def wrong_number_tested(number: float, size: int) -> list[tuple[str, str]]:
+def wrong_number_tested(number: float, size: int, wanted: int = plain_training.TEST) -> list[tuple[str, str]]:
     """What is wrong, and what to do."""
-    wanted = plain_training.TEST
     if number == wanted:
         return []
     how = "some samples are counted twice" if number > wanted else "some samples are left out"

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from ddp_lessons.capstone import plain_training
 from ddp_lessons.capstone.script_runs import CannotJudge, Outcome, Program, run_program
@@ -41,6 +41,8 @@ class Trials:
     choice: random.Random
     tick: Callable[[str], None] = lambda words: None
     sizes: tuple[int, ...] = SIZES
+    steps_per_epoch: ClassVar[int] = STEPS_PER_EPOCH
+    arguments: ClassVar[str] = f"--epochs {EPOCHS} --checkpoint FILE.pt --out FILE.json"
     limit: float = 120.0  # seconds for a run; less once the plain program has shown how fast this machine is
     made: int = field(default=0, init=False)
 
@@ -78,8 +80,7 @@ class Trials:
     def require_end(self, outcome: Outcome, ranks: int) -> None:
         if outcome.status is None and outcome.seconds < outcome.limit:
             raise NotJudged(f"on {named(ranks)} the script printed more than 20 MB.", "print one line per epoch.")
-        asked = f"--epochs {EPOCHS} --checkpoint FILE.pt --out FILE.json"
-        command = f"`python -m ddp_lessons explain --nproc-per-node {ranks} {self.script.name} {asked}`"
+        command = f"`python -m ddp_lessons explain --nproc-per-node {ranks} {self.script.name} {self.arguments}`"
         if outcome.status is None:
             said = f"hang or timeout: on {named(ranks)} the script did not end within {outcome.limit:.0f} seconds."
             raise NotJudged(said, f"run {command}, which shows the rank and the line that wait.")

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ddp_lessons.capstone.capstone_check import capstone as capstone
+    from ddp_lessons.capstone.script_sections import training_script as training_script
     from ddp_lessons.check.clusters.backend_exercise import choose_backend as choose_backend
     from ddp_lessons.check.clusters.job_script_exercise import job_script as job_script
     from ddp_lessons.check.clusters.numbering_exercise import ranks_of as ranks_of
     from ddp_lessons.check.dashboard import progress as progress
     from ddp_lessons.check.equal_replicas import replicas_agree as replicas_agree
     from ddp_lessons.check.judging.report import Report as Report
-    from ddp_lessons.check.messages.board_exercise import all_reduce_on_board as all_reduce_on_board
     from ddp_lessons.check.messages.collective_exercises import (
         all_gather_by_hand as all_gather_by_hand,
         broadcast_by_hand as broadcast_by_hand,
@@ -34,9 +34,10 @@ if TYPE_CHECKING:
     from ddp_lessons.check.trainings.checkpoint_exercise import save_checkpoint as save_checkpoint
     from ddp_lessons.check.trainings.evaluation_exercise import evaluate as evaluate
     from ddp_lessons.check.trainings.gradient_exercise import average_gradients as average_gradients
-    from ddp_lessons.check.trainings.order_exercise import epoch_order as epoch_order
+    from ddp_lessons.check.trainings.loop_exercise import train_loop as train_loop
     from ddp_lessons.check.trainings.partition_exercise import data_partitioner as data_partitioner
     from ddp_lessons.check.trainings.restart_exercise import restartable as restartable
+    from ddp_lessons.check.trainings.sampler_exercise import rank_sampler as rank_sampler
     from ddp_lessons.check.trainings.shard_exercise import shard as shard
     from ddp_lessons.check.trainings.sharded_mean_exercise import sharded_mean as sharded_mean
     from ddp_lessons.check.trainings.stage_exercise import stage_of as stage_of
@@ -49,14 +50,12 @@ if TYPE_CHECKING:
 _HOME = {
     "Report": "judging.report",
     "all_gather_by_hand": "messages.collective_exercises",
-    "all_reduce_on_board": "messages.board_exercise",
     "average_gradients": "trainings.gradient_exercise",
     "broadcast_by_hand": "messages.collective_exercises",
     "capstone": ".capstone.capstone_check",  # beside this folder
     "choose_backend": "clusters.backend_exercise",
     "data_partitioner": "trainings.partition_exercise",
     "diagnosis": ".clinic.diagnosis",
-    "epoch_order": "trainings.order_exercise",
     "evaluate": "trainings.evaluation_exercise",
     "exchange": "messages.message_exercises",
     "global_mean": "messages.mean_exercises",
@@ -65,6 +64,7 @@ _HOME = {
     "my_ddp": "trainings.wrapper_exercise",
     "pass_the_token": "messages.message_exercises",
     "progress": "dashboard",
+    "rank_sampler": "trainings.sampler_exercise",
     "ranks_of": "clusters.numbering_exercise",
     "reading": "readings",
     "replicas_agree": "equal_replicas",
@@ -79,6 +79,8 @@ _HOME = {
     "sum_of_half": "messages.group_exercises",
     "swap": "messages.message_exercises",
     "token_mean_loss": "trainings.token_loss_exercise",
+    "train_loop": "trainings.loop_exercise",
+    "training_script": ".capstone.script_sections",
     "weighted_average": "trainings.weighted_exercise",
 }
 __all__ = list(_HOME)

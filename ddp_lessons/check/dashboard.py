@@ -40,21 +40,25 @@ LESSONS = (
     Lesson(3, "Collectives", ("broadcast_by_hand", "all_gather_by_hand", "global_mean")),
     Lesson(4, "The ring all-reduce by hand", ("ring_all_reduce",)),
     Lesson(5, "Average gradients", ("average_gradients", "weighted_average")),
-    Lesson(6, "Partition the data", ("data_partitioner", "epoch_order")),
+    Lesson(6, "Partition the data", ("data_partitioner", "rank_sampler")),
     Lesson(7, "DistributedDataParallel, taken apart", ("my_ddp",)),
-    Lesson(8, "MNIST with DDP", ("evaluate", "save_checkpoint")),
+    Lesson(8, "MNIST with DDP", ("train_loop", "evaluate", "save_checkpoint")),
+    Lesson(
+        9,
+        "Write a training script",
+        tuple(f'training_script("{section}")' for section in ("sampler", "evaluation", "checkpoint", "accumulation")),
+    ),
     Lesson(10, "The same accuracy on more ranks", ("token_mean_loss", "shard_stream")),
     Lesson(
         11,
         "Debug hangs, deadlocks and silent errors",
         ("mean_loss", "share_best", "swap", "sum_of_half", "reading(4)", "reading(5)"),
     ),
-    Lesson(12, "Leave the notebook", ("restartable",)),
-    Lesson(13, "Many machines", ("ranks_of", "job_script")),
-    Lesson(14, "After DDP", ("shard", "sharded_mean", "stage_of")),
-    Lesson(15, "Capstone: a training script of your own", ("capstone",)),
-    Lesson(16, "Appendix: choose a backend", ("choose_backend", "all_reduce_on_board")),
-    Lesson(19, "Appendix: debug a job at work", tuple(f"diagnosis({number})" for number in range(1, 7))),
+    Lesson(12, "Capstone: a training script of your own", ("capstone",)),
+    Lesson(14, "Many machines, restarts and Slurm", ("restartable", "ranks_of", "job_script")),
+    Lesson(15, "After DDP: FSDP, tensor parallelism, pipelines", ("shard", "sharded_mean", "stage_of")),
+    Lesson(16, "Debug a job at work", tuple(f"diagnosis({number})" for number in range(1, 7))),
+    Lesson(17, "Reference: backends, stores, RPC", ("choose_backend",)),
 )
 LESSON_OF = {exercise: lesson.number for lesson in LESSONS for exercise in lesson.exercises}
 

@@ -23,7 +23,7 @@ MOST_LETTERS = 400
 
 @dataclass(frozen=True)
 class Measured:
-    """`lines` is what a lesson shows, `values` are the same as numbers. Every check has to hold."""
+    """`lines` are for readers, `values` are the same as numbers. Every check has to hold."""
 
     how: str  # ranks and backend
     lines: Sequence[str]
@@ -34,11 +34,6 @@ class Measured:
     @property
     def broken(self) -> list[str]:
         return [check for check, holds in self.checks.items() if not holds]
-
-    @property
-    def origin(self) -> str:
-        device, torch, date = (self.machine.get(name, "?") for name in ("device", "torch", "date"))
-        return f"{device}, torch {torch}, {date}"
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), indent=None, separators=(",", ":")).replace(',"', ',\n"') + "\n"
@@ -87,11 +82,6 @@ def keep(name: str, measured: Measured) -> Path:
     file = RECORDINGS / f"{name}.json"
     file.write_text(text, encoding="utf-8")
     return file
-
-
-def recall(name: str) -> Measured | None:
-    file = RECORDINGS / f"{name}.json"
-    return Measured.from_json(file.read_text(encoding="utf-8")) if file.is_file() else None
 
 
 def as_recorded(line: str) -> str:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ddp_lessons.show.controls.explorer import Explorer as Explorer
-    from ddp_lessons.show.costs.cost_crossings import explore_cost as explore_cost
     from ddp_lessons.show.costs.cost_curves import Line as Line, cost as cost, fit_line as fit_line, latency as latency
     from ddp_lessons.show.costs.measured_speeds import scaling as scaling
     from ddp_lessons.show.costs.speed_ups import explore_scaling as explore_scaling
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     from ddp_lessons.show.messages.collective_films import collective as collective, collectives as collectives
     from ddp_lessons.show.messages.joining_ranks import joining as joining
     from ddp_lessons.show.messages.rings import ring as ring
-    from ddp_lessons.show.messages.step_players import step_through as step_through, turn_the_ring as turn_the_ring
+    from ddp_lessons.show.messages.step_players import turn_the_ring as turn_the_ring
     from ddp_lessons.show.messages.traffic_matrix import traffic as traffic
     from ddp_lessons.show.messages.wait_graph import waits as waits
     from ddp_lessons.show.page.chart import Chart as Chart
@@ -29,18 +28,14 @@ if TYPE_CHECKING:
     from ddp_lessons.show.programs.several_machines import machines as machines
     from ddp_lessons.show.programs.terminals import mpi_run as mpi_run, terminal as terminal
     from ddp_lessons.show.timelines.timeline_figure import timeline as timeline
-    from ddp_lessons.show.trainings.bucket_sizes import explore_buckets as explore_buckets
-    from ddp_lessons.show.trainings.dealt_samples import deal as deal
     from ddp_lessons.show.trainings.digit_sheets import digits as digits
     from ddp_lessons.show.trainings.distances import distance as distance
     from ddp_lessons.show.trainings.fingerprint_rows import fingerprints as fingerprints
     from ddp_lessons.show.trainings.memory_bars import memory as memory
     from ddp_lessons.show.trainings.pipeline_slots import pipeline as pipeline
-    from ddp_lessons.show.trainings.samples_explorer import explore_samples as explore_samples
     from ddp_lessons.show.trainings.seen_samples import samples as samples
     from ddp_lessons.show.trainings.sharding_stages import sharding as sharding
     from ddp_lessons.show.trainings.training_curves import training as training
-    from ddp_lessons.show.trainings.weight_paths import explore_averaging as explore_averaging
 
 _HOME = {
     "Chart": "page.chart",
@@ -52,13 +47,8 @@ _HOME = {
     "collective": "messages.collective_films",
     "collectives": "messages.collective_films",
     "cost": "costs.cost_curves",
-    "deal": "trainings.dealt_samples",
     "digits": "trainings.digit_sheets",
     "distance": "trainings.distances",
-    "explore_averaging": "trainings.weight_paths",
-    "explore_buckets": "trainings.bucket_sizes",
-    "explore_cost": "costs.cost_crossings",
-    "explore_samples": "trainings.samples_explorer",
     "explore_scaling": "costs.speed_ups",
     "fingerprints": "trainings.fingerprint_rows",
     "fit_line": "costs.cost_curves",
@@ -72,7 +62,6 @@ _HOME = {
     "samples": "trainings.seen_samples",
     "scaling": "costs.measured_speeds",
     "sharding": "trainings.sharding_stages",
-    "step_through": "messages.step_players",
     "terminal": "programs.terminals",
     "timeline": "timelines.timeline_figure",
     "traffic": "messages.traffic_matrix",

@@ -6,13 +6,11 @@ were equal stay equal.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-
-MEGABYTE = 2**20
 
 
 def average_gradients(model: nn.Module) -> None:
@@ -23,16 +21,6 @@ def average_gradients(model: nn.Module) -> None:
         if parameter.grad is not None:
             dist.all_reduce(parameter.grad)
             parameter.grad /= dist.get_world_size()  # sum -> mean
-
-
-def average_gradients_bucketed(model: nn.Module, bucket_bytes: int = 25 * MEGABYTE) -> None:
-    """Do the same with few large calls: the latency is paid once per bucket, not once per parameter."""
-    gradients = [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
-    for bucket in in_buckets(gradients, bucket_bytes):
-        flat = flattened(bucket)
-        dist.all_reduce(flat)
-        flat /= dist.get_world_size()
-        put_back(flat, bucket)
 
 
 def weighted_average(model: nn.Module, samples: int) -> None:
@@ -51,20 +39,6 @@ def weighted_average(model: nn.Module, samples: int) -> None:
                 parameter.grad = torch.zeros_like(parameter)  # a mean over no samples is nan, and 0 times nan is nan
             parameter.grad *= samples / everyone  # this rank's part of the mean over all samples
             dist.all_reduce(parameter.grad)
-
-
-def in_buckets(tensors: Iterable[Tensor], bucket_bytes: int) -> Iterator[list[Tensor]]:
-    """Group neighbors of the same dtype as long as they fit into a bucket. A larger tensor gets its own bucket."""
-    bucket: list[Tensor] = []
-    bytes_so_far = 0
-    for tensor in tensors:
-        if bucket and (bytes_so_far + tensor.nbytes > bucket_bytes or tensor.dtype != bucket[0].dtype):
-            yield bucket
-            bucket, bytes_so_far = [], 0
-        bucket.append(tensor)
-        bytes_so_far += tensor.nbytes
-    if bucket:
-        yield bucket
 
 
 def flattened(tensors: Iterable[Tensor]) -> Tensor:

@@ -10,7 +10,7 @@ from typing import cast
 
 from torch import nn
 
-from ddp_lessons.train.small_ddp import SmallDDP
+from ddp_lessons.train.small_ddp import Overlapped
 
 
 class Net(nn.Sequential):
@@ -39,5 +39,5 @@ class QuickNet(nn.Sequential):
 
 def unwrapped(model: nn.Module) -> nn.Module:
     """Return the model inside a wrapper such as DistributedDataParallel, or the model itself."""
-    wrappers = (nn.parallel.DistributedDataParallel, nn.DataParallel, SmallDDP)
+    wrappers = (nn.parallel.DistributedDataParallel, nn.DataParallel, Overlapped)
     return cast(nn.Module, model.module) if isinstance(model, wrappers) else model

@@ -45,9 +45,9 @@ def train_with_server(model: nn.Module, shares: Sequence[Share], steps: int, lea
     ]
     for _ in range(steps):
         weights = [parameter.detach() for parameter in model.parameters()]
-        asked = [worker.rpc_async().gradients(weights) for worker in workers]  # all workers compute at the same time
-        answers = [answer.wait() for answer in asked]
-        for parameter, *gradients in zip(model.parameters(), *answers, strict=True):
+        futures = [worker.rpc_async().gradients(weights) for worker in workers]  # all workers compute at the same time
+        results = [future.wait() for future in futures]
+        for parameter, *gradients in zip(model.parameters(), *results, strict=True):
             parameter.grad = torch.stack(gradients).mean(0)
         optimizer.step()
     return [parameter.detach() for parameter in model.parameters()]

@@ -16,7 +16,6 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from late import LATE, Cut
 from plans import IN_HAND, LUNCH, PLANS, Day, Say, Take
 
 GUIDE = Path(__file__).parent
@@ -26,17 +25,7 @@ TRAIN = PROJECT / "ddp_lessons" / "train"
 OPENING = "opening"  # the plan's name for the text before the first section
 TEACHING, EXERCISE = "teach", "exercise"
 HAND = "the time in hand"
-CORE = 12  # lessons; the others are electives
-# minutes, code cells and words per cell before the lessons were rewritten
-FIRST_DRAFT = dict(
-    zip(
-        (*range(9), 11, 12, 13, 16, 14),  # today's numbers, in the order of that time
-        "25, 21, 54|49, 36, 75|55, 37, 67|71, 37, 78|55, 39, 71|70, 33, 93|87, 39, 105|80, 40, 97|65, 34, 100"
-        "|90, 38, 96|64, 40, 68|75, 40, 85|62, 35, 82|75, 39, 84".split("|"),
-        strict=True,
-    )
-)
-FIRST_CORE = "647, 354, 85"
+CORE = 13  # lessons; the others are electives
 NEEDS_NOTHING = {"Do you know it?", "What you have now"}  # they have no cells, or cells that need no earlier ones
 JUDGED = re.compile(r"^check\.(?!diagnosis|reading|replicas_agree)\w+\((\w+)\)", re.M)  # no functions
 
@@ -141,16 +130,14 @@ def lesson_table(lessons: Sequence[Lesson]) -> str:
             lesson.spent(TEACHING) + lesson.spent(EXERCISE),
             lesson.cells,
             round(lesson.words / lesson.cells),
-            FIRST_DRAFT.get(lesson.number, "-"),
         )
         for lesson in lessons
     ]
-    both = (("core path, 0 to 11", rows[:CORE], FIRST_CORE), ("all", rows[:], ""))
-    for name, some, before in both:
+    for name, some in ((f"core path, 0 to {CORE - 1}", rows[:CORE]), ("all", rows[:])):
         sums = [sum(int(str(row[place])) for row in some) for place in (2, 3, 4, 5)]
         words = round(sum(lesson.words for lesson in lessons[: len(some)]) / sums[-1])
-        rows.append(("", f"**{name}**", *sums, words, before))
-    header = ("", "lesson", "teaching", "exercises", "minutes", "code cells", "words per cell", "first draft")
+        rows.append(("", f"**{name}**", *sums, words))
+    header = ("", "lesson", "teaching", "exercises", "minutes", "code cells", "words per cell")
     return table(header, rows)
 
 
@@ -209,29 +196,26 @@ def late_tables(day: Day, lessons: Sequence[Lesson]) -> str:
     """For each half of a day: what to leave out, and the minutes added up."""
     parts = list(zip(clocks(day, lessons), day.parts, strict=False))
     noon = day.parts.index(LUNCH) if LUNCH in day.parts else len(parts)
-    halves = [late_rows(half, LATE[day.name], lessons) for half in (parts[:noon], parts[noon:]) if half]
-    if len(LATE[day.name]) != sum(row[1] != HAND for half in halves for row in half):
-        raise ValueError(f"{day.name}: late.py leaves out a section that the plan does not teach")
-    made = [table(("clock", "leave out", "saves", "in all", "instead"), half) for half in halves]
+    halves = [late_rows(half, lessons) for half in (parts[:noon], parts[noon:]) if half]
+    made = [table(("clock", "leave out", "saves", "in all", "what they miss"), half) for half in halves]
     names = ("Before lunch:", "After lunch:")
     return "\n\n".join(made if len(made) == 1 else [f"{name}\n\n{one}" for name, one in zip(names, made, strict=True)])
 
 
-def late_rows(
-    parts: Sequence[tuple[str, Say | Take]], cuts: Sequence[Cut], lessons: Sequence[Lesson]
-) -> list[tuple[object, ...]]:
-    """The time in hand comes first, because it costs learners nothing."""
+def late_rows(parts: Sequence[tuple[str, Say | Take]], lessons: Sequence[Lesson]) -> list[tuple[object, ...]]:
+    """The time in hand comes first, because it costs learners nothing; exercises last, because they remember these."""
     found = [(at, HAND, part.teach, "") for at, part in parts if isinstance(part, Say) and part.text == IN_HAND]
-    for cut in cuts:
-        for at, part in parts:
-            if isinstance(part, Take) and part.lesson == cut.lesson:
-                lesson, taken = lessons[cut.lesson], part.sections or lessons[cut.lesson].sections
-                which = [section for section in taken if cut.section in ("", section)]
-                name = f"*{cut.section}* of lesson {cut.lesson}" if cut.section else f"all of lesson {cut.lesson}"
-                saves = lesson.spent(TEACHING, which) + lesson.spent(EXERCISE, which)
-                found += [(at, name, saves, cut.instead)] if which else []
+    cuts = list[tuple[str, str, int, str]]()
+    for at, part in parts:
+        if isinstance(part, Take):
+            lesson = lessons[part.lesson]
+            for section in part.sections or lesson.sections:
+                if section in lesson.cut:
+                    saves = lesson.spent(TEACHING, [section]) + lesson.spent(EXERCISE, [section])
+                    cuts.append((at, f"*{section}* of lesson {lesson.number}", saves, lesson.cut[section]))
+    found += sorted(cuts, key=lambda cut: "Exercise" in cut[1])
     sums = itertools.accumulate(saves for _, _, saves, _ in found)
-    return [(at, name, saves, sum, instead) for (at, name, saves, instead), sum in zip(found, sums, strict=True)]
+    return [(at, name, saves, sum, missed) for (at, name, saves, missed), sum in zip(found, sums, strict=True)]
 
 
 def clocks(day: Day, lessons: Sequence[Lesson]) -> list[str]:

@@ -27,7 +27,7 @@ EXAMPLE = PROJECT / "authoring" / "example"
 PARTS = ("authoring", "benchmarks", "ddp_lessons", "docs", "notebooks", "scripts", "tests")
 SECTION = "## Add a lesson, an exercise and its check in 30 minutes"
 LESSONS = sorted((PROJECT / "notebooks").glob("[0-9][0-9]_*.ipynb"))
-NEXT = len(LESSONS)  # the number of the next lesson, which the example calls 20
+NEXT = len(LESSONS)  # the number of the next lesson, which the example calls 18
 files: Any = nbformat
 
 
@@ -46,7 +46,7 @@ def project(tmp_path: Path) -> Path:
 
 
 def numbered(text: str) -> str:
-    return re.sub(r"\b20(?=_|\b)", str(NEXT), text)
+    return re.sub(r"\b18(?=_|\b)", str(NEXT), text)
 
 
 def blocks() -> list[tuple[str, str]]:

@@ -52,14 +52,6 @@ def test_the_links_open_the_branch_with_the_forms_and_without_an_address_there_a
     assert kaggle.endswith("?src=https://github.com/anna/ddp-lessons/blob/hosted/00_first.ipynb")
 
 
-def test_the_readme_has_the_links_of_the_address_in_pyproject() -> None:
-    text = (PROJECT / "README.md").read_text(encoding="utf-8")
-    assert hosted.with_links(text, hosted.repository(PROJECT), LESSONS) == text
-    linked = hosted.with_links(text, ADDRESS, LESSONS)
-    assert linked.count("/blob/hosted/") == 2 * len(LESSONS)
-    assert hosted.with_links(linked, None, LESSONS) == hosted.with_links(text, None, LESSONS)
-
-
 def test_a_page_of_the_site_has_the_links_of_the_address(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(PROJECT / "site"))
     from lesson_pages import page_of
@@ -85,8 +77,7 @@ def test_the_first_cell_installs_only_what_is_missing_and_asks_for_no_restart(
 
 @nightly
 def test_the_command_writes_all_of_them(tmp_path: Path) -> None:
-    for name in ("pyproject.toml", "README.md"):
-        (tmp_path / name).write_text((PROJECT / name).read_text(encoding="utf-8"), encoding="utf-8")
+    (tmp_path / "pyproject.toml").write_text((PROJECT / "pyproject.toml").read_text(encoding="utf-8"), encoding="utf-8")
     (tmp_path / "notebooks").mkdir()
     (tmp_path / "notebooks" / LESSONS[0].name).write_bytes(LESSONS[0].read_bytes())
     command = [sys.executable, "-c", "from authoring.__main__ import main; main(['hosted'])"]

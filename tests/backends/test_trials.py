@@ -13,14 +13,8 @@ import torch.distributed as dist
 from nights import by_day, nightly
 
 from ddp_lessons.backends import backend_trials, try_backends
-from ddp_lessons.backends.backend_trials import GLOO, JOIN, MPI, MPI4PY, NCCL, NCCL_SHARED, Trials
+from ddp_lessons.backends.backend_trials import GLOO, JOIN, MPI, NCCL, NCCL_SHARED, Trials
 from ddp_lessons.backends.calls import CALLS
-from ddp_lessons.backends.under_mpirun import why_no_mpi
-
-BY_MPI4PY = {
-    *("send, recv", "batch_isend_irecv", "recv from anyone", "broadcast", "all_reduce", "all_gather", "barrier"),
-    *("new_group", "a step of DDP"),
-}
 
 
 class Told:
@@ -82,16 +76,6 @@ def test_nccl_works_where_each_rank_has_a_gpu_and_nowhere_else(tried: Trials) ->
     if not gpus:
         assert tried.of(NCCL.name, JOIN).outcome == "refused"
         assert any(word in tried.why_not(NCCL.name).lower() for word in ("gpu", "cuda", "nccl")), repr(tried)
-
-
-@nightly
-def test_our_group_over_mpi_can_do_what_it_has_methods_for(tried: Trials) -> None:
-    """A torch that calls other methods for it, one day, would show here."""
-    if why_no_mpi():
-        assert tried.why_not(MPI4PY.name) == why_no_mpi()
-    else:
-        # torch 2.14 makes the last of calls that the group has, and 2.15 of others
-        assert what_works(tried, MPI4PY.name) - {"all_gather_object"} == {JOIN, *BY_MPI4PY}, repr(tried)
 
 
 @nightly

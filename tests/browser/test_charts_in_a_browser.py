@@ -48,7 +48,7 @@ ONE_CHART = """
 from ddp_lessons import launch, show, tell
 show.distance({"by hand": [1e-9, 2e-9]})
 """
-AN_EXPLORER = "show.explore_averaging()"
+AN_EXPLORER = "show.explore_scaling(lambda ranks, *_: 1e3 * ranks, cores=4, latency=1e-4, bandwidth=1e9)"
 LIVE = """
 import time
 def train(rank, world_size):
@@ -127,8 +127,8 @@ def test_in_a_notebook_charts_have_the_colors_of_its_theme(server: JupyterServer
     expect(screen.page.locator(".jp-OutputArea-output .ddp-chart")).to_have_count(3)
     expect(screen.page.locator(".jp-OutputArea-output img")).to_have_count(0)
     explorer = screen.output(1)
-    explorer.get_by_role("combobox", name="combine by").select_option("sum")
-    expect(explorer.locator(".ddp-chart")).to_have_attribute("aria-label", re.compile("combined by sum"))
+    explorer.get_by_role("combobox", name="the images are").select_option("for each rank (weak scaling)")
+    expect(explorer.locator(".ddp-chart")).to_have_attribute("aria-label", re.compile("for each rank"))
     light = screen.page.evaluate(PAPER)
     screen.choose("Settings", "Theme", "JupyterLab Dark")
     expect(screen.page.locator("body")).to_have_attribute("data-jp-theme-light", "false")

@@ -18,7 +18,6 @@ from ddp_lessons.record.colors import RANK_COLORS
 from ddp_lessons.show.figures.drawing import Words
 from ddp_lessons.show.figures.layouts import HEADING
 from ddp_lessons.show.figures.living import script_of_page, style_sheet
-from ddp_lessons.train import collectives_by_hand
 from ddp_lessons.train.ring import ring_all_reduce
 
 sys.path.append(str(Path(__file__).parent.parent / "show"))
@@ -48,7 +47,6 @@ FIGURES: dict[str, Callable[[], show.Figure]] = {
     ),
     "collective": lambda: show.collective("all_gather", 4),
     "sheet": lambda: show.collectives(3),
-    "messages": lambda: show.step_through(collectives_by_hand, "all_gather", 3).picture,
     "ring": lambda: show.turn_the_ring(ring_all_reduce, 4).picture,
     "nothing": lambda: show.timeline(ring_steps(2, 0)),
     "traffic": lambda: show.traffic(ring_steps(8, 6), textbook={"ring": 96, "star": 128}),
@@ -216,7 +214,7 @@ def test_a_line_with_a_head_and_a_frame_of_dashes_are_drawn(page: Screen) -> Non
     expect(root.locator("rect")).to_have_attribute("stroke", "#D55E00")
 
 
-@pytest.mark.parametrize("name", ["collective", "messages", "ring"])
+@pytest.mark.parametrize("name", ["collective", "ring"])
 def test_a_film_plays_to_its_end_with_values_in_motion(name: str, documents: Any, page: Screen) -> None:
     root = mount(page, documents[name])
     root.get_by_role("button", name="play all steps").click()
@@ -232,12 +230,12 @@ def test_a_film_plays_to_its_end_with_values_in_motion(name: str, documents: Any
 
 def test_without_motion_steps_change_and_nothing_flies(documents: Any, page: Screen) -> None:
     page.page.emulate_media(reduced_motion="reduce")
-    root = mount(page, documents["messages"])
+    root = mount(page, documents["collective"])
     root.get_by_role("button", name="one step on").click()
-    expect(root.locator(".ddp-about")).to_have_text(documents["messages"]["steps"][0]["caption"])
+    expect(root.locator(".ddp-about")).to_have_text(documents["collective"]["steps"][0]["caption"])
     root.get_by_role("button", name="play all steps").click()
     assert sum(flying > 0 for _, flying in page.page.evaluate(FRAMES)) == 0
-    expect(root.locator(".ddp-about")).to_have_text(documents["messages"]["steps"][-1]["caption"], timeout=60_000)
+    expect(root.locator(".ddp-about")).to_have_text(documents["collective"]["steps"][-1]["caption"], timeout=60_000)
 
 
 def test_a_film_is_played_by_keyboard_alone(documents: Any, page: Screen) -> None:

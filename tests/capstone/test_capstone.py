@@ -31,7 +31,7 @@ from ddp_lessons.capstone.injected_hang import (
     where_ranks_are,
 )
 
-LESSON = PROJECT / "notebooks" / "15_capstone.ipynb"
+LESSON = PROJECT / "notebooks" / "12_capstone.ipynb"
 QUESTIONS = [
     HangQuestion(("hang", "    rank 0   waits in barrier"), dict(zip(letters, "abcd", strict=True)), letters[2])
     for letters in LETTERS

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.autograd import Variable
 from torch.nn.parallel import DistributedDataParallel
 
-from ddp_lessons.train.small_ddp import SmallDDP
+from ddp_lessons.train.small_ddp import Overlapped
 
 dist: Any = torch.distributed
 
@@ -137,7 +137,7 @@ class ThroughRank0(Wrapper):
         dist.broadcast(parameter.grad, 0)
 
 
-class StartsInForward(Wrapper):
+class StartsInForward(UnderWay):
     """When it is called for the first time."""
 
     is_started = False
@@ -153,14 +153,14 @@ class StartsInForward(Wrapper):
 
 class NotAModule:
     def __init__(self, module: nn.Module) -> None:
-        Wrapper(module)
+        UnderWay(module)
         self.module = module
 
     def __call__(self, inputs: Tensor) -> Tensor:
         return self.module(inputs)
 
 
-class InAFunctionOfAutograd(Wrapper):
+class InAFunctionOfAutograd(UnderWay):
     """Parameters are frozen in their places, and each has a way back of its own."""
 
     def put_hooks(self) -> None:
@@ -190,20 +190,33 @@ def torchs_own(module: nn.Module) -> nn.Module:
     return DistributedDataParallel(module)
 
 
-RIGHT = [
-    SmallDDP,
-    functools.partial(SmallDDP, bucket_bytes=64),
-    OneByOne,
-    BeforeItIsAccumulated,
-    AllInTheEnd,
-    WhenTheLastIsThere,
+class WaitsInTheNextHook(Wrapper):
+    """One call is under way while the next gradient is computed; the last one is waited for at once."""
+
+    before: Any = None
+    seen = 0
+
+    def hook(self, parameter: Any) -> None:
+        self.seen += 1
+        self.arrive()
+        self.before = parameter, dist.all_reduce(parameter.grad, async_op=True)
+        if self.seen % len(self.trained()) == 0:
+            self.arrive()
+
+    def arrive(self) -> None:
+        if self.before:
+            self.before[1].wait()
+            self.before[0].grad /= dist.get_world_size()
+            self.before = None
+
+
+RIGHT: list[Any] = [
+    Overlapped,
     UnderWay,
-    ByGathering,
-    ThroughRank0,
+    WaitsInTheNextHook,
     StartsInForward,
     NotAModule,
     InAFunctionOfAutograd,
-    hooks_on_the_model_itself,
 ]
 
 
@@ -234,13 +247,13 @@ class ByName(nn.Module):
         return self.module(*inputs)
 
 
-class BoundAtOnce(Wrapper):
+class BoundAtOnce(UnderWay):
     def put_hooks(self) -> None:
         for parameter in self.trained():
             parameter.register_post_accumulate_grad_hook(lambda _, mine=parameter: self.hook(mine))
 
 
-class ByMessagesFromRank0(Wrapper):
+class ByMessagesFromRank0(UnderWay):
     def start(self) -> None:
         rank, world_size = dist.get_rank(), dist.get_world_size()
         for tensor in [*self.module.parameters(), *self.module.buffers()]:
@@ -251,7 +264,7 @@ class ByMessagesFromRank0(Wrapper):
                 dist.recv(tensor.detach(), 0)
 
 
-class OnlyRank0Counts(Wrapper):
+class OnlyRank0Counts(UnderWay):
     """The sum of what rank 0 has, and of zeros."""
 
     def start(self) -> None:
@@ -261,7 +274,7 @@ class OnlyRank0Counts(Wrapper):
             dist.all_reduce(tensor.data)
 
 
-class BuffersAtEachForward(Wrapper):
+class BuffersAtEachForward(UnderWay):
     """As torch's own does it."""
 
     def forward(self, *inputs: Any) -> Any:
@@ -281,7 +294,7 @@ class AHookOfEachTensor(Wrapper):
         return torch.stack(every).mean(dim=0)
 
 
-RIGHT += [ByName, BoundAtOnce, ByMessagesFromRank0, OnlyRank0Counts, BuffersAtEachForward, AHookOfEachTensor]
+RIGHT += [BoundAtOnce, ByMessagesFromRank0, OnlyRank0Counts, BuffersAtEachForward]
 
 
 # wrong
@@ -787,6 +800,39 @@ WRONG += [
     ),
     (AveragesInForward, "The gradient of layers.0.weight on rank 0 is not the mean over the ranks. Sum"),
 ]
+
+
+# right gradients, but nothing overlaps
+
+IN_EACH_HOOK = "8 calls in one backward(), and each is complete before the next gradient is ready"
+AT_THE_END = (
+    "and none starts before the last gradient is ready. Start all_reduce(..., async_op=True) in each hook, and wait"
+)
+
+
+class StartsAndWaits(Wrapper):
+    def hook(self, parameter: Any) -> None:
+        dist.all_reduce(parameter.grad, async_op=True).wait()
+        parameter.grad /= dist.get_world_size()
+
+
+WRONG = [
+    (OneByOne, IN_EACH_HOOK),
+    *WRONG,
+]
+WRONG += [(one, AT_THE_END) for one in (AllInTheEnd, WhenTheLastIsThere)]
+WRONG += [
+    (one, IN_EACH_HOOK)
+    for one in (
+        StartsAndWaits,
+        BeforeItIsAccumulated,
+        ByGathering,
+        hooks_on_the_model_itself,
+        ByName,
+        AHookOfEachTensor,
+    )
+]
+WRONG.append((ThroughRank0, IN_EACH_HOOK.replace("8 calls", "16 calls")))
 
 
 # hanging

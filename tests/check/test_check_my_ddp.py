@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 from banks import assert_accepts, assert_refuses, assert_refuses_as_stuck, hanging, name_of, right, wrong
-from ddp_answers import HANGING, RIGHT, WRONG, OneByOne, Sums
+from ddp_answers import HANGING, RIGHT, WRONG, OneByOne, Sums, UnderWay
 from nights import by_day, nightly
 from torch import nn
 
@@ -31,7 +31,7 @@ def test_hanging_answers_are_refused(answer: object, sentence: str) -> None:
 
 @nightly
 def test_the_report_tells_how_many_calls_begin_while_backward_is_at_work() -> None:
-    text = check.my_ddp(OneByOne).text
+    text = check.my_ddp(UnderWay).text
     assert (
         "8 calls in one backward() of a model with 8 parameters, 7 started before the last gradient was ready" in text
     )
@@ -93,7 +93,20 @@ class NotImplementedYet(nn.Module):
 def only_dots(module: nn.Module) -> None: ...
 
 
-STUBS: list[Any] = [OnlyPass, OnlyDots, Prepared, Wrapping, WithoutItsModule, NotImplementedYet, only_dots]
+class AsInTheLesson(OneByOne):
+    def gradient_is_ready(self, parameter: Any) -> None: ...
+
+
+STUBS: list[Any] = [
+    AsInTheLesson,
+    OnlyPass,
+    OnlyDots,
+    Prepared,
+    Wrapping,
+    WithoutItsModule,
+    NotImplementedYet,
+    only_dots,
+]
 
 
 @pytest.mark.parametrize("stub", by_day(STUBS, 2), ids=name_of)

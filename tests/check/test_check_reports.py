@@ -47,7 +47,7 @@ CHECKS: list[Check] = [
     check.sum_of_half,
 ]
 # their stubs take other arguments: their own tests try them
-TRAINING_CHECKS = {"data_partitioner", "epoch_order", "evaluate", "my_ddp", "save_checkpoint", "weighted_average"}
+TRAINING_CHECKS = {"data_partitioner", "evaluate", "my_ddp", "save_checkpoint", "train_loop", "weighted_average"}
 EVERY_CHECK = pytest.mark.parametrize("one_check", by_day(CHECKS, 4), ids=name_of)
 
 
@@ -376,7 +376,7 @@ def test_a_report_is_plain_data() -> None:
 
 def test_the_front_door_shows_the_exercises() -> None:
     others = {"Report", "progress", "reading", "replicas_agree"}
-    others |= {"all_reduce_on_board", "choose_backend", "job_script", "ranks_of", "restartable"}
+    others |= {"choose_backend", "job_script", "ranks_of", "restartable"}
     others |= {"capstone", "diagnosis", "shard", "sharded_mean", "shard_stream", "stage_of", "token_mean_loss"}
     assert {one.__name__ for one in CHECKS} | TRAINING_CHECKS | others == set(check.__all__)
     assert all(callable(getattr(check, name)) for name in check.__all__)

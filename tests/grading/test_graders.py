@@ -37,7 +37,7 @@ pytestmark = [
 # functions; a class; programs to repair and messages to read; a text, in a lesson that works in a folder of its own
 WRONG_LAST = {
     "2": "def pass_the_token(token):\n    return token + 1",
-    "6": "def epoch_order(data, epoch):\n    return list(range(len(data)))",
+    "6": "class RankSampler(DistributedSampler):\n    def set_epoch(self, epoch):\n        self.epoch = 0",
     "11": "line_5 = 2",
     "13": "job_script = 'srun torchrun digits.py'",
 }

@@ -19,12 +19,9 @@ import torch.distributed as dist
 from ddp_lessons import WorkersStuck, launch, show
 from ddp_lessons.machines import Attempt, Machines, NotHere, Said, SlurmOnMachines, attempt, live_or_recorded, troubles
 from ddp_lessons.machines.sources import digest_of
-from ddp_lessons.script.cells import cells_of_file
-from ddp_lessons.script.composing import compose
-from ddp_lessons.script.notebook import Notebook
 
 PROJECT = Path(__file__).parents[2]
-NOTEBOOK = PROJECT / "notebooks" / "13_many_machines.ipynb"
+NOTEBOOK = PROJECT / "notebooks" / "14_many_machines.ipynb"
 RECORDINGS = PROJECT / "ddp_lessons" / "machines" / "recordings"
 
 
@@ -258,16 +255,13 @@ def test_the_lesson_s_recordings_are_those_it_asks_for_and_hold_no_folder_of_our
 
 
 def test_the_recordings_are_of_the_lesson_s_present_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where it fails: DDP_LESSONS_MACHINES=record, and run lesson 13."""
+    """Where it fails: DDP_LESSONS_MACHINES=record, and run lesson 14."""
     monkeypatch.chdir(tmp_path)
     cells = ["".join(cell["source"]) for cell in notebook()["cells"] if cell["cell_type"] == "code"]
     files = [cell.partition("\n") for cell in cells if cell.startswith("%%writefile")]
     for head, _, text in files:
         Path(head.split()[1]).write_text(text)
     shutil.copy(NOTEBOOK.parents[1] / "scripts" / "many_machines.py", tmp_path)
-    for words in (line.split() for cell in cells for line in cell.splitlines() if line.startswith("%to_script")):
-        lesson = Notebook(cells_of_file(NOTEBOOK))
-        Path(words[2]).write_text(compose(lesson, words[1], words[2], NOTEBOOK.parent).text)
     nodes = [node for cell in cells if cell[0] != "%" for node in ast.parse(cell).body]
     texts_of_cells = [n for n in nodes if isinstance(n, ast.Assign) and isinstance(n.value, ast.Constant)]
     code = "\n\n".join(ast.unparse(node) for node in texts_of_cells)

@@ -108,6 +108,6 @@ def test_mnist_goes_along_packed(index: Path, tmp_path: Path) -> None:
 
 
 def test_it_packs_for_the_pythons_that_the_project_supports() -> None:
-    supported = (Path(__file__).parent.parent.parent / "README.md").read_text(encoding="utf-8")
+    supported = (Path(__file__).parent.parent.parent / "docs" / "install.md").read_text(encoding="utf-8")
     assert f"supported: Python {PYTHONS[0]} to {PYTHONS[-1]};" in supported
     assert list(SYSTEMS) == ["linux", "linux-arm", "macos"]

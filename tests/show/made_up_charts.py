@@ -26,31 +26,17 @@ def told(world_size: int, steps: int, *names: str) -> Results[None]:
     return Results((None,) * world_size, ([],) * world_size, 1.0, token_round(world_size), by_rank)
 
 
-def ring(ranks: int, size: float, latency: float, bandwidth: float) -> float:
-    return 2 * (ranks - 1) * (latency + size / ranks / bandwidth)
-
-
-def tree(ranks: int, size: float, latency: float, bandwidth: float) -> float:
-    return 2 * math.ceil(math.log2(ranks)) * (latency + size / bandwidth)
-
-
 def speed(ranks: int, batch_size: int, cores: int, latency: float, bandwidth: float) -> float:
     return batch_size / (batch_size / min(ranks, cores) / 5000 + 2 * (ranks - 1) * (latency + 4e5 / ranks / bandwidth))
-
-
-def explored_costs() -> show.Explorer[show.Chart]:
-    return show.explore_cost({"ring": ring, "tree": tree}, {"ring": [(1e6, 0.05)]}, {"ring": [(2, 0.02), (4, 0.05)]})
 
 
 CHARTS: dict[str, Callable[[], show.Chart]] = {
     "latency": lambda: show.latency(MEASURED, show.fit_line(MEASURED)),
     "cost": lambda: show.cost({"ring": MEASURED, "tree": MEASURED[:3]}, {"ring": lambda size: 1e-4 + size / 1e9}),
     "cost by ranks": lambda: show.cost({"ring": [(2, 0.05), (3, 0.1), (4, 0.16)]}, x="ranks", from_zero=True),
-    "crossings": lambda: explored_costs().picture,
     "distance": lambda: show.distance(
         {"by hand": [0.0, *[1e-9] * 1999], "forgotten": [0.0, 1e-3, float("nan")]}, title="The weights of 2 ranks"
     ),
-    "paths": lambda: show.explore_averaging((1, 3, 5, 7)).picture,
     "scaling": lambda: show.scaling({1: 5e3, 2: 9e3, 4: 9.5e3}, {1: 5e3, 4: 1e4}, {2: 9.8e3}, cores=2, title="<title>"),
     "speed-ups": lambda: (
         show.explore_scaling(speed, {256: {1: 5e3, 2: 8e3}}, cores=4, latency=1e-4, bandwidth=3e9).picture

@@ -21,7 +21,7 @@ def made_up(works: bool = True) -> Trials:
     everything = []
     for column, place in enumerate(PLACES):
         refused = not works or column == len(PLACES) - 1
-        why_not = f"{LONG}; {HOW_TO_GET_IT}" if column % 2 else "/a/path/" + "without_a_space_" * 12
+        why_not = f"{LONG}; {HOW_TO_GET_IT}" if column % 2 == 0 else "/a/path/" + "without_a_space_" * 12
         everything.append(Trial(place.name, JOIN, "refused" if refused else "works", why_not if refused else ""))
         for row, call in enumerate(CALLS):
             everything.append(Trial(place.name, call, "not tried" if refused else OUTCOMES[(row + column) % 6]))

@@ -96,7 +96,7 @@ def test_new_names_are_drawn_or_said_to_be_missing(name: str) -> None:
 
 def test_no_rank_leaves_a_barrier_before_the_last_has_come() -> None:
     figure = show.collective("barrier", 3)
-    assert "None of them left before the last had come." in figure.text
+    assert "None of them returned before the last had called it." in figure.text
     waited = [call["waited"] for call in figure.document["calls"]]
     assert waited == sorted(waited, reverse=True)
 

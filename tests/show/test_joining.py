@@ -47,16 +47,16 @@ def test_each_rank_is_drawn_with_the_variables_that_it_had() -> None:
 def test_the_late_rank_comes_last_and_only_then_all_know_each_other(tmp_path: Path) -> None:
     captions: list[str] = list(show.joining(launch(join, 3, 1, str(tmp_path), join=False)).document["captions"])
     assert captions[1] == "launch starts 3 processes and gives each its variables. Only RANK differs."
-    assert [caption.endswith("it waits.") for caption in captions[2:5]] == [True, True, False]
+    assert [caption.endswith(": waiting.") for caption in captions[2:5]] == [True, True, False]
     assert re.match(r"Rank 1 calls init_process_group \d+\.\d s after", captions[4])
     assert captions[5].startswith("Each rank reads the addresses of the others")
-    assert captions[6].startswith("all_reduce: the ranks talk directly")
+    assert captions[6].startswith("all_reduce: the ranks communicate directly")
 
 
 def test_before_rank_0_has_come_there_is_no_store(tmp_path: Path) -> None:
     document = show.joining(launch(join, 2, 0, str(tmp_path), join=False)).document
-    assert document["captions"][2] == "Rank 1 calls init_process_group. Rank 0 has not opened the store yet: it waits."
-    late = r"Rank 0 calls init_process_group \d+\.\d s after rank 1 and opens the store\. 2 of 2 have come\."
+    assert document["captions"][2] == "Rank 1 calls init_process_group. Rank 0 has not opened the store yet: waiting."
+    late = r"Rank 0 calls init_process_group \d+\.\d s after rank 1 and opens the store\. 2 of 2 ranks have joined\."
     assert re.fullmatch(late, document["captions"][3])
     shapes = document["layouts"][-1]["shapes"]
     of_store = [shape["since"] for shape in shapes if shape.get("words", [""])[-1] in ("store", "opened by rank 0")]
@@ -72,8 +72,8 @@ def test_the_text_is_the_same_whoever_comes_first(tmp_path: Path) -> None:
         texts.add(show.joining(launch(join, 2, late, str(coming), join=False)).text)
     (text,) = texts
     assert text.splitlines()[1] == (
-        "rank 1 | RANK=1 | WORLD_SIZE=2 | MASTER_ADDR=127.0.0.1 | MASTER_PORT | left its address in the store "
-        "| knows the others"
+        "rank 1 | RANK=1 | WORLD_SIZE=2 | MASTER_ADDR=127.0.0.1 | MASTER_PORT | wrote its address to the store "
+        "| read the others' addresses"
     )
 
 
@@ -96,7 +96,7 @@ def test_ranks_that_meet_by_a_file_are_drawn_with_what_they_said_themselves(tmp_
     figure = show.joining(launch(join_by_file, 2, path, join=False))
     assert (
         figure.text.splitlines()[0]
-        == "rank 0 | rank=0 | world_size=2 | left its address in the store | knows the others"
+        == "rank 0 | rank=0 | world_size=2 | wrote its address to the store | read the others' addresses"
     )
     assert not any("MASTER" in word for word in words(figure))
 

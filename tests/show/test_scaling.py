@@ -14,15 +14,14 @@ from ddp_lessons import show
 MEASURED = {1: 5_000.0, 2: 9_000.0, 4: 14_000.0}
 
 
-def test_points_model_and_independent_processes_are_where_they_were_measured() -> None:
-    picture = show.scaling(MEASURED, model={1: 5_000, 4: 15_000}, independent={1: 5_000, 2: 9_800})
+def test_points_and_model_are_where_they_were_measured() -> None:
+    picture = show.scaling(MEASURED, model={1: 5_000, 4: 15_000})
     assert lines_of(picture.axes, "measured") == [([1, 2, 4], [5_000, 9_000, 14_000])]
     assert lines_of(picture.axes, "model") == [([1, 4], [5_000, 15_000])]
-    assert lines_of(picture.axes, "independent processes") == [([1, 2], [5_000, 9_800])]
     (model,) = (line for line in picture.axes.lines if line.get_gid() == "model")
     assert model.is_dashed()
     key = {text.get_text() for text in picture.axes.get_legend().get_texts()}
-    assert key == {"measured (% of the ideal)", "ideal", "model", "independent processes"}
+    assert key == {"measured (% of the ideal)", "ideal", "model"}
 
 
 @pytest.mark.parametrize(
@@ -34,10 +33,9 @@ def test_the_ideal_line_goes_on_as_the_fewest_ranks_began(measured: dict[int, fl
 
 
 def test_beside_every_point_stands_its_part_of_the_ideal() -> None:
-    picture = show.scaling(MEASURED, independent={2: 9_800})
+    picture = show.scaling(MEASURED)
     parts = {ranks: words(picture, f"efficiency measured {ranks}") for ranks in MEASURED}
     assert parts == {1: ["100 %"], 2: ["90 %"], 4: ["70 %"]}
-    assert words(picture, "efficiency independent processes 2") == ["98 %"]
 
 
 def test_numbers_stand_on_no_line_and_the_cores_are_named_where_there_is_room() -> None:
@@ -66,14 +64,13 @@ def test_many_ranks_are_drawn_by_factors_and_few_from_zero() -> None:
 
 
 def test_words_name_what_was_measured_and_hold_no_speed() -> None:
-    picture = show.scaling(MEASURED, model=MEASURED, independent={1: 1.0}, cores=2)
-    again = show.scaling({ranks: 0.7 * speed for ranks, speed in MEASURED.items()}, MEASURED, {1: 3.0}, cores=8)
+    picture = show.scaling(MEASURED, model=MEASURED, cores=2)
+    again = show.scaling({ranks: 0.7 * speed for ranks, speed in MEASURED.items()}, MEASURED, cores=8)
     assert (picture.text, picture.alt) == (again.text, again.alt)
     assert picture.text.splitlines() == [
         "Throughput (images per second) by number of ranks, compared with the ideal line:",
         "  measured: 1, 2, 4",
         "  model: 1, 2, 4",
-        "  independent processes: 1",
     ]
 
 
@@ -85,7 +82,7 @@ def test_words_name_what_was_measured_and_hold_no_speed() -> None:
 )
 def test_texts_stand_apart(measured: dict[int, float]) -> None:
     slower = {ranks: 0.98 * speed for ranks, speed in measured.items()}
-    picture = show.scaling(slower, model=measured, independent=measured, cores=2, title="This machine")
+    picture = show.scaling(slower, model=measured, cores=2, title="This machine")
     check_that_texts_stand_apart(picture)
     check_that_texts_stand_apart(show.scaling(measured))
     assert "images per second" in {text.get_text() for text in all_texts(picture)}

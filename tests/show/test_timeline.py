@@ -124,13 +124,13 @@ def test_a_rank_that_never_came_to_a_collective_is_shown_where_it_is_missing() -
     figure = show.timeline(record([lanes[0], [], lanes[1]]))
     (meeting,) = figure.document["collectives"]
     assert (meeting["is_odd"], meeting["missing"], meeting["name"]) == (True, [1], "all_reduce !")
-    assert "rank 1 never came" in figure.text
+    assert "rank 1 never called it" in figure.text
     assert {"no call", "rank 0 waits in all_reduce for rank 1"} <= set(written(figure))
 
 
 def test_different_collectives_that_met_are_both_named() -> None:
     figure = show.timeline(record([[call(name, 1, None, group_ranks=(0, 1))] for name in ("all_reduce", "broadcast")]))
-    assert "rank 0 came to all_reduce; rank 1 came to broadcast" in figure.text
+    assert "rank 0 called all_reduce; rank 1 called broadcast" in figure.text
     assert figure.document["collectives"][0]["name"] == "all_reduce / broadcast !"
 
 

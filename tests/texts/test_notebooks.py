@@ -93,14 +93,14 @@ def test_a_notebook_imports_nothing_of_its_folder(notebook: pathlib.Path) -> Non
     codes = [code for code in codes if not re.match(r"%%writefile \S+(?<!\.py)\n", code)]  # a job script is no Python
     # a file may be written in pieces, cut in the middle of a function
     pieces = [code.partition("\n")[2] for code in codes if re.match(r"%%writefile (-a )?\S+\.py\n", code)]
-    codes = [code for code in codes if not code.startswith("%%writefile")] + ["\n".join(pieces)]
+    codes = [code for code in codes if not code.startswith(("%%writefile", "%%patch"))] + ["\n".join(pieces)]
     sources = [re.sub(r"^[%!].*$", "", code, flags=re.M) for code in codes]
     nodes = [node for source in sources for node in ast.walk(ast.parse(source))]
     names = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
     names |= {node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)}
     known = {"IPython", "ddp_lessons", "ipywidgets", "matplotlib", "torch", "torchvision", *sys.stdlib_module_names}
     known |= {"mpi4py"}  # in files that a lesson writes for mpirun
-    known |= {path.stem for path in (NOTEBOOKS[0].parent.parent / "scripts").glob("*.py")}  # lesson 12 says where
+    known |= {path.stem for path in (NOTEBOOKS[0].parent.parent / "scripts").glob("*.py")}  # lesson 14 says where
     files = [re.match(r"%%writefile (?:-a )?(\w+)\.py", cell.source) for cell in cells_of(notebook, "code")]
     written_before = {match[1] for match in files if match}
     assert {name.split(".")[0] for name in names} <= known | written_before

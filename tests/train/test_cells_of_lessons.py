@@ -1,4 +1,4 @@
-"""Functions that lessons 9 and 10 define in their cells, with any number of ranks, and without a warning of torch's."""
+"""Functions that lessons 10 and 15 define in cells, with any number of ranks, and without a warning of torch's."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def cells(lesson: str, *names: str) -> str:
 
 @contextmanager
 def defined(code: str) -> Iterator[dict[str, Any]]:
-    names: dict[str, Any] = {"torch": torch, "BatchNorm1d": nn.BatchNorm1d}
+    names: dict[str, Any] = {"torch": torch, "BatchNorm1d": nn.BatchNorm1d, "compare": id}
     with warnings.catch_warnings():
         warnings.simplefilter("error", FutureWarning)  # what torch has deprecated is no example
         exec(code, names)
@@ -37,7 +37,7 @@ def defined(code: str) -> Iterator[dict[str, Any]]:
 
 def gradient(rank: int, world_size: int, code: str, norm: str) -> Tensor:
     with defined(code) as names:
-        found: Tensor = names["gradient"](rank, world_size, names[norm])[0]
+        found: Tensor = names["gradient"](rank, world_size, names[norm](8))[0]
     return found
 
 
@@ -49,20 +49,17 @@ def test_the_synced_norm_gives_the_gradient_of_torchs_own_on_one_rank(ranks: int
         torch.testing.assert_close(found, one)
 
 
-def sharded(rank: int, world_size: int, code: str, load: bool) -> Any:
+def sharded(rank: int, world_size: int, code: str, load: bool, folder: str) -> Any:
     with defined(code) as names:
-        return names["sharded"](rank, world_size, names["dcp"].load if load else names["dcp"].save)
+        return names["sharded"](rank, world_size, names["dcp"].load if load else names["dcp"].save, folder)
 
 
 @nightly
 @pytest.mark.parametrize(("before", "after"), by_day([(2, 3), (3, 1), (1, 4)], 1))
-def test_a_sharded_checkpoint_is_the_same_on_another_number_of_ranks(
-    before: int, after: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    code = cells("09_training_script", "dcp-code")
-    saved = launch(sharded, before, code, False, quiet=True)
-    assert set(FileSystemReader("parts").read_metadata().state_dict_metadata) >= {"model.weight", "model.bias"}
-    loaded = launch(sharded, after, code, True, quiet=True)
+def test_a_sharded_checkpoint_is_the_same_on_another_number_of_ranks(before: int, after: int, tmp_path: Path) -> None:
+    code = cells("15_after_ddp", "imports", "dcp-code")
+    saved = launch(sharded, before, code, False, str(tmp_path), quiet=True)
+    assert set(FileSystemReader(tmp_path).read_metadata().state_dict_metadata) >= {"model.weight", "model.bias"}
+    loaded = launch(sharded, after, code, True, str(tmp_path), quiet=True)
     assert [values for _, values in loaded] == [saved[0][1]] * after
     assert sum(rows for rows, _ in loaded) == 10

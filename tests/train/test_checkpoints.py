@@ -25,7 +25,7 @@ from ddp_lessons.train.checkpoints import load_checkpoint, load_newest, save_che
 from ddp_lessons.train.loops import train_alone, train_with_ddp
 from ddp_lessons.train.replicas import fingerprint
 from ddp_lessons.train.sampling import GlobalBatches
-from ddp_lessons.train.small_ddp import SmallDDP
+from ddp_lessons.train.small_ddp import Overlapped
 
 
 def with_fixed_buckets(model: nn.Module) -> nn.Module:
@@ -62,8 +62,8 @@ def noise() -> tuple[float, float]:
             (DistributedDataParallel, 2, 0),
             (DistributedDataParallel, 3, 1e-12),
             (with_fixed_buckets, 3, 0),
-            (SmallDDP, 2, 0),
-            (SmallDDP, 3, 0),
+            (Overlapped, 2, 0),
+            (Overlapped, 3, 0),
         ],
         1,
     ),

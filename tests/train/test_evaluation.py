@@ -13,7 +13,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from ddp_lessons import WorkerFailed, launch
 from ddp_lessons.train.evaluation import evaluate
-from ddp_lessons.train.small_ddp import SmallDDP
+from ddp_lessons.train.small_ddp import Overlapped
 
 
 def net(seed: int = 0) -> nn.Sequential:
@@ -43,7 +43,7 @@ def test_every_sample_counts_once_also_when_there_are_fewer_than_ranks(world_siz
     assert evaluate(net(), made_up(31, 6, seed=31)) == right[-1]  # without a group as well
 
 
-@pytest.mark.parametrize("wrap", [SmallDDP, DistributedDataParallel, lambda model: model])
+@pytest.mark.parametrize("wrap", [Overlapped, DistributedDataParallel, lambda model: model])
 def test_a_model_in_training_is_judged_as_rank_0_has_it_and_goes_on_as_if_nothing_had_been(wrap: Any) -> None:
     data = made_up(7, 6)  # three ranks and batches of 2: two, one and one
 

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
-from typing import Any
-
 import pytest
 import torch
 from nights import by_day
 from torch import Tensor, nn
 
 from ddp_lessons import launch
-from ddp_lessons.train.gradients import average_gradients, average_gradients_bucketed, in_buckets, weighted_average
+from ddp_lessons.train.gradients import average_gradients, weighted_average
 
 
 def model_with_an_unused_layer() -> nn.ModuleDict:
@@ -58,53 +55,9 @@ def test_the_mean_of_equal_shares_is_the_gradient_of_the_whole_batch(world_size:
 BUCKETS = [0, 1, 40, 100, 2**20]
 
 
-@pytest.mark.parametrize("world_size", [1, 2, 3])
-def test_buckets_of_every_size_give_what_a_call_for_each_parameter_gives(world_size: int) -> None:
-    def run(rank: int, world_size: int) -> list[dict[str, Tensor | None]]:
-        answers = []
-        for bucket_bytes in [None, *BUCKETS]:
-            model: Any = model_with_an_unused_layer()
-            model["used"][2].weight.data = model["used"][2].weight.data.t().contiguous().t()  # lies otherwise
-            model["as_double"] = nn.Linear(2, 2).double()
-            inputs = torch.randn(6, 4, generator=torch.Generator().manual_seed(rank))
-            model["as_double"](model["used"](inputs).double()).square().mean().backward()
-            memory = [None if p.grad is None else p.grad.data_ptr() for p in model.parameters()]
-            if bucket_bytes is None:
-                average_gradients(model)
-            else:
-                average_gradients_bucketed(model, bucket_bytes)
-            assert memory == [None if p.grad is None else p.grad.data_ptr() for p in model.parameters()]
-            answers.append(gradients(model))
-        return answers
-
-    results = launch(run, world_size)
-    for one_by_one, *bucketed in results:
-        for averaged in bucketed:
-            torch.testing.assert_close(averaged, one_by_one)
-            assert averaged.keys() == one_by_one.keys()
-    for answers in results:
-        for name, gradient in answers[1].items():
-            torch.testing.assert_close(gradient, results[0][1][name], rtol=0, atol=0, msg=f"the ranks differ in {name}")
-
-
-def test_buckets_hold_neighbors_of_one_dtype_up_to_their_size() -> None:
-    tensors = [torch.zeros(n, dtype=torch.float64 if n == 5 else torch.float32) for n in (3, 2, 5, 5, 1, 90, 1, 0)]
-    for limit, counts in [
-        (0, [1] * 7 + [1]),
-        (12, [1, 1, 1, 1, 1, 1, 2]),
-        (20, [2, 1, 1, 1, 1, 2]),
-        (80, [2, 2, 1, 1, 2]),
-        (400, [2, 2, 4]),
-    ]:
-        buckets = list(in_buckets(tensors, limit))
-        assert [len(bucket) for bucket in buckets] == counts
-        assert all(one is other for one, other in zip(itertools.chain(*buckets), tensors, strict=True))
-
-
 def test_a_model_without_gradients_needs_no_call() -> None:
     def run(rank: int, world_size: int) -> None:
         average_gradients(nn.Linear(2, 2))
-        average_gradients_bucketed(nn.Linear(2, 2))
 
     assert not launch(run, 2).events
 

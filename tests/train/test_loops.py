@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -14,7 +13,6 @@ from torch.nn import functional as F
 from torch.nn.parallel import DistributedDataParallel
 
 from ddp_lessons import launch
-from ddp_lessons.train.gradients import average_gradients_bucketed
 from ddp_lessons.train.loops import train_alone, train_by_hand, train_with_ddp
 from ddp_lessons.train.replicas import fingerprint
 from ddp_lessons.train.sampling import GlobalBatches
@@ -57,7 +55,6 @@ def test_alone_each_step_is_that_of_the_mean_loss_of_its_batch() -> None:
 
 LOOPS: dict[str, Callable[..., list[float]]] = {
     "by hand": train_by_hand,
-    "bucketed": functools.partial(train_by_hand, average=average_gradients_bucketed),
     "DDP": lambda model, *args: train_with_ddp(DistributedDataParallel(model), *args),
 }
 

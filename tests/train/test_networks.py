@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 from ddp_lessons import launch
 from ddp_lessons.train.networks import Net, QuickNet, unwrapped
-from ddp_lessons.train.small_ddp import SmallDDP
+from ddp_lessons.train.small_ddp import Overlapped
 
 
 def as_in_the_notes(net: nn.Module, inputs: Tensor, training: bool) -> Tensor:
@@ -47,7 +47,7 @@ def test_outputs_are_logarithms_of_probabilities_and_no_sample_is_no_trouble(
 def test_a_wrapper_is_taken_off_and_nothing_else() -> None:
     def run(rank: int, world_size: int) -> list[bool]:
         net = Net()
-        wrapped = [SmallDDP(net), nn.parallel.DistributedDataParallel(net), nn.DataParallel(net), net]
+        wrapped = [Overlapped(net), nn.parallel.DistributedDataParallel(net), nn.DataParallel(net), net]
         return [unwrapped(model) is net for model in wrapped]
 
     assert launch(run, 1)[0] == [True] * 4

@@ -16,12 +16,12 @@ from torch.nn import functional as F
 from torch.nn.parallel import DistributedDataParallel
 
 from ddp_lessons import launch
-from ddp_lessons.train.gradients import average_gradients, average_gradients_bucketed, weighted_average
+from ddp_lessons.train.gradients import average_gradients, weighted_average
 from ddp_lessons.train.loops import train_alone, train_by_hand, train_with_ddp
 from ddp_lessons.train.networks import QuickNet
 from ddp_lessons.train.replicas import fingerprint
 from ddp_lessons.train.sampling import GlobalBatches
-from ddp_lessons.train.small_ddp import SmallDDP
+from ddp_lessons.train.small_ddp import Overlapped
 
 # five batches: the last of them has one sample, so that all ranks but the first have none of it
 SAMPLES, BATCH, EPOCHS = 33, 8, 10
@@ -69,16 +69,9 @@ def trained(model: nn.Module, train: Epoch, batches: GlobalBatches, epochs: int 
     return losses, model, fingerprint(model)
 
 
-def bucketed(model: nn.Module) -> None:
-    average_gradients_bucketed(model, bucket_bytes=200)
-
-
 # each: what wraps the model, and the loop
 WAYS: dict[str, tuple[Callable[[nn.Module], nn.Module], Epoch]] = {
     "by hand": (lambda model: model, train_by_hand),
-    "bucketed": (lambda model: model, functools.partial(train_by_hand, average=bucketed)),
-    "SmallDDP": (SmallDDP, train_with_ddp),
-    "SmallDDP, small buckets": (lambda model: SmallDDP(model, bucket_bytes=200), train_with_ddp),
     "DDP": (lambda model: DistributedDataParallel(model, find_unused_parameters=True), train_with_ddp),
 }
 
@@ -124,13 +117,15 @@ def test_after_50_steps_every_weight_is_that_of_one_process(way: str, world_size
 def test_so_it_is_for_a_network_with_convolutions() -> None:
     batches = GlobalBatches(made_up(11, 1, 28, 28, classes=10), 4)
 
+    ways = [*WAYS.values(), (Overlapped, train_with_ddp)]
+
     def run(rank: int, world_size: int) -> list[Any]:
-        return [answer(trained(wrap(seeded(QuickNet, 0)), train, batches, epochs=2)) for wrap, train in WAYS.values()]
+        return [answer(trained(wrap(seeded(QuickNet, 0)), train, batches, epochs=2)) for wrap, train in ways]
 
     results = launch(run, 2)
 
     alone = trained(seeded(QuickNet, 0), train_alone, batches, epochs=2)
-    for number in range(len(WAYS)):
+    for number in range(len(ways)):
         assert_the_same([of_rank[number] for of_rank in results], alone)
 
 
@@ -138,14 +133,12 @@ def in_parts(model: nn.Module, inputs: Tensor, labels: Tensor, scale: float) -> 
     """Three forward and backward passes, and an average only in the last."""
     parts = list(zip(inputs.tensor_split(3), labels.tensor_split(3), strict=True))
     for number, (part, targets) in enumerate(parts):
-        without_average = model.no_sync if isinstance(model, SmallDDP | DistributedDataParallel) else nullcontext
+        without_average = model.no_sync if isinstance(model, DistributedDataParallel) else nullcontext
         with without_average() if number < 2 else nullcontext():
             (scale * F.nll_loss(model(part), targets, reduction="sum")).backward()
 
 
-@pytest.mark.parametrize(
-    ("way", "world_size"), by_day([("by hand", 2), ("SmallDDP", 3), ("SmallDDP, small buckets", 2), ("DDP", 2)], 1)
-)
+@pytest.mark.parametrize(("way", "world_size"), by_day([("by hand", 2), ("DDP", 3)], 1))
 def test_gradients_added_up_over_three_passes_make_the_step_of_the_whole_batch(way: str, world_size: int) -> None:
     batches = GlobalBatches(made_up(SAMPLES, 6), BATCH)
     wrap, _ = WAYS[way]

@@ -1,9 +1,8 @@
-"""Who sees which sample: against torch's own sampler, and against one process."""
+"""Who sees which sample: against one process."""
 
 from __future__ import annotations
 
 import itertools
-from typing import Any
 
 import pytest
 import torch
@@ -11,35 +10,13 @@ from made_up_samples import Samples
 from nights import by_day
 from torch import Tensor
 from torch.utils.data import DataLoader
-from torch.utils.data.distributed import DistributedSampler
 
 from ddp_lessons import launch
-from ddp_lessons.train.sampling import GlobalBatches, ShardedStream, epoch_order
+from ddp_lessons.train.sampling import GlobalBatches, ShardedStream
 
 
 def numbered(count: int) -> Samples:
     return Samples(torch.arange(count, dtype=torch.float64).view(count, 1), torch.arange(count))
-
-
-@pytest.mark.parametrize(("count", "world_size"), [(12, 2), (13, 3), (2, 4), (7, 1)])
-def test_an_epochs_order_is_that_of_torchs_sampler(count: int, world_size: int) -> None:
-    results = launch(lambda rank, size: [epoch_order(range(count), epoch, seed=5) for epoch in range(3)], world_size)
-    for rank, orders in enumerate(results):
-        samples: Any = range(count)
-        sampler: DistributedSampler[int] = DistributedSampler(samples, num_replicas=world_size, rank=rank, seed=5)
-        for epoch, order in enumerate(orders):
-            sampler.set_epoch(epoch)
-            assert order == list(sampler)
-    for epoch in range(3):
-        assert {index for orders in results for index in orders[epoch]} == set(range(count))
-    if count > 2:
-        assert results[0][0] != results[0][1] != results[0][2]
-
-
-def test_without_a_group_one_process_sees_everything() -> None:
-    assert sorted(epoch_order(range(9), 0)) == list(range(9))
-    assert epoch_order(range(9), 0) == epoch_order(range(9), 0) != epoch_order(range(9), 1)
-    assert epoch_order(range(9), 0, seed=1) != epoch_order(range(9), 0, seed=2)
 
 
 @pytest.mark.parametrize("world_size", by_day([1, 2, 3, 4], 1))

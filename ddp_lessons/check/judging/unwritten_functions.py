@@ -13,7 +13,7 @@ from types import CodeType
 _NOTHING = {"RESUME", "NOP", "LOAD_CONST", "RETURN_VALUE", "RETURN_CONST", "POP_TOP", "CACHE"}
 _NOT_IMPLEMENTED = _NOTHING | {"LOAD_GLOBAL", "PRECALL", "CALL", "CALL_FUNCTION", "PUSH_NULL", "RAISE_VARARGS"}
 _NOT_IMPLEMENTED |= {"LOAD_COMMON_CONSTANT"}
-_COUNTS = ("no", "one", "two", "three", "four", "five")
+_COUNTS = ("no", "one", "two", "three", "four", "five", "six")
 
 
 def why_not_callable(function: object, name: str, parameters: Sequence[str]) -> str:

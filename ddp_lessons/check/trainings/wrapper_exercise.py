@@ -11,10 +11,10 @@ from functools import reduce
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from ddp_lessons.check.judging.check_launches import launch
-from ddp_lessons.check.judging.examination import PATIENCE_SECONDS, examine
+from ddp_lessons.check.judging.check_launches import CheckFailed
+from ddp_lessons.check.judging.examination import examine
 from ddp_lessons.check.judging.exercise import Case, Difference, Exercise
 from ddp_lessons.check.judging.exercise_trials import with_lateness
 from ddp_lessons.check.judging.report import Report, not_right, not_started
@@ -32,7 +32,9 @@ from ddp_lessons.check.trials.replicated_training import (
     train,
 )
 from ddp_lessons.run.diagnosis.failures import WorkerFailed, WorkersStuck
+from ddp_lessons.run.launch import launch
 
+_HOOK = "gradient_is_ready"  # the method that the lesson leaves empty
 _TALKS = {
     *("all_reduce", "broadcast", "reduce", "all_gather", "all_gather_into_tensor", "all_gather_single"),
     *("all_gather_object", "broadcast_object_list", "reduce_scatter", "reduce_scatter_tensor", "gather", "scatter"),
@@ -47,8 +49,10 @@ def my_ddp(cls: Callable[[nn.Module], Any]) -> Report:
     The ranks start with different weights and buffers, and must train with those of rank 0. The check compares the
     gradients of the given module's parameters right after backward(), also after a second one before a step. Some
     parameters are frozen, others belong to two layers; each that is not frozen gets a gradient on every rank. A
-    function that wraps the module is accepted too. Buckets are not needed: the report says how many calls a backward()
-    makes, and when.
+    function that wraps the module is accepted too.
+
+    Communication overlaps with computation: at least one call is under way while another gradient is computed. Buckets
+    are not needed: the report says how many calls a backward() makes, and how many start early.
     """
     exercise = _MyDDP()
     if report := _not_begun(exercise.name, cls):
@@ -58,8 +62,10 @@ def my_ddp(cls: Callable[[nn.Module], Any]) -> Report:
     report = examine(exercise, functools.partial(train, cls))
     if exercise.lacks_its_module and not exercise.is_silent_when_wrong:
         return not_started(exercise.name)
-    closing = _closing(cls) if report.passed else []
-    return replace(report, details=(*report.details, *closing))
+    if not report.passed:
+        return report
+    mistake, detail = _overlap(cls)
+    return not_right(exercise.name, mistake) if mistake else replace(report, details=(*report.details, detail))
 
 
 def _not_begun(name: str, cls: Any) -> Report | None:
@@ -69,6 +75,8 @@ def _not_begun(name: str, cls: Any) -> Report | None:
     if isinstance(cls, type) and issubclass(cls, nn.parallel.DistributedDataParallel):
         return not_right(name, TORCHS_OWN)
     if isinstance(cls, type) and (not _functions_of(cls) or is_untouched(cls.__init__)):  # type: ignore[misc]
+        return not_started(name)
+    if isinstance(cls, type) and is_untouched(getattr(cls, _HOOK, id)):
         return not_started(name)
     return refusal(name, cls, ("module",))
 
@@ -282,33 +290,41 @@ def _wrong_end(case: Case, rank: int) -> Difference | None:
     return None
 
 
-def _closing(cls: Callable[[nn.Module], Any]) -> list[str]:
-    """How it works: the number of calls in one backward(), and how many start before it ends."""
+def _overlap(cls: Callable[[nn.Module], Any]) -> tuple[str, str]:
+    """A sentence if no call is under way while gradients are being computed, and how many calls begin early.
+
+    Events of one process are compared by their order, so a busy machine changes nothing. It runs on this machine,
+    where one clock holds for the hooks and for the calls.
+    """
     try:
-        results = launch(_one_backward, 2, cls, timeout_seconds=PATIENCE_SECONDS)
-    except (WorkerFailed, WorkersStuck):
-        return []
-    begin, last_gradient, end = results[0]
-    origin = results.events.origin
-    moments = [event.begin + origin for event in results.events.of(0) if event.operation != "barrier"]
-    calls = [moment for moment in moments if begin < moment < end]
-    early = sum(moment < last_gradient for moment in calls)
-    what = f"{len(calls)} {'call' if len(calls) == 1 else 'calls'} in one backward() of a model with 8 parameters"
-    return [f"    {what}, {early if early else 'none'} started before the last gradient was ready"]
+        results = launch(_one_backward, 2, cls, quiet=True)
+    except (WorkerFailed, WorkersStuck) as failure:  # although the trials went well
+        raise CheckFailed(str(failure)) from None
+    begin, *ready, end = (moment - results.events.origin for moment in results[0])
+    calls = [event for event in results.events.of(0) if event.operation != "barrier" and begin < event.begin < end]
+    under_way = [(one.begin, one.end if one.is_blocking or one.waited is None else one.waited) for one in calls]
+    early = sum(since < ready[-1] for since, _ in under_way)
+    count = f"{len(calls)} {'call' if len(calls) == 1 else 'calls'} in one backward()"
+    detail = f"    {count} of a model with 8 parameters, {early or 'none'} started before the last gradient was ready"
+    if any(since < moment < (until or end) for since, until in under_way for moment in ready):
+        return "", detail
+    none = "each is complete before the next gradient is ready" if early else _NONE_EARLY
+    return f"The gradients are right, but nothing overlaps: {count}, and {none}. {_START_EARLY}", detail
 
 
-def _one_backward(rank: int, world_size: int, cls: Callable[[nn.Module], Any]) -> tuple[float, float, float]:
+_NONE_EARLY = "none starts before the last gradient is ready"
+_START_EARLY = "Start all_reduce(..., async_op=True) in each hook, and wait when the last gradient is ready."
+
+
+def _one_backward(rank: int, world_size: int, cls: Callable[[nn.Module], Any]) -> list[float]:
+    """When backward() begins, when each gradient is ready (before a hook of the wrapper runs), and when it ends."""
     trial = TrainingTrial((4, 4, 4, 4, 4))
-    module, last = trial.model(rank), [0.0]
-
-    def there(parameter: Tensor) -> None:
-        last[0] = time.perf_counter()
-
-    for parameter in module.layers[0].parameters():
-        parameter.register_post_accumulate_grad_hook(there)
+    module, moments = trial.model(rank), [0.0]
+    for parameter in module.parameters():
+        parameter.register_post_accumulate_grad_hook(lambda _: moments.append(time.perf_counter()))
     wrapped = cls(module)
     for number_of_batch in range(2):  # the first one often differs
         loss = wrapped(trial.inputs(rank, number_of_batch)).square().sum()
-        begin = time.perf_counter()
+        moments[:] = [time.perf_counter()]
         loss.backward()
-    return begin, last[0], time.perf_counter()
+    return [*moments, time.perf_counter()]

@@ -60,10 +60,10 @@ def is_stub(partitioner: Any) -> bool:
     return untouched(partitioner) == written if written else not hasattr(partitioner, "use")
 
 
-def untouched(partitioner: Any) -> list[str]:
+def untouched(partitioner: Any, methods: Sequence[str] = ("__init__", "use")) -> list[str]:
     """The methods of a class that are still empty."""
     own = vars(partitioner) if inspect.isclass(partitioner) else {}
-    return [name for name in ("__init__", "use") if name in own and is_untouched(own[name])]
+    return [name for name in methods if name in own and is_untouched(own[name])]
 
 
 _CALLS: tuple[tuple[tuple[object, ...], dict[str, object]], ...] = (

@@ -19,14 +19,12 @@ MODULES = (
     "training_script",
     "same_accuracy",
     "standstills",
-    "scripts",
+    "capstone",
+    "step_speed",
     "machines",
     "shards",
-    "capstone",
-    "backends",
-    "ways_to_meet",
-    "step_speed",
     "debug_a_job_at_work",
+    "backends",
 )
 
 

@@ -1,4 +1,4 @@
-"""Lesson 16: which backend can do what."""
+"""Lesson 17: backends, ways to join, stores and a parameter server."""
 
 from __future__ import annotations
 
@@ -18,22 +18,7 @@ QUESTIONS = (
             "Both: PyTorch finds out which of them works": "`cpu:gloo,cuda:nccl` asks for both, and joining fails "
             "if there is no GPU.",
         },
-        look_at="Try every call with every backend",
-    ),
-    Question(
-        text="A rank starts with `CUDA_VISIBLE_DEVICES=4,5` on a machine with eight GPUs. What are these two "
-        "called in it?",
-        right="`cuda:0` and `cuda:1`",
-        letter="c",
-        why="A process numbers its visible GPUs from 0. So each job can have a part of the machine, and the local "
-        "rank still chooses the GPU.",
-        wrong={
-            "`cuda:4` and `cuda:5`": "These are their numbers in `nvidia-smi`. In the process, `cuda:4` raises "
-            "*invalid device ordinal*.",
-            "`cuda:0` to `cuda:7`": "The variable hides the other six GPUs, so the process sees and counts only two.",
-            "`cuda:4,5`, as one": "A device is always one GPU. Each rank takes one of the two, by its local rank.",
-        },
-        look_at="Which GPUs a process sees: `CUDA_VISIBLE_DEVICES`",
+        look_at="gloo or NCCL: how to choose",
     ),
     Question(
         text="One GPU, two ranks, tensors on the GPU, backend NCCL. What happens?",
@@ -52,37 +37,52 @@ QUESTIONS = (
         look_at="gloo or NCCL: how to choose",
     ),
     Question(
-        text="A process group of your own has one method, `allreduce`. What happens when DDP wraps a model on it?",
-        right="It fails, because it also calls other methods.",
-        letter="c",
-        why="DDP compares the shapes with `allgather` and sends the initial weights with `broadcast`, before the first "
-        "gradient is added.",
+        text="A job joins by `file:///shared/rendezvous` and is killed. You start it again with that file. "
+        "What happens?",
+        right="The new ranks may read old addresses, and fail or wait.",
+        letter="a",
+        why="The file still has the entries of the killed ranks, because nothing removed it. Use a new file name for "
+        "each job.",
         wrong={
-            "It trains, because DDP only averages gradients.": "It averages gradients in each step. Before that, it "
-            "makes all replicas equal, and this takes two more methods.",
-            "It trains, because PyTorch uses gloo for the rest.": "No other backend takes over. If the class "
-            "lacks a method, the call raises an error.",
-            "It fails, because DDP accepts only gloo and NCCL.": "DDP accepts any process group that has the methods "
-            "it calls. In the lesson, it trains on a store.",
+            "The new ranks empty the file first, and then they join.": "None of them does. It could not know "
+            "whether the entries belong to other ranks of its own job.",
+            "The job continues at the point where it was killed.": "The file contains addresses, and nothing of the "
+            "training run. To continue, a script has to save that itself.",
+            "It is refused at once, because the file exists already.": "An existing file is normal, because only one "
+            "of the ranks can create it. The others find it there.",
         },
-        look_at="Train DDP on your own backend",
+        look_at="Initialization: `env://`, `tcp://` and `file://`",
     ),
     Question(
-        text="In an all_reduce on a store, each rank adds the tensors in the order in which they arrive. What is "
-        "wrong with it?",
-        right="The ranks' sums may differ in their last bits.",
-        letter="d",
-        why="A sum of floats depends on the order, and the order of arrival differs between ranks. Replicas that "
-        "differ by a bit stay different. Add in the order of the ranks.",
+        text='A program calls `dist.TCPStore("127.0.0.1", 29500, world_size=2, is_master=True)`, and in the next line '
+        "creates a client. What happens?",
+        right="The first line blocks, so the client is never created.",
+        letter="c",
+        why="The server waits until two processes have joined. With `wait_for_workers=False` it returns at once.",
         wrong={
-            "Nothing: a sum does not depend on the order.": "That is true of integers. For floats, (a + b) + c "
-            "is not always equal to a + (b + c).",
-            "A tensor may be read twice, or not at all.": "Each tensor has a key of its own and is read once, "
-            "whatever the order is.",
-            "It hangs if two tensors arrive at the same time.": "The store serves one rank after the other. No "
-            "tensor is lost, and every `get` returns in the end.",
+            "Both lines work, and the program has both ends.": "It would be so with `wait_for_workers=False`. By "
+            "default the first line waits for a client that only the next line would create.",
+            "An error says that one process cannot have both.": "One process may have a server and a client. The "
+            "trouble is the order, because the first line waits for the second.",
+            "The client replaces the server on the same port.": "A client does not listen on a port. It calls the "
+            "server, so the two would not be in each other's way.",
         },
-        look_at="Exercise: all_reduce on a store",
+        look_at="Stores: TCPStore, FileStore, HashStore, PrefixStore",
+    ),
+    Question(
+        text='Four processes call `store.add("joined", 1)` on one store at the same time. What do they get back?',
+        right="1, 2, 3 and 4. Which process gets which is open.",
+        letter="b",
+        why="`add` reads and writes in one step, and no other process can get in between.",
+        wrong={
+            "1 each, because none has seen the others' additions.": "That could happen with `get` and then `set`. "
+            "`add` is one step at the store, which serves one process after the other.",
+            "4 each, because all of them have added by then.": "That is what `get` returns afterwards. `add` returns "
+            "the number right after the caller's own addition.",
+            "1, 2, 3 and 4, always in the order of the ranks.": "The store knows no ranks. It serves the process "
+            "that comes first, and that differs from run to run.",
+        },
+        look_at="Stores: TCPStore, FileStore, HashStore, PrefixStore",
     ),
     Question(
         text="A parameter server has 8 workers. How many times the size of the model does the server send and "

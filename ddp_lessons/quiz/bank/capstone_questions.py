@@ -1,4 +1,4 @@
-"""Lesson 15: the capstone."""
+"""Lesson 12: the capstone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lesson 19: what a job that hung or died leaves behind, and how to read it."""
+"""Lesson 16: what a job that hung or died leaves behind, and how to read it."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ QUESTIONS = (
         letter="b",
         why="A rank that gets to another line makes progress, so the wait of the others can still end.",
         wrong={
-            "a hang: the others don't make progress": "The others cannot go on before rank 3 comes, but rank 3 still "
+            "a hang: the others don't make progress": "The others wait until rank 3 joins them, but rank 3 still "
             "runs, so this wait ends by itself.",
             "a hang: rank 3 skipped the `all_reduce`": "That is possible later, but not shown: rank 3 still runs and "
-            "may come to the call.",
+            "may reach the call.",
         },
         look_at="Take the stack of each rank",
     ),
@@ -52,7 +52,7 @@ QUESTIONS = (
         wrong={
             "why ranks 0 and 1 made one call too many": "This is possible, but first look at the rank that is behind: "
             "a skipped call is the more frequent mistake.",
-            "why call 40 failed on rank 2": "Call 40 is over on ranks 0 and 1, or they would not have come to call 41. "
+            "why call 40 failed on rank 2": "Call 40 is over on ranks 0 and 1, or they would not have made call 41. "
             "It did not fail.",
         },
         look_at="Read a dump",
@@ -60,9 +60,9 @@ QUESTIONS = (
     Question(
         text="In a barrier before the first collective of a step, rank 1 waits 1 ms, and ranks 0 and 2 wait 900 ms. "
         "Which rank makes the step slow?",
-        right="rank 1, because it comes last",
+        right="rank 1, because it arrives last",
         letter="b",
-        why="The last rank finds the others there, so it waits the shortest time of all.",
+        why="The others are already in the barrier when the last rank arrives, so it waits the shortest time.",
         wrong={
             "ranks 0 and 2, because they wait so long": "They wait because they were ready early. A long wait is what "
             "the late rank causes for the others.",

@@ -50,7 +50,7 @@ def f(rank, world_size):
         ),
         right="`45.0`",
         letter="b",
-        why="Three tens and a fifteen. Every rank gets the sum over all ranks, whatever it passed in.",
+        why="It is 3 * 10 + 15. Every rank gets the sum over all ranks, whatever it passed in.",
         wrong={
             "`40.0`": "That counts rank 1's own value four times. Other ranks may pass in other values: rank 3 "
             "passes in 15.",
@@ -80,7 +80,7 @@ def f(rank, world_size):
         wrong={
             "They add up their three tensors and go on.": "A collective never leaves a rank out. It "
             "cannot know that rank 2 will not call it, so it waits for all four.",
-            "They raise an error at once, since rank 2 is missing.": "They cannot know that it will not come. Its "
+            "They raise an error at once, since rank 2 is missing.": "They cannot know that it will never call it. Its "
             "process is still running, and rank 2 may only be late.",
             "They get zeros in place of rank 2's tensor.": "Nothing replaces a missing rank. A silent zero "
             "would be a wrong answer.",

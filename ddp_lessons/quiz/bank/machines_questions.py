@@ -1,10 +1,43 @@
-"""Lesson 13: several machines."""
+"""Lesson 14: restarts, several machines, Slurm."""
 
 from __future__ import annotations
 
 from ddp_lessons.quiz.question import Question
 
 QUESTIONS = (
+    Question(
+        text="A script without checkpoints runs with `--max-restarts=3`. Rank 1 of 4 is killed in epoch 7. What "
+        "happens?",
+        right="All four ranks restart with epoch 0.",
+        letter="b",
+        why="A process group can't take in a new member, so the agent restarts all ranks, and the script runs from its "
+        "first line.",
+        wrong={
+            "Rank 1 restarts with epoch 7.": "The agent knows nothing about epochs, and a single new rank couldn't "
+            "join the old process group.",
+            "All four ranks restart with epoch 7.": "All four restart, but no checkpoint says how far they were. So "
+            "the script begins with epoch 0.",
+            "The other three continue without it.": "Their next collective would wait for rank 1. The agent terminates "
+            "them and restarts all four.",
+        },
+        look_at="Restart after a failure",
+    ),
+    Question(
+        text="After epoch number `epoch`, counted from 0, a script saves `epoch + 1`. It is killed, and the checkpoint "
+        "says 4. Which loop resumes the run?",
+        right="`for epoch in range(4, epochs)`: 0 to 3 are done.",
+        letter="d",
+        why="The saved number says how many epochs are done, which is also the number of the next one.",
+        wrong={
+            "`for epoch in range(5, epochs)`: 4 is done.": "The 4 was saved as `epoch + 1`, so the last completed "
+            "epoch was 3. This loop skips epoch 4, and no error tells you.",
+            "`for epoch in range(3, epochs)`: it was killed in 3.": "The checkpoint was written after epoch 3 was "
+            "complete. This loop trains that epoch twice, and no error tells you.",
+            "`for epoch in range(epochs)`: it starts again.": "This loop trains all epochs again, with weights that "
+            "have already been trained for four.",
+        },
+        look_at="Exercise: make training restartable",
+    ),
     Question(
         text="Three nodes have 4, 2 and 8 GPUs, with one rank per GPU. What is the first rank on the third node?",
         right="6",
@@ -79,23 +112,6 @@ QUESTIONS = (
             "anything on another node.",
             "Where you typed `sbatch`": "`sbatch` only submits the script. Slurm runs it when nodes are free, on the "
             "first of them.",
-        },
-        look_at="Submit a job to Slurm",
-    ),
-    Question(
-        text="A job on two nodes with four GPUs each has `#SBATCH --ntasks-per-node=4` and then `srun torchrun "
-        "--nproc-per-node=4 ...`. How many torchruns start?",
-        right="Eight, although two are needed",
-        letter="a",
-        why="`srun` starts a torchrun for every task, and each torchrun starts four ranks. Request one task per node "
-        "instead.",
-        wrong={
-            "Two, one on each node": "That would need `--ntasks-per-node=1`. Here each node has four tasks, and `srun` "
-            "runs the command in every task.",
-            "Four, one for each GPU of a node": "Tasks are counted per node: four on each of the two nodes, and `srun` "
-            "runs the command in all of them.",
-            "One, which starts eight ranks": "torchrun starts ranks on its own node only, so two nodes need at least "
-            "two. And `srun` starts one per task.",
         },
         look_at="Submit a job to Slurm",
     ),

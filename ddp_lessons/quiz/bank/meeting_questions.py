@@ -1,4 +1,4 @@
-"""Lesson 1: what every rank gets at its start, and how the ranks join a process group."""
+"""Lesson 1: how ranks are started, by launch and by torchrun, and how they join a process group."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ QUESTIONS = (
         "from rank to rank?",
         right="Only `RANK`. The other three are the same for all.",
         letter="a",
-        why="All four ranks meet at one address and one port, and there is one number of ranks. `RANK` says which of "
-        "them a process is.",
+        why="All four ranks join at one address and one port, and their number is the same for all. `RANK` says which "
+        "of them a process is.",
         wrong={
             "`RANK` and `MASTER_PORT`. Each rank listens on its own.": "Only rank 0 listens there, and the others "
-            "call it. So all of them need the same number.",
+            "connect to it. So all of them need the same port.",
             "`RANK` and `MASTER_ADDR`. Each rank gives its address.": "It is the address of rank 0's machine, where "
-            "the others find it. A rank that gives its own address calls itself.",
+            "the others find it. A rank that gives its own address connects to itself.",
             "All four. They describe the process that reads them.": "Only `RANK` describes the process. The other "
             "variables describe the job, which is the same for all ranks.",
         },
@@ -30,7 +30,7 @@ QUESTIONS = (
         "its ranks keep trying until the timeout.",
         wrong={
             "Nothing unusual. Rank 0 is found by its number.": "A rank finds rank 0 only through the address and the "
-            "port that it was given. The number does not say where rank 0 runs.",
+            "port in its variables. The number does not say where rank 0 runs.",
             "Each machine forms a group of its own, of two ranks.": "`WORLD_SIZE` is still 4, so rank 0 waits for "
             "three others. Two of these never reach it.",
             "An error at once, because the address is used twice.": "Every machine has this address, and that is no "
@@ -39,17 +39,48 @@ QUESTIONS = (
         look_at="Read the four environment variables",
     ),
     Question(
-        text="Of four ranks, rank 2 calls `init_process_group` ten seconds late. What do the others see?",
-        right="Their own call takes ten seconds. Then all continue.",
+        text="torchrun starts four ranks on each of two nodes. What are `RANK`, `LOCAL_RANK` and `GROUP_RANK` of the "
+        "second rank on the second node?",
+        right="5, 1 and 1",
         letter="c",
-        why="Joining blocks until as many ranks have joined as the world size says. Only the last one does not wait.",
+        why="It is the sixth rank of all and the second on its node, which is the second node. All three count from 0.",
         wrong={
-            "They continue as a group of three, and rank 2 joins later.": "A process group has a fixed size, and no "
-            "rank can be added later. Without all four there is no group yet.",
-            "They get an error at once, because a rank is missing.": "They cannot tell a late rank from a missing "
-            "one. An error comes only after the timeout, which is 30 minutes with gloo.",
-            "Nothing. Joining only stores the address, and returns.": "It does store the address, but then it waits "
-            "until those of all other ranks are there.",
+            "1, 1 and 1": "`RANK` counts across all nodes, so it doesn't restart at 0 on the second one: four ranks "
+            "come first.",
+            "6, 2 and 2": "These are the same positions, but counted from 1. All three variables count from 0.",
+            "5, 5 and 1": "`LOCAL_RANK` starts at 0 on each node. It chooses the GPU, and no node here has a GPU 5.",
+        },
+        look_at="Tell `RANK` from `LOCAL_RANK`",
+    ),
+    Question(
+        text="A job ends with three tracebacks: rank 2 has `KeyError: 'label'`, and ranks 0 and 1 have `Connection "
+        "closed by peer`. Which do you read first?",
+        right="The one of rank 2, which failed first",
+        letter="b",
+        why="When rank 2 ended, its connections were closed, and the other ranks failed because of that.",
+        wrong={
+            "The one of rank 0, which leads the others": "Rank 0 doesn't lead the others. Its error only says that "
+            "another rank had closed the connection.",
+            "The last one, as for any Python error": "That is right for the lines of one traceback. Among several "
+            "ranks, read the one that failed first.",
+            "Those of 0 and 1, as the network is broken": "A connection is also closed when the process at its "
+            "other end dies. A broken network doesn't raise a `KeyError`.",
+        },
+        look_at="When a rank fails: find the root cause",
+    ),
+    Question(
+        text="Rank 2 returns without calling `init_process_group`, but its process lives on. What does torchrun do?",
+        right="Nothing: all processes are alive.",
+        letter="a",
+        why="The agent only checks whether processes have ended. The other ranks wait in `init_process_group` until "
+        "the timeout.",
+        wrong={
+            "It ends all ranks after some seconds.": "It does that when one process has failed. Here all of them are "
+            "alive, and the agent can't see that three of them wait.",
+            "It starts rank 2 once more.": "The agent doesn't know what a rank calls, so it has no reason to start it "
+            "again. For the agent, all ranks are healthy.",
+            "It names rank 2 as the root cause.": "torchrun prints that table after a rank has failed. Rank 2 has not "
+            "failed: it never called the function.",
         },
         look_at="What joining waits for",
     ),
@@ -59,8 +90,8 @@ QUESTIONS = (
         letter="b",
         why="The ranks used the store only to learn each other's addresses. After that they are connected directly.",
         wrong={
-            "Through rank 0, because it hosts the store.": "Rank 0 hosts the place where the ranks meet. After that "
-            "it is a rank like the others, and passes on no tensors.",
+            "Through rank 0, because it hosts the store.": "Rank 0 hosts the store in which the ranks find each other. "
+            "After that it is a rank like the others, and passes on no tensors.",
             "Into the store, from which rank 3 reads it.": "The store is for short values such as addresses. Tensors "
             "do not go through it, or it would slow down every call.",
             "Through the notebook, which started the ranks.": "The notebook starts processes and collects their "
@@ -78,8 +109,8 @@ QUESTIONS = (
             "taken on the machine, whichever name you use.",
             "A longer timeout, so that it waits for the port.": "The error comes at once, because nothing waits for "
             "a port. It stays taken for as long as the first job runs.",
-            "Another backend, which does not use that port.": "The port belongs to the store where the ranks meet. "
-            "The ranks of gloo and of NCCL both meet there first.",
+            "Another backend, which does not use that port.": "The port belongs to the store in which the ranks find "
+            "each other. The ranks of gloo and of NCCL both use one.",
         },
         look_at="When the port is taken: `EADDRINUSE`",
     ),

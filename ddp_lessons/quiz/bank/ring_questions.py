@@ -39,8 +39,8 @@ QUESTIONS = (
         look_at="A correct sum that sends too many bytes",
     ),
     Question(
-        text="4 ranks, a latency of 1 ms, 100 MB per second. Which algorithm of this lesson is fastest for a tensor "
-        "of 1 kB, and why?",
+        text="With 4 ranks, a latency of 1 ms and 100 MB per second, which of this lesson's algorithms is fastest for a "
+        "tensor of 1 kB, and why?",
         right="The tree: it has the fewest messages in a row",
         letter="d",
         why="A message of 1 kB is nearly all latency. The tree has 4 messages in a row, the star and the ring have 6.",
@@ -68,7 +68,7 @@ QUESTIONS = (
             "The ring, since every rank sends all the time": "Every rank does send all the time, but only chunks. 4 "
             "ranks x 1.5 tensors are six tensors.",
         },
-        look_at="Measure star, tree and ring on this machine",
+        look_at="Ring: send chunks to the next rank",
     ),
     Question(
         text="Four ranks cut a tensor of five elements with `tensor.chunk(4)`. How many pieces are there?",
@@ -96,7 +96,7 @@ def f(rank, world_size):
     ),
     Question(
         text="On a machine with two cores, four ranks run star, tree and ring with 16 MB. The measured times are close "
-        "together, near the star's line. Why is the ring not faster?",
+        "together. Why is the ring not faster?",
         right="All share the cores, so only the total bytes count",
         letter="c",
         why="The ring's formula assumes a link and a core for every rank. If two transfers at the same time take as "

@@ -52,7 +52,7 @@ QUESTIONS = (
             "`[0.0, 0.0]`": "In training mode, the forward pass itself updates the running mean. It needs no "
             "optimizer step.",
         },
-        look_at="BatchNorm on shards: SyncBatchNorm, GroupNorm",
+        look_at="BatchNorm on a divided batch: SyncBatchNorm, GroupNorm",
         program=Program(
             code="""
 def f(rank, world_size):

@@ -1,4 +1,4 @@
-"""Lesson 14: models that do not fit on one rank."""
+"""Lesson 15: models that do not fit on one rank."""
 
 from __future__ import annotations
 

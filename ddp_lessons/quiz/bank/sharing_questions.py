@@ -39,8 +39,8 @@ def f(rank, world_size):
         wrong={
             "`[2, 5]`": "Then rank 0 would take one step more than the others and wait for them in its last "
             "collective. So the sampler pads.",
-            "`[4, 5, 6]`": "That is one contiguous block. The sampler deals like cards, so rank 2 gets every third "
-            "sample, starting with number 2.",
+            "`[4, 5, 6]`": "That is one contiguous block. The sampler gives rank 2 every third sample, starting with "
+            "number 2.",
             "`[2, 5, 6]`": "Sample 6 is the third one of rank 0. The sampler pads with samples from the start of the "
             "order.",
         },
@@ -62,27 +62,27 @@ def f(rank, world_size):
         ),
         right="4 of 6, although it is 4 of 5",
         letter="a",
-        why="The sampler pads to six samples and deals number 0 twice. The result changes with the world size. For "
+        why="The sampler pads to six samples, so number 0 counts twice. The result changes with the world size. For "
         "validation, take every N-th sample instead.",
         wrong={
             "4 of 5, as one process finds": "Then one rank would have three samples and the other two. The sampler "
             "makes the lengths equal and repeats one sample.",
-            "5 of 6, since one is padded": "Padding repeats a sample, and here it is the one that the model gets "
-            "wrong. So the total grows, but not the number of right ones.",
-            "8 of 10, for both ranks count all": "Each rank counts only its own samples, because the sampler does "
+            "5 of 6, since one is padded": "Padding repeats a sample, here the one that the model gets wrong, so the "
+            "total grows but the number of correct answers doesn't.",
+            "8 of 10, as both ranks count all": "Each rank counts only its own samples, because the sampler does "
             "divide the data. The repeated sample is the problem.",
         },
         look_at="DistributedSampler: padding and drop_last",
     ),
     Question(
-        text="The sampler shuffles, and nobody calls `sampler.set_epoch(epoch)`. What is different in epoch 5?",
+        text="The sampler shuffles, and no rank calls `sampler.set_epoch(epoch)`. What is different in epoch 5?",
         right="Nothing: each rank sees the samples of epoch 0, in that order.",
         letter="c",
         why="The sampler shuffles with its seed plus the epoch, and the epoch stays 0 until you set it.",
         wrong={
             "The order within a rank's partition, but not the partition.": "That is what a loader with `shuffle=True` "
             "does on a fixed partition. The sampler draws both from one order, which never changes here.",
-            "The order, for the sampler counts each time that it is asked.": "It doesn't count, on purpose. A rank "
+            "The order, because the sampler counts how often it is used.": "It doesn't count, on purpose. A rank "
             "that iterates once more than the others would then use a different order.",
             "The ranks' orders no longer fit, so samples are seen twice.": "All ranks keep epoch 0, so their orders "
             "still fit together. But every epoch is the same.",

@@ -81,20 +81,20 @@ def f(rank, world_size):
         look_at="NCCL timeouts: watchdog and Flight Recorder",
     ),
     Question(
-        text="After every step, all four ranks have the same fingerprint. What does that prove?",
-        right="The ranks agree, but possibly on something wrong",
+        text="After an NCCL timeout, the dumps of four ranks agree in 56 calls. Call 57 is an `all_reduce` on ranks "
+        "0 to 2 and a `broadcast` on rank 3. What do you do?",
+        right="Find out why rank 3 took another path after call 56",
         letter="d",
-        why="A sum in place of a mean is the same mistake on every rank. Compare with a baseline: one process on all "
-        "data.",
+        why="The first number at which the ranks differ leads to the bug. The `frames` of call 57 are its stack.",
         wrong={
-            "The gradients were averaged over the ranks, as they should be": "With summed gradients the ranks would "
-            "agree as well. Equal steps need equal gradients, not correct ones.",
-            "One process on all data would end with the same weights": "That also needs correct gradients. To find "
-            "out, run the one process and compare.",
-            "Every rank saw its own part of the data": "All ranks apply the same averaged gradients. A fingerprint "
-            "does not tell which samples those came from.",
+            "Raise the timeout, because rank 3 was only slower": "A slower rank makes the same calls, later. Rank 3 "
+            "made another call, and no timeout is long enough for that.",
+            "Look at the network of rank 3, which loses packets": "A lost connection does not change which function "
+            "rank 3 calls. The program decides that.",
+            "Look at line 57 of the script, on every rank": "Call 57 is the 57th collective of the group, not a line. "
+            "The line is in the entry's `frames`.",
         },
-        look_at="Silent errors: compare with one process",
+        look_at="NCCL timeouts: watchdog and Flight Recorder",
     ),
     Question(
         text="Which of these mistakes does `TORCH_DISTRIBUTED_DEBUG=DETAIL` explain?",

@@ -1,4 +1,4 @@
-"""Lesson 18: a cost model of a training step, and what it predicts for many ranks."""
+"""Lesson 13: a cost model of a training step, links, and timing on a GPU."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ QUESTIONS = (
         wrong={
             "N times as fast, with any number N of ranks": "Only the 96 ms for the images are divided by N. Every rank "
             "needs the fixed 4 ms in full, however few images it has.",
-            "Almost 96 times as fast as on one rank": "96 % of the time is divided. The limit comes from the other "
-            "4 %, which is a twenty-fifth of the step.",
+            "Almost 96 times as fast as on one rank": "96% of the time is divided. The limit comes from the other "
+            "4%, which is a twenty-fifth of the step.",
             "Almost twice as fast as on one rank": "With two ranks it is already 100 / (4 + 48), almost twice as fast. "
             "With more ranks, the images take even less time.",
         },
@@ -38,22 +38,6 @@ QUESTIONS = (
         look_at="Model a step: computation plus communication",
     ),
     Question(
-        text="On one rank, the images of a batch take 32 ms. The latency is 0.5 ms. Does it pay to go from 8 to 16 "
-        "ranks with the same batch?",
-        right="No: it saves 2 ms and adds 8 ms of latency",
-        letter="a",
-        why="The images take 2 ms instead of 4. The ring sends 30 messages instead of 14, and 16 more take 8 ms.",
-        wrong={
-            "Yes: it halves the time for the images": "It does halve it, from 4 ms to 2. But the ring has 16 more "
-            "messages, and each of them takes 0.5 ms of latency.",
-            "Yes: it halves the size of each message": "Smaller messages take less time for their bytes, but as much "
-            "latency as before, and there are more than twice as many.",
-            "No: it doubles the fixed time of a step": "The fixed time stays the same. All ranks spend it at the same "
-            "time, each on its own core.",
-        },
-        look_at="Explore up to 64 ranks",
-    ),
-    Question(
         text="A step of one process takes 6 ms with 32 images and 14 ms with 96 images. What is the fixed time?",
         right="2 ms",
         letter="c",
@@ -64,23 +48,6 @@ QUESTIONS = (
             "0 ms": "Without a fixed time, three times as many images would take three times as long, which is 18 ms.",
         },
         look_at="Measure the model's numbers on your machine",
-    ),
-    Question(
-        text="On two cores, you train with four ranks instead of two, and with the same batch. What does the model "
-        "predict?",
-        right="A slower step: the same cores, but more messages",
-        letter="b",
-        why="The two cores compute as many images as before. They also pay the fixed time of four ranks, and the ring "
-        "is longer.",
-        wrong={
-            "A faster step: each rank has half as many images": "Each rank does have half as many. But two ranks take "
-            "turns on each core, so a core computes as many images as before.",
-            "The same step: the cores compute the same images": "That is true for the images. But two more ranks also "
-            "bring their fixed time and more messages.",
-            "A step twice as long: each rank gets half a core": "Each rank gets half a core, but also half as many "
-            "images. Only the fixed time doubles, and the ring gets longer.",
-        },
-        look_at="Compare the prediction with the measurement",
     ),
     Question(
         text="With several ranks, your measured throughput is below the model's curve. Which of these explains it?",
@@ -96,5 +63,51 @@ QUESTIONS = (
             "predicts steps that are too slow. The points would be above the curve.",
         },
         look_at="Compare the prediction with the measurement",
+    ),
+    Question(
+        text="On 8 GPUs, an all-reduce of 1 GB takes 10 ms. How many GB per second does each link carry in one "
+        "direction?",
+        right="175: the bus bandwidth",
+        letter="c",
+        why="The algorithm bandwidth is 1 / 0.01 = 100 GB/s. In a ring, each rank sends 2 x 7 / 8 = 1.75 GB.",
+        wrong={
+            "100: the algorithm bandwidth": "In a ring, each rank sends the data almost twice, to add up and to spread "
+            "the sums. Multiply by 2 (n - 1) / n.",
+            "800: all GPUs together": "That would add up eight links. The question is about one of them.",
+            "12.5: an eighth for each GPU": "Each message is an eighth of the data, but each rank sends 14 of them.",
+        },
+        look_at="Links: NVLink, PCIe, InfiniBand and `nvidia-smi topo -m`",
+    ),
+    Question(
+        text="A rank starts with `CUDA_VISIBLE_DEVICES=4,5` on a machine with eight GPUs. What are these two "
+        "called in it?",
+        right="`cuda:0` and `cuda:1`",
+        letter="c",
+        why="A process numbers its visible GPUs from 0. So each job can have a part of the machine, and the local "
+        "rank still chooses the GPU.",
+        wrong={
+            "`cuda:4` and `cuda:5`": "These are their numbers in `nvidia-smi`. In the process, `cuda:4` raises "
+            "*invalid device ordinal*.",
+            "`cuda:0` to `cuda:7`": "The variable hides the other six GPUs, so the process sees and counts only two.",
+            "`cuda:4,5`, as one": "A device is always one GPU. Each rank takes one of the two, by its local rank.",
+        },
+        look_at="Links: NVLink, PCIe, InfiniBand and `nvidia-smi topo -m`",
+    ),
+    Question(
+        text="On a GPU, you time `model(images)` with `time.perf_counter()` and get 0.4 ms. The whole step takes "
+        "50 ms. What did you measure?",
+        right="The time to queue the kernels",
+        letter="a",
+        why="A call returns as soon as its kernels are in the queue. Call `torch.cuda.synchronize()` before you read "
+        "the clock, at both ends.",
+        wrong={
+            "The forward pass: the rest is the backward pass": "The backward pass takes about twice as long as "
+            "the forward pass, not a hundred times as long.",
+            "The forward pass, without the copy of the images": "A copy also waits in the queue. Without "
+            "`synchronize`, the clock sees neither of them.",
+            "The first kernel, because the others run later": "The clock does not wait for the first kernel either. "
+            "Nothing in this call waits for the GPU.",
+        },
+        look_at="Time a GPU, and feed it",
     ),
 )

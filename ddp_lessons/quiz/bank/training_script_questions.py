@@ -1,4 +1,4 @@
-"""Lesson 9: write a complete training script."""
+"""Lesson 9: write a training script."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ QUESTIONS = (
             "The order changes, because each epoch draws new numbers.": "The sampler has a generator of its own, "
             "which it seeds again for each epoch. It ignores the other random numbers.",
         },
-        look_at="No error, but wrong",
+        look_at="Exercise: share the images",
     ),
     Question(
-        text="Four ranks augment images at random. All of them call `torch.manual_seed(0)`. Is that a mistake?",
-        right="Yes: all ranks draw the same shifts for their images.",
+        text="Rank 2 of four receives SIGTERM, saves its state and leaves the training loop. What happens?",
+        right="The other ranks hang in their next collective.",
         letter="a",
-        why="The same seed gives the same random numbers, so the variety is a quarter of what it could be. Seed "
-        "each rank differently after the model has been made.",
+        why="A collective needs every rank of the group. The handler should only note the signal, and all ranks should "
+        "decide together, for example with an `all_reduce` of the notes.",
         wrong={
-            "No: the sampler gives each rank other images anyway.": "The images differ, but the shifts and the "
-            "dropped neurons don't. Augmentation then has less variety than with one process.",
-            "No: the ranks need it to stay equal during training.": "They stay equal because they start with equal "
-            "weights and apply the same averaged gradients. Dropout and augmentation may differ.",
-            "Yes: the ranks then train on the same images.": "The indices come from the sampler, which divides "
-            "them by rank. The seed of the augmentation doesn't change them.",
+            "The other ranks go on with three ranks.": "A process group keeps its size. Its collectives wait for all "
+            "four ranks.",
+            "DDP stops the other ranks at the same step.": "DDP doesn't know about the signal. It waits for rank 2's "
+            "gradients.",
+            "The other ranks also receive the signal.": "The cluster sends it to the processes that it wants to stop, "
+            "which may be those of one machine only.",
         },
-        look_at="No error, but wrong",
+        look_at="Stop together: SIGTERM and early stopping",
     ),
     Question(
         text="Each step has four parts, and `clip_grad_norm_` runs after each part's `backward()`, with `no_sync` "
@@ -52,7 +52,7 @@ QUESTIONS = (
             "DDP reports that the gradients were changed.": "DDP doesn't notice that a gradient was changed. It "
             "averages what it finds after the last backward pass.",
         },
-        look_at="One step: gradient accumulation, clipping, schedule",
+        look_at="Clip the gradients, and step the schedule",
     ),
     Question(
         text="Two ranks train under `torch.autocast` with bfloat16. How much smaller are DDP's messages?",
@@ -101,7 +101,7 @@ QUESTIONS = (
             "`6`": "It is the other way around. Inside of `no_sync`, `backward()` sends nothing, and two of three "
             "parts are inside.",
         },
-        look_at="Change one line, and compare with one process",
+        look_at="Exercise: accumulate gradients with `no_sync`",
         program=Program(
             code="""
 from contextlib import nullcontext

@@ -137,6 +137,6 @@ def f(rank, world_size):
             "It fails in the first forward pass on a GPU.": "A plain model would, if its inputs were on another "
             "device. DDP checks earlier, when it wraps the model.",
         },
-        look_at="`device_ids` does not move the model",
+        look_at="Wrap a model: rank 0 broadcasts its weights",
     ),
 )

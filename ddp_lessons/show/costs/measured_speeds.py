@@ -20,8 +20,7 @@ from ddp_lessons.show.page.picture import FAINT, INK, PAPER, drawn_in_house_styl
 
 LEFT, RIGHT, HIGH, FOOT = 0.95, 0.2, 2.9, 0.48  # inches
 MANY_TIMES = 16  # from 1 to so many ranks both axes grow by factors
-IDEAL, MEASURED, MODEL, INDEPENDENT = "ideal", "measured", "model", "independent processes"
-COLORS = {IDEAL: FAINT, MEASURED: RANK_COLORS[0], MODEL: RANK_COLORS[1], INDEPENDENT: INK}
+IDEAL, MEASURED, MODEL = "ideal", "measured", "model"
 _AROUND = ((0, 11), (17, 9), (19, 0), (-17, 9), (-19, 0), (17, -9), (0, -11), (-17, -9))
 Speeds = Mapping[int, float]
 
@@ -30,7 +29,6 @@ Speeds = Mapping[int, float]
 def scaling(
     measured: Speeds,
     model: Speeds | None = None,
-    independent: Speeds | None = None,
     cores: int | None = None,
     title: str | None = None,
 ) -> Chart:
@@ -39,7 +37,6 @@ def scaling(
     Args:
         measured: {ranks: images per second}.
         model: what a model predicts, likewise: a dashed line.
-        independent: what so many processes reach together that do not wait for each other: all that the machine gives.
         cores: how many there are; beyond that, ranks share them.
 
     Raises:
@@ -49,9 +46,8 @@ def scaling(
     speeds = {MEASURED: _checked("measured", measured)}
     if not speeds[MEASURED]:
         raise ValueError("there is nothing to draw: give at least one point, as in {1: 5000.0, 2: 9000.0}")
-    for name, argument, given in ((MODEL, "model", model), (INDEPENDENT, "independent", independent)):
-        if given:
-            speeds[name] = _checked(argument, given)
+    if model:
+        speeds[MODEL] = _checked("model", model)
     figure, axes = _draw(speeds, cores, title)
     return Chart(figure, axes, _text(speeds), _describe(speeds))
 
@@ -85,12 +81,9 @@ def _draw(speeds: Mapping[str, Mapping[int, float]], cores: int | None, title: s
     across = np.array([ranks[0], ranks[-1]], dtype=float)
     axes.plot(across, one * across, color=FAINT, lw=1.2, ls=":", label=IDEAL, gid=IDEAL, zorder=1.5)
     if MODEL in speeds:
-        style: dict[str, Any] = {"color": COLORS[MODEL], "lw": 1.6, "ls": (0, (4, 2)), "zorder": 2}
+        style: dict[str, Any] = {"color": RANK_COLORS[1], "lw": 1.6, "ls": (0, (4, 2)), "zorder": 2}
         axes.plot(*_points(speeds[MODEL]), label=MODEL, gid=MODEL, **style)
-    if INDEPENDENT in speeds:
-        style = {"mfc": PAPER, "mec": COLORS[INDEPENDENT], "mew": 1.3, "ms": 7.5, "zorder": 3}
-        axes.plot(*_points(speeds[INDEPENDENT]), "s", label=INDEPENDENT, gid=INDEPENDENT, **style)
-    style = {"color": COLORS[MEASURED], "ms": 6, "mec": PAPER, "mew": 0.6, "lw": 1.6, "zorder": 4}
+    style = {"color": RANK_COLORS[0], "ms": 6, "mec": PAPER, "mew": 0.6, "lw": 1.6, "zorder": 4}
     axes.plot(*_points(speeds[MEASURED]), "o-", label=names[-1], gid=MEASURED, **style)
     draw_key_above(axes, room)
     write_title(figure, title)
@@ -124,7 +117,7 @@ def _prepare(axes: Axes, ranks: list[int], one: float, fastest: float) -> None:
 
 
 def _write_efficiency(axes: Axes, speeds: Mapping[str, Mapping[int, float]], one: float, cores: int | None) -> None:
-    """Below what was measured, above what independent processes reach; on no point, and on a line only if need be."""
+    """Below what was measured; on no point, and on a line only if need be."""
     labels = Labels(axes)
     for points in speeds.values():
         for ranks, speed in points.items():
@@ -133,10 +126,9 @@ def _write_efficiency(axes: Axes, speeds: Mapping[str, Mapping[int, float]], one
         if line.get_gid() in (IDEAL, MODEL, MEASURED):
             _keep_free(labels, axes, line.get_xydata())
     shifts = [(round(far * across), round(far * up)) for far in (1.0, 1.5, 2.2) for across, up in _AROUND]
-    for name, side in ((MEASURED, -1), (INDEPENDENT, 1)):
-        for ranks, speed in speeds.get(name, {}).items():
-            places = [Place(ranks, speed, (x, side * y), color=COLORS[name]) for x, y in shifts]
-            labels.put([f"{100 * speed / (one * ranks):.0f} %"], places, 8, f"efficiency {name} {ranks}")
+    for ranks, speed in speeds[MEASURED].items():
+        places = [Place(ranks, speed, (x, -y), color=RANK_COLORS[0]) for x, y in shifts]
+        labels.put([f"{100 * speed / (one * ranks):.0f} %"], places, 8, f"efficiency {MEASURED} {ranks}")
     if cores is not None and axes.get_xlim()[0] < cores < axes.get_xlim()[1]:
         labels.name_cores(cores, axes.get_ylim()[0])
 

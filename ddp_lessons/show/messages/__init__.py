@@ -1,1 +1,1 @@
-"""What went from rank to rank: before and after, message by message, round a ring, in all."""
+"""What went from rank to rank: before and after, around a ring, in all."""

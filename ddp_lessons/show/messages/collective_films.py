@@ -23,7 +23,7 @@ from ddp_lessons.show.page.picture import count
 from ddp_lessons.show.page.printed import in_columns
 from ddp_lessons.show.timelines.timeline_figure import timeline
 
-ALT_OF_BARRIER = "Timeline of a barrier: each rank comes at its own time, and none goes on before the last has come."
+ALT_OF_BARRIER = "Timeline of a barrier: each rank calls it at its own time, and none returns before the last call."
 # In the columns of the table that closes the lesson. gloo and NCCL both have the form with a single tensor.
 SHEET = "scatter", "broadcast", "gather", "reduce", "all_gather", "all_reduce", "all_to_all_single", "reduce_scatter"
 
@@ -32,7 +32,7 @@ def collective(name: str, world_size: int = 4) -> Figure:
     """Run a collective on a few numbers, here and now, and show what moves: what every rank held before and after it.
 
     A number has the color of the rank that brought it; what was computed from several is gray.
-    `barrier` moves nothing: its figure shows when each rank came and went.
+    `barrier` moves nothing: its figure shows when each rank called it and returned.
 
     Raises:
         ValueError: there is no collective of this name; the message lists those that there are.
@@ -111,8 +111,8 @@ def moves_of(name: str, before: Sequence[Held], after: Sequence[Held]) -> list[M
 def _text_of_barrier(events: Any) -> str:
     last = max(event.begin for event in events)
     early = sum(event.end is not None and event.end < last for event in events)
-    came = [f"rank {rank} | barrier" for rank in range(events.world_size)]
-    return "\n".join([*came, "", f"{early or 'None'} of them left before the last had come."])
+    rows = [f"rank {rank} | barrier" for rank in range(events.world_size)]
+    return "\n".join([*rows, "", f"{early or 'None'} of them returned before the last had called it."])
 
 
 def _title(name: str) -> str:

@@ -1,4 +1,4 @@
-"""How ranks come to know each other: started with four variables, they meet at a store, and then talk directly."""
+"""How ranks find each other: each gets four variables, joins through a store, and then communicates directly."""
 
 from __future__ import annotations
 
@@ -116,16 +116,16 @@ def _captions(coming: Coming) -> Iterator[str]:
     for number, rank in enumerate(coming.arrivals, 1):
         later = coming.joins[rank].begin - first
         after = f" {later:.1f} s after rank {coming.arrivals[0]}" if later >= NOTICEABLE_SECONDS else ""
-        waits = ": it waits" if number < total else ""
+        waits = ": waiting" if number < total else ""
         if number + 1 < coming.opening_step:
-            yield f"Rank {rank} calls init_process_group{after}. Rank 0 has not opened the store yet: it waits."
+            yield f"Rank {rank} calls init_process_group{after}. Rank 0 has not opened the store yet: waiting."
             continue
         opens = " and opens the store" if rank == 0 and coming.is_opened_by_rank_0 else ""
-        yield f"Rank {rank} calls init_process_group{after}{opens}. {number} of {total} have come{waits}."
+        yield f"Rank {rank} calls init_process_group{after}{opens}. {number} of {total} ranks have joined{waits}."
     if coming.have_met:
         yield "Each rank reads the addresses of the others: the group exists, and init_process_group returns."
         if coming.first_call:
-            yield f"{coming.first_call.operation}: the ranks talk directly. Nothing goes through the store."
+            yield f"{coming.first_call.operation}: the ranks communicate directly. Nothing goes through the store."
     else:
         yield f"{_missing(coming)}, so init_process_group does not return on any rank."
 
@@ -135,7 +135,7 @@ def _missing(coming: Coming) -> str:
     if failed:
         return f"In {ranks_named(sorted(failed))} it raised an error"
     absent = sorted({*coming.ranks} - {*coming.arrivals})
-    return f"{ranks_named(absent)[0].upper()}{ranks_named(absent)[1:]} did not join" if absent else "Not all have met"
+    return f"{ranks_named(absent)[0].upper()}{ranks_named(absent)[1:]} did not join" if absent else "Not all joined"
 
 
 @dataclass(frozen=True)
@@ -268,15 +268,15 @@ def _text(coming: Coming) -> str:
     lines = []
     for rank in coming.ranks:
         told = [name if name == "MASTER_PORT" else f"{name}={value}" for name, value in coming.given[rank].items()]
-        came = "left its address in the store" if rank in coming.arrivals else "did not join"
-        lines.append(" | ".join([f"rank {rank}", *told, came, *["knows the others"] * coming.have_met]))
+        came = "wrote its address to the store" if rank in coming.arrivals else "did not join"
+        lines.append(" | ".join([f"rank {rank}", *told, came, *["read the others' addresses"] * coming.have_met]))
     call = coming.first_call.operation if coming.first_call and coming.have_met else ""
-    ends = f"{call}: directly, from rank to rank" if call else ""
+    ends = f"{call}: the ranks communicate directly" if call else ""
     return "\n".join([*lines, *([ends] if ends else []), *([] if coming.have_met else [f"{_missing(coming)}."])])
 
 
 def _describe(coming: Coming) -> str:
     ranks = count(len(coming.ranks), "rank")
     if coming.have_met:
-        return f"{ranks} start, leave their addresses in a store, and talk directly once all have joined."
-    return f"{ranks} start, and wait for each other at a store. {_missing(coming)}."
+        return f"{ranks} start, write their addresses to a store, and communicate directly once all have joined."
+    return f"{ranks} start, and wait for each other. {_missing(coming)}."

@@ -1,10 +1,9 @@
-"""Collectives and other programs of messages, played message by message; and the ring all-reduce, step by step."""
+"""The ring all-reduce, step by step."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
-from types import ModuleType
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ddp_lessons.show.controls.explorer import Explorer
@@ -12,47 +11,10 @@ from ddp_lessons.show.controls.explorer_controls import Choice
 from ddp_lessons.show.figures.figure import Figure
 from ddp_lessons.show.messages.exchange import Cell, Exchange, Move, Step
 from ddp_lessons.show.messages.recorded_messages import Message, Played, play
-from ddp_lessons.show.messages.values import show_numbers
-from ddp_lessons.show.messages.watched_tensors import Held, prepare_chunks, prepare_collective
+from ddp_lessons.show.messages.watched_tensors import prepare_chunks
 from ddp_lessons.show.page.picture import count, show_bytes
 
 WORLD_SIZES = range(2, 9)
-Functions = ModuleType | Mapping[str, Callable[..., Any]]
-HAVE_A_ROOT = ("broadcast", "reduce", "scatter", "gather")
-OPERATIONS = (*HAVE_A_ROOT, "all_reduce", "all_gather", "reduce_scatter", "all_to_all")
-NOTHING = "nothing"
-
-
-def step_through(
-    functions: Functions, operation: str | None = None, world_size: int = 4, root: int = 0
-) -> Explorer[Figure]:
-    """Play a collective that is made of messages: one by one, with what every rank holds after each.
-
-    Args:
-        functions: a module with functions of the names `broadcast_by_hand`, `all_gather_by_hand` and so on, or a
-            dict of such functions: `{"broadcast": broadcast_by_hand}`. They take what those of `train` take.
-        operation: which of them to begin with.
-        world_size: of how many ranks.
-        root: the rank that gives or gets, where there is one.
-
-    Raises:
-        ValueError: there is no collective among the functions.
-    """
-    by_name = _by_operation(functions)
-
-    @functools.cache
-    def played(operation: str, world_size: int, root: int) -> Played:
-        return play(by_name[operation], world_size, prepare_collective, operation, root)
-
-    controls = {
-        "operation": Choice("collective", list(by_name), operation or next(iter(by_name))),
-        "world_size": Choice("ranks", WORLD_SIZES, world_size),
-        "root": Choice("root", lambda now: range(now["world_size"] if now["operation"] in HAVE_A_ROOT else 1), root),
-    }
-    title = "A collective, message by message"
-    return Explorer(
-        lambda **chosen: message_film(played(**chosen), "reduce" in chosen["operation"]), title=title, controls=controls
-    )
 
 
 def turn_the_ring(all_reduce: Callable[..., Any], world_size: int = 4) -> Explorer[Figure]:
@@ -70,75 +32,6 @@ def turn_the_ring(all_reduce: Callable[..., Any], world_size: int = 4) -> Explor
 
     controls = {"world_size": Choice("ranks", WORLD_SIZES, world_size)}
     return Explorer(lambda **chosen: ring_film(played(**chosen)), title="The ring, step by step", controls=controls)
-
-
-def _by_operation(functions: Functions) -> dict[str, Callable[..., Any]]:
-    if isinstance(functions, Mapping):
-        found = {name: functions[name] for name in OPERATIONS if name in functions}
-    else:
-        names = {name: f"{name}_by_hand" for name in OPERATIONS}
-        found = {name: getattr(functions, by_hand) for name, by_hand in names.items() if hasattr(functions, by_hand)}
-    if not found:
-        raise ValueError(f"there is no collective among the functions; these can be played: {', '.join(OPERATIONS)}")
-    return found
-
-
-# --- message by message -----------------------------------------------------------------------------------------------
-
-
-def message_film(played: Played, adds_up: bool) -> Figure:
-    """A step for each message. A number has the color of the rank that it comes from, or that of sums."""
-    total = len(played.messages)
-    first = "No rank sends a message: each keeps what it has."
-    if total:
-        first = f"Before the first of {count(total, 'message')}."
-    ranks = range(played.world_size)
-    own = [{value: rank for tensor in played.held(rank, 0) for value in tensor} for rank in ranks]
-    of_all = {value: rank for origins in own for value, rank in origins.items()}
-    # where numbers are added up, a sum may equal another rank's number
-    origins = own if adds_up else [of_all] * played.world_size
-    states = [[_cells(played.held(rank, done), origins[rank]) for rank in ranks] for done in range(total + 1)]
-    moves = [_move(message, origins[message.sender]) for message in played.messages]
-    steps = [Step(_say(played, done), [moves[done - 1]]) for done in range(1, total + 1)]
-    alt = f"{count(total, 'message')} between {count(played.world_size, 'rank')}, one by one." if total else first
-    return Exchange("", alt, states, steps, first=first).figure(_text_of_messages(played, first))
-
-
-def _cells(held: Held, origins: Mapping[Any, int]) -> list[list[Cell]]:
-    return [[(show_numbers([value]), origins.get(value, "sum")) for value in tensor] for tensor in held]
-
-
-def _move(message: Message, origins: Mapping[Any, int]) -> Move:
-    tones = {origins.get(value, "sum") for value in message.values}
-    return Move(message.sender, message.receiver, _values(message), tones.pop() if len(tones) == 1 else message.sender)
-
-
-def _say(played: Played, done: int) -> str:
-    message, total = played.messages[done - 1], len(played.messages)
-    what = f"Message {done} of {total}: rank {message.sender} sends {_values(message)} to rank {message.receiver}"
-    return f"{what}, which now holds {_holds(played.held(message.receiver, done))}." + " That was the last one." * (
-        done == total
-    )
-
-
-def _values(message: Message) -> str:
-    return show_numbers(message.values) or f"{message.bytes} B"
-
-
-def _holds(held: Held) -> str:
-    return ", ".join(f"[{show_numbers(tensor)}]" for tensor in held) or NOTHING
-
-
-def _text_of_messages(played: Played, first: str) -> str:
-    total = len(played.messages)
-    lines = [_say(played, total) if total else first, ""]
-    for number, message in enumerate(played.messages, 1):
-        lines.append(f"{number:>3}  rank {message.sender} -> rank {message.receiver}  {_values(message)}")
-    holds = [f"rank {rank} holds {_holds(played.held(rank, total))}" for rank in range(played.world_size)]
-    return "\n".join([*lines, *[""] * (total > 0), *holds])
-
-
-# --- the ring ---------------------------------------------------------------------------------------------------------
 
 
 def ring_film(played: Played) -> Figure:

@@ -56,24 +56,6 @@ def prepare_chunks(rank: int, world_size: int) -> Prepared:
     return [tensor], (tensor,), True
 
 
-def prepare_collective(rank: int, world_size: int, operation: str, root: int) -> Prepared:
-    """Rank 2 brings 20, 21, ..., so that every number tells where it comes from."""
-    import torch
-
-    first = rank * 10
-    if operation in ("broadcast", "reduce", "all_reduce"):
-        tensor = torch.tensor([first, first + 1])
-        return [tensor], (tensor,) if operation == "all_reduce" else (tensor, root), True
-    if operation in ("gather", "all_gather"):
-        tensor = torch.tensor([first])
-        return [tensor], (tensor, root) if operation == "gather" else (tensor,), False
-    parts = [torch.tensor([first + other]) for other in range(world_size)]
-    if operation == "scatter":
-        given = parts if rank == root else None
-        return given or [], (torch.zeros_like(parts[0]), given, root), False
-    return parts, (parts,), False
-
-
 @contextlib.contextmanager
 def _looking(look: Callable[[int], object]) -> Iterator[None]:
     """Look before each call that sends or receives and waits until that is done."""

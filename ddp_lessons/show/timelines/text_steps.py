@@ -127,7 +127,7 @@ def _cell(event: Event, is_odd: bool) -> str:
 
 
 def is_odd(meeting: Meeting) -> bool:
-    """Not everyone came to the same collective, and so it never ended."""
+    """Not every rank called the same collective, so it never completed."""
     mixed = len({event.operation for event in meeting.events}) > 1
     return mixed or (bool(meeting.missing) and any(event.end is None or event.error for event in meeting.events))
 
@@ -163,12 +163,12 @@ def _notes(events: Events, steps: Mapping[int, int]) -> list[str]:
     notes = [_about(meeting, steps[id(meeting.events[0])]) for meeting in events.meetings if is_odd(meeting)]
     if any(event.end is None and not event.error for event in events):
         never = sorted({event.rank for event in never_ending(events)})
-        notes.append("... was not over when the launch ended")
+        notes.append("... had not completed when the launch ended")
         notes[-1] += f"; {ranks_named(never)} waited forever." if never else "."
     return notes + [f"{count(n, 'older call')} of rank {rank} left out." for rank, n in enumerate(events.dropped) if n]
 
 
 def _about(meeting: Meeting, step: int) -> str:
-    came = "; ".join(f"rank {event.rank} came to {name_call(event)}" for event in meeting.events)
-    missing = f"; {ranks_named(meeting.missing)} never came" if meeting.missing else ""
-    return f"! at step {step}: {came}{missing}."
+    called = "; ".join(f"rank {event.rank} called {name_call(event)}" for event in meeting.events)
+    missing = f"; {ranks_named(meeting.missing)} never called it" if meeting.missing else ""
+    return f"! at step {step}: {called}{missing}."

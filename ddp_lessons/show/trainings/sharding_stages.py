@@ -124,7 +124,7 @@ def _cargo(ways: Sequence[Way]) -> list[str]:
     """Of the operations that there are, what each carries."""
     used = dict.fromkeys(operation for way in ways for calls in way.calls for operation in calls)
     by_kind = {CARRIES[one]: [other for other in used if CARRIES[other] == CARRIES[one]] for one in used}
-    return [f"{kind} travel by {' and '.join(operations)}" for kind, operations in by_kind.items()]
+    return [f"{kind} are sent by {' and '.join(operations)}" for kind, operations in by_kind.items()]
 
 
 def _draw(ways: Sequence[Way], kinds: Sequence[str], width: float) -> Film:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from ddp_lessons.capstone.script_sections import finished_functions
 from ddp_lessons.check.dashboard import LESSON_OF
 from ddp_lessons.check.readings import READINGS
 from ddp_lessons.clinic.clinic_cases import CASES
@@ -38,6 +39,10 @@ def task_in(source: str) -> Task | None:
             return _diagnosis(int(arguments.partition(",")[0]), source[: found.end()])
         if check == "capstone":
             return _capstone(source[: found.start()])
+        if check == "training_script":
+            section = arguments.split('"')[1]
+            given, solution = source[: found.start()].rstrip(), "\n\n\n".join(finished_functions(section))
+            return Task(f"training_script_{section}", given, solution, f'must_pass("training_script", {arguments})')
         if check in LESSON_OF:
             given = source[: found.start()].rstrip()
             return Task(check, given, solution_of(arguments), f'must_pass("{check}", {arguments})')

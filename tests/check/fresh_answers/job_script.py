@@ -108,7 +108,7 @@ right("""\
 #SBATCH --cpus-per-task=16
 last=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | tail -n 1)
 exec srun --label python -m torch.distributed.run --nnodes=2 --nproc-per-node=4 --rdzv-backend=c10d --rdzv-endpoint=$last:29400 --rdzv-id=$SLURM_JOB_ID digits.py --epochs=10
-""", "they meet on the last machine; python -m torch.distributed.run is the same command (lesson 12); exec")
+""", "they meet on the last machine; python -m torch.distributed.run is the same command (lesson 14); exec")
 
 wrong("""\
 #!/bin/bash

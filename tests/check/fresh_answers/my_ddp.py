@@ -36,7 +36,7 @@ class PlainDDP(nn.Module):
 
     def forward(self, *inputs):
         return self.module(*inputs)
-right(PlainDDP, "the seven lines")
+wrong(PlainDDP, "the seven lines, but nothing overlaps", "async_op, overlap")
 
 
 class WithAvgAndNoGrad(PlainDDP):
@@ -54,14 +54,14 @@ class WithAvgAndNoGrad(PlainDDP):
 
     def average(self, parameter):
         dist.all_reduce(parameter.grad, dist.ReduceOp.AVG)
-right(WithAvgAndNoGrad, "no_grad, a lambda that uses its own argument, AVG")
+wrong(WithAvgAndNoGrad, "no_grad, a lambda that uses its own argument, AVG, but nothing overlaps", "async_op, overlap")
 
 
 class DividesFirst(PlainDDP):
     def average(self, parameter):
         parameter.grad.div_(dist.get_world_size())
         dist.all_reduce(parameter.grad)
-right(DividesFirst, "divides before it adds up")
+wrong(DividesFirst, "divides before it adds up, but nothing overlaps", "async_op, overlap")
 
 
 class HandlesAtTheEnd(PlainDDP):
@@ -93,7 +93,7 @@ class ObjectsAtTheStart(PlainDDP):
             mine.copy_(rank_0s)
         for p in filter(lambda p: p.requires_grad, module.parameters()):
             p.register_post_accumulate_grad_hook(functools.partial(type(self).average, self))
-right(ObjectsAtTheStart, "start weights as objects (slow), hook by partial")
+wrong(ObjectsAtTheStart, "start weights as objects (slow), hook by partial, but nothing overlaps", "async_op, overlap")
 
 
 class GathersTheGradients(PlainDDP):
@@ -101,7 +101,7 @@ class GathersTheGradients(PlainDDP):
         room = [torch.empty_like(parameter.grad) for _ in range(dist.get_world_size())]
         dist.all_gather(room, parameter.grad)
         parameter.grad.copy_(sum(room) / len(room))
-right(GathersTheGradients, "all_gather and a mean")
+wrong(GathersTheGradients, "all_gather and a mean, but nothing overlaps", "async_op, overlap")
 
 
 class ByMessagesAtTheStart(PlainDDP):
@@ -116,7 +116,7 @@ class ByMessagesAtTheStart(PlainDDP):
             else:
                 dist.recv(t, 0)
         self.hooks = [p.register_post_accumulate_grad_hook(self.average) for p in module.parameters() if p.requires_grad]
-right(ByMessagesAtTheStart, "send and recv instead of broadcast, keeps the hooks' handles")
+wrong(ByMessagesAtTheStart, "send and recv instead of broadcast, keeps the hooks' handles, but nothing overlaps", "async_op, overlap")
 
 
 class HooksOnly(PlainDDP):
