@@ -30,14 +30,13 @@ NAMES = {
         DataPartitioner partition_dataset GlobalBatches
     """,
     "DistributedDataParallel": """
-        DistributedDataParallel Overlapped register_post_accumulate_grad_hook map_location no_sync find_unused_parameters
-        bucket_cap_mb
+        DistributedDataParallel Overlapped register_post_accumulate_grad_hook map_location no_sync
+        find_unused_parameters bucket_cap_mb
     """,
     "A training script": """
         DataLoader num_workers DistributedSampler set_epoch cross_entropy torch.autocast torch.compile
         clip_grad_norm_ LambdaLR os.replace signal.SIGTERM IterableDataset get_worker_info ignore_index
         TransformerEncoder
-       
     """,
     "Starting ranks": """
         mp.spawn nprocs torch.distributed.run torchrun --standalone --nproc-per-node --nnodes

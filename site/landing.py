@@ -25,7 +25,10 @@ PARTS = {
     0: ("Communication between ranks", "Start processes, send tensors between them, and build an all-reduce by hand."),
     5: ("Training on many ranks", "Average gradients, partition the data, and take DistributedDataParallel apart."),
     9: ("For work", "Write a training script, keep its accuracy, find out why it hangs, and have it judged."),
-    13: ("Electives", "The speed of GPUs, several machines and Slurm, models that don't fit on one rank, jobs at work."),
+    13: (
+        "Electives",
+        "The speed of GPUs, several machines and Slurm, models that don't fit on one rank, jobs at work.",
+    ),
     17: ("For reference", "Backends, stores, other ways to form a group, MPI and RPC."),
 }
 CARD = 16 / 10  # width divided by height

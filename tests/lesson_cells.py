@@ -11,7 +11,13 @@ import nbformat
 NOTEBOOKS = sorted(
     (pathlib.Path(__file__).parent.parent / "notebooks").glob("[0-9][0-9]_*.ipynb")
 )  # not a learner's own
-NO_EXERCISES = {"capstone", "diagnosis", "reading", "replicas_agree", "training_script"}  # these judge no learner's function
+NO_EXERCISES = {
+    "capstone",
+    "diagnosis",
+    "reading",
+    "replicas_agree",
+    "training_script",
+}  # these judge no learner's function
 
 
 def cells_of(notebook: pathlib.Path, kind: str) -> list[Any]:

@@ -239,7 +239,7 @@ def test_a_picture_of_a_lesson_has_its_words(screen: Screen) -> None:
     screen.page.goto((SITE / "notebooks/04_ring_all_reduce.html").as_uri())
     words = [picture.get_attribute("alt") or "" for picture in screen.page.locator(".cell_output img").all()]
     words += screen.page.evaluate(NAMES_OF_FIGURES)
-    assert len(words) >= 10
+    assert len(words) >= 5
     assert all(len(word.split()) >= 3 for word in words), words
     assert screen.page.evaluate("() => [...document.images].every(image => image.naturalWidth > 20)")
 

@@ -37,7 +37,7 @@ CHARTS: dict[str, Callable[[], show.Chart]] = {
     "distance": lambda: show.distance(
         {"by hand": [0.0, *[1e-9] * 1999], "forgotten": [0.0, 1e-3, float("nan")]}, title="The weights of 2 ranks"
     ),
-    "scaling": lambda: show.scaling({1: 5e3, 2: 9e3, 4: 9.5e3}, {1: 5e3, 4: 1e4}, {2: 9.8e3}, cores=2, title="<title>"),
+    "scaling": lambda: show.scaling({1: 5e3, 2: 9e3, 4: 9.5e3}, {1: 5e3, 4: 1e4}, cores=2, title="<title>"),
     "speed-ups": lambda: (
         show.explore_scaling(speed, {256: {1: 5e3, 2: 8e3}}, cores=4, latency=1e-4, bandwidth=3e9).picture
     ),

@@ -39,8 +39,8 @@ QUESTIONS = (
         look_at="A correct sum that sends too many bytes",
     ),
     Question(
-        text="With 4 ranks, a latency of 1 ms and 100 MB per second, which of this lesson's algorithms is fastest for a "
-        "tensor of 1 kB, and why?",
+        text="With 4 ranks, a latency of 1 ms and 100 MB per second, which of this lesson's algorithms is fastest for "
+        "a tensor of 1 kB, and why?",
         right="The tree: it has the fewest messages in a row",
         letter="d",
         why="A message of 1 kB is nearly all latency. The tree has 4 messages in a row, the star and the ring have 6.",
