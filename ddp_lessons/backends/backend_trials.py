@@ -35,7 +35,6 @@ class Place:
     backend: str
     device: str = "cpu"
     shares_a_gpu: bool = False
-    ranks: int = 0  # 0: two, if two are possible
 
 
 GLOO, GLOO_ON_GPU = Place("gloo", "gloo"), Place("gloo, CUDA tensors", "gloo", "cuda", shares_a_gpu=True)
@@ -125,7 +124,7 @@ def _ranks(place: Place) -> int:
     import torch
 
     gpus = torch.cuda.device_count()
-    return place.ranks or (1 if place is NCCL and gpus == 1 else 2)
+    return 1 if place is NCCL and gpus == 1 else 2
 
 
 def try_one(place: Place, name: str, call: Call | None) -> Trial:

@@ -74,17 +74,18 @@ class ScriptTrials(Trials):
 
 def shares_the_images(trials: ScriptTrials) -> str:
     run = trials.watched_steps("--epochs", "2")
-    if {*run.steps} != {2 * STEPS}:
-        said = f"in two epochs the ranks make {' and '.join(map(str, run.steps))} steps, instead of {2 * STEPS} each."
-        raise NotJudged(said, "let the ranks share the 64 images of a step: 64 // dist.get_world_size() for each.")
-    epochs = [[run.samples(step) for step in range(begin, begin + STEPS)] for begin in (0, STEPS)]
+    half = run.steps[0] // 2
+    epochs = [[run.samples(step) for step in range(begin, begin + half)] for begin in (0, half)]
     zero, one = (Counter[int]() + sum((step[rank] for step in epochs[0]), Counter()) for rank in range(2))
     if number := (zero & one).total():
-        said = f"in the first epoch, {number} of the images enter the model on both ranks."
+        said = f"in the first epoch, {number:,} of the images enter the model on both ranks."
         raise NotJudged(said, "give each rank its own images: sampler=DistributedSampler(train_set).")
     if len(zero | one) != TRAINED:
         said = f"in the first epoch, {len(zero | one):,} of {TRAINED:,} images enter the model."
         raise NotJudged(said, "divide the images among the ranks, and leave none out.")
+    if {*run.steps} != {2 * STEPS}:
+        said = f"in two epochs the ranks make {' and '.join(map(str, run.steps))} steps, instead of {2 * STEPS} each."
+        raise NotJudged(said, "let the ranks share the 64 images of a step: 64 // dist.get_world_size() for each.")
     if epochs[0] == epochs[1]:
         said = "both epochs use the images in the same order."
         raise NotJudged(said, "call sampler.set_epoch(epoch), and leave shuffle=True, the sampler's default.")
@@ -127,12 +128,12 @@ def accumulates(trials: ScriptTrials) -> str:
     import numpy as np
 
     whole, run = (trials.watched_steps("--accumulate", str(parts)) for parts in (1, _PARTS))
-    passes = [len(batch) for batch in run.at(1)[0].samples]
+    passes = [len(batch) for batch in run.at(0)[0].samples]
     batch = 64 // run.world_size
     if len(passes) != _PARTS or sum(passes) != batch:
         said = f"with --accumulate {_PARTS}, a rank's step has {len(passes)} forward passes, with {passes} images."
         raise NotJudged(said, f"split the {batch} images with chunk(args.accumulate): one forward pass for each part.")
-    small, large = (np.concatenate([*each.values("gradients", 1)[0].values()]) for each in (whole, run))
+    small, large = (np.concatenate([*each.values("local", 0)[0].values()]) for each in (whole, run))
     distance = float(np.abs(large - small).max() / np.abs(small).max())
     times = float(large @ small / (small @ small))
     if abs(times - 1) > 0.5 and not distance < _CLOSE:
@@ -141,7 +142,7 @@ def accumulates(trials: ScriptTrials) -> str:
     if not distance < _CLOSE:
         said = f"the gradients differ from those of --accumulate 1 by {distance:.0e} of the largest."
         raise NotJudged(said, "divide each loss by the number of parts, and let the last part average over the ranks.")
-    syncs = sum(run.at(1)[0].syncs)
+    syncs = sum(run.at(0)[0].syncs)
     if syncs != 1:
         said = f"DDP averages the gradients after {syncs} of {_PARTS} parts, instead of 1."
         raise NotJudged(said, "put forward and backward pass of all parts but the last under model.no_sync().")

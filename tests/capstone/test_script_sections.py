@@ -17,8 +17,8 @@ SCRIPT = FINISHED.read_text(encoding="utf-8")
 WRONG = [
     ("sampler", "    sampler.set_epoch(epoch)  # another order in each epoch\n", "", "in the same order"),
     ("sampler", "64 // dist.get_world_size()", "64", "the ranks make 30 and 30 steps, instead of 60 each"),
-    ("sampler", "sampler=sampler", "shuffle=True", "1920 of the images enter the model on both ranks"),
-    ("sampler", "sampler(train_set, seed=0)", "sampler(range(960), seed=0)", "the ranks make"),
+    ("sampler", "sampler=sampler", "shuffle=True", "1,920 of the images enter the model on both ranks"),
+    ("sampler", "Sampler(train_set, seed=0)", "Sampler(range(960), seed=0)", "960 of 1,920 images"),
     ("evaluation", "    dist.all_reduce(counts)\n", "", "501 instead of 1001: it is the share of one rank"),
     ("evaluation", "DataLoader(mine, 500)", "DataLoader(test_set, 500)", "2002 instead of 1001"),
     ("evaluation", "    dist.all_reduce(counts)\n", "    return [800, 1001]\n", "no count is exchanged"),
@@ -39,7 +39,7 @@ WRONG = [
     ),
     ("accumulation", " / len(parts)).backward()", ").backward()", "4.00 times"),
     ("accumulation", "number == len(parts)", "True", "after 4 of 4 parts"),
-    ("accumulation", "number == len(parts)", "False", "the gradients differ"),
+    ("accumulation", "number == len(parts)", "False", "after 0 of 4 parts"),
     ("accumulation", "chunk(args.accumulate)", "chunk(1)", "1 forward passes"),
 ]
 
