@@ -35,7 +35,7 @@ NAMES = {
     """,
     "A training script": """
         DataLoader num_workers DistributedSampler set_epoch cross_entropy torch.autocast torch.compile
-        clip_grad_norm_ LambdaLR os.replace signal.SIGTERM IterableDataset get_worker_info ignore_index
+        clip_grad_norm_ CosineAnnealingLR os.replace signal.SIGTERM IterableDataset get_worker_info ignore_index
         TransformerEncoder
     """,
     "Starting ranks": """
