@@ -376,7 +376,7 @@ def test_a_report_is_plain_data() -> None:
 
 def test_the_front_door_shows_the_exercises() -> None:
     others = {"Report", "progress", "reading", "replicas_agree"}
-    others |= {"choose_backend", "job_script", "ranks_of", "restartable"}
+    others |= {"choose_backend", "job_script", "rank_sampler", "training_script", "ranks_of", "restartable"}
     others |= {"capstone", "diagnosis", "shard", "sharded_mean", "shard_stream", "stage_of", "token_mean_loss"}
     assert {one.__name__ for one in CHECKS} | TRAINING_CHECKS | others == set(check.__all__)
     assert all(callable(getattr(check, name)) for name in check.__all__)

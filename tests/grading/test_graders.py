@@ -39,7 +39,7 @@ WRONG_LAST = {
     "2": "def pass_the_token(token):\n    return token + 1",
     "6": "class RankSampler(DistributedSampler):\n    def set_epoch(self, epoch):\n        self.epoch = 0",
     "11": "line_5 = 2",
-    "13": "job_script = 'srun torchrun digits.py'",
+    "14": "job_script = 'srun torchrun digits.py'",
 }
 every_kind = pytest.mark.parametrize("lesson", WRONG_LAST)
 

@@ -32,6 +32,7 @@ from ddp_lessons.check.trials.replicated_training import (
     train,
 )
 from ddp_lessons.run.diagnosis.failures import WorkerFailed, WorkersStuck
+from ddp_lessons.run.diagnosis.wording import DDP
 from ddp_lessons.run.launch import launch
 
 _HOOK = "gradient_is_ready"  # the method that the lesson leaves empty
@@ -122,8 +123,9 @@ class _MyDDP(Exercise):
                 "parameters of that module."
             )
             return Difference("gradients", "in a copy", "in the model", mistake)
-        if _never_waits(case):
-            return Difference("wait()", "never called", "called", "")
+        calls, waited = _calls_and_waits(case)
+        if waited < calls:
+            return Difference("wait()", f"called for {waited} of {calls} calls", f"for all {calls}", "")
         return _first_difference(case).get(rank)
 
     def why_stuck(self, standstill: Standstill) -> str:
@@ -177,8 +179,8 @@ class _MyDDP(Exercise):
 
 
 _NO_GRADIENT = (
-    "param.grad is still None when the hook runs. Use register_post_accumulate_grad_hook, on parameters that are "
-    "not frozen."
+    "It uses a gradient that is None. A frozen parameter never has one, and another only when its "
+    "register_post_accumulate_grad_hook runs: count, wait for and divide only these."
 )
 _NO_GRADIENT_YET = (
     "It reads a gradient in __init__, before there is one. Register the function itself as the hook: "
@@ -191,10 +193,11 @@ _BINDS_LATE = (
 )
 
 
-def _never_waits(case: Case) -> bool:
-    """If so, what it reads may be right by chance."""
-    calls = [event for event in case.traffic.collectives if event.call != "DistributedDataParallel"]
-    return any(event.waited is None and not event.error for event in calls)
+def _calls_and_waits(case: Case) -> tuple[int, int]:
+    """Without a wait, what it reads may be right by chance. Broadcasts count only if nobody waits for them."""
+    calls = [event for event in case.traffic.collectives if event.call != DDP and not event.error]
+    calls = [event for event in calls if event.operation != "broadcast" or event.waited is None]
+    return len(calls), sum(event.waited is not None for event in calls)
 
 
 def _first_difference(case: Case) -> dict[int, Difference]:
