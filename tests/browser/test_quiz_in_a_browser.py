@@ -104,7 +104,7 @@ def test_questions_are_answered_by_keyboard_alone(notebook: Screen, asked: Locat
     expect(choice(asked, "a")).to_be_focused()
     press("ArrowDown")
     press("Space")
-    expect(verdict(asked)).to_contain_text("b) is right. Three tens and a fifteen.")
+    expect(verdict(asked)).to_contain_text("b) is right. It is 3 * 10 + 15.")
     expect(asked.get_by_text("Answered right: 2 of 5, 1 of them at the first try.")).to_be_visible()
 
 
@@ -166,7 +166,7 @@ def test_whoever_shows_them_again_begins_again(notebook: Screen, asked: Locator)
 
 def test_without_widgets_each_choice_can_be_unfolded_by_keyboard(notebook: Screen) -> None:
     page = notebook.output(2)
-    folded = page.get_by_text("a) is right. All four ranks meet at one address")
+    folded = page.get_by_text("a) is right. All four ranks join at one address")
     expect(folded).to_be_hidden()
     page.locator("summary").first.focus()
     notebook.page.keyboard.press("Space")

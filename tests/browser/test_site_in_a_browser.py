@@ -166,7 +166,7 @@ def test_the_first_page_leads_to_what_each_reader_wants(screen: Screen) -> None:
     for words, heading in (
         ("instructor guide", "Instructor guide"),
         ("Lesson 11", "Debug hangs, deadlocks and silent errors"),
-        ("PyTorch names", "PyTorch names: file, lesson and test"),
+        ("PyTorch names", "PyTorch names: lessons, programs and tests"),
         ("Read lesson 0", "Start four ranks"),
     ):
         screen.page.goto((SITE / "index.html").as_uri())
@@ -202,7 +202,7 @@ def test_a_lesson_has_its_questions_and_says_nothing_of_outputs_to_clear(lesson:
 
 def test_what_you_are_to_predict_is_seen_after_reveal_and_all_else_at_once(screen: Screen) -> None:
     screen.page.goto((SITE / "notebooks/00_start_four_ranks.html").as_uri())
-    asked = screen.page.get_by_text("I am rank 3 of 4")
+    asked = screen.page.get_by_text("([10, 11, 12, 13], 10)")
     expect(asked).to_be_hidden()
     screen.page.get_by_text("Reveal", exact=True).and_(screen.page.locator(".collapsed")).first.click()
     expect(asked).to_be_visible()
@@ -273,8 +273,8 @@ def present(slide: str, screen: Screen) -> int:
 
 
 def test_a_figure_on_a_slide_is_played_by_the_presenters_keys(screen: Screen) -> None:
-    open_slides("04_ring_all_reduce", screen)
-    number = present("slide.querySelector('.fragment script')?.textContent.includes('6 steps')", screen)
+    open_slides("01_start_ranks", screen)
+    number = present("slide.querySelector('.fragment script')?.textContent.includes('ranks start, write')", screen)
     film = screen.page.locator("section.present .ddp-figure")
     step = film.locator("input")
     screen.page.keyboard.press("Space")  # what the cell showed
