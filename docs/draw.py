@@ -1,4 +1,4 @@
-"""Draw README's two pictures, and the figure of the site's first page: `.venv/bin/python docs/draw.py`.
+"""Draw README's two pictures: `.venv/bin/python docs/draw.py`.
 
 The ring all-reduce comes from a real run; a test makes the same run and compares. The first lesson's cells come from
 the stored notebook, drawn by Chromium, which needs what `make test-browser` installs. The picture has their text in its
@@ -36,11 +36,6 @@ def ring_by_steps() -> str:
     """The ring all-reduce of four ranks as SVG. Drawn by steps, it is the same in every run."""
     figure = show.timeline(launch(add_up, 4, record="values", quiet=True), axis="steps")
     return to_svg(figure.still, figure.alt) + "\n"
-
-
-def ring_in_motion() -> show.Figure:
-    """The same run with moving values, for the first page of the site."""
-    return show.ring(launch(add_up, 4, record="values", quiet=True))
 
 
 def shown_cells() -> list[Any]:

@@ -17,8 +17,9 @@ from math import log
 from committed import ROOT, lessons, minutes_of, number_of, read_lesson, title_of
 from living import STILL, image_of, place_of
 
+from ddp_lessons import show
 from ddp_lessons.show.figures.drawing import document_of, to_svg
-from docs.draw import ring_in_motion
+from ddp_lessons.train.ring import ring_all_reduce
 
 # the first lesson of each part, with the title and a description of the part
 PARTS = {
@@ -75,7 +76,7 @@ def commands() -> str:
 
 def moving_figure() -> str:
     """It plays as soon as it is visible; in a lesson, such a figure waits for the reader."""
-    figure = ring_in_motion()
+    figure = show.ring(ring_all_reduce)
     return place_of(to_svg(figure.still, figure.alt, {**figure.document, "plays": True}), figure.alt)
 
 

@@ -15,7 +15,7 @@ from ddp_lessons.quiz.question_text import as_page
 
 ASKS = re.compile(r"^quiz\.questions\((\d+)\)", re.M)
 PREDICT = re.compile(r"\bPredict\b")
-HAS_CONTROLS = re.compile(r"^show\.(explore_\w+|turn_the_ring)\(", re.M)
+HAS_CONTROLS = re.compile(r"^show\.explore_\w+\(", re.M)
 TO_RUN = "Run the next cell and choose."  # before the questions, which are there on a page
 OF_A_KERNEL = "application/vnd.jupyter.widget-view+json"
 

@@ -15,7 +15,6 @@ NO_EXERCISES = {
     "capstone",
     "diagnosis",
     "reading",
-    "replicas_agree",
     "training_script",
 }  # these judge no learner's function
 

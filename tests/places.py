@@ -12,13 +12,18 @@ from typing import Protocol, TypeVar
 
 import pytest
 
-from ddp_lessons.machines import Attempt
+from ddp_lessons.machines import Attempt, Machines
 
 
 def places_of(attempt: Attempt) -> list[tuple[str, str, str]]:
     """Rank, world size and machine, as the training script says them."""
     found = (re.match(r"rank (\d+) of (\d+) is .*on (machine\d+)$", line) for line in attempt.lines())
     return sorted({(match[1], match[2], match[3]) for match in found if match})
+
+
+def reconnect(machines: Machines, machine: int) -> None:
+    """Plug in a cable that was cut."""
+    machines._wire(f"link set port{machine} up")
 
 
 def leave_out(reason: str, can_be_installed: bool = True) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+from typing import Any
 
 from processes import eventually
 
@@ -11,6 +12,16 @@ from ddp_lessons import Slurm
 from ddp_lessons.machines import SlurmOnMachines
 
 CLUSTER = "from ddp_lessons import Slurm, launch; cluster = Slurm(nodes=2, prefix={prefix!r})\n"
+
+
+def command_prefix(site: SlurmOnMachines) -> list[str]:
+    """The words before a command that runs on machine0 as one of this cluster's."""
+    return site.machines.command(0, ["env", f"SLURM_CONF={site.folder}/slurm.conf"])
+
+
+def allocate(site: SlurmOnMachines, **placement: Any) -> Slurm:
+    """What `Slurm(**placement)` is for a user of this cluster."""
+    return Slurm(prefix=command_prefix(site), **placement)
 
 
 def queue(site: SlurmOnMachines, options: str = "") -> list[str]:
@@ -35,4 +46,4 @@ def job_of(cluster: Slurm) -> str:
 
 
 def prefix_of(site: SlurmOnMachines) -> str:
-    return CLUSTER.format(prefix=list(site.prefix))
+    return CLUSTER.format(prefix=command_prefix(site))

@@ -51,7 +51,7 @@ launch(hang, 2)
 """
 WIDGETS = {
     "show.timeline(launch(average, 2))": "all_reduce",
-    "show.turn_the_ring(ring.ring_all_reduce)": "rank 0",
+    "show.ring(ring.ring_all_reduce)": "rank 0",
     "launch(average, 2, live=show.training);": "Training curves",
     "quiz.questions(1)": "Lesson 1: 7 questions",
 }

@@ -139,8 +139,7 @@ def test_the_list_of_exercises_is_that_of_the_lessons() -> None:
             for name, given in re.findall(r"^check\.(\w+)\((\w+\)|\"my_train|\"\w+\"|\d, \*\*)", source, re.M):
                 given = given if name == "training_script" else given[0]
                 exercise = f"{name}({given})" if name in ("diagnosis", "reading", "training_script") else name
-                if name != "replicas_agree":
-                    checked.setdefault(exercise, int(notebook.name[:2]))
+                checked.setdefault(exercise, int(notebook.name[:2]))
     assert list(LESSON_OF.items()) == list(checked.items())
 
 

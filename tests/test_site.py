@@ -196,13 +196,13 @@ def test_a_page_asks_for_no_cell_to_be_run_and_says_where_controls_are_missing()
     lesson = new_lesson(
         ("text", "## Do you know it?\n\nRun the next cell and choose."),
         ("code", "show.explore_scaling(formulas)"),
-        ("code", "show.turn_the_ring(ring)"),
+        ("code", "show.ring(ring_all_reduce)"),
         ("code", "show.timeline(results)  # as show.explore_scaling( would"),
     )
     text, *cells = page_of(lesson, "01_one.ipynb").cells
     assert "Choose an answer to each question." in text.source
     assert "Run the next cell" not in text.source
-    assert ["has controls" in str(cell.outputs[-1]) for cell in cells] == [True, True, False]
+    assert ["has controls" in str(cell.outputs[-1]) for cell in cells] == [True, False, False]
 
 
 def test_what_was_run_after_the_last_commit_is_not_shown_and_that_is_said(

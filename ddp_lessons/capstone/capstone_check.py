@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -25,7 +22,6 @@ from ddp_lessons.capstone.script_runs import CannotJudge, require_torchrun
 from ddp_lessons.check.judging.report import Report, not_started
 from ddp_lessons.check.progress_file import clean_name
 from ddp_lessons.run.diagnosis.wording import listed
-from ddp_lessons.run.output.progress_line import ProgressLine
 
 PARTS: dict[str, Callable[[Trials], Part]] = {
     "the same as one process": same_training,
@@ -162,22 +158,13 @@ def _cannot_start(path: Path) -> tuple[str, str] | None:
 def judge(script: Path, case: int = 0, functions: Mapping[str, Callable[[Trials], Part]] = PARTS) -> Judgment:
     """Run the script in many ways. A part that fails does not keep the others from being judged."""
     require_torchrun()
-    folder, began = Path(tempfile.mkdtemp(prefix="ddp-lessons-")), time.monotonic()
-    with ProgressLine() as line:
-        try:
-            trials = Trials(script, folder, choice_for(script))
-            parts = []
-            for number, (name, function) in enumerate(functions.items(), start=1):
-                trials.tick = _shown_on(line, f"part {number} of {len(PARTS) + 1}", began)
-                parts.append(judged_part(name, function, trials))
-            trials.tick = _shown_on(line, f"part {len(PARTS) + 1} of {len(PARTS) + 1}", began)
-            return Judgment(tuple(parts), _hang(trials, case), case)
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
-
-
-def _shown_on(line: ProgressLine, part: str, began: float) -> Callable[[str], None]:
-    return lambda words: line.show(f"{part}: {words} ({time.monotonic() - began:.0f} s so far)")
+    parts = []
+    with Trials.shown(script, choice_for(script)) as trials:
+        for number, (name, function) in enumerate(functions.items(), start=1):
+            trials.part = f"part {number} of {len(PARTS) + 1}: "
+            parts.append(judged_part(name, function, trials))
+        trials.part = f"part {len(PARTS) + 1} of {len(PARTS) + 1}: "
+        return Judgment(tuple(parts), _hang(trials, case), case)
 
 
 def judged_part(name: str, function: Callable[[Trials], Part], trials: Trials) -> Part:

@@ -216,7 +216,7 @@ def _wrong_results(result: dict[str, float], wanted: dict[str, float], size: int
     return wrong
 
 
-_ADD_UP = "add up losses, tokens and counts on each rank, all_reduce the sums of the ranks, and divide once at the end"
+_ADD_UP = "add up sums and counts on each rank, all_reduce them, and divide once at the end"
 
 
 # 4

@@ -5,15 +5,20 @@ from __future__ import annotations
 import json
 import random
 import re
-from collections.abc import Callable
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from ddp_lessons.capstone import plain_training
 from ddp_lessons.capstone.script_runs import CannotJudge, Outcome, Program, run_program
 from ddp_lessons.run.diagnosis.wording import number_of_ranks
+from ddp_lessons.run.output.progress_line import ProgressLine
 
 EPOCHS = 3
 STEPS_PER_EPOCH = -(-plain_training.TRAIN // plain_training.BATCH)
@@ -40,11 +45,25 @@ class Trials:
     folder: Path
     choice: random.Random
     tick: Callable[[str], None] = lambda words: None
+    part: str = ""  # of the judgment, in front of the words of `tick`
     sizes: tuple[int, ...] = SIZES
     steps_per_epoch: ClassVar[int] = STEPS_PER_EPOCH
     arguments: ClassVar[str] = f"--epochs {EPOCHS} --checkpoint FILE.pt --out FILE.json"
     limit: float = 120.0  # seconds for a run; less once the plain program has shown how fast this machine is
     made: int = field(default=0, init=False)
+
+    @classmethod
+    @contextmanager
+    def shown(cls, script: Path, choice: random.Random) -> Iterator[Self]:
+        """In a folder of their own, with a line that says what runs, and for how long."""
+        folder, began = Path(tempfile.mkdtemp(prefix="ddp-lessons-")), time.monotonic()
+        with ProgressLine() as line:
+            trials = cls(script, folder, choice)
+            trials.tick = lambda words: line.show(f"{trials.part}{words} ({time.monotonic() - began:.0f} s so far)")
+            try:
+                yield trials
+            finally:
+                shutil.rmtree(folder, ignore_errors=True)
 
     @property
     def plain(self) -> Path:

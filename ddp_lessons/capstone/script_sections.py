@@ -10,9 +10,6 @@ import ast
 import inspect
 import random
 import re
-import shutil
-import tempfile
-import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -26,7 +23,6 @@ from ddp_lessons.capstone.capstone_trials import EPOCHS, NotJudged, Trials, name
 from ddp_lessons.capstone.script_runs import CannotJudge, Outcome, Program, require_torchrun
 from ddp_lessons.check.judging.report import Report, not_right, not_started
 from ddp_lessons.own_files import SCRIPTS
-from ddp_lessons.run.output.progress_line import ProgressLine
 from ddp_lessons.train.mnist import mnist_folder
 
 BEGIN, FINISHED = SCRIPTS / "one_process.py", SCRIPTS / "training.py"
@@ -88,18 +84,20 @@ def shares_the_images(trials: ScriptTrials) -> str:
         raise NotJudged(said, "let the ranks share the 64 images of a step: 64 // dist.get_world_size() for each.")
     if epochs[0] == epochs[1]:
         said = "both epochs use the images in the same order."
-        raise NotJudged(said, "call sampler.set_epoch(epoch), and leave shuffle=True, the sampler's default.")
+        raise NotJudged(said, "call sampler.set_epoch(epoch), and leave the sampler's shuffle on.")
     return f"{TRAINED:,} images in each epoch, each on one rank, and another order in the second epoch"
 
 
 def counts_all_test_images(trials: ScriptTrials) -> str:
-    counted = {}
+    counted, text = {}, trials.script.read_text(encoding="utf-8")
+    trials.script = trials.folder / trials.script.name  # a copy, in which each rank prints what it returns
+    trials.script.write_text(text.replace(_ON_RANK_0, "if True:\n            print("), encoding="utf-8")
     for ranks in (1, 2):
         outcome = trials.ended(ranks, settings={"records": True})
-        found = re.search(r"(\d+) of (\d+) test images correct", outcome.printed)
+        found = re.findall(r"(\d+) of (\d+) test images correct", outcome.printed)
         if not found:
             raise NotJudged("the script no longer prints `N of M test images correct`.", "return correct and tested.")
-        counted[ranks] = (int(found[1]), int(found[2]))
+        counted[ranks] = min(((int(correct), int(tested)) for correct, tested in found), key=lambda pair: pair[1])
     for ranks, (_, tested) in counted.items():
         for said, advice in wrong_number_tested(tested, ranks, TESTED):
             raise NotJudged(said.replace("`tested`", "the number of test images"), f"{advice}.")
@@ -115,6 +113,7 @@ def counts_all_test_images(trials: ScriptTrials) -> str:
 
 _COLLECTIVES = {"all_reduce", "reduce", "all_gather", "gather", "all_gather_object", "gather_object"}
 _COLLECTIVES |= {"all_gather_into_tensor", "all_gather_single"}
+_ON_RANK_0 = "if dist.get_rank() == 0:\n            print("
 
 
 def resumes(trials: ScriptTrials) -> str:
@@ -145,7 +144,7 @@ def accumulates(trials: ScriptTrials) -> str:
     syncs = sum(run.at(0)[0].syncs)
     if syncs != 1:
         said = f"DDP averages the gradients after {syncs} of {_PARTS} parts, instead of 1."
-        raise NotJudged(said, "put forward and backward pass of all parts but the last under model.no_sync().")
+        raise NotJudged(said, "put forward and backward pass of every part but the last under model.no_sync().")
     return f"{_PARTS} parts give the gradients of one batch, and only the last part communicates"
 
 
@@ -183,24 +182,14 @@ def training_script(section: str, *functions: Any, script: str | Path = "train.p
         return not_started(exercise)
     try:
         require_torchrun()
-        said = _judged(SECTIONS[section], path.resolve())
+        with ScriptTrials.shown(path.resolve(), random.Random(0)) as trials:
+            said = SECTIONS[section].judge(trials)
     except NotJudged as wrong:
         return not_right(exercise, sentence(str(wrong)), (f"  Next: {wrong.advice}",))
     except CannotJudge as missing:
         return Report(exercise, False, "could not judge", str(missing))
     _passed[section] = written
     return Report(exercise, True, "passed", details=(f"  {sentence(said)}",))
-
-
-def _judged(section: Section, path: Path) -> str:
-    folder, began = Path(tempfile.mkdtemp(prefix="ddp-lessons-")), time.monotonic()
-    with ProgressLine() as line:
-        try:
-            trials = ScriptTrials(path, folder, random.Random(0))
-            trials.tick = lambda words: line.show(f"{words} ({time.monotonic() - began:.0f} s so far)")
-            return section.judge(trials)
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
 
 
 # functions of a file

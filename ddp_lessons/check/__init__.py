@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from ddp_lessons.check.clusters.job_script_exercise import job_script as job_script
     from ddp_lessons.check.clusters.numbering_exercise import ranks_of as ranks_of
     from ddp_lessons.check.dashboard import progress as progress
-    from ddp_lessons.check.equal_replicas import replicas_agree as replicas_agree
     from ddp_lessons.check.judging.report import Report as Report
     from ddp_lessons.check.messages.collective_exercises import (
         all_gather_by_hand as all_gather_by_hand,
@@ -67,7 +66,6 @@ _HOME = {
     "rank_sampler": "trainings.sampler_exercise",
     "ranks_of": "clusters.numbering_exercise",
     "reading": "readings",
-    "replicas_agree": "equal_replicas",
     "restartable": "trainings.restart_exercise",
     "ring_all_reduce": "messages.ring_exercise",
     "save_checkpoint": "trainings.checkpoint_exercise",
@@ -84,7 +82,7 @@ _HOME = {
     "weighted_average": "trainings.weighted_exercise",
 }
 __all__ = list(_HOME)
-_NOT_COUNTED = {"Report", "progress", "replicas_agree"}
+_NOT_COUNTED = {"Report", "progress"}
 
 
 def __getattr__(name: str) -> object:

@@ -130,11 +130,14 @@ class Machines:
 
         A node that is already gone is ignored.
         """
-        self._set_link(machine, "down", "the network link is down")
-
-    def heal(self, machine: int) -> None:
-        """Restore the link."""
-        self._set_link(machine, "up", "the network link is up again")
+        self._check(machine)
+        try:
+            if self._is_there(machine):
+                self._wire(f"link set port{machine} down")
+                self._happened.append((machine, time.monotonic(), "the network link is down"))
+        except NotHere:  # it may have ended in the meantime
+            if self._is_there(machine):
+                raise
 
     def stop(self, machine: int) -> None:
         """End every process on this node."""
@@ -206,16 +209,6 @@ class Machines:
     def _end_machine(self, machine: int) -> None:
         self.stop(machine)
         end_anchor(self._anchors[machine])
-
-    def _set_link(self, machine: int, way: str, words: str) -> None:
-        self._check(machine)
-        try:
-            if self._is_there(machine):
-                self._wire(f"link set port{machine} {way}")
-                self._happened.append((machine, time.monotonic(), words))
-        except NotHere:  # it may have ended in the meantime
-            if self._is_there(machine):
-                raise
 
     def _happened_since(self, begin: float) -> tuple[Said, ...]:
         return tuple(Said(machine, when - begin, words) for machine, when, words in self._happened if when >= begin)

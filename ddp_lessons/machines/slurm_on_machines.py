@@ -13,14 +13,12 @@ import tempfile
 import time
 from pathlib import Path
 from types import TracebackType
-from typing import Any
 
 from ddp_lessons.machines.anchors import rules_here
 from ddp_lessons.machines.attempts import Attempt, Said
 from ddp_lessons.machines.jobs import Job
 from ddp_lessons.machines.namespaces import Machines
 from ddp_lessons.machines.places import NotHere, missing_commands
-from ddp_lessons.run.nodes.slurm import Slurm
 
 _NEEDED = {
     "munged": "munge",
@@ -149,15 +147,6 @@ class SlurmOnMachines:
         told = re.search(r"StdOut=(.*)", self.run(f"scontrol show job {job}"))
         assert told, job
         return Path(told[1].strip())
-
-    def allocate(self, **placement: Any) -> Slurm:
-        """For `launch(..., on=...)`: what `Slurm(**placement)` is for a user of this cluster."""
-        return Slurm(prefix=self.prefix, **placement)
-
-    @property
-    def prefix(self) -> list[str]:
-        """The words before a command that runs on machine0 as one of this cluster's."""
-        return self.machines.command(0, ["env", f"SLURM_CONF={self.folder}/slurm.conf"])
 
     def state_of(self, job: str) -> tuple[str, int]:
         """Slurm's name for the state of a job, and its exit status."""

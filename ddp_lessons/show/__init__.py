@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from ddp_lessons.show.messages.collective_films import collective as collective, collectives as collectives
     from ddp_lessons.show.messages.joining_ranks import joining as joining
     from ddp_lessons.show.messages.rings import ring as ring
-    from ddp_lessons.show.messages.step_players import turn_the_ring as turn_the_ring
     from ddp_lessons.show.messages.traffic_matrix import traffic as traffic
     from ddp_lessons.show.messages.wait_graph import waits as waits
     from ddp_lessons.show.page.chart import Chart as Chart
@@ -66,7 +65,6 @@ _HOME = {
     "timeline": "timelines.timeline_figure",
     "traffic": "messages.traffic_matrix",
     "training": "trainings.training_curves",
-    "turn_the_ring": "messages.step_players",
     "waits": "messages.wait_graph",
     "what_works": "programs.backend_table",
 }

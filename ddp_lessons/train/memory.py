@@ -39,13 +39,5 @@ def local(tensor: Tensor) -> Tensor:
 def whole(tensor: Tensor) -> Tensor:
     """A whole DTensor, gathered from its ranks, which all have to call this; any other tensor unchanged."""
     part: Any = tensor.detach()
-    if not hasattr(part, "to_local"):
-        return tensor.detach()
-    from torch.distributed.tensor import Replicate
-
-    # One dimension of the mesh after the other, because full_tensor() warns if there are two.
-    for dimension in range(part.device_mesh.ndim):
-        placements = list(part.placements)
-        placements[dimension] = Replicate()
-        part = part.redistribute(placements=placements)
-    return local(part)
+    gathered: Tensor = part.full_tensor() if hasattr(part, "full_tensor") else part
+    return gathered

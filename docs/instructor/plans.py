@@ -196,7 +196,7 @@ PLANS: dict[str, tuple[Day, ...]] = {
                 Take(
                     14,
                     "opening / Restart after a failure / Exercise: make training restartable / Simulate two nodes / "
-                    "Run the same cell on two nodes / Start torchrun on every node: the rendezvous / "
+                    "Start torchrun on every node: the rendezvous / "
                     "Compute the rank from node and local rank / Exercise: ranks of a node / "
                     "Choose the network interface / Which failures are silent / Submit a job to Slurm",
                 ),

@@ -27,7 +27,7 @@ TEACHING, EXERCISE = "teach", "exercise"
 HAND = "the time in hand"
 CORE = 13  # lessons; the others are electives
 NEEDS_NOTHING = {"Do you know it?", "What you have now"}  # they have no cells, or cells that need no earlier ones
-JUDGED = re.compile(r"^check\.(?!diagnosis|reading|replicas_agree)\w+\((\w+)\)", re.M)  # no functions
+JUDGED = re.compile(r"^check\.(?!diagnosis|reading)\w+\((\w+)\)", re.M)  # no functions
 
 
 @dataclass(frozen=True)

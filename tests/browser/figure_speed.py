@@ -51,7 +51,7 @@ def main() -> None:
             page.get_by_role("button", name="zoom in").click()
         for what, act in (("moved at 32 times its width", "move"), ("a ring that plays", "play")):
             if act == "play":
-                page.evaluate(FIRST_PAINT, show.turn_the_ring(ring_all_reduce).picture.document)
+                page.evaluate(FIRST_PAINT, show.ring(ring_all_reduce).document)
             rate, slow = page.evaluate(FRAMES, act)
             print(f"{what}: {rate:.0f} frames per second, 95 % of them within {slow:.0f} ms")
         browser.close()

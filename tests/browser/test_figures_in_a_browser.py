@@ -47,7 +47,7 @@ FIGURES: dict[str, Callable[[], show.Figure]] = {
     ),
     "collective": lambda: show.collective("all_gather", 4),
     "sheet": lambda: show.collectives(3),
-    "ring": lambda: show.turn_the_ring(ring_all_reduce, 4).picture,
+    "ring": lambda: show.ring(ring_all_reduce),
     "nothing": lambda: show.timeline(ring_steps(2, 0)),
     "traffic": lambda: show.traffic(ring_steps(8, 6), textbook={"ring": 96, "star": 128}),
     "traffic of 16": lambda: show.traffic(ring_steps(16, 6)),

@@ -20,7 +20,7 @@ from authoring.storing import PICTURES, VIEW
 
 ALL = sorted((Path(__file__).parent.parent.parent / "notebooks").glob("[0-9][0-9]_*.ipynb"))
 # what only a browser shows; of the others nbval tells as much
-CONTROLS = re.compile(r"show\.(explore_|play_|step_|turn_)|live=")
+CONTROLS = re.compile(r"show\.explore_|live=")
 WITH_CONTROLS = [lesson for lesson in ALL if CONTROLS.search(lesson.read_text(encoding="utf-8"))]
 LESSONS = by_day(ALL, lambda lesson: lesson in (ALL[0], *WITH_CONTROLS))
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from processes import running
+from slurm_sites import allocate
 
 from ddp_lessons import Results, WorkerFailed, WorkersStuck
 from ddp_lessons.machines import Machines, SlurmOnMachines
@@ -153,7 +154,7 @@ def site(kind: str) -> Iterator[tuple[Nodes, Machines]]:
     with ExitStack() as stack:
         if kind == "slurm":
             cluster = stack.enter_context(SlurmOnMachines(2))
-            yield stack.enter_context(cluster.allocate(nodes=2, time_minutes=60)), cluster.machines
+            yield stack.enter_context(allocate(cluster, nodes=2, time_minutes=60)), cluster.machines
             return
         machines = stack.enter_context(Machines(2))
         folder = Path(stack.enter_context(TemporaryDirectory()))

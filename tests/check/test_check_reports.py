@@ -375,7 +375,7 @@ def test_a_report_is_plain_data() -> None:
 
 
 def test_the_front_door_shows_the_exercises() -> None:
-    others = {"Report", "progress", "reading", "replicas_agree"}
+    others = {"Report", "progress", "reading"}
     others |= {"choose_backend", "job_script", "rank_sampler", "training_script", "ranks_of", "restartable"}
     others |= {"capstone", "diagnosis", "shard", "sharded_mean", "shard_stream", "stage_of", "token_mean_loss"}
     assert {one.__name__ for one in CHECKS} | TRAINING_CHECKS | others == set(check.__all__)

@@ -20,7 +20,7 @@ from catalog.programs.collectives import different_reduce_ops
 from catalog.programs.failing import all_raise_alike
 from catalog.sshd import SSHD
 from nights import by_day, nightly
-from places import here, leave_out
+from places import here, leave_out, reconnect
 from processes import eventually, when_a_launch_waits
 
 from ddp_lessons import WorkerFailed, Workers, launch
@@ -197,7 +197,7 @@ def test_a_link_that_is_cut_before_the_ranks_meet_is_named_within_seconds(machin
     machines.cut(1)
     with pytest.raises(NodeLost) as caught:
         launch(where, 4, on=machines, timeout_seconds=3)
-    machines.heal(1)
+    reconnect(machines, 1)
     assert str(caught.value).splitlines() == [
         "machine1 does not reach machine0 any more (10.77.0.1), so their ranks can't meet. No function was called.",
         "  Next: check that machine0 and machine1 are up, and that each can connect to the other on any port; then "
@@ -215,7 +215,7 @@ def test_ranks_that_stay_end_if_they_cannot_meet_again(machines: Machines) -> No
             workers.run(raise_alone)
         with pytest.raises(NodeLost, match="machine1 does not reach machine0 any more"):
             workers.run(where)
-        machines.heal(1)
+        reconnect(machines, 1)
         with pytest.raises(RuntimeError, match="closed: machine1 does not reach machine0 any more"):
             workers.run(where)
     assert works(machines)

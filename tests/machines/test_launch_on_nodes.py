@@ -22,6 +22,7 @@ import torch.distributed as dist
 from nights import by_day, nightly
 from places import here, leave_out
 from processes import Program, eventually, when_a_launch_waits
+from slurm_sites import allocate
 
 from ddp_lessons import WorkerFailed, WorkersStuck, launch, tell
 from ddp_lessons.machines import Machines, SlurmOnMachines
@@ -36,7 +37,7 @@ def nodes(request: pytest.FixtureRequest) -> Iterator[Nodes]:
         with here(Machines(2)) as machines:
             yield machines
     else:
-        with here(SlurmOnMachines(2)) as site, site.allocate(nodes=2, cpus_per_task=4) as cluster:
+        with here(SlurmOnMachines(2)) as site, allocate(site, nodes=2, cpus_per_task=4) as cluster:
             yield cluster
 
 

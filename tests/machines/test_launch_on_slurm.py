@@ -23,7 +23,7 @@ import pytest
 from nights import nightly
 from places import here
 from processes import Doorbell, Program, eventually
-from slurm_sites import is_empty_soon, is_repaired, job_of, prefix_of, queue
+from slurm_sites import allocate, is_empty_soon, is_repaired, job_of, prefix_of, queue
 
 from ddp_lessons import Slurm, WorkerFailed, Workers, launch
 from ddp_lessons.machines import SlurmOnMachines, slurm_on_machines
@@ -54,7 +54,7 @@ def ring_and_sleep(rank: int, world_size: int, bell: str) -> None:
 
 
 def test_one_job_is_held_for_all_launches_and_ends_with_the_block(site: SlurmOnMachines) -> None:
-    with site.allocate(nodes=2, time_minutes=30) as cluster:
+    with allocate(site, nodes=2, time_minutes=30) as cluster:
         (job,) = queue(site)
         assert repr(cluster) == f"Slurm(--nodes=2 --time=30): job {job} on machine0, machine1"
         first = list(launch(of_slurm, 4, on=cluster))
@@ -83,7 +83,7 @@ def processes_on(site: SlurmOnMachines, *words: str) -> list[str]:
 
 
 def test_without_a_block_the_job_ends_with_close_or_with_the_object(site: SlurmOnMachines) -> None:
-    cluster = site.allocate()
+    cluster = allocate(site)
     assert not queue(site)
     cluster.commands()
     assert queue(site) == [job_of(cluster)]
@@ -137,7 +137,7 @@ def test_a_job_that_ends_during_a_launch_is_named_and_the_next_launch_requests_a
     site: SlurmOnMachines, tmp_path: Path, end: str, words: str, step: str
 ) -> None:
     bell = Doorbell(tmp_path)
-    with site.allocate(nodes=2) as cluster:
+    with allocate(site, nodes=2) as cluster:
         failure, job = ended_by(site, cluster, bell, end)
         assert re.match(r"ranks \d and \d of 4 on machine\d were lost together with the connection", failure)
         assert re.search(rf"Last output: lost the connection to machine\d: job {job} {words}", failure)
@@ -169,7 +169,7 @@ def ended_by(site: SlurmOnMachines, cluster: Slurm, bell: Doorbell, end: str) ->
 @nightly
 def test_a_job_that_reaches_its_time_limit_is_named(site: SlurmOnMachines, tmp_path: Path) -> None:
     bell = Doorbell(tmp_path)
-    with site.allocate(nodes=2, time_minutes=1) as cluster:
+    with allocate(site, nodes=2, time_minutes=1) as cluster:
         failure, job = ended_by(site, cluster, bell, "scontrol update jobid={job} EndTime=now")
         assert f"job {job} reached its time limit" in failure
         assert "Next: request more with Slurm(..., time_minutes=...), then launch again." in failure
@@ -183,7 +183,7 @@ def test_a_job_that_is_preempted_is_named(monkeypatch: pytest.MonkeyPatch, tmp_p
     urgent = "PreemptType=preempt/partition_prio\nPreemptMode=CANCEL\nPartitionName=urgent Nodes=ALL PriorityTier=9\n"
     monkeypatch.setattr(slurm_on_machines, "_CONFIGURATION", slurm_on_machines._CONFIGURATION + urgent)
     bell = Doorbell(tmp_path)
-    with here(SlurmOnMachines(2)) as site, site.allocate(nodes=2, exclusive=True) as cluster:
+    with here(SlurmOnMachines(2)) as site, allocate(site, nodes=2, exclusive=True) as cluster:
         urgent = "salloc --no-shell --nodes=2 --exclusive --partition=urgent"
         failure, job = ended_by(site, cluster, bell, urgent)
         assert f"job {job} was preempted by a more important job" in failure
@@ -192,7 +192,7 @@ def test_a_job_that_is_preempted_is_named(monkeypatch: pytest.MonkeyPatch, tmp_p
 
 
 def test_a_step_that_slurm_refuses_is_a_sentence(site: SlurmOnMachines) -> None:
-    with site.allocate(nodes=2, options=["--no-kill"]) as cluster:
+    with allocate(site, nodes=2, options=["--no-kill"]) as cluster:
         site.run("scontrol update nodename=machine1 state=down reason=test")
         with pytest.raises(NodeLost) as refused:
             launch(of_slurm, 2, on=cluster)
@@ -207,7 +207,7 @@ def test_a_step_that_slurm_refuses_is_a_sentence(site: SlurmOnMachines) -> None:
     [("/nowhere/python", "there is no such Python there"), ("/usr/bin/python3", "the Python there has no")],
 )
 def test_nodes_without_the_notebook_s_python_are_named(site: SlurmOnMachines, python: str, reason: str) -> None:
-    with site.allocate(nodes=2, python=python) as cluster, pytest.raises(NodeLost) as refused:
+    with allocate(site, nodes=2, python=python) as cluster, pytest.raises(NodeLost) as refused:
         launch(of_slurm, 2, on=cluster)
     assert re.match(rf"machine\d can't start ranks: {reason}", str(refused.value))
     assert 'python="/shared/venv/bin/python"' in str(refused.value)
@@ -224,7 +224,7 @@ def test_the_stop_button_also_ends_the_wait_for_agents(site: SlurmOnMachines, tm
         bell.wait_for(2)
         os.kill(os.getpid(), signal.SIGINT)
 
-    with site.allocate(nodes=2, python=str(slow)) as cluster:
+    with allocate(site, nodes=2, python=str(slow)) as cluster:
         threading.Thread(target=stop).start()
         with pytest.raises(KeyboardInterrupt, match="you stopped waiting for machine0, machine1, so no rank"):
             launch(of_slurm, 2, on=cluster)

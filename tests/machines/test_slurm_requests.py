@@ -15,7 +15,7 @@ from nights import nightly
 from notebook_session import Cell, NotebookSession
 from places import here
 from processes import Program, eventually
-from slurm_sites import is_empty_soon, job_of, prefix_of, queue
+from slurm_sites import allocate, command_prefix, is_empty_soon, job_of, prefix_of, queue
 
 from ddp_lessons import Slurm, launch
 from ddp_lessons.machines import SlurmOnMachines
@@ -40,7 +40,7 @@ def site() -> Iterator[SlurmOnMachines]:
 
 def test_what_is_asked_for_is_what_slurm_notes(site: SlurmOnMachines) -> None:
     asked: dict[str, Any] = {"partition": "lesson", "account": "physics", "mem": "100M", "exclusive": True}
-    with site.allocate(nodes=2, time_minutes=7, cpus_per_task=3, options=["--comment=hello"], **asked) as cluster:
+    with allocate(site, nodes=2, time_minutes=7, cpus_per_task=3, options=["--comment=hello"], **asked) as cluster:
         about = site.run(f"scontrol show job {job_of(cluster)}")
     noted = {"Partition=lesson", "Account=physics", "MinMemoryNode=100M", "TimeLimit=00:07:00", "CPUs/Task=3"}
     noted |= {"NumNodes=2", "NumTasks=2", "OverSubscribe=NO", "Comment=hello", "JobName=ddp_lessons"}
@@ -66,7 +66,7 @@ def test_what_is_asked_for_is_what_slurm_notes(site: SlurmOnMachines) -> None:
 def test_what_slurm_refuses_is_a_sentence_with_a_next_step(
     site: SlurmOnMachines, asked: dict[str, Any], reason: str, next_step: str
 ) -> None:
-    with pytest.raises(NoAllocation) as refused, site.allocate(**asked):
+    with pytest.raises(NoAllocation) as refused, allocate(site, **asked):
         pass
     first, request, says, step = str(refused.value).splitlines()
     assert first.startswith(f"Slurm gives no nodes: {reason}")
@@ -121,16 +121,16 @@ def test_a_controller_that_does_not_answer_is_not_taken_for_the_end_of_the_job(
     site: SlurmOnMachines, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     prefix = without_controller(site, tmp_path)
-    with site.allocate() as cluster:
+    with allocate(site) as cluster:
         job = job_of(cluster)
-        assert SlurmCommands(site.prefix).state_of(job) == "RUNNING"
+        assert SlurmCommands(command_prefix(site)).state_of(job) == "RUNNING"
         assert SlurmCommands(prefix).why_ended(job) == ""
         monkeypatch.setenv("SLURM_JOB_ID", job)
         with pytest.raises(NoAllocation, match=rf"in job {job}, but Slurm's controller does not answer"):
             Slurm(prefix=prefix).commands()
         monkeypatch.delenv("SLURM_JOB_ID")
     assert is_empty_soon(site)
-    assert SlurmCommands(site.prefix).why_ended("12345678") == "job 12345678 has ended"
+    assert SlurmCommands(command_prefix(site)).why_ended("12345678") == "job 12345678 has ended"
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ def test_a_wrong_argument_is_refused_before_slurm_is_asked(wrong: Any, error: ty
 
 
 def test_the_cell_says_why_it_waits_and_the_stop_button_takes_it_out_of_the_queue(site: SlurmOnMachines) -> None:
-    with site.allocate(nodes=2, exclusive=True), NotebookSession() as notebook:
+    with allocate(site, nodes=2, exclusive=True), NotebookSession() as notebook:
         first = Program(f"{prefix_of(site)}\ncluster.commands()")
         assert eventually(lambda: len(queue(site, "--states=PENDING")) == 1)
         notebook.run(prefix_of(site))
@@ -179,16 +179,16 @@ def test_a_notebook_in_a_job_uses_that_job_and_leaves_it(
     (job,) = queue(site)
     monkeypatch.setenv("SLURM_JOB_ID", job)
     monkeypatch.setenv("SLURM_NTASKS", "7")  # as in a job; it must not become an option of ours
-    with site.allocate() as cluster:
+    with allocate(site) as cluster:
         assert [command.node for command in cluster.commands()] == ["machine0", "machine1"]
-    with site.allocate(nodes=1) as cluster:
+    with allocate(site, nodes=1) as cluster:
         assert list(launch(node_of, 2, on=cluster)) == ["machine0"] * 2
     with pytest.raises(
         NoAllocation, match=f"in job {job}, which has 2 nodes, and not 3(.|\n)*Next: start the notebook"
     ):
-        site.allocate(nodes=3).commands()
+        allocate(site, nodes=3).commands()
     assert queue(site) == [job]
     site.run(f"scancel {job}")
     with pytest.raises(NoAllocation, match=rf"job {job} was cancelled(.|\n)*Next: .* del os.environ\["):
-        site.allocate().commands()
+        allocate(site).commands()
     assert is_empty_soon(site)

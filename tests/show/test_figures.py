@@ -44,6 +44,7 @@ from ddp_lessons.show.figures.drawing import (
     to_svg,
 )
 from ddp_lessons.show.page.picture import contrast
+from ddp_lessons.train.ring import ring_all_reduce
 
 TOLD: Results[None] = Results(
     (None,) * 2, ([], []), 1.0, token_round(2), tuple((Told(1e-3, "forward", {}),) for _ in range(2))
@@ -52,7 +53,7 @@ FIGURES: dict[str, Callable[[], show.Figure]] = {
     "timeline": lambda: show.timeline(token_round(4)),
     "timeline of 16": lambda: show.timeline(token_round(16), title="Sixteen & more"),
     "timeline with phases": lambda: show.timeline(TOLD),
-    "ring": lambda: show.ring(ring_steps(4, 6)),
+    "ring": lambda: show.ring(ring_all_reduce),
     "nothing": lambda: show.timeline(ring_steps(2, 0)),
 }
 DRAWINGS: dict[str, Callable[[], show.Figure]] = {

@@ -8,23 +8,42 @@ import pytest
 import torch
 import torch.distributed as dist
 from nights import by_day
-from torch import nn
+from torch import Tensor, nn
 
 from ddp_lessons import launch, show
-from ddp_lessons.train.pipeline import pipeline_step, send_forward
 
 BATCH = torch.randn(8, 3)
 
 
+def send_forward(micro_batches: int) -> list[tuple[Tensor, Tensor]]:
+    """Send micro-batches through this rank's stage by hand; return its inputs and outputs."""
+    rank, last, passed = dist.get_rank(), dist.get_world_size() - 1, []
+    for given in BATCH.chunk(micro_batches):
+        given = given.clone().requires_grad_()
+        if rank > 0:
+            dist.recv(given.detach(), rank - 1)
+        output = given * 2
+        if rank < last:
+            dist.send(output.detach(), rank + 1)
+        passed.append((given, output))
+    return passed
+
+
 def forward(rank: int, world_size: int, micro_batches: int) -> None:
-    send_forward(nn.Identity(), BATCH.chunk(micro_batches))
+    send_forward(micro_batches)
 
 
 def both_ways(rank: int, world_size: int, micro_batches: int, steps: int = 1) -> None:
-    stage = nn.Linear(3, 3)
     for _ in range(steps):
         dist.barrier()
-        pipeline_step(stage, BATCH.chunk(micro_batches), BATCH.chunk(micro_batches), nn.functional.mse_loss)
+        for given, output in send_forward(micro_batches):
+            gradient = torch.ones_like(output)
+            if rank < world_size - 1:
+                dist.recv(gradient, rank + 1)
+            output.backward(gradient)
+            if rank > 0:
+                assert given.grad is not None
+                dist.send(given.grad, rank - 1)
     dist.barrier()
 
 

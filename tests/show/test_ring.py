@@ -1,85 +1,87 @@
-"""A ring's picture holds the numbers that were sent, step by step, and says to whom."""
+"""The ring, step by step: its sums are the sums, and its bytes those of the textbook."""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
 from typing import Any
 
+import cloudpickle  # type: ignore[import-untyped]
 import pytest
-from recorded import call, record, ring_steps
+import torch
+import torch.distributed as dist
+from looks import check_that_words_stand_apart
+from torch import Tensor
 
 from ddp_lessons import show
-from ddp_lessons.record.results import Results
+from ddp_lessons.show.page.picture import show_bytes
+from ddp_lessons.train.point_to_point import send_and_receive
+from ddp_lessons.train.ring import ring_all_reduce
+
+# as functions of a cell do, so that ranks need not import this module, and all that it imports
+cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
 
-def sent(picture: Any) -> list[list[tuple[int, int, str]]]:
-    """Step by step: from whom, to whom, what."""
-    steps = picture.document["steps"]
-    return [[(move["from"], move["to"], move["text"]) for move in step["moves"]] for step in steps]
+def whole_tensors(tensor: Tensor) -> None:
+    """The sum is right, and it is no ring all-reduce."""
+    rank, world_size = dist.get_rank(), dist.get_world_size()
+    passing = tensor.clone()
+    for _ in range(world_size - 1):
+        arrived = torch.empty_like(tensor)
+        send_and_receive(passing, (rank + 1) % world_size, arrived, (rank - 1) % world_size)
+        tensor += arrived
+        passing = arrived
 
 
-def held(picture: Any, state: int) -> list[list[str]]:
-    return [[text for tensor in one for text, _ in tensor] for one in picture.document["states"][state]["held"]]
+def film(all_reduce: Callable[[Tensor], Any], world_size: int) -> Any:
+    return show.ring(all_reduce, world_size).document
 
 
-@pytest.mark.parametrize("world_size", [2, 3, 16])
-def test_in_each_step_every_rank_sends_its_values_to_its_right_neighbor(world_size: int) -> None:
-    steps = sent(show.ring(ring_steps(world_size, 4)))
-    assert steps == [
-        [(rank, (rank + 1) % world_size, f"{step} {rank}") for rank in range(world_size)] for step in range(4)
+def held(state: Any, rank: int) -> list[str]:
+    return [text for tensor in state["held"][rank] for text, _ in tensor]
+
+
+@pytest.mark.parametrize("world_size", [2, 3, 5])
+def test_it_ends_with_the_sums_and_the_textbooks_bytes(world_size: int) -> None:
+    last = film(ring_all_reduce, world_size)["states"][-1]
+    sums = [sum(chunk * 10**rank for rank in range(world_size)) for chunk in range(1, world_size + 1)]
+    assert [held(last, rank) for rank in range(world_size)] == [list(map(str, sums))] * world_size
+    assert last["sent"] == [show_bytes(2 * (world_size - 1) * 4)] * world_size
+
+
+def test_every_step_completes_as_many_chunks_as_there_are_ranks() -> None:
+    document = film(ring_all_reduce, 4)
+    complete = [step["caption"].split("; ")[1].split()[0] for step in document["steps"]]
+    assert complete == ["0", "0", "4", "8", "12", "16"]
+    sums = [
+        [tone for one in state["held"] for tensor in one for _, tone in tensor].count("sum")
+        for state in document["states"]
     ]
+    assert sums == [0, 0, 0, 4, 8, 12, 16]
 
 
-def test_bytes_are_shown_where_values_were_not_recorded() -> None:
-    calls = [[call("send", 1, 2, peer=1 - r, bytes=4000), call("recv", 1, 2, peer=1 - r, bytes=4000)] for r in (0, 1)]
-    picture = show.ring(record(calls))
-    assert sent(picture) == [[(0, 1, "4 KB"), (1, 0, "4 KB")]]
-    assert "4 KB ->1" in picture.text
+def test_in_each_step_every_rank_passes_one_chunk_to_the_next() -> None:
+    for step in film(ring_all_reduce, 4)["steps"]:
+        assert [(move["from"], move["to"]) for move in step["moves"]] == [(0, 1), (1, 2), (2, 3), (3, 0)]
 
 
-class Tensor:
-    """What the picture knows of a tensor."""
-
-    def __init__(self, *numbers: float) -> None:
-        self.numbers = list(numbers)
-
-    def tolist(self) -> list[float]:
-        return self.numbers
+def test_what_travels_is_what_the_sender_held() -> None:
+    document = film(ring_all_reduce, 4)
+    for state, step in zip(document["states"], document["steps"], strict=False):
+        assert all(move["text"] in held(state, move["from"]) for move in step["moves"])
 
 
-def results_of(*values: Any) -> Results[Any]:
-    return Results(values, ([], []), 1.0, ring_steps(2, 1))
+def test_bytes_tell_a_ring_from_one_that_sends_whole_tensors() -> None:
+    assert film(whole_tensors, 3)["steps"][-1]["caption"] == (
+        "Step 2 of 2: each rank has sent 24 B, in all 72 B; 9 of 9 numbers are complete sums."
+    )
 
 
-def test_the_rows_around_the_steps_are_what_ranks_began_with_and_returned() -> None:
-    picture = show.ring(results_of(Tensor(5, 6.5), Tensor(7, 8)), before=[[1, 2], Tensor(3, 4)])
-    assert held(picture, 0) == [["1", "2"], ["3", "4"]]
-    assert held(picture, -1) == [["5", "6.5"], ["7", "8"]]
+def test_a_stub_that_sends_nothing_says_so() -> None:
+    document = film(lambda tensor: None, 3)
+    assert (document["steps"], document["first"]) == ([], "No rank sends a message, so there are no steps.")
 
 
-def test_a_pair_of_tensors_is_before_and_after() -> None:
-    picture = show.ring(results_of((Tensor(1), Tensor(3)), (Tensor(2), Tensor(3))))
-    assert [line.split("|")[1].strip() for line in picture.text.splitlines()] == ["rank 0", "1", "0 0 ->1", "3"]
-
-
-def test_answers_that_are_no_numbers_are_not_shown() -> None:
-    picture = show.ring(results_of("done", None))
-    assert held(picture, -1) == [[], []]
-    assert "after" not in picture.text
-
-
-def test_messages_elsewhere_name_the_receiver_and_lost_ones_say_so() -> None:
-    calls = [[call("send", 1, 2, peer=2)], [call("send", 1, None, peer=2)], [call("recv", 1, 2, peer=0)], []]
-    picture = show.ring(record(calls))
-    assert sent(picture) == [[(0, 2, "16 B")]]  # the other one did not arrive
-    assert "(not received)" in picture.text.splitlines()[1].split("|")[2]
-
-
-def test_many_steps_are_cut_and_counted() -> None:
-    picture = show.ring(ring_steps(2, 40))
-    assert picture.text.endswith("8 further steps left out.")
-    assert len(sent(picture)) == 32
-
-
-def test_without_messages_it_says_what_a_ring_is_made_of() -> None:
-    assert "made of send and recv" in show.ring(record([[call("barrier", 1, 2)], []])).text
-    assert "Nothing was recorded" in show.ring(record([[], []])).text
+@pytest.mark.parametrize("world_size", [2, 4])
+def test_words_stand_apart_at_every_size(world_size: int) -> None:
+    check_that_words_stand_apart(show.ring(ring_all_reduce, world_size).still)

@@ -59,14 +59,6 @@ def test_a_panel_for_each_number_and_a_line_for_each_rank_in_its_color() -> None
     assert words(picture, "note accuracy") == ["last 0.5"]
 
 
-def test_panels_that_share_a_y_axis_can_be_compared_and_a_line_can_have_another_name() -> None:
-    given = results_of([{"epoch": 1, "low": 0.1, "high": 0.9}], [{"epoch": 1, "low": 0.2, "high": 0.8}])
-    alone, together = show.training(given), show.training(given, sharey=True, line="seed")
-    assert len({axes.get_ylim() for axes in alone.axes}) == 2
-    assert len({axes.get_ylim() for axes in together.axes}) == 1
-    assert words(together, "name ") == ["seed 0", "seed 1"]
-
-
 @pytest.mark.parametrize(("value", "said"), [(12_530.4, "12,530"), (999.96, "1000"), (0.12345, "0.1235")])
 def test_the_last_number_is_said_without_powers_of_ten(value: float, said: str) -> None:
     picture = show.training(results_of([{"images_per_second": 3.0}, {"images_per_second": value}]))

@@ -78,7 +78,7 @@ def test_every_cell_was_run_in_order_and_none_stores_an_error(notebook: pathlib.
 
 @every_notebook
 def test_a_notebook_on_disk_is_small(notebook: pathlib.Path) -> None:
-    assert notebook.stat().st_size < 350_000  # the ring has thirteen pictures; most lessons are half as large
+    assert notebook.stat().st_size < 200_000
 
 
 @every_notebook

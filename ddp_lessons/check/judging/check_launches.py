@@ -22,7 +22,7 @@ from ddp_lessons.run.wire.messages import Frame
 
 T = TypeVar("T")
 # they hand files of this machine to the ranks, start scripts, or launch nothing
-_ONLY_HERE = ("capstone", "diagnosis", "job_script", "reading", "replicas_agree", "restartable", "save_checkpoint")
+_ONLY_HERE = ("capstone", "diagnosis", "job_script", "reading", "restartable", "save_checkpoint")
 _GO_ON = ("/torch/autograd/", "/torch/utils/data/", "/torch/distributed/")  # with what the learner's function gave
 _FRAME = re.compile(r'^ *(?:File "(.+?)"|cell).* line \d+, in ', re.M)  # a cell is named without its file
 _nodes: ContextVar[Nodes | None] = ContextVar("nodes of this check", default=None)

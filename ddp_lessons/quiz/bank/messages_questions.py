@@ -111,49 +111,29 @@ def f(rank, world_size):
         look_at="Measure latency and bandwidth",
     ),
     Question(
-        text="Rank 0 calls `dist.send` with `tag=1`, then with `tag=2`. Rank 1 receives tag 2 first. What happens?",
+        text="Three ranks run this, and it hangs. Would it help if `send` were buffered?",
         program=Program(
             """
 def f(rank, world_size):
-    tensor = torch.ones(1)
-    if rank == 0:
-        dist.send(tensor, dst=1, tag=1)
-        dist.send(tensor, dst=1, tag=2)
-    else:
-        dist.recv(tensor, src=0, tag=2)
-        dist.recv(tensor, src=0, tag=1)
+    token = torch.zeros(1)
+    dist.recv(token, src=(rank - 1) % 3)
+    dist.send(token, dst=(rank + 1) % 3)
 """,
             holds='type(error).__name__ == "WorkersStuck"',
+            ranks=3,
         ),
-        right="A deadlock: each waits for the other message.",
+        right="No: all ranks wait in `recv`.",
         letter="b",
-        why="Rank 0's first `send` waits until rank 1 receives tag 1. Rank 1 waits for tag 2, which rank 0 sends only "
-        "afterwards.",
+        why="Each rank waits for the previous one, in a circle, so none of them ever sends. At least one rank has to "
+        "send before it receives.",
         wrong={
-            "Rank 1 gets both, because tags make the order irrelevant.": "That is true of `isend`, which starts "
-            "both messages. `send` waits until the first is received before the second can start.",
-            "Rank 1 gets the first message, although its tag is 1.": "A `recv` with a tag accepts only a message "
-            "with the same tag. It waits for that one.",
-            "gloo raises an error, because the tags do not match.": "A message with the right tag could still "
-            "come at any moment, so gloo waits until the timeout.",
+            "Yes: `send` would return at once.": "It would, but no rank ever reaches its `send`. All three wait one "
+            "line earlier, in `recv`.",
+            "Yes, if the tensor is small enough.": "The size matters if ranks wait in `send`, as in `swap_politely`. "
+            "Here all of them wait in `recv`.",
+            "No: three ranks can't form a ring.": "Any number of ranks can form a ring. It works as soon as one of "
+            "them sends first, as in the exercise.",
         },
-        look_at="Tags, and recv from any rank",
-    ),
-    Question(
-        text="Rank 0 calls `dist.recv(tensor)` three times, without `src`. Ranks 1, 2 and 3 each send once. In which "
-        "order do their messages arrive?",
-        right="In any order; each `recv` returns the sender.",
-        letter="a",
-        why="Without `src`, `recv` accepts a message from any rank. If the result depends on the order, it can change "
-        "from run to run.",
-        wrong={
-            "By rank: first from 1, then from 2, then from 3.": "That is the order with `src=1`, then `src=2`, then "
-            "`src=3`. Without `src`, a higher rank may be first.",
-            "In no order: without `src` it is an error.": "`src` is optional. Without it, `recv` accepts a message "
-            "from any rank and returns the sender's rank.",
-            "All three at once, added up in the tensor.": "Adding up is what the collective `reduce` does. A `recv` "
-            "takes one message and overwrites the receive buffer.",
-        },
-        look_at="Tags, and recv from any rank",
+        look_at="Exercise: pass a token around a ring",
     ),
 )

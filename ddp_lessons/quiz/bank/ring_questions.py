@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ddp_lessons.quiz.question import Program, Question
+from ddp_lessons.quiz.question import Question
 
 QUESTIONS = (
     Question(
@@ -69,30 +69,6 @@ QUESTIONS = (
             "ranks x 1.5 tensors are six tensors.",
         },
         look_at="Ring: send chunks to the next rank",
-    ),
-    Question(
-        text="Four ranks cut a tensor of five elements with `tensor.chunk(4)`. How many pieces are there?",
-        program=Program(
-            """
-def f(rank, world_size):
-    return [chunk.numel() for chunk in torch.ones(5).chunk(4)]
-""",
-            holds="results[0] == [2, 2, 1] and right.startswith('Three')",
-            ranks=1,
-        ),
-        right="Three, of 2, 2 and 1 elements",
-        letter="b",
-        why="`chunk(4)` returns at most four pieces, of ceil(5 / 4) = 2 elements, until nothing is left. "
-        "`tensor_split(4)` always returns four.",
-        wrong={
-            "Four, of 2, 1, 1 and 1 elements": "That is what `tensor_split(4)` returns. `chunk` makes pieces of equal "
-            "length, rounded up, so there can be fewer.",
-            "Five, of 1 element in each of them": "`chunk(4)` asks for at most four pieces. To get pieces of one "
-            "element, call `split(1)`.",
-            "It raises, as 5 is not divisible by 4": "Neither `chunk` nor `tensor_split` complains. Only the last "
-            "rank notices, because its piece is missing.",
-        },
-        look_at="Uneven chunks: tensor_split and chunk",
     ),
     Question(
         text="On a machine with two cores, four ranks run star, tree and ring with 16 MB. The measured times are close "

@@ -1,133 +1,77 @@
-"""The steps of a ring: what each rank sends to its neighbor, step by step, as it was recorded."""
+"""The ring all-reduce, step by step: what each rank holds, and the chunk that it passes on."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ddp_lessons.record.event import Event
-from ddp_lessons.record.events import Events
-from ddp_lessons.show.figures.figure import Figure, write_figure
-from ddp_lessons.show.messages.exchange import Cell, Exchange, Move, Step
-from ddp_lessons.show.messages.values import numbers_of, show_numbers
-from ddp_lessons.show.page.picture import count, events_of, show_bytes
-from ddp_lessons.show.page.printed import in_columns
-from ddp_lessons.show.timelines.timeline_figure import NOTHING
+from ddp_lessons.run.launch import launch
+from ddp_lessons.show.figures.figure import Figure
+from ddp_lessons.show.messages.exchange import Cell, Exchange, Move, Step, Tone
+from ddp_lessons.show.messages.watched_tensors import add_up_and_look
+from ddp_lessons.show.page.picture import count, show_bytes
 
-MOST_STEPS = 32
-NO_SENDS = "No rank sent a message: a ring is made of send and recv."
+MOST_SECONDS = 10.0  # the tensors are small
+LEGEND = "Sums over some ranks will have a dashed edge, sums over all ranks a gray box."
 
 
-@dataclass(frozen=True)
-class Sent:
-    """What a rank has in one row: some text and, in a step, to whom it goes."""
+def ring(all_reduce: Callable[..., Any], world_size: int = 4) -> Figure:
+    """Run an all-reduce on small tensors and show it step by step: the k-th message that a rank sends is its step k.
 
-    text: str
-    to: int | None = None
-    has_arrived: bool = True
-
-
-Row = tuple[str, list[Sent | None]]  # its name, and what there is by rank
-
-
-def ring(results: Any, before: Any = None) -> Figure:
-    """Show what each rank sends to its neighbor, step by step: the k-th message that a rank sends is its step k.
-
-    Record the values, `launch(..., record="values")`: otherwise there are only bytes. The figure begins with what the
-    ranks began with, if you give it, and ends with what they returned; from a function that returns a pair of tensors,
-    before and after, both are taken.
+    Args:
+        all_reduce: a function of one tensor that leaves the sum over all ranks in it, by sending chunks to the next
+            rank: `ring_all_reduce` of `train.ring`, or your own. It sends with `send` or `batch_isend_irecv`.
+        world_size: of how many ranks; each has as many numbers as there are ranks, so that a chunk is one number.
     """
-    events = events_of(results)
-    if not len(events):
-        return write_figure(NOTHING)
-    steps = _steps(events)
-    if not steps:
-        return write_figure(NO_SENDS)
-    first, last = _before_and_after(results)
-    first = first if before is None else [numbers_of(value) for value in before]
-    shown = steps[:MOST_STEPS]
-    rows = [*_row_of_tensors("before", first), *shown, *_row_of_tensors("after", last)]
-    rest = f"{count(len(steps) - len(shown), 'further step')} left out." if len(steps) > len(shown) else ""
-    alt = (
-        f"{count(len(steps), 'step')} of messages between {count(events.world_size, 'rank')}, "
-        f"with what each rank sends in each step."
+    results = launch(add_up_and_look, world_size, all_reduce, quiet=True, record="values", timeout_seconds=MOST_SECONDS)
+    ranks = range(world_size)
+    sends = [[event for event in results.events.of(rank) if event.operation == "send"] for rank in ranks]
+    last = max(map(len, sends))
+    held = [[column[min(step, len(column) - 1)] for column in results] for step in range(last + 1)]
+    sent = [[sum(event.bytes for event in sends[rank][:step]) for rank in ranks] for step in range(last + 1)]
+
+    def tone(rank: int, numbers: Sequence[float]) -> Tone:
+        """The rank's own, a sum of some, or the sum of all."""
+        own, sums = held[0][rank], held[-1][rank]
+        return "sum" if set(numbers) <= set(sums) else rank if set(numbers) <= set(own) else "part"
+
+    def cells(rank: int, column: Sequence[float]) -> list[Cell]:
+        return [(_show(number), tone(rank, [number])) for number in column]
+
+    def move(event: Event) -> Move:
+        values = event.values or ()
+        text = " ".join(map(_show, values)) or show_bytes(event.bytes)
+        return Move(event.rank, event.peer or 0, text, tone(event.rank, values))
+
+    states = [[[cells(rank, column)] for rank, column in enumerate(row)] for row in held]
+    captions = [_caption(number, last, sent[number], held) for number in range(1, last + 1)]
+    moves = [[move(own[step]) for own in sends if step < len(own)] for step in range(last)]
+    first = f"Before the first of {count(last, 'step')}: every rank holds its own values. {LEGEND}"
+    first = first if last else "No rank sends a message, so there are no steps."
+    alt = f"{count(last, 'step')} of an all-reduce of {count(world_size, 'rank')}: what each holds, and what it sends."
+    film = Exchange(
+        "The ring, step by step",
+        alt if last else first,
+        states,
+        list(map(Step, captions, moves)),
+        first=first,
+        sent=[list(map(show_bytes, row)) for row in sent],
+        is_ring=True,
     )
-    return _film(shown, first, last, alt).figure(_text(rows, events.world_size, rest))
-
-
-def _film(steps: Sequence[Row], first: Sequence[Any], last: Sequence[Any], alt: str) -> Exchange:
-    """Before step k a rank holds what it sends in it; after the last step what it returned."""
-    ranks = len(steps[0][1])
-    states = [[_held(text, rank) for rank, text in enumerate(_texts(row))] for _, row in steps]
-    if first:
-        states[0] = [[[(text, rank) for text in _each(numbers)]] for rank, numbers in enumerate(first)]
-    states.append([[[(text, "sum") for text in _each(numbers)]] for numbers in last] or [[] for _ in range(ranks)])
-    films = []
-    for number, (_, row) in enumerate(steps, 1):
-        moves = [
-            Move(rank, one.to, one.text, rank)
-            for rank, one in enumerate(row)
-            if one and one.to is not None and one.to < ranks and one.has_arrived
-        ]
-        films.append(Step(f"Step {number} of {len(steps)}: {count(len(moves), 'message')}.", moves))
-    return Exchange("", alt, states, films, first=f"Before the first of {count(len(steps), 'step')}.", is_ring=True)
-
-
-def _texts(row: Sequence[Sent | None]) -> list[str]:
-    return [one.text if one else "" for one in row]
-
-
-def _held(text: str, rank: int) -> list[list[Cell]]:
-    return [[(text, rank)]] if text else []
-
-
-def _each(numbers: Sequence[float] | None) -> list[str]:
-    return [show_numbers([number]) for number in numbers or ()]
-
-
-def _steps(events: Events) -> list[Row]:
-    arrived = {id(delivery.send) for delivery in events.deliveries if delivery.arrived is not None}
-    sends = [
-        [event for event in events.of(rank) if event.operation == "send" and event.took_part]
-        for rank in range(events.world_size)
+    lines = [
+        "\n".join([said, *(f"rank {rank} | {' '.join(map(_show, column))}" for rank, column in enumerate(row))])
+        for said, row in zip([first, *captions], held, strict=True)
     ]
-    return [
-        (f"step {k + 1}", [_sent(mine[k], id(mine[k]) in arrived) if k < len(mine) else None for mine in sends])
-        for k in range(max(map(len, sends)))
-    ]
+    return film.figure("\n\n".join(lines))
 
 
-def _sent(send: Event, has_arrived: bool) -> Sent:
-    text = show_bytes(send.bytes) if send.values is None else show_numbers(send.values)
-    return Sent(text, send.peer, has_arrived)
+def _caption(step: int, last: int, sent: Sequence[int], held: Sequence[Sequence[Sequence[float]]]) -> str:
+    complete = sum(number in held[-1][0] for column in held[step] for number in column)
+    each = f"each rank has sent {show_bytes(sent[0])}" if len(set(sent)) == 1 else "the ranks have sent unequally"
+    numbers = count(sum(map(len, held[step])), "number")
+    return f"Step {step} of {last}: {each}, in all {show_bytes(sum(sent))}; {complete} of {numbers} are complete sums."
 
 
-def _before_and_after(results: Any) -> tuple[list[Any], list[Any]]:
-    """The tensors that the ranks returned; nothing where they returned something else."""
-    values = getattr(getattr(results, "results", results), "values", ())
-    if not isinstance(values, tuple):
-        return [], []
-    if values and all(
-        isinstance(v, (tuple, list)) and len(v) == 2 and all(hasattr(t, "tolist") for t in v) for v in values
-    ):
-        return [numbers_of(value[0]) for value in values], [numbers_of(value[1]) for value in values]
-    numbers = [numbers_of(value) for value in values]
-    return [], numbers if any(numbers) else []
-
-
-def _row_of_tensors(name: str, tensors: Sequence[list[float] | None]) -> list[Row]:
-    shown = [None if numbers is None else Sent(show_numbers(numbers)) for numbers in tensors]
-    return [(name, shown)] if any(shown) else []
-
-
-def _text(rows: Sequence[Row], ranks: int, rest: str) -> str:
-    head = ["", *(f"rank {rank}" for rank in range(ranks))]
-    table = [head, *([name, *map(_cell, shown)] for name, shown in rows)]
-    return "\n".join([*in_columns(table), *[rest] * bool(rest)])
-
-
-def _cell(one: Sent | None) -> str:
-    if one is None:
-        return ""
-    return one.text + (f" ->{one.to}" if one.to is not None else "") + " (not received)" * (not one.has_arrived)
+def _show(number: float) -> str:
+    return f"{number:.10g}"  # whole numbers with all their digits

@@ -6,7 +6,7 @@ end and in every run: a notebook keeps those that it was given first.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from ddp_lessons.show.page.lines import WIDTH, draw_rulers, thinned, write_title
 from ddp_lessons.show.page.picture import ALARM, FAINT, INK, PAPER, count, drawn_in_house_style, new_figure, text_size
 
 TEXT = "Training curves."
-ALT = "Training curves: a panel for each logged value, a line for each {line}."
+ALT = "Training curves: a panel for each logged value, a line for each rank."
 WAITING = "No values logged yet. A rank logs values while it runs: tell(step=3, loss=0.25)"
 PLACES = ("step", "epoch")  # numbers by these names say where on the x axis the others stand
 LEFT, GAP, RIGHT = 0.62, 0.66, 0.2  # inches
@@ -36,21 +36,17 @@ Curve = tuple[str, Any, Any]  # the name of x (none: the points are counted), x 
 
 
 @drawn_in_house_style
-def training(results: Any, title: str | None = None, *, sharey: bool = False, line: str = "rank") -> Chart:
+def training(results: Any, title: str | None = None) -> Chart:
     """Draw every value that ranks logged (`tell(step=3, loss=0.25)`), rank by rank.
 
     Also while they run: `launch(..., live=show.training)`.
-
-    Args:
-        sharey: draw all panels with the same y-axis, so that their heights can be compared.
-        line: what a process stands for, if it is no rank of a group, such as "seed".
 
     Raises:
         TypeError: these are not results.
     """
     curves = _curves(_told(results))
-    figure, axes = _draw(curves, title, sharey, line)
-    return Chart(figure, axes, TEXT, ALT.format(line=line))
+    figure, axes = _draw(curves, title)
+    return Chart(figure, axes, TEXT, ALT)
 
 
 def _told(results: Any) -> Sequence[Sequence[Any]]:
@@ -85,9 +81,7 @@ def _curve(points: list[tuple[str, float, float]]) -> Curve:
     return "", np.arange(1.0, len(up) + 1), up
 
 
-def _draw(
-    curves: Mapping[str, Mapping[int, Curve]], title: str | None, sharey: bool, line: str
-) -> tuple[Figure, list[Axes]]:
+def _draw(curves: Mapping[str, Mapping[int, Curve]], title: str | None) -> tuple[Figure, list[Axes]]:
     names = list(curves)[:MOST_PANELS]
     left_out = len(curves) - len(names)
     across = min(max(len(names), 1), MOST_IN_A_ROW)
@@ -98,16 +92,15 @@ def _draw(
     figure = new_figure(WIDTH, height)
     write_title(figure, title)
     is_smoothed = any(len(y) > SMOOTHED_FROM for by_rank in curves.values() for _, _, y in by_rank.values())
-    _draw_key(figure, told, line, height - above + 0.12, is_smoothed, left_out)
+    _draw_key(figure, told, height - above + 0.12, is_smoothed, left_out)
     wide = (WIDTH - LEFT - RIGHT - (across - 1) * GAP) / across
-    all_axes: list[Axes] = []
-    shared = [_finite(y for name in names for _, _, y in curves[name].values())] if sharey and names else []
+    all_axes = []
     most = max(AT_LEAST, min(MOST_POINTS, OF_ALL_CURVES // max(sum(map(len, curves.values())), 1)))
     for index, name in enumerate(names):
         row, column = divmod(index, across)
         corner = LEFT + column * (wide + GAP), height - above - row * (HEAD + PANEL + FOOT) - HEAD - PANEL
         axes = figure.add_axes((corner[0] / WIDTH, corner[1] / height, wide / WIDTH, PANEL / height))
-        _draw_panel(axes, name, curves[name], wide * 72, most, *shared)
+        _draw_panel(axes, name, curves[name], wide * 72, most)
         all_axes.append(axes)
     if not names:
         axes = figure.add_axes((0, 0, 1, 1))
@@ -117,10 +110,10 @@ def _draw(
     return figure, all_axes
 
 
-def _draw_key(figure: Figure, ranks: Sequence[int], line: str, y: float, is_smoothed: bool, left_out: int) -> None:
+def _draw_key(figure: Figure, ranks: Sequence[int], y: float, is_smoothed: bool, left_out: int) -> None:
     """One for all panels: the colors of the ranks, each with its name."""
     height = figure.get_figheight()
-    widths = [0.36 + text_size(f"{line} {rank}", 8.5)[0] / 72 for rank in ranks]
+    widths = [0.36 + text_size(f"rank {rank}", 8.5)[0] / 72 for rank in ranks]
     notes = ["thick: moving average"] * is_smoothed
     notes += [f"{count(left_out, 'further number')} left out"] * bool(left_out)
     room = WIDTH - LEFT - RIGHT - text_size("; ".join(notes), 8)[0] / 72
@@ -130,21 +123,19 @@ def _draw_key(figure: Figure, ranks: Sequence[int], line: str, y: float, is_smoo
         style: dict[str, Any] = {"va": "center_baseline", "gid": f"name {rank}"}
         ends = [x / WIDTH, (x + 0.15) / WIDTH], [(y + 0.02) / height] * 2
         figure.add_artist(Line2D(*ends, color=rank_color(rank), lw=2.5))
-        figure.text((x + 0.2) / WIDTH, y / height, f"{line} {rank}", fontsize=8.5, **style)
+        figure.text((x + 0.2) / WIDTH, y / height, f"rank {rank}", fontsize=8.5, **style)
         x += width
-    notes = [f"and {count(len(ranks) - shown, line)} more"] * (len(ranks) > shown) + notes
+    notes = [f"and {count(len(ranks) - shown, 'rank')} more"] * (len(ranks) > shown) + notes
     style = {"fontsize": 8, "color": FAINT, "ha": "right", "va": "center_baseline", "gid": "notes"}
     figure.text(1 - RIGHT / WIDTH, y / height, "; ".join(notes), **style)
 
 
-def _draw_panel(
-    axes: Axes, name: str, by_rank: Mapping[int, Curve], room: float, most_points: int, shared: Any = None
-) -> None:
+def _draw_panel(axes: Axes, name: str, by_rank: Mapping[int, Curve], room: float, most_points: int) -> None:
     shown = {rank: (x, y) for rank, (_, x, y) in by_rank.items()}
     places = {place for place, _, _ in by_rank.values()}
     if len(places) > 1:  # some ranks counted, others said their steps: then all are counted
         shown = {rank: (np.arange(1.0, len(y) + 1), y) for rank, (_, y) in shown.items()}
-    finite = _finite(y for _, y in shown.values()) if shared is None else shared
+    finite = np.concatenate([y[np.isfinite(y)] for _, y in shown.values()])
     _prepare(axes, finite, [x for x, _ in shown.values()], places.pop() if len(places) == 1 else "")
     for turn, (rank, (x, y)) in enumerate(reversed(shown.items())):  # rank 0 on top
         above = sum(other < rank and _is_equal(y, shown[other][1]) for other in shown)
@@ -158,10 +149,6 @@ def _draw_panel(
         note = "nan or inf" if color == ALARM else ""
     if note and text_size(note, 8)[0] <= left:
         axes.text(1, 1.03, note, fontsize=8, color=color, ha="right", gid=f"note {name}", **title)
-
-
-def _finite(heights: Iterable[Any]) -> Any:
-    return np.concatenate([y[np.isfinite(y)] for y in heights])
 
 
 def _prepare(axes: Axes, finite: Any, across: Sequence[Any], place: str) -> None:
