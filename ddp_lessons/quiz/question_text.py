@@ -24,7 +24,7 @@ def as_text(lesson: int, questions: Sequence[Question]) -> str:
         if question.program:
             parts.append(textwrap.indent(question.program.text, "       "))
         parts.append("\n".join(_folded(f"   {letter}) ", choice) for letter, choice in question.choices.items()))
-    parts.append(f'To answer the first with b: quiz.answer({lesson}, question=1, choice="b")')
+    parts.append(f'To answer question 1 with b: quiz.answer({lesson}, question=1, choice="b")')
     return "\n\n".join(parts)
 
 

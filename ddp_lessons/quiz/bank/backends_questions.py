@@ -86,7 +86,7 @@ QUESTIONS = (
     ),
     Question(
         text="A parameter server has 8 workers. How many times the size of the model does the server send and "
-        "receive in a step, and how many a rank of a ring of 8?",
+        "receive in a step, and how many does a rank in a ring of 8?",
         right="The server 16 times, a rank 3.5 times",
         letter="b",
         why="The server sends weights to 8 workers and receives 8 gradients. A ring rank sends 2 x 7 / 8 models and "

@@ -66,7 +66,7 @@ QUESTIONS = (
         look_at="Which failures are silent",
     ),
     Question(
-        text="`GLOO_SOCKET_IFNAME=lo` was right in all lessons on one machine. What does it do on two nodes?",
+        text="`GLOO_SOCKET_IFNAME=lo` works on one machine. What does it do on two nodes?",
         right="Each rank gives the other an address that only works locally.",
         letter="b",
         why="127.0.0.1 is always the node itself. One rank connects to its own node and is refused; the other waits "

@@ -63,7 +63,7 @@ def latency(measured: Points, model: tuple[float, float] | None = None) -> Chart
     _finish(axes, "bytes")
     kinds = "measured times" + (" and the line latency + bytes / bandwidth" if model is not None else "")
     text = f"{kinds}, by the size of the message: {_sizes(sizes)}"
-    return Chart(figure, axes, text[0].upper() + text[1:], f"Two axes that both grow by factors: {kinds}.")
+    return Chart(figure, axes, text[0].upper() + text[1:], f"Log-log plot: {kinds}.")
 
 
 @drawn_in_house_style
