@@ -49,11 +49,12 @@ by_file = --dist loadfile --max-worker-restart 1
 
 # Copies in another folder show that the lessons need no other files. The later lessons take longest, so they start
 # first. Three run at once, because many cells wait: for torchrun, for a timeout, for a network link that was cut.
+AT_ONCE ?= 3
 lessons: setup .venv/.dev  ## run every lesson, and compare its outputs with the stored ones
 	rm -rf .elsewhere && mkdir .elsewhere && cp notebooks/*.ipynb .elsewhere
 	mkdir -p build
 	DDP_LESSONS_MINUTES=build/minutes.json \
-	  $(py) -m pytest -n 3 --dist loadfile --no-loadscope-reorder --nbval $$(ls -r .elsewhere/*.ipynb)
+	  $(py) -m pytest -n $(AT_ONCE) --dist loadfile --no-loadscope-reorder --nbval $$(ls -r .elsewhere/*.ipynb)
 	rm -rf .elsewhere
 
 test-browser: setup .venv/.dev site slides  ## run the lessons and the site in a real browser; see .screenshots/

@@ -1,7 +1,7 @@
 """How long the cells of each lesson run, compared with the minutes that an instructor plans.
 
-`make lessons` runs all lessons with nbval, and writes the seconds into build/minutes.json. An instructor waits while
-cells run: more than a tenth of the minutes for teaching is too much.
+`make lessons AT_ONCE=1` runs the lessons with nbval, one after the other, and writes the seconds into
+build/minutes.json. An instructor waits while cells run: more than a tenth of the minutes for teaching is too much.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def planned(seconds: Mapping[str, float], notebooks: Path = NOTEBOOKS) -> list[P
 def named_run() -> str:
     """A description of this run, because seconds differ between machines and days."""
     today, torch = datetime.date.today(), importlib.metadata.version("torch")
-    return f"Run on {today.day} {today:%B %Y}, {os.cpu_count()} cores, torch {torch}, three lessons at a time."
+    return f"Run on {today.day} {today:%B %Y}, {os.cpu_count()} cores, torch {torch}, one lesson at a time."
 
 
 def put_into_guide(lessons: Sequence[Planned], guide: Path = GUIDE) -> None:
