@@ -129,7 +129,7 @@ BROKEN = {
         changed(("    dist.all_reduce(total)\n", ""), ("    dist.all_reduce(sums)\n", "")),
         "uneven data",
         "on 2 ranks, `tested` is 151 instead of 301: it is the share of one rank.",
-        "all_reduce the sums of the ranks",
+        "sums and counts on each rank, all_reduce them",
         lines=("train_loss is", "test_loss is", "correct is"),
     ),
     "train loss of rank 0 only": Broken(

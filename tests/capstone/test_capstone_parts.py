@@ -76,5 +76,5 @@ def test_a_checkpoint_of_weights_alone_is_recognized(tmp_path: Path) -> None:
 def test_the_share_of_one_rank_needs_a_sum_over_ranks() -> None:
     ((said, advice),) = wrong_number_tested(151, 2)
     assert said == "on 2 ranks, `tested` is 151 instead of 301: it is the share of one rank."
-    assert "all_reduce the sums of the ranks" in advice
+    assert "sums and counts on each rank, all_reduce them" in advice
     assert wrong_number_tested(300, 2)[0][0].endswith("some samples are left out.")
