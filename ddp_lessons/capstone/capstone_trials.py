@@ -13,13 +13,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, TypeVar
 
 from ddp_lessons.capstone import plain_training
 from ddp_lessons.capstone.script_runs import CannotJudge, Outcome, Program, run_program
 from ddp_lessons.run.diagnosis.wording import number_of_ranks
 from ddp_lessons.run.output.progress_line import ProgressLine
 
+T = TypeVar("T", bound="Trials")
 EPOCHS = 3
 STEPS_PER_EPOCH = -(-plain_training.TRAIN // plain_training.BATCH)
 SIZES = (1, 2, 4)
@@ -54,7 +55,7 @@ class Trials:
 
     @classmethod
     @contextmanager
-    def shown(cls, script: Path, choice: random.Random) -> Iterator[Self]:
+    def shown(cls: type[T], script: Path, choice: random.Random) -> Iterator[T]:
         """In a folder of their own, with a line that says what runs, and for how long."""
         folder, began = Path(tempfile.mkdtemp(prefix="ddp-lessons-")), time.monotonic()
         with ProgressLine() as line:

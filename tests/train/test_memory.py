@@ -8,10 +8,10 @@ from torch import Tensor, nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.optim import ZeroRedundancyOptimizer
-from torch.distributed.tensor import Shard, distribute_tensor
+from torch.distributed.tensor import DTensor, Shard, distribute_tensor
 
 from ddp_lessons import launch
-from ddp_lessons.train.memory import bytes_held, whole
+from ddp_lessons.train.memory import bytes_held, local, whole
 from ddp_lessons.train.sharding import ShardedOptimizer
 
 
@@ -69,11 +69,16 @@ def test_what_an_optimizer_keeps_for_itself_is_counted() -> None:
     assert list(launch(run, 4)) == [[after, {**after, "gradients": 200 + 52}]] * 4
 
 
-def test_a_whole_is_the_tensor_that_was_cut() -> None:
+def test_parts_and_wholes_are_those_of_dtensor_itself() -> None:
     flat = torch.arange(40.0).view(10, 4)
 
     def run(rank: int, world_size: int) -> list[Tensor]:
         mesh = init_device_mesh("cpu", (world_size,))
-        return [whole(distribute_tensor(flat, mesh, [Shard(dim)])) for dim in (0, 1)] + [whole(flat)]
+        for dim in (0, 1):
+            tensor = distribute_tensor(flat, mesh, [Shard(dim)])
+            assert isinstance(tensor, DTensor)
+            torch.testing.assert_close(local(tensor), tensor.to_local(), rtol=0, atol=0)
+            torch.testing.assert_close(whole(tensor), flat, rtol=0, atol=0)
+        return [whole(tensor), whole(flat)]
 
     assert all(torch.equal(one, flat) for answer in launch(run, 4) for one in answer)
