@@ -11,7 +11,7 @@ JUPYTER_ARGS =
 py = .venv/bin/python
 ready = .venv/.ready$(TORCH:%=-torch-%)
 
-.PHONY: help lab test nightly run-tests test-pip test-offline lessons test-browser lint notebooks
+.PHONY: help lab test nightly run-tests test-pip test-offline lessons test-browser lint lists notebooks
 .PHONY: hosted offline doctor bench gpu site slides links test-torch-range test-stacks test-with test-grading pins setup clean
 .NOTPARALLEL:
 
@@ -76,6 +76,10 @@ lint: setup .venv/.dev  ## check style, types and texts: words, links, minutes, 
 	$(py) -m ruff format --check .
 	$(py) -m pytest -q -p no:xdist tests/texts
 	$(py) -m mypy
+
+lists: setup  ## write what follows from the lessons: lists of exercises, minutes, plans of workshops, docs/where.md
+	@$(py) docs/instructor/write.py
+	@$(py) docs/where.py
 
 # make notebooks LESSONS="3 09"    by number or a part of the name; make notebooks NOTEBOOKS_ARGS=--twice
 notebooks: setup  ## run lessons and store their outputs with the smallest diff

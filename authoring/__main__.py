@@ -1,4 +1,4 @@
-"""The commands of an author: `python -m authoring notebooks`, `new-exercise`, `new-lesson`, `sample` and others."""
+"""The commands of an author: `python -m authoring notebooks`, `new-lesson`, `sample` and others."""
 
 from __future__ import annotations
 
@@ -16,12 +16,8 @@ def main(arguments: list[str] | None = None) -> int:
     store.add_argument("lessons", nargs="*", metavar="LESSON", help="a number or a part of a name (default: all)")
     store.add_argument("--twice", action="store_true", help="run each twice, and name the cells that differ")
     store.add_argument("--pictures", action="store_true", help="also store pictures that only look different")
-    exercise = commands.add_parser("new-exercise", help="create an exercise: solution, check, and its bank of answers")
-    exercise.add_argument("name", help="the name of the learner's function, such as spread")
-    exercise.add_argument("--folder", choices=beginning.FOLDERS, default="messages", help="the folder of its check")
     lesson = commands.add_parser("new-lesson", help="create a lesson: notebook, questions, page for instructors")
     lesson.add_argument("title", help="its title; it gets the next number")
-    lesson.add_argument("--exercise", default="", metavar="NAME", help="an exercise made by new-exercise")
     sample = commands.add_parser("sample", help="draw paragraphs or messages at random, to judge their English")
     sample.add_argument("kind", choices=samples.KINDS)
     sample.add_argument("--count", type=int, default=60)
@@ -43,10 +39,8 @@ def main(arguments: list[str] | None = None) -> int:
             print("\n".join(hosted.write_all(Path.cwd())))
         elif options.command == "sample":
             print("\n".join(samples.drawn(Path.cwd(), options.kind, options.count, options.seed)))
-        elif options.command == "new-exercise":
-            print("\n".join(beginning.exercise(Path.cwd(), options.name, options.folder)))
         else:
-            print("\n".join(beginning.lesson(Path.cwd(), options.title, options.exercise)))
+            print("\n".join(beginning.lesson(Path.cwd(), options.title)))
     except ValueError as refusal:
         print(refusal, file=sys.stderr)
         return 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import contextlib
 import csv
 import json
@@ -24,7 +23,7 @@ from notebook_session import NotebookSession
 from ddp_lessons import check
 from ddp_lessons.__main__ import main
 from ddp_lessons.check import Report, progress_file
-from ddp_lessons.check.dashboard import GIVEN, LESSON_OF, LESSONS, counting, fingerprint
+from ddp_lessons.check.dashboard import LESSON_OF, LESSONS, counting
 from ddp_lessons.train import point_to_point
 from ddp_lessons.workshop import progress_table as command
 
@@ -115,10 +114,8 @@ def test_what_nobody_has_written_is_no_try(file: Path) -> None:
     assert line_of("exchange")[0] == "passed"
 
 
-def test_a_check_stays_the_function_that_it_was() -> None:
-    from ddp_lessons.check.messages.message_exercises import exchange
-
-    assert (check.exchange.__name__, check.exchange.__doc__) == (exchange.__name__, exchange.__doc__)
+def test_a_check_has_its_task_as_help_and_is_the_same_each_time() -> None:
+    assert str(check.exchange.__doc__).startswith("Check `function(tensor)`")
     assert check.exchange is check.exchange
 
 
@@ -127,34 +124,6 @@ def cells_of(notebook: Path) -> Iterator[tuple[str, str]]:
     for cell in read(notebook, as_version=4).cells:
         if cell.cell_type == "code" and not cell.source.startswith("%%"):  # of a file
             yield re.sub(r"^[%!].*$", "", cell.source, flags=re.M), json.dumps(cell.outputs)
-
-
-def test_the_list_of_exercises_is_that_of_the_lessons() -> None:
-    for lesson in LESSONS:
-        (notebook,) = (path for path in NOTEBOOKS if path.name.startswith(f"{lesson.number:02}"))
-        assert f'"# {lesson.title}' in notebook.read_text(encoding="utf-8")
-    checked: dict[str, int] = {}
-    for notebook in NOTEBOOKS:
-        for source, _ in cells_of(notebook):
-            for name, given in re.findall(r"^check\.(\w+)\((\w+\)|\"my_train|\"\w+\"|\d, \*\*)", source, re.M):
-                given = given if name == "training_script" else given[0]
-                exercise = f"{name}({given})" if name in ("diagnosis", "reading", "training_script") else name
-                checked.setdefault(exercise, int(notebook.name[:2]))
-    assert list(LESSON_OF.items()) == list(checked.items())
-
-
-def test_programs_that_a_lesson_gives_are_known() -> None:
-    given = set()
-    for notebook in NOTEBOOKS:
-        functions: dict[str, str] = {}
-        for source, outputs in cells_of(notebook):
-            for node in ast.parse(source).body:
-                if isinstance(node, ast.FunctionDef):
-                    functions[node.name] = ast.get_source_segment(source, node) or ""
-            for name in re.findall(r"^(?:report = )?check\.\w+\((\w+)\)", source, re.M):
-                if "not right yet" in outputs:
-                    given.add((fingerprint(functions[name]), name))
-    assert given == set(GIVEN.items())
 
 
 @nightly

@@ -19,8 +19,8 @@ from ddp_lessons.capstone.capstone_parts import (
 from ddp_lessons.capstone.capstone_trials import NotJudged, Trials
 from ddp_lessons.capstone.injected_hang import CASES, LETTERS, NAME, HangQuestion, ask_about_a_hang, choice_for
 from ddp_lessons.capstone.script_runs import CannotJudge, require_torchrun
-from ddp_lessons.check.judging.report import Report, not_started
 from ddp_lessons.check.progress_file import clean_name
+from ddp_lessons.check.report import Report, not_started
 from ddp_lessons.run.diagnosis.wording import listed
 
 PARTS: dict[str, Callable[[Trials], Part]] = {

@@ -21,7 +21,7 @@ from ddp_lessons.capstone.capstone_page import sentence
 from ddp_lessons.capstone.capstone_parts import survives_a_kill, wrong_number_tested
 from ddp_lessons.capstone.capstone_trials import EPOCHS, NotJudged, Trials, named
 from ddp_lessons.capstone.script_runs import CannotJudge, Outcome, Program, require_torchrun
-from ddp_lessons.check.judging.report import Report, not_right, not_started
+from ddp_lessons.check.report import Report, not_right, not_started
 from ddp_lessons.own_files import SCRIPTS
 from ddp_lessons.train.mnist import mnist_folder
 

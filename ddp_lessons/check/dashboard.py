@@ -10,14 +10,16 @@ import dataclasses
 import functools
 import hashlib
 import inspect
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal, ParamSpec
+from pathlib import Path
+from typing import Any, Literal, ParamSpec
 
-from ddp_lessons.check import progress_file
-from ddp_lessons.check.judging.check_launches import CheckFailed, launches_on
-from ddp_lessons.check.judging.report import Report, check_failed
-from ddp_lessons.check.progress_file import Entry
+from ddp_lessons.check.launches import CheckFailed, launches_on
+from ddp_lessons.check.progress_file import Entry, keep, recall
+from ddp_lessons.check.report import Report, check_failed
+from ddp_lessons.run.nodes.node_commands import Nodes
 from ddp_lessons.run.output.cards import Kind, framed, in_words, mark
 from ddp_lessons.run.output.terminal_text import folded, painted
 
@@ -35,41 +37,10 @@ class Lesson:
     exercises: tuple[str, ...]
 
 
-LESSONS = (
-    Lesson(2, "Send and receive", ("exchange", "pass_the_token")),
-    Lesson(3, "Collectives", ("broadcast_by_hand", "all_gather_by_hand", "global_mean")),
-    Lesson(4, "The ring all-reduce by hand", ("ring_all_reduce",)),
-    Lesson(5, "Average gradients", ("average_gradients", "weighted_average")),
-    Lesson(6, "Partition the data", ("data_partitioner", "rank_sampler")),
-    Lesson(7, "DistributedDataParallel, taken apart", ("my_ddp",)),
-    Lesson(8, "MNIST with DDP", ("train_loop", "evaluate", "save_checkpoint")),
-    Lesson(
-        9,
-        "Write a training script",
-        tuple(f'training_script("{section}")' for section in ("sampler", "evaluation", "checkpoint", "accumulation")),
-    ),
-    Lesson(10, "The same accuracy on more ranks", ("token_mean_loss", "shard_stream")),
-    Lesson(
-        11,
-        "Debug hangs, deadlocks and silent errors",
-        ("mean_loss", "share_best", "swap", "sum_of_half", "reading(4)", "reading(5)"),
-    ),
-    Lesson(12, "Capstone: a training script of your own", ("capstone",)),
-    Lesson(14, "Many machines, restarts and Slurm", ("restartable", "ranks_of", "job_script")),
-    Lesson(15, "After DDP: FSDP, tensor parallelism, pipelines", ("shard", "sharded_mean", "stage_of")),
-    Lesson(16, "Debug a job at work", tuple(f"diagnosis({number})" for number in range(1, 7))),
-    Lesson(17, "Reference: backends, stores, RPC", ("choose_backend",)),
-)
+_LISTS = json.loads(Path(__file__).with_name("lessons.json").read_text(encoding="utf-8"))  # docs/instructor/write.py
+LESSONS = tuple(Lesson(one["number"], one["title"], tuple(one["exercises"])) for one in _LISTS["lessons"])
 LESSON_OF = {exercise: lesson.number for lesson in LESSONS for exercise in lesson.exercises}
-
-# programs that the lessons show or give to be fixed: the fingerprint of the function's lines
-GIVEN = {
-    "7ac4322a4f02fdd7": "mean_loss",
-    "ccd6eb6e4c06ccf9": "share_best",
-    "009648aa29260239": "swap",
-    "4d66644df0482425": "sum_of_half",
-    "f205f740b1c9c9cd": "train_restartably",
-}
+GIVEN: Mapping[str, str] = _LISTS["given"]  # functions that lessons give to be repaired, by fingerprint
 
 
 def counting(check: Callable[P, Report]) -> Callable[P, Report]:
@@ -77,23 +48,29 @@ def counting(check: Callable[P, Report]) -> Callable[P, Report]:
 
     @functools.wraps(check)
     def checked(*args: P.args, **kwargs: P.kwargs) -> Report:
-        with launches_on(kwargs.pop("on", None), check.__name__):  # type: ignore[arg-type]
-            try:
-                report = check(*args, **kwargs)
-            except CheckFailed as own:
-                report = check_failed(check.__name__, str(own))
+        on: Any = kwargs.pop("on", None)
         written = next(iter((*args, *kwargs.values())), None)
-        next_step = _after(report.exercise) if report.passed else ""
-        if report.exercise in LESSON_OF and report.is_a_try and is_the_learners(written):
-            entry = progress_file.keep(report.exercise, LESSON_OF[report.exercise], report.passed)
-            if entry.tries >= _TRIES_BEFORE_HINTS and not entry.passed and not report.exercise.startswith(_ARE_READ):
-                next_step = _STUCK
-        return dataclasses.replace(report, next_step=next_step)
+        return counted(check.__name__, written, on, lambda: check(*args, **kwargs))
 
     own = inspect.signature(check)
     on = inspect.Parameter("on", inspect.Parameter.KEYWORD_ONLY, default=None, annotation="Nodes | None")
     checked.__signature__ = own.replace(parameters=[*own.parameters.values(), on])  # type: ignore[attr-defined]
     return checked
+
+
+def counted(name: str, written: object, on: Nodes | None, judge: Callable[[], Report]) -> Report:
+    """Judge what was written, on these nodes, and record the outcome."""
+    with launches_on(on, name):
+        try:
+            report = judge()
+        except CheckFailed as own:
+            report = check_failed(name, str(own))
+    next_step = _after(report.exercise) if report.passed else ""
+    if report.exercise in LESSON_OF and report.is_a_try and is_the_learners(written):
+        entry = keep(report.exercise, LESSON_OF[report.exercise], report.passed)
+        if entry.tries >= _TRIES_BEFORE_HINTS and not entry.passed and not report.exercise.startswith(_ARE_READ):
+            next_step = _STUCK
+    return dataclasses.replace(report, next_step=next_step)
 
 
 def _after(exercise: str) -> str:
@@ -125,7 +102,7 @@ def fingerprint(lines: str) -> str:
 
 def progress() -> Progress:
     """Show which exercises you have passed, by lesson. They are recorded in a file on this machine, only for you."""
-    entries, notes = progress_file.recall()
+    entries, notes = recall()
     return Progress(entries, tuple(notes))
 
 

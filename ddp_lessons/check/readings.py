@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ddp_lessons.check.judging.report import Report
+from ddp_lessons.check.report import Report
 
 WHEN_ONE_RETURNED = """
   torchrun would show: "Connection closed by peer" when a rank exits (NCCL: "Watchdog caught collective operation \

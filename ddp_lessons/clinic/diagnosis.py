@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ddp_lessons.check.judging.report import Report, not_right
+from ddp_lessons.check.report import Report, not_right
 from ddp_lessons.clinic.clinic_cases import RULES, Case, case_of, folder_of, how_to_answer
 
 _RIGHT = "right"

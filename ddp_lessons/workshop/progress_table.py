@@ -19,7 +19,7 @@ from pathlib import Path
 
 from ddp_lessons.check import progress_file
 from ddp_lessons.check.dashboard import LESSON_OF, LESSONS, Progress, progress
-from ddp_lessons.check.judging.report_lines import table
+from ddp_lessons.check.report import table
 from ddp_lessons.record.whole_file import write_whole
 from ddp_lessons.workshop.ticket_table import without_controls
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ddp_lessons import __version__
-from ddp_lessons.check.judging.report_lines import table
+from ddp_lessons.check.report import table
 from ddp_lessons.workshop.ticket import BEGIN, FILE, NONE, NotWhole, Ticket, read_ticket
 
 _NAMED_AT_MOST, _SHOWN_OF_A_NAME = 30, 28

@@ -1,13 +1,15 @@
-"""Write tables and totals into the instructor guide: `.venv/bin/python docs/instructor/write.py`, or with `--check`.
+"""Write what follows from the lessons into other files: `.venv/bin/python docs/instructor/write.py`.
 
 Each lesson has its plan in its notebook (`metadata.ddp_lessons`), and plans.py lists the sections of each workshop.
-The text between the marks of the pages, and the minutes after *Time* in a lesson's first cell, come from these two.
-Everything else is written by hand.
+The text between the marks of the pages, and the minutes in README and after *Time* in a lesson's first cell, come from
+these two. So does the package's list of exercises, with the programs that lessons show as wrong. `--check` changes
+nothing. Everything else is written by hand.
 """
 
 from __future__ import annotations
 
 import argparse
+import ast
 import itertools
 import json
 import re
@@ -18,15 +20,20 @@ from pathlib import Path
 
 from plans import IN_HAND, LUNCH, PLANS, Day, Say, Take
 
+from ddp_lessons.check.dashboard import fingerprint
+
 GUIDE = Path(__file__).parent
 PROJECT = GUIDE.parent.parent
 NOTEBOOKS = PROJECT / "notebooks"
 TRAIN = PROJECT / "ddp_lessons" / "train"
+EXERCISES = PROJECT / "ddp_lessons" / "check" / "lessons.json"
 OPENING = "opening"  # the plan's name for the text before the first section
 TEACHING, EXERCISE = "teach", "exercise"
 HAND = "the time in hand"
 CORE = 13  # lessons; the others are electives
 NEEDS_NOTHING = {"Do you know it?", "What you have now"}  # they have no cells, or cells that need no earlier ones
+ANY_CHECK = re.compile(r"^check\.(?!progress)(\w+)\((\"?\w*\"?)", re.M)
+NUMBERED = {"diagnosis", "reading", "training_script"}  # one check for several exercises
 JUDGED = re.compile(r"^check\.(?!diagnosis|reading)\w+\((\w+)\)", re.M)  # no functions
 
 
@@ -247,9 +254,48 @@ def pages() -> dict[Path, Callable[[str], str]]:
         page = GUIDE / "lessons" / f"{lesson.file.stem}.md"
         found[page] = lambda text, lesson=lesson: put_between_marks(text, "facts", facts(lesson))  # type: ignore[misc]
         found[lesson.file] = lambda text, lesson=lesson: with_time(text, lesson)  # type: ignore[misc]
+    found[PROJECT / "README.md"] = lambda text: with_minutes_in_table(text, lessons)
+    found[EXERCISES] = lambda text: exercise_lists()
     for page_name, days in PLANS.items():
         found[GUIDE / page_name] = lambda text, days=days: with_days(text, days, lessons)  # type: ignore[misc]
     return found
+
+
+def exercise_lists() -> str:
+    """The exercises of each lesson, and the fingerprints of functions that a lesson gives to be repaired."""
+    lessons, given = list[dict[str, object]](), dict[str, str]()
+    for file in sorted(NOTEBOOKS.glob("[0-9][0-9]_*.ipynb")):
+        names, functions = list[str](), dict[str, str]()
+        cells = json.loads(file.read_text(encoding="utf-8"))["cells"]
+        for cell in cells:
+            source = "".join(cell["source"])
+            if cell["cell_type"] != "code" or source.startswith("%%"):
+                continue
+            functions |= functions_in(source)
+            for name, argument in ANY_CHECK.findall(source):
+                names.append(f"{name}({argument})" if name in NUMBERED else name)
+                if "not right yet" in json.dumps(cell["outputs"]) and argument in functions:
+                    given[fingerprint(functions[argument])] = argument
+        title = "".join(cells[0]["source"]).splitlines()[0].removeprefix("# ")
+        if names:
+            lessons.append({"number": int(file.stem[:2]), "title": title, "exercises": list(dict.fromkeys(names))})
+    return json.dumps({"lessons": lessons, "given": given}, indent=1) + "\n"
+
+
+def functions_in(source: str) -> dict[str, str]:
+    tree = ast.parse(re.sub(r"^[%!].*$", "", source, flags=re.M))
+    return {
+        node.name: ast.get_source_segment(source, node) or "" for node in tree.body if isinstance(node, ast.FunctionDef)
+    }
+
+
+def with_minutes_in_table(text: str, lessons: Sequence[Lesson]) -> str:
+    for lesson in lessons:
+        minutes = lesson.spent(TEACHING) + lesson.spent(EXERCISE)
+        text = re.sub(
+            rf"^(\| {lesson.number} \| \[[^\]]*\]\([^)]*\)) \| [^|]* \|", rf"\1 | {minutes} |", text, flags=re.M
+        )
+    return text
 
 
 def with_time(text: str, lesson: Lesson) -> str:
@@ -265,7 +311,7 @@ def with_days(text: str, days: Sequence[Day], lessons: Sequence[Lesson]) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description="Write tables and totals into the instructor guide.")
+    parser = argparse.ArgumentParser(description="Write tables, totals and lists that follow from the lessons.")
     parser.add_argument("--check", action="store_true", help="change nothing; exit status 1 if a page is not current")
     check = parser.parse_args(arguments).check
     stale = []

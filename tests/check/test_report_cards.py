@@ -13,8 +13,7 @@ from torch import Tensor
 
 from ddp_lessons import check
 from ddp_lessons.check import Report, progress_file
-from ddp_lessons.check.judging.report import not_right
-from ddp_lessons.check.judging.report_lines import table
+from ddp_lessons.check.report import not_right, table
 from ddp_lessons.record.colors import rank_color
 from ddp_lessons.train.ring import ring_all_reduce
 

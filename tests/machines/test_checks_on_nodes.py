@@ -114,18 +114,18 @@ def test_its_ranks_run_on_the_nodes(nodes: Machines, tmp_path: Path) -> None:
         (tmp_path / f"rank {dist.get_rank()} of {dist.get_world_size()} on {socket.gethostname()}").touch()
         return exchange(tensor)
 
-    assert check.exchange(leaves_its_name, on=nodes).passed  # type: ignore[call-arg]
+    assert check.exchange(leaves_its_name, on=nodes).passed
     assert {file.name for file in tmp_path.iterdir()} == {"rank 0 of 2 on machine0", "rank 1 of 2 on machine1"}
 
 
 def test_a_check_that_needs_files_of_this_machine_says_so(nodes: Machines) -> None:
     with pytest.raises(ValueError, match=r"check.save_checkpoint runs on this machine only; leave out on="):
-        check.save_checkpoint(exchange, on=nodes)  # type: ignore[call-arg]
+        check.save_checkpoint(exchange, on=nodes)
 
 
 def test_what_is_no_nodes_is_refused() -> None:
     with pytest.raises(TypeError, match="on must be nodes"):
-        check.exchange(exchange, on="alpha")  # type: ignore[call-arg]
+        check.exchange(exchange, on="alpha")
 
 
 def test_a_lost_node_is_no_mistake_of_the_exercise(tmp_path: Path) -> None:
@@ -143,7 +143,7 @@ def test_a_lost_node_is_no_mistake_of_the_exercise(tmp_path: Path) -> None:
 
         threading.Thread(target=power_off).start()
         with pytest.raises(NodeLost, match="rank 1 of 2 on machine1 was lost together with the connection to machine1"):
-            check.exchange(begins, on=machines)  # type: ignore[call-arg]
+            check.exchange(begins, on=machines)
 
 
 def train(rank: int, world_size: int, divides: bool, names: str = "") -> None:

@@ -10,7 +10,7 @@ import pytest
 from nights import nightly
 from places import here, places_of
 
-from ddp_lessons.check.trials import rehearsal
+from ddp_lessons.check import rehearsal
 from ddp_lessons.machines import SlurmOnMachines
 
 pytestmark = nightly
@@ -116,7 +116,7 @@ def test_a_rehearsal_sets_what_slurm_sets_and_starts_what_slurm_starts(slurm: Sl
     real = slurm.sbatch(script, timeout_seconds=30)
     assert real.statuses == (0,), real
     rehearsed = rehearsal.rehearse(REHEARSED)
-    assert rehearsed.too_late == (6,)
+    assert rehearsed.too_late == [6]
     ours = [re.sub("name job", "name both.sbatch", line) for line in rehearsed.printed.splitlines()]
     # a task may have to wait a moment for one that has just ended: srun says so, and goes on
     said = [line for line in real.lines() if not re.match(r"srun: (Job \d+ step creation|Step created)", line)]

@@ -1,1 +1,0 @@
-"""The exercises on backends, nodes and job scripts."""

@@ -1,1 +1,0 @@
-"""How an exercise is judged: its trials on ranks, its traffic, what is wrong, and the report."""

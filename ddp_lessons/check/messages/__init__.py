@@ -1,1 +1,0 @@
-"""The exercises on messages and collectives."""

@@ -1,1 +1,0 @@
-"""The exercises on training with several ranks."""

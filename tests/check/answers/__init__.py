@@ -1,0 +1,1 @@
+"""Answers of learners, by the module of their exercise."""

@@ -1,0 +1,150 @@
+"""Right and wrong answers to the exercise of lesson 7."""
+
+# mypy: disable-error-code="no-any-return"
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.distributed
+from torch import Tensor, nn
+from torch.autograd import Variable
+
+dist: Any = torch.distributed
+
+
+class OneByOne(nn.Module):
+    """As in the lesson, where it is given: nothing overlaps."""
+
+    def __init__(self, module: nn.Module) -> None:
+        super().__init__()
+        self.module = module
+        self.works: list[Any] = []
+        self.start()
+        for parameter in self.trained():
+            parameter.register_post_accumulate_grad_hook(self.gradient_is_ready)
+
+    def start(self) -> None:
+        for tensor in [*self.module.parameters(), *self.module.buffers()]:
+            dist.broadcast(tensor.detach(), src=0)
+
+    def trained(self) -> list[Any]:
+        return [parameter for parameter in self.module.parameters() if parameter.requires_grad]
+
+    def gradient_is_ready(self, parameter: Any) -> None:
+        dist.all_reduce(parameter.grad)
+        parameter.grad /= dist.get_world_size()
+
+    def forward(self, *inputs: Any) -> Any:
+        return self.module(*inputs)
+
+
+class Counts(OneByOne):
+    divisor = 0
+
+    def gradient_is_ready(self, parameter: Any) -> None:
+        self.works.append((parameter, dist.all_reduce(parameter.grad, async_op=True)))
+        if len(self.works) == len(self.trained()):
+            for one, work in self.works:
+                work.wait()
+                one.grad /= self.divisor or dist.get_world_size()
+            self.works = []
+
+
+class WaitsAfterBackward(OneByOne):
+    def gradient_is_ready(self, parameter: Any) -> None:
+        if not self.works:
+            Variable._execution_engine.queue_callback(self.wait)
+        parameter.grad /= dist.get_world_size()
+        self.works.append(dist.all_reduce(parameter.grad, async_op=True))
+
+    def wait(self) -> None:
+        while self.works:
+            self.works.pop().wait()
+
+
+class WaitsInTheNextHook(OneByOne):
+    def gradient_is_ready(self, parameter: Any) -> None:
+        if self.works:
+            self.works[-1].wait()
+        mean = parameter.grad.div_(dist.get_world_size())
+        self.works.append(dist.all_reduce(mean, async_op=True))
+        if len(self.works) == len(self.trained()):
+            self.works.pop().wait()
+            self.works = []
+
+
+def by_futures(module: nn.Module) -> nn.Module:
+    for tensor in module.state_dict().values():
+        dist.broadcast(tensor, 0)
+    futures: list[Any] = []
+    trained = [parameter for parameter in module.parameters() if parameter.requires_grad]
+
+    def hook(parameter: Tensor) -> None:
+        futures.append(dist.all_reduce(parameter.grad, async_op=True).get_future())
+        if len(futures) == len(trained):
+            torch.futures.wait_all(futures)
+            futures.clear()
+            for one in trained:
+                one.grad = one.grad / dist.get_world_size()
+
+    for parameter in trained:
+        parameter.register_post_accumulate_grad_hook(hook)
+    return module
+
+
+class RightForTwoRanks(Counts):
+    divisor = 2
+
+
+class LeavesOutWhatIsFrozen(Counts):
+    def start(self) -> None:
+        for tensor in [*self.trained(), *self.module.buffers()]:
+            dist.broadcast(tensor.detach(), src=0)
+
+
+class ReplacesTheFirstGradient(OneByOne):
+    """Right as long as there is one backward() in a step."""
+
+    def __init__(self, module: nn.Module) -> None:
+        super().__init__(module)
+        for parameter in self.trained():
+            parameter.register_hook(lambda gradient, mine=parameter: setattr(mine, "grad", None))
+
+
+class WaitsInTheNextForward(WaitsAfterBackward):
+    """Right if the last call is quick enough."""
+
+    def gradient_is_ready(self, parameter: Any) -> None:
+        parameter.grad /= dist.get_world_size()
+        self.works.append(dist.all_reduce(parameter.grad, async_op=True))
+
+    def forward(self, *inputs: Any) -> Any:
+        self.wait()
+        return self.module(*inputs)
+
+
+class AveragesTwice(Counts):
+    def __init__(self, module: nn.Module) -> None:
+        super().__init__(module)
+        for parameter in self.trained():
+            parameter.register_post_accumulate_grad_hook(super().gradient_is_ready)
+
+
+class WrapsInTorchsOwn(OneByOne):
+    def forward(self, *inputs: Any) -> Any:
+        return nn.parallel.DistributedDataParallel(self.module)(*inputs)
+
+
+RIGHT: dict[str, list[Any]] = {"my_ddp": [Counts, WaitsAfterBackward, WaitsInTheNextHook, by_futures]}
+WRONG: dict[str, list[Any]] = {
+    "my_ddp": [
+        OneByOne,
+        RightForTwoRanks,
+        LeavesOutWhatIsFrozen,
+        ReplacesTheFirstGradient,
+        WaitsInTheNextForward,
+        AveragesTwice,
+        WrapsInTorchsOwn,
+    ]
+}

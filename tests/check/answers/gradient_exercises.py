@@ -1,0 +1,177 @@
+"""Right and wrong answers to the exercises of averaging gradients by hand."""
+
+# mypy: disable-error-code="no-any-return"
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.distributed
+from torch import nn
+
+dist: Any = torch.distributed
+
+
+def having(model: nn.Module) -> list[Any]:
+    return [parameter for parameter in model.parameters() if parameter.grad is not None]
+
+
+def count_of(samples: int) -> int:
+    count = torch.tensor(samples)
+    dist.all_reduce(count)
+    return int(count)
+
+
+# average_gradients
+
+
+def divided_before(model: nn.Module) -> nn.Module:
+    for parameter in having(model):
+        parameter.grad = parameter.grad / dist.get_world_size()
+        dist.all_reduce(parameter.grad.data)
+    return model
+
+
+def all_at_once(model: nn.Module) -> None:
+    flat = torch.cat([parameter.grad.flatten() for parameter in having(model)])
+    dist.all_reduce(flat, op=dist.ReduceOp.AVG)
+    for parameter, piece in zip(having(model), flat.split([one.numel() for one in having(model)]), strict=True):
+        parameter.grad = piece.view_as(parameter)
+
+
+def as_objects(model: nn.Module) -> None:
+    everyones: list[Any] = [None] * dist.get_world_size()
+    dist.all_gather_object(everyones, [parameter.grad for parameter in model.parameters()])
+    for parameter, *gradients in zip(model.parameters(), *everyones, strict=True):
+        if gradients[0] is not None:
+            parameter.grad = sum(gradients) / len(gradients)
+
+
+def asynchronously(model: nn.Module) -> None:
+    works = [(parameter, dist.all_reduce(parameter.grad, async_op=True)) for parameter in having(model)[::-1]]
+    for parameter, work in works:
+        work.wait()
+        parameter.grad.mul_(1 / dist.get_world_size())
+
+
+def skips_zeros(model: nn.Module) -> None:
+    for parameter in having(model):
+        if parameter.grad.any():
+            dist.all_reduce(parameter.grad, op=dist.ReduceOp.AVG)
+
+
+def counts_only_ranks_with_more_than_zeros(model: nn.Module) -> None:
+    for parameter in having(model):
+        ranks = torch.tensor(float(parameter.grad.any()))
+        dist.all_reduce(ranks)
+        dist.all_reduce(parameter.grad)
+        parameter.grad /= ranks.clamp(min=1)
+
+
+def gives_zeros_to_those_without(model: nn.Module) -> None:
+    for parameter in model.parameters():
+        parameter.grad = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
+    asynchronously(model)
+
+
+def in_half_precision(model: nn.Module) -> None:
+    for parameter in having(model):
+        small = parameter.grad.half()
+        dist.all_reduce(small)
+        parameter.grad = (small / dist.get_world_size()).to(parameter.dtype)
+
+
+def waits_for_the_last_only(model: nn.Module) -> None:
+    for parameter in having(model):
+        parameter.grad /= dist.get_world_size()
+        work = dist.all_reduce(parameter.grad, async_op=True)
+    work.wait()
+
+
+# weighted_average
+
+
+def by_its_share(model: nn.Module, samples: int) -> None:
+    share = samples / count_of(samples)
+    for parameter in having(model):
+        parameter.grad = parameter.grad * share
+        dist.all_reduce(parameter.grad)
+
+
+def two_averages(model: nn.Module, samples: int) -> None:
+    count = torch.tensor(float(samples))
+    dist.all_reduce(count, op=dist.ReduceOp.AVG)
+    for parameter in having(model):
+        parameter.grad.mul_(samples)
+        dist.all_reduce(parameter.grad, op=dist.ReduceOp.AVG)
+        parameter.grad.div_(count)
+
+
+def with_the_count_in_the_bucket(model: nn.Module, samples: int) -> None:
+    gradients = [parameter.grad for parameter in having(model)]
+    bucket = torch.cat([*(samples * one.flatten() for one in gradients), gradients[0].new_tensor([samples])])
+    dist.all_reduce(bucket)
+    nn.utils.vector_to_parameters(bucket[:-1] / bucket[-1], gradients)
+
+
+class Averager:
+    def __call__(self, model: nn.Module, samples: int) -> list[Any]:
+        counts: list[Any] = [None] * dist.get_world_size()
+        dist.all_gather_object(counts, samples)
+        for parameter in having(model):
+            received = [torch.empty_like(parameter.grad) for _ in counts]
+            dist.all_gather(received, parameter.grad)
+            parameter.grad.copy_(sum(count * one for count, one in zip(counts, received, strict=True)) / sum(counts))
+        return counts
+
+
+def counts_every_rank_at_least_once(model: nn.Module, samples: int) -> None:
+    by_its_share(model, max(1, samples))
+
+
+def stays_away_without_samples(model: nn.Module, samples: int) -> None:
+    if samples:
+        by_its_share(model, samples)
+
+
+def counts_again_and_again(model: nn.Module, samples: int) -> None:
+    total = torch.tensor(samples)
+    for parameter in having(model):
+        dist.all_reduce(total)
+        parameter.grad *= samples
+        dist.all_reduce(parameter.grad)
+        parameter.grad /= total
+
+
+def rounds_its_share(model: nn.Module, samples: int) -> None:
+    share = round(samples / count_of(samples), 2)
+    for parameter in having(model):
+        parameter.grad *= share
+        dist.all_reduce(parameter.grad)
+
+
+def steps_as_well(model: nn.Module, samples: int) -> None:
+    by_its_share(model, samples)
+    torch.optim.SGD(model.parameters(), lr=0.1).step()
+
+
+RIGHT: dict[str, list[Any]] = {
+    "average_gradients": [divided_before, all_at_once, as_objects, asynchronously],
+    "weighted_average": [by_its_share, two_averages, with_the_count_in_the_bucket, Averager()],
+}
+WRONG: dict[str, list[Any]] = {
+    "average_gradients": [
+        skips_zeros,
+        counts_only_ranks_with_more_than_zeros,
+        gives_zeros_to_those_without,
+        in_half_precision,
+        waits_for_the_last_only,
+    ],
+    "weighted_average": [
+        counts_every_rank_at_least_once,
+        stays_away_without_samples,
+        counts_again_and_again,
+        rounds_its_share,
+        steps_as_well,
+    ],
+}

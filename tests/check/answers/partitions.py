@@ -1,0 +1,136 @@
+"""Answers to the exercise of the DataPartitioner, in other styles, and wrong ones that are nobody's listed mistake."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch.utils.data import Subset, random_split
+
+
+def check_sizes(data: Any, sizes: Sequence[float]) -> None:
+    if min(sizes) < 0 or not math.isclose(sum(sizes), 1) or len(sizes) > len(data):
+        raise ValueError(f"{sizes} are no sizes of partitions of {len(data)} samples")
+
+
+def ends_of(data: Any, sizes: Sequence[float]) -> list[int]:
+    return [*[round(len(data) * end) for end in itertools.accumulate(sizes)][:-1], len(data)]
+
+
+def cut(data: Any, sizes: Sequence[float], indices: Sequence[int]) -> list[list[int]]:
+    check_sizes(data, sizes)
+    return [list(indices[begin:end]) for begin, end in itertools.pairwise([0, *ends_of(data, sizes)])]
+
+
+def shuffled(data: Any, seed: int) -> list[int]:
+    indices = list(range(len(data)))
+    random.Random(seed).shuffle(indices)
+    return indices
+
+
+class ByRandomSplit:
+    def __init__(self, data: Any, sizes: Any, seed: int = 1234) -> None:
+        check_sizes(data, sizes)
+        self.parts = random_split(data, sizes, generator=torch.Generator().manual_seed(seed))
+
+    def use(self, rank: int) -> Any:
+        return self.parts[rank]
+
+
+class ByRandperm:
+    def __init__(self, data: Any, sizes: Any, seed: int) -> None:
+        check_sizes(data, sizes)
+        order = torch.randperm(len(data), generator=torch.Generator().manual_seed(seed))
+        self.data, self.parts = data, torch.tensor_split(order, ends_of(data, sizes)[:-1])
+
+    def use(self, rank: int) -> Any:
+        return [self.data[int(index)] for index in self.parts[rank]]
+
+
+class WithoutASeed:
+    def __init__(self, data: Any, sizes: Any) -> None:
+        self.parts = [[data[index] for index in part] for part in cut(data, sizes, shuffled(data, 7))]
+
+    def use(self, rank: int) -> Any:
+        return self.parts[rank]
+
+
+class BroadcastFromRank0:
+    def __init__(self, data: Any, sizes: Any, *, seed: int = 1234) -> None:
+        check_sizes(data, sizes)
+        box: list[Any] = [cut(data, sizes, shuffled(data, seed)) if dist.get_rank() == 0 else None]
+        dist.broadcast_object_list(box, src=0)
+        self.data, self.partitions = data, box[0]
+
+    def use(self, rank: int) -> Any:
+        return Subset(self.data, sorted(self.partitions[rank]))
+
+
+class Cut:
+    """Right; what is wrong is in a subclass."""
+
+    def __init__(self, data: Any, sizes: Any, seed: int = 1234) -> None:
+        self.data, self.parts = data, cut(data, sizes, shuffled(data, seed))
+
+    def use(self, rank: int) -> Any:
+        return Subset(self.data, self.parts[rank])
+
+
+class TakesOutWhatItGives(Cut):
+    def use(self, rank: int) -> Any:
+        part, self.parts[rank] = self.parts[rank], []
+        return Subset(self.data, part)
+
+
+class SeedOfTheHash(Cut):
+    """Each Python has other hashes."""
+
+    def __init__(self, data: Any, sizes: Any, seed: int = 1234) -> None:
+        super().__init__(data, sizes, hash(f"seed {seed}"))
+
+
+class EqualParts(Cut):
+    def __init__(self, data: Any, sizes: Any, seed: int = 1234) -> None:
+        check_sizes(data, sizes)
+        super().__init__(data, [1 / len(sizes)] * len(sizes), seed)
+
+
+class ComparesExactly(Cut):
+    def __init__(self, data: Any, sizes: Any, seed: int = 1234) -> None:
+        if sum(sizes) != 1:
+            raise ValueError("the sizes do not add up to 1")
+        super().__init__(data, sizes, seed)
+
+
+class ShufflesTheList(Cut):
+    def __init__(self, data: Any, sizes: Any, seed: int = 1234) -> None:
+        if isinstance(data, list):
+            random.Random(seed).shuffle(data)
+        super().__init__(data, sizes, seed)
+
+
+class NeverRefuses:
+    def __init__(self, data: Any, sizes: Any, seed: int = 1234) -> None:
+        ends, indices = ends_of(data, sizes), shuffled(data, seed)
+        self.data, self.parts = data, [indices[begin:end] for begin, end in itertools.pairwise([0, *ends])]
+
+    def use(self, rank: int) -> Any:
+        return Subset(self.data, self.parts[rank])
+
+
+RIGHT = {"data_partitioner": [ByRandomSplit, ByRandperm, WithoutASeed, BroadcastFromRank0, Cut]}
+WRONG = {
+    "data_partitioner": [
+        TakesOutWhatItGives,
+        SeedOfTheHash,
+        EqualParts,
+        ComparesExactly,
+        ShufflesTheList,
+        NeverRefuses,
+    ]
+}

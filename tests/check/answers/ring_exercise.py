@@ -1,0 +1,136 @@
+"""Answers to the exercise of the ring, in other styles, and wrong ones that are nobody's listed mistake."""
+
+# mypy: disable-error-code="no-any-return"
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.distributed
+from torch import Tensor
+
+dist: Any = torch.distributed
+
+
+def places() -> tuple[int, int, int, int]:
+    rank, world_size = dist.get_rank(), dist.get_world_size()
+    return rank, world_size, (rank + 1) % world_size, (rank - 1) % world_size
+
+
+def swap(outgoing: Tensor, after: int, incoming: Tensor, before: int) -> None:
+    request = dist.isend(outgoing, after)
+    dist.recv(incoming, before)
+    request.wait()
+
+
+def in_place(tensor: Tensor) -> None:
+    rank, world_size, after, before = places()
+    chunks = tensor.view(-1).tensor_split(world_size)
+    for step in range(world_size - 1):
+        received = torch.empty_like(chunks[(rank - step - 1) % world_size])
+        swap(chunks[(rank - step) % world_size], after, received, before)
+        chunks[(rank - step - 1) % world_size].add_(received)
+    for step in range(world_size - 1):
+        swap(chunks[(rank + 1 - step) % world_size], after, chunks[(rank - step) % world_size], before)
+
+
+def padded_the_other_way(tensor: Tensor) -> Tensor:
+    rank, world_size, after, before = places()
+    flat = tensor.flatten()
+    length = -(-flat.numel() // world_size)
+    padded = torch.cat([flat, flat.new_zeros(length * world_size - flat.numel())])
+    chunks = list(padded.view(world_size, length))
+    for step in range(world_size - 1):
+        received = torch.empty_like(chunks[0])
+        swap(chunks[(rank + step) % world_size], before, received, after)
+        chunks[(rank + step + 1) % world_size] += received
+    for step in range(world_size - 1):
+        received = torch.empty_like(chunks[0])
+        swap(chunks[(rank - 1 + step) % world_size], before, received, after)
+        chunks[(rank + step) % world_size].copy_(received)
+    return padded[: flat.numel()].view(tensor.shape)
+
+
+def in_one_list(tensor: Tensor) -> Tensor:
+    """New tensors in a list, put together in the end."""
+    rank, world_size, after, before = places()
+    chunks = [chunk.clone() for chunk in tensor.reshape(-1).tensor_split(world_size)]
+    for step in range(2 * (world_size - 1)):
+        outgoing, place = chunks[(rank - step) % world_size], (rank - step - 1) % world_size
+        received = torch.empty_like(chunks[place])
+        swap(outgoing, after, received, before)
+        chunks[place] = chunks[place] + received if step < world_size - 1 else received
+    return torch.cat(chunks).view_as(tensor)
+
+
+def batched(tensor: Tensor) -> Tensor:
+    rank, world_size, after, before = places()
+    chunks = tensor.view(-1).tensor_split(world_size)
+    for step in range(2 * (world_size - 1)):
+        place = (rank - step - 1) % world_size
+        received = torch.empty_like(chunks[place])
+        sends = dist.P2POp(dist.isend, chunks[(rank - step) % world_size], after)
+        for request in dist.batch_isend_irecv([sends, dist.P2POp(dist.irecv, received, before)]):
+            request.wait()
+        if step < world_size - 1:
+            chunks[place].add_(received)
+        else:
+            chunks[place].copy_(received)
+    return tensor
+
+
+def with_tensors_of_float32(tensor: Tensor) -> Tensor:
+    """Digits of large integers are lost."""
+    as_floats = tensor.float()
+    in_place(as_floats)
+    return as_floats.to(tensor.dtype)
+
+
+def without_the_other_shape(tensor: Tensor) -> Tensor:
+    return in_one_list(tensor).view(-1)
+
+
+def to_everyone(tensor: Tensor) -> Tensor:
+    rank, world_size, _, _ = places()
+    total = tensor.clone()
+    others = [other for other in range(world_size) if other != rank]
+    sending = [dist.isend(tensor, other) for other in others]
+    for other in others:
+        received = torch.empty_like(tensor)
+        dist.recv(received, other)
+        total += received
+    for request in sending:
+        request.wait()
+    return total
+
+
+def twice_around(tensor: Tensor) -> Tensor:
+    """Right, but it sends three times what a ring needs."""
+    in_place(tensor.clone())
+    in_place(tensor.clone())
+    in_place(tensor)
+    return tensor
+
+
+def with_chunks_that_stop(tensor: Tensor) -> Tensor:
+    """One step too few in the second half, which two ranks do not notice."""
+    rank, world_size, after, before = places()
+    chunks = tensor.view(-1).tensor_split(world_size)
+    for step in range(2 * (world_size - 1) - (world_size > 2)):
+        place = (rank - step - 1) % world_size
+        received = torch.empty_like(chunks[place])
+        swap(chunks[(rank - step) % world_size], after, received, before)
+        chunks[place].copy_(chunks[place] + received if step < world_size - 1 else received)
+    return tensor
+
+
+RIGHT = {"ring_all_reduce": [in_place, padded_the_other_way, in_one_list, batched]}
+WRONG = {
+    "ring_all_reduce": [
+        with_tensors_of_float32,
+        without_the_other_shape,
+        to_everyone,
+        twice_around,
+        with_chunks_that_stop,
+    ]
+}

@@ -1,0 +1,224 @@
+"""Answers to train_loop and restartable: right ones in different styles, and wrong ones that are no listed mistake."""
+
+# mypy: disable-error-code="no-any-return"
+
+from __future__ import annotations
+
+import contextlib
+import os
+from typing import Any
+
+import torch
+import torch.distributed
+from torch.nn import functional as F
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import DataLoader, DistributedSampler
+
+from ddp_lessons.train.checkpoints import load_checkpoint, load_newest, save_checkpoint
+from ddp_lessons.train.gradients import average_gradients
+
+dist: Any = torch.distributed
+
+
+def _seeded(net: Any) -> tuple[Any, Any]:
+    torch.manual_seed(1)
+    module = net()
+    return module, torch.optim.SGD(module.parameters(), lr=0.1, momentum=0.5)
+
+
+def _step(model: Any, optimizer: Any, images: Any, labels: Any) -> None:
+    optimizer.zero_grad()
+    F.nll_loss(model(images), labels).backward()
+    optimizer.step()
+
+
+def _loader(data: Any, batch_size: int) -> DataLoader[Any]:
+    return DataLoader(data, batch_size, sampler=DistributedSampler(data))
+
+
+# right loops
+
+
+def returns_the_wrappers_names(rank: int, world_size: int, net: Any, data: Any, epochs: int) -> Any:
+    module, optimizer = _seeded(net)
+    model, loader = DistributedDataParallel(module), _loader(data, 32 // world_size)
+    for epoch in range(epochs):
+        loader.sampler.set_epoch(epoch)  # type: ignore[attr-defined]
+        for images, labels in loader:
+            _step(model, optimizer, images, labels)
+    return model.state_dict()
+
+
+def averages_by_hand(rank: int, world_size: int, net: Any, data: Any, epochs: int) -> Any:
+    module, optimizer = _seeded(net)
+    loader = _loader(data, 32 // world_size)
+    for epoch in range(epochs):
+        loader.sampler.set_epoch(epoch)  # type: ignore[attr-defined]
+        for images, labels in loader:
+            module.zero_grad()
+            F.nll_loss(module(images), labels).backward()
+            average_gradients(module)
+            optimizer.step()
+    return dict(module.named_parameters())
+
+
+def shuffles_itself(rank: int, world_size: int, net: Any, data: Any, epochs: int) -> Any:
+    module, optimizer = _seeded(net)
+    model = DistributedDataParallel(module)
+    for epoch in range(epochs):
+        order = torch.randperm(len(data), generator=torch.Generator().manual_seed(epoch)).tolist()
+        mine = order[rank::world_size]
+        for images, labels in DataLoader(data, 32 // world_size, sampler=mine):
+            _step(model, optimizer, images, labels)
+    return module.state_dict()
+
+
+def sums_the_loss(rank: int, world_size: int, net: Any, data: Any, epochs: int) -> Any:
+    module, optimizer = _seeded(net)
+    model = DistributedDataParallel(module)
+    sampler: Any = DistributedSampler(data, world_size, rank, shuffle=True)
+    for epoch in range(epochs):
+        sampler.set_epoch(epoch)
+        for images, labels in DataLoader(data, batch_size=32 // world_size, sampler=sampler):
+            model.zero_grad()
+            (F.nll_loss(model(images), labels, reduction="sum") / len(labels)).backward()
+            optimizer.step()
+    return {name: weight.clone() for name, weight in module.state_dict().items()}
+
+
+# wrong loops
+
+
+def trains_alone_on_everything(rank: int, world_size: int, net: Any, data: Any, epochs: int) -> Any:
+    """The right weights, and every rank does all of the work."""
+    module, optimizer = _seeded(net)
+    for epoch in range(epochs):
+        order = torch.randperm(len(data), generator=torch.Generator().manual_seed(epoch))
+        for batch in order.split(32):
+            _step(module, optimizer, *(tensor[batch] for tensor in data.tensors))
+    return module.state_dict()
+
+
+def two_epochs_always(rank: int, world_size: int, net: Any, data: Any, epochs: int) -> Any:
+    return returns_the_wrappers_names(rank, world_size, net, data, 2)
+
+
+def for_two_ranks_only(rank: int, world_size: int, net: Any, data: Any, epochs: int) -> Any:
+    module, optimizer = _seeded(net)
+    model, loader = DistributedDataParallel(module), _loader(data, 16)
+    for epoch in range(epochs):
+        loader.sampler.set_epoch(epoch)  # type: ignore[attr-defined]
+        for images, labels in loader:
+            _step(model, optimizer, images, labels)
+    return module.state_dict()
+
+
+def returns_the_model(rank: int, world_size: int, net: Any, data: Any, epochs: int) -> Any:
+    _seeded(net)[0].load_state_dict(averages_by_hand(rank, world_size, net, data, epochs))
+    return "model"
+
+
+# right restarts
+
+
+def writes_by_hand(model: Any, optimizer: Any, train_epoch: Any, epochs: int, path: str) -> None:
+    first = 0
+    if os.path.exists(path):
+        content = torch.load(path, weights_only=True)
+        model.module.load_state_dict(content["model"])
+        optimizer.load_state_dict(content["optimizer"])
+        first = content["epoch"] + 1
+    for epoch in range(first, epochs):
+        train_epoch(epoch)
+        if dist.get_rank() == 0:
+            content = {"model": model.module.state_dict(), "optimizer": optimizer.state_dict(), "epoch": epoch}
+            torch.save(content, f"{path}.new")
+            os.replace(f"{path}.new", path)
+        dist.barrier()
+
+
+def one_file_for_each_epoch(model: Any, optimizer: Any, train_epoch: Any, epochs: int, path: str) -> None:
+    done = [epoch for epoch in range(1, epochs + 1) if os.path.isfile(f"{path}.{epoch}")]
+    for epoch in range(load_checkpoint(f"{path}.{max(done)}", model, optimizer) if done else 0, epochs):
+        train_epoch(epoch)
+        save_checkpoint(f"{path}.{epoch + 1}", model, optimizer, epoch + 1)
+
+
+def saves_the_initial_state(model: Any, optimizer: Any, train_epoch: Any, epochs: int, path: str) -> None:
+    if not os.path.isfile(path):
+        dist.barrier()
+        save_checkpoint(path, model, optimizer, 0)
+    for epoch in range(load_checkpoint(path, model, optimizer), epochs):
+        train_epoch(epoch)
+        save_checkpoint(path, model, optimizer, epoch + 1)
+
+
+def loads_the_newest(model: Any, optimizer: Any, train_epoch: Any, epochs: int, path: str) -> None:
+    done = load_newest(path, model, optimizer)
+    while done < epochs:
+        train_epoch(done)
+        done += 1
+        save_checkpoint(path, model, optimizer, done, on_each_machine=True)
+
+
+# wrong restarts
+
+
+def deletes_the_old_file(model: Any, optimizer: Any, train_epoch: Any, epochs: int, path: str) -> None:
+    """For a moment, there is no checkpoint."""
+    first = load_checkpoint(path, model, optimizer) if os.path.isfile(path) else 0
+    for epoch in range(first, epochs):
+        train_epoch(epoch)
+        if dist.get_rank() == 0:
+            with contextlib.suppress(FileNotFoundError):
+                os.remove(path)
+        save_checkpoint(path, model, optimizer, epoch + 1)
+
+
+def ignores_a_damaged_file(model: Any, optimizer: Any, train_epoch: Any, epochs: int, path: str) -> None:
+    first = 0
+    with contextlib.suppress(Exception):
+        content = torch.load(path, weights_only=True)
+        model.module.load_state_dict(content["model"])
+        optimizer.load_state_dict(content["optimizer"])
+        first = content["epoch"]
+    for epoch in range(first, epochs):
+        train_epoch(epoch)
+        if dist.get_rank() == 0:
+            content = {"model": model.module.state_dict(), "optimizer": optimizer.state_dict(), "epoch": epoch + 1}
+            torch.save(content, path)
+        dist.barrier()
+
+
+def only_rank_0_restores(model: Any, optimizer: Any, train_epoch: Any, epochs: int, path: str) -> None:
+    first = 0
+    if os.path.isfile(path):
+        content = torch.load(path, weights_only=True)
+        first = content["epoch"]
+        if dist.get_rank() == 0:
+            model.module.load_state_dict(content["model"])
+            optimizer.load_state_dict(content["optimizer"])
+    for epoch in range(first, epochs):
+        train_epoch(epoch)
+        save_checkpoint(path, model, optimizer, epoch + 1)
+
+
+def saves_when_it_is_killed(model: Any, optimizer: Any, train_epoch: Any, epochs: int, path: str) -> None:
+    """A killed process runs no more code, and the epoch is not finished."""
+    done = load_checkpoint(path, model, optimizer) if os.path.isfile(path) else 0
+    try:
+        while done < epochs:
+            train_epoch(done)
+            done += 1
+    finally:
+        save_checkpoint(path, model, optimizer, done)
+
+
+RIGHT = {
+    "train_loop": [returns_the_wrappers_names, averages_by_hand, shuffles_itself, sums_the_loss],
+    "restartable": [writes_by_hand, one_file_for_each_epoch, saves_the_initial_state, loads_the_newest],
+}
+WRONG = {
+    "train_loop": [trains_alone_on_everything, two_epochs_always, for_two_ranks_only, returns_the_model],
+    "restartable": [deletes_the_old_file, ignores_a_damaged_file, only_rank_0_restores, saves_when_it_is_killed],
+}
