@@ -128,7 +128,6 @@ average_gradients = Exercise(
     },
     mistakes=[
         _UNCHANGED,
-        Mistake(lambda model: None, "No rank sends a gradient. Call all_reduce on every param.grad."),
         Mistake(
             partial(_scaled, by=lambda own, total, ranks: (1, 1)),
             "That is the sum over the ranks. Divide param.grad in place: param.grad /= world_size.",

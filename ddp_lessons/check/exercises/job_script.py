@@ -8,7 +8,6 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ddp_lessons.check.dashboard import counted
 from ddp_lessons.check.exercise import Exercise, Fields, Mistake, Program
 from ddp_lessons.check.rehearsal import NoRehearsal, ranks_of, rehearse
 from ddp_lessons.check.report import Report, not_right, not_started, table
@@ -16,7 +15,7 @@ from ddp_lessons.check.slurm_stand_ins import ADDRESS, NAME
 from ddp_lessons.train import machines
 
 if TYPE_CHECKING:
-    from ddp_lessons.run.nodes.node_commands import Nodes
+    pass
 
 _TO_BE_REPAIRED = """\
 #!/bin/bash
@@ -33,13 +32,10 @@ _OF_TORCHRUN = re.compile(r"--(?:nnodes|nproc[-_]per[-_]node|node[-_]rank|rdzv[-
 class _JobScript(Exercise):
     """Its programs give texts, which bash runs without ranks."""
 
-    def __call__(self, answer: Any, *, on: Nodes | None = None) -> Report:
-        return counted(self.name, answer, on, lambda: self._judged(answer))
-
     def as_answer(self, program: Program) -> Any:
         return program()
 
-    def _judged(self, answer: Any) -> Report:
+    def judged(self, answer: Any) -> Report:
         if not isinstance(answer, str):
             kind = type(answer).__name__
             return not_right(self.name, f"The check got an object of type {kind}. Pass the text of the script.")

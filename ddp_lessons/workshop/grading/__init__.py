@@ -17,8 +17,10 @@ def must_pass(exercise: str, *answer: object, **arguments: object) -> None:
     """
     from ddp_lessons import check
     from ddp_lessons.check.dashboard import is_the_learners
+    from ddp_lessons.check.exercise import Exercise
 
-    judge = inspect.unwrap(getattr(check, exercise))
+    checked = getattr(check, exercise)
+    judge = checked.judged if isinstance(checked, Exercise) else inspect.unwrap(checked)
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
         report = judge(*answer, **arguments)
     if not report.passed:
