@@ -118,4 +118,4 @@ def test_a_check_says_so_soon() -> None:
         return token
 
     report = check.pass_the_token(pass_the_token)
-    assert "Rank 0 waits for rank -1, but the ranks are 0 to 1" in report.text
+    assert "there is no rank -1 in a world of 2 (ranks 0 to 1)" in report.text
