@@ -6,6 +6,7 @@ The names of a part are read from its `__all__`, so nothing is imported here and
 from __future__ import annotations
 
 import ast
+import inspect
 from pathlib import Path
 
 FRONT_DOOR = "run"
@@ -14,7 +15,7 @@ PARTS = {
     FRONT_DOOR: ("Run", "From a cell to many ranks and back. All of these come `from ddp_lessons import ...`."),
     "train": ("Train", "What the lessons build, in plain PyTorch: also the solutions of the exercises."),
     "show": ("Show", "Pictures of what the ranks did: `from ddp_lessons import show`."),
-    "check": ("Check", "One function for each exercise: `from ddp_lessons import check`."),
+    "check": ("Check", "One name for each exercise: `from ddp_lessons import check`."),
     "machines": ("Several machines", "Machines made out of one, for lessons and tests, with a Slurm on them."),
     "backends": ("Backends", "Which backends work here, and programs under mpirun."),
     "quiz": ("Quizzes", "The questions at the end of a lesson."),
@@ -58,6 +59,8 @@ def page_of(part: str, package: Path) -> str:
     names = offered(package / ("" if part == FRONT_DOOR else part) / "__init__.py")
     home = "ddp_lessons" if part == FRONT_DOOR else f"ddp_lessons.{part}"
     body = named(home, names) if names else by_module(part, package)
+    if part == "check":
+        body = "\n".join([exercises(package / "check" / "exercises"), body])
     handed_out = [line for name in HANDED_OUT.get(part, []) for line in type_handed_out(name)]
     return "\n".join([f"# {title}", "", sentence, "", body, *handed_out])
 
@@ -74,11 +77,26 @@ def offered(file: Path) -> list[str]:
     names = lists.get("__all__", ast.List([]))
     if ast.unparse(names) == "list(_HOME)":
         names = lists["_HOME"]
+    if isinstance(others := lists.get("_OTHERS"), ast.Dict):  # what check/ offers besides its exercises
+        names = ast.List([key for key in others.keys if key is not None])
     return sorted(ast.literal_eval(names), key=lambda name: (name[0].isupper(), name))
 
 
 def named(home: str, names: list[str]) -> str:
     return "\n".join(part for name in names for part in section(f"`{name}`", directive(home, name)))
+
+
+def exercises(folder: Path) -> str:
+    """Each declaration `name = Exercise(task, ...)`, with its task."""
+    nodes = [node for file in folder.glob("[a-z]*.py") for node in ast.parse(file.read_text(encoding="utf-8")).body]
+    calls = {ast.unparse(node.targets[0]): node.value for node in nodes if isinstance(node, ast.Assign)}
+    lines: list[str] = []
+    for name, call in sorted(calls.items()):
+        if isinstance(call, ast.Call) and any(word.arg == "solution" for word in call.keywords):
+            task = inspect.cleandoc(ast.literal_eval(call.args[0]))
+            head = f".. py:function:: ddp_lessons.check.{name}(answer, *, on=None)"
+            lines += section(f"`{name}`", [head, "", *(f"   {line}".rstrip() for line in task.splitlines())])
+    return "\n".join(lines)
 
 
 def directive(home: str, name: str) -> list[str]:

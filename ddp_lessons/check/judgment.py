@@ -451,6 +451,8 @@ def _in_words(trouble: Trouble) -> tuple[str, list[str]]:
                 (advice if line.startswith("  Next") or is_fact else sentences).append(line.strip())
         elif is_shown:
             details.append(line)
+    if any("mismatch in new_group:" in sentence for sentence in sentences):
+        details = []  # with different groups it is chance where each rank stops
     return " ".join(sentences), [*details, *(f"    {line}" for line in advice)]
 
 
