@@ -29,6 +29,7 @@ from ddp_lessons.run.wire.travel import pack_call
 from ddp_lessons.run.workers import Workers
 
 PATIENCE_SECONDS = 6.0  # for work that takes milliseconds
+_OTHER_GROUPS = "mismatch in new_group:"
 _SMALL_CHANGE_BYTES = 64  # a count or a size may travel in addition to the data
 _ONLY_OF_A_LAUNCH = ("  Last output", "  torchrun would", "  Next: fix that line", "  Next: look at the lines above")
 Trouble = WorkerFailed | WorkersStuck
@@ -132,6 +133,10 @@ class _Judged:
         trouble, begun = self._run()
         if trouble is not None:
             launches.total = None  # as many as it takes to find the cause
+        if _OTHER_GROUPS in str(trouble):  # then it is chance which values come out, and where each rank stops
+            assert trouble is not None
+            self.finding = _Finding(*_in_words(trouble))
+            return
         with _code_of_the_check():
             self._judge_cases()
         if trouble is not None and self.finding is None:
@@ -451,8 +456,9 @@ def _in_words(trouble: Trouble) -> tuple[str, list[str]]:
                 (advice if line.startswith("  Next") or is_fact else sentences).append(line.strip())
         elif is_shown:
             details.append(line)
-    if any("mismatch in new_group:" in sentence for sentence in sentences):
-        details = []  # with different groups it is chance where each rank stops
+    if _OTHER_GROUPS in str(trouble):
+        place = next(place for place, sentence in enumerate(sentences) if _OTHER_GROUPS in sentence)
+        sentences, details = sentences[place:], []
     return " ".join(sentences), [*details, *(f"    {line}" for line in advice)]
 
 
