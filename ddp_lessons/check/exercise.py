@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -96,10 +96,7 @@ class Exercise:
 
     def __post_init__(self) -> None:
         self.__doc__ = self.task
-        self.trials = [
-            Trial(one.make, one.trait, one.smallest_world, one.largest_world, number)
-            for number, one in enumerate(self.trials)
-        ]
+        self.trials = [replace(one, number=number) for number, one in enumerate(self.trials)]
         self.parameters = self.parameters or tuple(inspect.signature(self.solution).parameters)
 
     def as_answer(self, program: Program) -> Any:

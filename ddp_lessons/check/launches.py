@@ -6,7 +6,6 @@ If code of the check itself raises, that is no mistake of the learner's: whose i
 from __future__ import annotations
 
 import contextlib
-import functools
 import re
 import time
 from collections.abc import Callable, Iterator
@@ -96,7 +95,5 @@ def _is_of_the_check(traceback: str, message: str, written: object = None) -> bo
         return True
     if any(part in frame.file for frame in frames for part in _GO_ON):
         return False
-    if isinstance(written, functools.partial) and written.args:  # one of ours, around the learner's class
-        written = written.args[0]
     name = getattr(written, "__name__", "")  # as in: 'DataPartitioner' object has no attribute 'use'
     return not (name and re.search(rf"\b{re.escape(name)}\b", message))
