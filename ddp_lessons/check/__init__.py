@@ -36,10 +36,16 @@ def __getattr__(name: str) -> Any:
 def _other(name: str) -> Any:
     from importlib import import_module
 
-    from ddp_lessons.check.dashboard import counting
+    from ddp_lessons.check.dashboard import counted
 
     thing = getattr(import_module(f"ddp_lessons.{_OTHERS[name]}"), name)
-    return thing if name in _NOT_COUNTED else counting(thing)
+
+    @functools.wraps(thing)
+    def checked(*args: Any, **kwargs: Any) -> Any:
+        written = next(iter((*args, *kwargs.values())), None)
+        return counted(name, written, None, lambda: thing(*args, **kwargs))
+
+    return thing if name in _NOT_COUNTED else checked
 
 
 def _exercises() -> dict[str, Any]:

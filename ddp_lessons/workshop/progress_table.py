@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import csv
 import io
-import os
 import statistics
 import sys
 import unicodedata
@@ -17,8 +16,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ddp_lessons.check import progress_file
 from ddp_lessons.check.dashboard import LESSON_OF, LESSONS, Progress, progress
+from ddp_lessons.check.progress_file import Entry, Kept, NotProgress, as_text, clean_name, place, read, recall
 from ddp_lessons.check.report import table
 from ddp_lessons.record.whole_file import write_whole
 from ddp_lessons.workshop.ticket_table import without_controls
@@ -37,7 +36,7 @@ class _Learner:
 def show() -> int:
     """Print the learner's own progress."""
     print(progress())
-    path = progress_file.place()
+    path = place()
     if path is None:
         print("\nDDP_LESSONS_PROGRESS is off: nothing is stored.")
     elif path.exists():
@@ -48,26 +47,24 @@ def show() -> int:
 
 def share(file: str, name: str) -> int:
     """Write a copy with this name for the learner to hand over."""
-    shown, path = progress_file.clean_name(name), Path(file).expanduser()
-    if progress_file.place() is None:
+    shown, path = clean_name(name), Path(file).expanduser()
+    if place() is None:
         return _refuse("DDP_LESSONS_PROGRESS is off: nothing is kept that could be shared.")
     if not shown:
         return _refuse("A shared file needs a name that can be read: --name NAME.")
-    if path.is_dir():
-        return _refuse(f"{file} is a folder: give the name of a file, such as {path / 'progress.json'}.")
     try:
-        before = progress_file.read(path)
-    except (OSError, progress_file.NotProgress) as error:
-        return _refuse(f"{file} was not changed, because {_reason(error)}. Choose another name.")
+        before = read(path)
+    except NotProgress as reason:
+        return _refuse(f"{file} was not changed, because it {reason}. Choose another name.")
     if path.exists() and before.name != shown:
         whose = f"the progress of {before.name}" if before.name else "no shared progress, maybe your own"
         return _refuse(f"{file} was not changed, because it contains {whose}. Choose another name.")
-    entries, notes = progress_file.recall()
+    entries, notes = recall()
     known = {name: replace(entry, passed=entry.passed[:10]) for name, entry in entries.items()}
     try:
-        write_whole(path, progress_file.as_text(known, {"name": shown}), mode=0o666)
+        write_whole(path, as_text(Kept(known, shown)), mode=0o666)
     except OSError as error:
-        return _refuse(f"{file} could not be written: {_reason(error)}.")
+        return _refuse(f"{file} could not be written: {error.strerror}.")
     print(f"{Progress(entries).headline}. Written to {file}, with only the name {shown}, the tries and the dates.")
     for note in notes:
         print(note, file=sys.stderr)
@@ -98,15 +95,11 @@ def _read_all(folder: Path) -> tuple[list[_Learner], list[str]]:
         if not path.is_file() or any(part.startswith(".") for part in path.relative_to(folder).parts):
             continue  # files of an editor or a notebook server
         try:
-            kept = progress_file.read(path)
-            if not kept.data:
-                raise progress_file.NotProgress("it is empty")
-        except (OSError, progress_file.NotProgress) as error:
-            if path.suffix == ".json" or isinstance(error, OSError):  # other files may be there too
-                faults.append(f"{file} is left out: {_reason(error)}")
-            continue
-        faults += [f"{file}: its entry for {progress_file.clean_name(name)} cannot be read" for name in kept.lost]
-        found.append(_Learner(kept.name, file, Progress(kept.entries)))
+            kept = read(path)
+            found.append(_Learner(kept.name, file, Progress(kept.entries)))
+        except NotProgress as reason:
+            if path.suffix == ".json":  # other files may be there too
+                faults.append(f"{file} is left out: it {reason}")
     times = Counter(learner.name.casefold() for learner in found)
     named = [
         learner if learner.name and times[learner.name.casefold()] == 1 else replace(learner, name=_with_file(learner))
@@ -117,7 +110,7 @@ def _read_all(folder: Path) -> tuple[list[_Learner], list[str]]:
 
 def _with_file(learner: _Learner) -> str:
     """The file name distinguishes learners without a name, or with the same name."""
-    return f"{learner.name} ({progress_file.clean_name(learner.file)})".strip()
+    return f"{learner.name} ({clean_name(learner.file)})".strip()
 
 
 def _by_lesson(learners: Sequence[_Learner]) -> list[str]:
@@ -149,31 +142,24 @@ def _write_spreadsheet(path: Path, learners: Sequence[_Learner]) -> list[str]:
     writer = csv.writer(text, quoting=csv.QUOTE_ALL)
     writer.writerow(_COLUMNS)
     for learner in learners:
-        entries = learner.progress.entries
-        for exercise in [*LESSON_OF, *sorted(entries.keys() - LESSON_OF.keys())]:  # from another version of the course
-            entry, state = entries.get(exercise), learner.progress.state(exercise)
-            lesson, tries, passed = (
-                (entry.lesson, entry.tries, entry.passed[:10]) if entry else (LESSON_OF[exercise], 0, "")
-            )
-            writer.writerow(map(_harmless, (learner.name, lesson, exercise, state, tries, passed, learner.file)))
+        for exercise, lesson in LESSON_OF.items():
+            entry, state = learner.progress.entries.get(exercise, Entry()), learner.progress.state(exercise)
+            row = (learner.name, lesson, exercise, state, entry.tries, entry.passed[:10], learner.file)
+            writer.writerow(map(_harmless, row))
     try:
         if path.exists() and not path.read_bytes().removeprefix(b"\xef\xbb\xbf").startswith(b'"learner","lesson",'):
             return [f"{path} was not changed, because it is not a table of learners. Choose another name."]
         write_whole(path, "\ufeff" + text.getvalue().replace("\r\n", "\n"), mode=0o666)  # for Excel
     except OSError as error:
-        return [f"{path} could not be written: {_reason(error)}."]
+        return [f"{path} could not be written: {error.strerror}."]
     return []
 
 
 def _harmless(value: object) -> str:
     """Text from anyone that no spreadsheet treats as a formula."""
-    text = progress_file.clean_name(str(value))
+    text = clean_name(str(value))
     first = unicodedata.normalize("NFKC", text[:1])  # some spreadsheets accept full-width signs too
     return f"'{text}" if first in ("=", "+", "-", "@") else text
-
-
-def _reason(error: Exception) -> str:
-    return os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)
 
 
 def _refuse(sentence: str) -> int:

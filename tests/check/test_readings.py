@@ -75,11 +75,6 @@ def test_only_the_wrong_lines_pass_and_each_other_gets_a_hint_that_does_not_tell
         assert not set(map(int, re.findall(r"line (\d+)", mistake))) & set(one.wrong)
 
 
-def test_the_line_where_a_rank_waits_is_not_taken_for_the_cause() -> None:
-    assert "Here rank 0 waits in collective call 4" in check.reading(2, line=7).mistake
-    assert "Here every rank waits" in check.reading(4, line=6).mistake
-
-
 @pytest.mark.parametrize("line", [0, 99, -1, "3", 2.5])
 def test_what_is_no_line_of_it_is_said(line: int) -> None:
     report = check.reading(2, line=line)

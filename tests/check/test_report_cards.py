@@ -113,4 +113,4 @@ def test_what_a_learner_raises_cannot_bring_markup() -> None:
 
 @pytest.mark.parametrize("time", [1, 2])
 def test_a_try_in_one_test_is_none_in_another(time: int) -> None:
-    assert progress_file.keep("exchange", 2, passed=False).tries == 1
+    assert progress_file.keep("exchange", passed=False).tries == 1

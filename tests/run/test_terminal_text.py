@@ -77,7 +77,7 @@ def test_the_progress_of_a_learner_has_colors_on_a_terminal() -> None:
     code = """
 from ddp_lessons.check.dashboard import Progress
 from ddp_lessons.check.progress_file import Entry
-print(Progress({"exchange": Entry(2, 1, "2026-01-02"), "swap": Entry(9, 3)}))
+print(Progress({"exchange": Entry(1, "2026-01-02"), "swap": Entry(3)}))
 """
     said = on_a_terminal(code)
     assert "\x1b[32mpassed\x1b[0m   2026-01-02, 1 try" in said

@@ -1,43 +1,37 @@
 """Saving a checkpoint from several ranks, lesson 8: which rank writes, and what is at the path when.
 
-Python's audit events report files that are opened and renamed, and a profile function looks at the path whenever a
-function returns. So it does not matter how a learner writes.
+Python's audit events report files that are opened and renamed, so it does not matter how a learner writes.
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
-import hashlib
 import os
 import resource
-import shutil
 import sys
-import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from types import FrameType
 from typing import Any
+from unittest import mock
 
 import torch
 import torch.distributed as dist
 from torch import nn
-from torch.distributed import distributed_c10d
-from torch.distributed.distributed_c10d import PrefixStore, _get_default_store
 from torch.nn.parallel import DistributedDataParallel
 
 from ddp_lessons.check.exercise import Budget, Exercise, Fields, Mistake, Program, Trial
+from ddp_lessons.check.ranks import common_folder
+from ddp_lessons.run.launcher.patience import slowness
 from ddp_lessons.train.checkpoints import save_checkpoint as the_courses_own
 
-_WIDTH = 200  # so the weights alone take 160 kB
-_MOST_BYTES = 100_000  # of a file, where the write is cut off
-_OLD_EPOCH = 16
-_BETWEEN_LOOKS_SECONDS = 0.004
-_WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_TRUNC
-_RETURNED, _RUNS = "returned", "runs"
+_WIDTH, _MOST_BYTES = 100, 20_000  # the weights alone take 40 kB; of a file, where the write is cut off
+_HELD_SECONDS = 0.2  # long enough for a rank that waits for nothing to return
+_WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT
+_sleep, _FileWriter = time.sleep, torch._C.PyTorchFileWriter
 
 
 class SecondWriter(Exception):
@@ -46,8 +40,9 @@ class SecondWriter(Exception):
 
 @dataclass(frozen=True)
 class _Save:
-    epoch: int = 17
-    has_old: bool = False
+    epoch: int
+    has_old: bool = True
+    is_held: bool = False  # rank 0, before it opens or renames a file
     on_two_nodes: bool = False
     is_cut_off: bool = False
 
@@ -56,8 +51,8 @@ class _Save:
         return "a checkpoint that replaces another" if self.has_old else "a first checkpoint"
 
 
-def _one_save(rank: int, world_size: int, chance: torch.Generator, save: _Save) -> tuple[_Save]:
-    return (save,)
+def _one_save(rank: int, world_size: int, chance: torch.Generator, **how: Any) -> tuple[_Save]:
+    return (_Save(**how),)
 
 
 @functools.cache
@@ -66,258 +61,122 @@ def _wrapped() -> tuple[DistributedDataParallel, torch.optim.Optimizer]:
     torch.manual_seed(1)
     model = nn.Sequential(nn.Linear(_WIDTH, _WIDTH), nn.BatchNorm1d(_WIDTH), nn.Linear(_WIDTH, 2))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
-    model(torch.randn(4, _WIDTH)).square().sum().backward()
+    model(torch.ones(4, _WIDTH)).square().sum().backward()
     optimizer.step()
     return DistributedDataParallel(model), optimizer
 
 
-def _saved(program: Program, save: _Save, folder: str) -> Fields:
+def _saved(program: Program, save: _Save) -> Fields:
     """Call the learner's function, and say what came of it."""
-    (model, optimizer), epoch, number = _wrapped(), save.epoch, next(_calls)
-    with torch.no_grad():  # different values in every trial, the same on all ranks
-        for parameter in model.parameters():
-            parameter.mul_(0.9).add_(0.001 * epoch)
-    ranks, path = _Ranks(f"saving {number}"), Path(folder) / str(number) / "checkpoint.pt"
-    if dist.get_rank() == 0:
-        shutil.rmtree(path.parent, ignore_errors=True)
-        path.parent.mkdir()
-        if save.has_old:
-            torch.save({"model": {}, "optimizer": {}, "epoch": _OLD_EPOCH}, path)
-    ranks.meet()
-    old, watcher = _digest(path), _Watcher(path, ranks, save.on_two_nodes)
-    with (
-        _variables_of_torchrun(save.on_two_nodes),
-        _files_no_longer_than(_MOST_BYTES if save.is_cut_off else None),
-        _in_folder(folder),
-        contextlib.suppress(*[Exception] if save.is_cut_off else []),  # it may raise or not
-        watcher.watching(),
-    ):
-        program(str(path), model, optimizer, epoch)
-    at_return = _digest(path)
-    ranks.says(_RETURNED)
-    content = _content(path, model.module, optimizer)
-    if save.is_cut_off:
-        is_whole = at_return == old or content["torch.load"] == "a dictionary"
-        return {"after an interrupted write": "the old checkpoint" if is_whole else "half a file"}
-    fields = {"writes": "yes" if watcher.wrote else "no", "file when it returns": at_return}
-    if dist.get_rank() > 0:
-        return fields
-    torn = [one for one in watcher.versions if one not in (old, at_return)] if save.has_old else []
-    during = {"file during the write": ("a part" if torn[0] else "none") if torn else "the old or the new one"}
-    places = {"written in": "another folder" if watcher.from_elsewhere else "the checkpoint's folder"}
-    return fields | content | during | places | {"other files": str(len(os.listdir(path.parent)) - path.exists())}
+    (model, optimizer), rank, path = _wrapped(), dist.get_rank(), Path("checkpoint.pt")
+    torch.manual_seed(save.epoch)
+    with torch.no_grad():
+        for tensor in (*model.parameters(), *(state["momentum_buffer"] for state in optimizer.state.values())):
+            tensor.normal_()
+    local_rank = 0 if save.on_two_nodes else rank
+    with common_folder() as store:
+        if rank == 0:
+            if save.has_old:
+                torch.save({"model": {}, "optimizer": {}, "epoch": 0}, path)
+            store.set("the old file is there", "")
+        store.wait(["the old file is there"])
+        watch = _Watch(path.absolute(), save)
+        with (
+            watch.watching(),
+            mock.patch.dict(os.environ, LOCAL_RANK=str(local_rank), LOCAL_WORLD_SIZE=str(local_rank + 1)),
+            mock.patch("time.sleep", _sleep_little if save.is_held else _sleep),
+            files_no_longer_than(_MOST_BYTES) if save.is_cut_off else contextlib.nullcontext(),
+            contextlib.suppress(*[Exception] if save.is_cut_off else []),  # it may raise or not
+        ):
+            program(str(path.absolute()), model, optimizer, save.epoch)
+        content = _content(path)
+        if rank > 0:
+            there = "the old one" if content.get("epoch") == 0 else "the new one" if path.exists() else "none"
+            return {"writes": "yes" if watch.wrote else "no", "file when it returns": there}
+        if save.is_cut_off:
+            is_whole = _bytes(path) == watch.old or content["torch.load"] == "a dictionary"
+            return {"after an interrupted write": "the old checkpoint" if is_whole else "half a file"}
+        others = len(os.listdir()) - path.exists()
+        return content | {"old file": watch.old_is, "written in": watch.written_in, "other files": str(others)}
 
 
-def _of_all_ranks(outcomes: Sequence[Fields]) -> list[Fields]:
-    """The file is the new one if it is what rank 0 sees when it returns."""
-    new = outcomes[0].get("file when it returns")
-    named = {new: "the new one", "": "none"}
-    return [
-        {**one, "file when it returns": named.get(one["file when it returns"], "the old one")}
-        if new is not None
-        else one
-        for one in outcomes
-    ]
+def _sleep_little(seconds: float) -> None:
+    """No sleep is long enough, so a learner's is none."""
 
 
-_calls = iter(range(10**9))  # a store keeps what earlier calls wrote
+class _Watch:
+    """What one rank does with files in the checkpoint's folder."""
 
-
-class _Ranks:
-    """Ranks that tell each other what they do, through a part of the group's store that learners do not use."""
-
-    # per process: a loop that polls neither waits nor returns, and may be right, so rank 0 goes on in the end
-    seconds_left = 2.0
-
-    def __init__(self, name: str) -> None:
-        self._store = PrefixStore(name, _get_default_store())
-        self._rank, self._world_size = dist.get_rank(), dist.get_world_size()
-        self.waits = 0
-
-    def meet(self) -> None:
-        self._store.add("here", 1)
-        while self._store.add("here", 0) < self._world_size:
-            time.sleep(_BETWEEN_LOOKS_SECONDS)
-
-    def says(self, what: str) -> None:
-        self._store.set(str(self._rank), what)
-
-    def hold(self) -> None:
-        """Wait until all others wait, more often than this rank did, or have returned. No sleep is long enough."""
-        end, before = time.monotonic() + _Ranks.seconds_left, None
-        while (left := end - time.monotonic()) > 0:
-            now = [self._of(rank) for rank in range(self._world_size) if rank != self._rank]
-            # twice the same: one of them may just have been leaving its wait
-            if now == before and all(one == _RETURNED or (one != _RUNS and int(one) > self.waits) for one in now):
-                break
-            before = now
-            time.sleep(_BETWEEN_LOOKS_SECONDS)
-        _Ranks.seconds_left = left
-
-    def _of(self, rank: int) -> str:
-        return self._store.get(str(rank)).decode() if self._store.check([str(rank)]) else _RUNS
-
-
-class _Watcher:
-    """Watches what one rank does with files, and holds rank 0 before it writes."""
-
-    def __init__(self, path: Path, ranks: _Ranks, on_two_nodes: bool) -> None:
-        self.file, self.folder, self.ranks, self.on_two_nodes = str(path), str(path.parent), ranks, on_two_nodes
-        self._is_writer, self._has_old = dist.get_rank() == 0, path.exists()
-        self.versions: list[str] = []  # everything seen at the path
-        self.wrote = self.from_elsewhere = self._is_on = False
-        self._seen: object = None
-        self._held_before: set[str] = set()
-        self._depth = 0  # of calls that may wait for other ranks
+    def __init__(self, path: Path, save: _Save) -> None:
+        self._path, self._save, self._is_on = path, save, False
+        self.wrote, self.written_in, self.old = False, "the checkpoint's folder", _bytes(path)
+        self.old_is = "overwritten" if save.has_old else "replaced at once"
 
     @contextlib.contextmanager
     def watching(self) -> Iterator[None]:
-        sys.addaudithook(self._audit)  # it cannot be removed, but does nothing later
-        before = sys.getprofile()
-        self._is_on, self._seen = True, _stat(self.file)
-        threading.setprofile(self._profile)
-        sys.setprofile(self._profile)
+        sys.addaudithook(self._see)  # it cannot be removed
+        self._is_on = True
         try:
-            yield
+            with mock.patch.object(torch._C, "PyTorchFileWriter", _reported):
+                yield
         finally:
-            sys.setprofile(before)
-            threading.setprofile(None)
             self._is_on = False
 
-    def _audit(self, event: str, arguments: tuple[Any, ...]) -> None:
-        if not self._is_on:
+    def _see(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if not self._is_on or event not in ("open", "os.rename"):
             return
-        if event == "open":
-            file, mode, flags = arguments
-            if set(mode or "") & set("wax+") or (isinstance(flags, int) and flags & _WRITES):
-                self._writes("open", file)
-        elif event in ("os.rename", "os.link", "os.symlink"):
-            self.from_elsewhere |= self._is_inside(arguments[1]) and not self._is_inside(arguments[0])
-            self._writes("rename", arguments[1])
+        file, target, flags = arguments[:3]
+        if event == "open" and flags & _WRITES and self._is_inside(file):
+            self._begin_to_write()
+        elif event == "os.rename" and self._is_inside(target):
+            self._begin_to_write()
+            if not self._is_inside(file):
+                self.written_in = "another folder"
+            if os.path.abspath(os.fsdecode(target)) == str(self._path):
+                self.old_is = {self.old: "replaced at once", b"": "deleted first"}.get(_bytes(self._path), self.old_is)
 
-    def _profile(self, frame: FrameType, event: str, argument: Any) -> None:
-        begins = event in ("call", "c_call")
-        if event.startswith("c_"):
-            may_wait = argument.__name__ == "wait" and isinstance(argument.__self__, dist.Work)
-        else:
-            code = frame.f_code
-            may_wait = code.co_filename == distributed_c10d.__file__ and _is_public(code.co_name)
-            if begins and code is torch.save.__code__:  # it opens the file in C++, invisible to Python
-                self._writes("open", frame.f_locals.get("f"))
-        if may_wait:
-            self._depth += 1 if begins else -1
-            self.ranks.waits += self._depth == 1 and begins
-            self.ranks.says(str(self.ranks.waits) if self._depth else _RUNS)
-        elif self._has_old and not begins and (now := _stat(self.file)) != self._seen:
-            self._seen = now
-            self.versions.append(_digest(self.file))
-
-    def _writes(self, how: str, file: object) -> None:
-        if not self._is_inside(file):
-            return
-        if not self._is_writer and not self.wrote:
-            self.wrote = True
-            if self.on_two_nodes:
-                raise SecondWriter(
-                    "with two nodes, two ranks have LOCAL_RANK 0; check the global rank, dist.get_rank()"
-                )
+    def _begin_to_write(self) -> None:
+        is_second, self.wrote = dist.get_rank() > 0 and not self.wrote, True
+        if is_second and self._save.on_two_nodes:
+            raise SecondWriter("with two nodes, two ranks have LOCAL_RANK 0; check the global rank, dist.get_rank()")
+        if is_second:
             raise SecondWriter("all ranks hold the same model, so write only if dist.get_rank() == 0")
-        self.wrote = True
-        if how not in self._held_before:
-            self._held_before.add(how)
-            self.ranks.hold()
+        if self._save.is_held and dist.get_world_size() > 1:
+            _sleep(_HELD_SECONDS * slowness(dist.get_world_size()))
 
     def _is_inside(self, file: object) -> bool:
-        """In the checkpoint's folder."""
         if not isinstance(file, str | bytes | os.PathLike):
             return False
-        return os.path.abspath(os.fsdecode(file)).startswith(self.folder)
+        return os.path.dirname(os.path.abspath(os.fsdecode(file))).startswith(str(self._path.parent))
 
 
-def _is_public(name: str) -> bool:
-    """Of the functions in torch's module: does it communicate, and so may wait for other ranks?"""
-    return not name.startswith(("_", "get_", "is_", "new_")) and hasattr(dist, name)
+def _reported(file: Any, *more: Any) -> Any:
+    """torch.save opens a file in C++, of which Python tells no audit hook."""
+    if isinstance(file, str):
+        sys.audit("open", file, "w", os.O_WRONLY)
+    return _FileWriter(file, *more)
 
 
-def _content(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Any]:
+def _content(path: Path) -> dict[str, Any]:
     """Load it like someone who resumes the training run."""
     try:
-        content = torch.load(path, map_location="cpu", weights_only=True)
-    except FileNotFoundError:
-        return {"torch.load": "no file at the path"}
+        content = torch.load(path, weights_only=True)
     except Exception as error:
         return {"torch.load": f"an error, {type(error).__name__}"}
     if not isinstance(content, Mapping):
         return {"torch.load": f"a {type(content).__name__}"}
-    states = {"model": model.state_dict(), "optimizer": optimizer.state_dict()["state"]}
-    state = content.get("optimizer")
-    found = {"model": content.get("model"), "optimizer": state.get("state") if isinstance(state, Mapping) else state}
-    parts = {name: _compared(found[name], right) for name, right in states.items()}
-    return {"torch.load": "a dictionary", **parts, "epoch": content.get("epoch", "missing")}
+    return {"torch.load": "a dictionary"} | {name: content.get(name) for name in ("model", "optimizer", "epoch")}
 
 
-def _compared(found: Any, right: Mapping[Any, Any]) -> str:
-    if not isinstance(found, Mapping):
-        return "missing"
-    if any(str(name).startswith("module.") for name in found):
-        return 'names with "module."'
-    if missing := [name for name in right if name not in found]:
-        return f"{missing[0]} is missing"
-    return "its state_dict()" if all(_same(found[name], right[name]) for name in right) else "other values"
-
-
-def _same(one: Any, other: Any) -> bool:
-    if isinstance(other, torch.Tensor):
-        return isinstance(one, torch.Tensor) and one.shape == other.shape and torch.equal(one, other.to(one.dtype))
-    if isinstance(other, Mapping):
-        return isinstance(one, Mapping) and one.keys() == other.keys() and all(_same(one[k], other[k]) for k in other)
-    return bool(one == other)
-
-
-def _stat(file: str) -> object:
-    try:
-        stat = os.stat(file)
-    except OSError:
-        return None
-    return stat.st_ino, stat.st_size, stat.st_mtime_ns
-
-
-def _digest(file: str | Path) -> str:
-    try:
-        return hashlib.sha256(Path(file).read_bytes()).hexdigest()
-    except OSError:
-        return ""
+def _bytes(path: Path) -> bytes:
+    return path.read_bytes() if path.is_file() else b""
 
 
 @contextlib.contextmanager
-def _variables_of_torchrun(on_two_nodes: bool) -> Iterator[None]:
-    before, rank = dict(os.environ), dist.get_rank()
-    on_each = -(-dist.get_world_size() // 2) if on_two_nodes else dist.get_world_size()
-    numbers = {"LOCAL_RANK": rank % on_each, "LOCAL_WORLD_SIZE": on_each, "GROUP_RANK": rank // on_each}
-    os.environ |= {name: str(number) for name, number in numbers.items()}
-    try:
-        yield
-    finally:
-        os.environ.clear()
-        os.environ.update(before)
-
-
-@contextlib.contextmanager
-def _in_folder(folder: str) -> Iterator[None]:
-    """Files with relative paths go to this folder, and not next to the notebook."""
-    before = os.getcwd()
-    os.chdir(folder)
-    try:
-        yield
-    finally:
-        os.chdir(before)
-
-
-@contextlib.contextmanager
-def _files_no_longer_than(most_bytes: int | None) -> Iterator[None]:
-    """Let no file grow beyond a limit, as on a full disk."""
+def files_no_longer_than(most_bytes: int) -> Iterator[None]:
+    """As on a full disk."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (soft if most_bytes is None else most_bytes, hard))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, hard))
     try:
         yield
     finally:
@@ -355,26 +214,18 @@ save_checkpoint = Exercise(
     """,
     solution=the_courses_own,
     call=_saved,
-    uses_files=True,
-    together=_of_all_ranks,
     parameters=("path", "model", "optimizer", "epoch"),
     wraps_models=True,
     world_sizes=(2, 1),
     budget=Budget(least=0),
     trials=[
-        Trial(partial(_one_save, save=_Save())),
-        Trial(partial(_one_save, save=_Save(23)), "the next checkpoint", largest_world=2),
-        Trial(partial(_one_save, save=_Save(29, has_old=True)), "one that replaces another"),
-        Trial(partial(_one_save, save=_Save(41, on_two_nodes=True)), "two nodes, each with a rank of LOCAL_RANK 0"),
-        Trial(
-            partial(_one_save, save=_Save(43, has_old=True, is_cut_off=True)),
-            "a write that is cut off",
-            largest_world=1,
-        ),
+        Trial(partial(_one_save, epoch=17, is_held=True)),
+        Trial(partial(_one_save, epoch=23, has_old=False), "a first checkpoint"),
+        Trial(partial(_one_save, epoch=41, on_two_nodes=True), "two nodes, each with a rank of LOCAL_RANK 0", 2),
+        Trial(partial(_one_save, epoch=43, is_cut_off=True), "a write that is cut off", largest_world=1),
     ],
     hints={
-        "writes": "Rank {rank} does not do its part: rank 0 alone writes the checkpoint, to `path` or to a file "
-        "next to it.",
+        "writes": "Rank {rank} writes. Write only if dist.get_rank() == 0.",
         "file when it returns": "Rank {rank} returns before the checkpoint is written. After the write, call "
         "dist.barrier() on every rank, not only on the one that writes.",
         "torch.load": "torch.load(path, weights_only=True) does not find a dictionary. Save one to `path` with "
@@ -383,7 +234,7 @@ save_checkpoint = Exercise(
         "optimizer": 'The file does not hold optimizer.state_dict() (the momentum) under the key "optimizer". Save it '
         "too.",
         "epoch": 'The file does not hold `epoch`, as given, under the key "epoch". Save it unchanged.',
-        "file during the write": "During the write there is no complete checkpoint to restart from. Write to another "
+        "old file": "During the write there is no complete checkpoint to restart from. Write to another "
         "file in the same folder, then call os.replace(other, path).",
         "written in": "The new file is in another folder, so it cannot be renamed if that folder is on another disk. "
         'Write it next to the checkpoint, as path + ".new".',
