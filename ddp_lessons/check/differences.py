@@ -32,7 +32,7 @@ class Difference:
     place: str
     yours: str
     expected: str
-    sentence: str = ""  # if the kind of the answer is enough to tell
+    sentence: str = ""  # if the kind is enough to tell; only of the answer as a whole
 
 
 def plain(value: Any) -> Any:
@@ -66,36 +66,38 @@ def difference(yours: Any, expected: Any, tolerance: float, place: str = "answer
         return _of_tensors(yours, expected, tolerance, place)
     if isinstance(expected, list):
         return _of_lists(yours, expected, tolerance, place)
+    if isinstance(expected, dict):
+        return _of_dicts(yours, expected, tolerance, place)
     if isinstance(yours, Tensor) and yours.numel() == 1 and _is_number(expected):
         yours = yours.item()
     if isinstance(yours, Tensor):
         same = False
     elif isinstance(expected, float) and _is_number(yours):
-        same = abs(yours - expected) <= tolerance * abs(expected) or yours == expected
+        are_nan = yours != yours and expected != expected
+        same = abs(yours - expected) <= tolerance * abs(expected) or yours == expected or are_nan
     else:
         same = isinstance(yours, bool) == isinstance(expected, bool) and yours == expected
     if same:
         return None
     is_of_another_kind = _kind(yours) != _kind(expected)
     sentence = f"It returns {named(yours)}. Return {_kind(expected)}." if is_of_another_kind else ""
-    return Difference(place, shown(yours), shown(expected), sentence if place == "answer" else "")
+    return Difference(place, shown(yours), shown(expected), sentence)
 
 
 def _of_tensors(yours: Any, expected: Tensor, tolerance: float, place: str) -> Difference | None:
     if not isinstance(yours, Tensor):
-        sentence = f"It returns {named(yours)}. Return a tensor." if place == "answer" else ""
-        return Difference(place, shown(yours), "a tensor", sentence)
+        return Difference(place, shown(yours), "a tensor", f"It returns {named(yours)}. Return a tensor.")
     for what, mine, right in (
         ("shape", str(list(yours.shape)), str(list(expected.shape))),
         ("dtype", dtype_name(yours), dtype_name(expected)),
     ):
         if mine != right:
             sentence = f"It returns a tensor of {what} {mine}. Return one of {what} {right}."
-            return Difference(place, f"{what} {mine}", f"{what} {right}", sentence if place == "answer" else "")
-    wrong = yours != expected
+            return Difference(place, f"{what} {mine}", f"{what} {right}", sentence)
+    wrong = (yours != expected) & ~(yours.isnan() & expected.isnan())
     if tolerance and expected.is_floating_point() and expected.numel():
-        largest = float(expected.abs().max())
-        wrong = ~torch.isclose(yours.double(), expected.double(), rtol=0.0, atol=tolerance * largest)
+        largest = float(expected.nan_to_num(posinf=0.0, neginf=0.0).abs().max())
+        wrong = ~torch.isclose(yours.double(), expected.double(), rtol=0.0, atol=tolerance * largest, equal_nan=True)
     if not wrong.any():
         return None
     index = tuple(wrong.nonzero()[0].tolist())
@@ -105,15 +107,24 @@ def _of_tensors(yours: Any, expected: Tensor, tolerance: float, place: str) -> D
 
 def _of_lists(yours: Any, expected: list[Any], tolerance: float, place: str) -> Difference | None:
     if not isinstance(yours, list):
-        sentence = f"It returns {named(yours)}. Return a list of length {len(expected)}." if place == "answer" else ""
+        sentence = f"It returns {named(yours)}. Return a list of length {len(expected)}."
         return Difference(place, shown(yours), "a list", sentence)
     if len(yours) != len(expected):
         sentence = f"It returns a list of length {len(yours)}. Return one of length {len(expected)}."
-        return Difference(
-            place, f"length {len(yours)}", f"length {len(expected)}", sentence if place == "answer" else ""
-        )
+        return Difference(place, f"length {len(yours)}", f"length {len(expected)}", sentence)
     pairs = enumerate(zip(yours, expected, strict=True))
     found = (difference(mine, right, tolerance, f"{place}[{number}]") for number, (mine, right) in pairs)
+    return next((one for one in found if one is not None), None)
+
+
+def _of_dicts(yours: Any, expected: dict[str, Any], tolerance: float, place: str) -> Difference | None:
+    if not isinstance(yours, dict):
+        return Difference(place, shown(yours), "a dictionary")
+    keys = dict.fromkeys([*expected, *yours])
+    found = (
+        difference(yours.get(key, "missing"), expected.get(key, "missing"), tolerance, f"{place}[{key!r}]")
+        for key in keys
+    )
     return next((one for one in found if one is not None), None)
 
 

@@ -13,8 +13,8 @@ from torch import Tensor
 from ddp_lessons.check.differences import NothingDone
 
 if TYPE_CHECKING:
-    from ddp_lessons.check.judgment import Case
     from ddp_lessons.check.report import Report
+    from ddp_lessons.check.runs import Case
     from ddp_lessons.run.nodes.node_commands import Nodes
 
 Program = Callable[..., Any]
@@ -90,7 +90,6 @@ class Exercise:
     methods: tuple[str, ...] = ()  # of a class: those that the learner writes
     result: str = "the answer"  # what to return, in words
     begins_silent: bool = False  # it is given with functions to fill in, and says nothing until then
-    uses_files: bool = False  # `call` gets a folder, which is deleted afterwards, as its last argument
     wraps_models: bool = False  # in DistributedDataParallel, whose imports take seconds
     name: str = ""
 

@@ -1,12 +1,8 @@
-"""The launches of a check: on this machine, or on the nodes that the learner named. The report is the same.
-
-If code of the check itself raises, that is no mistake of the learner's: whose it is depends on the frames.
-"""
+"""The launches of a check: on this machine, or on the nodes that the learner named. The report is the same."""
 
 from __future__ import annotations
 
 import contextlib
-import re
 import time
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
@@ -14,18 +10,15 @@ from typing import Any, TypeVar
 
 from ddp_lessons.record.results import Results
 from ddp_lessons.run.diagnosis.failures import WorkerFailed, WorkersStuck
-from ddp_lessons.run.diagnosis.source_lines import learners_frame
 from ddp_lessons.run.launch import launch as launch_anywhere
 from ddp_lessons.run.launcher.launch_arguments import checked_nodes
 from ddp_lessons.run.nodes.node_commands import NodeLost, Nodes
-from ddp_lessons.run.wire.messages import Frame
 from ddp_lessons.run.workers import Workers
 
 T = TypeVar("T")
-# they hand files of this machine to the ranks, start scripts, or launch nothing
-_ONLY_HERE = ("capstone", "diagnosis", "job_script", "reading", "restartable", "save_checkpoint")
-_GO_ON = ("/torch/autograd/", "/torch/utils/data/", "/torch/distributed/")  # with what the learner's function gave
-_FRAME = re.compile(r'^ *(?:File "(.+?)"|cell).* line \d+, in ', re.M)  # a cell is named without its file
+# they hand files of this machine to the ranks, or start scripts
+_ONLY_HERE = ("job_script", "restartable", "save_checkpoint")
+_BEFORE_THE_CALL = "trial.arguments(rank"  # a line of ours; what raises later does so because of the answer
 _SECONDS_WITH_IT_AT_HAND = 0.5
 _nodes: ContextVar[Nodes | None] = ContextVar("nodes of this check", default=None)
 
@@ -58,7 +51,7 @@ def launch(function: Callable[..., T], world_size: int, *args: object, **options
     except (WorkerFailed, WorkersStuck) as failure:
         if failure.lost_node:
             raise NodeLost(str(failure)) from None
-        if failure.is_exception and _is_of_the_check(failure.traceback(failure.rank), str(failure), *args[:1]):
+        if failure.is_exception and _BEFORE_THE_CALL in failure.traceback(failure.rank):
             raise CheckFailed(failure.traceback(failure.rank)) from None
         raise failure.without_nodes() from None
 
@@ -84,16 +77,3 @@ def _wrap_a_model(rank: int, world_size: int) -> float:
     begin = time.perf_counter()
     torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(1, 1))
     return time.perf_counter() - begin
-
-
-def _is_of_the_check(traceback: str, message: str, written: object = None) -> bool:
-    """Is no line of the learner's on the stack, and does the error come from nothing that the learner made?"""
-    frames = [Frame(file or "<ipython-input", 0, "", "") for file in _FRAME.findall(traceback)]
-    if not frames or learners_frame(frames) is not None:
-        return False
-    if "trial.arguments(rank" in traceback:  # the learner's function has not been called
-        return True
-    if any(part in frame.file for frame in frames for part in _GO_ON):
-        return False
-    name = getattr(written, "__name__", "")  # as in: 'DataPartitioner' object has no attribute 'use'
-    return not (name and re.search(rf"\b{re.escape(name)}\b", message))

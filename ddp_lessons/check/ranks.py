@@ -101,3 +101,20 @@ def _lateness(number: int, rank: int, world_size: int, is_punctual: bool) -> Ite
         yield
     finally:
         sys.setprofile(None)
+
+
+@contextlib.contextmanager
+def common_folder() -> Iterator[Any]:
+    """A new current folder, the same for all ranks, and a store for what they tell each other about it.
+
+    It is next to the file of the group's store, so the launch removes it, also after a hang.
+    """
+    store: Any = distributed_c10d._get_default_store()
+    number, before = store.add(f"folders of rank {dist.get_rank()}", 1), os.getcwd()
+    folder = os.path.join(os.path.dirname(store.underlying_store.path), f"folder-{number}")
+    os.makedirs(folder, exist_ok=True)
+    os.chdir(folder)
+    try:
+        yield distributed_c10d.PrefixStore(f"folder {number}", store)
+    finally:
+        os.chdir(before)

@@ -17,7 +17,7 @@ import torch.distributed
 from torch import Tensor
 
 from ddp_lessons import check
-from ddp_lessons.check import Report, judgment
+from ddp_lessons.check import Report, runs
 from ddp_lessons.check.differences import NothingDone, Thing, difference, plain
 from ddp_lessons.check.exercise import MESSAGES, Budget, Exercise, Mistake, Trial
 from ddp_lessons.check.trials import of_every_kind, tensor
@@ -25,6 +25,7 @@ from ddp_lessons.train.ring import ring_all_reduce
 
 PROJECT = Path(__file__).parents[2]
 dist: Any = torch.distributed
+NAN = float("nan")
 
 
 def total(tensor: Tensor) -> Tensor:
@@ -174,7 +175,7 @@ def test_a_result_that_is_read_too_early_is_not_right_by_chance() -> None:
 
 
 def test_a_loop_that_never_ends_is_shown_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(judgment, "PATIENCE_SECONDS", 2.0)
+    monkeypatch.setattr(runs, "PATIENCE_SECONDS", 2.0)
     report = SUM(never_ends)
     assert "did not return within" in report.mistake
     assert any("rank 0   is at test_judgment.py line" in line for line in report.details), report.text
@@ -360,7 +361,10 @@ def test_it_keeps_to_the_limit_of_ranks(most: str, verdict: str, line: str, monk
         (torch.ones(1), None, "answer", ("a tensor of shape [1]", "None")),
         (True, 1, "answer", ("the boolean True", "1")),
         (Thing("Mean"), 1.0, "answer", ("an object of type Mean", "1")),
-        (torch.tensor([1.0, float("nan")]), torch.tensor([1.0, 2.0]), "[1]", ("nan", "2")),
+        (torch.tensor([1.0, NAN]), torch.tensor([1.0, 2.0]), "[1]", ("nan", "2")),
+        ({"a": 1, "b": torch.ones(1)}, {"a": 1, "b": torch.zeros(1)}, "answer['b'][0]", ("1", "0")),
+        ({}, {"a": 2}, "answer['a']", ("missing", "2")),
+        ({"a": 2}, {}, "answer['a']", ("2", "missing")),
     ],
 )
 def test_the_first_difference_is_shown(yours: Any, expected: Any, place: str, shown: tuple[str, str]) -> None:
@@ -377,6 +381,8 @@ def test_the_first_difference_is_shown(yours: Any, expected: Any, place: str, sh
         (torch.tensor(0.5), 0.5),
         (plain(np.float32(0.5)), 0.5),
         (plain((1, 2)), [1, 2]),
+        (torch.tensor([NAN]), torch.tensor([NAN])),
+        (NAN, NAN),
     ],
 )
 def test_what_is_equal_up_to_rounding_or_its_type_is_right(yours: Any, expected: Any) -> None:

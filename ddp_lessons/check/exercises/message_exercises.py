@@ -11,7 +11,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from ddp_lessons.check.exercise import MESSAGES, Budget, Exercise, Fields, Mistake, Program, Trial
-from ddp_lessons.check.judgment import Case
+from ddp_lessons.check.runs import Case
 from ddp_lessons.check.trials import of_every_kind, tensor
 from ddp_lessons.train import collectives_by_hand, groups, point_to_point
 

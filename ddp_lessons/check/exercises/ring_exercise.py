@@ -9,7 +9,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from ddp_lessons.check.exercise import MESSAGES, Budget, Exercise, Mistake
-from ddp_lessons.check.judgment import Case
+from ddp_lessons.check.runs import Case
 from ddp_lessons.check.trials import of_every_kind
 from ddp_lessons.train import ring
 from ddp_lessons.train.point_to_point import send_and_receive

@@ -29,7 +29,7 @@ from ddp_lessons.run.launcher.patience import slowness
 from ddp_lessons.train.checkpoints import save_checkpoint as the_courses_own
 
 _WIDTH, _MOST_BYTES = 100, 20_000  # the weights alone take 40 kB; of a file, where the write is cut off
-_HELD_SECONDS = 0.2  # long enough for a rank that waits for nothing to return
+_HELD_SECONDS = 0.15  # long enough for a rank that waits for nothing to return
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 _sleep, _FileWriter = time.sleep, torch._C.PyTorchFileWriter
 
@@ -68,18 +68,19 @@ def _wrapped() -> tuple[DistributedDataParallel, torch.optim.Optimizer]:
 
 def _saved(program: Program, save: _Save) -> Fields:
     """Call the learner's function, and say what came of it."""
-    (model, optimizer), rank, path = _wrapped(), dist.get_rank(), Path("checkpoint.pt")
+    (model, optimizer), rank, path = _wrapped(), dist.get_rank(), Path("checkpoints/of_today.pt")
     torch.manual_seed(save.epoch)
     with torch.no_grad():
         for tensor in (*model.parameters(), *(state["momentum_buffer"] for state in optimizer.state.values())):
             tensor.normal_()
-    local_rank = 0 if save.on_two_nodes else rank
+    local_rank = rank % 2 if save.on_two_nodes else rank
     with common_folder() as store:
         if rank == 0:
+            path.parent.mkdir()
             if save.has_old:
                 torch.save({"model": {}, "optimizer": {}, "epoch": 0}, path)
-            store.set("the old file is there", "")
-        store.wait(["the old file is there"])
+            store.set("all is prepared", "")
+        store.wait(["all is prepared"])
         watch = _Watch(path.absolute(), save)
         with (
             watch.watching(),
@@ -96,7 +97,7 @@ def _saved(program: Program, save: _Save) -> Fields:
         if save.is_cut_off:
             is_whole = _bytes(path) == watch.old or content["torch.load"] == "a dictionary"
             return {"after an interrupted write": "the old checkpoint" if is_whole else "half a file"}
-        others = len(os.listdir()) - path.exists()
+        others = len(os.listdir(path.parent)) - path.exists()
         return content | {"old file": watch.old_is, "written in": watch.written_in, "other files": str(others)}
 
 
@@ -216,12 +217,12 @@ save_checkpoint = Exercise(
     call=_saved,
     parameters=("path", "model", "optimizer", "epoch"),
     wraps_models=True,
-    world_sizes=(2, 1),
+    world_sizes=(3, 1),
     budget=Budget(least=0),
     trials=[
         Trial(partial(_one_save, epoch=17, is_held=True)),
         Trial(partial(_one_save, epoch=23, has_old=False), "a first checkpoint"),
-        Trial(partial(_one_save, epoch=41, on_two_nodes=True), "two nodes, each with a rank of LOCAL_RANK 0", 2),
+        Trial(partial(_one_save, epoch=41, on_two_nodes=True), "two nodes, each with a rank of LOCAL_RANK 0", 3),
         Trial(partial(_one_save, epoch=43, is_cut_off=True), "a write that is cut off", largest_world=1),
     ],
     hints={

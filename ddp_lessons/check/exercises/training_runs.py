@@ -5,22 +5,22 @@ from __future__ import annotations
 import contextlib
 import copy
 import os
-import resource
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-from torch.distributed.distributed_c10d import _get_default_store
 from torch.nn import functional as F
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim import SGD
 from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
 from ddp_lessons.check.exercise import Exercise, Fields, Mistake, Program, Trial
+from ddp_lessons.check.exercises.saving import files_no_longer_than
+from ddp_lessons.check.ranks import common_folder
 from ddp_lessons.train import loops, restarts
 from ddp_lessons.train.checkpoints import load_checkpoint, save_checkpoint
 
@@ -119,7 +119,7 @@ def _started_twice(program: Program, model: nn.Module, kill: _Kill) -> Fields:
     """The second time with a new model, and with what is left of the files."""
     new, is_cut_off = copy.deepcopy(model), kill.in_write_after >= 0
     restart = "restart after an interrupted write trains" if is_cut_off else "restart trains"
-    with _common_folder():
+    with common_folder():
         fields = {"first run trains": _run(program, model, kill)}
         if dist.get_rank() == 0:  # the others wait for it when they wrap the new model
             for entry in os.scandir():
@@ -133,7 +133,7 @@ def _started_twice(program: Program, model: nn.Module, kill: _Kill) -> Fields:
 def _run(program: Program, model: nn.Module, kill: _Kill, may_fail: bool = False) -> str:
     """The epochs that it trains until it ends or is killed."""
     wrapped, optimizer = DistributedDataParallel(model), SGD(model.parameters(), lr=0.02, momentum=0.9)
-    rank, world_size, limits = dist.get_rank(), dist.get_world_size(), resource.getrlimit(resource.RLIMIT_FSIZE)
+    rank, world_size = dist.get_rank(), dist.get_world_size()
     trained: list[str] = []
 
     def train_epoch(epoch: int) -> None:
@@ -149,30 +149,15 @@ def _run(program: Program, model: nn.Module, kill: _Kill, may_fail: bool = False
         if epoch == kill.in_epoch:
             raise kill
         if epoch == kill.in_write_after:
-            resource.setrlimit(resource.RLIMIT_FSIZE, (_MOST_BYTES, limits[1]))
+            limits.enter_context(files_no_longer_than(_MOST_BYTES))
 
     try:
-        program(wrapped, optimizer, train_epoch, _EPOCHS, _PATH)
+        with contextlib.ExitStack() as limits:
+            program(wrapped, optimizer, train_epoch, _EPOCHS, _PATH)
     except (_Kill, Exception):
         if not (may_fail or kill.ends & {*trained}):
             raise
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     return ", ".join(trained) or "none"
-
-
-@contextlib.contextmanager
-def _common_folder() -> Iterator[None]:
-    """A new current folder for all ranks, next to their store's file; the launch removes it, also after a hang."""
-    store: Any = _get_default_store()
-    number, before = store.add(f"folders of rank {dist.get_rank()}", 1), os.getcwd()
-    folder = os.path.join(os.path.dirname(store.underlying_store.path), f"training-{number}")
-    os.makedirs(folder, exist_ok=True)
-    os.chdir(folder)
-    try:
-        yield
-    finally:
-        os.chdir(before)
 
 
 def _restarts(model: Any, optimizer: Any, train_epoch: Any, epochs: int, path: str, wrong: str) -> None:

@@ -112,25 +112,6 @@ class ReplacesTheFirstGradient(OneByOne):
             parameter.register_hook(lambda gradient, mine=parameter: setattr(mine, "grad", None))
 
 
-class WaitsInTheNextForward(WaitsAfterBackward):
-    """Right if the last call is quick enough."""
-
-    def gradient_is_ready(self, parameter: Any) -> None:
-        parameter.grad /= dist.get_world_size()
-        self.works.append(dist.all_reduce(parameter.grad, async_op=True))
-
-    def forward(self, *inputs: Any) -> Any:
-        self.wait()
-        return self.module(*inputs)
-
-
-class AveragesTwice(Counts):
-    def __init__(self, module: nn.Module) -> None:
-        super().__init__(module)
-        for parameter in self.trained():
-            parameter.register_post_accumulate_grad_hook(super().gradient_is_ready)
-
-
 class WrapsInTorchsOwn(OneByOne):
     def forward(self, *inputs: Any) -> Any:
         return nn.parallel.DistributedDataParallel(self.module)(*inputs)
@@ -143,8 +124,6 @@ WRONG: dict[str, list[Any]] = {
         RightForTwoRanks,
         LeavesOutWhatIsFrozen,
         ReplacesTheFirstGradient,
-        WaitsInTheNextForward,
-        AveragesTwice,
         WrapsInTorchsOwn,
     ]
 }

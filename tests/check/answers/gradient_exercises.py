@@ -68,12 +68,6 @@ def counts_only_ranks_with_more_than_zeros(model: nn.Module) -> None:
         parameter.grad /= ranks.clamp(min=1)
 
 
-def gives_zeros_to_those_without(model: nn.Module) -> None:
-    for parameter in model.parameters():
-        parameter.grad = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
-    asynchronously(model)
-
-
 def in_half_precision(model: nn.Module) -> None:
     for parameter in having(model):
         small = parameter.grad.half()
@@ -134,15 +128,6 @@ def stays_away_without_samples(model: nn.Module, samples: int) -> None:
         by_its_share(model, samples)
 
 
-def counts_again_and_again(model: nn.Module, samples: int) -> None:
-    total = torch.tensor(samples)
-    for parameter in having(model):
-        dist.all_reduce(total)
-        parameter.grad *= samples
-        dist.all_reduce(parameter.grad)
-        parameter.grad /= total
-
-
 def rounds_its_share(model: nn.Module, samples: int) -> None:
     share = round(samples / count_of(samples), 2)
     for parameter in having(model):
@@ -163,14 +148,12 @@ WRONG: dict[str, list[Any]] = {
     "average_gradients": [
         skips_zeros,
         counts_only_ranks_with_more_than_zeros,
-        gives_zeros_to_those_without,
         in_half_precision,
         waits_for_the_last_only,
     ],
     "weighted_average": [
         counts_every_rank_at_least_once,
         stays_away_without_samples,
-        counts_again_and_again,
         rounds_its_share,
         steps_as_well,
     ],

@@ -137,10 +137,6 @@ def an_integer_without_losses(losses: Losses) -> Tensor:
     return both[0] / both[1]
 
 
-def only_the_last_loss(losses: Losses) -> Tensor:
-    return in_any_case(losses[-1:])
-
-
 def changes_the_list(losses: Losses) -> float:
     mean = reduced_then_broadcast(losses)
     losses.append(mean)
@@ -294,21 +290,10 @@ def mean_of_means(model: Any, micro_batches: Any) -> float:
     return float(mean)
 
 
-def leaves_padding_out(model: Any, micro_batches: Any) -> Tensor:
-    return last_apart(model, [(one, two) for one, two in micro_batches if (two != -100).any()])
-
-
 def steps_as_well(model: Any, micro_batches: Any) -> Tensor:
     mean = last_apart(model, micro_batches)
     torch.optim.SGD(model.parameters(), lr=0.1).step()
     return mean
-
-
-def returns_its_own_loss(model: Any, micro_batches: Any) -> float:
-    last_apart(model, micro_batches)
-    with torch.no_grad():
-        total = sum(summed(model.module, *pair).item() for pair in micro_batches)
-    return total / max(1, sum(int((targets != -100).sum()) for _, targets in micro_batches))
 
 
 RIGHT: dict[str, list[Any]] = {
@@ -323,15 +308,12 @@ WRONG: dict[str, list[Any]] = {
         stays_away_without_losses,
         has_a_nan_without_losses,
         an_integer_without_losses,
-        only_the_last_loss,
         changes_the_list,
     ],
     "evaluate": [the_last_rank_alone, one_all_reduce_per_batch, counts_in_bytes, trains_afterwards],
     "token_mean_loss": [
         synchronizes_always,
         mean_of_means,
-        leaves_padding_out,
         steps_as_well,
-        returns_its_own_loss,
     ],
 }

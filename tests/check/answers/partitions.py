@@ -94,12 +94,6 @@ class SeedOfTheHash(Cut):
         super().__init__(data, sizes, hash(f"seed {seed}"))
 
 
-class EqualParts(Cut):
-    def __init__(self, data: Any, sizes: Any, seed: int = 1234) -> None:
-        check_sizes(data, sizes)
-        super().__init__(data, [1 / len(sizes)] * len(sizes), seed)
-
-
 class ComparesExactly(Cut):
     def __init__(self, data: Any, sizes: Any, seed: int = 1234) -> None:
         if sum(sizes) != 1:
@@ -128,7 +122,6 @@ WRONG = {
     "data_partitioner": [
         TakesOutWhatItGives,
         SeedOfTheHash,
-        EqualParts,
         ComparesExactly,
         ShufflesTheList,
         NeverRefuses,

@@ -79,13 +79,6 @@ def batched(tensor: Tensor) -> Tensor:
     return tensor
 
 
-def with_tensors_of_float32(tensor: Tensor) -> Tensor:
-    """Digits of large integers are lost."""
-    as_floats = tensor.float()
-    in_place(as_floats)
-    return as_floats.to(tensor.dtype)
-
-
 def without_the_other_shape(tensor: Tensor) -> Tensor:
     return in_one_list(tensor).view(-1)
 
@@ -127,7 +120,6 @@ def with_chunks_that_stop(tensor: Tensor) -> Tensor:
 RIGHT = {"ring_all_reduce": [in_place, padded_the_other_way, in_one_list, batched]}
 WRONG = {
     "ring_all_reduce": [
-        with_tensors_of_float32,
         without_the_other_shape,
         to_everyone,
         twice_around,

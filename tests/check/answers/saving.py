@@ -76,12 +76,6 @@ def in_place(path: str, model: Any, optimizer: Any, epoch: int) -> None:
     dist.barrier()
 
 
-def every_rank(path: str, model: Any, optimizer: Any, epoch: int) -> None:
-    torch.save(content_of(model, optimizer, epoch), f"{path}.{dist.get_rank()}")
-    os.replace(f"{path}.{dist.get_rank()}", path)
-    dist.barrier()
-
-
 def first_of_its_node(path: str, model: Any, optimizer: Any, epoch: int) -> None:
     if os.environ["LOCAL_RANK"] == "0":
         write(path, content_of(model, optimizer, epoch))
@@ -117,22 +111,14 @@ def leaves_a_file(path: str, model: Any, optimizer: Any, epoch: int) -> None:
     dist.barrier()
 
 
-def whole_objects(path: str, model: Any, optimizer: Any, epoch: int) -> None:
-    if dist.get_rank() == 0:
-        write(path, {"model": model.module, "optimizer": optimizer, "epoch": epoch})
-    dist.barrier()
-
-
 RIGHT = {"save_checkpoint": [with_a_temporary_file, errors_go_to_all, without_open_files, only_rank_0_does_not_return]}
 WRONG = {
     "save_checkpoint": [
         in_place,
-        every_rank,
         first_of_its_node,
         others_sleep,
         a_barrier_too_early,
         from_another_folder,
         leaves_a_file,
-        whole_objects,
     ]
 }
