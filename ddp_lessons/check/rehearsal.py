@@ -1,242 +1,188 @@
-"""A dry run of a job script: bash runs it as under Slurm, with stand-ins that only record what would start where.
+"""A dry run of a job script: bash runs it as under Slurm, with stand-ins that only note which ranks would start where.
 
-What it would start is a list of ranks, each with the variables that torchrun, or the script, gives it.
+This file is also the program of every stand-in: `python rehearsal.py srun --label torchrun ...`.
 """
 
 from __future__ import annotations
 
-import argparse
-import contextlib
-import io
 import json
 import os
 import re
-import select
 import shlex
-import shutil
 import signal
-import subprocess
 import sys
-import tempfile
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+import time
+from collections.abc import Sequence
+from itertools import dropwhile, takewhile
+from subprocess import PIPE, Popen, TimeoutExpired, run
 
-from ddp_lessons.check import slurm_stand_ins
-from ddp_lessons.run.launcher.patience import slowness
-
-PATIENCE_SECONDS = 20.0
-# what the learner's cluster has and this machine does not: an environment to activate, a folder to enter
-_ELSEWHERE = """\
-source() { if [ -e "$1" ]; then builtin source "$@"; fi; }
-.() { source "$@"; }
-cd() { builtin cd "$@" 2>/dev/null || true; }
-"""
-_MEETS_ANYWHERE = ("c10d", "etcd", "etcd-v2")
-_Rank = Mapping[str, str]
+NAME, ADDRESS = "gpu", "10.1.0."  # of a node, before its number
+_COMMANDS = ("conda", "hostname", "module", "nvidia-smi", "python", "python3", "scontrol", "srun", "torchrun")
+_NAMES = {"-n": "ntasks", "-N": "nodes", "-w": "nodelist", "-c": "cpus-per-task", "-G": "gpus", "-m": "module"}
+_FLAGS = "-l --label -u --unbuffered --exact --exclusive --overlap -m --module --no-python --standalone".split()
+_COUNTS = ("nodes", "ntasks", "ntasks-per-node")
+_NOTES = 99  # a pipe, which every process of the job holds open
+Note = dict[str, str]  # the variables and the _WORDS of a rank; no words at the end of a _STEP, or of the script
 
 
-class NoRehearsal(Exception):
-    """The script cannot be run, and Slurm would not run it either, or there is no bash; the message says why."""
-
-
-@dataclass(frozen=True)
-class Start:
-    """One command that the script started: "torchrun" or "python", or "left behind" when the script had ended."""
-
-    words: list[str]
-    variables: dict[str, str]
-
-
-@dataclass(frozen=True)
-class Rehearsal:
-    """What a script asked for, and what it started."""
-
-    options: Mapping[str, str]
-    too_late: list[int]  # the lines of directives that sbatch ignores
-    starts: Sequence[Start] = ()
-    words: str = ""  # of commands that failed
-    printed: str = ""
-
-    @property
-    def machines(self) -> int:
-        return int(self.options.get("nodes", "1").split("-")[0])
-
-    @property
-    def gpus(self) -> int:
-        """Per node."""
-        for name, nodes in (("gpus-per-node", 1), ("gres", 1), ("gpus", self.machines)):
-            if number := re.search(r"(\d+)$", self.options.get(name, "").split("(")[0]):
-                return int(number[1]) // nodes
-        return 0
-
-
-def rehearse(script: str) -> Rehearsal:
-    """Run the script.
+def rehearse(script: str) -> tuple[list[Note], str]:
+    """The notes of the stand-ins until the last process of the job has ended, and what the script printed.
 
     Raises:
-        NoRehearsal: it cannot be run.
+        RuntimeError: sbatch would refuse the script, or it never ends; the message says why.
     """
-    if not script.startswith("#!"):
-        raise NoRehearsal("sbatch refuses a script whose first line does not start with #!. Start with #!/bin/bash.")
-    bash = shutil.which("bash")
-    if bash is None:
-        raise NoRehearsal("The check runs job scripts with bash, but this machine has no bash. Install bash.")
-    asked = _asked_for(script)
+    import tempfile  # here, because they would slow every stand-in down
+    from pathlib import Path
+
+    from torch.distributed.run import get_args_parser  # a stand-in has no torch
+
+    stand_in = [sys.executable, "-S", "-E", __file__]
     with tempfile.TemporaryDirectory(prefix="ddp-lessons-") as folder:
-        place = Path(folder)
-        for name in ("work", "commands"):
-            (place / name).mkdir()
-        for name in slurm_stand_ins.COMMANDS:
-            words = shlex.join([sys.executable, "-S", "-E", slurm_stand_ins.__file__, name])
-            (place / "commands" / name).write_text(f'#!/bin/sh\nexec {words} "$@"\n', encoding="utf-8")
-            (place / "commands" / name).chmod(0o755)
-        for name, text in {"job.sh": script, "elsewhere": _ELSEWHERE, "notes": ""}.items():
-            (place / name).write_text(text, encoding="utf-8")
-        _run([bash, f"{folder}/job.sh"], place, _environment(asked, place))
-        notes, words, printed = ((place / one).read_text("utf-8", "replace") for one in ("notes", "words", "printed"))
-    starts = [Start(**json.loads(line)) for line in notes.splitlines()]
-    return Rehearsal(asked.options, asked.too_late, starts, words.replace(f"{folder}/job.sh: ", ""), printed)
+        for name in _COMMANDS:
+            Path(folder, name).write_text(f'#!/bin/sh\nexec {shlex.join(stand_in)} {name} "$@"\n', encoding="utf-8")
+            Path(folder, name).chmod(0o755)
+        job = Path(folder, "job.sh")
+        job.write_text(script, encoding="utf-8")
+        env = {
+            "PATH": f"{folder}:/usr/local/bin:/usr/bin:/bin",
+            "HOME": folder,
+            "USER": "you",
+            "_OPTIONS_OF_TORCHRUN": get_args_parser().format_help().replace("_", "-"),
+            # functions of bash, because the learner's cluster has files and folders that this machine does not have
+            "BASH_FUNC_source%%": '() { if [ -e "$1" ]; then builtin source "$@"; fi; }',
+            "BASH_FUNC_cd%%": '() { builtin cd "$@" 2>/dev/null || true; }',
+        }
+        sbatch = [*stand_in, "sbatch", str(job)]
+        with Popen(
+            sbatch, cwd=folder, env=env, stdin=PIPE, stdout=PIPE, stderr=PIPE, errors="replace", start_new_session=True
+        ) as process:
+            try:
+                printed, notes = process.communicate(timeout=20)
+            except TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                raise RuntimeError("A command does not end within 20 seconds. Look for one that never ends.") from None
+    if process.returncode:
+        raise RuntimeError(printed.strip().split("\n")[-1])
+    return [json.loads(line) for line in notes.splitlines()], printed.replace(f"{job}: ", "")
 
 
-def _run(command: list[str], place: Path, environment: dict[str, str]) -> None:
-    """The file `ended` tells the processes that the script leaves behind when it has ended."""
-    at_work, held_open = os.pipe()  # every process of the job holds it open, even with redirected output
-    patience = PATIENCE_SECONDS * slowness(1)
-    with (place / "printed").open("w") as printed, (place / "words").open("w") as words, open(os.devnull) as nothing:
-        job = subprocess.Popen(
-            command,
-            cwd=place / "work",
-            env=environment,
-            stdin=nothing,
-            stdout=printed,
-            stderr=words,
-            start_new_session=True,
-            pass_fds=(held_open,),
-        )
-    os.close(held_open)
-    try:
-        job.wait(patience)
-        (place / "ended").touch()
-        select.select([at_work], [], [], patience)
-    except subprocess.TimeoutExpired:
-        trouble = f"The script does not end within {patience:.2g} seconds. Look for a command that never ends."
-        raise NoRehearsal(trouble) from None
-    finally:
-        with contextlib.suppress(ProcessLookupError):  # it has ended completely
-            os.killpg(job.pid, signal.SIGKILL)
-        job.wait()
-        os.close(at_work)
-
-
-def _asked_for(script: str) -> Rehearsal:
-    """The options of the #SBATCH lines, and the lines of those after the first command, which sbatch ignores."""
+def _options_of(words: Sequence[str]) -> tuple[dict[str, str], list[str]]:
+    """The options by their long names, and the words after them."""
     options: dict[str, str] = {}
-    too_late = []
-    is_read = True
-    for number, line in enumerate(script.splitlines(), 1):
-        if line.startswith("#SBATCH") and not is_read:
-            too_late.append(number)
-        elif line.startswith("#SBATCH"):
-            options |= _directive(line)
-        elif line.strip() and not line.lstrip().startswith("#"):
-            is_read = False
-    return Rehearsal(options, too_late)
-
-
-def _directive(line: str) -> dict[str, str]:
-    try:
-        options, rest = slurm_stand_ins.options_of(shlex.split(line.removeprefix("#SBATCH"), comments=True))
-        counts = [
-            int(options[name].split("-")[0]) for name in ("nodes", "ntasks", "ntasks-per-node") if name in options
-        ]
-    except ValueError:
-        counts, rest = [], [line]
-    if rest or 0 in counts:
-        raise NoRehearsal(f"sbatch cannot read {line}. Fix this line.")
-    return options
-
-
-def _environment(asked: Rehearsal, place: Path) -> dict[str, str]:
-    nodes, options = str(asked.machines), asked.options
-    told = {
-        "PATH": f"{place}/commands:/usr/local/bin:/usr/bin:/bin",
-        "HOME SLURM_SUBMIT_DIR": f"{place}/work",
-        "USER": "you",
-        "LANG": "C.UTF-8",
-        "SLURM_JOB_ID SLURM_JOBID": "4711",
-        "SLURM_JOB_NAME": options.get("job-name", "job"),
-        "SLURM_SUBMIT_HOST": "login",
-        "SLURM_JOB_NODELIST SLURM_NODELIST": "gpu1" if nodes == "1" else f"gpu[1-{nodes}]",
-        "SLURM_JOB_NUM_NODES SLURM_NNODES": nodes,
-        "SLURM_PROCID SLURM_NODEID SLURM_LOCALID REHEARSAL_MACHINE": "0",
-        "SLURMD_NODENAME HOSTNAME": "gpu1",
-        "REHEARSAL": f"{place}",
-        "REHEARSAL_SLOWNESS": str(slowness(1)),
-        "BASH_ENV": f"{place}/elsewhere",
-    }
-    if asked.gpus:
-        told["SLURM_GPUS_ON_NODE SLURM_GPUS_PER_NODE"] = str(asked.gpus)
-        told["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, range(asked.gpus)))
-    for option in {"ntasks", "ntasks-per-node", "cpus-per-task"} & options.keys():
-        name = option.replace("-", "_").upper()
-        told[f"SLURM_{name} REHEARSAL_{name}"] = options[option]
-    return {name: value for names, value in told.items() for name in names.split()}
-
-
-def ranks_of(start: Start, gpus: int) -> list[_Rank]:
-    """The ranks that this command starts: their variables, the "place" of the rendezvous, and the program.
-
-    Raises:
-        NoRehearsal: torchrun rejects its arguments.
-    """
-    own = {
-        "node": str(int(start.variables["REHEARSAL_MACHINE"]) + 1),
-        "step": start.variables.get("REHEARSAL_STEP", ""),
-    }
-    own |= {"waits": start.variables.get("REHEARSAL_WAITS", "")}
-    if start.words[0] == "python":
-        script = _without_options(start.words[1:])
-        told = {name: start.variables.get(name, "not set") for name in ("RANK", "WORLD_SIZE")}
-        address = [start.variables.get(name, "") for name in ("MASTER_ADDR", "MASTER_PORT")]
-        told |= {"LOCAL_RANK": start.variables.get("LOCAL_RANK", "any"), "kind": "python"}
-        return [own | told | script | {"place": ":".join(address) if all(address) else ""}]
-    one = _parsed(start)
-    count = {"gpu": gpus, "auto": gpus}.get(one.nproc_per_node) or int(re.sub(r"\D", "", one.nproc_per_node) or 0)
-    is_free = one.rdzv_backend in _MEETS_ANYWHERE
-    place = f"{one.rdzv_endpoint} {one.rdzv_id}" if is_free else one.rdzv_endpoint or one.master_addr
-    own |= {"WORLD_SIZE": str(count * int((re.findall(r"\d+", str(one.nnodes)) or ["0"])[-1])), "kind": "torchrun"}
-    own |= {"place": "localhost" if one.standalone else place}
-    words = [one.training_script, *map(str, one.training_script_args)]
-    own |= _without_options(["-m", *words] if one.module else words[1:] if one.no_python else words)
-    numbers = [(str(number), "any" if is_free else str(one.node_rank * count + number)) for number in range(count)]
-    return [own | {"LOCAL_RANK": local, "RANK": number} for local, number in numbers]
-
-
-def _without_options(words: Sequence[str]) -> dict[str, str]:
-    """The file that a Python with these arguments runs, and its own arguments."""
     rest = list(words)
     while rest and rest[0].startswith("-"):
-        option = rest.pop(0)
-        if option == "-m" and rest:
-            rest[0] = f"{rest[0].rpartition('.')[2]}.py"
-        elif option in ("-W", "-X") and rest:
-            rest.pop(0)
-    return {"program": os.path.basename(rest[0]) if rest else "", "arguments": " ".join(rest[1:])}
+        name, _, value = rest.pop(0).partition("=")
+        if not name.startswith("--"):
+            name, value = name[:2], name[2:] + value
+        if rest and not value and name.replace("_", "-") not in _FLAGS:
+            value = rest.pop(0)
+        options[_NAMES.get(name, name.lstrip("-").replace("_", "-"))] = value
+    return options, rest
 
 
-def _parsed(start: Start) -> argparse.Namespace:
-    """As torchrun itself parses them; it also reads the options from environment variables."""
-    from torch.distributed.run import parse_args
+def _sbatch(script: str) -> None:
+    """Run the script on the first node, with the options of the #SBATCH lines before its first command."""
+    with open(script, encoding="utf-8") as file:
+        lines = file.read().splitlines()
+    if not lines or not lines[0].startswith("#!"):
+        sys.exit("sbatch refuses a script whose first line does not start with #!. Start with #!/bin/bash.")
+    options = {"nodes": "1", "job-name": "job"}
+    for line in takewhile(lambda line: re.match(r"\s*(#|$)", line), lines):
+        if line.startswith("#SBATCH"):
+            found, rest = _options_of(shlex.split(line.removeprefix("#SBATCH"), comments=True))
+            if rest or not all(re.fullmatch(r"[1-9][\d-]*", found.get(name, "1")) for name in _COUNTS):
+                sys.exit(f"sbatch cannot read {line}. Fix this line.")
+            options |= found
+    nodes, gpus = int(options["nodes"].split("-")[0]), 0
+    for name, on in (("gpus", nodes), ("gres", 1), ("gpus-per-node", 1)):
+        if number := re.search(r"\d+$", options.get(name, "")):
+            gpus = int(number[0]) // on
+    if "ntasks-per-node" in options:
+        options = {"ntasks": str(nodes * int(options["ntasks-per-node"]))} | options
+    options |= {"job-id": "4711", "submit-host": "login", "submit-dir": os.getcwd()}
+    options |= {"nnodes": str(nodes), "job-num-nodes": str(nodes), "gpus-on-node": str(gpus)}
+    options["job-nodelist"] = f"{NAME}1" if nodes == 1 else f"{NAME}[1-{nodes}]"
+    os.environ |= {f"SLURM_{name.replace('-', '_').upper()}": value for name, value in options.items()}
+    _run(["bash", script], 1)
+    _note()
 
-    told = {name[4:].lower().replace("_", "-"): value for name, value in start.variables.items() if name[:4] == "PET_"}
-    words = io.StringIO()
-    try:
-        with contextlib.redirect_stderr(words):
-            arguments: argparse.Namespace = parse_args(
-                [*(f"--{name}={value}" for name, value in told.items()), *start.words[1:]]
-            )
-    except SystemExit:
-        said = words.getvalue().rpartition("error: ")[2].strip()
-        raise NoRehearsal(f"torchrun rejects its arguments: {said}. Fix them in the script.") from None
-    return arguments
+
+def _srun(words: Sequence[str]) -> None:
+    """Run a command as tasks: as many as srun's own options say, or else those of the job."""
+    options, command = _options_of(words)
+    numbers = range(1, 1 + int(os.environ["SLURM_NNODES"]))
+    nodes = [number for number in numbers if f"{NAME}{number}" in options.get("nodelist", "")]
+    nodes = nodes or [*numbers][: int(options.get("nodes", len(numbers)))]
+    by_default = len(nodes) * int(options.get("ntasks-per-node", 1))
+    count = int(options.get("ntasks", os.environ.get("SLURM_NTASKS", by_default)))
+    on_each = -(-count // len(nodes))
+    os.environ["SLURM_NTASKS"] = str(count)
+    for task in range(count):
+        _run(command, nodes[task // on_each], task, on_each)
+
+
+def _run(command: Sequence[str], node: int, task: int = 0, on_each: int = 1) -> None:
+    own = {"HOSTNAME": f"{NAME}{node}", "SLURMD_NODENAME": f"{NAME}{node}", "SLURM_PROCID": str(task)}
+    own |= {"SLURM_NODEID": str(task // on_each), "SLURM_LOCALID": str(task % on_each)}
+    run(command, env=os.environ | own, close_fds=False, check=False)
+
+
+def _torchrun(words: Sequence[str]) -> None:
+    """Note its ranks. It also reads options from variables, such as PET_NNODES."""
+    given = {name[4:].lower().replace("_", "-"): value for name, value in os.environ.items() if name[:4] == "PET_"}
+    own, command = _options_of(words)
+    if odd := [name for name in own if f"--{name}" not in os.environ["_OPTIONS_OF_TORCHRUN"]]:  # or the begin of one
+        sys.exit(f"torchrun: unrecognized arguments: --{odd[0]}")
+    options = {"nproc-per-node": "1", "nnodes": "1", "node-rank": "0", "rdzv-backend": "static"} | given | own
+    count = int(re.sub("gpu|auto", os.environ["SLURM_GPUS_ON_NODE"], options["nproc-per-node"]))
+    if options["rdzv-backend"] != "static":  # then the rendezvous numbers the nodes
+        options["node-rank"] = str(int(os.environ["SLURMD_NODENAME"].removeprefix(NAME)) - 1)
+    host, _, port = options.get("rdzv-endpoint", "").partition(":")
+    os.environ |= {"_TORCHRUN": str(os.getpid()), "RDZV_ID": options.get("rdzv-id", "")}
+    os.environ["RDZV_BACKEND"] = options["rdzv-backend"]
+    os.environ["MASTER_ADDR"] = host if "rdzv-endpoint" in options else options.get("master-addr", "127.0.0.1")
+    os.environ["MASTER_PORT"] = port or options.get("master-port", "29500")
+    os.environ["WORLD_SIZE"] = str(count * int(options["nnodes"].split(":")[-1]))
+    for local in range(count):
+        os.environ |= {"LOCAL_RANK": str(local), "RANK": str(int(options["node-rank"]) * count + local)}
+        _note(*["-m"] * ("module" in options), *command["no-python" in options :])
+
+
+def _note(*words: str) -> None:
+    """A line for the check, with everything that it asks for."""
+    unset = dict.fromkeys(("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"), "?")
+    unset |= {"LOCAL_RANK": os.environ.get("SLURM_LOCALID", ""), "RDZV_ID": "", "_STEP": "", "_TORCHRUN": ""}
+    unset["RDZV_BACKEND"] = "static"  # rank 0 opens the port
+    os.write(_NOTES, f"{json.dumps(unset | os.environ | {'_WORDS': ' '.join(words)})}\n".encode())
+
+
+def _main(name: str, *words: str) -> None:
+    is_in_background = signal.getsignal(signal.SIGINT) == signal.SIG_IGN  # a shell starts commands with & like this
+    is_step = name not in ("sbatch", "hostname", "scontrol") and "_STEP" not in os.environ
+    if is_step:  # one of the script's own commands, not one of its task's
+        os.environ["_STEP"] = f"{os.getpid()}{'&' if is_in_background else ''}"
+    torchrun = [*dropwhile(lambda word: not word.endswith(("torchrun", "torch.distributed.run")), [name, *words])]
+    if name == "sbatch":
+        os.dup2(2, _NOTES)
+        os.dup2(1, 2)
+        _sbatch(*words)
+    elif name == "srun":
+        _srun(words)
+    elif name == "hostname":
+        wants_address = "i" in "".join(words).lower()  # -i, -I, --ip-address
+        print(os.environ["SLURMD_NODENAME"].replace(NAME, ADDRESS if wants_address else NAME))
+    elif name == "scontrol":  # show hostnames
+        print(*(f"{NAME}{number + 1}" for number in range(int(os.environ["SLURM_NNODES"]))), sep="\n")
+    elif words[:1] == ("-c",):  # Python computes something, such as a free port
+        os.execv(sys.executable, [name, *words])
+    elif torchrun:  # also with python -m, or conda run
+        _torchrun(torchrun[1:])
+    else:
+        _note(*words)
+    if is_step and is_in_background:
+        time.sleep(0.5)  # a script that does not wait ends before
+        _note()
+
+
+if __name__ == "__main__":
+    _main(*sys.argv[1:])

@@ -49,11 +49,13 @@ EACH_ITS_OWN_PLACE = f"{HEAD}srun bash -c '{RUN.removeprefix('srun ').strip()}'\
 OPTIONS_AFTER_THE_SCRIPT = f"{HEAD}{FIRST}srun torchrun --nnodes=2 --nproc-per-node=4 digits.py --epochs 10 {MEET}\n"
 LOCAL_RANKS_THAT_GO_ON = WITHOUT_TORCHRUN.replace("SLURM_LOCALID", "SLURM_PROCID")
 NO_PORT = WITHOUT_TORCHRUN.replace("MASTER_PORT=29500 ", "")
+AN_UNKNOWN_OPTION = SHORT_OPTIONS.replace("--rdzv_id", "--rdzv_name")
+ON_THE_LAST_NODE = WITHOUT_TORCHRUN.replace("head -n 1", "tail -n 1")
 
 RIGHT = {"job_script": [SHORT_OPTIONS, ONE_FOR_EACH_NODE, IN_VARIABLES, WITHOUT_TORCHRUN]}
 WRONG = {
     "job_script": [
         *(NOT_WAITED_FOR, ONE_NODE_AFTER_THE_OTHER, EACH_ITS_OWN_PLACE, OPTIONS_AFTER_THE_SCRIPT),
-        *(LOCAL_RANKS_THAT_GO_ON, NO_PORT),
+        *(LOCAL_RANKS_THAT_GO_ON, NO_PORT, AN_UNKNOWN_OPTION, ON_THE_LAST_NODE),
     ]
 }
