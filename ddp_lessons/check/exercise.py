@@ -50,10 +50,10 @@ class Budget:
     """What may be communicated. All of a launch's data goes through recorded calls, so too little is suspicious too."""
 
     calls: tuple[str, ...] = ()  # the only ones allowed; (): all
-    most: Callable[[Case], int] | None = None  # None: no limit
+    most: Callable[[Case], int] | None = None  # None: no limit; of bytes, 64 more are small change
     least: float = 0.5  # of what the solution's ranks communicate together
     measured: str = "bytes sent by the busiest rank"  # or "... by all ranks together", "messages of the busiest rank"
-    may_send: Callable[[int, int, set[int]], bool] | None = None  # may this rank, in a world, send to these ranks?
+    may_send: Callable[[int, int, set[int]], bool] | None = None  # may a rank that sends, in a world, send to these?
     too_much: str = ""  # what to write instead
 
 

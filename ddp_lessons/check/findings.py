@@ -79,16 +79,17 @@ def ranks_counted(world_size: int) -> str:
 
 def _wrong_answer(exercise: Exercise, cases: Sequence[Case]) -> Finding | None:
     case = cases[-1]
-    rank, first = _first_difference(exercise, case)
+    rank, first, is_wrong_everywhere = _first_difference(exercise, case)
     if first is None:
         return None
+    who = "It" if is_wrong_everywhere else "Rank {rank}"
     early = case.yours.traffic.collective_never_waited_for()
     mistake = recognized(exercise, cases, is_right=False) if early is None else None
     sentence = (
         (f"It reads the result of {early.call} too early. Call wait() on its handle first." if early else "")
         or (mistake.sentence if mistake is not None else "")
-        or _said_nothing(exercise, case, rank)
-        or (first.sentence if first.place == "answer" else "")
+        or _said_nothing(exercise, case, rank).replace("It", who, 1)
+        or (first.sentence.replace("It", who, 1) if first.place == "answer" else "")
         or _hint(exercise, first)
         or "Your answer is wrong. Compare it with the expected values below."
     )
@@ -101,16 +102,18 @@ def _wrong_answer(exercise: Exercise, cases: Sequence[Case]) -> Finding | None:
     return Finding(sentence.replace("{rank}", str(rank)), details, case.trial)
 
 
-def _first_difference(exercise: Exercise, case: Case) -> tuple[int, Difference | None]:
-    """The most important field comes first, and in it the first rank."""
+def _first_difference(exercise: Exercise, case: Case) -> tuple[int, Difference | None, bool]:
+    """The most important field comes first, and in it the first rank; is it wrong on all ranks?"""
     pairs = [*zip(case.yours.fields, case.expected.fields, strict=True)]
     for name in dict.fromkeys(name for _, expected in pairs for name in expected):
-        for rank, (yours, expected) in enumerate(pairs):
-            if name in expected and (
-                found := difference(yours.get(name), expected[name], exercise.tolerance, place=name)
-            ):
-                return rank, found
-    return 0, None
+        found = [
+            (rank, difference(yours.get(name), expected[name], exercise.tolerance, place=name))
+            for rank, (yours, expected) in enumerate(pairs)
+            if name in expected
+        ]
+        if wrong := [(rank, one) for rank, one in found if one is not None]:
+            return *wrong[0], len(wrong) == len(found)
+    return 0, None, False
 
 
 def _hint(exercise: Exercise, first: Difference) -> str:

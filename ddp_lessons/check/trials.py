@@ -63,8 +63,10 @@ def _one_in_words(name: str, argument: Any) -> str:
         return f"a model with {len(parameters)} {many}, {dtype_name(parameters[0])}"
     if isinstance(argument, list) and all(isinstance(one, int | float) for one in argument) and len(argument) < 9:
         return f"{name} = [{', '.join(f'{one:.3g}' for one in argument)}]"
-    if isinstance(argument, bool | int | float | str):
+    if argument is None or isinstance(argument, bool | int | float | str):
         return f"{name} = {argument!r}"
+    if isinstance(argument, list) and argument and isinstance(argument[0], Tensor):
+        return f"a list of {len(argument)} tensors"
     if hasattr(argument, "in_words"):
         return str(argument.in_words)
     return f"{name} of length {len(argument)}" if hasattr(argument, "__len__") else ""

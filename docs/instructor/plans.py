@@ -1,7 +1,7 @@
 """The sections that each workshop plan teaches. After a change: `.venv/bin/python docs/instructor/write.py`.
 
-The minutes of a section come from the notebook. A lesson without named sections is taught whole. Each day has time in
-hand; without it, the first question would make the plan late.
+The minutes of a section come from the notebook. A lesson without named sections is taught whole. What they leave of a
+day is time in hand; without it, the first question would make the plan late.
 """
 
 from __future__ import annotations
@@ -41,11 +41,7 @@ BREAK = Say("Break. If you are stuck, stay with a helper", pause=15)
 LUNCH = Say("Lunch. The machines stay on", pause=60)
 TOMORROW = "[What to do tomorrow](checklist.md#what-to-do-tomorrow), and [the end](checklist.md#at-the-end)"
 GOODBYE = Say(TOMORROW, teach=10, exercise=5)
-IN_HAND = "Time in hand: a late start, questions, an exercise that takes longer"
-
-
-def in_hand(minutes: int) -> Say:
-    return Say(IN_HAND, teach=minutes)
+IN_HAND = Say("Time in hand: a late start, questions, an exercise that takes longer")  # what a day has left
 
 
 PLANS: dict[str, tuple[Day, ...]] = {
@@ -87,7 +83,7 @@ PLANS: dict[str, tuple[Day, ...]] = {
                     "opening / Four symptoms of a broken job / A collective that only some ranks call / "
                     "Exercise: a mean when some ranks have no data",
                 ),
-                in_hand(27),
+                IN_HAND,
                 GOODBYE,
             ),
         ),
@@ -117,7 +113,7 @@ PLANS: dict[str, tuple[Day, ...]] = {
                     "Average over ranks: the mean of means / Exercise: the mean over all ranks / "
                     "Mismatched shapes: a wrong result without an error / Do you know it? / What you have now",
                 ),
-                in_hand(12),
+                IN_HAND,
                 LUNCH,
                 Take(5),
                 Take(
@@ -150,7 +146,7 @@ PLANS: dict[str, tuple[Day, ...]] = {
                     "NCCL timeouts: watchdog and Flight Recorder / Silent errors: compare with one process / "
                     "Troubleshooting table",
                 ),
-                in_hand(19),
+                IN_HAND,
                 GOODBYE,
             ),
         ),
@@ -167,14 +163,14 @@ PLANS: dict[str, tuple[Day, ...]] = {
                 BREAK,
                 Take(2),
                 Take(3),
-                in_hand(15),
+                IN_HAND,
                 LUNCH,
                 Take(4),
                 BREAK,
                 Take(5),
                 BREAK,
                 Take(6),
-                in_hand(35),
+                IN_HAND,
                 Say("What to try tonight: the *Try next* of each lesson", teach=5),
             ),
         ),
@@ -188,7 +184,7 @@ PLANS: dict[str, tuple[Day, ...]] = {
                 Take(8),
                 BREAK,
                 Take(9),
-                in_hand(12),
+                IN_HAND,
                 LUNCH,
                 Take(10),
                 Take(11),
@@ -200,7 +196,7 @@ PLANS: dict[str, tuple[Day, ...]] = {
                     "Compute the rank from node and local rank / Exercise: ranks of a node / "
                     "Choose the network interface / Which failures are silent / Submit a job to Slurm",
                 ),
-                in_hand(28),
+                IN_HAND,
                 Take(12, "opening / The contract"),
                 GOODBYE,
             ),

@@ -15,7 +15,7 @@ import json
 import re
 import sys
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from plans import IN_HAND, LUNCH, PLANS, Day, Say, Take
@@ -29,7 +29,7 @@ TRAIN = PROJECT / "ddp_lessons" / "train"
 EXERCISES = PROJECT / "ddp_lessons" / "check" / "lessons.json"
 OPENING = "opening"  # the plan's name for the text before the first section
 TEACHING, EXERCISE = "teach", "exercise"
-HAND = "the time in hand"
+HAND, LEAST_IN_HAND = "the time in hand", 10
 CORE = 13  # lessons; the others are electives
 NEEDS_NOTHING = {"Do you know it?", "What you have now"}  # they have no cells, or cells that need no earlier ones
 ANY_CHECK = re.compile(r"^check\.(?!progress)(\w+)\((\"?\w*\"?)", re.M)
@@ -174,6 +174,20 @@ def line_of(part: Say | Take, lessons: Sequence[Lesson]) -> Line:
     return Line(lesson.spent(TEACHING, taken), lesson.spent(EXERCISE, taken), 0, text)
 
 
+def filled(day: Day, lessons: Sequence[Lesson]) -> Day:
+    """The day with its time in hand: what the lessons leave of it, in equal parts."""
+    left = day.minutes - sum(line_of(part, lessons).minutes for part in day.parts)
+    share, rest = divmod(left, day.parts.count(IN_HAND))
+    if share < LEAST_IN_HAND:
+        raise ValueError(f"{day.name} has {left} minutes in hand: leave out a section in docs/instructor/plans.py")
+    last = max(place for place, part in enumerate(day.parts) if part == IN_HAND)
+    parts = [
+        replace(IN_HAND, teach=share + rest * (place == last)) if part == IN_HAND else part
+        for place, part in enumerate(day.parts)
+    ]
+    return replace(day, parts=tuple(parts))
+
+
 def day_table(day: Day, lessons: Sequence[Lesson]) -> str:
     lines = [line_of(part, lessons) for part in day.parts]
     rows: list[tuple[object, ...]] = [
@@ -211,7 +225,7 @@ def late_tables(day: Day, lessons: Sequence[Lesson]) -> str:
 
 def late_rows(parts: Sequence[tuple[str, Say | Take]], lessons: Sequence[Lesson]) -> list[tuple[object, ...]]:
     """The time in hand comes first, because it costs learners nothing; exercises last, because they remember these."""
-    found = [(at, HAND, part.teach, "") for at, part in parts if isinstance(part, Say) and part.text == IN_HAND]
+    found = [(at, HAND, part.teach, "") for at, part in parts if isinstance(part, Say) and part.text == IN_HAND.text]
     cuts = list[tuple[str, str, int, str]]()
     for at, part in parts:
         if isinstance(part, Take):
@@ -257,7 +271,8 @@ def pages() -> dict[Path, Callable[[str], str]]:
     found[PROJECT / "README.md"] = lambda text: with_minutes_in_table(text, lessons)
     found[EXERCISES] = lambda text: exercise_lists()
     for page_name, days in PLANS.items():
-        found[GUIDE / page_name] = lambda text, days=days: with_days(text, days, lessons)  # type: ignore[misc]
+        full = [filled(day, lessons) for day in days]
+        found[GUIDE / page_name] = lambda text, full=full: with_days(text, full, lessons)  # type: ignore[misc]
     return found
 
 

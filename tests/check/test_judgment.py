@@ -125,6 +125,11 @@ def only_rank_0(tensor: Tensor) -> Tensor:
     return total(tensor) if dist.get_rank() == 0 else tensor
 
 
+def only_rank_0_returns(tensor: Tensor) -> Tensor | None:
+    summed = total(tensor)
+    return summed if dist.get_rank() == 0 else None
+
+
 def raises(tensor: Tensor) -> Tensor:
     return total(tensor)[7]
 
@@ -150,6 +155,7 @@ def never_ends(tensor: Tensor) -> Tensor:
         (lambda t: by_gathering(t) / dist.get_world_size(), "That is the mean.", "[0]"),  # with other traffic
         (twice, "Rank 0 does not have the sum. Add up all tensors.", "traffic of 2 ranks"),
         (returns_nothing, "It returns None and does not change its tensor.", "None"),
+        (only_rank_0_returns, "Rank 1 returns None and does not change its tensor.", "None"),
         (of_numbers, "It returns a list of length 6. Return a tensor.", "a list of length 6"),
         (in_float, "but fails for integers (int64): it returns a tensor of dtype float32", "dtype int64"),
         (only_two, "It works with 2 ranks, but not with 3: no rank sends or receives anything", "3 ranks"),

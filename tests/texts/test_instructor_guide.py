@@ -51,7 +51,7 @@ def load_write() -> Any:
 
 write = load_write()
 LESSONS = write.read_lessons()
-DAYS = [day for days in write.PLANS.values() for day in days]
+DAYS = [write.filled(day, LESSONS) for days in write.PLANS.values() for day in days]
 every_lesson = every(LESSONS, lambda lesson: lesson.file.stem)
 every_day = every(DAYS, lambda day: day.name)
 
