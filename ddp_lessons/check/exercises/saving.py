@@ -29,7 +29,7 @@ from ddp_lessons.run.launcher.patience import slowness
 from ddp_lessons.train.checkpoints import save_checkpoint as the_courses_own
 
 _WIDTH, _MOST_BYTES = 100, 20_000  # the weights alone take 40 kB; of a file, where the write is cut off
-_HELD_SECONDS = 0.15  # long enough for a rank that waits for nothing to return
+_HELD_SECONDS = 0.1  # long enough for a rank that waits for nothing to return
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 _sleep, _FileWriter = time.sleep, torch._C.PyTorchFileWriter
 
@@ -81,11 +81,12 @@ def _saved(program: Program, save: _Save) -> Fields:
                 torch.save({"model": {}, "optimizer": {}, "epoch": 0}, path)
             store.set("all is prepared", "")
         store.wait(["all is prepared"])
-        watch = _Watch(path.absolute(), save)
+        is_held = save.is_held and program is not the_courses_own
+        watch = _Watch(path.absolute(), save, is_held)
         with (
             watch.watching(),
             mock.patch.dict(os.environ, LOCAL_RANK=str(local_rank), LOCAL_WORLD_SIZE=str(local_rank + 1)),
-            mock.patch("time.sleep", _sleep_little if save.is_held else _sleep),
+            mock.patch("time.sleep", _sleep_little if is_held else _sleep),
             files_no_longer_than(_MOST_BYTES) if save.is_cut_off else contextlib.nullcontext(),
             contextlib.suppress(*[Exception] if save.is_cut_off else []),  # it may raise or not
         ):
@@ -108,8 +109,8 @@ def _sleep_little(seconds: float) -> None:
 class _Watch:
     """What one rank does with files in the checkpoint's folder."""
 
-    def __init__(self, path: Path, save: _Save) -> None:
-        self._path, self._save, self._is_on = path, save, False
+    def __init__(self, path: Path, save: _Save, is_held: bool) -> None:
+        self._path, self._save, self._is_held, self._is_on = path, save, is_held, False
         self.wrote, self.written_in, self.old = False, "the checkpoint's folder", _bytes(path)
         self.old_is = "overwritten" if save.has_old else "replaced at once"
 
@@ -134,7 +135,7 @@ class _Watch:
             if not self._is_inside(file):
                 self.written_in = "another folder"
             if os.path.abspath(os.fsdecode(target)) == str(self._path):
-                self.old_is = {self.old: "replaced at once", b"": "deleted first"}.get(_bytes(self._path), self.old_is)
+                self.old_is = {b"": "deleted first", self.old: "replaced at once"}.get(_bytes(self._path), self.old_is)
 
     def _begin_to_write(self) -> None:
         is_second, self.wrote = dist.get_rank() > 0 and not self.wrote, True
@@ -142,7 +143,7 @@ class _Watch:
             raise SecondWriter("with two nodes, two ranks have LOCAL_RANK 0; check the global rank, dist.get_rank()")
         if is_second:
             raise SecondWriter("all ranks hold the same model, so write only if dist.get_rank() == 0")
-        if self._save.is_held and dist.get_world_size() > 1:
+        if self._is_held and dist.get_world_size() > 1:
             _sleep(_HELD_SECONDS * slowness(dist.get_world_size()))
 
     def _is_inside(self, file: object) -> bool:
@@ -220,8 +221,8 @@ save_checkpoint = Exercise(
     world_sizes=(3, 1),
     budget=Budget(least=0),
     trials=[
-        Trial(partial(_one_save, epoch=17, is_held=True)),
-        Trial(partial(_one_save, epoch=23, has_old=False), "a first checkpoint"),
+        Trial(partial(_one_save, epoch=17, has_old=False, is_held=True)),
+        Trial(partial(_one_save, epoch=23, is_held=True), "one that replaces another"),
         Trial(partial(_one_save, epoch=41, on_two_nodes=True), "two nodes, each with a rank of LOCAL_RANK 0", 3),
         Trial(partial(_one_save, epoch=43, is_cut_off=True), "a write that is cut off", largest_world=1),
     ],
