@@ -17,7 +17,7 @@ import torch.distributed
 from torch import Tensor
 
 from ddp_lessons import check
-from ddp_lessons.check import Report, runs
+from ddp_lessons.check import runs
 from ddp_lessons.check.differences import NothingDone, Thing, difference, plain
 from ddp_lessons.check.exercise import MESSAGES, Budget, Exercise, Mistake, Trial
 from ddp_lessons.check.trials import of_every_kind, tensor
@@ -403,11 +403,6 @@ def test_a_right_report_shows_traffic_and_the_next_exercise() -> None:
         "    bytes sent by the busiest rank     720      720",
         "  Next exercise: `average_gradients`, in lesson 5.",
     ]
-
-
-def test_a_report_is_plain_data() -> None:
-    report = Report("exchange", False, "not right yet", "Something.", ("    a detail",))
-    assert report.text == "check.exchange: not right yet\n  Something.\n    a detail"
 
 
 AROUND_THE_SHOWN = """

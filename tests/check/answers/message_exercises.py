@@ -88,10 +88,6 @@ def through_a_file(tensor: Tensor) -> Tensor:
     return received
 
 
-def digits_are_lost(tensor: Tensor) -> Tensor:
-    return traded(tensor.float(), 1 - dist.get_rank()).to(tensor.dtype)
-
-
 def sleeps_instead_of_waiting(tensor: Tensor) -> Tensor:
     received = torch.empty_like(tensor)
     dist.isend(tensor, 1 - dist.get_rank())
@@ -536,7 +532,6 @@ WRONG: dict[str, list[Any]] = {
     "exchange": [
         always_the_first_answer(),
         through_a_file,
-        digits_are_lost,
         sleeps_instead_of_waiting,
     ],
     "swap": [swap_as_given, the_last_one_returns_none, with_the_rank_at_the_other_end, only_rank_0_sends_first],
