@@ -68,7 +68,7 @@ def _wrapped() -> tuple[DistributedDataParallel, torch.optim.Optimizer]:
 
 def _saved(program: Program, save: _Save) -> Fields:
     """Call the learner's function, and say what came of it."""
-    (model, optimizer), rank, path = _wrapped(), dist.get_rank(), Path("checkpoints/of_today.pt")
+    (model, optimizer), rank, path = _wrapped(), dist.get_rank(), Path("checkpoints/checkpoint.pt")
     torch.manual_seed(save.epoch)
     with torch.no_grad():
         for tensor in (*model.parameters(), *(state["momentum_buffer"] for state in optimizer.state.values())):
