@@ -32,7 +32,7 @@ class Difference:
     place: str
     yours: str
     expected: str
-    sentence: str = ""  # if the kind is enough to tell; only of the answer as a whole
+    fault: str = ""  # of the answer as a whole, if its kind is enough to tell: "returns None. Return a tensor."
 
 
 def plain(value: Any) -> Any:
@@ -80,20 +80,20 @@ def difference(yours: Any, expected: Any, tolerance: float, place: str = "answer
     if same:
         return None
     is_of_another_kind = _kind(yours) != _kind(expected)
-    sentence = f"It returns {named(yours)}. Return {_kind(expected)}." if is_of_another_kind else ""
-    return Difference(place, shown(yours), shown(expected), sentence)
+    fault = f"returns {named(yours)}. Return {_kind(expected)}." if is_of_another_kind else ""
+    return Difference(place, shown(yours), shown(expected), fault)
 
 
 def _of_tensors(yours: Any, expected: Tensor, tolerance: float, place: str) -> Difference | None:
     if not isinstance(yours, Tensor):
-        return Difference(place, shown(yours), "a tensor", f"It returns {named(yours)}. Return a tensor.")
+        return Difference(place, shown(yours), "a tensor", f"returns {named(yours)}. Return a tensor.")
     for what, mine, right in (
         ("shape", str(list(yours.shape)), str(list(expected.shape))),
         ("dtype", dtype_name(yours), dtype_name(expected)),
     ):
         if mine != right:
-            sentence = f"It returns a tensor of {what} {mine}. Return one of {what} {right}."
-            return Difference(place, f"{what} {mine}", f"{what} {right}", sentence)
+            fault = f"returns a tensor of {what} {mine}. Return one of {what} {right}."
+            return Difference(place, f"{what} {mine}", f"{what} {right}", fault)
     wrong = (yours != expected) & ~(yours.isnan() & expected.isnan())
     if tolerance and expected.is_floating_point() and expected.numel():
         largest = float(expected.nan_to_num(posinf=0.0, neginf=0.0).abs().max())
@@ -107,11 +107,11 @@ def _of_tensors(yours: Any, expected: Tensor, tolerance: float, place: str) -> D
 
 def _of_lists(yours: Any, expected: list[Any], tolerance: float, place: str) -> Difference | None:
     if not isinstance(yours, list):
-        sentence = f"It returns {named(yours)}. Return a list of length {len(expected)}."
-        return Difference(place, shown(yours), "a list", sentence)
+        fault = f"returns {named(yours)}. Return a list of length {len(expected)}."
+        return Difference(place, shown(yours), "a list", fault)
     if len(yours) != len(expected):
-        sentence = f"It returns a list of length {len(yours)}. Return one of length {len(expected)}."
-        return Difference(place, f"length {len(yours)}", f"length {len(expected)}", sentence)
+        fault = f"returns a list of length {len(yours)}. Return one of length {len(expected)}."
+        return Difference(place, f"length {len(yours)}", f"length {len(expected)}", fault)
     pairs = enumerate(zip(yours, expected, strict=True))
     found = (difference(mine, right, tolerance, f"{place}[{number}]") for number, (mine, right) in pairs)
     return next((one for one in found if one is not None), None)

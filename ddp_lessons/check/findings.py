@@ -88,8 +88,8 @@ def _wrong_answer(exercise: Exercise, cases: Sequence[Case]) -> Finding | None:
     sentence = (
         (f"It reads the result of {early.call} too early. Call wait() on its handle first." if early else "")
         or (mistake.sentence if mistake is not None else "")
-        or _said_nothing(exercise, case, rank).replace("It", who, 1)
-        or (first.sentence.replace("It", who, 1) if first.place == "answer" else "")
+        or _said_nothing(exercise, case, rank, who)
+        or (f"{who} {first.fault}" if first.fault and first.place == "answer" else "")
         or _hint(exercise, first)
         or "Your answer is wrong. Compare it with the expected values below."
     )
@@ -122,7 +122,7 @@ def _hint(exercise: Exercise, first: Difference) -> str:
     return next((hint for name, hint in exercise.hints.items() if place.startswith(name)), "")
 
 
-def _said_nothing(exercise: Exercise, case: Case, rank: int) -> str:
+def _said_nothing(exercise: Exercise, case: Case, rank: int, who: str) -> str:
     is_needed = case.expected.traffic.events and exercise.budget.least
     if case.world_size > 1 and is_needed and not case.yours.traffic.events:
         return (
@@ -131,7 +131,7 @@ def _said_nothing(exercise: Exercise, case: Case, rank: int) -> str:
         )
     if not isinstance(case.yours.fields[rank].get("answer"), NothingDone):
         return ""
-    return f"It returns None and does not change its tensor. Change it in place, or return {exercise.result}."
+    return f"{who} returns None and does not change its tensor. Change it in place, or return {exercise.result}."
 
 
 def _wrong_traffic(exercise: Exercise, cases: Sequence[Case]) -> Finding | None:

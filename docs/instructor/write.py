@@ -269,20 +269,19 @@ def pages() -> dict[Path, Callable[[str], str]]:
         found[page] = lambda text, lesson=lesson: put_between_marks(text, "facts", facts(lesson))  # type: ignore[misc]
         found[lesson.file] = lambda text, lesson=lesson: with_time(text, lesson)  # type: ignore[misc]
     found[PROJECT / "README.md"] = lambda text: with_minutes_in_table(text, lessons)
-    found[EXERCISES] = lambda text: exercise_lists()
+    found[EXERCISES] = lambda text: exercise_lists(lessons)
     for page_name, days in PLANS.items():
         full = [filled(day, lessons) for day in days]
         found[GUIDE / page_name] = lambda text, full=full: with_days(text, full, lessons)  # type: ignore[misc]
     return found
 
 
-def exercise_lists() -> str:
+def exercise_lists(lessons: Sequence[Lesson]) -> str:
     """The exercises of each lesson, and the fingerprints of functions that a lesson gives to be repaired."""
-    lessons, given = list[dict[str, object]](), dict[str, str]()
-    for file in sorted(NOTEBOOKS.glob("[0-9][0-9]_*.ipynb")):
+    listed, given = list[dict[str, object]](), dict[str, str]()
+    for lesson in lessons:
         names, functions = list[str](), dict[str, str]()
-        cells = json.loads(file.read_text(encoding="utf-8"))["cells"]
-        for cell in cells:
+        for cell in json.loads(lesson.file.read_text(encoding="utf-8"))["cells"]:
             source = "".join(cell["source"])
             if cell["cell_type"] != "code" or source.startswith("%%"):
                 continue
@@ -291,10 +290,9 @@ def exercise_lists() -> str:
                 names.append(f"{name}({argument})" if name in NUMBERED else name)
                 if "not right yet" in json.dumps(cell["outputs"]) and argument in functions:
                     given[fingerprint(functions[argument])] = argument
-        title = "".join(cells[0]["source"]).splitlines()[0].removeprefix("# ")
         if names:
-            lessons.append({"number": int(file.stem[:2]), "title": title, "exercises": list(dict.fromkeys(names))})
-    return json.dumps({"lessons": lessons, "given": given}, indent=1) + "\n"
+            listed.append({"number": lesson.number, "title": lesson.title, "exercises": list(dict.fromkeys(names))})
+    return json.dumps({"lessons": listed, "given": given}, indent=1) + "\n"
 
 
 def functions_in(source: str) -> dict[str, str]:
