@@ -243,7 +243,7 @@ $(call install,.venv-stack,-e ".[test]" expecttest jsonschema py-spy pytest-xdis
 said=$$(.venv-stack/bin/python -m pip install --disable-pip-version-check --dry-run -r $(1)) && \
 case "$$said" in *"Would install"*) echo "$$said"; exit 1;; esac && \
 .venv-stack/bin/python -m ddp_lessons pair && .venv-stack/bin/python -m pytest -n 2 $(by_file) tests/run && \
-.venv-stack/bin/python -m pytest tests/test_older_notebooks.py tests/show/test_explorer.py tests/show/test_figures.py \
+.venv-stack/bin/python -m pytest tests/test_older_notebooks.py tests/show/test_scaling.py tests/show/test_every_figure.py \
   tests/quiz/test_asking.py tests/test_hosted_kernel.py && \
 .venv-stack/bin/python -m pytest -n 2 --dist loadfile --nbval notebooks/0[0-8]_*.ipynb
 endef

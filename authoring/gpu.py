@@ -13,7 +13,7 @@ import torch
 
 from ddp_lessons.gpu.gpu_experiments import EXPERIMENTS, Experiment, Outcome, run_apart
 from ddp_lessons.gpu.gpu_recordings import keep
-from ddp_lessons.show.page.printed import in_columns
+from ddp_lessons.show.programs.printed import in_columns
 
 ALL = {**EXPERIMENTS, "lessons": Experiment("authoring.gpu_lessons", "Lessons that use a GPU", 3600.0)}
 

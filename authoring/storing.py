@@ -10,7 +10,6 @@ import base64
 import binascii
 import copy
 import io
-import json
 import re
 from collections import defaultdict
 from collections.abc import Sequence
@@ -19,7 +18,7 @@ from typing import Any
 
 from nbval.plugin import coalesce_streams
 
-from ddp_lessons.show.figures.drawing import document_of, without_document
+from ddp_lessons.workshop.stored_outputs import as_stored
 
 VIEW = "application/vnd.jupyter.widget-view+json"  # without a kernel, it shows an error instead of the picture
 STILL = "image/svg+xml"
@@ -81,7 +80,7 @@ def number(cell: Any, count: int) -> None:
 def tidy(outputs: Sequence[Any]) -> list[Any]:
     """Remove widget views and empty displays, and join text that was printed in pieces."""
     kept: list[Any] = []
-    for output in copy.deepcopy(list(outputs)):
+    for output in map(as_stored, copy.deepcopy(list(outputs))):
         output.get("data", {}).pop(VIEW, None)
         if "data" in output and not output.data:
             continue
@@ -145,17 +144,12 @@ def look_different(fresh: Sequence[Any], old: Sequence[Any], kinds: set[str] = P
     return any(one != other and is_seen(one, other) for one, other in pairs)
 
 
-def _without_numbers(still: str) -> str:
-    """The drawing and the data of its interactive figure, without numbers."""
-    return NUMBER.sub("#", f"{without_document(still)}{json.dumps(document_of(still))}")
-
-
 def is_seen(one: str, other: str) -> bool:
     import numpy
     from matplotlib.image import imread
 
     if one.startswith("<") or other.startswith("<"):  # shapes and text, at any position
-        return _without_numbers(one) != _without_numbers(other)
+        return NUMBER.sub("#", one) != NUMBER.sub("#", other)
     try:
         new, old = (imread(io.BytesIO(base64.b64decode(png)), format="png") for png in (one, other))
     except (binascii.Error, SyntaxError, OSError, ValueError):  # not a picture

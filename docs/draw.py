@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import pathlib
+import re
 import shutil
 from typing import Any
 
@@ -35,7 +36,8 @@ def add_up(rank: int, world_size: int) -> tuple[torch.Tensor, torch.Tensor]:
 def ring_by_steps() -> str:
     """The ring all-reduce of four ranks as SVG. Drawn by steps, it is the same in every run."""
     figure = show.timeline(launch(add_up, 4, record="values", quiet=True), axis="steps")
-    return to_svg(figure.still, figure.alt) + "\n"
+    svg = to_svg({"Steps": figure.views["Steps"][-1:]}, "Steps", figure.alt)
+    return re.sub("<title>.*?</title>", "", svg) + "\n"  # which tell how long each call took
 
 
 def shown_cells() -> list[Any]:

@@ -10,7 +10,7 @@ SITE = Path(__file__).resolve().parent
 sys.path[:0] = [str(SITE), str(SITE.parent)]
 
 from excerpts import load_texts, write_texts  # noqa: E402
-from living import FIRST_PAGE, FOLDER  # noqa: E402
+from living import FIRST_PAGE  # noqa: E402
 from sphinx.application import Sphinx  # noqa: E402
 
 import ddp_lessons  # noqa: E402
@@ -45,7 +45,7 @@ napoleon_numpy_docstring = False
 # a dead link is an error; links to other projects would need their lists, which are external
 nitpicky = True
 # type variables, and types under an alias
-ALIASES = r"explorer\.Shown|node_commands\.Node(s|Command)|drawing\.Drawing|terminals\.Ended|backend_table\.Trials"
+ALIASES = r"node_commands\.Node(s|Command)|drawing\.Drawing|printed\.Ended|printed\.Trials"
 OURS_WITHOUT_A_PLACE = rf".*\.([TPD]|{ALIASES})"
 nitpick_ignore_regex = [(r"py:.*", r"(?!ddp_lessons\.).*"), (r"py:class", OURS_WITHOUT_A_PLACE)]
 
@@ -55,8 +55,8 @@ html_title = "ddp-lessons"
 html_static_path = ["static"]
 templates_path = ["templates"]
 html_additional_pages = {"index": "landing.html"}
-html_css_files = ["site.css", "figures.css"]
-html_js_files = ["figures.js", "site.js"]
+html_css_files = ["site.css"]
+html_js_files = ["site.js"]
 html_copy_source = False
 html_show_sphinx = False
 html_show_copyright = False
@@ -72,11 +72,6 @@ def readable(app: object, what: str, name: str, thing: object, options: object, 
     return ("", None) if signature and "<factory>" in signature else (signature, returns)
 
 
-def add_figures(app: Sphinx, config: object) -> None:
-    """Add the figures' files, which staging.py writes next to the pages."""
-    app.config.html_static_path.append(str(Path(app.srcdir) / FOLDER))
-
-
 def prepare_page(app: Sphinx, page: str, template: str, context: dict[str, object], tree: object) -> None:
     if page == "index":
         context |= json.loads((Path(app.srcdir) / FIRST_PAGE).read_text(encoding="utf-8"))
@@ -86,5 +81,4 @@ def prepare_page(app: Sphinx, page: str, template: str, context: dict[str, objec
 def setup(app: Sphinx) -> None:
     app.connect("html-page-context", prepare_page)
     app.connect("build-finished", write_texts)
-    app.connect("config-inited", add_figures)
     app.connect("autodoc-process-signature", readable)

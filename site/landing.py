@@ -9,16 +9,16 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from itertools import pairwise
 from math import log
 
 from committed import ROOT, lessons, minutes_of, number_of, read_lesson, title_of
-from living import STILL, image_of, place_of
+from living import STILL, image_of
 
 from ddp_lessons import show
-from ddp_lessons.show.figures.drawing import document_of, to_svg
+from ddp_lessons.show.figures.figure import page_of
 from ddp_lessons.train.ring import ring_all_reduce
 
 # the first lesson of each part, with the title and a description of the part
@@ -77,7 +77,7 @@ def commands() -> str:
 def moving_figure() -> str:
     """It plays as soon as it is visible; in a lesson, such a figure waits for the reader."""
     figure = show.ring(ring_all_reduce)
-    return place_of(to_svg(figure.still, figure.alt, {**figure.document, "plays": True}), figure.alt)
+    return page_of(replace(figure, data={**figure.data, "plays": True}).living_svg, figure.alt)
 
 
 def parts() -> Iterator[Part]:
@@ -108,8 +108,8 @@ def thumbnail(lesson: str) -> str:
 
 def fitness(still: str) -> float:
     """Prefer figures of values to calls, and these to charts; but what is far from a card's shape would be cut off."""
-    kind = (document_of(still) or {}).get("kind")
-    return {"timeline": 1, None: 2, "note": 3}.get(kind, 0) + 2 * abs(log(shape_of(still) / CARD))
+    kind = 2 if "data-view" not in still else 1 if 'data-view="Time"' in still else 0
+    return kind + 2 * abs(log(shape_of(still) / CARD))
 
 
 def shape_of(still: str) -> float:

@@ -6,12 +6,11 @@ import re
 from typing import Any
 
 import nbformat
-from living import bring_to_life, living_place
+from living import bring_to_life
 
 from authoring.hosted import links
 from ddp_lessons.quiz.bank import questions_of
-from ddp_lessons.quiz.question_document import as_document
-from ddp_lessons.quiz.question_text import as_page
+from ddp_lessons.quiz.question_text import as_interactive_page
 
 ASKS = re.compile(r"^quiz\.questions\((\d+)\)", re.M)
 PREDICT = re.compile(r"\bPredict\b")
@@ -52,11 +51,10 @@ def last_section(text: str) -> str:
 
 
 def put_quiz(cell: Any) -> None:
-    """Show the current questions, whatever outputs the notebook has stored."""
+    """Ask the questions with the script, which isn't stored."""
     if asked := ASKS.search(cell.source):
         lesson = int(asked[1])
-        questions = questions_of(lesson)
-        page = {"text/html": living_place(as_document(lesson, questions), as_page(lesson, questions))}
+        page = {"text/html": as_interactive_page(lesson, questions_of(lesson))}
         make: Any = nbformat.v4
         cell.outputs = [make.new_output("display_data", page)]
 

@@ -15,7 +15,6 @@ from pathlib import Path
 
 from committed import lessons, read_lesson
 from jinja2 import Environment, FileSystemLoader
-from living import FILES
 from markdown_it import MarkdownIt
 from pygments import highlight
 from pygments.formatters import HtmlFormatter
@@ -91,8 +90,6 @@ def lay_reveal(folder: Path) -> None:
         goal.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(brought / part, goal)
     shutil.copy(HERE / "slides.js", folder)
-    for file, content in FILES.items():
-        (folder / Path(file).name).write_text(content(), encoding="utf-8")
     (folder / "slides.css").write_text(style_sheet(), encoding="utf-8")
 
 

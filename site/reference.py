@@ -23,7 +23,6 @@ PARTS = {
 # types that users don't construct but get from a part's functions
 HANDED_OUT = {
     FRONT_DOOR: ["run.launcher.rank_states.Account"],
-    "show": ["show.controls.explorer_controls.Choice"],
     "check": ["check.dashboard.Progress", "check.progress_file.Entry"],
     "machines": ["machines.jobs.Job"],
     "backends": ["backends.backend_trials.Trial"],

@@ -9,12 +9,13 @@ from itertools import pairwise
 from typing import Any
 
 from lesson_pages import ASKS, PREDICT
-from living import STILL, place_of, words_of
+from living import STILL, words_of
 from slide_blocks import LONGEST_LEAD, Block, Slide, lay_out
 from staging import FENCED
 
 from ddp_lessons.quiz.bank import questions_of
 from ddp_lessons.quiz.question import Question
+from ddp_lessons.show.figures.figure import page_of
 
 IMPORT = re.compile(r"(?:(?:import|from) .+\n?|%load_ext .+\n?|\n)+")
 LINK_INSIDE = re.compile(r"\[([^\]\[]*)\]\((?![a-z][a-z0-9+.-]*:)[^)]*\)")
@@ -27,6 +28,7 @@ PRINTED = 'class="ddp-printed"'  # objects whose text says only that they exist
 WRITES = re.compile(r"(?:Writing|Overwriting) \S+$")  # the output of %%writefile
 CHECKS = re.compile(r"^check\.", re.M)
 TALLEST_TABLE = 500
+PLAYS = ' data-plays="True"'
 FEW_LINES = 3  # of code, so that a picture fits below
 
 
@@ -98,6 +100,12 @@ class Deck:
             self._add(self._title, picture)
 
 
+def figure_of(still: str, alt: str) -> str:
+    """Slides play it themselves, when it is seen."""
+    waiting = still.replace(PLAYS, "")
+    return f'<div class="ddp-living{" plays" if waiting != still else ""}">{page_of(waiting, alt)}</div>'
+
+
 def sections(text: str) -> Iterator[str]:
     """Split at headings in the middle of a cell."""
     plain = FENCED.sub(lambda code: "~" * len(code[0]), text)
@@ -162,7 +170,7 @@ def blocks_of(outputs: list[Any]) -> Iterator[Block]:
     for output in outputs:
         data = output.get("data", {})
         if STILL in data:
-            yield Block("picture", place_of(data[STILL], words_of(output)), is_shown_later=True)
+            yield Block("picture", figure_of(data[STILL], words_of(output)), is_shown_later=True)
         elif "image/png" in data:
             yield Block("picture", png_of(output), is_shown_later=True)
         elif not str(data.get("text/html", "")).startswith("<details"):  # the text of the previous picture

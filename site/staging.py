@@ -19,7 +19,7 @@ import nbformat
 from committed import ROOT, lessons, number_of, read_lesson, title_of as title_of_lesson
 from landing import first_page
 from lesson_pages import page_of
-from living import FILES, FIRST_PAGE
+from living import FIRST_PAGE
 from reference import api_pages, plural
 
 from authoring.hosted import repository
@@ -64,8 +64,6 @@ class Staging:
         self._write(FIRST_PAGE, json.dumps(first_page()))
         for page, text in api_pages(ROOT / "ddp_lessons").items():
             self._write(page, text)
-        for file, content in FILES.items():
-            self._write(file, content())
         for file in sorted(self._linked):
             self._write(f"{file}.md", shown(file))
         self._forget_the_rest()

@@ -66,7 +66,7 @@ _SHARD = "give each rank its own shard of the global batch, such as `batch[rank:
 
 def _distances(report: Any) -> Any:
     """The picture of the comparison, with the plain program as its baseline."""
-    from ddp_lessons.show.trainings.distances import distance
+    from ddp_lessons.show.charts.distances import distance
 
     if not report.gradients:
         return None

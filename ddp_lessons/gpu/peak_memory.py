@@ -14,7 +14,7 @@ from ddp_lessons.gpu.gpu_ranks import Ranks, own_device, ranks_on
 from ddp_lessons.gpu.gpu_recordings import Measured, as_recorded
 from ddp_lessons.run.diagnosis.failures import WorkerFailed, WorkersStuck
 from ddp_lessons.run.launch import launch
-from ddp_lessons.show.page.printed import in_columns
+from ddp_lessons.show.programs.printed import in_columns
 from ddp_lessons.train.memory import bytes_held
 
 WAYS = ("DDP", "ZeRO-1", "FSDP2")

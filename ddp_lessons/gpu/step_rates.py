@@ -15,7 +15,7 @@ from torch.nn.parallel import DistributedDataParallel
 from ddp_lessons.gpu.gpu_ranks import Ranks, own_device, ranks_on, wait_for
 from ddp_lessons.gpu.gpu_recordings import Measured, as_recorded
 from ddp_lessons.run.launch import launch
-from ddp_lessons.show.page.printed import in_columns
+from ddp_lessons.show.programs.printed import in_columns
 
 VARIANTS = {"float32": (False, False), "bf16": (True, False), "compiled": (False, True), "bf16, compiled": (True, True)}
 SIZES = {"cuda": (2048, 4096), "cpu": (64, 32)}  # width of a layer, samples of a rank

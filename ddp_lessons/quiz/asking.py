@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from ddp_lessons.quiz.bank import questions_of
-from ddp_lessons.quiz.question_document import as_document
-from ddp_lessons.quiz.question_text import as_page, as_text
+from ddp_lessons.quiz.question_text import as_interactive_page, as_text
 
 
 class Questions:
@@ -19,13 +18,10 @@ class Questions:
         return self.text
 
     def _ipython_display_(self) -> None:
-        """One output: buttons if there are widgets; otherwise a page, and the same as text."""
         from IPython.display import publish_display_data
 
-        from ddp_lessons.show.figures.living import view_of
-
-        stays = {"text/plain": self.text, "text/html": as_page(self.lesson, self.questions)}
-        publish_display_data({**stays, **view_of(as_document(self.lesson, self.questions))})
+        page = as_interactive_page(self.lesson, self.questions)
+        publish_display_data({"text/plain": self.text, "text/html": page})
 
 
 class Verdict:

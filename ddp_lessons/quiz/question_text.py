@@ -1,14 +1,21 @@
-"""The questions of a lesson as text, and as a page without a kernel, in which a choice unfolds when it is selected."""
+"""The questions of a lesson as text, and as a page that needs no kernel: a script asks them in it.
+
+Without the script, a choice of the page unfolds when it is selected.
+"""
 
 from __future__ import annotations
 
 import html
+import json
+import pathlib
 import re
 import textwrap
 from collections.abc import Sequence
+from typing import Any
 
 from ddp_lessons.quiz.question import Question
 
+HERE = pathlib.Path(__file__).parent
 WIDTH = 100
 CODE_STYLE = "white-space:pre-wrap;padding:0.4em 0.8em;border-left:3px solid #7A8798;margin:0.4em 0"
 
@@ -26,6 +33,41 @@ def as_text(lesson: int, questions: Sequence[Question]) -> str:
         parts.append("\n".join(_folded(f"   {letter}) ", choice) for letter, choice in question.choices.items()))
     parts.append(f'To answer question 1 with b: quiz.answer({lesson}, question=1, choice="b")')
     return "\n\n".join(parts)
+
+
+def as_interactive_page(lesson: int, questions: Sequence[Question]) -> str:
+    """The page, and what replaces it by choices to press. What has the attribute `data-ddp` isn't stored."""
+    data = json.dumps(as_document(lesson, questions), ensure_ascii=False).replace("<", "\\u003c")
+    style, script = ((HERE / f"questions.{kind}").read_text(encoding="utf-8") for kind in ("css", "js"))
+    return (
+        f"{as_page(lesson, questions)}"
+        f'<script data-ddp type="application/json" class="ddp-questions">{data}</script>'
+        f"<style data-ddp>{style}</style><script data-ddp>{script}</script>"
+    )
+
+
+def as_document(lesson: int, questions: Sequence[Question]) -> dict[str, Any]:
+    """For questions.js. It contains every answer."""
+    return {
+        "title": title(lesson, questions),
+        "alt": "Press a choice, or type its letter. You can try again after a wrong choice.",
+        "questions": [
+            {
+                "text": question.text,
+                "program": question.program.text if question.program else "",
+                "choices": [
+                    {
+                        "letter": letter,
+                        "text": text,
+                        "is_right": question.is_right(letter),
+                        "said": question.verdict(letter, with_invitation=False),
+                    }
+                    for letter, text in question.choices.items()
+                ],
+            }
+            for question in questions
+        ],
+    }
 
 
 def as_page(lesson: int, questions: Sequence[Question]) -> str:

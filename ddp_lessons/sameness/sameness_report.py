@@ -67,7 +67,7 @@ class SamenessReport:
         """
         if not self.gradients:
             return None
-        from ddp_lessons.show.trainings.distances import distance
+        from ddp_lessons.show.charts.distances import distance
 
         curves = {f"gradients, {name}": numbers for name, numbers in self.gradients.items()}
         curves |= {f"weights, {name}": numbers for name, numbers in self.parameters.items()}

@@ -1,7 +1,6 @@
 """Pictures of what the ranks did, drawn from the events that they recorded.
 
-Every function here returns a `Figure`, or for a chart a `Picture`: it shows itself in a notebook and carries a drawing
-in plain text.
+Every function here returns a `Figure` or a `Chart`: it shows itself in a notebook and carries a drawing in plain text.
 The names load when they are first used, so that matplotlib is imported only by programs that draw.
 """
 
@@ -10,63 +9,59 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ddp_lessons.show.controls.explorer import Explorer as Explorer
-    from ddp_lessons.show.costs.cost_curves import Line as Line, cost as cost, fit_line as fit_line, latency as latency
-    from ddp_lessons.show.costs.measured_speeds import scaling as scaling
-    from ddp_lessons.show.costs.speed_ups import explore_scaling as explore_scaling
+    from ddp_lessons.show.charts.chart import Chart as Chart
+    from ddp_lessons.show.charts.cost_curves import Line as Line, cost as cost, fit_line as fit_line, latency as latency
+    from ddp_lessons.show.charts.digit_sheets import digits as digits
+    from ddp_lessons.show.charts.distances import distance as distance
+    from ddp_lessons.show.charts.scaling import scaling as scaling
+    from ddp_lessons.show.charts.speed_ups import explore_scaling as explore_scaling
+    from ddp_lessons.show.charts.training_curves import training as training
     from ddp_lessons.show.figures.figure import Figure as Figure
     from ddp_lessons.show.messages.collective_films import collective as collective, collectives as collectives
     from ddp_lessons.show.messages.joining_ranks import joining as joining
     from ddp_lessons.show.messages.rings import ring as ring
-    from ddp_lessons.show.messages.traffic_matrix import traffic as traffic
     from ddp_lessons.show.messages.wait_graph import waits as waits
-    from ddp_lessons.show.page.chart import Chart as Chart
-    from ddp_lessons.show.page.picture import Picture as Picture
-    from ddp_lessons.show.page.printed import Printed as Printed
-    from ddp_lessons.show.programs.backend_table import what_works as what_works
+    from ddp_lessons.show.programs.printed import (
+        Printed as Printed,
+        mpi_run as mpi_run,
+        terminal as terminal,
+        what_works as what_works,
+    )
     from ddp_lessons.show.programs.several_machines import machines as machines
-    from ddp_lessons.show.programs.terminals import mpi_run as mpi_run, terminal as terminal
     from ddp_lessons.show.timelines.timeline_figure import timeline as timeline
-    from ddp_lessons.show.trainings.digit_sheets import digits as digits
-    from ddp_lessons.show.trainings.distances import distance as distance
     from ddp_lessons.show.trainings.fingerprint_rows import fingerprints as fingerprints
-    from ddp_lessons.show.trainings.memory_bars import memory as memory
+    from ddp_lessons.show.trainings.held_memory import memory as memory, sharding as sharding
     from ddp_lessons.show.trainings.pipeline_slots import pipeline as pipeline
     from ddp_lessons.show.trainings.seen_samples import samples as samples
-    from ddp_lessons.show.trainings.sharding_stages import sharding as sharding
-    from ddp_lessons.show.trainings.training_curves import training as training
 
 _HOME = {
-    "Chart": "page.chart",
-    "Explorer": "controls.explorer",
+    "Chart": "charts.chart",
     "Figure": "figures.figure",
-    "Line": "costs.cost_curves",
-    "Picture": "page.picture",
-    "Printed": "page.printed",
+    "Line": "charts.cost_curves",
+    "Printed": "programs.printed",
     "collective": "messages.collective_films",
     "collectives": "messages.collective_films",
-    "cost": "costs.cost_curves",
-    "digits": "trainings.digit_sheets",
-    "distance": "trainings.distances",
-    "explore_scaling": "costs.speed_ups",
+    "cost": "charts.cost_curves",
+    "digits": "charts.digit_sheets",
+    "distance": "charts.distances",
+    "explore_scaling": "charts.speed_ups",
     "fingerprints": "trainings.fingerprint_rows",
-    "fit_line": "costs.cost_curves",
+    "fit_line": "charts.cost_curves",
     "joining": "messages.joining_ranks",
-    "latency": "costs.cost_curves",
+    "latency": "charts.cost_curves",
     "machines": "programs.several_machines",
-    "memory": "trainings.memory_bars",
-    "mpi_run": "programs.terminals",
+    "memory": "trainings.held_memory",
+    "mpi_run": "programs.printed",
     "pipeline": "trainings.pipeline_slots",
     "ring": "messages.rings",
     "samples": "trainings.seen_samples",
-    "scaling": "costs.measured_speeds",
-    "sharding": "trainings.sharding_stages",
-    "terminal": "programs.terminals",
+    "scaling": "charts.scaling",
+    "sharding": "trainings.held_memory",
+    "terminal": "programs.printed",
     "timeline": "timelines.timeline_figure",
-    "traffic": "messages.traffic_matrix",
-    "training": "trainings.training_curves",
+    "training": "charts.training_curves",
     "waits": "messages.wait_graph",
-    "what_works": "programs.backend_table",
+    "what_works": "programs.printed",
 }
 __all__ = list(_HOME)
 

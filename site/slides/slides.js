@@ -4,31 +4,22 @@ Reveal.initialize({
   controls: false, scrollActivationWidth: null, plugins: [RevealNotes],
 })
 
-// A figure comes to life as large as it fits, and Enter plays it; one that has the focus takes all keys.
-// What does not fit stays a still.
-const SIZES = [2, 1.8, 1.6, 1.4, 1.2, 1]
-function bringToLife() {
-  for (const place of Reveal.getCurrentSlide().querySelectorAll(".ddp-living:has(> script)")) {
-    const figure = JSON.parse(place.querySelector("script").textContent), still = place.querySelector("img")
-    const box = Object.assign(document.createElement("div"), { className: figure.plays ? "plays" : "" })
-    place.replaceChildren(box)
-    let end = () => {}
-    const fits = SIZES.some(size => {
-      box.style.zoom = size
-      end()
-      end = ddpFigures.mount(box, { ...figure, plays: false })
-      const [inside, outside] = [box, place].map(part => part.getBoundingClientRect())
-      const scrolls = [box, ...box.querySelectorAll("div")].some(part => part.scrollWidth > part.clientWidth + 1)
-      return inside.height <= outside.height && !scrolls
+// A figure is as large as it fits, and Enter plays it; one that has the focus takes all keys.
+const SIZES = [2, 1.8, 1.6, 1.4, 1.2, 1, 0.8, 0.6, 0.4]
+function fit() {
+  for (const figure of Reveal.getCurrentSlide().querySelectorAll(".ddp-figure")) {
+    const place = figure.parentElement, svg = figure.querySelector("svg")
+    const size = SIZES.find(size => {
+      figure.style.zoom = size
+      const [inside, outside] = [figure, place].map(part => part.getBoundingClientRect())
+      return inside.height <= outside.height && svg.getBoundingClientRect().width <= outside.width
     })
-    if (fits) continue
-    end()
-    place.replaceChildren(still)
+    place.classList.toggle("is-small", size < 1) // as a picture, not to be read to the last word
   }
 }
-Reveal.on("ready", bringToLife)
-Reveal.on("slidechanged", bringToLife)
-const play = place => place.querySelector(".ddp-player button")?.click()
+Reveal.on("ready", fit)
+Reveal.on("slidechanged", fit)
+const play = place => [...place.querySelectorAll(".ddp-figure button")].find(one => one.textContent === "Play")?.click()
 Reveal.on("fragmentshown", ({ fragment }) => fragment.querySelector(".plays") && play(fragment))
 Reveal.configure({
   keyboardCondition: () => !document.activeElement?.closest(".ddp-figure"),

@@ -21,11 +21,3 @@ addEventListener("DOMContentLoaded", () => {
   for (const caption of document.querySelectorAll(".caption[role=heading]")) caption.ariaLevel = "2"
   for (const list of document.querySelectorAll("dt.sig dl, dt.sig dd")) list.role = "presentation"
 })
-
-// The figures of the lessons come to life; without a script they stay the stills that they are.
-addEventListener("DOMContentLoaded", () => {
-  for (const place of document.querySelectorAll(".ddp-living")) {
-    const data = place.querySelector("script")
-    if (data) ddpFigures.mount(place, JSON.parse(data.textContent))
-  }
-})

@@ -13,32 +13,20 @@ from playwright.sync_api import expect
 from screen import Screen
 from test_lessons_in_a_browser import ALL, count_published
 
-COUNT = """
-from ddp_lessons import launch
-from ddp_lessons.show import Explorer
-from ddp_lessons.show.controls.explorer_controls import Slider
-from ddp_lessons.show.page.picture import write_picture
-
-def draw(ranks):
-    return write_picture(f"{len(launch(lambda rank, world_size: rank, ranks))} ranks came back")
-
-explorer = Explorer(draw, title="Count", controls={"ranks": Slider("ranks", range(1, 5), 2)})
-"""
+SHOW = "from ddp_lessons import launch, show\n\nshow.collective('broadcast', 2)"
 
 
-def test_notebook_7_runs_ranks_and_turns_widgets(server: JupyterServer, screen: Screen) -> None:
-    server.write("count.ipynb", COUNT + "explorer", "launch(lambda rank, world_size: print('hello'), 2);")
+def test_notebook_7_runs_ranks_and_moves_figures(server: JupyterServer, screen: Screen) -> None:
+    server.write("count.ipynb", SHOW, "launch(lambda rank, world_size: print('hello'), 2);")
     screen.load(server.address("notebooks/count.ipynb"), cells=2)
     screen.choose("Run", "Run All Cells")
     screen.wait_until_all_ran()
     assert screen.errors() == []
-    screen.wait_until_drawn(pictures=1)
-    assert screen.widgets_and_images() == (1, 0)
-    expect(screen.output(0).get_by_role("img")).to_have_attribute("alt", "2 ranks came back")
-    screen.drag(screen.output(0).get_by_role("slider"), by=1000)
-    expect(screen.output(0).get_by_role("img")).to_have_attribute("alt", "4 ranks came back")
-    screen.output(0).get_by_role("spinbutton").press("ArrowDown")  # this one keeps arrow keys from sliders
-    expect(screen.output(0).get_by_role("img")).to_have_attribute("alt", "3 ranks came back")
+    figure = screen.output(0)
+    figure.get_by_role("slider").press("End")
+    expect(figure).to_contain_text("After.")
+    figure.get_by_role("button", name="one step back").click()
+    expect(figure).to_contain_text("Before.")
     expect(screen.output(1)).to_contain_text(re.compile("rank 0.*hello.*rank 1.*hello", re.S))
     server.end_kernels()
 
@@ -69,18 +57,18 @@ def test_in_notebook_7_a_letter_answers_a_question_and_inserts_no_cell(server: J
 
 
 def test_a_terminal_shows_the_picture_as_text(tmp_path: Path) -> None:
-    (tmp_path / "count.py").write_text(COUNT, encoding="utf-8")
+    (tmp_path / "shown.py").write_text(SHOW.replace("show.collective", "figure = show.collective"), encoding="utf-8")
     options = ["-m", "IPython", "--simple-prompt", "--no-banner", "--colors=NoColor", f"--ipython-dir={tmp_path}"]
     terminal = pexpect.spawn(sys.executable, options, cwd=str(tmp_path), timeout=60, encoding="utf-8")
     try:
         for line, shown in (
-            ("%run count.py", r"In \[2\]: "),
-            ("explorer", "2 ranks came back"),
+            ("%run shown.py", r"In \[2\]: "),
+            ("figure", r"rank 1 +\[10 11\] +\[0 1\]"),
             ("1 / 0", "ZeroDivision"),
         ):
             terminal.sendline(line)
             terminal.expect(shown)
-            assert "Widget" not in str(terminal.before)
+            assert "<" not in str(terminal.before)
             assert "Traceback" not in str(terminal.before) or line == "1 / 0"
         terminal.sendline("exit")
         terminal.expect(pexpect.EOF)

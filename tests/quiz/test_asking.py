@@ -1,21 +1,20 @@
-"""What a learner sees of the questions: as text, as a page, as data for the page; and what is said to an answer."""
+"""What a learner sees of the questions: as text, as a page, and what its script asks; and what is said to an answer."""
 
 from __future__ import annotations
 
-import ast
 import html.parser
 import json
+import re
 import subprocess
 import sys
 from typing import Any
 
 import pytest
-from notebook_session import OPEN_WIDGETS, NotebookSession
+from notebook_session import NotebookSession
 
 from ddp_lessons import quiz
 from ddp_lessons.quiz.bank import MODULES, questions_of
-from ddp_lessons.quiz.question_document import as_document
-from ddp_lessons.quiz.question_text import as_page, marked_up
+from ddp_lessons.quiz.question_text import as_document, as_interactive_page, as_page, marked_up
 
 ASKED = questions_of(0)
 RIGHT, WRONG = "cbadc", "abbaa"  # of lesson 0
@@ -112,9 +111,7 @@ def test_signs_of_html_in_a_question_are_text() -> None:
 def test_every_answer_travels_with_the_questions_as_plain_data() -> None:
     for lesson in range(len(MODULES)):
         asked = questions_of(lesson)
-        document = as_document(lesson, asked)
-        assert json.loads(json.dumps(document)) == document
-        for shown, one in zip(document["questions"], asked, strict=True):
+        for shown, one in zip(as_document(lesson, asked)["questions"], asked, strict=True):
             assert {choice["letter"]: choice["text"] for choice in shown["choices"]} == one.choices
             (right,) = [choice for choice in shown["choices"] if choice["is_right"]]
             assert (right["text"], right["said"]) == (one.right, f"{one.letter}) is right. {one.why}")
@@ -123,23 +120,18 @@ def test_every_answer_travels_with_the_questions_as_plain_data() -> None:
                 assert said.endswith(f'{why} Look again at "{one.look_at}".')
 
 
-CELLS = ("from ddp_lessons import quiz", "quiz.questions(0)")
-WITHOUT_ANYWIDGET = "import sys; sys.modules['anywidget'] = None  # as if it were not installed"
+OF_THE_SCRIPT = re.compile(r"<(style|script) data-ddp[^>]*>(.*?)</\1>", re.DOTALL)
 
 
 def test_a_notebook_shows_choices_to_press_and_stores_a_page_and_its_text() -> None:
     with NotebookSession() as session:
-        (shown,) = [session.run(cell) for cell in CELLS][-1].displays
-        name = shown.pop("application/vnd.jupyter.widget-view+json")["model_id"]
-        widget = f"{OPEN_WIDGETS}[{name!r}].document"
-        assert ast.literal_eval(session.run(widget).value) == as_document(0, ASKED)
-    assert shown == {"text/html": as_page(0, ASKED), "text/plain": repr(quiz.questions(0))}
-
-
-def test_a_notebook_without_widgets_shows_the_page() -> None:
-    with NotebookSession() as session:
-        (shown,) = [session.run(cell) for cell in (WITHOUT_ANYWIDGET, *CELLS)][-1].displays
-    assert shown == {"text/html": as_page(0, ASKED), "text/plain": repr(quiz.questions(0))}
+        (shown,) = session.run("from ddp_lessons import quiz; quiz.questions(0)").displays
+    assert shown == {"text/html": as_interactive_page(0, ASKED), "text/plain": repr(quiz.questions(0))}
+    for lesson in range(len(MODULES)):
+        page = as_interactive_page(lesson, questions_of(lesson))
+        (_, data), *_ = OF_THE_SCRIPT.findall(page)
+        assert json.loads(data) == as_document(lesson, questions_of(lesson))
+        assert OF_THE_SCRIPT.sub("", page) == as_page(lesson, questions_of(lesson))
 
 
 @pytest.mark.parametrize("heavy", ["torch", "matplotlib", "ipywidgets", "IPython", "numpy"])

@@ -139,17 +139,11 @@ def test_without_a_notebook_nothing_is_drawn() -> None:
 
 _BEGIN = """
 import time
-from ddp_lessons import launch, tell
+from ddp_lessons import launch, show, tell
 class Picture:
     def __init__(self, text): self.text = text
     def _repr_mimebundle_(self): return {"text/plain": self.text}, {}
     def _ipython_display_(self): raise RuntimeError("a picture that is to be replaced cannot display itself")
-class Chart(Picture):
-    pages = []
-    def _repr_html_(self):
-        self.pages.append(self.text)
-        return "<b>alive</b>"
-    def widget_view(self): return {"application/x-view": "as a widget"}
 drawn = []
 def draw(results):
     drawn.append([[one.numbers["step"] for one in told] for told in results.told])
@@ -182,15 +176,14 @@ def test_a_live_picture_is_drawn_while_the_ranks_run_and_once_more_at_the_end(ke
 
 
 @nightly
-def test_a_chart_is_html_while_the_ranks_run_and_a_widget_in_the_end(kernel: NotebookSession) -> None:
-    cell = kernel.run("list(launch(run, 2, live=lambda results: Chart('a chart')))")
+def test_a_live_chart_has_the_same_forms_from_the_first_picture_to_the_last(kernel: NotebookSession) -> None:
+    cell = kernel.run("list(launch(run, 2, live=show.training))")
     assert cell.error == ""
-    shown = [display for display in cell.displays if display.get("text/plain") == "a chart"]
-    assert shown == [{"application/x-view": "as a widget", "text/plain": "a chart"}]
-    pictures = [data for _, data in cell.updates if data.get("text/plain") == "a chart"]
-    assert pictures[0] == {"text/plain": "a chart"}  # nbval compares this one with what the file keeps of the last
-    assert [data.get("text/html") for data in pictures[1:-1]] == ["<b>alive</b>"] * (len(pictures) - 2)
-    assert int(kernel.run("len(Chart.pages)").value) >= 2
+    charts = [data for _, data in cell.updates if data.get("text/plain") == "Training curves."]
+    assert len(charts) >= 3
+    assert [set(data) for data in charts] == [{"text/html", "image/svg+xml", "text/plain"}] * len(charts)
+    assert all(data["image/svg+xml"] in data["text/html"] for data in charts)
+    assert [display for display in cell.displays if display.get("text/plain") == "Training curves."] == charts[-1:]
 
 
 @nightly

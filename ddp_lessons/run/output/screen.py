@@ -59,9 +59,9 @@ class Live:
     def finish(self, results: Results[Any]) -> None:
         """Called once, also after a failure."""
         if self._draw is not None:
-            self._show(results, is_over=True)
+            self._show(results)
 
-    def _show(self, results: Results[Any], is_over: bool = False) -> None:
+    def _show(self, results: Results[Any]) -> None:
         from IPython.display import display
 
         assert self._draw is not None
@@ -70,12 +70,10 @@ class Live:
             if picture is None:
                 return
             data, about = _as_data(picture)
-            colored = _in_the_pages_colors(picture, is_over)
-            is_first = self._handle is None
-            if is_first:  # in its final form: nbval compares only the first
+            if self._handle is None:
                 self._handle = display(data, metadata=about, raw=True, display_id=True)
-            if colored or not is_first:
-                self._handle.update(colored | data, metadata=about, raw=True)
+            else:
+                self._handle.update(data, metadata=about, raw=True)
         except Exception as error:
             self._draw = None
             warnings.warn(f"the live picture stopped: {type(error).__name__}: {error}", stacklevel=2)
@@ -88,13 +86,6 @@ def _as_data(picture: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     formatter: Any = InteractiveShell.instance().display_formatter
     data, about = picture._repr_mimebundle_() if hasattr(picture, "_repr_mimebundle_") else formatter.format(picture)
     return data, about
-
-
-def _in_the_pages_colors(picture: Any, is_over: bool) -> dict[str, Any]:
-    """For a chart: HTML, which updates without flicker, and at the end a widget, which is not saved."""
-    if not hasattr(picture, "widget_view"):
-        return {}
-    return picture.widget_view() if is_over else {"text/html": picture._repr_html_()}
 
 
 class Screen(Protocol):

@@ -1,50 +1,23 @@
-"""A still image out of boxes, lines and words, as SVG and as PNG.
+"""What Python draws: boxes, lines and words in groups, and the SVG that it becomes.
 
-Colors are names, such as "ink" or "rank 2", so that the SVG follows a light or a dark page. A layout counts in pixels.
+One SVG is for every reader. It has a layout for each width of page, and for each view, such as a timeline's by steps
+and by time; one of them is shown. `player.js` shows another, moves through steps and tells of a call: it reads only the
+`data-` attributes. A layout counts in pixels, and colors are names, such as "ink" or "rank 2".
 """
 
 from __future__ import annotations
 
-import base64
-import functools
-import gzip
+import hashlib
 import html
-import io
+import itertools
 import json
-import re
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
-from ddp_lessons.record.colors import RANK_COLORS
+from ddp_lessons.show.figures.palette import DARK, FONT, LIGHT, RANKS
 
-LIGHT = {
-    "paper": "#FFFFFF",
-    "ink": "#111820",
-    "faint": "#5F6B7A",
-    "line": "#D5DAE1",
-    "band": "#F5F7FA",
-    "alarm": "#A8121E",
-    "collective": "#64748B",
-    "ddp": "#8B5FB8",
-}
-DARK = {
-    "paper": "#15191E",
-    "ink": "#E8ECF1",
-    "faint": "#A3AEBB",
-    "line": "#3A434D",
-    "band": "#1D232A",
-    "alarm": "#FF6B6B",
-}
-RANKS = {f"rank {number}": color for number, color in enumerate(RANK_COLORS)}
-FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif"
-SIZE = 13.0  # of words
-COMMON = SIZE - 1  # of most words
-_WITHOUT_LETTERS = re.compile("[\U00010000-\U0010ffff]")  # in that font: pictures of things, about as wide as a W
-MOST_DATA = 100_000  # letters: a notebook keeps every figure that it shows
-_DOCUMENT = re.compile("<metadata id=['\"]ddp-figure['\"]>(.*?)</metadata>")
-_OTHER_QUOTES = str.maketrans("'\"", "\"'")
+COMMON = 12.0  # the size of all words
+COLORS = LIGHT | RANKS
 
 
 @dataclass(frozen=True)
@@ -76,13 +49,6 @@ class Bars:
     gap: float = 0.0
     is_hatched: bool = False  # in the color of its edge
 
-    def boxes(self) -> Iterator[Box]:
-        for place, part in enumerate(self.parts):
-            high = part * abs(self.height)
-            if high:
-                top = self.y - high if self.height > 0 else self.y
-                yield Box(self.x + place * self.width, top, self.width - self.gap, high, corner=0)
-
 
 @dataclass(frozen=True)
 class Line:
@@ -94,17 +60,35 @@ class Line:
 
 
 @dataclass(frozen=True)
+class Area:
+    """What lies between points, pale."""
+
+    points: Sequence[tuple[float, float]]
+    fill: str
+
+
+@dataclass(frozen=True)
 class Words:
     x: float
     y: float  # of their middle
     text: str
     color: str = "ink"
     anchor: str = "start"  # "middle", "end"
-    size: float = SIZE
     is_bold: bool = False
+    has_halo: bool = False  # a rim of paper, over lines
 
 
-Shape = Box | Bars | Line | Words
+@dataclass(frozen=True)
+class Group:
+    """Shapes that belong together, and what the player has to know of them: {"call": 3, "lane": 0}."""
+
+    shapes: Sequence[Shape]
+    data: Mapping[str, object] = field(default_factory=dict)
+    about: str = ""  # what is read when it is pointed at
+    is_hidden: bool = False  # until the player shows it
+
+
+Shape = Box | Bars | Line | Area | Words | Group
 
 
 @dataclass(frozen=True)
@@ -114,124 +98,100 @@ class Drawing:
     shapes: Sequence[Shape]
 
 
-def color_of_rank(rank: int) -> str:
-    return f"rank {rank % len(RANK_COLORS)}"
-
-
-@functools.lru_cache(maxsize=8192)
-def width_of(text: str, size: float = SIZE) -> float:
-    """In pixels, in a wide font: in that of the page it will take no more."""
-    from ddp_lessons.show.page.picture import text_size
-
-    return text_size(_WITHOUT_LETTERS.sub("W", text), size)[0] if text else 0.0
-
-
-def ink_on(color: str) -> str:
-    """The color of words on a filled box; it is the same in a light and in a dark page."""
-    from ddp_lessons.show.page.picture import ink_on as better
-
-    return better((LIGHT | RANKS)[color])
-
-
-def to_svg(drawing: Drawing, alt: str, document: Mapping[str, Any] | None = None) -> str:
-    """A file of its own. It carries the document that it was drawn from, so that a page can bring it to life."""
-    anchors = Counter(shape.anchor for shape in drawing.shapes if isinstance(shape, Words))
-    anchor = anchors.most_common(1)[0][0] if anchors else "start"
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_n(drawing.width)} {_n(drawing.height)}" '
-        f'width="{_n(drawing.width)}" height="{_n(drawing.height)}" role="img" font-family="{FONT}" '
-        f'font-size="{_n(COMMON)}" text-anchor="{anchor}" fill="none" stroke="none">',
-        f"<title>{html.escape(alt)}</title>",
-        f"<style>{_style(drawing.shapes)}</style>",
-        _patterns(drawing.shapes),
-        '<rect class="f-paper" width="100%" height="100%"/>',
-        "".join(_element(shape, anchor) for shape in drawing.shapes),
-    ]
-    data = "" if document is None else json.dumps(document, ensure_ascii=False, separators=(",", ":"))
-    if 0 < len(data) <= MOST_DATA:
-        packed = base64.b64encode(gzip.compress(data.encode(), mtime=0)).decode("ascii")
-        parts.append(f'<metadata id="ddp-figure">{packed}</metadata>')
-    return as_kept("\n".join([*parts, "</svg>"]))
-
-
-def as_kept(svg: str) -> str:
-    """In a notebook's file a double quote takes two letters. Words have their quotes escaped."""
-    return svg.translate(_OTHER_QUOTES)
-
-
-def document_of(svg: str) -> Any:
-    """The document that such an SVG carries, or None."""
-    packed = _DOCUMENT.search(svg)
-    return json.loads(gzip.decompress(base64.b64decode(packed[1]))) if packed else None
-
-
-def without_document(svg: str) -> str:
-    return _DOCUMENT.sub("", svg)
-
-
-def to_png(drawing: Drawing, scale: float = 2.0) -> bytes:
-    """The light one, for readers that show no SVG."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    from ddp_lessons.show.page.picture import house_style
-
-    with house_style():
-        figure = Figure(figsize=(drawing.width / 72, drawing.height / 72), facecolor=LIGHT["paper"], dpi=72 * scale)
-        axes = figure.add_axes((0, 0, 1, 1))
-        axes.set(xlim=(0, drawing.width), ylim=(drawing.height, 0))
-        axes.set_axis_off()
-        for order, shape in enumerate(drawing.shapes):
-            _to_axes(axes, shape, order)
-        file = io.BytesIO()
-        canvas: Any = FigureCanvasAgg(figure)
-        canvas.print_png(file)
-    return file.getvalue()
-
-
-def _style(shapes: Sequence[Shape]) -> str:
-    used = {name for shape in shapes for name in _colors(shape)} | {"paper"}
-
-    def classes(colors: Mapping[str, str]) -> str:
-        names = ((name.replace(" ", "-"), color) for name, color in colors.items() if name in used)
-        return "".join(f".f-{name}{{fill:{color}}}.s-{name}{{stroke:{color}}}" for name, color in names)
-
-    return f"{classes(LIGHT | RANKS)}@media (prefers-color-scheme: dark){{{classes(DARK)}}}"
-
-
-def _colors(shape: Shape) -> tuple[str, ...]:
-    return (shape.fill, shape.edge) if isinstance(shape, Box | Bars) else (shape.color,)
-
-
-def _element(shape: Shape, common_anchor: str) -> str:
-    if isinstance(shape, Words):
-        weight = ' font-weight="600"' * shape.is_bold
-        anchor = f' text-anchor="{shape.anchor}"' * (shape.anchor != common_anchor)
-        size = f' font-size="{_n(shape.size)}"' * (shape.size != COMMON)
-        place = f'x="{_n(shape.x)}" y="{_n(shape.y + 0.35 * shape.size)}"{size}'
-        return f"<text {place}{anchor}{weight} {_paint(shape.color, 'none')}>{html.escape(shape.text)}</text>"
-    if isinstance(shape, Line):
-        dashes = ' stroke-dasharray="5 3"' * shape.is_dashed
-        points = " ".join(f"{_n(x)},{_n(y)}" for x, y in shape.points)
-        shaft = f'<polyline points="{points}" {_paint("none", shape.color)} stroke-width="{_n(shape.width)}"{dashes}/>'
-        if not shape.has_head:
-            return shaft
-        corners = " ".join(f"{_n(x)},{_n(y)}" for x, y in head_of(shape))
-        return f'{shaft}<polygon points="{corners}" {_paint(shape.color, "none")}/>'
-    if isinstance(shape, Bars):
-        path = _outline(shape)
-        hatched = f'<path d="{path}" fill="{_hatch(shape.edge)}"/>' * shape.is_hatched
-        return f'<path d="{path}" {_paint(shape.fill, shape.edge)}/>{hatched}'
-    place = f'x="{_n(shape.x)}" y="{_n(shape.y)}" width="{_n(shape.width)}" height="{_n(shape.height)}"'
-    dashes = ' stroke-dasharray="5 3"' * shape.is_dashed
-    corner = f' rx="{_n(shape.corner)}"' * (shape.corner > 0)
-    faded = f' fill-opacity="{_n(shape.opacity)}"' * (shape.opacity != 1)
-    about = f"<title>{html.escape(shape.about)}</title>" * bool(shape.about)
-    box = f"<rect {place}{corner} {_paint(shape.fill, shape.edge)}{faded}{dashes}" + (
-        f">{about}</rect>" if about else "/>"
+def to_svg(
+    views: Mapping[str, Sequence[Drawing]], shown: str, alt: str, captions: Sequence[str] = (), **data: object
+) -> str:
+    """A file of its own, which shows the widest layout of the view `shown`."""
+    still = views[shown][-1]
+    layouts = [(name, one) for name, of_view in views.items() for one in of_view]
+    content = "".join(_layout(name, one, is_shown=one is still) for name, one in layouts)
+    data |= {"captions": json.dumps([*captions], ensure_ascii=False)} if captions else {}
+    width, height = _n(still.width), _n(still.height)
+    mark = hashlib.sha256(content.encode()).hexdigest()[:6]  # in one page no two patterns may have the same name
+    head = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
+        f'role="img" aria-label="{html.escape(alt)}" font-family="{FONT}" font-size="{_n(COMMON)}" fill="none" '
+        f'stroke="none"{_data(data)}>\n<style>{_style(content)}</style>\n{_patterns(content)}'
     )
-    hatched = f'<rect {place} fill="{_hatch(shape.edge)}"/>' * shape.is_hatched
-    return box + hatched
+    svg = f'{head}<rect class="f-paper" width="100%" height="100%"/>\n{content}</svg>'
+    return svg.replace("url(#h-", f"url(#h{mark}-").replace('id="h-', f'id="h{mark}-')
+
+
+def _layout(view: str, one: Drawing, *, is_shown: bool) -> str:
+    data = _data({"view": view, "size": f"{_n(one.width)} {_n(one.height)}"})
+    display = "" if is_shown else ' display="none"'
+    return f"<g{data}{display}>{''.join(map(_element, one.shapes))}</g>\n"
+
+
+def _style(content: str) -> str:
+    """Of the colors that there are. Readers that know no variables take the light ones."""
+    used = {name: color for name, color in COLORS.items() if f"-{_class(name)}" in content or name == "paper"}
+    rules = "".join(
+        f".{kind}-{_class(name)}{{{paint}:{color};{paint}:var(--ddp-{_class(name)},{color})}}"
+        if name in LIGHT
+        else f".{kind}-{_class(name)}{{{paint}:{color}}}"
+        for name, color in used.items()
+        for kind, paint in (("f", "fill"), ("s", "stroke"))
+        if f"{kind}-{_class(name)}" in content or name == "paper"
+    )
+    dark = "".join(f"--ddp-{name}:{DARK[name]};" for name in used if name in DARK)
+    return f"{rules}@media(prefers-color-scheme:dark){{:root{{{dark}}}}}"
+
+
+def _patterns(content: str) -> str:
+    """Slanting lines, in each color that needs them."""
+    names = [_class(name) for name in COLORS if f"url(#h-{_class(name)})" in content]
+    about = 'width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)"'
+    patterns = [
+        f'<pattern id="h-{name}" {about}><line y2="6" stroke-width="1.6" class="s-{name}"/></pattern>' for name in names
+    ]
+    return f"<defs>{''.join(patterns)}</defs>\n" if patterns else ""
+
+
+def _element(shape: Shape) -> str:
+    if isinstance(shape, Group):
+        hidden = ' visibility="hidden"' if shape.is_hidden else ""
+        return f"<g{_data(shape.data)}{hidden}>{_title(shape.about)}{''.join(map(_element, shape.shapes))}</g>"
+    if isinstance(shape, Words):
+        return _words(shape)
+    if isinstance(shape, Line):
+        return _line(shape)
+    if isinstance(shape, Area):
+        return f'<polygon points="{_points(shape.points)}" {_paint(shape.fill)} fill-opacity="0.16"/>'
+    if isinstance(shape, Bars):
+        return _filled("path", f'd="{_outline(shape)}"', shape)
+    place = f'x="{_n(shape.x)}" y="{_n(shape.y)}" width="{_n(shape.width)}" height="{_n(shape.height)}"'
+    place += f' rx="{_n(shape.corner)}"' * (shape.corner > 0)
+    return _filled("rect", place, shape, _dashes(shape.is_dashed), shape.opacity, shape.about)
+
+
+def _title(about: str) -> str:
+    return f"<title>{html.escape(about, quote=False)}</title>" if about else ""
+
+
+def _filled(tag: str, place: str, shape: Box | Bars, dashes: str = "", opacity: float = 1.0, about: str = "") -> str:
+    faded = f' fill-opacity="{_n(opacity)}"' * (opacity != 1)
+    inside = f">{_title(about)}</{tag}>" if about else "/>"
+    hatch = f'<{tag} {place} fill="url(#h-{_class(shape.edge)})"/>' * shape.is_hatched
+    return f"<{tag} {place} {_paint(shape.fill, shape.edge)}{faded}{dashes}{inside}{hatch}"
+
+
+def _words(shape: Words) -> str:
+    anchor = f' text-anchor="{shape.anchor}"' * (shape.anchor != "start")
+    weight = ' font-weight="600"' * shape.is_bold
+    halo = ' paint-order="stroke" stroke-width="4"' * shape.has_halo
+    paint = _paint(shape.color, "paper" if shape.has_halo else "none")
+    place = f'x="{_n(shape.x)}" y="{_n(shape.y + 0.35 * COMMON)}"'
+    return f"<text {place}{anchor}{weight}{halo} {paint}>{html.escape(shape.text, quote=False)}</text>"
+
+
+def _line(shape: Line) -> str:
+    width = f' stroke-width="{_n(shape.width)}"' * (shape.width != 1)
+    paint = _paint("none", shape.color)
+    shaft = f'<polyline points="{_points(shape.points)}" {paint}{width}{_dashes(shape.is_dashed)}/>'
+    if not shape.has_head:
+        return shaft
+    return f'{shaft}<polygon points="{_points(head_of(shape))}" {_paint(shape.color)}/>'
 
 
 def _outline(bars: Bars) -> str:
@@ -239,34 +199,12 @@ def _outline(bars: Bars) -> str:
     if bars.gap == 0:
         tops = "".join(f"V{_n(bars.y - part * bars.height)}h{_n(bars.width)}" for part in bars.parts)
         return f"M{_n(bars.x)} {_n(bars.y)}{tops}V{_n(bars.y)}z"
-    return "".join(f"M{_n(b.x)} {_n(b.y)}h{_n(b.width)}v{_n(b.height)}h{_n(-b.width)}z" for b in bars.boxes())
-
-
-def _hatch(color: str) -> str:
-    return f"url(#h-{color.replace(' ', '-')})"
-
-
-def _paint(fill: str, stroke: str) -> str:
-    classes = [f"{letter}-{name.replace(' ', '-')}" for letter, name in (("f", fill), ("s", stroke)) if _is_name(name)]
-    others = [(kind, name) for kind, name in (("fill", fill), ("stroke", stroke)) if not _is_name(name)]
-    plain = [f'{kind}="{name}"' for kind, name in others if name != "none"]  # which all are
-    return " ".join([*([f'class="{" ".join(classes)}"'] if classes else []), *plain])
-
-
-def _is_name(color: str) -> bool:
-    return color in LIGHT or color in RANKS
-
-
-def _patterns(shapes: Sequence[Shape]) -> str:
-    """Slanting lines, in each color that needs them."""
-    colors = sorted({shape.edge for shape in shapes if isinstance(shape, Box | Bars) and shape.is_hatched})
-    about = 'width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)"'
-    line = '<line y2="6" stroke-width="1.6" {}/>'
-    patterns = [
-        f'<pattern id="h-{color.replace(" ", "-")}" {about}>{line.format(_paint("none", color))}</pattern>'
-        for color in colors
-    ]
-    return f"<defs>{''.join(patterns)}</defs>" * bool(patterns)
+    wide = bars.width - bars.gap
+    return "".join(
+        f"M{_n(bars.x + place * bars.width)} {_n(bars.y)}h{_n(wide)}v{_n(-part * bars.height)}h{_n(-wide)}z"
+        for place, part in enumerate(bars.parts)
+        if part
+    )
 
 
 def head_of(line: Line, size: float = 8.0) -> list[tuple[float, float]]:
@@ -278,32 +216,29 @@ def head_of(line: Line, size: float = 8.0) -> list[tuple[float, float]]:
     return [(x1, y1), (back[0] - across / 2, back[1] + along / 2), (back[0] + across / 2, back[1] - along / 2)]
 
 
-def _to_axes(axes: Any, shape: Shape, order: int) -> None:
-    from matplotlib.patches import FancyBboxPatch, Polygon
+def _paint(fill: str, stroke: str = "none") -> str:
+    """Classes for colors with a name; others are as they are."""
+    both = (("f", "fill", fill), ("s", "stroke", stroke))
+    classes = " ".join(f"{kind}-{_class(color)}" for kind, _, color in both if color in COLORS)
+    plain = [f'{paint}="{color}"' for _, paint, color in both if color not in COLORS and color != "none"]
+    return " ".join([f'class="{classes}"'] * bool(classes) + plain)
 
-    colors = LIGHT | RANKS
-    style: dict[str, Any] = {"zorder": order}
-    if isinstance(shape, Words):
-        style |= {"ha": {"start": "left", "middle": "center", "end": "right"}[shape.anchor], "va": "center_baseline"}
-        style |= {"weight": "bold" if shape.is_bold else "normal", "color": colors.get(shape.color, shape.color)}
-        axes.text(shape.x, shape.y, shape.text, fontsize=shape.size, **style)
-    elif isinstance(shape, Line):
-        color = colors.get(shape.color, shape.color)
-        xs, ys = zip(*shape.points, strict=True)
-        axes.plot(xs, ys, color=color, lw=shape.width, ls="--" if shape.is_dashed else "-", **style)
-        if shape.has_head:
-            axes.add_patch(Polygon(head_of(shape), facecolor=color, edgecolor="none", **style))
-    elif isinstance(shape, Bars):
-        for box in shape.boxes():
-            _to_axes(axes, replace(box, fill=shape.fill, edge=shape.edge, is_hatched=shape.is_hatched), order)
-    else:
-        style |= {"boxstyle": f"round,pad=0,rounding_size={shape.corner}", "ls": "--" if shape.is_dashed else "-"}
-        fill, edge = (colors.get(name, name) for name in (shape.fill, shape.edge))
-        place = (shape.x, shape.y), shape.width, shape.height
-        axes.add_patch(FancyBboxPatch(*place, facecolor=fill, edgecolor="none", alpha=shape.opacity, **style))
-        hatch = "////" if shape.is_hatched else None
-        axes.add_patch(FancyBboxPatch(*place, facecolor="none", edgecolor=edge, lw=1, hatch=hatch, **style))
+
+def _class(color: str) -> str:
+    return color.replace(" ", "-")
+
+
+def _dashes(is_dashed: bool) -> str:
+    return ' stroke-dasharray="5 3"' if is_dashed else ""
+
+
+def _points(points: Sequence[tuple[float, float]]) -> str:
+    return " ".join(map(_n, itertools.chain.from_iterable(points)))
+
+
+def _data(data: Mapping[str, object]) -> str:
+    return "".join(f' data-{name}="{html.escape(str(value))}"' for name, value in data.items())
 
 
 def _n(number: float) -> str:
-    return f"{number:.4g}" if abs(number) < 1000 else f"{number:.1f}".removesuffix(".0")
+    return f"{number:.1f}".removesuffix(".0")

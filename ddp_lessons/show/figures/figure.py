@@ -1,14 +1,21 @@
-"""A figure that shows itself: alive where the front end has widgets, and everywhere as a still image with its words."""
+"""A figure that shows itself: a page in which its player moves it, the same SVG as an image, and its words."""
 
 from __future__ import annotations
 
 import abc
+import functools
+import html
 import pathlib
-from collections.abc import Mapping
-from dataclasses import dataclass
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-from ddp_lessons.show.figures.drawing import Drawing, Words, to_png, to_svg, width_of
+from ddp_lessons.show.figures.drawing import Drawing, to_svg
+from ddp_lessons.show.figures.palette import font_file
+
+HERE = pathlib.Path(__file__).parent
+_VARIABLE = re.compile(r"var\(--[\w-]+,(#\w+)\)")
 
 
 class Shown(abc.ABC):
@@ -21,6 +28,11 @@ class Shown(abc.ABC):
     @abc.abstractmethod
     def svg(self) -> str:
         """In the colors of a light or a dark page."""
+
+    @property
+    def living_svg(self) -> str:
+        """For a page, which has room for more than a file."""
+        return self.svg
 
     @abc.abstractmethod
     def png(self) -> bytes:
@@ -39,7 +51,16 @@ class Shown(abc.ABC):
     def _repr_mimebundle_(
         self, include: object = None, exclude: object = None
     ) -> tuple[dict[str, Any], dict[str, Any]]:
-        return {"image/svg+xml": self.svg, "text/plain": self.text}, {"image/svg+xml": {"alt": self.alt}}
+        data = {"text/html": page_of(self.living_svg, self.alt), "image/svg+xml": self.svg, "text/plain": self.text}
+        return data, {"image/svg+xml": {"alt": self.alt}}
+
+    def _ipython_display_(self) -> None:
+        """The figure; and below it a caption that opens to the drawing in text."""
+        from IPython.display import publish_display_data
+
+        words = f"<details><summary>{html.escape(self.alt)}</summary><pre>{html.escape(self.text)}</pre></details>"
+        publish_display_data(*self._repr_mimebundle_())
+        publish_display_data({"text/html": words, "text/plain": self.alt})
 
     def __repr__(self) -> str:
         return self.text
@@ -49,29 +70,49 @@ class Shown(abc.ABC):
 class Figure(Shown):
     """What the functions of `show` return that draw anything but charts.
 
-    `document` is all that is drawn, as JSON. `text` is the same in every run of a deterministic program: it has no
-    times. `alt` says in a sentence or two what is to be seen.
+    `views` has the layouts of each view, from narrow to wide. `captions[k]` says what is seen in step k. `text` is the
+    same in every run of a deterministic program: it has no times. `alt` says in a sentence or two what is to be seen.
     """
 
-    document: Mapping[str, Any]
-    still: Drawing
+    views: Mapping[str, Sequence[Drawing]]
     text: str
     alt: str
+    captions: Sequence[str] = ()
+    shown: str = ""  # the view to begin with
+    data: Mapping[str, object] = field(default_factory=dict)  # what else the player has to know
+
+    @functools.cached_property
+    def svg(self) -> str:
+        """Only with the widest layouts: a notebook keeps every letter of it."""
+        return self._svg({name: layouts[-1:] for name, layouts in self.views.items()})
 
     @property
-    def svg(self) -> str:
-        return to_svg(self.still, self.alt, self.document)
+    def living_svg(self) -> str:
+        return self._svg(self.views)
+
+    def _svg(self, views: Mapping[str, Sequence[Drawing]]) -> str:
+        return to_svg(views, self.shown, self.alt, self.captions, **self.data)
 
     def png(self) -> bytes:
-        return to_png(self.still)
+        import resvg_py
 
-    def _ipython_display_(self) -> None:
-        from ddp_lessons.show.figures.living import publish, view_of
+        light = _VARIABLE.sub(r"\1", self.svg)
+        fonts = [font_file(), font_file().replace("Sans.", "Sans-Bold.")]
+        return bytes(resvg_py.svg_to_bytes(svg_string=light, zoom=2, font_files=fonts, skip_system_fonts=True))
 
-        publish(self, view_of(self.document))
+
+@functools.cache
+def player() -> str:
+    return f"<script data-ddp>\n{(HERE / 'player.js').read_text(encoding='utf-8')}</script>"
 
 
-def write_figure(sentence: str) -> Figure:
-    """A figure of a sentence: where there is nothing to draw, it says why."""
-    still = Drawing(width_of(sentence) + 16, 30, [Words(8, 15, sentence)])
-    return Figure({"kind": "note", "alt": sentence}, still, sentence, sentence)
+@functools.cache
+def style_sheet() -> str:
+    return f"<style data-ddp>\n{(HERE / 'figure.css').read_text(encoding='utf-8')}</style>"
+
+
+def page_of(svg: str, alt: str) -> str:
+    """For any page that runs scripts, without a kernel; where none runs, the SVG is there all the same."""
+    name = f'role="figure" aria-label="{html.escape(alt)}"'
+    script = player() if "data-view" in svg else ""  # a chart needs none
+    return f'<div class="ddp-figure" {name}>{style_sheet()}<div class="ddp-room">{svg}</div>{script}</div>'

@@ -1,79 +1,111 @@
-"""A picture that is laid out for several widths: the browser shows the widest one that its column has room for.
+"""A picture that is laid out for several widths, and in steps: the page shows the widest one that it has room for.
 
 All words have the same readable size; what doesn't fit next to something goes below it.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import MISSING, fields, replace
-from typing import Any, Protocol, TypeVar
+from dataclasses import dataclass, replace
 
-from ddp_lessons.show.figures.drawing import COMMON, Box, Drawing, Line, Shape, Words, color_of_rank, width_of
+from ddp_lessons.show.figures.drawing import COMMON, Area, Box, Drawing, Group, Line, Shape, Words
 from ddp_lessons.show.figures.figure import Figure
+from ddp_lessons.show.figures.palette import color_of_rank, width_of
 
 WIDTHS = (320.0, 520.0, 760.0)
 LEFT = 68.0  # where rows begin, behind the names of their ranks
-HEADING, LINE_HEIGHT = 22.0, 17.0
+LINE_HEIGHT = 17.0
 Entry = tuple[Shape, str]  # a sign, drawn around (8, 0), and its name
 
 
 def figure_of(draw: Callable[[float], Drawing], title: str | None, text: str, alt: str) -> Figure:
-    """What `draw` makes of each width, unless more room changes nothing. The still is the widest, below the title."""
-    drawings = without_repeats([draw(width) for width in WIDTHS])
-    layouts = [{"width": one.width, "height": one.height, "shapes": [*map(plain, one.shapes)]} for one in drawings]
-    document = {"kind": "drawing", "title": title or "", "alt": alt, "layouts": layouts}
-    return Figure(document, with_title(drawings[-1], title), text, alt)
+    """What `draw` makes of each width, below the title."""
+    return Figure({"": layouts_of(draw, title)}, text, alt)
 
 
-class Laid(Protocol):
-    """Shapes for one width."""
-
-    @property
-    def shapes(self) -> Sequence[object]: ...
-
-
-L = TypeVar("L", bound=Laid)
-
-
-def without_repeats(drawings: Sequence[L]) -> list[L]:
+def layouts_of(
+    draw: Callable[[float], Drawing], title: str | None = None, widths: Sequence[float] = WIDTHS
+) -> list[Drawing]:
     """From narrow to wide, those that differ from the one before."""
-    narrower = [None, *(one.shapes for one in drawings[:-1])]
-    return [one for one, shapes in zip(drawings, narrower, strict=True) if one.shapes != shapes]
+    drawings = [draw(width) for width in widths]
+    different = drawings[:1] + [one for before, one in itertools.pairwise(drawings) if one.shapes != before.shapes]
+    return [with_title(one, title) for one in different]
 
 
-def plain(shape: Shape) -> dict[str, Any]:
-    """{"box": [8, 4, 30, 12], "fill": "rank 1"}: what each has, and what is not as in most. All words have one size."""
-    values = {field: _short(getattr(shape, field.name)) for field in fields(shape) if field.name != "size"}
-    own = [value for field, value in values.items() if field.default is MISSING]
-    special = {field.name: value for field, value in values.items() if field.default not in (MISSING, value)}
-    return {type(shape).__name__.lower(): own, **special}
+@dataclass(frozen=True)
+class Cue:
+    """A shape, and when it is to be seen: it comes in step `since`, and is gone after step `until`."""
+
+    shape: Shape
+    since: int = 0
+    until: int | None = None
+    origin: tuple[float, float] | None = None  # so far from its place it sets out; without, it fades in
+
+    def is_seen(self, step: int) -> bool:
+        return self.since <= step and (self.until is None or step < self.until)
 
 
-def _short(value: Any) -> Any:
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return [*map(_short, value)]
-    if isinstance(value, float):
-        return int(value) if value == int(value) else round(value, 2)
-    return value
+def _timing(cue: Cue) -> tuple[int, int | None, tuple[float, float] | None]:
+    return cue.since, cue.until, cue.origin
+
+
+@dataclass(frozen=True)
+class Film:
+    width: float
+    height: float
+    shapes: Sequence[Cue]
+
+    def still(self, step: int) -> Drawing:
+        """As it is in this step, with what other steps show hidden in it."""
+        shapes: list[Shape] = []
+        for (since, until, origin), cues in itertools.groupby(
+            self.shapes, lambda cue: (cue.since, cue.until, cue.origin)
+        ):
+            own = [*cues]
+            data: dict[str, object] = {"since": since} if since else {}
+            data |= {} if until is None else {"until": until}
+            data |= {"from": " ".join(f"{part:.0f}" for part in origin)} if origin else {}
+            group = Group([cue.shape for cue in own], data, is_hidden=not own[0].is_seen(step))
+            shapes += [group] if data else group.shapes
+        return Drawing(self.width, self.height, shapes)
+
+
+def film_of(
+    draw: Callable[[float], Film],
+    captions: Sequence[str],
+    moment: int,
+    title: str,
+    text: str,
+    alt: str,
+    **data: object,
+) -> Figure:
+    """What `draw` makes of each width. `captions[k]` says what step k is; without a player, step `moment` is seen."""
+    layouts = layouts_of(lambda width: draw(width).still(moment), title)
+    return Figure({"": layouts}, text, alt, captions, data=data)
 
 
 def with_title(drawing: Drawing, title: str | None) -> Drawing:
     if not title:
         return drawing
-    shapes = [moved(shape, 0, HEADING) for shape in drawing.shapes]
-    width = max(drawing.width, 1.1 * width_of(title) + 12)  # bold is wider
-    return Drawing(width, drawing.height + HEADING, [Words(4, 12, title, is_bold=True), *shapes])
+    lines = wrapped(title, drawing.width / 1.1 - 8)  # bold is wider
+    words = [label(4, (n + 0.5) * LINE_HEIGHT, line, is_bold=True) for n, line in enumerate(lines)]
+    lower = len(lines) * LINE_HEIGHT + 4
+    return Drawing(
+        drawing.width, drawing.height + lower, [*words, *(moved(shape, 0, lower) for shape in drawing.shapes)]
+    )
 
 
 def moved(shape: Shape, x: float, y: float) -> Shape:
-    if isinstance(shape, Line):
+    if isinstance(shape, Group):
+        return replace(shape, shapes=[moved(one, x, y) for one in shape.shapes])
+    if isinstance(shape, Line | Area):
         return replace(shape, points=[(a + x, b + y) for a, b in shape.points])
     return replace(shape, x=shape.x + x, y=shape.y + y)
 
 
 def label(x: float, y: float, text: str, color: str = "ink", anchor: str = "start", *, is_bold: bool = False) -> Words:
-    return Words(x, y, text, color, anchor, COMMON, is_bold)
+    return Words(x, y, text, color, anchor, is_bold)
 
 
 def name_rank(rank: int, y: float, noun: str = "rank") -> Iterator[Shape]:
@@ -104,10 +136,10 @@ def wrapped(text: str, room: float) -> list[str]:
     return [cut(line, room) for line in lines if line]
 
 
-def notes_at(y: float, notes: Sequence[str], width: float) -> tuple[list[Words], float]:
+def notes_at(y: float, notes: Sequence[str], width: float, color: str = "faint") -> tuple[list[Words], float]:
     """Sentences below a picture, and where they end."""
     lines = wrapped("; ".join(notes), width - 12)
-    words = [label(4, y + (n + 0.5) * LINE_HEIGHT, line, "faint") for n, line in enumerate(lines)]
+    words = [label(4, y + (n + 0.5) * LINE_HEIGHT, line, color) for n, line in enumerate(lines)]
     return words, y + len(lines) * LINE_HEIGHT
 
 
@@ -123,3 +155,13 @@ def key_at(y: float, entries: Sequence[Entry], width: float) -> tuple[list[Shape
         shapes += [moved(sign, x, middle), label(x + 22, middle, shown)]
         x += wide
     return shapes, middle + LINE_HEIGHT / 2
+
+
+def write_figure(sentence: str) -> Figure:
+    """A figure of a sentence: where there is nothing to draw, it says why."""
+
+    def draw(width: float) -> Drawing:
+        words, bottom = notes_at(4, [sentence], width, "ink")
+        return Drawing(width, bottom + 4, words)
+
+    return figure_of(draw, None, sentence, sentence)

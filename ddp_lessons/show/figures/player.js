@@ -1,127 +1,201 @@
-// Buttons and a slider that move through the steps of a figure; between two steps the figure is in motion.
+// Brings the figures of a page to life: shows the layout that fits, moves through steps, zooms, and tells of the call that
+// is pointed at. It knows an SVG by its data- attributes only. Each figure carries it, and the first takes all that there are.
 
-import { OWN_KEYS, button, tag } from "./marks.js"
+(() => {
+const PACE = 1100 // milliseconds from one step to the next while it plays
+const ZOOM = 1.5
+const ARROWS = { ArrowRight: [1, 0], ArrowLeft: [-1, 0], ArrowDown: [0, 1], ArrowUp: [0, -1] }
+const isStill = matchMedia("(prefers-reduced-motion: reduce)").matches
 
-const STEP_MS = 900
+function tag(name, attributes = {}, ...children) {
+  const element = document.createElement(name)
+  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value)
+  element.append(...children)
+  return element
+}
 
-/**
- * @typedef {{steps: number, draw: (position: number) => void, tell: (step: number) => string}} Film
- */
+function button(label, title, act) {
+  const made = tag("button", { type: "button", title }, label)
+  made.addEventListener("click", act)
+  return made
+}
 
-export class Player {
-  /** @param {Film} film */
-  constructor(film) {
-    this.film = film
-    this.position = 0
-    this.target = 0
-    this.isPlaying = false
-    this.frame = 0
-    this.begun = 0
-    this.isStill = matchMedia("(prefers-reduced-motion: reduce)").matches
-    this.playing = button("Play", "play all steps", () => (this.isPlaying ? this.pause() : this.play()))
-    this.back = button("Back", "one step back", () => this.jump(Math.ceil(this.position) - 1))
-    this.step = button("Step", "one step on", () => this.forward())
-    this.slider = /** @type {HTMLInputElement} */ (tag("input", { type: "range", min: 0, max: film.steps, step: 1, value: 0,
-      "aria-label": "step", ...OWN_KEYS }))
-    this.slider.addEventListener("input", () => this.jump(Number(this.slider.value)))
+const within = (value, low, high) => Math.min(Math.max(value, low), high)
+
+class Player {
+  constructor(root) {
+    this.root = root
+    this.svg = root.querySelector("svg")
+    this.layouts = [...this.svg.querySelectorAll("[data-view]")]
+    this.calls = [...this.svg.querySelectorAll("[data-call]")]
+    this.captions = JSON.parse(this.svg.dataset.captions ?? "[]")
+    this.view = this.svg.dataset.first ?? this.layouts.find(one => one.getAttribute("display") !== "none").dataset.view
+    this.room = root.querySelector(".ddp-room")
+    this.about = root.appendChild(tag("div", { class: "ddp-about", "aria-live": "polite" }))
+    this.makeViews([...new Set(this.layouts.map(one => one.dataset.view))])
+    if (this.captions.length) this.makeSteps()
+    if (this.calls.length) this.listenToCalls()
+    if (this.captions.length || this.calls.length) this.listenToKeys()
+    new ResizeObserver(() => this.room.clientWidth !== this.wide && this.place()).observe(this.room)
+    this.show(this.view)
+  }
+
+  makeViews(names) {
+    this.switches = names.map(name => button(name, name, () => this.show(name)))
+    this.zooms = tag("span", { class: "ddp-bar" }, button("−", "zoom out", () => this.zoom(1 / ZOOM)),
+      button("+", "zoom in", () => this.zoom(ZOOM)), button("Fit", "show all of it", () => this.zoom(0)))
+    if (names.length > 1) this.room.before(tag("div", { class: "ddp-bar" }, ...this.switches, this.zooms))
+    this.room.addEventListener("wheel", event => {
+      if (!(event.ctrlKey || event.metaKey) || this.zooms.hidden) return
+      event.preventDefault()
+      this.zoom(Math.exp(-event.deltaY / 200), event)
+    }, { passive: false })
+    this.svg.addEventListener("pointermove", ({ buttons, movementX, movementY }) => {
+      const scale = this.seen.width / this.whole.width
+      if (buttons && scale < 1) this.look({ ...this.seen, x: this.seen.x - movementX * scale, y: this.seen.y - movementY * scale })
+    })
+  }
+
+  show(view) {
+    this.view = view
+    for (const one of this.switches) one.setAttribute("aria-pressed", String(one.textContent === view))
+    this.zooms.hidden = view !== this.svg.dataset.zooms
+    this.place()
+    this.tell()
+  }
+
+  place() {
+    this.wide = this.room.clientWidth
+    const mine = this.layouts.filter(one => one.dataset.view === this.view)
+    this.layout = mine.filter(one => Number(one.dataset.size.split(" ")[0]) <= this.wide).at(-1) ?? mine[0]
+    for (const one of this.layouts) one.setAttribute("display", one === this.layout ? "inline" : "none")
+    const [width, height] = this.layout.dataset.size.split(" ").map(Number)
+    this.whole = { x: 0, y: 0, width, height }
+    this.svg.setAttribute("width", width)
+    this.svg.setAttribute("height", height)
+    this.look(this.whole)
+  }
+
+  /** Around the pointer, the chosen call, or the middle. */
+  zoom(factor, pointer) {
+    const box = this.svg.getBoundingClientRect()
+    const near = this.chosen?.getBoundingClientRect() ?? box
+    const at = pointer ?? { clientX: near.left + near.width / 2, clientY: near.top + near.height / 2 }
+    const [across, down] = [(at.clientX - box.left) / box.width, (at.clientY - box.top) / box.height]
+    const width = factor ? within(this.seen.width / factor, this.whole.width / 40, this.whole.width) : this.whole.width
+    const height = width * this.whole.height / this.whole.width
+    this.look({ x: this.seen.x + across * (this.seen.width - width), y: this.seen.y + down * (this.seen.height - height), width, height })
+  }
+
+  look({ x, y, width, height }) {
+    this.seen = { x: within(x, 0, this.whole.width - width), y: within(y, 0, this.whole.height - height), width, height }
+    this.svg.setAttribute("viewBox", `${this.seen.x} ${this.seen.y} ${width} ${height}`)
+    this.svg.classList.toggle("ddp-zoomed", width < this.whole.width)
+  }
+
+  makeSteps() {
+    this.last = this.captions.length - 1
+    const play = () => this.go(this.step === this.last ? 0 : this.step + 1, true)
+    this.playing = button("Play", "all steps, one after the other", () => this.isPlaying ? this.go(this.step) : play())
+    this.back = button("Back", "one step back", () => this.go(this.step - 1))
+    this.forth = button("Step", "one step on", () => this.go(this.step + 1))
+    this.slider = tag("input", { type: "range", min: 0, max: this.last, step: 1, "aria-label": "step" })
+    this.slider.addEventListener("input", () => this.go(Number(this.slider.value)))
     this.slider.addEventListener("pointerup", () => this.slider.blur()) // so that Shift + Enter still runs the next cell
-    this.caption = tag("div", { class: "ddp-about", "aria-live": "polite" })
-    this.bar = tag("div", { class: "ddp-bar ddp-player" }, this.playing, this.back, this.step, this.slider)
-    this.jump(0)
+    this.root.append(tag("div", { class: "ddp-bar" }, this.playing, this.back, this.forth, this.slider))
+    this.go(0)
+    if (this.svg.dataset.plays && !isStill) new IntersectionObserver(([entry], observer) => {
+      if (!entry.isIntersecting) return
+      observer.disconnect()
+      if (this.step === 0) play()
+    }, { threshold: 0.6 }).observe(this.svg)
   }
 
-  play() {
-    if (this.position >= this.film.steps) this.jump(0)
-    this.isPlaying = true
-    this.go(this.film.steps)
+  /** On the way to the next step, what comes in it sets out from where it was, or fades in. */
+  go(step, isPlaying = false) {
+    clearTimeout(this.timer)
+    const before = this.step
+    this.step = within(step, 0, this.last)
+    this.isPlaying = isPlaying && this.step < this.last
+    if (this.isPlaying) this.timer = setTimeout(() => this.root.isConnected && this.go(this.step + 1, true), PACE)
+    const isNext = this.step === before + 1 && !isStill
+    for (const one of this.step === before ? [] : this.svg.querySelectorAll("[data-since], [data-until]")) {
+      const { since = 0, until = Infinity, from } = one.dataset
+      for (const motion of one.getAnimations()) motion.cancel()
+      one.setAttribute("visibility", since <= this.step && this.step < until ? "inherit" : "hidden")
+      if (!isNext || Number(since) !== this.step) continue
+      const start = from ? { transform: `translate(${from.replace(" ", "px, ")}px)`, visibility: "visible" } : { opacity: 0 }
+      const end = from ? { transform: "none", visibility: "visible" } : { opacity: 1 }
+      one.animate([start, end], { duration: from ? 0.8 * PACE : 0.4 * PACE, easing: "ease-in-out" })
+    }
+    this.tell()
   }
 
-  pause() {
-    this.isPlaying = false
-    this.go(Math.ceil(this.position))
+  listenToCalls() {
+    this.room.addEventListener("pointermove", event => this.choose(this.callAt(event) ?? this.kept))
+    this.room.addEventListener("pointerleave", () => this.choose(this.kept))
+    this.room.addEventListener("click", event => this.choose(this.kept = this.callAt(event)))
   }
 
-  /** One step; what is still on its way arrives at once. */
-  forward() {
-    if (this.position % 1) this.jump(Math.ceil(this.position))
-    this.isPlaying = false
-    this.go(this.position + 1)
+  /** The one under the pointer, or so near that it was meant. */
+  callAt({ clientX, clientY }) {
+    const hits = [0, -3, 3].map(aside => document.elementFromPoint(clientX + aside, clientY)?.closest("[data-call]"))
+    return hits.find(hit => this.calls.includes(hit))
   }
 
-  /** In motion, step by step. @param {number} step */
-  go(step) {
-    this.target = Math.min(Math.max(step, 0), this.film.steps)
-    if (this.isStill) return this.isPlaying ? this.flip() : this.jump(this.target)
-    cancelAnimationFrame(this.frame)
-    this.begun = performance.now() - (this.position % 1) * STEP_MS
-    this.from = Math.floor(this.position)
-    this.frame = requestAnimationFrame(now => this.move(now))
-    this.show()
+  choose(call) {
+    this.chosen = call
+    const numbers = call ? [call.dataset.call, ...call.dataset.with.split(" ")] : []
+    for (const one of this.calls) one.classList.toggle("ddp-chosen", numbers.includes(one.dataset.call))
+    this.tell()
   }
 
-  /** @param {number} now */
-  move(now) {
-    const from = this.from ?? 0
-    this.position = Math.min(from + Math.max(now - this.begun, 0) / STEP_MS, this.target)
-    this.film.draw(this.position)
-    if (Math.ceil(this.position) !== this.told) this.show()
-    if (this.position < this.target) this.frame = requestAnimationFrame(later => this.move(later))
-    else this.arrive()
+  /** To the next call of its lane, or to the nearest one of another lane. */
+  walk(along, across) {
+    const isHere = one => this.layout.contains(one)
+    const now = this.calls.find(one => isHere(one) && one.dataset.call === this.chosen?.dataset.call)
+    const lane = now ? Number(now.dataset.lane) + across : 0
+    const mine = this.calls.filter(one => isHere(one) && Number(one.dataset.lane) === lane)
+    mine.sort((one, other) => one.dataset.call - other.dataset.call)
+    const far = one => Math.abs(one.getBoundingClientRect().left - now.getBoundingClientRect().left)
+    const next = !now ? mine[0] : along ? mine[mine.indexOf(now) + along] : mine.sort((one, other) => far(one) - far(other))[0]
+    if (next) this.choose(this.kept = next)
   }
 
-  /** Without motion: a step now and then. */
-  flip() {
-    clearTimeout(this.later)
-    this.jump(Math.floor(this.position) + 1, true)
-    if (this.position < this.target) this.later = setTimeout(() => this.isPlaying && this.flip(), 2 * STEP_MS)
-    else this.arrive()
-  }
-
-  arrive() {
-    this.isPlaying = false
-    this.show()
-  }
-
-  /** At once. @param {number} step */
-  jump(step, isPlaying = false) {
-    cancelAnimationFrame(this.frame)
-    this.isPlaying = isPlaying
-    this.position = this.target = Math.min(Math.max(step, 0), this.film.steps)
-    if (isPlaying) this.target = this.film.steps
-    this.film.draw(this.position)
-    this.show()
-  }
-
-  show() {
-    this.told = Math.ceil(this.position) // on the way to a step, that step
-    this.slider.value = String(this.told)
-    this.slider.setAttribute("aria-valuetext", `${this.told} of ${this.film.steps}`)
-    this.caption.textContent = this.film.tell(this.told)
+  tell() {
+    const words = this.chosen?.querySelector("title").textContent ?? this.captions[this.step] ?? this.svg.dataset.hint ?? ""
+    if (words !== this.about.textContent) this.about.textContent = words
+    if (!this.slider) return
+    this.slider.value = this.step
+    this.slider.setAttribute("aria-valuetext", `${this.step} of ${this.last}`)
     this.playing.textContent = this.isPlaying ? "Pause" : "Play"
-    this.playing.setAttribute("aria-label", this.isPlaying ? "pause" : "play all steps")
-    this.back.disabled = this.position <= 0
-    this.step.disabled = this.position >= this.film.steps
+    this.back.disabled = this.step === 0
+    this.forth.disabled = this.step === this.last
   }
 
-  /** The arrow keys step, and space plays. @param {KeyboardEvent} event */
+  listenToKeys() {
+    this.room.tabIndex = 0
+    this.room.addEventListener("mousedown", event => event.preventDefault()) // the focus stays: Shift + Enter runs the next cell
+    this.root.dataset.lmSuppressShortcuts = "true" // or older releases of JupyterLab take the arrow keys
+    this.root.addEventListener("keydown", event => this.press(event))
+  }
+
   press(event) {
-    if (event.target instanceof HTMLButtonElement && event.key === " ") return
-    if (event.target === this.slider && event.key.startsWith("Arrow")) return event.stopPropagation()
-    if (event.key === "ArrowRight") this.forward()
-    else if (event.key === "ArrowLeft") this.jump(Math.ceil(this.position) - 1)
-    else if (event.key === " ") this.isPlaying ? this.pause() : this.play()
+    const [along, across] = ARROWS[event.key] ?? [0, 0]
+    if (event.target.matches("button, input") && (along || [" ", "Enter"].includes(event.key))) return event.stopPropagation()
+    if (this.slider && along) this.go(this.step + along)
+    else if (this.slider && event.key === " ") this.playing.click()
+    else if (!this.slider && (along || across)) this.walk(along, across)
+    else if (event.key === "Escape") this.choose(this.kept = undefined)
+    else if ("+-0".includes(event.key) && !this.zooms.hidden) this.zoom({ "+": ZOOM, "-": 1 / ZOOM, 0: 0 }[event.key])
     else return
     event.preventDefault()
     event.stopPropagation() // the notebook has keys of its own
   }
-
-  end() {
-    cancelAnimationFrame(this.frame)
-    clearTimeout(this.later)
-  }
 }
 
-/** Slow, quick, slow. @param {number} part */
-export function ease(part) {
-  return part < 0.5 ? 2 * part * part : 1 - (-2 * part + 2) ** 2 / 2
+for (const root of document.querySelectorAll(".ddp-figure:not([data-alive]):has([data-view])")) {
+  root.dataset.alive = ""
+  new Player(root)
 }
+})()

@@ -9,6 +9,8 @@ from typing import Any
 from ddp_lessons.run.diagnosis.failures import WorkerFailed, WorkersStuck
 from ddp_lessons.run.launch import launch
 from ddp_lessons.show.figures.figure import Figure
+from ddp_lessons.show.figures.formats import count
+from ddp_lessons.show.figures.layouts import film_of
 from ddp_lessons.show.messages.collective_examples import (
     EXAMPLES,
     HAVE_A_ROOT,
@@ -18,11 +20,11 @@ from ddp_lessons.show.messages.collective_examples import (
     run_example,
     run_examples,
 )
-from ddp_lessons.show.messages.exchange import Exchange, Move, Step, sheet_of
-from ddp_lessons.show.page.picture import count
-from ddp_lessons.show.page.printed import in_columns
+from ddp_lessons.show.messages.exchange import Exchange, Move, as_sheet, draw_rows
+from ddp_lessons.show.programs.printed import in_columns
 from ddp_lessons.show.timelines.timeline_figure import timeline
 
+CAPTIONS = "Before.", "After."
 ALT_OF_BARRIER = "Timeline of a barrier: each rank calls it at its own time, and none returns before the last call."
 # In the columns of the table that closes the lesson. gloo and NCCL both have the form with a single tensor.
 SHEET = "scatter", "broadcast", "gather", "reduce", "all_gather", "all_reduce", "all_to_all_single", "reduce_scatter"
@@ -50,7 +52,11 @@ def collective(name: str, world_size: int = 4) -> Figure:
     if name == "barrier":
         return replace(timeline(results, "barrier"), text=_text_of_barrier(results.events), alt=ALT_OF_BARRIER)
     pairs = list(results)
-    return film_of(name, pairs).figure(_text(name, pairs))
+    exchange = exchange_of(name, pairs)
+    alt = f"{exchange.title}: the tensors of {count(world_size, 'rank')} before and after."
+    return film_of(
+        lambda width: draw_rows(exchange, width), CAPTIONS, 1, exchange.title, _text(name, pairs), alt, plays=True
+    )
 
 
 def collectives(world_size: int = 3) -> Figure:
@@ -66,24 +72,22 @@ def collectives(world_size: int = 3) -> Figure:
         raise ValueError(f"there is room for 2 to 4 ranks on a sheet, not {world_size}")
     ranks = launch(run_examples, world_size, list(SHEET), quiet=True)
     pairs = {name: [pairs[number] for pairs in ranks] for number, name in enumerate(SHEET)}
-    films = [film_of(name, held) for name, held in pairs.items()]
+    exchanges = [exchange_of(name, held) for name, held in pairs.items()]
     text = "\n\n".join(_text_of_panel(name, held) for name, held in pairs.items())
     alt = f"Eight collectives of {count(world_size, 'rank')}, each before and after, with what moved."
-    return sheet_of(films, "", alt, text)
+    return film_of(lambda width: as_sheet(exchanges, width), CAPTIONS, 1, "", text, alt)
 
 
-def film_of(name: str, pairs: Sequence[Pair]) -> Exchange:
+def exchange_of(name: str, pairs: Sequence[Pair]) -> Exchange:
     """One step: all that moves does so at once."""
     before, after = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
     origins = {value: rank for rank, held in enumerate(before) for tensor in held for value in tensor}
     known: dict[Any, int] = {} if "reduce" in name else origins
-    alt = f"{_title(name)}: the tensors of {count(len(pairs), 'rank')} before and after."
     states = [
         [_cells(held, rank, origins) for rank, held in enumerate(before)],
         [_cells(held, "sum", known) for held in after],
     ]
-    step = Step("After.", moves_of(name, before, after))
-    return Exchange(_title(name), alt, states, [step], empty=_instead(name), is_collective=True)
+    return Exchange(_title(name), states, [moves_of(name, before, after)], empty=_instead(name))
 
 
 def _cells(held: Held, instead: int | str, origins: dict[Any, int]) -> list[list[tuple[str, int | str]]]:

@@ -1,4 +1,4 @@
-"""Values that travel between ranks, step by step: the data of such a figure, and its still image.
+"""Values that travel between ranks, step by step: in rows, one for each state, and around a ring.
 
 A cell has the tone of the rank that its value comes from; "part" is a sum of some ranks' values, "sum" is what was
 computed from all that there is.
@@ -6,21 +6,24 @@ computed from all that there is.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+import itertools
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from ddp_lessons.show.figures.drawing import SIZE, Box, Drawing, Line, Shape, Words, color_of_rank, ink_on, width_of
-from ddp_lessons.show.figures.figure import Figure
-from ddp_lessons.show.figures.layouts import moved
-from ddp_lessons.show.page.picture import count
+from ddp_lessons.show.figures.drawing import COMMON, Box, Drawing, Line, Shape
+from ddp_lessons.show.figures.formats import count
+from ddp_lessons.show.figures.layouts import LINE_HEIGHT, Cue, Film, label, moved
+from ddp_lessons.show.figures.palette import color_of_rank, ink_on, width_of
 
 Tone = int | str
 Cell = tuple[str, Tone]
 Held = Sequence[Sequence[Cell]]  # the tensors of one rank
-WIDTH, LEFT, RIGHT = 760.0, 70.0, 8.0  # pixels
-HEAD, CELL, BETWEEN, BAND = 26.0, 22.0, 4.0, 44.0
-MOST_STEPS = 6  # that a still shows
+Point = tuple[float, float]
+LEFT, HEAD, CELL, BETWEEN, BAND, CHIP = 62.0, 24.0, 22.0, 4.0, 44.0, 20.0  # pixels
+NARROWEST_PANEL = 300.0
+MOST_STEPS = 6  # in rows
 
 
 @dataclass(frozen=True)
@@ -34,155 +37,198 @@ class Move:
 
 
 @dataclass(frozen=True)
-class Step:
-    caption: str
-    moves: Sequence[Move]
-
-
-@dataclass(frozen=True)
 class Exchange:
-    """States, and one step between each two of them."""
+    """States, and the moves between each two of them."""
 
     title: str
-    alt: str
     states: Sequence[Sequence[Held]]
-    steps: Sequence[Step]
-    first: str = "Before."
+    moves: Sequence[Sequence[Move]]
     empty: str = "nothing"  # what a rank has in the end that got no result
-    sent: Sequence[Sequence[str]] | None = None  # by state and rank, how much it has sent so far
-    is_ring: bool = False
-    is_collective: bool = False  # one step, in which all that moves does so at once
-    source: str = ""  # the name of what is drawn before rank 0 and gives values to the ranks, if there is one
+    sent: Sequence[Sequence[str]] = ()  # by state and rank, how much it has sent so far
 
     @property
-    def document(self) -> dict[str, Any]:
-        held_by_state = [[[list(map(list, tensor)) for tensor in held] for held in state] for state in self.states]
-        states = [
-            {"held": held} | ({"sent": self.sent[n]} if self.sent else {}) for n, held in enumerate(held_by_state)
-        ]
-        return {
-            "kind": "exchange",
-            "title": self.title,
-            "alt": self.alt,
-            "layout": "ring" if self.is_ring else "flow" if self.is_collective else "row",
-            "ranks": len(self.states[0]),  # and the source
-            "source": self.source,
-            "states": states,
-            "steps": [{"caption": step.caption, "moves": [_plain(move) for move in step.moves]} for step in self.steps],
-            "first": self.first,
-            "empty": self.empty,
-            "plays": self.is_collective,  # by itself, when it is first seen
-        }
+    def ranks(self) -> int:
+        return len(self.states[0])
 
-    def figure(self, text: str) -> Figure:
-        document = self.document
-        return Figure(document, draw_exchange(document), text, self.alt)
+    @property
+    def widest(self) -> float:
+        """Of the words in cells, and of what is written instead."""
+        texts = {text for state in self.states for held in state for tensor in held for text, _ in tensor}
+        return max(width_of(text, COMMON) for text in texts | {self.empty})
+
+    def instead(self, state: int) -> str:
+        """What is written where a rank holds nothing."""
+        return self.empty if state == len(self.states) - 1 else "nothing"
 
 
-def _plain(move: Move) -> dict[str, Any]:
-    return {"from": move.sender, "to": move.receiver} | {name: asdict(move)[name] for name in ("text", "tone")}
+# --- in rows ----------------------------------------------------------------------------------------------------------
 
 
-def sheet_of(exchanges: Sequence[Exchange], title: str, alt: str, text: str) -> Figure:
-    """Several on one page."""
-    documents = [exchange.document for exchange in exchanges]
-    sheet = {"kind": "sheet", "title": title, "alt": alt, "figures": documents, "plays": False}
-    return Figure(sheet, draw_sheet(documents), text, alt)
-
-
-def draw_sheet(documents: Sequence[Mapping[str, Any]], columns: int = 2) -> Drawing:
-    shapes: list[Shape] = []
-    wide, y = WIDTH / columns, 0.0
-    for first in range(0, len(documents), columns):
-        panels = [draw_exchange(document, wide - 6) for document in documents[first : first + columns]]
-        for column, panel in enumerate(panels):
-            shapes += [moved(shape, column * wide, y) for shape in panel.shapes]
-        y += max(panel.height for panel in panels) + 10
-    return Drawing(WIDTH, y, shapes)
-
-
-def draw_exchange(document: Mapping[str, Any], width: float = WIDTH) -> Drawing:
-    """A column for each rank, a row for each state, and between two rows the arrows of the step."""
-    ranks, states, steps = document["ranks"], document["states"], document["steps"]
-    shown = len(steps) if len(steps) <= MOST_STEPS else MOST_STEPS
-    pitch = (width - LEFT - RIGHT) / ranks
-    cell = min(max(max(map(_widest, states)) + 16, 56), pitch - 6)
-    size = min(SIZE - 1, max((cell - 4) / max(max(map(_widest, states)), 1) * (SIZE - 1), 6))
-    middles = [LEFT + (rank + 0.5) * pitch for rank in range(ranks)]
-    shapes: list[Shape] = []
-    y = 4.0
-    if document["title"]:
-        shapes.append(Words(8, y + 9, document["title"], is_bold=True))
-        y += 22
-    for place, x in enumerate(middles):
-        name, color = _name_and_color(document, place)
-        name = name if cell >= 56 else name.removeprefix("rank ")
-        shapes.append(Box(x - cell / 2, y, cell, HEAD - 6, color, corner=4))
-        shapes.append(Words(x, y + (HEAD - 6) / 2, name, ink_on(color), "middle", SIZE - 1, True))
+def draw_rows(one: Exchange, width: float) -> Film:
+    """A column for each rank, a row for each state, and between two rows what moves."""
+    pitch = max((width - LEFT - 4) / one.ranks, one.widest + 14)
+    cell = min(max(one.widest + 16, 56), pitch - 6)
+    middles = [LEFT + (rank + 0.5) * pitch for rank in range(one.ranks)]
+    cues: list[Cue] = []
+    y = 2.0
+    for rank, x in enumerate(middles):
+        name, color = f"rank {rank}" if cell >= 50 else str(rank), color_of_rank(rank)
+        cues.append(Cue(Box(x - cell / 2, y, cell, HEAD - 4, color, corner=4)))
+        cues.append(Cue(label(x, y + HEAD / 2 - 2, name, ink_on(color), "middle", is_bold=True)))
     y += HEAD
-    for number in range(shown + 1):
-        held = states[number]["held"]
-        tall = max(max(map(_height, held)), CELL)
-        names = {0: "before", len(steps): "after"}
-        shapes.append(Words(8, y + tall / 2, names.get(number, f"step {number}"), "faint", size=SIZE - 1))
+    shown = one.states[: MOST_STEPS + 1]
+    for number, held in enumerate(shown):
+        tall = max(*map(_height, held), CELL)
+        name = {0: "before", len(one.states) - 1: "after"}.get(number, f"step {number}")
+        cues.append(Cue(label(4, y + tall / 2, name, "faint")))
         for rank, x in enumerate(middles):
-            empty = document["empty"] if number == len(steps) else "nothing"
-            shapes += _cells(held[rank], x, y + (tall - max(_height(held[rank]), CELL)) / 2, cell, size, empty)
+            cues.append(Cue(Box(x - cell / 2 - 3, y - 2, cell + 6, tall + 4, edge="line", corner=5)))
+            top = y + (tall - max(_height(held[rank]), CELL)) / 2
+            cues += [Cue(shape, number) for shape in _cells(held[rank], x, top, cell, one.instead(number))]
         y += tall
-        if number < shown:
-            shapes += _ways(document, steps[number]["moves"], middles, y)
+        if number < len(shown) - 1:
+            cues += _ways(one.moves[number], middles, y, number + 1)
             y += BAND
-    if shown < len(steps):
-        shapes.append(Words(8, y + 14, f"{count(len(steps) - shown, 'further step')} left out.", "faint"))
-        y += 26
-    return Drawing(width, y + 6, shapes)
+    if len(shown) < len(one.states):
+        left_out = f"{count(len(one.states) - len(shown), 'further step')} left out."
+        cues.append(Cue(label(4, y + 12, left_out, "faint"), len(shown) - 1))
+        y += 22
+    return Film(max(width, LEFT + one.ranks * pitch + 4), y + 4, cues)
 
 
-def _widest(state: Mapping[str, Any]) -> float:
-    texts = [text for held in state["held"] for tensor in held for text, _ in tensor]
-    return max((width_of(text, SIZE - 1) for text in texts), default=0.0)
+def _ways(moves: Sequence[Move], middles: Sequence[float], y: float, step: int) -> Iterator[Cue]:
+    """From each sender to each receiver; the values fly, and a single one stays on its way."""
+    for move in moves:
+        start, end = middles[move.sender], middles[move.receiver]
+        if start != end:
+            yield Cue(Line([(start, y + 3), (end, y + BAND - 4)], color_of_rank(move.sender), 1.6, has_head=True), step)
+    for move in moves:
+        start, end = middles[move.sender], middles[move.receiver]
+        for shape in _chip(move, (end, y + BAND)):
+            yield Cue(shape, step, until=step, origin=(start - end, -BAND))
+        if len(moves) == 1:
+            for shape in _chip(move, ((start + end) / 2, y + BAND / 2)):
+                yield Cue(shape, step)
+
+
+def as_sheet(exchanges: Sequence[Exchange], width: float) -> Film:
+    """Several on one page, each below its title."""
+    columns = max(1, int(width / NARROWEST_PANEL))
+    wide, y, most = width / columns, 0.0, width
+    cues: list[Cue] = []
+    for first in range(0, len(exchanges), columns):
+        row = exchanges[first : first + columns]
+        panels = [draw_rows(one, wide - 8) for one in row]
+        for column, (one, panel) in enumerate(zip(row, panels, strict=True)):
+            x = column * wide
+            cues.append(Cue(label(x + 4, y + LINE_HEIGHT / 2, one.title, is_bold=True)))
+            cues += [Cue(moved(c.shape, x, y + LINE_HEIGHT + 2), c.since, c.until, c.origin) for c in panel.shapes]
+            most = max(most, x + panel.width)
+        y += max(panel.height for panel in panels) + LINE_HEIGHT + 12
+    return Film(most, y, cues)
+
+
+def without_steps(film: Film) -> Drawing:
+    """All that stays, at once."""
+    return Drawing(film.width, film.height, [cue.shape for cue in film.shapes if cue.until is None])
+
+
+# --- around a ring ----------------------------------------------------------------------------------------------------
+
+
+def draw_ring(one: Exchange, width: float) -> Film:
+    """A card for each rank: what it holds now, and what it sends."""
+    sent = max((width_of(f"sent {amount}", COMMON) for amounts in one.sent for amount in amounts), default=0.0)
+    wide = max(58.0, one.widest + 16, sent + 8)
+    tall = HEAD + 8 + max(_height(held) for state in one.states for held in state) + (20 if one.sent else 4)
+    corners = _around_circle(one.ranks, width, wide, tall)
+    cues: list[Cue] = []
+    for rank, (x, y) in enumerate(corners):
+        color = color_of_rank(rank)
+        cues.append(Cue(Box(x, y, wide, tall, "paper", color, corner=6)))
+        cues.append(Cue(Box(x, y, wide, HEAD, color, corner=6)))
+        cues.append(Cue(label(x + wide / 2, y + HEAD / 2, f"rank {rank}", ink_on(color), "middle", is_bold=True)))
+        columns = [list(itertools.chain.from_iterable(state[rank])) for state in one.states]
+        for place, values in enumerate(zip(*columns, strict=True)):
+            for since, until, cell in _runs(values):
+                shapes = _cells([[cell]], x + wide / 2, y + HEAD + 5 + place * CELL, wide - 10, one.empty)
+                cues += [Cue(shape, since, until) for shape in shapes]
+        for since, until, amount in _runs([amounts[rank] for amounts in one.sent]):
+            cues.append(Cue(label(x + wide / 2, y + tall - 10, f"sent {amount}", "faint", "middle"), since, until))
+    middles = [(x + wide / 2, y + tall / 2) for x, y in corners]
+    for step, moves in enumerate(one.moves, 1):
+        for move in moves:
+            start, end = middles[move.sender], middles[move.receiver]
+            points = [_edge(start, end, wide, tall), _edge(end, start, wide + 6, tall + 6)]
+            cues.append(Cue(Line(points, color_of_rank(move.sender), 1.8, has_head=True), step, step + 1))
+        for move in moves:
+            start, end = middles[move.sender], middles[move.receiver]
+            origin = start[0] - end[0], start[1] - end[1]
+            cues += [Cue(shape, step, until=step, origin=origin) for shape in _chip(move, end)]
+    right, bottom = (max(corner[axis] for corner in corners) for axis in (0, 1))
+    return Film(max(width, right + wide + 4), bottom + tall + 4, cues)
+
+
+def _around_circle(ranks: int, width: float, wide: float, tall: float) -> list[Point]:
+    """The corners of cards on the smallest ellipse on which they don't touch, clockwise from the top."""
+    for down in itertools.count(tall / 2 + 10, 8):
+        across = max(min(1.3 * down, (width - wide) / 2 - 4), 0.4 * down)
+        angles = [2 * math.pi * rank / ranks - math.pi / 2 for rank in range(ranks)]
+        points = [(across * math.cos(angle), down * math.sin(angle)) for angle in angles]
+        if all(
+            abs(a[0] - b[0]) > wide + 40 or abs(a[1] - b[1]) > tall + 30 for a, b in itertools.combinations(points, 2)
+        ):
+            break
+    middle = max(width / 2, across + wide / 2 + 4)
+    return [(middle + x - wide / 2, y + down + 4) for x, y in points]
+
+
+def _edge(middle: Point, to: Point, wide: float, tall: float) -> Point:
+    """Where the way from a card's middle to another point leaves the card."""
+    dx, dy = to[0] - middle[0], to[1] - middle[1]
+    part = min(wide / 2 / abs(dx) if dx else math.inf, tall / 2 / abs(dy) if dy else math.inf)
+    return middle[0] + dx * part, middle[1] + dy * part
+
+
+def _runs(values: Sequence[Any]) -> Iterable[tuple[int, int | None, Any]]:
+    """Equal ones after each other: the first, the one behind the last (None: the end), and the value."""
+    begins = [place for place in range(len(values)) if not place or values[place] != values[place - 1]]
+    ends = [*begins[1:], None]
+    return [(begin, end, values[begin]) for begin, end in zip(begins, ends, strict=True)] if values else []
+
+
+# --- what both have ---------------------------------------------------------------------------------------------------
 
 
 def _height(held: Held) -> float:
     return sum(len(tensor) * CELL + BETWEEN for tensor in held) - BETWEEN if held else 0.0
 
 
-def _cells(held: Held, x: float, y: float, width: float, size: float, empty: str) -> Iterator[Shape]:
+def _look(tone: Tone) -> tuple[str, str, float]:
+    """What a value is filled with, its edge, and how much of the fill is seen."""
+    if tone == "sum":
+        return "collective", "none", 1.0
+    if tone == "part":
+        return "band", "faint", 1.0
+    return color_of_rank(int(tone)), color_of_rank(int(tone)), 0.2
+
+
+def _cells(held: Held, x: float, y: float, width: float, instead: str) -> Iterator[Shape]:
     if not held:
-        yield Words(x, y + CELL / 2, empty, "faint", "middle", min(size, SIZE - 1))
+        yield label(x, y + CELL / 2, instead, "faint", "middle")
     for tensor in held:
         for text, tone in tensor:
+            fill, edge, opacity = _look(tone)
             place = x - width / 2, y + 1, width, CELL - 2
-            if tone == "sum":
-                yield Box(*place, fill="collective", corner=3)
-            elif tone == "part":
-                yield Box(*place, fill="band", edge="faint", corner=3, is_dashed=True)
-            else:
-                color = color_of_rank(int(tone))
-                yield Box(*place, fill=color, edge=color, opacity=0.2, corner=3)
-            ink = ink_on("collective") if tone == "sum" else "ink"
-            yield Words(x, y + CELL / 2, text, ink, "middle", size)
+            yield Box(*place, fill, edge, opacity, corner=3, is_dashed=tone == "part")
+            yield label(x, y + CELL / 2, text, ink_on(fill) if tone == "sum" else "ink", "middle")
             y += CELL
         y += BETWEEN
 
 
-def _ways(
-    document: Mapping[str, Any], moves: Sequence[Mapping[str, Any]], middles: Sequence[float], y: float
-) -> Iterator[Shape]:
-    for move in moves:
-        if move["from"] != move["to"]:
-            points = [(middles[move["from"]], y + 3), (middles[move["to"]], y + BAND - 4)]
-            yield Line(points, _name_and_color(document, move["from"])[1], 1.6, has_head=True)
-    if len(moves) == 1:  # of many, the texts would cover each other
-        (move,) = moves
-        x, edge = (middles[move["from"]] + middles[move["to"]]) / 2, _name_and_color(document, move["from"])[1]
-        wide = width_of(move["text"], SIZE - 1) + 10
-        yield Box(x - wide / 2, y + BAND / 2 - 10, wide, 20, fill="paper", edge=edge, corner=4)
-        yield Words(x, y + BAND / 2, move["text"], "ink", "middle", SIZE - 1)
-
-
-def _name_and_color(document: Mapping[str, Any], place: int) -> tuple[str, str]:
-    """Of a rank, or of what gives to the ranks."""
-    if not document["source"]:
-        return f"rank {place}", color_of_rank(place)
-    return (f"rank {place - 1}", color_of_rank(place - 1)) if place else (document["source"], "collective")
+def _chip(move: Move, middle: Point) -> Iterator[Shape]:
+    """A value on its way, in the tone of what it is."""
+    (x, y), wide = middle, width_of(move.text, COMMON) + 12
+    fill, edge, _ = _look(move.tone)
+    yield Box(x - wide / 2, y - CHIP / 2, wide, CHIP, fill, edge, corner=5, is_dashed=move.tone == "part")
+    yield label(x, y, move.text, "ink" if move.tone == "part" else ink_on(fill), "middle")

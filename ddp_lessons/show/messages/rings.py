@@ -8,10 +8,12 @@ from typing import Any
 from ddp_lessons.record.event import Event
 from ddp_lessons.run.launch import launch
 from ddp_lessons.show.figures.figure import Figure
-from ddp_lessons.show.messages.exchange import Cell, Exchange, Move, Step, Tone
+from ddp_lessons.show.figures.formats import count, show_bytes
+from ddp_lessons.show.figures.layouts import layouts_of
+from ddp_lessons.show.messages.exchange import Cell, Exchange, Move, Tone, draw_ring, draw_rows, without_steps
 from ddp_lessons.show.messages.watched_tensors import add_up_and_look
-from ddp_lessons.show.page.picture import count, show_bytes
 
+TITLE = "The ring, step by step"
 MOST_SECONDS = 10.0  # the tensors are small
 LEGEND = "Sums over some ranks will have a dashed edge, sums over all ranks a gray box."
 
@@ -50,20 +52,18 @@ def ring(all_reduce: Callable[..., Any], world_size: int = 4) -> Figure:
     first = f"Before the first of {count(last, 'step')}: every rank holds its own values. {LEGEND}"
     first = first if last else "No rank sends a message, so there are no steps."
     alt = f"{count(last, 'step')} of an all-reduce of {count(world_size, 'rank')}: what each holds, and what it sends."
-    film = Exchange(
-        "The ring, step by step",
-        alt if last else first,
-        states,
-        list(map(Step, captions, moves)),
-        first=first,
-        sent=[list(map(show_bytes, row)) for row in sent],
-        is_ring=True,
-    )
+    exchange = Exchange(TITLE, states, moves, sent=[[*map(show_bytes, row)] for row in sent])
+    views = {
+        "Ring": layouts_of(lambda width: draw_ring(exchange, width).still(last), TITLE),
+        "All steps": layouts_of(lambda width: without_steps(draw_rows(exchange, width)), TITLE),
+    }
     lines = [
         "\n".join([said, *(f"rank {rank} | {' '.join(map(_show, column))}" for rank, column in enumerate(row))])
         for said, row in zip([first, *captions], held, strict=True)
     ]
-    return film.figure("\n\n".join(lines))
+    return Figure(
+        views, "\n\n".join(lines), alt if last else first, [first, *captions], shown="All steps", data={"first": "Ring"}
+    )
 
 
 def _caption(step: int, last: int, sent: Sequence[int], held: Sequence[Sequence[Sequence[float]]]) -> str:

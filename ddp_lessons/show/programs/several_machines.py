@@ -9,11 +9,12 @@ import re
 from collections.abc import Iterator, Sequence
 
 from ddp_lessons.machines.attempts import Attempt, Said
-from ddp_lessons.show.figures.drawing import Bars, Box, Drawing, Line, Shape, color_of_rank, ink_on
+from ddp_lessons.show.figures.drawing import Bars, Box, Drawing, Line, Shape
 from ddp_lessons.show.figures.figure import Figure
 from ddp_lessons.show.figures.layouts import LINE_HEIGHT, cut, figure_of, fits, label, name_rank, wrapped
+from ddp_lessons.show.figures.palette import color_of_rank, ink_on
 
-LEFT, ENDING, LANE, AXIS = 92.0, 120.0, 22.0, 30.0  # pixels: where lanes begin, the column after them, their heights
+LEFT, ENDING, LANE, AXIS = 92.0, 132.0, 22.0, 30.0  # pixels: where lanes begin, the column after them, their heights
 BESIDE = 500.0  # of a page: from here on the endings have room behind the lanes
 TICK = 2.0  # the width of a mark
 TIMES, WORDS = 48.0, 74.0  # where the seconds of a line end, and where it begins
@@ -30,12 +31,7 @@ def machines(attempt: Attempt, title: str = "") -> Figure:
     """Draw when each machine said something, what happened to it and how it ended, with the lines.
 
     Tracebacks are left out.
-
-    Raises:
-        TypeError: this is no attempt.
     """
-    if not isinstance(attempt, Attempt):
-        raise TypeError(f"machines() draws what attempt() returned, and this is of type {type(attempt).__name__}")
     rows = _rows(attempt)
     name = f"{title}: a" if title else "A"
     as_text = "Print what you gave to show.machines, and you have it as text."
@@ -47,80 +43,68 @@ def machines(attempt: Attempt, title: str = "") -> Figure:
 def _rows(attempt: Attempt) -> list[Said | str]:
     """The lines to be shown, and in the middle a sentence for those that are not."""
     told = [said for said in attempt.said if not _WAY_THERE.match(_RANK.sub("", said.line))] + [*attempt.happened]
-    told.sort(key=lambda said: said.seconds)
-    if len(told) <= MOST_ROWS:
-        return [*told]
+    rows: list[Said | str] = [*sorted(told, key=lambda said: said.seconds)]
     half = MOST_ROWS // 2
-    return [*told[: half - 1], f"... {len(told) - 2 * half + 1} more lines ...", *told[-half:]]
+    if len(rows) > MOST_ROWS:
+        rows[half - 1 : -half] = [f"... {len(rows) - 2 * half + 1} more lines ..."]
+    return rows
 
 
 def _draw(attempt: Attempt, rows: Sequence[Said | str], width: float) -> Drawing:
     origin = f"recorded ({attempt.recorded})" if attempt.recorded else "live, on this machine"
     shapes: list[Shape] = [label(4, 10, cut(origin, width - 8), "faint")]
-    shapes_of_lanes, y = _lanes(attempt, 22, width)
-    shapes += shapes_of_lanes
+    lanes, y = _lanes(attempt, width)
+    shapes += lanes
     for row in rows:
-        lines = _lines(row, width - WORDS - 6)
-        color = "faint" if isinstance(row, str) else "alarm" if row in attempt.happened else "ink"
-        shapes += [] if isinstance(row, str) else _moment(row, y + LINE_HEIGHT / 2)
-        shapes += [label(WORDS, y + (n + 0.5) * LINE_HEIGHT, line, color) for n, line in enumerate(lines)]
-        y += len(lines) * LINE_HEIGHT
+        words, color = (row, "faint") if isinstance(row, str) else (_FOLDERS.sub("", row.line), "ink")
+        if not isinstance(row, str):  # when it was said, and by which machine
+            middle, of_machine = y + LINE_HEIGHT / 2, color_of_rank(row.machine)
+            shapes.append(label(TIMES, middle, f"{row.seconds:.1f} s", "faint", "end"))
+            shapes.append(Box(TIMES + 4, middle - 7, 18, 14, of_machine))
+            shapes.append(label(TIMES + 13, middle, str(row.machine), ink_on(of_machine), "middle"))
+        lines = wrapped(words, width - WORDS - 6)
+        if len(lines) > MOST_LINES:
+            lines[MOST_LINES - 1 :] = [cut(f"{lines[MOST_LINES - 1]} …", width - WORDS - 6)]
+        for line in lines:
+            shapes.append(label(WORDS, y + LINE_HEIGHT / 2, line, "alarm" if row in attempt.happened else color))
+            y += LINE_HEIGHT
     return Drawing(width, y + 6, shapes)
 
 
-def _lines(row: Said | str, room: float) -> list[str]:
-    lines = wrapped(row if isinstance(row, str) else _FOLDERS.sub("", row.line), room)
-    return lines if len(lines) <= MOST_LINES else [*lines[: MOST_LINES - 1], cut(f"{lines[MOST_LINES - 1]} …", room)]
-
-
-def _moment(said: Said, y: float) -> Iterator[Shape]:
-    """When a line was said, and by which machine."""
-    color = color_of_rank(said.machine)
-    yield label(TIMES, y, f"{said.seconds:.1f} s", "faint", "end")
-    yield Box(TIMES + 4, y - 7, 18, 14, color)
-    yield label(TIMES + 13, y, str(said.machine), ink_on(color), "middle")
-
-
-def _lanes(attempt: Attempt, top: float, width: float) -> tuple[list[Shape], float]:
+def _lanes(attempt: Attempt, width: float) -> tuple[list[Shape], float]:
     """A lane for each machine, over the seconds, and where the last one ends; how each ended is behind it or below."""
     machines = max([len(attempt.statuses), *(told.machine + 1 for told in (*attempt.said, *attempt.happened))])
     is_beside = width >= BESIDE
     right = width - (ENDING if is_beside else 12)
     per_second = (right - LEFT) / max(attempt.seconds, 0.1)
     shapes: list[Shape] = []
-    y = top
+    y = 22.0
     for machine in range(machines):
         shapes += [*name_rank(machine, y + LANE / 2, "machine"), Box(LEFT, y + 1, right - LEFT, LANE - 2, "band")]
         shapes += _marks(attempt, machine, y, per_second, right)
         ending, color = _ending(attempt, machine)
-        y += 0 if is_beside else LINE_HEIGHT
-        shapes.append(label(right + 8 if is_beside else LEFT, y + LANE / 2 + (0 if is_beside else 2), ending, color))
+        y += 0 if is_beside else LINE_HEIGHT + 2
+        shapes.append(label(right + 8 if is_beside else LEFT, y + LANE / 2, ending, color))
         y += LANE
-    return [*shapes, *_seconds(attempt, y, per_second)], y + AXIS
+    steps = (size * 10**power for power in range(-1, 5) for size in (1, 2, 5))
+    every = next(step for step in steps if fits("0,000.0", step * per_second))
+    for number in range(int(max(attempt.seconds, 0.1) / every) + 1):
+        x = LEFT + number * every * per_second
+        shapes += [Line([(x, y), (x, y + 4)]), label(x, y + 12, f"{number * every:g}", "faint", "middle")]
+    shapes.append(label(LEFT - 10, y + 12, "seconds", "faint", "end"))
+    return shapes, y + AXIS
 
 
 def _marks(attempt: Attempt, machine: int, y: float, per_second: float, right: float) -> Iterator[Shape]:
     columns = int((right - LEFT) / TICK)
     told = {min(int(said.seconds * per_second / TICK), columns - 1) for said in attempt.said if said.machine == machine}
-    if told:
-        parts = [int(column in told) for column in range(max(told) + 1)]
-        yield Bars(LEFT, y + LANE - 4, TICK, LANE - 8, parts, color_of_rank(machine))
+    parts = [int(column in told) for column in range(max(told, default=-1) + 1)]
+    yield Bars(LEFT, y + LANE - 4, TICK, LANE - 8, parts, color_of_rank(machine))
     for event in attempt.happened:
         if event.machine == machine:
             x, middle = LEFT + event.seconds * per_second, y + LANE / 2
             for up in (-5, 5):
                 yield Line([(x - 5, middle - up), (x + 5, middle + up)], "alarm", 3)
-
-
-def _seconds(attempt: Attempt, y: float, per_second: float) -> Iterator[Shape]:
-    """As many numbers as there is room for."""
-    steps = (size * 10**power for power in range(-1, 5) for size in (1, 2, 5))
-    every = next(step for step in steps if fits("0,000.0", step * per_second))
-    for number in range(int(max(attempt.seconds, 0.1) / every) + 1):
-        x = LEFT + number * every * per_second
-        yield Line([(x, y), (x, y + 4)])
-        yield label(x, y + 12, f"{number * every:g}", "faint", "middle")
-    yield label(LEFT - 10, y + 12, "seconds", "faint", "end")
 
 
 def _ending(attempt: Attempt, machine: int) -> tuple[str, str]:

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from ddp_lessons.record.events import Events
 from ddp_lessons.run.diagnosis.waits import never_ending
-from ddp_lessons.show.figures.figure import Figure, write_figure
-from ddp_lessons.show.page.picture import count, events_of, name_recording
+from ddp_lessons.show.figures.drawing import Drawing
+from ddp_lessons.show.figures.figure import Figure
+from ddp_lessons.show.figures.formats import count, events_of, name_recording
+from ddp_lessons.show.figures.layouts import WIDTHS, layouts_of, write_figure
 from ddp_lessons.show.timelines.text_steps import draw_steps, summary
-from ddp_lessons.show.timelines.timeline_document import describe_timeline
-from ddp_lessons.show.timelines.timeline_still import draw_timeline
+from ddp_lessons.show.timelines.timeline_calls import Timeline, timeline_of
+from ddp_lessons.show.timelines.timeline_drawing import draw_by_steps, draw_by_time
 from ddp_lessons.show.timelines.told_phases import phases_of, tell_phases
 
 NOTHING = "Nothing was recorded: no rank called torch.distributed, or launch was given record=False."
 NO_CALLS = "No call of torch.distributed was recorded."
-MOST_CALLS = 20_000  # of all ranks
+MOST_CALLS = 500  # of all ranks
+MOST_FOR_ALL_WIDTHS = 120
+SHOWN = {"steps": "Steps", "time": "Time"}
+HINT = "Point at a call, tap it, or use the arrow keys, to read about it."
 BETWEEN_CALLS = "Between calls, by time: a gray bar where a rank computes, a thin line where it does not."
 
 
@@ -35,7 +42,7 @@ def timeline(results: Any, title: str | None = None, axis: str | None = None) ->
     Raises:
         ValueError: there is no such axis.
     """
-    if axis not in (None, "steps", "time"):
+    if axis not in (None, *SHOWN):
         raise ValueError(f'axis is "steps" or "time", not {axis!r}')
     events, phases = events_of(results).newest(MOST_CALLS), phases_of(results)
     if not len(events) and not phases:
@@ -45,10 +52,29 @@ def timeline(results: Any, title: str | None = None, axis: str | None = None) ->
     text, alt = draw_steps(events) if len(events) else NO_CALLS, _describe(events)
     if phases:
         text, alt = f"{text}\n\n{tell_phases(phases)}", f"{alt} Phases above the lanes: {', '.join(phases.labels)}."
-    document = describe_timeline(events, phases, title or "", alt, axis)
-    if where := name_recording(results):
-        document["caption"] = f"This was {where}. {document.get('caption', '')}".strip()
-    return Figure(document, draw_timeline(document), text, alt)
+    line = timeline_of(events, phases)
+    where = name_recording(results)
+    line = replace(line, notes=[*_left_out(events), *[f"This was {where}."] * bool(where), *line.notes])
+    views = {"Steps": _layouts(line, draw_by_steps, title), "Time": _layouts(line, draw_by_time, title)}
+    return Figure(
+        views,
+        text,
+        alt,
+        shown=SHOWN[axis or ("steps" if line.is_short else "time")],
+        data={"hint": HINT, "zooms": "Time"},
+    )
+
+
+def _layouts(line: Timeline, draw: Callable[[Timeline, float], Drawing], title: str | None) -> list[Drawing]:
+    widths = WIDTHS if len(line.calls) <= MOST_FOR_ALL_WIDTHS else WIDTHS[-1:]
+    return layouts_of(lambda width: draw(line, width), title, widths)
+
+
+def _left_out(events: Events) -> list[str]:
+    if not any(events.dropped):
+        return []
+    older = count(sum(events.dropped), "older call")
+    return [f'{older} left out. For Perfetto, results.events.to_chrome_trace("run.json") writes all that there are.']
 
 
 def _describe(events: Events) -> str:

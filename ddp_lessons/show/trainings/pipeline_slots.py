@@ -3,46 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import groupby
-from typing import Any
+from typing import Any, NamedTuple
 
 from ddp_lessons.record.event import Event
-from ddp_lessons.show.figures.drawing import Box, Line, Shape, color_of_rank, ink_on
-from ddp_lessons.show.figures.figure import Figure, write_figure
-from ddp_lessons.show.figures.films import Cue, Film, film_of
-from ddp_lessons.show.figures.layouts import LEFT, LINE_HEIGHT, fits, key_at, label, name_rank, notes_at
-from ddp_lessons.show.page.picture import count, events_of
+from ddp_lessons.show.figures.drawing import Box, Line, Shape
+from ddp_lessons.show.figures.figure import Figure
+from ddp_lessons.show.figures.formats import count, events_of
+from ddp_lessons.show.figures.layouts import (
+    LEFT,
+    LINE_HEIGHT,
+    Cue,
+    Film,
+    film_of,
+    fits,
+    key_at,
+    label,
+    name_rank,
+    notes_at,
+    write_figure,
+)
+from ddp_lessons.show.figures.palette import color_of_rank, ink_on
 
 LANE, SLOT_HEIGHT, WIDEST_SLOT = 30.0, 24.0, 64.0  # pixels
-MOST_SLOTS = 60
-NO_PIPELINE = "No rank sent a message to its neighbor: a pipeline is made of these."
 
 
-@dataclass(frozen=True)
-class Work:
+class Work(NamedTuple):
     """One micro-batch on one stage, on its way forward or back."""
 
     rank: int
     micro_batch: int
     is_forward: bool
 
-    @property
-    def name(self) -> str:
-        return f"{'forward' if self.is_forward else 'backward'} of micro-batch {self.micro_batch}"
-
-    def given_by(self, stages: int) -> Work | None:
-        """What has to be over before this one can begin."""
-        if self.is_forward:
-            return Work(self.rank - 1, self.micro_batch, True) if self.rank else None
-        is_last = self.rank == stages - 1
-        return Work(self.rank if is_last else self.rank + 1, self.micro_batch, is_last)
+    def given_by(self, stages: int) -> Work:
+        """What has to be over before this one can begin; of rank -1, for the first stage."""
+        if self.is_forward or self.rank == stages - 1:
+            return Work(self.rank - self.is_forward, self.micro_batch, True)
+        return Work(self.rank + 1, self.micro_batch, False)
 
 
 Slots = Mapping[Work, int]  # the step of each
 
 
-def pipeline(results: Any, title: str | None = None) -> Figure:
+def pipeline(results: Any, title: str = "") -> Figure:
     """Show which stage works on which micro-batch, in steps, and the slots in which it is idle: the bubble.
 
     The order is that of the recorded messages between neighbors; of several training steps with a barrier between them,
@@ -50,33 +52,39 @@ def pipeline(results: Any, title: str | None = None) -> Figure:
     """
     events = events_of(results)
     stages = events.world_size
-    works = [_works(rank, stages, _last_part(events.of(rank), stages)) for rank in range(stages)]
-    slots = _slots(works)
+    slots = _slots([_works(rank, stages, _last_step(events.of(rank), stages)) for rank in range(stages)])
     if not slots:
-        return write_figure(NO_PIPELINE)
+        return write_figure("No rank sent a message to its neighbor: a pipeline is made of these.")
     steps = max(slots.values())
-    if steps > MOST_SLOTS:
-        return write_figure(f"{steps} steps are too many to be drawn: show at most {MOST_SLOTS}.")
-    bubble = _bubble(slots, stages)
-    captions = ["Before the first micro-batch.", *(_caption(slots, stages, step) for step in range(1, steps + 1))]
+    total = stages * steps
+    idle = total - len(slots)
+    bubble = f"{idle} of {total} slots are idle, a bubble of {100 * idle / total:.0f} %"
+    captions = ["Before the first micro-batch."]
+    for step in range(1, steps + 1):
+        working = [work.rank for work, slot in slots.items() if slot == step]
+        ranks = [str(rank) for rank in range(stages) if rank not in working]
+        said = f"{'rank' if len(ranks) == 1 else 'ranks'} {', '.join(ranks)} idle" if ranks else "all ranks work"
+        captions.append(f"Step {step} of {steps}: {said}.")
     captions[-1] += f" All in all, {bubble}."
+    signs = {(work.rank, slot): f"{'BF'[work.is_forward]}{work.micro_batch}" for work, slot in slots.items()}
+    wide = max(map(len, signs.values()))
+    lines = [[signs.get((rank, step), ".").ljust(wide) for step in range(1, steps + 1)] for rank in range(stages)]
+    text = "\n".join(f"rank {rank} | {' '.join(line).rstrip()}" for rank, line in enumerate(lines))
+    text += f"\nF forward, B backward, with the micro-batch; . idle. {bubble}."
     batches = len({work.micro_batch for work in slots})
-    noun = "micro-batch" if batches == 1 else "micro-batches"
-    alt = f"{batches} {noun} on {count(stages, 'stage')}, {steps} steps: {bubble}."
-    text = _text(slots, stages, bubble)
-    return film_of(lambda width: _draw(slots, stages, bubble, width), captions, [steps], title or "", text, alt)
+    alt = f"{batches} micro-batch{'es' * (batches != 1)} on {count(stages, 'stage')}, {steps} steps: {bubble}."
+    return film_of(lambda width: _draw(slots, stages, bubble, width), captions, steps, title, text, alt)
 
 
-def _last_part(calls: Sequence[Event], stages: int) -> list[Event]:
-    """The messages after the last collective of all ranks that any came after; torch's stages also send objects."""
-    tensors = [call for call in calls if not call.call.endswith("_object_list")]
-    parts = groupby(tensors, lambda call: call.is_collective and len(call.group_ranks) == stages)
-    with_messages = [own for own in ([*part] for is_cut, part in parts if not is_cut) if any(map(_is_message, own))]
-    return with_messages[-1] if with_messages else []
-
-
-def _is_message(call: Event) -> bool:
-    return not call.is_collective
+def _last_step(calls: Sequence[Event], stages: int) -> list[Event]:
+    """The last messages that have no collective of all ranks between them; torch's stages also send objects."""
+    parts: list[list[Event]] = [[]]
+    for call in calls:
+        if call.is_collective and len(call.group_ranks) == stages:
+            parts.append([])
+        elif not call.is_collective and not call.call.endswith("_object_list"):
+            parts[-1].append(call)
+    return next((part for part in reversed(parts) if part), [])
 
 
 def _works(rank: int, stages: int, calls: Sequence[Event]) -> list[Work]:
@@ -85,16 +93,12 @@ def _works(rank: int, stages: int, calls: Sequence[Event]) -> list[Work]:
     A message that comes in begins a piece of work. The first stage is sent nothing to go forward with, nor the last
     to go back: there it is the message that goes out.
     """
-    begins = [
-        ("recv", rank - 1, True) if rank else ("send", 1, True),
-        ("recv", rank + 1, False) if rank < stages - 1 else ("send", rank - 1, False),
-    ]
-    works: list[Work] = []
-    for call in sorted((call for call in calls if call.took_part), key=_moment):
-        for operation, peer, is_forward in begins:
-            if (call.operation, call.peer) == (operation, peer):
-                works.append(Work(rank, sum(work.is_forward == is_forward for work in works), is_forward))
-    return works
+    begins: dict[tuple[str, int | None], bool] = {
+        ("recv", rank - 1) if rank else ("send", 1): True,
+        ("recv", rank + 1) if rank < stages - 1 else ("send", rank - 1): False,
+    }
+    ways = [begins.get((call.operation, call.peer)) for call in sorted(calls, key=_moment) if call.took_part]
+    return [Work(rank, ways[:place].count(way), way) for place, way in enumerate(ways) if way is not None]
 
 
 def _moment(call: Event) -> float:
@@ -102,100 +106,61 @@ def _moment(call: Event) -> float:
     return call.begin if call.operation == "send" or call.end is None else call.end
 
 
-def _slots(works: Sequence[Sequence[Work]]) -> dict[Work, int]:
+def _slots(works: Sequence[list[Work]]) -> dict[Work, int]:
     """Each as early as it can be: after the one before it on its rank, and after the one that it is given by."""
-    rest, slots = [[*mine] for mine in works], dict[Work, int]()
-    while ready := [mine for mine in rest if mine and _is_ready(mine[0], slots, len(works))]:
+    slots, stages = dict[Work, int](), len(works)
+    while ready := [mine for mine in works if mine and _is_ready(mine[0].given_by(stages), slots)]:
         for mine in ready:
             work = mine.pop(0)
-            before = work.given_by(len(works))
             own = [slot for other, slot in slots.items() if other.rank == work.rank]
-            slots[work] = 1 + max([slots[before] if before else 0, *own])
+            slots[work] = 1 + max([slots.get(work.given_by(stages), 0), *own])
     return slots
 
 
-def _is_ready(work: Work, slots: Slots, stages: int) -> bool:
-    before = work.given_by(stages)
-    return before is None or before in slots
-
-
-def _bubble(slots: Slots, stages: int) -> str:
-    total = stages * max(slots.values())
-    idle = total - len(slots)
-    return f"{idle} of {total} slots are idle, a bubble of {100 * idle / total:.0f} %"
-
-
-def _caption(slots: Slots, stages: int, step: int) -> str:
-    works = {work.rank: work for work, slot in slots.items() if slot == step}
-    idle = [str(rank) for rank in range(stages) if rank not in works]
-    said = f"{'rank' if len(idle) == 1 else 'ranks'} {', '.join(idle)} idle" if idle else "all ranks work"
-    return f"Step {step} of {max(slots.values())}: {said}."
+def _is_ready(before: Work, slots: Slots) -> bool:
+    return before.rank < 0 or before in slots
 
 
 def _draw(slots: Slots, stages: int, bubble: str, width: float) -> Film:
     steps = max(slots.values())
     wide = min((width - LEFT - 6) / steps, WIDEST_SLOT)
-    has_backward = any(not work.is_forward for work in slots)
-    names = ["forward, with the number of the micro-batch", *["backward"] * has_backward, "idle"]
-    signs = [Box(0, -6, 16, 12, "faint"), *[_pale("faint", 0, -6, 16, 12)] * has_backward, _idle(0, -6, 16, 12)]
+    names = ["forward, with the number of the micro-batch", "backward", "idle"]
+    signs = [Box(0, -6, 16, 12, "faint"), _pale("faint", 0, -6, 16, 12), _idle(0, -6, 16, 12)]
     key, y = key_at(0, [*zip(signs, names, strict=True)], width)
-    cues = [Cue(shape) for shape in key]
+    cues = [*map(Cue, key)]
     y += LINE_HEIGHT / 2
     for rank in range(stages):
-        cues += [Cue(shape) for shape in name_rank(rank, y + rank * LANE + SLOT_HEIGHT / 2)]
-        floor = y + rank * LANE + SLOT_HEIGHT + 2
+        top = y + rank * LANE
+        cues += [Cue(shape) for shape in name_rank(rank, top + SLOT_HEIGHT / 2)]
+        floor = top + SLOT_HEIGHT + 2
         cues.append(Cue(Line([(LEFT, floor), (LEFT + steps * wide - 2, floor)])))
         taken = {slot for work, slot in slots.items() if work.rank == rank}
         free = sorted({*range(1, steps + 1)} - taken)
-        cues += [Cue(_idle(LEFT + (s - 1) * wide, y + rank * LANE, wide - 2, SLOT_HEIGHT), s) for s in free]
+        cues += [Cue(_idle(LEFT + (slot - 1) * wide, top, wide - 2, SLOT_HEIGHT), slot) for slot in free]
     for work, slot in sorted(slots.items(), key=lambda one: one[1]):
-        origin = _origin(work, slots, stages, wide)
-        place = LEFT + (slot - 1) * wide, y + work.rank * LANE, wide - 2, SLOT_HEIGHT
-        cues += [Cue(shape, slot, origin=origin) for shape in _cell(work, *place)]
+        before = work.given_by(stages)
+        is_sent = before.rank not in (-1, work.rank)
+        origin = ((slots[before] - slot) * wide, (before.rank - work.rank) * LANE) if is_sent else None
+        cell = _cell(work, LEFT + (slot - 1) * wide, y + work.rank * LANE, wide - 2)
+        cues += [Cue(shape, slot, origin=origin) for shape in cell]
     y += stages * LANE
-    cues.append(Cue(label(4, y + LINE_HEIGHT / 2, bubble[0].upper() + bubble[1:]), steps))
-    notes = ["steps of equal width: the order, not the time"]
-    below, end = notes_at(y + LINE_HEIGHT, notes, width)
+    cues.append(Cue(label(4, y + LINE_HEIGHT / 2, bubble), steps))
+    below, end = notes_at(y + LINE_HEIGHT, ["steps of equal width: the order, not the time"], width)
     return Film(width, end + 4, [*cues, *map(Cue, below)])
 
 
-def _origin(work: Work, slots: Slots, stages: int, wide: float) -> tuple[float, float] | None:
-    """From the slot on the stage that it comes from."""
-    before = work.given_by(stages)
-    if before is None or before.rank == work.rank:
-        return None
-    return (slots[before] - slots[work]) * wide, (before.rank - work.rank) * LANE
-
-
-def _cell(work: Work, x: float, y: float, width: float, height: float) -> Iterator[Shape]:
+def _cell(work: Work, x: float, y: float, width: float) -> Iterator[Shape]:
     color, number = color_of_rank(work.rank), str(work.micro_batch)
-    about = "" if fits(number, width) else work.name
-    if work.is_forward:
-        yield Box(x, y, width, height, color, corner=3, about=about)
-    else:
-        yield _pale(color, x, y, width, height, about)
-    if not about:
+    place = x, y, width, SLOT_HEIGHT
+    yield Box(*place, color, corner=3) if work.is_forward else _pale(color, *place)
+    if fits(number, width):
         ink = ink_on(color) if work.is_forward else "ink"
-        yield label(x + width / 2, y + height / 2, number, ink, "middle", is_bold=work.is_forward)
+        yield label(x + width / 2, y + SLOT_HEIGHT / 2, number, ink, "middle", is_bold=work.is_forward)
 
 
-def _pale(color: str, x: float, y: float, width: float, height: float, about: str = "") -> Box:
-    return Box(x, y, width, height, color, color, 0.2, 3, about=about)
+def _pale(color: str, x: float, y: float, width: float, height: float) -> Box:
+    return Box(x, y, width, height, color, color, 0.2, 3)
 
 
 def _idle(x: float, y: float, width: float, height: float) -> Box:
-    return Box(x, y, width, height, "none", "line", corner=3, is_dashed=True)
-
-
-def _text(slots: Slots, stages: int, bubble: str) -> str:
-    steps = max(slots.values())
-    by_place = {
-        (work.rank, slot): ("F" if work.is_forward else "B") + str(work.micro_batch) for work, slot in slots.items()
-    }
-    wide = max(map(len, by_place.values()))
-    lines = [
-        f"rank {rank} | "
-        + " ".join(by_place.get((rank, step), ".").ljust(wide) for step in range(1, steps + 1)).rstrip()
-        for rank in range(stages)
-    ]
-    return "\n".join([*lines, f"F forward, B backward, with the micro-batch; . idle. {bubble[0].upper()}{bubble[1:]}."])
+    return Box(x, y, width, height, edge="line", corner=3, is_dashed=True)

@@ -1,1 +1,0 @@
-"""Explorers: a picture with controls, as plain data and as ipywidgets."""

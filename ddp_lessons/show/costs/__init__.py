@@ -1,1 +1,0 @@
-"""What communication costs, by a model and as measured."""

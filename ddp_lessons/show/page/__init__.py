@@ -1,1 +1,0 @@
-"""What every picture is made of: a figure with a text, boxes, labels and lines."""

@@ -1,0 +1,115 @@
+"""Words that a page shows as words: they can be selected and copied, and a screen reader reads them.
+
+What a program printed differs from run to run, and so does the HTML. The text beside it is the same in every run, so
+that a lesson can be compared.
+"""
+
+from __future__ import annotations
+
+import functools
+import html
+import pathlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ddp_lessons.show.figures.formats import count
+
+MOST_LINES, MOST_LETTERS = 40, 500
+LINES_OF_MPI, LETTERS_OF_MPI = 24, 118
+LOOKS = {"works": "works", "wrong": "alarm", "died": "alarm", "no answer": "alarm"}  # of what is not plain
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Printed:
+    """What the functions of `show` return that show lines or a table.
+
+    `content` is HTML; `text` and `alt` have no times and no names of machines.
+    """
+
+    content: str
+    text: str
+    alt: str
+
+    def _repr_mimebundle_(
+        self, include: object = None, exclude: object = None
+    ) -> tuple[dict[str, str], dict[str, Any]]:
+        figure = f'<figure class="ddp-printed" aria-label="{html.escape(self.alt)}">\n{self.content}\n</figure>'
+        return {"text/html": f"<style>{_style()}</style>\n{figure}", "text/plain": self.text}, {}
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+@functools.cache
+def _style() -> str:
+    return pathlib.Path(__file__).with_name("printed.css").read_text(encoding="utf-8").strip()
+
+
+def in_columns(rows: Sequence[Sequence[str]], between: str = " | ", numbers: slice = slice(0)) -> list[str]:
+    """Lines of text, in which each column is as wide as its widest cell; those of `numbers` are aligned right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    aligned = [str.ljust] * len(widths)
+    aligned[numbers] = [str.rjust] * len(aligned[numbers])
+    lines = ([align(cell, width) for align, cell, width in zip(aligned, row, widths, strict=True)] for row in rows)
+    return [between.join(line).rstrip() for line in lines]
+
+
+def terminal(printed: str, title: str) -> Printed:
+    """Show what a program printed; of very many lines, the first and the last.
+
+    `title` is stored as text, too, and so has to be the same in every run.
+    """
+    lines = [line.expandtabs(4).rstrip() for line in printed.splitlines()]
+    half = MOST_LINES // 2
+    if len(lines) > MOST_LINES:
+        lines[half:-half] = [f"... {len(lines) - MOST_LINES:,} lines ..."]
+    readable = ["".join(letter if letter.isprintable() else " " for letter in line) for line in lines]
+    return Printed(_terminal(title, [_shortened(line, MOST_LETTERS) for line in readable]), title, title)
+
+
+def mpi_run(ended: Any) -> Printed:
+    """Show what `mpirun` returned: the command and its lines, marked as run on this machine or as recorded."""
+    left_out = len(ended.lines) - LINES_OF_MPI
+    lines = [f"$ {ended.command}", *(_shortened(line, LETTERS_OF_MPI) for line in ended.lines[:LINES_OF_MPI])]
+    lines += [f"... and {count(left_out, 'more line')}"] if left_out > 0 else []
+    origin = f'<i class="{"ddp-live" if ended.is_live else "ddp-recorded"}">{html.escape(ended.origin)}</i>'
+    text = "\n".join([*lines, "(run on this machine where it can, else recorded on another: the picture says which)"])
+    alt = f"Terminal: {ended.command}, and {count(len(ended.lines), 'line')} of output."
+    return Printed(_terminal("Terminal", lines, origin), text, alt)
+
+
+def _terminal(title: str, lines: Sequence[str], origin: str = "") -> str:
+    """Each line as it is. A long one scrolls in its own box, which the keyboard reaches."""
+    inside = html.escape("\n".join(lines), quote=False)
+    return f'<figcaption>{html.escape(title)}{origin}</figcaption>\n<pre tabindex="0">{inside}</pre>'
+
+
+def _shortened(line: str, most_letters: int) -> str:
+    return line if len(line) <= most_letters else f"{line[: most_letters - 3]}..."
+
+
+def what_works(trials: Any) -> Printed:
+    """Show what `try_backends` found on this machine, and under it why a column has nothing.
+
+    What comes out differs from machine to machine, so it is in the table only. The text says what was tried; to have
+    the outcomes in words, print the trials.
+    """
+    places, calls = trials.places, trials.calls
+    heads = "".join(f'<th scope="col">{html.escape(place)}</th>' for place in places)
+    rows = [f"<thead><tr><td></td>{heads}</tr></thead>", "<tbody>"]
+    for call in calls:
+        fields = "".join(_field(trials.of(place, call).outcome) for place in places)
+        rows.append(f'<tr><th scope="row">{html.escape(call)}</th>{fields}</tr>')
+    content = ['<div tabindex="0"><table>', *rows, "</tbody></table></div>"]
+    reasons = {place: trials.why_not(place) for place in places}
+    content += [f"<p>{html.escape(f'{place}: {reason}')}</p>" for place, reason in reasons.items() if reason]
+    tried = "What works on this machine is in the picture; print the trials to have it in words. Tried were:"
+    text = "\n".join([tried, *(f"  {place}" for place in places), f"and with each: {', '.join(calls)}."])
+    alt = f"Table of {len(calls)} calls in {len(places)} backends: which of them work on this machine."
+    return Printed("\n".join(content), text, alt)
+
+
+def _field(outcome: str) -> str:
+    look = f' class="ddp-{LOOKS[outcome]}"' if outcome in LOOKS else ""
+    return f"<td{look}>{html.escape('·' if outcome == 'not tried' else outcome)}</td>"
