@@ -1,12 +1,10 @@
-"""Events made by hand, so that a test knows every time in them; and ways to look into a figure."""
+"""Events made by hand, so that a test knows every time in them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
-
-from matplotlib.axes import Axes
 
 from ddp_lessons.record.event import Event
 from ddp_lessons.record.events import Events
@@ -120,18 +118,14 @@ def token_round(world_size: int) -> Events:
     return record(calls)
 
 
-def ring_steps(world_size: int, steps: int, bytes: int = 8) -> Events:
+def ring_steps(world_size: int, steps: int) -> Events:
     """In each step every rank sends to its right neighbor."""
     calls: list[list[Event]] = [[] for _ in range(world_size)]
     for step in range(steps):
         for rank in range(world_size):
             begin = 2.0 * step + 0.5 * ((rank * 3 + step) % world_size) / world_size
             right, left, values = (rank + 1) % world_size, (rank - 1) % world_size, (float(step), float(rank))
-            batch: dict[str, Any] = {"name": "batch_isend_irecv", "bytes": bytes}
+            batch: dict[str, Any] = {"name": "batch_isend_irecv", "bytes": 8}
             calls[rank].append(call("send", begin, 2.0 * step + 1.5, peer=right, values=values, **batch))
             calls[rank].append(call("recv", begin + 0.001, 2.0 * step + 1.7, peer=left, **batch))
     return record(calls)
-
-
-def gids(axes: Axes, start: str) -> list[str]:
-    return [str(one.get_gid()) for one in axes.get_children() if str(one.get_gid()).startswith(start)]

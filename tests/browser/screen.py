@@ -15,8 +15,8 @@ LOOK = """() => {
   const images = outputs.flatMap(output => [...output.querySelectorAll('img')])
   const missing = outputs.filter(output => /Error displaying widget|Loading widget/.test(output.innerText))
   return {
-    widgets: outputs.filter(output => output.querySelector('.jupyter-widgets, .ddp-figure, .ddp-page')).length,
-    images: images.filter(image => !image.closest('.jupyter-widgets, .ddp-figure, .ddp-page')).length,
+    widgets: outputs.filter(output => output.querySelector('.jupyter-widgets, .ddp-figure')).length,
+    images: images.filter(image => !image.closest('.jupyter-widgets, .ddp-figure')).length,
     drawn: missing.length == 0 && images.every(image => image.complete && image.naturalWidth > 20),
   }
 }"""
@@ -28,7 +28,7 @@ ALL_RAN = """red =>
     !cell.querySelector('.cm-content').innerText.trim() ||
     /\\[\\d+\\]/.test(cell.querySelector('.jp-InputPrompt').innerText))"""
 
-WIDGETS = ".jp-OutputArea-output :is(.jupyter-widgets, .ddp-figure, .ddp-page)"
+WIDGETS = ".jp-OutputArea-output :is(.jupyter-widgets, .ddp-figure)"
 # ipywidgets gives no name to the handle of a slider, so a field with a name stands beside each
 NAMELESS = 'aria-input-field-name: <div class="noUi-handle'
 NOT_OURS = (  # of Notebook 7 itself, with any notebook

@@ -85,6 +85,7 @@ def test_a_film_is_moved_by_buttons_and_by_its_slider(screen: Screen) -> None:
     expect(ring.get_by_role("button", name="Pause")).to_be_visible()
     expect(about).to_have_text(told[-1], timeout=60_000)
     expect(ring.get_by_role("button", name="Play")).to_be_visible()
+    screen.page.wait_for_function(f"() => ({IN_MOTION})() == 0")
     assert ring.evaluate(SEEN).count("4444") == 4
     ring.get_by_role("slider").click()
     expect(about).to_have_text(told[len(told) // 2])
@@ -179,21 +180,21 @@ def test_in_a_notebook_a_figure_lives_also_when_it_was_saved_and_the_notebook_ke
     assert screen.errors() == []
     shown, selected = screen.output(0).locator(".ddp-figure"), screen.page.locator(".jp-Cell.jp-mod-selected")
     screen.cell(0).locator(".jp-InputPrompt").click()
+    shown.locator("svg").click()  # the mouse leaves the focus where it was
+    screen.page.keyboard.press("ArrowDown")
+    expect(selected).to_contain_text("show.terminal")
     shown.locator(".ddp-room").focus()
     for key, told in (("ArrowRight", "rank 0: barrier"), ("ArrowDown", "rank 1: barrier")):
         screen.page.keyboard.press(key)
         expect(shown.locator(".ddp-about")).to_contain_text(told)
     expect(selected).to_contain_text("show.timeline")
-    screen.cell(0).locator(".jp-InputPrompt").click()
-    shown.locator("svg").click()  # the mouse leaves the focus where it was
-    screen.page.keyboard.press("ArrowDown")
-    expect(selected).to_contain_text("show.terminal")
     height, seen, whole = (
         screen.output(1).locator("pre").evaluate("box => [box.clientHeight, box.clientWidth, box.scrollWidth]")
     )
     assert height < 80
     assert whole > seen
     assert screen.findings(".jp-OutputArea-output :is(figure, .ddp-figure)") == []
+    screen.cell(1).locator(".cm-content").click()
     screen.save()
     screen.shut_down()
     screen.open(server, "figure.ipynb", cells=2)  # with a new kernel, which knows nothing of the figure

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Iterator, Sequence
@@ -55,16 +54,12 @@ class Layout:
 
 def layouts_of(figure: show.Figure) -> list[Layout]:
     """As they are in the SVG, from narrow to wide in each view."""
-    groups = [group for group in ElementTree.fromstring(figure.living_svg) if group.get("data-view") is not None]
-    return [
-        Layout(
-            group.get("data-view", ""),
-            *map(float, group.get("data-size", "").split()),
-            is_shown=group.get("display") is None,
-            shapes=[*_drawn(group)],
-        )
-        for group in groups
-    ]
+    return [_layout(one) for one in ElementTree.fromstring(figure.svg) if one.get("data-view") is not None]
+
+
+def _layout(group: ElementTree.Element) -> Layout:
+    width, height = map(float, group.get("data-size", "").split())
+    return Layout(group.get("data-view", ""), width, height, group.get("display") is None, [*_drawn(group)])
 
 
 def shown_layout(figure: show.Figure) -> Layout:
@@ -76,19 +71,11 @@ def words_of(figure: show.Figure) -> list[str]:
     return [text.text for text in shown_layout(figure).texts]
 
 
-def captions_of(figure: show.Figure) -> list[str]:
-    captions: list[str] = json.loads(ElementTree.fromstring(figure.living_svg).get("data-captions", "[]"))
-    return captions
-
-
 def calls_of(figure: show.Figure) -> list[ElementTree.Element]:
     """The groups of the calls in the layout that is shown."""
-    (shown,) = [group for group in ElementTree.fromstring(figure.living_svg).iter() if _is_shown_view(group)]
-    return [group for group in shown.iter(f"{SVG}g") if group.get("data-call") is not None]
-
-
-def _is_shown_view(group: ElementTree.Element) -> bool:
-    return group.get("data-view") is not None and group.get("display") is None
+    groups = ElementTree.fromstring(figure.svg).iter(f"{SVG}g")
+    (shown,) = [one for one in groups if one.get("data-view") is not None and one.get("display") is None]
+    return [one for one in shown.iter(f"{SVG}g") if one.get("data-call") is not None]
 
 
 def _drawn(

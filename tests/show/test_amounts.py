@@ -75,6 +75,21 @@ def test_slots_are_those_that_one_works_out_by_hand() -> None:
     assert drawn.captions[-1] == "Step 6 of 6: rank 1 idle. All in all, 4 of 12 slots are idle, a bubble of 33 %."
 
 
+@pytest.mark.parametrize(("stages", "batches"), [(2, 1), (3, 2), (4, 8)])
+def test_the_bubble_of_a_pipeline_is_what_the_formula_says(stages: int, batches: int) -> None:
+    assert (
+        f"a bubble of {100 * (stages - 1) / (batches + stages - 1):.0f} %"
+        in show.pipeline(pipelined(stages, batches)).text
+    )
+
+
+def test_before_rank_0_there_is_no_store_and_with_the_last_rank_all_have_joined() -> None:
+    first, second, last = figure("joining").captions[2:5]
+    assert first == "Rank 1 calls init_process_group. Rank 0 has not opened the store yet: waiting."
+    assert second.endswith("waiting.")
+    assert last.endswith("after rank 1 and opens the store. 3 of 3 ranks have joined.")
+
+
 def test_lines_of_a_log_are_told_without_tracebacks_and_folders() -> None:
     told = [shape.text for shape in shown_layout(show.machines(CUT)).texts]
     assert {"hello", "the network link is down", "RuntimeError: [pair.cc:152] Connection refused"} <= {*told}

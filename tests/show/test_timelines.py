@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,7 +13,6 @@ from recorded import call, record, record_work, retimed, ring_steps
 
 from ddp_lessons import show
 from ddp_lessons.record.event import Event
-from ddp_lessons.record.events import Events
 
 
 def told(figure: show.Figure) -> list[str]:
@@ -142,12 +142,16 @@ def test_threads_of_a_rank_have_an_order_each() -> None:
     assert (first.count("barrier"), first.count("all_reduce")) == (3, 3)
 
 
-@pytest.mark.parametrize("events", [ring_steps(2, 6000), ring_steps(16, 625)])
-def test_of_very_many_calls_the_newest_are_drawn_and_the_others_counted(events: Events) -> None:
-    figure = show.timeline(events)
+def test_of_very_many_calls_the_newest_are_drawn_in_time_and_the_others_counted() -> None:
+    seconds = []
+    for events in [ring_steps(16, 625) for _ in range(3)]:
+        begin = time.process_time()
+        figure = show.timeline(events)
+        page = figure._repr_mimebundle_()[0]["text/html"]
+        seconds.append(time.process_time() - begin)
+    assert min(seconds) < 0.5
+    assert len(page) < 400_000
     assert "older calls of rank 0 left out." in figure.text
-    assert len(figure.text.splitlines()) < 100
-    assert len(figure.svg) < 400_000
 
 
 def test_what_was_over_before_every_rank_had_begun_takes_no_time() -> None:
