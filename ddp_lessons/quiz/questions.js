@@ -14,11 +14,12 @@
       this.all = button({ "aria-label": "all questions" }, () => this.show(true), "All")
       this.score = tag("p", { class: "ddp-score", role: "status" })
       const views = tag("div", { role: "group", "aria-label": "questions shown" }, this.one, this.all)
-      const about = { class: "ddp-quiz", role: "group", "aria-label": title, "data-lm-suppress-shortcuts": "true" }
+      const about = { class: "ddp-quiz", role: "group", "aria-label": title }
       this.root = tag("div", about, tag("div", { class: "ddp-title", role: "heading", "aria-level": 3 }, title),
         tag("p", {}, alt), ...this.asked.map(asked => asked.root),
         tag("div", { class: "ddp-controls" }, this.turning, views), this.score)
-      this.root.addEventListener("keydown", event => this.press(event), true)
+      // at the window, before the notebook: it has keys of its own, also for letters
+      addEventListener("keydown", event => this.root.contains(event.target) && this.press(event), true)
       this.count()
       this.show(false)
     }
@@ -50,7 +51,7 @@
 
     press(event) {
       if (event.ctrlKey || event.metaKey || event.altKey) return
-      event.stopPropagation() // notebooks have shortcuts of their own, also for letters
+      event.stopPropagation()
       const asked = this.isAll ? this.asked.find(one => one.root.contains(event.target)) : this.asked[this.place]
       if (/^[a-d]$/.test(event.key)) asked?.buttons["abcd".indexOf(event.key)]?.click()
       else if (event.key === "ArrowDown") asked?.step(1)

@@ -25,7 +25,7 @@ def test_notebook_7_runs_ranks_and_moves_figures(server: JupyterServer, screen: 
     figure = screen.output(0)
     figure.get_by_role("slider").press("End")
     expect(figure).to_contain_text("After.")
-    figure.get_by_role("button", name="one step back").click()
+    figure.get_by_role("button", name="Back").click()
     expect(figure).to_contain_text("Before.")
     expect(screen.output(1)).to_contain_text(re.compile("rank 0.*hello.*rank 1.*hello", re.S))
     server.end_kernels()
@@ -63,7 +63,7 @@ def test_a_terminal_shows_the_picture_as_text(tmp_path: Path) -> None:
     try:
         for line, shown in (
             ("%run shown.py", r"In \[2\]: "),
-            ("figure", r"rank 1 +\[10 11\] +\[0 1\]"),
+            ("figure", r"rank 1 \| \[10 11\] \| \[0 1\]"),
             ("1 / 0", "ZeroDivision"),
         ):
             terminal.sendline(line)

@@ -115,7 +115,7 @@ def test_the_stop_button_stops_the_ranks_and_says_where_they_were(notebook: Scre
 
 def test_the_curves_of_a_training_that_is_stopped_stay(notebook: Screen) -> None:
     notebook.run_cell(2)
-    curves = notebook.cell(2).locator(".ddp-chart")  # above or below the line that says how many ranks run
+    curves = notebook.cell(2).locator(".ddp-figure")  # above or below the line that says how many ranks run
     expect(curves).to_be_visible()
     expect(curves).not_to_contain_text("No values logged yet")  # the picture is there before the ranks
     notebook.page.get_by_role("button", name="Interrupt the kernel").click()

@@ -45,7 +45,8 @@ SLIDES_IN_FULL = """() => Reveal.getSlides().map((slide, number) => {
   Reveal.slide(number, 0, 99)
   const page = slide.getBoundingClientRect(), parts = [...slide.querySelectorAll(':not(aside, aside *)')]
   const texts = parts.filter(part => [...part.childNodes].some(node => node.nodeType == 3 && node.data.trim()))
-  const size = part => parseFloat(getComputedStyle(part).fontSize) * part.currentCSSZoom
+  const scale = part => part.getScreenCTM ? Math.hypot(part.getScreenCTM().a, part.getScreenCTM().b) : part.currentCSSZoom
+  const size = part => Math.round(10 * parseFloat(getComputedStyle(part).fontSize) * scale(part)) / 10
   const smallest = some => Math.min(99, ...some.map(size))
   const outside = part => {
     const box = part.getBoundingClientRect()
@@ -62,13 +63,11 @@ SLIDES_IN_FULL = """() => Reveal.getSlides().map((slide, number) => {
     scrolls: slide.scrollHeight > slide.clientHeight || parts.some(cut),
     code: smallest(texts.filter(part => part.closest('pre'))),
     words: smallest(texts.filter(part => !part.closest('pre, code, .ddp-living'))),
-    inFigures: smallest(texts.filter(part => part.closest('.ddp-living'))),
+    inFigures: smallest(texts.filter(part => part.closest('.ddp-living:not(.is-small)'))),
   }
 })"""
 
-# A figure with controls has its name itself, one without them as an image.
-NAMES_OF_FIGURES = """() => [...document.querySelectorAll('.cell_output :is(.ddp-figure, .ddp-page)')].map(figure =>
-  figure.ariaLabel ?? figure.querySelector('[role=img]').ariaLabel ?? '')"""
+NAMES_OF_FIGURES = "() => [...document.querySelectorAll('.cell_output .ddp-room')].map(room => room.ariaLabel)"
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -132,20 +131,20 @@ def test_a_page_opens_as_a_file_without_a_complaint(page: str, screen: Screen) -
 
 
 def position(screen: Screen) -> float:
-    return float(screen.page.locator(".opening .ddp-player input").input_value())
+    return float(screen.page.locator(".opening input").input_value())
 
 
 @pytest.mark.parametrize("place", ["file", "server"])
 def test_the_figure_of_the_first_page_plays_without_a_kernel(place: str, address: str, screen: Screen) -> None:
     screen.page.goto((SITE / "index.html").as_uri() if place == "file" else f"{address}/site/index.html")
-    expect(screen.page.locator(".opening .ddp-figure")).to_have_attribute("aria-label", re.compile("4 ranks"))
-    values = screen.page.locator(".opening .ddp-stage")
-    before = values.evaluate("stage => stage.innerHTML")
-    screen.page.wait_for_function("() => Number(document.querySelector('.opening .ddp-player input').value) >= 2")
-    assert values.evaluate("stage => stage.innerHTML") != before
-    screen.page.get_by_role("button", name="pause").click()
-    expect(screen.page.get_by_role("button", name="play all steps")).to_be_visible()
-    screen.page.get_by_role("button", name="one step back").click()
+    expect(screen.page.locator(".opening .ddp-room")).to_have_attribute("aria-label", re.compile("4 ranks"))
+    values = screen.page.locator(".opening svg")
+    before = values.evaluate("svg => svg.innerHTML")
+    screen.page.wait_for_function("() => Number(document.querySelector('.opening input').value) >= 2")
+    assert values.evaluate("svg => svg.innerHTML") != before
+    screen.page.get_by_role("button", name="Pause").click()
+    expect(screen.page.get_by_role("button", name="Play")).to_be_visible()
+    screen.page.get_by_role("button", name="Back").click()
     assert position(screen) >= 1
 
 
@@ -206,7 +205,7 @@ def test_what_you_are_to_predict_is_seen_after_reveal_and_all_else_at_once(scree
     expect(asked).to_be_hidden()
     screen.page.get_by_text("Reveal", exact=True).and_(screen.page.locator(".collapsed")).first.click()
     expect(asked).to_be_visible()
-    expect(screen.page.locator(".ddp-stage").first).to_be_visible()  # no prediction is asked before the figure
+    expect(screen.page.locator(".ddp-room svg").first).to_be_visible()  # no prediction is asked before the figure
 
 
 def test_slides_open_as_a_file_without_a_complaint(screen: Screen) -> None:
@@ -274,7 +273,7 @@ def present(slide: str, screen: Screen) -> int:
 
 def test_a_figure_on_a_slide_is_played_by_the_presenters_keys(screen: Screen) -> None:
     open_slides("01_start_ranks", screen)
-    number = present("slide.querySelector('.fragment script')?.textContent.includes('ranks start, write')", screen)
+    number = present("slide.querySelector('.fragment .ddp-room')?.ariaLabel.includes('ranks start, write')", screen)
     film = screen.page.locator("section.present .ddp-figure")
     step = film.locator("input")
     screen.page.keyboard.press("Space")  # what the cell showed
@@ -291,7 +290,7 @@ def test_a_figure_on_a_slide_is_played_by_the_presenters_keys(screen: Screen) ->
 
 def test_a_film_that_plays_by_itself_waits_until_its_slide_shows_it(screen: Screen) -> None:
     open_slides("03_collectives", screen)
-    present("slide.querySelector('.picture.fragment script')", screen)
+    present("slide.querySelector('.picture.fragment .plays')", screen)
     step = screen.page.locator("section.present .ddp-figure input")
     screen.page.wait_for_timeout(500)
     expect(step).to_have_value("0")

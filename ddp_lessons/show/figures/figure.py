@@ -113,6 +113,6 @@ def style_sheet() -> str:
 
 def page_of(svg: str, alt: str) -> str:
     """For any page that runs scripts, without a kernel; where none runs, the SVG is there all the same."""
-    name = f'role="figure" aria-label="{html.escape(alt)}"'
+    room = f'<div class="ddp-room" tabindex="0" role="group" aria-label="{html.escape(alt)}">{svg}</div>'
     script = player() if "data-view" in svg else ""  # a chart needs none
-    return f'<div class="ddp-figure" {name}>{style_sheet()}<div class="ddp-room">{svg}</div>{script}</div>'
+    return f'<div class="ddp-figure">{style_sheet()}{room}{script}</div>'

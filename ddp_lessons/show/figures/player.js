@@ -174,13 +174,13 @@ class Player {
   }
 
   listenToKeys() {
-    this.room.tabIndex = 0
     this.room.addEventListener("mousedown", event => event.preventDefault()) // the focus stays: Shift + Enter runs the next cell
-    this.root.dataset.lmSuppressShortcuts = "true" // or older releases of JupyterLab take the arrow keys
-    this.root.addEventListener("keydown", event => this.press(event))
+    addEventListener("pointerdown", ({ target }) => this.root.contains(target) || this.room.blur()) // keys are the cell's again
+    addEventListener("keydown", event => this.root.contains(event.target) && this.press(event), true) // before the notebook's own
   }
 
   press(event) {
+    if (event.ctrlKey || event.metaKey || event.altKey) return
     const [along, across] = ARROWS[event.key] ?? [0, 0]
     if (event.target.matches("button, input") && (along || [" ", "Enter"].includes(event.key))) return event.stopPropagation()
     if (this.slider && along) this.go(this.step + along)
@@ -190,7 +190,7 @@ class Player {
     else if ("+-0".includes(event.key) && !this.zooms.hidden) this.zoom({ "+": ZOOM, "-": 1 / ZOOM, 0: 0 }[event.key])
     else return
     event.preventDefault()
-    event.stopPropagation() // the notebook has keys of its own
+    event.stopPropagation()
   }
 }
 
