@@ -45,7 +45,8 @@ SLIDES_IN_FULL = """() => Reveal.getSlides().map((slide, number) => {
   Reveal.slide(number, 0, 99)
   const page = slide.getBoundingClientRect(), parts = [...slide.querySelectorAll(':not(aside, aside *)')]
   const texts = parts.filter(part => [...part.childNodes].some(node => node.nodeType == 3 && node.data.trim()))
-  const scale = part => part.getScreenCTM ? Math.hypot(part.getScreenCTM().a, part.getScreenCTM().b) : part.currentCSSZoom
+  const scaled = ({ a, b }) => Math.hypot(a, b)
+  const scale = part => part.getScreenCTM ? scaled(part.getScreenCTM()) : part.currentCSSZoom
   const size = part => Math.round(10 * parseFloat(getComputedStyle(part).fontSize) * scale(part)) / 10
   const smallest = some => Math.min(99, ...some.map(size))
   const outside = part => {

@@ -42,12 +42,15 @@ class Cue:
     until: int | None = None
     origin: tuple[float, float] | None = None  # so far from its place it sets out; without, it fades in
 
+    @property
+    def data(self) -> dict[str, object]:
+        """What the player has to know."""
+        origin = " ".join(f"{part:.0f}" for part in self.origin) if self.origin else None
+        known = {"since": self.since or None, "until": self.until, "from": origin}
+        return {name: value for name, value in known.items() if value is not None}
+
     def is_seen(self, step: int) -> bool:
         return self.since <= step and (self.until is None or step < self.until)
-
-
-def _timing(cue: Cue) -> tuple[int, int | None, tuple[float, float] | None]:
-    return cue.since, cue.until, cue.origin
 
 
 @dataclass(frozen=True)
@@ -59,13 +62,8 @@ class Film:
     def still(self, step: int) -> Drawing:
         """As it is in this step, with what other steps show hidden in it."""
         shapes: list[Shape] = []
-        for (since, until, origin), cues in itertools.groupby(
-            self.shapes, lambda cue: (cue.since, cue.until, cue.origin)
-        ):
+        for data, cues in itertools.groupby(self.shapes, lambda cue: cue.data):
             own = [*cues]
-            data: dict[str, object] = {"since": since} if since else {}
-            data |= {} if until is None else {"until": until}
-            data |= {"from": " ".join(f"{part:.0f}" for part in origin)} if origin else {}
             group = Group([cue.shape for cue in own], data, is_hidden=not own[0].is_seen(step))
             shapes += [group] if data else group.shapes
         return Drawing(self.width, self.height, shapes)
