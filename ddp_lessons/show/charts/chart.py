@@ -148,6 +148,14 @@ def _columns(names: Sequence[str], left: float) -> int:
     return min(max(int(72 * (WIDTH - left) // widest), 1), len(names))
 
 
+def mark_odd(axes: Axes, x: Any, height: float, color: str) -> None:
+    """Signs where there is nan or inf, at this part of the axes' height."""
+    if len(x):
+        few = x[:: -(-len(x) // 30)]
+        style: dict[str, Any] = {"ms": 5, "mec": ALARM, "mew": 0.8, "clip_on": False, "zorder": 6}
+        axes.plot(few, [height] * len(few), "X", color=color, transform=axes.get_xaxis_transform(), **style)
+
+
 def thinned(x: Any, y: Any, most: int) -> tuple[Any, Any]:
     """So many points at most: of every stretch the highest, and the lowest or what is no number."""
     x, y = np.asarray(x, dtype=float), np.asarray(y, dtype=float)

@@ -1,7 +1,4 @@
-"""How far apart the weights are, step by step: on an axis that grows by factors, with a line at what is allowed.
-
-Zero has no place on such an axis: it is drawn on a line of its own at the bottom; what is no number, at the top.
-"""
+"""How far apart the weights are, step by step: on an axis that grows by factors, with a line at what is allowed."""
 
 from __future__ import annotations
 
@@ -12,14 +9,15 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import MaxNLocator, NullLocator
 
 from ddp_lessons.record.colors import rank_color
 from ddp_lessons.show.charts import chart
-from ddp_lessons.show.charts.chart import ALARM, BAND, FAINT, INK, MARKERS, PAPER, Chart, drawn_in_house_style
+from ddp_lessons.show.charts.chart import ALARM, FAINT, INK, MARKERS, PAPER, Chart, drawn_in_house_style
 from ddp_lessons.show.figures.formats import count
 
 LEFT, RIGHT, HIGH = 0.75, 1.1, 2.6  # inches
+HIGHEST = 0.97  # of the axes, where there is no number
 MOST_MARKERS, MOST_POINTS = 60, 400  # of one line; with more steps than that it has no markers
 WANTED = "distance() takes a dict of names to lists of numbers, one for each step, as in {'by hand': [0.0, 1e-9]}"
 
@@ -36,10 +34,9 @@ def distance(
     """
     curves = _checked(by_name, limit)
     figure, axes = chart.new_axes(LEFT, RIGHT, HIGH, list(curves), title)
-    # the places of zero and of what is no number
-    bottom, top = _prepare(axes, curves, limit)
+    _prepare(axes, curves, limit)
     for index, (name, curve) in enumerate(curves.items()):
-        _draw_curve(axes, index, name, curve, bottom, top)
+        _draw_curve(axes, index, name, curve)
     longest = max(map(len, curves.values()))
     margin = max(0.5, 0.02 * longest)
     axes.set_xlim(-margin, max(longest - 1, 1) + margin)
@@ -70,51 +67,42 @@ def _checked(by_name: Any, limit: float) -> dict[str, Any]:
     return curves
 
 
-def _prepare(axes: Axes, curves: Mapping[str, Any], limit: float) -> tuple[float, float]:
-    """Set the limits and name the powers; return the places of zero and of what is no number."""
+def _prepare(axes: Axes, curves: Mapping[str, Any], limit: float) -> None:
+    """Powers of ten, and below the smallest a linear stretch down to zero."""
     numbers = np.concatenate(list(curves.values()))
     finite = numbers[np.isfinite(numbers)]
     powers = np.log10([limit, *finite[finite > 0]])
     low, high = math.floor(powers.min()) - 1, math.ceil(powers.max() + 0.3)
-    band = max(1.0, 0.1 * (high - low))
-    bottom, top = low - band / 2, high + band / 2
-    has_zero, has_odd = bool((numbers == 0).any()), len(finite) < len(numbers)
-    axes.set_ylim(low - band * has_zero, high + band * has_odd)
+    axes.set_yscale("symlog", linthresh=10.0**low, linscale=0.6)
+    has_zero = bool((numbers == 0).any())
+    axes.set_ylim(-0.4 * 10.0**low if has_zero else 10.0**low, 10.0**high)
     every = -(-(high - low) // 8)
-    ticks = {float(power): _power(power) for power in range(high, low - 1, -1) if power % every == 0}
-    if has_zero:
-        ticks = {at: name for at, name in ticks.items() if at - low >= 0.25 * every} | {bottom: "0"}
-        axes.axhspan(low - band, low, color=BAND, lw=0, zorder=0)
-    if has_odd:
-        ticks = {at: name for at, name in ticks.items() if high - at >= 0.25 * every}
-        ticks |= {top: "/".join(["nan"] * bool(np.isnan(numbers).any()) + ["inf"] * bool(np.isinf(numbers).any()))}
-        axes.axhspan(high, high + band, color=BAND, lw=0, zorder=0)
+    ticks = {10.0**power: _power(power) for power in range(high, low, -1) if power % every == 0}
+    ticks |= {0.0: "0"} if has_zero else {}
+    axes.yaxis.set_minor_locator(NullLocator())
     axes.set_yticks(list(ticks), list(ticks.values()), color=INK)
-    axes.axhline(math.log10(limit), color=ALARM, lw=1.4, ls=(0, (5, 2.5)), zorder=2)
-    beside: dict[str, Any] = {"transform": axes.get_yaxis_transform(), "va": "center"}
-    axes.text(1.01, math.log10(limit), f"limit {short(limit)}", color=ALARM, **beside)
+    axes.axhline(limit, color=ALARM, lw=1.4, ls=(0, (5, 2.5)), zorder=2)
+    aside: dict[str, Any] = {"transform": axes.get_yaxis_transform(), "va": "center"}
+    axes.text(1.01, limit, f"limit {short(limit)}", color=ALARM, **aside)
     if has_zero:
-        axes.text(1.01, bottom, "exactly equal", color=FAINT, **beside)
-    return bottom, top
+        axes.text(1.01, 0.0, "exactly equal", color=FAINT, **aside)
+    if len(finite) < len(numbers):
+        axes.text(1.01, HIGHEST, "nan or inf", color=ALARM, transform=axes.transAxes, va="center")
 
 
-def _draw_curve(axes: Axes, index: int, name: str, curve: Any, bottom: float, top: float) -> None:
+def _draw_curve(axes: Axes, index: int, name: str, curve: Any) -> None:
+    """With a gap where there is no number, and a sign above it."""
     is_rank = re.fullmatch(r"rank (\d+)", name)
     color = rank_color(int(is_rank[1]) if is_rank else index)
     steps, is_odd = np.arange(len(curve)), ~np.isfinite(curve)
-    heights = np.full(len(curve), bottom)
-    heights[curve > 0] = np.log10(curve[curve > 0])
-    heights[is_odd] = math.nan  # a gap
     style: dict[str, Any] = {"color": color, "zorder": 3 + 0.1 * index, "clip_on": False, "solid_joinstyle": "round"}
     style |= {"lw": max(1.2, 2.2 - 0.5 * index)}  # the one on top leaves a rim of the one below
     if len(curve) <= MOST_MARKERS:
         size = max(3.5, 8.5 - 1.7 * index)
         style |= {"marker": MARKERS[index % len(MARKERS)], "ms": size, "mec": PAPER, "mew": 0.6}
+    heights = np.where(is_odd, math.nan, curve)
     axes.plot(*chart.thinned(steps, heights, MOST_POINTS), label=name, **style)
-    if is_odd.any():
-        odd = steps[is_odd][:: -(-int(is_odd.sum()) // MOST_MARKERS)]
-        signs: dict[str, Any] = {"color": color, "ms": 5.5, "mec": ALARM, "mew": 0.8, "clip_on": False, "zorder": 5}
-        axes.plot(odd, [top] * len(odd), "X", **signs)
+    chart.mark_odd(axes, steps[is_odd], HIGHEST, color)
 
 
 def short(number: float) -> str:

@@ -27,6 +27,7 @@ from ddp_lessons.show.charts.chart import (
     Chart,
     draw_rulers,
     drawn_in_house_style,
+    mark_odd,
     new_figure,
     thinned,
 )
@@ -202,12 +203,7 @@ def _draw_curve(axes: Axes, rank: int, x: Any, y: Any, zorder: float, equal_abov
     else:
         dots: dict[str, Any] = {"marker": "o", "ms": 3.5, "mec": PAPER, "mew": 0.4} if len(y) <= FEW_POINTS else {}
         axes.plot(x, kept, lw=1.4 + rim, **dots, **style)
-    odd = x[is_odd]
-    if len(odd):
-        odd = odd[:: -(-len(odd) // 30)]
-        signs: dict[str, Any] = {"ms": 5, "mec": ALARM, "mew": 0.8, "clip_on": False, "zorder": 6}
-        height = 0.97 - 0.05 * (rank % 8)
-        axes.plot(odd, [height] * len(odd), "X", color=rank_color(rank), transform=axes.get_xaxis_transform(), **signs)
+    mark_odd(axes, x[is_odd], 0.97 - 0.05 * (rank % 8), rank_color(rank))
 
 
 def _is_equal(one: Any, other: Any) -> bool:
