@@ -219,7 +219,7 @@ def test_a_still_looks_otherwise_where_it_has_other_shapes_or_words() -> None:
 def test_a_chart_looks_the_same_with_other_measured_times() -> None:
     def chart(seconds: float, *more: tuple[float, float]) -> list[Any]:
         data, about = show.latency([(8, 1e-5), (1e6, seconds), *more])._repr_mimebundle_()
-        return [formats.new_output("display_data", data, metadata=about)]
+        return tidy([formats.new_output("display_data", data, metadata=about)])
 
     assert chart(2e-3) != chart(2.1e-3)
     assert agree(chart(2e-3), chart(2.1e-3))
