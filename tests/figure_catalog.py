@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+import base64
 import functools
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -234,6 +236,12 @@ FIGURES: dict[str, Callable[[], Any]] = {
 @functools.cache
 def figure(name: str) -> Any:
     return FIGURES[name]()
+
+
+def svg_in(page: str) -> str:
+    """What the script of a page brings to life: the one image that stands there until then."""
+    (packed,) = re.findall('src="data:image/svg\\+xml;base64,([^"]*)"', page)
+    return base64.b64decode(packed).decode()
 
 
 def words_of_all() -> str:

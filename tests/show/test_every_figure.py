@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 
 import pytest
 from drawn import SIZE, SVG, Drawn, Layout, layouts_of, shown_layout
-from figure_catalog import COLLECTIVES, FIGURES, figure
+from figure_catalog import COLLECTIVES, FIGURES, figure, svg_in
 from PIL import Image
 
 from ddp_lessons import show
@@ -32,7 +32,8 @@ def test_it_is_one_image_with_its_words_in_a_page_with_one_script(name: str) -> 
     assert (svg.get("role"), svg.get("aria-label")) == ("img", shown.alt)
     assert metadata["image/svg+xml"]["alt"] == shown.alt
     assert data["text/plain"] == shown.text == repr(shown)
-    assert data["text/html"].count("<svg") == data["text/html"].count("<script") == 1
+    assert svg_in(data["text/html"]) == shown.living_svg
+    assert data["text/html"].count("<script") == 1
     assert len(data["image/svg+xml"]) < 350_000
 
 

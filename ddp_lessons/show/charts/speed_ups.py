@@ -13,7 +13,7 @@ from matplotlib.ticker import NullLocator
 
 from ddp_lessons.show.charts.chart import INK, Chart, drawn_in_house_style, new_axes
 from ddp_lessons.show.charts.scaling import HIGH, IDEAL, MEASURED, MODEL, Speeds, draw_speeds
-from ddp_lessons.show.figures.figure import page_of
+from ddp_lessons.show.figures.figure import inline_of
 from ddp_lessons.show.figures.formats import count, show_bytes, show_network, show_seconds
 
 Model = Callable[[int, int, int, float, float], float]  # ranks, batch, cores, latency and bytes per second to speed
@@ -125,7 +125,7 @@ def explore_scaling(
 
         def redraw(change: object = None) -> None:
             chart = draw(**{name: control.value for name, control in turned.items()})
-            picture.value = page_of(chart.svg, chart.alt)
+            picture.value = inline_of(chart.svg, chart.alt)
 
         for control in turned.values():
             control.observe(redraw, "value")

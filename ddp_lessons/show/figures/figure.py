@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import base64
 import functools
 import html
 import pathlib
@@ -112,7 +113,12 @@ def style_sheet() -> str:
 
 
 def page_of(svg: str, alt: str) -> str:
-    """For any page that runs scripts, without a kernel; where none runs, the SVG is there all the same."""
-    room = f'<div class="ddp-room" tabindex="0" role="group" aria-label="{html.escape(alt)}">{svg}</div>'
-    script = player() if "data-view" in svg else ""  # a chart needs none
-    return f'<div class="ddp-figure">{style_sheet()}{room}{script}</div>'
+    """An image, which the script replaces by the SVG itself. In a notebook that isn't trusted, and in mails, it stays."""
+    packed = base64.b64encode(svg.encode()).decode("ascii")
+    return inline_of(f'<img alt="" src="data:image/svg+xml;base64,{packed}">{player()}', alt)
+
+
+def inline_of(content: str, alt: str) -> str:
+    """For a widget, in which no script runs: the SVG itself, in the colors of the page."""
+    room = f'<div class="ddp-room" tabindex="0" role="group" aria-label="{html.escape(alt)}">{content}</div>'
+    return f'<div class="ddp-figure">{style_sheet()}{room}</div>'

@@ -23,9 +23,9 @@ function button(label, title, act) {
 const within = (value, low, high) => Math.min(Math.max(value, low), high)
 
 class Player {
-  constructor(root) {
+  constructor(root, svg) {
     this.root = root
-    this.svg = root.querySelector("svg")
+    this.svg = svg
     this.layouts = [...this.svg.querySelectorAll("[data-view]")]
     this.calls = [...this.svg.querySelectorAll("[data-call]")]
     this.captions = JSON.parse(this.svg.dataset.captions ?? "[]")
@@ -194,8 +194,10 @@ class Player {
   }
 }
 
-for (const root of document.querySelectorAll(".ddp-figure:not([data-alive]):has([data-view])")) {
-  root.dataset.alive = ""
-  new Player(root)
+for (const image of document.querySelectorAll(".ddp-room > img")) {
+  const bytes = Uint8Array.from(atob(image.src.split(",")[1]), letter => letter.charCodeAt(0))
+  const svg = new DOMParser().parseFromString(new TextDecoder().decode(bytes), "image/svg+xml").documentElement
+  image.replaceWith(svg)
+  if (svg.querySelector("[data-view]")) new Player(svg.closest(".ddp-figure"), svg) // others are charts
 }
 })()
