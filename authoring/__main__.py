@@ -15,7 +15,7 @@ def main(arguments: list[str] | None = None) -> int:
     store = commands.add_parser("notebooks", help="run lessons and store their outputs with the smallest diff")
     store.add_argument("lessons", nargs="*", metavar="LESSON", help="a number or a part of a name (default: all)")
     store.add_argument("--twice", action="store_true", help="run each twice, and name the cells that differ")
-    store.add_argument("--pictures", action="store_true", help="also store pictures that only look different")
+    store.add_argument("--pictures", action="store_true", help="also store all new pictures")
     lesson = commands.add_parser("new-lesson", help="create a lesson: notebook, questions, page for instructors")
     lesson.add_argument("title", help="its title; it gets the next number")
     sample = commands.add_parser("sample", help="draw paragraphs or messages at random, to judge their English")

@@ -30,6 +30,7 @@ METADATA = {
     "language_info": {"name": "python"},
 }
 NUMBER = re.compile(r"\d[\d.,]*")
+PATTERN = re.compile(r"\bh[0-9a-f]{6}-")  # the name of a pattern, made of all that the figure has
 OF_THE_MOMENT = {"execution", "ExecuteTime", "collapsed", "scrolled", "trusted"}  # written by front ends
 
 
@@ -62,7 +63,8 @@ def stored(fresh: Any, before: Any | None, new_pictures: bool = False) -> tuple[
             kept = None
         if kept is not None and look_different(outputs, kept, kinds):
             changes.pictures.append(cell.id)
-            kept = None if new_pictures else kept
+        if kept is not None and new_pictures and pictures_of(outputs, kinds) != pictures_of(kept, kinds):
+            kept = None
         cell.outputs = outputs if kept is None else kept
         if old is None or cell.outputs != old.outputs:
             changes.outputs.append(cell.id)
@@ -144,12 +146,16 @@ def look_different(fresh: Sequence[Any], old: Sequence[Any], kinds: set[str] = P
     return any(one != other and is_seen(one, other) for one, other in pairs)
 
 
+def _without_numbers(svg: str) -> str:
+    return NUMBER.sub("#", PATTERN.sub("h-", svg))
+
+
 def is_seen(one: str, other: str) -> bool:
     import numpy
     from matplotlib.image import imread
 
     if one.startswith("<") or other.startswith("<"):  # shapes and text, at any position
-        return NUMBER.sub("#", one) != NUMBER.sub("#", other)
+        return _without_numbers(one) != _without_numbers(other)
     try:
         new, old = (imread(io.BytesIO(base64.b64decode(png)), format="png") for png in (one, other))
     except (binascii.Error, SyntaxError, OSError, ValueError):  # not a picture

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import nbformat
 import pytest
 from figure_catalog import figure
@@ -150,7 +152,7 @@ def test_a_call_is_told_when_it_is_pointed_at_and_its_partners_are_marked(screen
     hint = about.inner_text()
     shown.locator("[data-call]:visible").first.hover()
     expect(about).to_contain_text("rank 0: barrier")
-    expect(about).to_contain_text("with ranks 1, 2")
+    expect(about).to_contain_text("with ranks 1 and 2")
     expect(shown.locator(".ddp-chosen:visible")).to_have_count(3)
     screen.page.mouse.move(0, 0)
     expect(about).to_have_text(hint)

@@ -1,1 +1,1 @@
-"""Figures of messages, timelines and steps: data first, one renderer in the browser, and a still of the same data."""
+"""What all figures are drawn with, and the player that moves them in a page."""

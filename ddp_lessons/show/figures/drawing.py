@@ -1,8 +1,8 @@
 """What Python draws: boxes, lines and words in groups, and the SVG that it becomes.
 
-One SVG is for every reader. It has a layout for each width of page, and for each view, such as a timeline's by steps
-and by time; one of them is shown. `player.js` shows another, moves through steps and tells of a call: it reads only the
-`data-` attributes. A layout counts in pixels, and colors are names, such as "ink" or "rank 2".
+An SVG has a layout for each view, such as a timeline's by steps and by time, and in a page for several widths; one of
+them is shown. `player.js` shows another, moves through steps and tells of a call: it reads only the `data-` attributes.
+A layout counts in pixels, and colors are names, such as "ink" or "rank 2".
 """
 
 from __future__ import annotations
@@ -11,12 +11,14 @@ import hashlib
 import html
 import itertools
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ddp_lessons.show.figures.palette import DARK, FONT, LIGHT, RANKS
 
-COMMON = 12.0  # the size of all words
+FONT_SIZE = 12.0  # of all words
+_UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f]")  # that XML does not allow
 COLORS = LIGHT | RANKS
 
 
@@ -47,7 +49,6 @@ class Bars:
     fill: str = "none"
     edge: str = "none"
     gap: float = 0.0
-    is_hatched: bool = False  # in the color of its edge
 
 
 @dataclass(frozen=True)
@@ -110,10 +111,10 @@ def to_svg(
     mark = hashlib.sha256(content.encode()).hexdigest()[:6]  # in one page no two patterns may have the same name
     head = (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
-        f'role="img" aria-label="{html.escape(alt)}" font-family="{FONT}" font-size="{_n(COMMON)}" fill="none" '
+        f'role="img" aria-label="{html.escape(alt)}" font-family="{FONT}" font-size="{_n(FONT_SIZE)}" fill="none" '
         f'stroke="none"{_data(data)}>\n<style>{_style(content)}</style>\n{_patterns(content)}'
     )
-    svg = f'{head}<rect class="f-paper" width="100%" height="100%"/>\n{content}</svg>'
+    svg = _UNPRINTABLE.sub(" ", f'{head}<rect class="f-paper" width="100%" height="100%"/>\n{content}</svg>')
     return svg.replace("url(#h-", f"url(#h{mark}-").replace('id="h-', f'id="h{mark}-')
 
 
@@ -125,17 +126,14 @@ def _layout(view: str, one: Drawing, *, is_shown: bool) -> str:
 
 def _style(content: str) -> str:
     """Of the colors that there are. Readers that know no variables take the light ones."""
-    used = {name: color for name, color in COLORS.items() if f"-{_class(name)}" in content or name == "paper"}
-    rules = "".join(
-        f".{kind}-{_class(name)}{{{paint}:{color};{paint}:var(--ddp-{_class(name)},{color})}}"
-        if name in LIGHT
-        else f".{kind}-{_class(name)}{{{paint}:{color}}}"
-        for name, color in used.items()
+    rules = [
+        f".{kind}-{_class(name)}{{{paint}:{color}{f';{paint}:var(--ddp-{name},{color})' if name in LIGHT else ''}}}"
+        for name, color in COLORS.items()
         for kind, paint in (("f", "fill"), ("s", "stroke"))
         if f"{kind}-{_class(name)}" in content or name == "paper"
-    )
-    dark = "".join(f"--ddp-{name}:{DARK[name]};" for name in used if name in DARK)
-    return f"{rules}@media(prefers-color-scheme:dark){{:root{{{dark}}}}}"
+    ]
+    dark = "".join(f"--ddp-{name}:{color};" for name, color in DARK.items())
+    return f"{''.join(rules)}@media(prefers-color-scheme:dark){{:root{{{dark}}}}}"
 
 
 def _patterns(content: str) -> str:
@@ -159,21 +157,21 @@ def _element(shape: Shape) -> str:
     if isinstance(shape, Area):
         return f'<polygon points="{_points(shape.points)}" {_paint(shape.fill)} fill-opacity="0.16"/>'
     if isinstance(shape, Bars):
-        return _filled("path", f'd="{_outline(shape)}"', shape)
-    place = f'x="{_n(shape.x)}" y="{_n(shape.y)}" width="{_n(shape.width)}" height="{_n(shape.height)}"'
-    place += f' rx="{_n(shape.corner)}"' * (shape.corner > 0)
-    return _filled("rect", place, shape, _dashes(shape.is_dashed), shape.opacity, shape.about)
+        return f'<path d="{_outline(shape)}" {_paint(shape.fill, shape.edge)}/>'
+    return _box(shape)
 
 
 def _title(about: str) -> str:
     return f"<title>{html.escape(about, quote=False)}</title>" if about else ""
 
 
-def _filled(tag: str, place: str, shape: Box | Bars, dashes: str = "", opacity: float = 1.0, about: str = "") -> str:
-    faded = f' fill-opacity="{_n(opacity)}"' * (opacity != 1)
-    inside = f">{_title(about)}</{tag}>" if about else "/>"
-    hatch = f'<{tag} {place} fill="url(#h-{_class(shape.edge)})"/>' * shape.is_hatched
-    return f"<{tag} {place} {_paint(shape.fill, shape.edge)}{faded}{dashes}{inside}{hatch}"
+def _box(shape: Box) -> str:
+    place = f'x="{_n(shape.x)}" y="{_n(shape.y)}" width="{_n(shape.width)}" height="{_n(shape.height)}"'
+    place += f' rx="{_n(shape.corner)}"' * (shape.corner > 0)
+    faded = f' fill-opacity="{shape.opacity:g}"' * (shape.opacity != 1)
+    look = f"{_paint(shape.fill, shape.edge)}{faded}{_dashes(shape.is_dashed)}"
+    box = f"<rect {place} {look}>{_title(shape.about)}</rect>" if shape.about else f"<rect {place} {look}/>"
+    return box + f'<rect {place} fill="url(#h-{_class(shape.edge)})"/>' * shape.is_hatched
 
 
 def _words(shape: Words) -> str:
@@ -181,7 +179,7 @@ def _words(shape: Words) -> str:
     weight = ' font-weight="600"' * shape.is_bold
     halo = ' paint-order="stroke" stroke-width="4"' * shape.has_halo
     paint = _paint(shape.color, "paper" if shape.has_halo else "none")
-    place = f'x="{_n(shape.x)}" y="{_n(shape.y + 0.35 * COMMON)}"'
+    place = f'x="{_n(shape.x)}" y="{_n(shape.y + 0.35 * FONT_SIZE)}"'
     return f"<text {place}{anchor}{weight}{halo} {paint}>{html.escape(shape.text, quote=False)}</text>"
 
 

@@ -113,7 +113,7 @@ def style_sheet() -> str:
 
 
 def page_of(svg: str, alt: str) -> str:
-    """An image, which the script replaces by the SVG itself. In a notebook that isn't trusted, and in mails, it stays."""
+    """An image, which the script replaces by the SVG itself. In a notebook that isn't trusted, it stays."""
     packed = base64.b64encode(svg.encode()).decode("ascii")
     return inline_of(f'<img alt="" src="data:image/svg+xml;base64,{packed}">{player()}', alt)
 

@@ -28,17 +28,21 @@ def count(number: int, noun: str) -> str:
 def show_bytes(number: float) -> str:
     """Short, and with the unit: "16 B", "4 KB", "16 MB" (of 1,000)."""
     for unit, size in (("GB", 1e9), ("MB", 1e6), ("KB", 1e3)):
-        if number >= size:
-            return f"{number / size:.3g} {unit}"
+        if number >= 0.9995 * size:
+            return f"{_short(number / size)} {unit}"
     return f"{number:g} B"
 
 
 def show_seconds(number: float) -> str:
     """Short, and with the unit: "35 ms"."""
     for unit, size in (("s", 1.0), ("ms", 1e-3)):
-        if number >= size:
-            return f"{number / size:.3g} {unit}"
+        if number >= 0.9995 * size:
+            return f"{_short(number / size)} {unit}"
     return f"{number / 1e-6:.3g} µs" if number else "0"
+
+
+def _short(number: float) -> str:
+    return f"{number:.3g}" if number < 999.5 else f"{number:,.0f}"
 
 
 def show_network(latency: float, bandwidth: float) -> str:

@@ -9,7 +9,7 @@ import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from ddp_lessons.show.figures.drawing import COMMON, Area, Box, Drawing, Group, Line, Shape, Words
+from ddp_lessons.show.figures.drawing import FONT_SIZE, Area, Box, Drawing, Group, Line, Shape, Words
 from ddp_lessons.show.figures.figure import Figure
 from ddp_lessons.show.figures.palette import color_of_rank, width_of
 
@@ -19,7 +19,7 @@ LINE_HEIGHT = 17.0
 Entry = tuple[Shape, str]  # a sign, drawn around (8, 0), and its name
 
 
-def figure_of(draw: Callable[[float], Drawing], title: str | None, text: str, alt: str) -> Figure:
+def figure_of(draw: Callable[[float], Drawing], text: str, alt: str, title: str | None = None) -> Figure:
     """What `draw` makes of each width, below the title."""
     return Figure({"": layouts_of(draw, title)}, text, alt)
 
@@ -35,7 +35,10 @@ def layouts_of(
 
 @dataclass(frozen=True)
 class Cue:
-    """A shape, and when it is to be seen: it comes in step `since`, and is gone after step `until`."""
+    """A shape, and when it is to be seen: it comes in step `since`, and in step `until` it is gone.
+
+    With both the same, it is seen only on its way to its place.
+    """
 
     shape: Shape
     since: int = 0
@@ -57,12 +60,12 @@ class Cue:
 class Film:
     width: float
     height: float
-    shapes: Sequence[Cue]
+    cues: Sequence[Cue]
 
     def still(self, step: int) -> Drawing:
         """As it is in this step, with what other steps show hidden in it."""
         shapes: list[Shape] = []
-        for data, cues in itertools.groupby(self.shapes, lambda cue: cue.data):
+        for data, cues in itertools.groupby(self.cues, lambda cue: cue.data):
             own = [*cues]
             group = Group([cue.shape for cue in own], data, is_hidden=not own[0].is_seen(step))
             shapes += [group] if data else group.shapes
@@ -87,7 +90,7 @@ def with_title(drawing: Drawing, title: str | None) -> Drawing:
     if not title:
         return drawing
     lines = wrapped(title, drawing.width / 1.1 - 8)  # bold is wider
-    words = [label(4, (n + 0.5) * LINE_HEIGHT, line, is_bold=True) for n, line in enumerate(lines)]
+    words = [Words(4, (n + 0.5) * LINE_HEIGHT, line, is_bold=True) for n, line in enumerate(lines)]
     lower = len(lines) * LINE_HEIGHT + 4
     return Drawing(
         drawing.width, drawing.height + lower, [*words, *(moved(shape, 0, lower) for shape in drawing.shapes)]
@@ -102,17 +105,13 @@ def moved(shape: Shape, x: float, y: float) -> Shape:
     return replace(shape, x=shape.x + x, y=shape.y + y)
 
 
-def label(x: float, y: float, text: str, color: str = "ink", anchor: str = "start", *, is_bold: bool = False) -> Words:
-    return Words(x, y, text, color, anchor, is_bold)
-
-
 def name_rank(rank: int, y: float, noun: str = "rank") -> Iterator[Shape]:
     yield Box(4, y - 5, 10, 10, color_of_rank(rank))
-    yield label(19, y, f"{noun} {rank}")
+    yield Words(19, y, f"{noun} {rank}")
 
 
 def fits(text: str, room: float) -> bool:
-    return width_of(text, COMMON) <= room
+    return width_of(text, FONT_SIZE) <= room
 
 
 def cut(text: str, room: float) -> str:
@@ -137,7 +136,7 @@ def wrapped(text: str, room: float) -> list[str]:
 def notes_at(y: float, notes: Sequence[str], width: float, color: str = "faint") -> tuple[list[Words], float]:
     """Sentences below a picture, and where they end."""
     lines = wrapped("; ".join(notes), width - 12)
-    words = [label(4, y + (n + 0.5) * LINE_HEIGHT, line, color) for n, line in enumerate(lines)]
+    words = [Words(4, y + (n + 0.5) * LINE_HEIGHT, line, color) for n, line in enumerate(lines)]
     return words, y + len(lines) * LINE_HEIGHT
 
 
@@ -147,10 +146,10 @@ def key_at(y: float, entries: Sequence[Entry], width: float) -> tuple[list[Shape
     x, middle = 4.0, y + LINE_HEIGHT / 2
     for sign, name in entries:
         shown = cut(name, width - 36)
-        wide = width_of(shown, COMMON) + 38
+        wide = width_of(shown, FONT_SIZE) + 38
         if x > 4 and x + wide - 14 > width:
             x, middle = 4.0, middle + LINE_HEIGHT
-        shapes += [moved(sign, x, middle), label(x + 22, middle, shown)]
+        shapes += [moved(sign, x, middle), Words(x + 22, middle, shown)]
         x += wide
     return shapes, middle + LINE_HEIGHT / 2
 
@@ -162,4 +161,4 @@ def write_figure(sentence: str) -> Figure:
         words, bottom = notes_at(4, [sentence], width, "ink")
         return Drawing(width, bottom + 4, words)
 
-    return figure_of(draw, None, sentence, sentence)
+    return figure_of(draw, sentence, sentence)

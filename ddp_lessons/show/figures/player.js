@@ -3,7 +3,7 @@
 
 (() => {
 const PACE = 1100 // milliseconds from one step to the next while it plays
-const ZOOM = 1.5
+const ZOOMS = { "+": 1.5, "-": 1 / 1.5, 0: 0 } // by how much; 0 shows all
 const ARROWS = { ArrowRight: [1, 0], ArrowLeft: [-1, 0], ArrowDown: [0, 1], ArrowUp: [0, -1] }
 const isStill = matchMedia("(prefers-reduced-motion: reduce)").matches
 
@@ -33,17 +33,17 @@ class Player {
     this.room = root.querySelector(".ddp-room")
     this.about = root.appendChild(tag("div", { class: "ddp-about", "aria-live": "polite" }))
     this.makeViews([...new Set(this.layouts.map(one => one.dataset.view))])
-    if (this.captions.length) this.makeSteps()
+    if (this.captions.length > 1) this.makeSteps()
     if (this.calls.length) this.listenToCalls()
-    if (this.captions.length || this.calls.length) this.listenToKeys()
+    this.room.addEventListener("mousedown", event => event.preventDefault()) // the focus stays: Shift + Enter runs the next cell
     new ResizeObserver(() => this.room.clientWidth !== this.wide && this.place()).observe(this.room)
     this.show(this.view)
   }
 
   makeViews(names) {
     this.switches = names.map(name => button(name, name, () => this.show(name)))
-    this.zooms = tag("span", { class: "ddp-bar" }, button("−", "zoom out", () => this.zoom(1 / ZOOM)),
-      button("+", "zoom in", () => this.zoom(ZOOM)), button("Fit", "show all of it", () => this.zoom(0)))
+    this.zooms = tag("span", { class: "ddp-bar" }, button("−", "zoom out", () => this.zoom(ZOOMS["-"])),
+      button("+", "zoom in", () => this.zoom(ZOOMS["+"])), button("Fit", "show all of it", () => this.zoom(ZOOMS[0])))
     if (names.length > 1) this.room.before(tag("div", { class: "ddp-bar" }, ...this.switches, this.zooms))
     this.room.addEventListener("wheel", event => {
       if (!(event.ctrlKey || event.metaKey) || this.zooms.hidden) return
@@ -67,9 +67,11 @@ class Player {
   place() {
     this.wide = this.room.clientWidth
     const mine = this.layouts.filter(one => one.dataset.view === this.view)
-    this.layout = mine.filter(one => Number(one.dataset.size.split(" ")[0]) <= this.wide).at(-1) ?? mine[0]
-    for (const one of this.layouts) one.setAttribute("display", one === this.layout ? "inline" : "none")
-    const [width, height] = this.layout.dataset.size.split(" ").map(Number)
+    const layout = mine.filter(one => Number(one.dataset.size.split(" ")[0]) <= this.wide).at(-1) ?? mine[0]
+    if (layout === this.layout) return
+    this.layout = layout
+    for (const one of this.layouts) one.setAttribute("display", one === layout ? "inline" : "none")
+    const [width, height] = layout.dataset.size.split(" ").map(Number)
     this.whole = { x: 0, y: 0, width, height }
     this.svg.setAttribute("width", width)
     this.svg.setAttribute("height", height)
@@ -79,7 +81,7 @@ class Player {
   /** Around the pointer, the chosen call, or the middle. */
   zoom(factor, pointer) {
     const box = this.svg.getBoundingClientRect()
-    const near = this.chosen?.getBoundingClientRect() ?? box
+    const near = this.call?.getBoundingClientRect() ?? box
     const at = pointer ?? { clientX: near.left + near.width / 2, clientY: near.top + near.height / 2 }
     const [across, down] = [(at.clientX - box.left) / box.width, (at.clientY - box.top) / box.height]
     const width = factor ? within(this.seen.width / factor, this.whole.width / 40, this.whole.width) : this.whole.width
@@ -124,59 +126,50 @@ class Player {
       for (const motion of one.getAnimations()) motion.cancel()
       one.setAttribute("visibility", since <= this.step && this.step < until ? "inherit" : "hidden")
       if (!isNext || Number(since) !== this.step) continue
-      const start = from ? { transform: `translate(${from.replace(" ", "px, ")}px)`, visibility: "visible" } : { opacity: 0 }
-      const end = from ? { transform: "none", visibility: "visible" } : { opacity: 1 }
-      one.animate([start, end], { duration: from ? 0.8 * PACE : 0.4 * PACE, easing: "ease-in-out" })
+      const start = from && `translate(${from.replace(" ", "px, ")}px)`
+      const motion = from ? { transform: [start, "none"], visibility: ["visible", "visible"] } : { opacity: [0, 1] }
+      one.animate(motion, { duration: from ? 0.8 * PACE : 0.4 * PACE, easing: "ease-in-out" })
     }
     this.tell()
   }
 
   listenToCalls() {
-    this.room.addEventListener("pointermove", event => this.choose(this.callAt(event) ?? this.kept))
+    const numberAt = event => event.target.closest("[data-call]")?.dataset.call
+    this.room.addEventListener("pointermove", event => this.choose(numberAt(event) ?? this.kept))
     this.room.addEventListener("pointerleave", () => this.choose(this.kept))
-    this.room.addEventListener("click", event => this.choose(this.kept = this.callAt(event)))
+    this.room.addEventListener("click", event => this.choose(this.kept = numberAt(event)))
   }
 
-  /** The one under the pointer, or so near that it was meant. */
-  callAt({ clientX, clientY }) {
-    const hits = [0, -3, 3].map(aside => document.elementFromPoint(clientX + aside, clientY)?.closest("[data-call]"))
-    return hits.find(hit => this.calls.includes(hit))
+  /** The chosen one, in the layout that is shown. */
+  get call() {
+    return this.calls.find(one => one.dataset.call === this.chosen && this.layout.contains(one))
   }
 
-  choose(call) {
-    this.chosen = call
-    const numbers = call ? [call.dataset.call, ...call.dataset.with.split(" ")] : []
+  choose(number) {
+    this.chosen = number
+    const numbers = [number, ...(this.call?.dataset.with.split(" ") ?? [])]
     for (const one of this.calls) one.classList.toggle("ddp-chosen", numbers.includes(one.dataset.call))
     this.tell()
   }
 
   /** To the next call of its lane, or to the nearest one of another lane. */
   walk(along, across) {
-    const isHere = one => this.layout.contains(one)
-    const now = this.calls.find(one => isHere(one) && one.dataset.call === this.chosen?.dataset.call)
+    const now = this.call
     const lane = now ? Number(now.dataset.lane) + across : 0
-    const mine = this.calls.filter(one => isHere(one) && Number(one.dataset.lane) === lane)
-    mine.sort((one, other) => one.dataset.call - other.dataset.call)
+    const mine = this.calls.filter(one => this.layout.contains(one) && Number(one.dataset.lane) === lane)
     const far = one => Math.abs(one.getBoundingClientRect().left - now.getBoundingClientRect().left)
     const next = !now ? mine[0] : along ? mine[mine.indexOf(now) + along] : mine.sort((one, other) => far(one) - far(other))[0]
-    if (next) this.choose(this.kept = next)
+    if (next) this.choose(this.kept = next.dataset.call)
   }
 
   tell() {
-    const words = this.chosen?.querySelector("title").textContent ?? this.captions[this.step] ?? this.svg.dataset.hint ?? ""
+    const words = this.call?.querySelector("title").textContent ?? this.captions[this.step] ?? this.svg.dataset.hint ?? ""
     if (words !== this.about.textContent) this.about.textContent = words
     if (!this.slider) return
     this.slider.value = this.step
-    this.slider.setAttribute("aria-valuetext", `${this.step} of ${this.last}`)
     this.playing.textContent = this.isPlaying ? "Pause" : "Play"
     this.back.disabled = this.step === 0
     this.forth.disabled = this.step === this.last
-  }
-
-  listenToKeys() {
-    this.room.addEventListener("mousedown", event => event.preventDefault()) // the focus stays: Shift + Enter runs the next cell
-    addEventListener("pointerdown", ({ target }) => this.root.contains(target) || this.room.blur()) // keys are the cell's again
-    addEventListener("keydown", event => this.root.contains(event.target) && this.press(event), true) // before the notebook's own
   }
 
   press(event) {
@@ -187,17 +180,26 @@ class Player {
     else if (this.slider && event.key === " ") this.playing.click()
     else if (!this.slider && (along || across)) this.walk(along, across)
     else if (event.key === "Escape") this.choose(this.kept = undefined)
-    else if ("+-0".includes(event.key) && !this.zooms.hidden) this.zoom({ "+": ZOOM, "-": 1 / ZOOM, 0: 0 }[event.key])
+    else if (event.key in ZOOMS && !this.zooms.hidden) this.zoom(ZOOMS[event.key])
     else return
     event.preventDefault()
     event.stopPropagation()
   }
 }
 
+if (!globalThis.ddpFigures) { // once for all of them, and before the notebook's own keys
+  const figures = globalThis.ddpFigures = new WeakMap()
+  addEventListener("keydown", event => figures.get(event.target.closest?.(".ddp-figure"))?.press(event), true)
+  addEventListener("pointerdown", ({ target }) => { // keys are the cell's again
+    if (!target.closest?.(".ddp-figure")) document.activeElement?.closest(".ddp-room")?.blur()
+  })
+}
 for (const image of document.querySelectorAll(".ddp-room > img")) {
   const bytes = Uint8Array.from(atob(image.src.split(",")[1]), letter => letter.charCodeAt(0))
   const svg = new DOMParser().parseFromString(new TextDecoder().decode(bytes), "image/svg+xml").documentElement
   image.replaceWith(svg)
-  if (svg.querySelector("[data-view]")) new Player(svg.closest(".ddp-figure"), svg) // others are charts
+  svg.setAttribute("aria-hidden", "true") // what is around it has the name
+  const root = svg.closest(".ddp-figure")
+  if (svg.querySelector("[data-view]")) ddpFigures.set(root, new Player(root, svg)) // others are charts
 }
 })()

@@ -9,12 +9,12 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from ddp_lessons.show.figures.drawing import COMMON, Box, Drawing, Line, Shape
+from ddp_lessons.show.figures.drawing import FONT_SIZE, Box, Line, Shape, Words
 from ddp_lessons.show.figures.formats import count
-from ddp_lessons.show.figures.layouts import LINE_HEIGHT, Cue, Film, label, moved
+from ddp_lessons.show.figures.layouts import LINE_HEIGHT, Cue, Film, moved
 from ddp_lessons.show.figures.palette import color_of_rank, ink_on, width_of
 
 Tone = int | str
@@ -54,7 +54,7 @@ class Exchange:
     def widest(self) -> float:
         """Of the words in cells, and of what is written instead."""
         texts = {text for state in self.states for held in state for tensor in held for text, _ in tensor}
-        return max(width_of(text, COMMON) for text in texts | {self.empty})
+        return max(width_of(text, FONT_SIZE) for text in texts | {self.empty})
 
     def instead(self, state: int) -> str:
         """What is written where a rank holds nothing."""
@@ -74,13 +74,13 @@ def draw_rows(one: Exchange, width: float) -> Film:
     for rank, x in enumerate(middles):
         name, color = f"rank {rank}" if cell >= 50 else str(rank), color_of_rank(rank)
         cues.append(Cue(Box(x - cell / 2, y, cell, HEAD - 4, color, corner=4)))
-        cues.append(Cue(label(x, y + HEAD / 2 - 2, name, ink_on(color), "middle", is_bold=True)))
+        cues.append(Cue(Words(x, y + HEAD / 2 - 2, name, ink_on(color), "middle", is_bold=True)))
     y += HEAD
     shown = one.states[: MOST_STEPS + 1]
     for number, held in enumerate(shown):
         tall = max(*map(_height, held), CELL)
-        name = {0: "before", len(one.states) - 1: "after"}.get(number, f"step {number}")
-        cues.append(Cue(label(4, y + tall / 2, name, "faint")))
+        name = {len(one.states) - 1: "after", 0: "before"}.get(number, f"step {number}")
+        cues.append(Cue(Words(4, y + tall / 2, name, "faint")))
         for rank, x in enumerate(middles):
             cues.append(Cue(Box(x - cell / 2 - 3, y - 2, cell + 6, tall + 4, edge="line", corner=5)))
             top = y + (tall - max(_height(held[rank]), CELL)) / 2
@@ -91,7 +91,7 @@ def draw_rows(one: Exchange, width: float) -> Film:
             y += BAND
     if len(shown) < len(one.states):
         left_out = f"{count(len(one.states) - len(shown), 'further step')} left out."
-        cues.append(Cue(label(4, y + 12, left_out, "faint"), len(shown) - 1))
+        cues.append(Cue(Words(4, y + 12, left_out, "faint"), len(shown) - 1))
         y += 22
     return Film(max(width, LEFT + one.ranks * pitch + 4), y + 4, cues)
 
@@ -99,9 +99,9 @@ def draw_rows(one: Exchange, width: float) -> Film:
 def _ways(moves: Sequence[Move], middles: Sequence[float], y: float, step: int) -> Iterator[Cue]:
     """From each sender to each receiver; the values fly, and a single one stays on its way."""
     for move in moves:
-        start, end = middles[move.sender], middles[move.receiver]
-        if start != end:
-            yield Cue(Line([(start, y + 3), (end, y + BAND - 4)], color_of_rank(move.sender), 1.6, has_head=True), step)
+        if move.sender != move.receiver:
+            points = [(middles[move.sender], y + 3), (middles[move.receiver], y + BAND - 4)]
+            yield Cue(Line(points, color_of_rank(move.sender), 1.6, has_head=True), step)
     for move in moves:
         start, end = middles[move.sender], middles[move.receiver]
         for shape in _chip(move, (end, y + BAND)):
@@ -121,16 +121,11 @@ def as_sheet(exchanges: Sequence[Exchange], width: float) -> Film:
         panels = [draw_rows(one, wide - 8) for one in row]
         for column, (one, panel) in enumerate(zip(row, panels, strict=True)):
             x = column * wide
-            cues.append(Cue(label(x + 4, y + LINE_HEIGHT / 2, one.title, is_bold=True)))
-            cues += [Cue(moved(c.shape, x, y + LINE_HEIGHT + 2), c.since, c.until, c.origin) for c in panel.shapes]
+            cues.append(Cue(Words(x + 4, y + LINE_HEIGHT / 2, one.title, is_bold=True)))
+            cues += [replace(cue, shape=moved(cue.shape, x, y + LINE_HEIGHT + 2)) for cue in panel.cues]
             most = max(most, x + panel.width)
         y += max(panel.height for panel in panels) + LINE_HEIGHT + 12
     return Film(most, y, cues)
-
-
-def without_steps(film: Film) -> Drawing:
-    """All that stays, at once."""
-    return Drawing(film.width, film.height, [cue.shape for cue in film.shapes if cue.until is None])
 
 
 # --- around a ring ----------------------------------------------------------------------------------------------------
@@ -138,7 +133,7 @@ def without_steps(film: Film) -> Drawing:
 
 def draw_ring(one: Exchange, width: float) -> Film:
     """A card for each rank: what it holds now, and what it sends."""
-    sent = max((width_of(f"sent {amount}", COMMON) for amounts in one.sent for amount in amounts), default=0.0)
+    sent = max((width_of(f"sent {amount}", FONT_SIZE) for amounts in one.sent for amount in amounts), default=0.0)
     wide = max(58.0, one.widest + 16, sent + 8)
     tall = HEAD + 8 + max(_height(held) for state in one.states for held in state) + (20 if one.sent else 4)
     corners = _around_circle(one.ranks, width, wide, tall)
@@ -147,14 +142,14 @@ def draw_ring(one: Exchange, width: float) -> Film:
         color = color_of_rank(rank)
         cues.append(Cue(Box(x, y, wide, tall, "paper", color, corner=6)))
         cues.append(Cue(Box(x, y, wide, HEAD, color, corner=6)))
-        cues.append(Cue(label(x + wide / 2, y + HEAD / 2, f"rank {rank}", ink_on(color), "middle", is_bold=True)))
+        cues.append(Cue(Words(x + wide / 2, y + HEAD / 2, f"rank {rank}", ink_on(color), "middle", is_bold=True)))
         columns = [list(itertools.chain.from_iterable(state[rank])) for state in one.states]
         for place, values in enumerate(zip(*columns, strict=True)):
             for since, until, cell in _runs(values):
                 shapes = _cells([[cell]], x + wide / 2, y + HEAD + 5 + place * CELL, wide - 10, one.empty)
                 cues += [Cue(shape, since, until) for shape in shapes]
         for since, until, amount in _runs([amounts[rank] for amounts in one.sent]):
-            cues.append(Cue(label(x + wide / 2, y + tall - 10, f"sent {amount}", "faint", "middle"), since, until))
+            cues.append(Cue(Words(x + wide / 2, y + tall - 10, f"sent {amount}", "faint", "middle"), since, until))
     middles = [(x + wide / 2, y + tall / 2) for x, y in corners]
     for step, moves in enumerate(one.moves, 1):
         for move in moves:
@@ -215,20 +210,20 @@ def _look(tone: Tone) -> tuple[str, str, float]:
 
 def _cells(held: Held, x: float, y: float, width: float, instead: str) -> Iterator[Shape]:
     if not held:
-        yield label(x, y + CELL / 2, instead, "faint", "middle")
+        yield Words(x, y + CELL / 2, instead, "faint", "middle")
     for tensor in held:
         for text, tone in tensor:
             fill, edge, opacity = _look(tone)
             place = x - width / 2, y + 1, width, CELL - 2
             yield Box(*place, fill, edge, opacity, corner=3, is_dashed=tone == "part")
-            yield label(x, y + CELL / 2, text, ink_on(fill) if tone == "sum" else "ink", "middle")
+            yield Words(x, y + CELL / 2, text, ink_on(fill) if tone == "sum" else "ink", "middle")
             y += CELL
         y += BETWEEN
 
 
 def _chip(move: Move, middle: Point) -> Iterator[Shape]:
     """A value on its way, in the tone of what it is."""
-    (x, y), wide = middle, width_of(move.text, COMMON) + 12
+    (x, y), wide = middle, width_of(move.text, FONT_SIZE) + 12
     fill, edge, _ = _look(move.tone)
     yield Box(x - wide / 2, y - CHIP / 2, wide, CHIP, fill, edge, corner=5, is_dashed=move.tone == "part")
-    yield label(x, y, move.text, "ink" if move.tone == "part" else ink_on(fill), "middle")
+    yield Words(x, y, move.text, "ink" if move.tone == "part" else ink_on(fill), "middle")

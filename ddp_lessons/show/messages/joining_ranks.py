@@ -9,10 +9,10 @@ from typing import Any
 from ddp_lessons.record.event import Event
 from ddp_lessons.record.rank_record import NEW_GROUPS
 from ddp_lessons.run.diagnosis.wording import ranks_named
-from ddp_lessons.show.figures.drawing import Box
+from ddp_lessons.show.figures.drawing import Box, Words
 from ddp_lessons.show.figures.figure import Figure
 from ddp_lessons.show.figures.formats import count, events_of
-from ddp_lessons.show.figures.layouts import Cue, Film, cut, film_of, label, write_figure
+from ddp_lessons.show.figures.layouts import Cue, Film, cut, film_of, write_figure
 from ddp_lessons.show.figures.palette import color_of_rank, ink_on
 
 NARROWEST_CARD, WIDEST_CARD, GAP, BETWEEN = 172.0, 240.0, 14.0, 34.0  # pixels
@@ -149,7 +149,7 @@ def _draw(coming: Coming, last: int, width: float) -> Film:
     room, total = Room(coming, width), len(coming.given)
     cues = [*_card("notebook", "collective", NOTEBOOK, (room.wide_above, room.above), 0)]
     for number, line in enumerate(("starts the processes,", "collects the results")):
-        cues.append(Cue(label(10, HEAD + 8 + (number + 0.5) * ROW, cut(line, room.wide_above - 10)), 1))
+        cues.append(Cue(Words(10, HEAD + 8 + (number + 0.5) * ROW, cut(line, room.wide_above - 10)), 1))
     cues += _store(coming, room)
     for rank in range(total):
         cues += _card(f"rank {rank}", color_of_rank(rank), room.of_rank(rank), (room.wide, room.tall), 1)
@@ -163,7 +163,7 @@ def _card(name: str, color: str, corner: Point, size: Point, since: int) -> Iter
     yield Cue(Box(x, y, *size, edge="line", corner=6, is_dashed=True), until=since or None)
     yield Cue(Box(x, y, *size, "paper", color, corner=6), since)
     yield Cue(Box(x, y, size[0], HEAD, color, corner=6), since)
-    yield Cue(label(x + size[0] / 2, y + HEAD / 2, name, ink_on(color), "middle", is_bold=True), since)
+    yield Cue(Words(x + size[0] / 2, y + HEAD / 2, name, ink_on(color), "middle", is_bold=True), since)
 
 
 def _store(coming: Coming, room: Room) -> Iterator[Cue]:
@@ -171,12 +171,12 @@ def _store(coming: Coming, room: Room) -> Iterator[Cue]:
     (x, y), wide, opening = room.store, room.wide_above, coming.opening_step
     yield from _card("store", "collective", room.store, (wide, room.above), opening)
     for number, line in enumerate(coming.store):
-        yield Cue(label(x + 6, y + HEAD + 4 + (number + 0.5) * ROW, cut(line, wide - 10), "faint"), opening)
+        yield Cue(Words(x + 6, y + HEAD + 4 + (number + 0.5) * ROW, cut(line, wide - 10), "faint"), opening)
     for number, rank in enumerate(coming.joins):
         left, top = x + 6 + number % 2 * wide / 2, y + HEAD + 4 + (2 + number // 2) * ROW
         start, color = room.of_rank(rank), color_of_rank(rank)
         cell = Box(left, top + 1, wide / 2 - 10, ROW - 3, color, color, 0.2, 3)
-        for shape in (cell, label(left + wide / 4 - 5, top + ROW / 2, f"rank {rank}", anchor="middle")):
+        for shape in (cell, Words(left + wide / 4 - 5, top + ROW / 2, f"rank {rank}", anchor="middle")):
             yield Cue(shape, max(number + 2, opening), origin=(start[0] - left + 20, start[1] - top))
 
 
@@ -187,15 +187,15 @@ def _held(coming: Coming, room: Room, rank: int, last: int) -> Iterator[Cue]:
         x, y = room.row(rank, number)
         is_own = name.lower() == "rank"
         look = (color, color, 0.2) if is_own else ("band", "line", 1.0)
-        words = label(x + 4, y + ROW / 2, cut(f"{name}={value}", room.wide - 18), is_bold=is_own)
+        words = Words(x + 4, y + ROW / 2, cut(f"{name}={value}", room.wide - 18), is_bold=is_own)
         for shape in (Box(x, y + 1, room.wide - 12, ROW - 3, *look, 3), words):  # on their way from the notebook
             yield Cue(shape, 1, origin=(NOTEBOOK[0] - x + 6, NOTEBOOK[1] + HEAD - y))
     met, (x, y) = len(coming.joins) + 2, room.row(rank, room.variables)
     if rank in coming.joins:
         arrived = [*coming.joins].index(rank) + 2
-        yield Cue(label(x, y + ROW / 2, "in init_process_group"), arrived, met if coming.have_met else None)
+        yield Cue(Words(x, y + ROW / 2, "in init_process_group"), arrived, met if coming.have_met else None)
     else:
-        yield Cue(label(x, y + ROW / 2, "did not join", "alarm"), last)
+        yield Cue(Words(x, y + ROW / 2, "did not join", "alarm"), last)
     if coming.have_met:
         ranks = range(len(coming.given))
         yield from _chips("knows", (x, y), met, [room.store for _ in ranks])
@@ -207,7 +207,7 @@ def _held(coming: Coming, room: Room, rank: int, last: int) -> Iterator[Cue]:
 def _chips(name: str, place: Point, since: int, starts: Sequence[Point]) -> Iterator[Cue]:
     """A small square for each rank, from where it comes."""
     x, y = place
-    yield Cue(label(x, y + ROW / 2, name), since)
+    yield Cue(Words(x, y + ROW / 2, name), since)
     for rank, start in enumerate(starts):
         left, top = x + 72 + rank * (CHIP + 3), y + (ROW - CHIP) / 2
         chip = Box(left, top, CHIP, CHIP, color_of_rank(rank), about=f"rank {rank}")

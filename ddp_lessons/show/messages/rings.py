@@ -10,7 +10,7 @@ from ddp_lessons.run.launch import launch
 from ddp_lessons.show.figures.figure import Figure
 from ddp_lessons.show.figures.formats import count, show_bytes
 from ddp_lessons.show.figures.layouts import layouts_of
-from ddp_lessons.show.messages.exchange import Cell, Exchange, Move, Tone, draw_ring, draw_rows, without_steps
+from ddp_lessons.show.messages.exchange import Cell, Exchange, Move, Tone, draw_ring, draw_rows
 from ddp_lessons.show.messages.watched_tensors import add_up_and_look
 
 TITLE = "The ring, step by step"
@@ -55,14 +55,14 @@ def ring(all_reduce: Callable[..., Any], world_size: int = 4) -> Figure:
     exchange = Exchange(TITLE, states, moves, sent=[[*map(show_bytes, row)] for row in sent])
     views = {
         "Ring": layouts_of(lambda width: draw_ring(exchange, width).still(last), TITLE),
-        "All steps": layouts_of(lambda width: without_steps(draw_rows(exchange, width)), TITLE),
+        "Rows": layouts_of(lambda width: draw_rows(exchange, width).still(last), TITLE),
     }
     lines = [
         "\n".join([said, *(f"rank {rank} | {' '.join(map(_show, column))}" for rank, column in enumerate(row))])
         for said, row in zip([first, *captions], held, strict=True)
     ]
     return Figure(
-        views, "\n\n".join(lines), alt if last else first, [first, *captions], shown="All steps", data={"first": "Ring"}
+        views, "\n\n".join(lines), alt if last else first, [first, *captions], shown="Rows", data={"first": "Ring"}
     )
 
 

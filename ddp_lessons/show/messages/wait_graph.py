@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 from ddp_lessons.run.diagnosis.waits import Waits
 from ddp_lessons.run.diagnosis.wording import name_of, ranks_named
-from ddp_lessons.show.figures.drawing import Box, Drawing, Line, Shape
+from ddp_lessons.show.figures.drawing import Box, Drawing, Line, Shape, Words
 from ddp_lessons.show.figures.figure import Figure
 from ddp_lessons.show.figures.formats import count, events_of
-from ddp_lessons.show.figures.layouts import LINE_HEIGHT, cut, figure_of, label, notes_at, write_figure
+from ddp_lessons.show.figures.layouts import LINE_HEIGHT, cut, figure_of, notes_at, write_figure
 from ddp_lessons.show.figures.palette import color_of_rank, ink_on
 
 WIDE, HIGH, NAME, ROW = 116.0, 42.0, 21.0, 66.0  # pixels: a box, the name in it, and a row of boxes
@@ -54,7 +54,7 @@ def waits(results: Any) -> Figure:
         those = f"for {ranks_named(gone)}, which returned" if gone else "for what cannot come"
         alt = f"Wait-for graph: {ranks_named([*waiting])} {'waits' if len(waiting) == 1 else 'wait'} {those}."
     ranks = sorted([*waiting, *gone])
-    return figure_of(lambda width: _draw(ranks, waiting, circle, width), None, "\n".join(lines), alt)
+    return figure_of(lambda width: _draw(ranks, waiting, circle, width), "\n".join(lines), alt)
 
 
 def _circle(waiting: Mapping[int, Waiting]) -> list[int]:
@@ -108,9 +108,9 @@ def _box(rank: int, waiting: Waiting | None, at: Point) -> Iterator[Shape]:
     color = color_of_rank(rank)
     yield Box(left, top, WIDE, HIGH, fill="paper", edge=color, corner=5, is_dashed=waiting is None)
     yield Box(left, top, WIDE, NAME, fill=color, corner=5)
-    yield label(at[0], top + NAME / 2, f"rank {rank}", ink_on(color), "middle", is_bold=True)
+    yield Words(at[0], top + NAME / 2, f"rank {rank}", ink_on(color), "middle", is_bold=True)
     what = f"in {waiting.call}" if waiting else "has returned"
-    yield label(at[0], top + (NAME + HIGH) / 2, cut(what, WIDE - 6), "ink", "middle")
+    yield Words(at[0], top + (NAME + HIGH) / 2, cut(what, WIDE - 6), "ink", "middle")
 
 
 def _ends(start: Point, goal: Point, apart: float) -> list[Point]:

@@ -9,9 +9,9 @@ import re
 from collections.abc import Iterator, Sequence
 
 from ddp_lessons.machines.attempts import Attempt, Said
-from ddp_lessons.show.figures.drawing import Bars, Box, Drawing, Line, Shape
+from ddp_lessons.show.figures.drawing import Bars, Box, Drawing, Line, Shape, Words
 from ddp_lessons.show.figures.figure import Figure
-from ddp_lessons.show.figures.layouts import LINE_HEIGHT, cut, figure_of, fits, label, name_rank, wrapped
+from ddp_lessons.show.figures.layouts import LINE_HEIGHT, cut, figure_of, fits, name_rank, wrapped
 from ddp_lessons.show.figures.palette import color_of_rank, ink_on
 
 LEFT, ENDING, LANE, AXIS = 92.0, 132.0, 22.0, 30.0  # pixels: where lanes begin, the column after them, their heights
@@ -37,7 +37,7 @@ def machines(attempt: Attempt, title: str = "") -> Figure:
     as_text = "Print what you gave to show.machines, and you have it as text."
     alt = f"{name} lane for each machine, over the seconds, and what it said. {as_text}"
     text = "What each machine said, and when: the times and words are in the picture."
-    return figure_of(lambda width: _draw(attempt, rows, width), title, text, alt)
+    return figure_of(lambda width: _draw(attempt, rows, width), text, alt, title)
 
 
 def _rows(attempt: Attempt) -> list[Said | str]:
@@ -52,21 +52,21 @@ def _rows(attempt: Attempt) -> list[Said | str]:
 
 def _draw(attempt: Attempt, rows: Sequence[Said | str], width: float) -> Drawing:
     origin = f"recorded ({attempt.recorded})" if attempt.recorded else "live, on this machine"
-    shapes: list[Shape] = [label(4, 10, cut(origin, width - 8), "faint")]
+    shapes: list[Shape] = [Words(4, 10, cut(origin, width - 8), "faint")]
     lanes, y = _lanes(attempt, width)
     shapes += lanes
     for row in rows:
         words, color = (row, "faint") if isinstance(row, str) else (_FOLDERS.sub("", row.line), "ink")
         if not isinstance(row, str):  # when it was said, and by which machine
             middle, of_machine = y + LINE_HEIGHT / 2, color_of_rank(row.machine)
-            shapes.append(label(TIMES, middle, f"{row.seconds:.1f} s", "faint", "end"))
+            shapes.append(Words(TIMES, middle, f"{row.seconds:.1f} s", "faint", "end"))
             shapes.append(Box(TIMES + 4, middle - 7, 18, 14, of_machine))
-            shapes.append(label(TIMES + 13, middle, str(row.machine), ink_on(of_machine), "middle"))
+            shapes.append(Words(TIMES + 13, middle, str(row.machine), ink_on(of_machine), "middle"))
         lines = wrapped(words, width - WORDS - 6)
         if len(lines) > MOST_LINES:
             lines[MOST_LINES - 1 :] = [cut(f"{lines[MOST_LINES - 1]} …", width - WORDS - 6)]
         for line in lines:
-            shapes.append(label(WORDS, y + LINE_HEIGHT / 2, line, "alarm" if row in attempt.happened else color))
+            shapes.append(Words(WORDS, y + LINE_HEIGHT / 2, line, "alarm" if row in attempt.happened else color))
             y += LINE_HEIGHT
     return Drawing(width, y + 6, shapes)
 
@@ -84,14 +84,14 @@ def _lanes(attempt: Attempt, width: float) -> tuple[list[Shape], float]:
         shapes += _marks(attempt, machine, y, per_second, right)
         ending, color = _ending(attempt, machine)
         y += 0 if is_beside else LINE_HEIGHT + 2
-        shapes.append(label(right + 8 if is_beside else LEFT, y + LANE / 2, ending, color))
+        shapes.append(Words(right + 8 if is_beside else LEFT, y + LANE / 2, ending, color))
         y += LANE
     steps = (size * 10**power for power in range(-1, 5) for size in (1, 2, 5))
     every = next(step for step in steps if fits("0,000.0", step * per_second))
     for number in range(int(max(attempt.seconds, 0.1) / every) + 1):
         x = LEFT + number * every * per_second
-        shapes += [Line([(x, y), (x, y + 4)]), label(x, y + 12, f"{number * every:g}", "faint", "middle")]
-    shapes.append(label(LEFT - 10, y + 12, "seconds", "faint", "end"))
+        shapes += [Line([(x, y), (x, y + 4)]), Words(x, y + 12, f"{number * every:g}", "faint", "middle")]
+    shapes.append(Words(LEFT - 10, y + 12, "seconds", "faint", "end"))
     return shapes, y + AXIS
 
 

@@ -83,7 +83,7 @@ def draw_steps(events: Events) -> str:
     cells = _cells(events, steps)
     last = max(steps.values(), default=0)
     blocks, shown = _blocks(cells, ranks, last)
-    lines = [_headline(events)]
+    lines = [f"{summary(events)}; a column is a step in their order, not a time."]
     for columns in blocks:
         lines.append(f"\nsteps {min(columns)} to {max(columns)}" if len(blocks) > 1 else "")
         lines += [_lane(rank, columns, cells, len(str(ranks[-1]))) for rank in ranks]
@@ -148,10 +148,6 @@ def _blocks(cells: Mapping[tuple[int, int], str], ranks: range, last: int) -> tu
 def _lane(rank: int, columns: Mapping[int, int], cells: Mapping[tuple[int, int], str], digits: int) -> str:
     row = " | ".join(cells.get((rank, step), "").ljust(width) for step, width in columns.items())
     return f"rank {rank:<{digits}} | {row}".rstrip(" |") if row.strip(" |") else f"rank {rank:<{digits}} |"
-
-
-def _headline(events: Events) -> str:
-    return f"{summary(events)}; a column is a step in their order, not a time."
 
 
 def summary(events: Events) -> str:

@@ -17,7 +17,7 @@ from ddp_lessons.record.event import Event, Meeting
 from ddp_lessons.record.events import Events
 from ddp_lessons.record.rank_record import Gap
 from ddp_lessons.run.diagnosis.waits import never_ending
-from ddp_lessons.run.diagnosis.wording import joined
+from ddp_lessons.run.diagnosis.wording import joined, ranks_named
 from ddp_lessons.show.figures.formats import show_bytes, show_seconds, show_values
 from ddp_lessons.show.timelines.text_steps import DDP, how_it_failed, is_odd, name_call, step_of_each
 from ddp_lessons.show.timelines.told_phases import Phases
@@ -47,12 +47,10 @@ class Call:
     end: float
     parts: Sequence[Part]
     state: str  # "waits forever", "failed", ...
+    is_send: bool
+    is_in_background: bool
     load: str
     place: str
-
-    @property
-    def is_in_background(self) -> bool:
-        return any(part.look in ("open", "travel") for part in self.parts)
 
     @property
     def row(self) -> int:
@@ -114,7 +112,7 @@ class Timeline:
 
     def tell(self, call: Call) -> str:
         """What is read when it is pointed at."""
-        others = [str(other.rank) for other in self.members(call)]
+        others = [other.rank for other in self.members(call)]
         facts = [f"rank {call.rank}: {call.name}", *[call.state] * bool(call.state)]
         if call.is_in_background:
             inside = _duration(call.spent("wait", "never", "move"))
@@ -124,7 +122,7 @@ class Timeline:
             facts.append(f"waited {waited}, moved data for {moved}")
         facts += [call.load] * bool(call.load)
         if call.kind != "message" and others:
-            facts.append(f"with rank{'s' * (len(others) > 1)} {', '.join(others)}")
+            facts.append(f"with {ranks_named(others)}")
         return " · ".join([*facts, call.place])
 
 
@@ -231,6 +229,8 @@ class _Lanes:
             end=self.milliseconds(self._end(event)),
             parts=self._parts(event),
             state=self._state(event),
+            is_send=event.operation == "send",
+            is_in_background=self._is_in_background(event),
             load=load_of(event),
             place=event.place,
         )
@@ -340,6 +340,5 @@ def _warning(event: Event, meeting: Meeting | None, is_forever: bool) -> str:
         return f"{name_call(event)}{partner} {how_it_failed(event)}"
     if event.waited is None:
         return f"{name_call(event)}{partner}: no wait()"
-    missing = ", ".join(map(str, meeting.missing)) if meeting else ""
     waits = f"waits{' forever' * is_forever} in {name_call(event)}{partner}"
-    return waits + f" for rank {missing}" * (0 < len(missing) < 9)
+    return f"{waits} for {ranks_named(meeting.missing)}" if meeting and meeting.missing else waits

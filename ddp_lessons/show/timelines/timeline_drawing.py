@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from ddp_lessons.show.figures.drawing import COMMON, Area, Box, Drawing, Group, Line, Shape, Words
+from ddp_lessons.show.figures.drawing import FONT_SIZE, Area, Box, Drawing, Group, Line, Shape, Words
 from ddp_lessons.show.figures.formats import count
-from ddp_lessons.show.figures.layouts import LEFT, Entry, cut, fits, key_at, label, notes_at
+from ddp_lessons.show.figures.layouts import LEFT, Entry, cut, fits, key_at, notes_at
 from ddp_lessons.show.figures.palette import color_of_rank, ink_on, width_of
 from ddp_lessons.show.timelines.timeline_calls import Call, Part, Timeline
 
@@ -41,7 +41,7 @@ def _lane(rank: int, top: float, height: float, middle: float, width: float) -> 
     yield Box(LEFT - 4, top, width - LEFT, height, "paper" if rank % 2 else "band", corner=0)
     yield Line([(LEFT - 4, middle), (width - 4, middle)])
     yield Box(6, middle - 11, 5, 22, color_of_rank(rank))
-    yield label(16, middle, f"rank {rank}")
+    yield Words(16, middle, f"rank {rank}")
 
 
 def _with_words(
@@ -73,7 +73,7 @@ def _blocks(line: Timeline, width: float) -> tuple[list[dict[int, tuple[float, f
     """By step its left edge and its width, a block for each line; and how many steps found no place."""
     widest: dict[int, float] = {}
     for call in line.calls:
-        widest[call.step] = max(widest.get(call.step, 44.0), width_of(call.name, COMMON) + 16)
+        widest[call.step] = max(widest.get(call.step, 44.0), width_of(call.name, FONT_SIZE) + 16)
     blocks: list[dict[int, tuple[float, float]]] = [{}]
     x = LEFT + 4
     for step in sorted(widest):
@@ -94,8 +94,8 @@ def _chip(line: Timeline, call: Call, x: float, width: float, middle: float) -> 
     ink = "alarm" if is_broken else ink_on(_color(call))
     name = Words(x + width / 2, middle, cut(call.name, width - 6), ink, "middle", has_halo=waits)
     shapes: list[Shape] = [Box(x, middle - BAR / 2, width, BAR, *look, corner=5, is_hatched=waits), name]
-    if call.kind == "message" and "←" not in call.name:
-        shapes.append(label(x, middle + BAR / 2 + 9, cut(call.load, width + GAP - 4), "faint"))
+    if call.is_send:
+        shapes.append(Words(x, middle + BAR / 2 + 9, cut(call.load, width + GAP - 4), "faint"))
     return _group(line, call, shapes)
 
 
@@ -205,7 +205,7 @@ def _phases(line: Timeline, lanes: _Lanes) -> tuple[list[Box], list[Words]]:
         boxes.append(Box(x, y, max(right - x - 1, 0.5), PHASE - 2, colors[phase.label]))
         if fits(phase.label, right - x - 6):
             ink = ink_on(colors[phase.label])
-            names.append(label((x + right) / 2, y + PHASE / 2 - 1, phase.label, ink, "middle"))
+            names.append(Words((x + right) / 2, y + PHASE / 2 - 1, phase.label, ink, "middle"))
     return boxes, names
 
 
@@ -244,7 +244,7 @@ def _labels(calls: Sequence[Call], lanes: _Lanes) -> Iterator[Words]:
     taken: dict[int, float] = {}
     for call in sorted(calls, key=lambda call: call.begin):
         name = f"{call.name}, {call.state}" if call.state else call.name
-        width, ink = width_of(name, COMMON), "alarm" if call.state else "ink"
+        width, ink = width_of(name, FONT_SIZE), "alarm" if call.state else "ink"
         own_row = [part for part in call.parts if part.row] or call.parts
         widest = max(own_row, key=lambda part: part.end - part.begin)
         if width + 8 < lanes.x(widest.end) - lanes.x(widest.begin):
@@ -275,7 +275,7 @@ def _ticks(span: float, lanes: _Lanes) -> Iterator[Shape]:
         x = lanes.x(turn * step)
         yield Line([(x, lanes.bottom), (x, lanes.bottom + 5)])
         anchor = "end" if x + 30 > lanes.width else "middle" if turn else "start"
-        yield label(x, lanes.bottom + 13, f"{turn * step / unit:.6g} {name}", "faint", anchor)
+        yield Words(x, lanes.bottom + 13, f"{turn * step / unit:.6g} {name}", "faint", anchor)
 
 
 def _nice(at_least: float) -> float:

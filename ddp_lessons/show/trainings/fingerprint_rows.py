@@ -11,10 +11,10 @@ from typing import Any
 from ddp_lessons.record.colors import RANK_COLORS
 from ddp_lessons.record.fingerprints import fingerprints_of
 from ddp_lessons.run.diagnosis.wording import ranks_named
-from ddp_lessons.show.figures.drawing import COMMON, Box, Drawing, Line, Shape
+from ddp_lessons.show.figures.drawing import FONT_SIZE, Box, Drawing, Line, Shape, Words
 from ddp_lessons.show.figures.figure import Figure
 from ddp_lessons.show.figures.formats import count
-from ddp_lessons.show.figures.layouts import figure_of, fits, label, notes_at
+from ddp_lessons.show.figures.layouts import figure_of, fits, notes_at
 from ddp_lessons.show.figures.palette import color_of_rank, width_of
 
 LEFT, HEAD = 58.0, 20.0  # pixels
@@ -38,7 +38,7 @@ def fingerprints(results: Any) -> Figure:
     """
     columns = [*zip(*fingerprints_of(results), strict=False)]
     colors = _colors(columns)
-    return figure_of(lambda width: _draw(columns, colors, width), None, _text(columns), _describe(columns))
+    return figure_of(lambda width: _draw(columns, colors, width), _text(columns), _describe(columns))
 
 
 def _colors(columns: Sequence[Column]) -> dict[str, Color]:
@@ -62,13 +62,13 @@ def _draw(columns: Sequence[Column], colors: dict[str, Color], width: float) -> 
     room = width - LEFT - 8
     cell = max(NARROW, min(WIDE, room // len(columns)))
     shown = columns[: int(room / cell)]
-    shapes: list[Shape] = [label(4, HEAD + (rank + 0.5) * ROW, f"rank {rank}") for rank in range(len(columns[0]))]
-    shapes.append(label(4, HEAD / 2, "step", "faint"))
-    every = next(every for every in (1, 2, 5, 10, 20) if every * cell > width_of(str(len(shown)), COMMON) + 6)
+    shapes: list[Shape] = [Words(4, HEAD + (rank + 0.5) * ROW, f"rank {rank}") for rank in range(len(columns[0]))]
+    shapes.append(Words(4, HEAD / 2, "step", "faint"))
+    every = next(every for every in (1, 2, 5, 10, 20) if every * cell > width_of(str(len(shown)), FONT_SIZE) + 6)
     for step, column in enumerate(shown):
         x, odd = LEFT + step * cell, _odd_ones(column)
         if step % every == 0:
-            shapes.append(label(x + cell / 2, HEAD / 2, str(step), anchor="middle"))
+            shapes.append(Words(x + cell / 2, HEAD / 2, str(step), anchor="middle"))
         for rank, digits in enumerate(column):
             shapes += _cell(x, HEAD + rank * ROW, cell, digits, colors[digits], rank in odd)
     notes = ["framed: differs from the other ranks at that step"] * any(map(_odd_ones, shown))
@@ -87,7 +87,7 @@ def _cell(x: float, y: float, cell: float, digits: str, color: Color, is_odd: bo
         yield Line([(left, top), (right, top), (right, bottom), (left, bottom), (left, top)], "ink", thick)
     words = [f"{'≠ ' * is_odd}{digits[:length]}".strip() for length in (4, 2, 0)]
     for fitting in [one for one in words if one and fits(one, wide - 2)][:1]:
-        yield label(x + cell / 2, y + ROW / 2, fitting, anchor="middle")
+        yield Words(x + cell / 2, y + ROW / 2, fitting, anchor="middle")
 
 
 def _text(columns: Sequence[Column]) -> str:

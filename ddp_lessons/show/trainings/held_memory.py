@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ddp_lessons.show.figures.drawing import COMMON, Box, Drawing, Line, Shape
+from ddp_lessons.show.figures.drawing import FONT_SIZE, Box, Drawing, Line, Shape, Words
 from ddp_lessons.show.figures.figure import Figure
 from ddp_lessons.show.figures.formats import count, show_bytes
 from ddp_lessons.show.figures.layouts import (
@@ -23,7 +23,6 @@ from ddp_lessons.show.figures.layouts import (
     figure_of,
     film_of,
     key_at,
-    label,
     moved,
     name_rank,
     notes_at,
@@ -62,7 +61,7 @@ def memory(ways: Mapping[str, Sequence[Held]]) -> Figure:
         told.append(f"{name}: {each} on {'each of ' * (len(ranks) > 1)}{count(len(ranks), 'rank')}")
     alt = f"Bars of the bytes that ranks hold, as {', '.join(kinds)}. {'; '.join(told)}."
     text = "\n".join(in_columns(rows, "   ", slice(None)))
-    return figure_of(lambda width: _draw_bars(ways, kinds, width), None, text, alt)
+    return figure_of(lambda width: _draw_bars(ways, kinds, width), text, alt)
 
 
 def _range(low: str, high: str) -> str:
@@ -72,12 +71,12 @@ def _range(low: str, high: str) -> str:
 def _draw_bars(ways: Mapping[str, Sequence[Held]], kinds: Sequence[str], width: float) -> Drawing:
     """The bars of each way below its name."""
     totals = [sum(rank.values()) for ranks in ways.values() for rank in ranks]
-    room = max(width_of(show_bytes(total), COMMON) for total in totals) + 12
+    room = max(width_of(show_bytes(total), FONT_SIZE) for total in totals) + 12
     scale = (width - LEFT - room) / max(1, *totals)
     shapes, y = _key(kinds, width)
     for name, ranks in ways.items():
         shapes.append(Line([(4, y + GAP / 2), (width - 4, y + GAP / 2)]))
-        shapes.append(label(4, y + GAP + 10, cut(name, 0.9 * width - 8), is_bold=True))
+        shapes.append(Words(4, y + GAP + 10, cut(name, 0.9 * width - 8), is_bold=True))
         y += GAP + 22
         for rank, parts in enumerate(ranks):
             shapes += name_rank(rank, y + ROW / 2)
@@ -86,7 +85,7 @@ def _draw_bars(ways: Mapping[str, Sequence[Held]], kinds: Sequence[str], width: 
                 wide = scale * parts.get(kind, 0)
                 shapes.append(_part(number, color_of_rank(rank), end, y + (ROW - BAR) / 2, wide, BAR))
                 end += wide
-            shapes.append(label(end + 6, y + ROW / 2, show_bytes(sum(parts.values()))))
+            shapes.append(Words(end + 6, y + ROW / 2, show_bytes(sum(parts.values()))))
             y += ROW
     return Drawing(width, y + 4, shapes)
 
@@ -208,9 +207,9 @@ class Panel:
     def cues(self) -> Iterator[Cue]:
         yield Cue(Line([(self.x + 4, self.y), (self.end - 4, self.y)]))
         for since, until, total in _runs(self.way.totals):
-            yield Cue(label(self.end - 4, self.y + GAP + 4, total, "faint", "end"), since, until)
-        room = self.end - self.x - 16 - max(width_of(total, COMMON) for total in self.way.totals)
-        yield Cue(label(self.x + 4, self.y + GAP + 4, cut(self.way.name, 0.9 * room), is_bold=True))
+            yield Cue(Words(self.end - 4, self.y + GAP + 4, total, "faint", "end"), since, until)
+        room = self.end - self.x - 16 - max(width_of(total, FONT_SIZE) for total in self.way.totals)
+        yield Cue(Words(self.x + 4, self.y + GAP + 4, cut(self.way.name, 0.9 * room), is_bold=True))
         for rank in self.ranks:
             for shape in name_rank(rank, self.row(rank) + ROW / 2):
                 yield Cue(moved(shape, self.x, 0))
@@ -219,7 +218,7 @@ class Panel:
         for number, (phase, calls) in enumerate(self.way.phases):
             said = cut(f"{phase}: {_travels(calls)}", self.end - self.x - 22)
             y = self.phase(number) + LINE_HEIGHT / 2
-            yield Cue(label(self.x + 18, y, said, "ink" if calls else "faint"))
+            yield Cue(Words(self.x + 18, y, said, "ink" if calls else "faint"))
             if calls:
                 arrow = Line([(self.x + 4, y), (self.x + 14, y)], "ink", 1.6, has_head=True)
                 yield Cue(arrow, number + 2, number + 3)

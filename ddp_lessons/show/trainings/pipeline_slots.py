@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ddp_lessons.record.event import Event
-from ddp_lessons.show.figures.drawing import Box, Line, Shape
+from ddp_lessons.show.figures.drawing import Box, Line, Shape, Words
 from ddp_lessons.show.figures.figure import Figure
 from ddp_lessons.show.figures.formats import count, events_of
 from ddp_lessons.show.figures.layouts import (
@@ -17,7 +17,6 @@ from ddp_lessons.show.figures.layouts import (
     film_of,
     fits,
     key_at,
-    label,
     name_rank,
     notes_at,
     write_figure,
@@ -144,7 +143,7 @@ def _draw(slots: Slots, stages: int, bubble: str, width: float) -> Film:
         cell = _cell(work, LEFT + (slot - 1) * wide, y + work.rank * LANE, wide - 2)
         cues += [Cue(shape, slot, origin=origin) for shape in cell]
     y += stages * LANE
-    cues.append(Cue(label(4, y + LINE_HEIGHT / 2, bubble), steps))
+    cues.append(Cue(Words(4, y + LINE_HEIGHT / 2, bubble), steps))
     below, end = notes_at(y + LINE_HEIGHT, ["steps of equal width: the order, not the time"], width)
     return Film(width, end + 4, [*cues, *map(Cue, below)])
 
@@ -155,7 +154,7 @@ def _cell(work: Work, x: float, y: float, width: float) -> Iterator[Shape]:
     yield Box(*place, color, corner=3) if work.is_forward else _pale(color, *place)
     if fits(number, width):
         ink = ink_on(color) if work.is_forward else "ink"
-        yield label(x + width / 2, y + SLOT_HEIGHT / 2, number, ink, "middle", is_bold=work.is_forward)
+        yield Words(x + width / 2, y + SLOT_HEIGHT / 2, number, ink, "middle", is_bold=work.is_forward)
 
 
 def _pale(color: str, x: float, y: float, width: float, height: float) -> Box:

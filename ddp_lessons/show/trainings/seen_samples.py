@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from ddp_lessons.show.figures.drawing import COMMON, Bars, Box, Drawing, Shape
+from ddp_lessons.show.figures.drawing import FONT_SIZE, Bars, Box, Drawing, Shape, Words
 from ddp_lessons.show.figures.figure import Figure
 from ddp_lessons.show.figures.formats import count
-from ddp_lessons.show.figures.layouts import LINE_HEIGHT, figure_of, fits, key_at, label, name_rank, notes_at, wrapped
+from ddp_lessons.show.figures.layouts import LINE_HEIGHT, figure_of, fits, key_at, name_rank, notes_at, wrapped
 from ddp_lessons.show.figures.palette import color_of_rank, ink_on, width_of
 
 LEFT, HEAD, ROW, GAP = 75.0, 20.0, 20.0, 8.0  # pixels
@@ -29,7 +29,7 @@ class Columns:
     """Where samples are, on a page of this width."""
 
     def __init__(self, total: int, page: float) -> None:
-        number = 10 + max(width_of(text, COMMON) for text in ("seen", f"{total:,}"))
+        number = 10 + max(width_of(text, FONT_SIZE) for text in ("seen", f"{total:,}"))
         self.is_beside = page >= BESIDE
         room = MAP if self.is_beside else page - LEFT - number - 6
         self.is_coarse = room / total < NARROWEST
@@ -79,7 +79,7 @@ def samples(results: Sequence[Sequence[int]], total: int) -> Figure:
     lines = [f"rank {rank} | {len(seen):>6,} | {_beginning(seen)}".rstrip() for rank, seen in enumerate(by_rank)]
     lines += [f"{name}: {_beginning(indices)}" for name, indices in lists.items()]
     text = "\n".join([head, "", summary, *lines])
-    return figure_of(lambda width: _draw(by_rank, times, lists, summary, width), None, text, f"{head} {summary}.")
+    return figure_of(lambda width: _draw(by_rank, times, lists, summary, width), text, f"{head} {summary}.")
 
 
 def _indices(rank: int, seen: Any, total: int) -> Any:
@@ -114,7 +114,7 @@ def _draw(by_rank: Sequence[Any], times: Any, lists: dict[str, Any], summary: st
     columns = Columns(len(times), width)
     shapes, y = [*_name_columns(columns)], HEAD
     for line in wrapped(summary, 0.9 * width - 8):  # bold is wider
-        shapes.append(label(4, y + 10, line, "alarm" if "never" in lists else "ink", is_bold=True))
+        shapes.append(Words(4, y + 10, line, "alarm" if "never" in lists else "ink", is_bold=True))
         y += LINE_HEIGHT
     y += 3
     for rank, seen in enumerate(by_rank):
@@ -123,8 +123,8 @@ def _draw(by_rank: Sequence[Any], times: Any, lists: dict[str, Any], summary: st
         shapes += name_rank(rank, middle)
         shapes.append(Box(LEFT, y + 1, columns.right - LEFT, ROW - 2, fill="band"))
         shapes.append(columns.bars(y + ROW - 1, ROW - 2, is_seen, color_of_rank(rank)))
-        shapes.append(label(columns.seen, middle, f"{len(seen):,}", anchor="end"))
-        shapes.append(label(columns.order, middle if columns.is_beside else y + ROW + 6, columns.listed(seen)))
+        shapes.append(Words(columns.seen, middle, f"{len(seen):,}", anchor="end"))
+        shapes.append(Words(columns.order, middle if columns.is_beside else y + ROW + 6, columns.listed(seen)))
         y += ROW if columns.is_beside else ROW + LINE_HEIGHT - 2
     kinds = _kinds(columns, times)
     high = 46.0 if columns.is_coarse else 28.0
@@ -133,7 +133,7 @@ def _draw(by_rank: Sequence[Any], times: Any, lists: dict[str, Any], summary: st
     first = y + (high - (len(lists) - 1) * pitch) / 2 if columns.is_beside else y + high + pitch / 2
     for turn, (name, indices) in enumerate(lists.items()):
         color = "alarm" if name == "never" else "ink"
-        shapes.append(label(columns.order, first + turn * pitch, columns.listed(indices, f"{name}:"), color))
+        shapes.append(Words(columns.order, first + turn * pitch, columns.listed(indices, f"{name}:"), color))
     y = max(y + high, first + (len(lists) - 0.5) * pitch) + GAP
     key, y = key_at(y, [(Box(0, -5, 16, 10, *look), name) for _, look, _, name in kinds], width)
     notes, y = notes_at(y, ["height of a bar: the part of the samples there"] * columns.is_coarse, width)
@@ -156,23 +156,23 @@ def _times(columns: Columns, times: Any, kinds: Sequence[Kind], y: float, high: 
     for is_meant, look, is_from_above, _ in kinds:
         foot, size = (y + 2, 4 - high) if is_from_above else (y + high - 2, high - 4)
         yield columns.bars(foot, size, is_meant, *look)
-    yield label(4, y + high / 2, "times seen")
+    yield Words(4, y + high / 2, "times seen")
     for sample, number in enumerate(times if columns.width >= READABLE else []):
         ink = "alarm" if number == 0 else "ink" if number == 1 else ink_on("collective")
         x = LEFT + (sample + 0.5) * columns.width
-        yield label(x, y + high / 2, str(number), ink, "middle", is_bold=bool(number != 1))
+        yield Words(x, y + high / 2, str(number), ink, "middle", is_bold=bool(number != 1))
 
 
 def _name_columns(columns: Columns) -> Iterator[Shape]:
     """As many numbers of samples as fit, and the names of the columns next to them."""
-    yield label(4, HEAD / 2, "sample", "faint")
-    yield label(columns.seen, HEAD / 2, "seen", "faint", "end")
+    yield Words(4, HEAD / 2, "sample", "faint")
+    yield Words(columns.seen, HEAD / 2, "seen", "faint", "end")
     if columns.is_beside:
-        yield label(columns.order, HEAD / 2, "in this order", "faint")
+        yield Words(columns.order, HEAD / 2, "in this order", "faint")
     total = int(columns.edges[-1])
     per_sample = (columns.right - LEFT) / total
     steps = (size * 10**power for power in range(9) for size in (1, 2, 5))
     every = next(step for step in steps if fits(f"{total:,}", step * per_sample - 8) or step * 2 > total)
     for sample in range(0, total, every):
         x = LEFT + (sample + (0 if columns.is_coarse else 0.5)) * per_sample
-        yield label(x, HEAD / 2, f"{sample:,}", anchor="middle")
+        yield Words(x, HEAD / 2, f"{sample:,}", anchor="middle")
