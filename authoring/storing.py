@@ -30,7 +30,7 @@ METADATA = {
     "language_info": {"name": "python"},
 }
 NUMBER = re.compile(r"\d[\d.,]*")
-PATTERN = re.compile(r"\bh[0-9a-f]{6}-")  # the name of a pattern, made of all that the figure has
+OF_EACH_RUN = re.compile(r"\bh[0-9a-f]{6}-|<metadata>.*?</metadata>")  # made of all that the figure has, also of times
 OF_THE_MOMENT = {"execution", "ExecuteTime", "collapsed", "scrolled", "trusted"}  # written by front ends
 
 
@@ -147,7 +147,7 @@ def look_different(fresh: Sequence[Any], old: Sequence[Any], kinds: set[str] = P
 
 
 def _without_numbers(svg: str) -> str:
-    return NUMBER.sub("#", PATTERN.sub("h-", svg))
+    return NUMBER.sub("#", OF_EACH_RUN.sub("", svg))
 
 
 def is_seen(one: str, other: str) -> bool:

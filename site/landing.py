@@ -18,7 +18,7 @@ from committed import ROOT, lessons, minutes_of, number_of, read_lesson, title_o
 from living import STILL, image_of
 
 from ddp_lessons import show
-from ddp_lessons.show.figures.figure import page_of
+from ddp_lessons.show.figures.figure import living_svg_in, page_of
 from ddp_lessons.train.ring import ring_all_reduce
 
 # the first lesson of each part, with the title and a description of the part
@@ -108,7 +108,8 @@ def thumbnail(lesson: str) -> str:
 
 def fitness(still: str) -> float:
     """Prefer figures of values to calls, and these to charts; but what is far from a card's shape would be cut off."""
-    kind = 2 if "data-view" not in still else 1 if 'data-view="Time"' in still else 0
+    living = living_svg_in(still)
+    kind = 2 if "data-view" not in living else 1 if 'data-view="Time"' in living else 0
     return kind + 2 * abs(log(shape_of(still) / CARD))
 
 

@@ -6,7 +6,7 @@ import base64
 import html
 from typing import Any
 
-from ddp_lessons.show.figures.figure import page_of
+from ddp_lessons.show.figures.figure import living_svg_in, page_of
 
 STILL = "image/svg+xml"
 FIRST_PAGE = "first_page.json"  # written by landing.py for the template landing.html
@@ -16,7 +16,7 @@ def bring_to_life(cell: Any) -> None:
     """Replace each static picture by the figure; without a script it stays the picture that it is."""
     for output in cell.get("outputs", []):
         if still := output.get("data", {}).get(STILL):
-            output.data = {"text/html": page_of(still, words_of(output))}
+            output.data = {"text/html": page_of(living_svg_in(still), words_of(output))}
 
 
 def words_of(output: Any) -> str:

@@ -15,7 +15,7 @@ from staging import FENCED
 
 from ddp_lessons.quiz.bank import questions_of
 from ddp_lessons.quiz.question import Question
-from ddp_lessons.show.figures.figure import page_of
+from ddp_lessons.show.figures.figure import living_svg_in, page_of
 
 IMPORT = re.compile(r"(?:(?:import|from) .+\n?|%load_ext .+\n?|\n)+")
 LINK_INSIDE = re.compile(r"\[([^\]\[]*)\]\((?![a-z][a-z0-9+.-]*:)[^)]*\)")
@@ -102,8 +102,9 @@ class Deck:
 
 def figure_of(still: str, alt: str) -> str:
     """Slides play it themselves, when it is seen."""
-    waiting = still.replace(PLAYS, "")
-    return f'<div class="ddp-living{" plays" if waiting != still else ""}">{page_of(waiting, alt)}</div>'
+    living = living_svg_in(still)
+    waiting = living.replace(PLAYS, "")
+    return f'<div class="ddp-living{" plays" if waiting != living else ""}">{page_of(waiting, alt)}</div>'
 
 
 def sections(text: str) -> Iterator[str]:

@@ -119,10 +119,10 @@ def test_what_a_launch_gave_is_recorded_and_drawn_as_it_was(
     assert other.recorded.startswith("Linux, Python 3.")
     pictures = show.timeline(live), show.timeline(recalled)
     assert str(pictures[0]) == str(pictures[1])
-    calls, recalled_calls = (re.findall("<title>.*?</title>", picture.svg) for picture in pictures)
+    calls, recalled_calls = (re.findall("<title>.*?</title>", picture.living_svg) for picture in pictures)
     assert calls
     assert calls == recalled_calls
-    assert "This was recorded (Linux" in pictures[1].svg
+    assert "This was recorded (Linux" in pictures[1].living_svg
     if isinstance(recalled, WorkersStuck):
         assert "recorded (Linux" in recalled.remark
         assert recalled.traceback(0) == "no stack of rank 0 was recorded\n"

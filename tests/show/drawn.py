@@ -54,7 +54,7 @@ class Layout:
 
 def layouts_of(figure: show.Figure) -> list[Layout]:
     """As they are in the SVG, from narrow to wide in each view."""
-    return [_layout(one) for one in ElementTree.fromstring(figure.svg) if one.get("data-view") is not None]
+    return [_layout(one) for one in ElementTree.fromstring(figure.living_svg) if one.get("data-view") is not None]
 
 
 def _layout(group: ElementTree.Element) -> Layout:
@@ -73,7 +73,7 @@ def words_of(figure: show.Figure) -> list[str]:
 
 def calls_of(figure: show.Figure) -> list[ElementTree.Element]:
     """The groups of the calls in the layout that is shown."""
-    groups = ElementTree.fromstring(figure.svg).iter(f"{SVG}g")
+    groups = ElementTree.fromstring(figure.living_svg).iter(f"{SVG}g")
     (shown,) = [one for one in groups if one.get("data-view") is not None and one.get("display") is None]
     return [one for one in shown.iter(f"{SVG}g") if one.get("data-call") is not None]
 

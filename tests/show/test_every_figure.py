@@ -43,7 +43,7 @@ def test_its_layouts_are_for_narrow_and_for_wide_columns_and_one_is_shown(name: 
     for _, of_view in itertools.groupby(layouts, lambda layout: layout.view):
         widths = [layout.width for layout in of_view]
         assert widths == sorted(set(widths))
-        assert set(widths) <= {320, 520, 760}
+        assert set(widths) <= {320, 520, 760, 1060}
     svg = ElementTree.fromstring(figure(name).svg)
     assert [shown_layout(figure(name)).width, shown_layout(figure(name)).height] == [
         float(svg.get(side, 0)) for side in ("width", "height")

@@ -12,12 +12,13 @@ import html
 import itertools
 import json
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from ddp_lessons.show.figures.palette import DARK, FONT, LIGHT, RANKS
 
 FONT_SIZE = 12.0  # of all words
+PALE = 0.25  # the opacity of an area
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f]")  # that XML does not allow
 COLORS = LIGHT | RANKS
 
@@ -100,10 +101,9 @@ class Drawing:
 
 
 def to_svg(
-    views: Mapping[str, Sequence[Drawing]], shown: str, alt: str, captions: Sequence[str] = (), **data: object
+    views: Mapping[str, Sequence[Drawing]], still: Drawing, alt: str, captions: Sequence[str] = (), **data: object
 ) -> str:
-    """A file of its own, which shows the widest layout of the view `shown`."""
-    still = views[shown][-1]
+    """A file of its own, which shows the layout `still`."""
     layouts = [(name, one) for name, of_view in views.items() for one in of_view]
     content = "".join(_layout(name, one, is_shown=one is still) for name, one in layouts)
     data |= {"captions": json.dumps([*captions], ensure_ascii=False)} if captions else {}
@@ -122,6 +122,19 @@ def _layout(view: str, one: Drawing, *, is_shown: bool) -> str:
     data = _data({"view": view, "size": f"{_n(one.width)} {_n(one.height)}"})
     display = "" if is_shown else ' display="none"'
     return f"<g{data}{display}>{''.join(map(_element, one.shapes))}</g>\n"
+
+
+def as_still(drawing: Drawing) -> Drawing:
+    """Without what is hidden, and without groups."""
+    return replace(drawing, shapes=[*_seen(drawing.shapes)])
+
+
+def _seen(shapes: Sequence[Shape]) -> Iterator[Shape]:
+    for shape in shapes:
+        if not isinstance(shape, Group):
+            yield shape
+        elif not shape.is_hidden:
+            yield from _seen(shape.shapes)
 
 
 def _style(content: str) -> str:
@@ -155,7 +168,7 @@ def _element(shape: Shape) -> str:
     if isinstance(shape, Line):
         return _line(shape)
     if isinstance(shape, Area):
-        return f'<polygon points="{_points(shape.points)}" {_paint(shape.fill)} fill-opacity="0.16"/>'
+        return f'<polygon points="{_points(shape.points)}" {_paint(shape.fill)} fill-opacity="{PALE}"/>'
     if isinstance(shape, Bars):
         return f'<path d="{_outline(shape)}" {_paint(shape.fill, shape.edge)}/>'
     return _box(shape)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import abc
 import base64
 import functools
+import gzip
 import html
 import pathlib
 import re
@@ -12,10 +13,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ddp_lessons.show.figures.drawing import Drawing, to_svg
+from ddp_lessons.show.figures.drawing import Drawing, as_still, to_svg
 from ddp_lessons.show.figures.palette import font_file
 
 HERE = pathlib.Path(__file__).parent
+_PACKED = re.compile("<metadata>(.*?)</metadata>")
+WIDEST_STILL = 800
 _VARIABLE = re.compile(r"var\(--[\w-]+,(#\w+)\)")
 
 
@@ -84,15 +87,20 @@ class Figure(Shown):
 
     @functools.cached_property
     def svg(self) -> str:
-        """Only with the widest layouts: a notebook keeps every letter of it."""
-        return self._svg({name: layouts[-1:] for name, layouts in self.views.items()})
+        """What is seen without a player, as a notebook keeps every letter of it; packed into it, all that there is."""
+        still = as_still(self._still)
+        packed = base64.b64encode(gzip.compress(self.living_svg.encode(), mtime=0)).decode("ascii")
+        return to_svg({"": [still]}, still, self.alt).replace("</svg>", f"<metadata>{packed}</metadata></svg>")
+
+    @functools.cached_property
+    def living_svg(self) -> str:
+        return to_svg(self.views, self._still, self.alt, self.captions, **self.data)
 
     @property
-    def living_svg(self) -> str:
-        return self._svg(self.views)
-
-    def _svg(self, views: Mapping[str, Sequence[Drawing]]) -> str:
-        return to_svg(views, self.shown, self.alt, self.captions, **self.data)
+    def _still(self) -> Drawing:
+        """A page of paper, or of GitHub, has no room for the widest ones."""
+        layouts = self.views[self.shown]
+        return next((one for one in reversed(layouts) if one.width <= WIDEST_STILL), layouts[0])
 
     def png(self) -> bytes:
         import resvg_py
@@ -100,6 +108,12 @@ class Figure(Shown):
         light = _VARIABLE.sub(r"\1", self.svg)
         fonts = [font_file(), font_file().replace("Sans.", "Sans-Bold.")]
         return bytes(resvg_py.svg_to_bytes(svg_string=light, zoom=2, font_files=fonts, skip_system_fonts=True))
+
+
+def living_svg_in(svg: str) -> str:
+    """What is packed into a figure's SVG; a chart's is all that there is."""
+    found = _PACKED.search(svg)
+    return gzip.decompress(base64.b64decode(found[1])).decode() if found else svg
 
 
 @functools.cache

@@ -6,7 +6,7 @@ All words have the same readable size; what doesn't fit next to something goes b
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from ddp_lessons.show.figures.drawing import FONT_SIZE, Area, Box, Drawing, Group, Line, Shape, Words
@@ -92,9 +92,13 @@ def with_title(drawing: Drawing, title: str | None) -> Drawing:
     lines = wrapped(title, drawing.width / 1.1 - 8)  # bold is wider
     words = [Words(4, (n + 0.5) * LINE_HEIGHT, line, is_bold=True) for n, line in enumerate(lines)]
     lower = len(lines) * LINE_HEIGHT + 4
-    return Drawing(
-        drawing.width, drawing.height + lower, [*words, *(moved(shape, 0, lower) for shape in drawing.shapes)]
-    )
+    shapes = [moved(shape, 0, lower) for shape in drawing.shapes]
+    return Drawing(drawing.width, drawing.height + lower, [fixed(words), *shapes])
+
+
+def fixed(shapes: Iterable[Shape]) -> Group:
+    """What keeps its place and its size when the rest is zoomed."""
+    return Group([*shapes], {"fixed": ""})
 
 
 def moved(shape: Shape, x: float, y: float) -> Shape:

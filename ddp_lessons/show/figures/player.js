@@ -50,9 +50,8 @@ class Player {
       event.preventDefault()
       this.zoom(Math.exp(-event.deltaY / 200), event)
     }, { passive: false })
-    this.svg.addEventListener("pointermove", ({ buttons, movementX, movementY }) => {
-      const scale = this.seen.width / this.whole.width
-      if (buttons && scale < 1) this.look({ ...this.seen, x: this.seen.x - movementX * scale, y: this.seen.y - movementY * scale })
+    this.svg.addEventListener("pointermove", ({ buttons, movementX }) => {
+      if (buttons && this.part < 1) this.look(this.left - movementX * this.part, this.part)
     })
   }
 
@@ -71,28 +70,30 @@ class Player {
     if (layout === this.layout) return
     this.layout = layout
     for (const one of this.layouts) one.setAttribute("display", one === layout ? "inline" : "none")
-    const [width, height] = layout.dataset.size.split(" ").map(Number)
-    this.whole = { x: 0, y: 0, width, height }
-    this.svg.setAttribute("width", width)
-    this.svg.setAttribute("height", height)
-    this.look(this.whole)
+    ;[this.width, this.height] = layout.dataset.size.split(" ").map(Number)
+    this.svg.setAttribute("width", this.width)
+    this.svg.setAttribute("height", this.height)
+    this.look(0, 1)
   }
 
-  /** Around the pointer, the chosen call, or the middle. */
+  /** Along, around the pointer, the chosen call, or the middle. */
   zoom(factor, pointer) {
     const box = this.svg.getBoundingClientRect()
     const near = this.call?.getBoundingClientRect() ?? box
-    const at = pointer ?? { clientX: near.left + near.width / 2, clientY: near.top + near.height / 2 }
-    const [across, down] = [(at.clientX - box.left) / box.width, (at.clientY - box.top) / box.height]
-    const width = factor ? within(this.seen.width / factor, this.whole.width / 40, this.whole.width) : this.whole.width
-    const height = width * this.whole.height / this.whole.width
-    this.look({ x: this.seen.x + across * (this.seen.width - width), y: this.seen.y + down * (this.seen.height - height), width, height })
+    const at = ((pointer?.clientX ?? near.left + near.width / 2) - box.left) / box.width
+    const part = factor ? within(this.part / factor, 1 / 500, 1) : 1
+    this.look(this.left + at * this.width * (this.part - part), part)
   }
 
-  look({ x, y, width, height }) {
-    this.seen = { x: within(x, 0, this.whole.width - width), y: within(y, 0, this.whole.height - height), width, height }
-    this.svg.setAttribute("viewBox", `${this.seen.x} ${this.seen.y} ${width} ${height}`)
-    this.svg.classList.toggle("ddp-zoomed", width < this.whole.width)
+  /** Shows this part, from there on. */
+  look(left, part) {
+    this.part = part
+    this.left = within(left, 0, this.width * (1 - part))
+    this.svg.setAttribute("viewBox", `${this.left} 0 ${this.width * part} ${this.height}`)
+    this.svg.setAttribute("preserveAspectRatio", "none")
+    this.svg.style.setProperty("--ddp-part", part)
+    this.svg.classList.toggle("ddp-zoomed", part < 1)
+    for (const one of this.layout.querySelectorAll("[data-fixed]")) one.setAttribute("transform", `translate(${this.left} 0) scale(${part} 1)`)
   }
 
   makeSteps() {
@@ -103,8 +104,7 @@ class Player {
     this.forth = button("Step", "one step on", () => this.go(this.step + 1))
     this.slider = tag("input", { type: "range", min: 0, max: this.last, step: 1, "aria-label": "step" })
     this.slider.addEventListener("input", () => this.go(Number(this.slider.value)))
-    this.slider.addEventListener("pointerup", () => this.slider.blur()) // so that Shift + Enter still runs the next cell
-    this.root.append(tag("div", { class: "ddp-bar" }, this.playing, this.back, this.forth, this.slider))
+    this.room.before(tag("div", { class: "ddp-bar" }, this.playing, this.back, this.forth, this.slider))
     this.go(0)
     if (this.svg.dataset.plays && !isStill) new IntersectionObserver(([entry], observer) => {
       if (!entry.isIntersecting) return
@@ -168,12 +168,12 @@ class Player {
     if (!this.slider) return
     this.slider.value = this.step
     this.playing.textContent = this.isPlaying ? "Pause" : "Play"
-    this.back.disabled = this.step === 0
-    this.forth.disabled = this.step === this.last
+    this.back.setAttribute("aria-disabled", this.step === 0) // it keeps the focus
+    this.forth.setAttribute("aria-disabled", this.step === this.last)
   }
 
   press(event) {
-    if (event.ctrlKey || event.metaKey || event.altKey) return
+    if (event.ctrlKey || event.metaKey || event.altKey || event.shiftKey && event.key === "Enter") return
     const [along, across] = ARROWS[event.key] ?? [0, 0]
     if (event.target.matches("button, input") && (along || [" ", "Enter"].includes(event.key))) return event.stopPropagation()
     if (this.slider && along) this.go(this.step + along)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 
-from ddp_lessons.show.figures.drawing import FONT_SIZE, Area, Box, Drawing, Group, Line, Shape, Words
+from ddp_lessons.show.figures.drawing import FONT_SIZE, PALE, Area, Box, Drawing, Group, Line, Shape, Words
 from ddp_lessons.show.figures.formats import count
-from ddp_lessons.show.figures.layouts import LEFT, Entry, cut, fits, key_at, notes_at
+from ddp_lessons.show.figures.layouts import LEFT, Entry, cut, fits, fixed, key_at, notes_at
 from ddp_lessons.show.figures.palette import color_of_rank, ink_on, width_of
 from ddp_lessons.show.timelines.timeline_calls import Call, Part, Timeline
 
@@ -28,10 +29,11 @@ def draw_by_steps(line: Timeline, width: float) -> Drawing:
         middles = [top + rank * PITCH + 4 + BAR / 2 for rank in range(line.ranks)]
         for rank, middle in enumerate(middles):
             shapes += _lane(rank, top + rank * PITCH, PITCH, middle, width)
+            shapes += _name(rank, top + rank * PITCH, PITCH, middle)
         shapes += _links(line, columns, middles)
         calls = sorted(line.calls, key=lambda call: (call.step, call.rank))  # whatever came first in this run
         shapes += [_chip(line, call, *columns[call.step], middles[call.rank]) for call in calls if call.step in columns]
-        shapes += _arrows_of_steps(line, columns, middles)
+        shapes += _arrows_of_steps(line, columns, middles, width)
         top += line.ranks * PITCH + 8
     notes = ["Each column is one step, not a time.", *[f"{count(left_out, 'further step')} left out."] * bool(left_out)]
     return _with_words(line, shapes, top, width, notes, _key(line, is_time=False))
@@ -40,6 +42,10 @@ def draw_by_steps(line: Timeline, width: float) -> Drawing:
 def _lane(rank: int, top: float, height: float, middle: float, width: float) -> Iterator[Shape]:
     yield Box(LEFT - 4, top, width - LEFT, height, "paper" if rank % 2 else "band", corner=0)
     yield Line([(LEFT - 4, middle), (width - 4, middle)])
+
+
+def _name(rank: int, top: float, height: float, middle: float) -> Iterator[Shape]:
+    yield Box(0, top, LEFT - 4, height, "paper", corner=0)
     yield Box(6, middle - 11, 5, 22, color_of_rank(rank))
     yield Words(16, middle, f"rank {rank}")
 
@@ -49,12 +55,12 @@ def _with_words(
 ) -> Drawing:
     """With the key and all that is to be said below the lanes."""
     signs, y = key_at(y + 2, key, width) if key else ([], y)
-    below: list[Shape] = [*shapes, *signs]
+    below = signs
     for said, color in [*((warning, "alarm") for warning in line.warnings), *((note, "faint") for note in line.notes)]:
         words, y = notes_at(y + 2, [said], width, color)
         below += words
     words, y = notes_at(y, [" ".join(notes)], width)
-    return Drawing(width, y + 4, [*below, *words])
+    return Drawing(width, y + 4, [*shapes, fixed([*below, *words])])
 
 
 def _color(call: Call) -> str:
@@ -111,11 +117,15 @@ def _links(line: Timeline, columns: Columns, middles: Sequence[float]) -> Iterat
             yield Words(x + width / 2, middles[rank], "no call", "alarm", "middle")
 
 
-def _arrows_of_steps(line: Timeline, columns: Columns, middles: Sequence[float]) -> Iterator[Line]:
+def _arrows_of_steps(line: Timeline, columns: Columns, middles: Sequence[float], width: float) -> Iterator[Line]:
     for one in sorted(line.messages, key=lambda one: (one.send.step, one.send.rank, one.recv.step, one.recv.rank)):
-        if {one.send.step, one.recv.step} <= columns.keys():
-            begin = sum(columns[one.send.step]), middles[one.send.rank]
-            yield from _arrow(begin, (columns[one.recv.step][0], middles[one.recv.rank]), one.send.rank)
+        is_begin, is_end = one.send.step in columns, one.recv.step in columns
+        if is_begin or is_end:  # in another block, the arrow goes on from the edge of this one
+            begin = sum(columns[one.send.step]) if is_begin else LEFT - 2
+            end = columns[one.recv.step][0] if is_end else width - 6
+            between = (middles[one.send.rank] + middles[one.recv.rank]) / 2
+            heights = middles[one.send.rank] if is_begin else between, middles[one.recv.rank] if is_end else between
+            yield from _arrow((begin, heights[0]), (end, heights[1]), one.send.rank)
 
 
 def _arrow(begin: tuple[float, float], end: tuple[float, float], rank: int) -> Iterator[Line]:
@@ -139,7 +149,9 @@ def draw_by_time(line: Timeline, width: float) -> Drawing:
     shapes += _arrows_of_time(line, lanes)
     shapes += [*names, *_labels(line.calls, lanes)]
     shapes += _ticks(line.span, lanes)
-    return _with_words(line, shapes, lanes.bottom + AXIS, width, [], _key(line, is_time=True))
+    names_of_ranks = (_name(rank, *place, lanes.main(rank) + BAR / 2) for rank, place in enumerate(lanes.places))
+    shapes.append(fixed(chain.from_iterable(names_of_ranks)))
+    return _with_words(line, shapes, lanes.bottom + AXIS, width, ["Time goes to the right."], _key(line, is_time=True))
 
 
 class _Lanes:
@@ -293,7 +305,7 @@ def _key(line: Timeline, *, is_time: bool) -> list[Entry]:
     bands = is_time and any(len(one.calls) > 1 for one in line.collectives)
     waits, moves = bool(looks & {"wait", "open"}), bool(looks & {"move", "travel"})
     signs: Iterable[tuple[Box, str, bool]] = (
-        (_sign("line"), "computing: the higher, the larger its share of a core", is_time and bool(line.computing)),
+        (_sign("line"), "computing: the higher, the more of a core", is_time and bool(line.computing)),
         (_sign("line", height=1), "not computing: asleep, or waiting for a core", is_time),
         (
             _sign("paper", "faint", is_hatched=True),
@@ -304,7 +316,7 @@ def _key(line: Timeline, *, is_time: bool) -> list[Entry]:
         (_sign("paper", "faint", width=5), "starting a call", is_time and "call" in looks),
         (_sign("faint", height=5), "lower row: in the background", is_time and "call" in looks),
         (_sign("paper", "alarm", is_hatched=True), "waits forever", "never" in looks),
-        (_sign("collective", opacity=0.16), "one collective, on all its ranks", bands),
+        (_sign("collective", opacity=PALE), "one collective, on all its ranks", bands),
         (_sign("collective"), "collective", "collective" in kinds),
         (_sign("ddp"), "called by DDP", "ddp" in kinds),
     )

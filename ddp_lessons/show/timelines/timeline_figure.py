@@ -20,9 +20,9 @@ from ddp_lessons.show.timelines.told_phases import phases_of, tell_phases
 NOTHING = "Nothing was recorded: no rank called torch.distributed, or launch was given record=False."
 NO_CALLS = "No call of torch.distributed was recorded."
 MOST_CALLS = 500  # of all ranks
-MOST_FOR_ALL_WIDTHS = 120
+MOST_FOR_ALL_WIDTHS, WIDEST = 120, 1060.0
 SHOWN = {"steps": "Steps", "time": "Time"}
-HINT = "Point at a call, tap it, or use the arrow keys, to read about it."
+HINT = "Point at a call or tap it, to read about it. After Tab, the arrow keys go from call to call."
 BETWEEN_CALLS = "Between calls, by time: a gray bar where a rank computes, a thin line where it does not."
 
 
@@ -66,7 +66,7 @@ def timeline(results: Any, title: str | None = None, axis: str | None = None) ->
 
 
 def _layouts(line: Timeline, draw: Callable[[Timeline, float], Drawing], title: str | None) -> list[Drawing]:
-    widths = WIDTHS if len(line.calls) <= MOST_FOR_ALL_WIDTHS else WIDTHS[-1:]
+    widths = (*WIDTHS, WIDEST) if len(line.calls) <= MOST_FOR_ALL_WIDTHS else WIDTHS[-1:]
     return layouts_of(lambda width: draw(line, width), title, widths)
 
 
