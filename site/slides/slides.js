@@ -11,6 +11,7 @@ function fit() {
     const place = figure.parentElement, svg = figure.querySelector("svg")
     const size = SIZES.find(size => {
       figure.style.zoom = size
+      ddpFigures.get(figure)?.place() // the layout for this width
       const [inside, outside] = [figure, place].map(part => part.getBoundingClientRect())
       return inside.height <= outside.height && svg.getBoundingClientRect().width <= outside.width
     })
