@@ -6,6 +6,7 @@ const PACE = 1100 // milliseconds from one step to the next while it plays
 const ZOOMS = { "+": 1.5, "-": 1 / 1.5, 0: 0 } // by how much; 0 shows all
 const ARROWS = { ArrowRight: [1, 0], ArrowLeft: [-1, 0], ArrowDown: [0, 1], ArrowUp: [0, -1] }
 const isStill = matchMedia("(prefers-reduced-motion: reduce)").matches
+const within = (value, low, high) => Math.min(Math.max(value, low), high)
 
 function tag(name, attributes = {}, ...children) {
   const element = document.createElement(name)
@@ -14,13 +15,9 @@ function tag(name, attributes = {}, ...children) {
   return element
 }
 
-function button(label, title, act) {
-  const made = tag("button", { type: "button", title }, label)
-  made.addEventListener("click", act)
-  return made
+function button(label, title, onclick) {
+  return Object.assign(tag("button", { type: "button", title }, label), { onclick })
 }
-
-const within = (value, low, high) => Math.min(Math.max(value, low), high)
 
 class Player {
   constructor(root, svg) {
@@ -36,7 +33,7 @@ class Player {
     if (this.captions.length > 1) this.makeSteps()
     if (this.calls.length) this.listenToCalls()
     this.room.addEventListener("mousedown", event => event.preventDefault()) // the focus stays: Shift + Enter runs the next cell
-    new ResizeObserver(() => this.room.clientWidth !== this.wide && this.place()).observe(this.room)
+    new ResizeObserver(() => this.place()).observe(this.room)
     this.show(this.view)
   }
 
@@ -64,9 +61,8 @@ class Player {
   }
 
   place() {
-    this.wide = this.room.clientWidth
     const mine = this.layouts.filter(one => one.dataset.view === this.view)
-    const layout = mine.filter(one => Number(one.dataset.size.split(" ")[0]) <= this.wide).at(-1) ?? mine[0]
+    const layout = mine.filter(one => parseFloat(one.dataset.size) <= this.room.clientWidth).at(-1) ?? mine[0]
     if (layout === this.layout) return
     this.layout = layout
     for (const one of this.layouts) one.setAttribute("display", one === layout ? "inline" : "none")
@@ -85,7 +81,6 @@ class Player {
     this.look(this.left + at * this.width * (this.part - part), part)
   }
 
-  /** Shows this part, from there on. */
   look(left, part) {
     this.part = part
     this.left = within(left, 0, this.width * (1 - part))
@@ -103,9 +98,9 @@ class Player {
     this.back = button("Back", "one step back", () => this.go(this.step - 1))
     this.forth = button("Step", "one step on", () => this.go(this.step + 1))
     this.slider = tag("input", { type: "range", min: 0, max: this.last, step: 1, "aria-label": "step" })
-    this.slider.addEventListener("input", () => this.go(Number(this.slider.value)))
+    this.slider.oninput = () => this.go(Number(this.slider.value))
     this.room.before(tag("div", { class: "ddp-bar" }, this.playing, this.back, this.forth, this.slider))
-    this.go(0)
+    this.go(Number(this.svg.dataset.begins ?? 0))
     if (this.svg.dataset.plays && !isStill) new IntersectionObserver(([entry], observer) => {
       if (!entry.isIntersecting) return
       observer.disconnect()

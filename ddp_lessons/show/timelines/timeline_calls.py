@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Iterator, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from ddp_lessons.record.event import Event, Meeting
@@ -20,7 +20,7 @@ from ddp_lessons.run.diagnosis.waits import never_ending
 from ddp_lessons.run.diagnosis.wording import joined, ranks_named
 from ddp_lessons.show.figures.formats import show_bytes, show_seconds, show_values
 from ddp_lessons.show.timelines.text_steps import DDP, how_it_failed, is_odd, name_call, step_of_each
-from ddp_lessons.show.timelines.told_phases import Phases
+from ddp_lessons.show.timelines.told_phases import Phase, Phases
 
 MOST_ROWS = 3  # below a lane: so many calls that go on in the background are drawn below each other
 SHORTEST_SECONDS = 0.0002  # a rank that goes on with something else is away for longer than this
@@ -76,14 +76,6 @@ class Collective:
 
 
 @dataclass(frozen=True)
-class ToldPhase:
-    rank: int
-    label: str
-    begin: float
-    end: float
-
-
-@dataclass(frozen=True)
 class Timeline:
     """All that is drawn. `computing` has stretches between calls: the rank, from, to, and its part of a CPU."""
 
@@ -92,7 +84,7 @@ class Timeline:
     calls: Sequence[Call]
     messages: Sequence[Message]
     collectives: Sequence[Collective]
-    phases: Sequence[ToldPhase]
+    phases: Sequence[Phase]
     computing: Sequence[tuple[int, float, float, float]]
     warnings: Sequence[str]
     notes: Sequence[str]
@@ -158,12 +150,7 @@ def timeline_of(events: Events, phases: Phases) -> Timeline:
             for meeting in events.meetings
         ],
         phases=[
-            ToldPhase(
-                phase.rank,
-                phase.label,
-                lanes.milliseconds(phase.begin),
-                lanes.milliseconds(lanes.stop if phase.end is None else phase.end),
-            )
+            replace(phase, begin=lanes.milliseconds(phase.begin), end=lanes.milliseconds(min(phase.end, lanes.stop)))
             for mine in phases.by_rank
             for phase in mine
         ],

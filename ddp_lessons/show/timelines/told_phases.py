@@ -5,6 +5,7 @@ A phase lasts from its label to the next one of the same rank; tell("") ends it,
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,12 +15,12 @@ LONGEST_LINE = 100
 
 @dataclass(frozen=True)
 class Phase:
-    """A stretch in which a rank was somewhere; None: until the end."""
+    """A stretch in which a rank was somewhere; without an end, until the launch was over."""
 
     rank: int
     label: str
     begin: float
-    end: float | None
+    end: float = math.inf
 
 
 @dataclass(frozen=True)
@@ -35,12 +36,12 @@ class Phases:
 
     @property
     def moments(self) -> list[float]:
-        ends = [(phase.begin, phase.end) for phases in self.by_rank for phase in phases]
-        return [moment for pair in ends for moment in pair if moment is not None]
+        phases = [phase for mine in self.by_rank for phase in mine]
+        return [*(phase.begin for phase in phases), *(phase.end for phase in phases if phase.end < math.inf)]
 
     @property
     def are_open(self) -> bool:
-        return any(phases and phases[-1].end is None for phases in self.by_rank)
+        return any(phases and phases[-1].end == math.inf for phases in self.by_rank)
 
     def __bool__(self) -> bool:
         return any(self.by_rank)
@@ -55,7 +56,7 @@ def phases_of(results: Any) -> Phases:
 def _phases(rank: int, told: Sequence[Any]) -> list[Phase]:
     # numbers alone do not say where the rank is
     marks = [one for one in told if one.label or not one.numbers]
-    ends = [*(one.seconds for one in marks), None][1:]
+    ends = [*(one.seconds for one in marks), math.inf][1:]
     pairs = zip(marks, ends, strict=False)
     return [Phase(rank, _printable(one.label), one.seconds, end) for one, end in pairs if one.label]
 

@@ -183,6 +183,7 @@ def _draw_panels(ways: Sequence[Way], kinds: Sequence[str], width: float) -> Fil
     for operation in dict.fromkeys(operation for way in ways for _, calls in way.phases for operation in calls):
         carriers.setdefault(CARRIES[operation], []).append(operation)
     notes = [f"{kind} are sent by {' and '.join(operations)}" for kind, operations in carriers.items()]
+    notes += ["small squares: what comes from each other rank"] * bool(notes)
     below, y = notes_at(y, ["bytes as measured between the phases", *notes], width)
     return Film(width, y + 4, [*cues, *map(Cue, below)])
 

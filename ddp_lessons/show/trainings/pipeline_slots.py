@@ -72,7 +72,7 @@ def pipeline(results: Any, title: str = "") -> Figure:
     text += f"\nF forward, B backward, with the micro-batch; . idle. {bubble}."
     batches = len({work.micro_batch for work in slots})
     alt = f"{batches} micro-batch{'es' * (batches != 1)} on {count(stages, 'stage')}, {steps} steps: {bubble}."
-    return film_of(lambda width: _draw(slots, stages, bubble, width), captions, steps, title, text, alt)
+    return film_of(lambda width: _draw(slots, stages, bubble, width), captions, steps, title, text, alt, begins=steps)
 
 
 def _last_step(calls: Sequence[Event], stages: int) -> list[Event]:
@@ -123,7 +123,7 @@ def _is_ready(before: Work, slots: Slots) -> bool:
 def _draw(slots: Slots, stages: int, bubble: str, width: float) -> Film:
     steps = max(slots.values())
     wide = min((width - LEFT - 6) / steps, WIDEST_SLOT)
-    names = ["forward, with the number of the micro-batch", "backward", "idle"]
+    names = ["F: forward of a micro-batch", "B: backward", "idle"]
     signs = [Box(0, -6, 16, 12, "faint"), _pale("faint", 0, -6, 16, 12), _idle(0, -6, 16, 12)]
     key, y = key_at(0, [*zip(signs, names, strict=True)], width)
     cues = [*map(Cue, key)]
@@ -150,11 +150,12 @@ def _draw(slots: Slots, stages: int, bubble: str, width: float) -> Film:
 
 def _cell(work: Work, x: float, y: float, width: float) -> Iterator[Shape]:
     color, number = color_of_rank(work.rank), str(work.micro_batch)
+    names = f"{'F' if work.is_forward else 'B'}{number}", number
     place = x, y, width, SLOT_HEIGHT
     yield Box(*place, color, corner=3) if work.is_forward else _pale(color, *place)
-    if fits(number, width):
-        ink = ink_on(color) if work.is_forward else "ink"
-        yield Words(x + width / 2, y + SLOT_HEIGHT / 2, number, ink, "middle", is_bold=work.is_forward)
+    ink = ink_on(color) if work.is_forward else "ink"
+    for name in [name for name in names if fits(name, width / 1.1)][:1]:  # bold is wider
+        yield Words(x + width / 2, y + SLOT_HEIGHT / 2, name, ink, "middle", is_bold=work.is_forward)
 
 
 def _pale(color: str, x: float, y: float, width: float, height: float) -> Box:
