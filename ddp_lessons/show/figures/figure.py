@@ -33,11 +33,6 @@ class Shown(abc.ABC):
     def svg(self) -> str:
         """In the colors of a light or a dark page."""
 
-    @property
-    def living_svg(self) -> str:
-        """For a page, which has room for more than a file."""
-        return self.svg
-
     @abc.abstractmethod
     def png(self) -> bytes:
         """In the light ones."""
@@ -55,8 +50,13 @@ class Shown(abc.ABC):
     def _repr_mimebundle_(
         self, include: object = None, exclude: object = None
     ) -> tuple[dict[str, Any], dict[str, Any]]:
-        data = {"text/html": page_of(self.living_svg, self.alt), "image/svg+xml": self.svg, "text/plain": self.text}
+        svg = self.svg
+        data = {"text/html": page_of(self._living(svg), self.alt), "image/svg+xml": svg, "text/plain": self.text}
         return data, {"image/svg+xml": {"alt": self.alt}}
+
+    def _living(self, svg: str) -> str:
+        """For a page, which has room for more than a file."""
+        return svg
 
     def _ipython_display_(self) -> None:
         """The figure; and below it a caption that opens to the drawing in text."""
@@ -95,6 +95,9 @@ class Figure(Shown):
     @functools.cached_property
     def living_svg(self) -> str:
         return to_svg(self.views, self._still, self.alt, self.captions, **self.data)
+
+    def _living(self, svg: str) -> str:
+        return self.living_svg
 
     @property
     def _still(self) -> Drawing:
