@@ -93,7 +93,7 @@ def test_ranks_on_nodes_ignore_what_is_no_announcement(kind: str, nodes: Machine
         "too long": json.dumps(["another digest", "a" * 10_000, [], []]).encode(),
         "with control codes": json.dumps(["another digest", "\x1b[2J", [], []]).encode(),
     }[kind]
-    with Workers(2, outlive_failures=True, quiet=True, on=nodes) as workers:
+    with Workers(2, standing=True, quiet=True, on=nodes) as workers:
         announced_to(workers, nodes, payload)
         assert list(workers.run(add_up)) == [3.0, 3.0]
     assert not (tmp_path / "ran").exists()
@@ -102,7 +102,7 @@ def test_ranks_on_nodes_ignore_what_is_no_announcement(kind: str, nodes: Machine
 @nightly
 def test_what_this_stranger_announces_does_reach_the_ranks(nodes: Machines) -> None:
     """Otherwise the test above would try nothing."""
-    with Workers(2, outlive_failures=True, quiet=True, on=nodes) as workers:
+    with Workers(2, standing=True, quiet=True, on=nodes) as workers:
         announced_to(workers, nodes, json.dumps(["another digest", "broadcast", [], []]).encode())
         with pytest.raises(WorkerFailed, match="broadcast on rank"):
             workers.run(add_up)

@@ -49,8 +49,6 @@ class Standing:
     held_in: tuple[int, ...] = ()  # the calls that its threads wait for, counted from its first
     moved: tuple[float, ...] = ()  # changes as soon as one of these threads makes progress
     at: tuple[str, int] = field(default=("", 0), compare=False)  # file and line of its main thread, outside torch
-    answers: int = field(default=0, compare=False)  # the number of the request
-    is_loading: bool = field(default=False, compare=False)  # its function has arrived, and not begun
 
 
 @dataclass(frozen=True)

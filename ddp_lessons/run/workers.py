@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -16,22 +14,20 @@ from ddp_lessons.record.results import NO_VALUE, Results, told_by_rank
 from ddp_lessons.run.debugging.keyboard import why_no_prompt
 from ddp_lessons.run.diagnosis.call_fit import first_fault, may_disagree
 from ddp_lessons.run.diagnosis.failure_messages import not_to_be_trusted, where_each_is, worker_failed, workers_stuck
-from ddp_lessons.run.diagnosis.wording import ranks_named
 from ddp_lessons.run.launcher import launch_arguments, shortages
-from ddp_lessons.run.launcher.call_progress import Ending
-from ddp_lessons.run.launcher.follow import Watch
+from ddp_lessons.run.launcher.follow import Ending
 from ddp_lessons.run.launcher.interrupts import HeldInterrupts
+from ddp_lessons.run.launcher.launched_call import LaunchedCall, Order
 from ddp_lessons.run.launcher.limits import limits
 from ddp_lessons.run.launcher.local_modules import names_of_local_modules
-from ddp_lessons.run.launcher.private_folders import session_folder
 from ddp_lessons.run.launcher.rank_states import Account
-from ddp_lessons.run.launcher.world_processes import Crew
+from ddp_lessons.run.launcher.world import World
 from ddp_lessons.run.nodes.node_commands import NodeLost, Nodes
 from ddp_lessons.run.nodes.node_group import connected
 from ddp_lessons.run.output.screen import Live, screen_for_here
 from ddp_lessons.run.output.transcript import Transcript
 from ddp_lessons.run.processes.process_sources import start_method as checked_start_method
-from ddp_lessons.run.wire.messages import Buffer, Task
+from ddp_lessons.run.wire.messages import Task
 from ddp_lessons.run.wire.travel import pack_call
 
 T = TypeVar("T")
@@ -48,25 +44,14 @@ class Interrupted(KeyboardInterrupt):
         return [f"KeyboardInterrupt: {self}"]
 
 
-@dataclass(frozen=True)
-class _Run:
-    """The options of one run."""
-
-    not_asked: frozenset[int]
-    timeout_seconds: float | None
-    quiet: bool
-    begin: float
-
-
 class Workers:
     """Ranks that stay alive: call `run` as often as you like, on the same processes, in one process group::
 
         with Workers(4) as workers:
             first = workers.run(function, argument)
 
-    After a failure all ranks are stopped; create new Workers then. With `outlive_failures` they stay alive and keep
-    their variables: only a rank that died, or cannot be interrupted, is restarted. All ranks then join a new process
-    group.
+    After a failure all ranks are stopped; create new Workers then. With `standing` there are ranks again: if all of
+    them were back from the function, they keep their variables and join a new process group; else all are restarted.
     """
 
     def __init__(
@@ -80,7 +65,7 @@ class Workers:
         quiet: bool = False,
         record: bool | str = True,
         live: Callable[[Results[Any]], object] | None = None,
-        outlive_failures: bool = False,
+        standing: bool = False,
         on: Nodes | None = None,
         debug: bool = False,
     ) -> None:
@@ -95,7 +80,7 @@ class Workers:
             self._record = launch_arguments.checked_record(record)
             join = launch_arguments.checked_switch("join", join)
             self._quiet = launch_arguments.checked_switch("quiet", quiet)
-            self._outlive_failures = launch_arguments.checked_switch("outlive_failures", outlive_failures)
+            self._standing = launch_arguments.checked_switch("standing", standing)
             self._debug = launch_arguments.checked_debug(debug, why_no_prompt())
             self._live = launch_arguments.checked_live(live)
             self._on = on  # an allocation lasts as long as its object
@@ -104,18 +89,16 @@ class Workers:
             gpus = nodes.gpus(self.world_size) if nodes is not None else None
             backend = launch_arguments.checked_backend(backend, self.world_size, gpus)
         self._one_run = threading.Lock()
-        self._runs = 0
         self._heavy_imports: set[str] = set()
-        self._crew: Crew | None = None
+        self._world: World | None = None
         with HeldInterrupts(), launch_arguments.refused_plainly(), shortages.named():
-            self._crew = Crew(
+            self._world = World(
                 self.world_size,
                 start_method=start_method,
                 backend=backend if join else None,
                 record=self._record,
                 timeout_seconds=self._timeout_seconds,
                 memory_bytes=self._limits.memory_bytes,
-                outlives_failures=self._outlive_failures,
                 nodes=nodes,
             )
 
@@ -140,44 +123,39 @@ class Workers:
         begin = time.monotonic()
         with launch_arguments.refused_plainly():
             launch_arguments.check_function(function, self.world_size, args)
-            run = _Run(
-                not_asked=launch_arguments.not_asked(only, self.world_size),
-                timeout_seconds=self._limits.allowed_seconds(launch_arguments.checked_timeout(timeout_seconds))
-                if timeout_seconds is not None
-                else self._timeout_seconds,
-                quiet=self._quiet if quiet is None else launch_arguments.checked_switch("quiet", quiet),
-                begin=begin,
-            )
-            crew = self._crew_at_work()
+            not_asked = launch_arguments.not_asked(only, self.world_size)
+            timeout = launch_arguments.checked_timeout(timeout_seconds)
+            allowed = self._limits.allowed_seconds(timeout) if timeout is not None else self._timeout_seconds
+            is_quiet = self._quiet if quiet is None else launch_arguments.checked_switch("quiet", quiet)
+            world = self._world_at_work()
             buffers, sources = pack_call(function, args)
             if not self._one_run.acquire(blocking=False):
                 raise RuntimeError(
                     "these Workers are running a function in another thread; wait for it, or create other Workers"
                 )
         try:
-            for number, rank in enumerate(crew.ranks):
-                name = f"output-of-rank-{number}-{time.time_ns()}.txt"
-                rank.transcript = Transcript(os.path.join(session_folder(), name))
+            modules = names_of_local_modules() if any(self.nodes) else frozenset()
+            task = Task(sources, world.meeting(), modules, why_no_prompt(), self._debug)
             with HeldInterrupts() as interrupts:
-                return self._follow(crew, (self._task(sources, run), buffers), run, interrupts)
+                return self._follow(world, Order(task, buffers, not_asked, allowed), is_quiet, begin, interrupts)
         finally:
             self._one_run.release()
 
     @property
     def nodes(self) -> tuple[str, ...]:
         """The node of each rank; "" is this machine."""
-        return tuple(rank.process.node for rank in self._crew.ranks) if self._crew is not None else ()
+        return tuple(rank.process.node for rank in self._world.ranks) if self._world is not None else ()
 
     @property
     def why_closed(self) -> str:
         """Why there are no ranks any more; "" while there are."""
-        return self._crew.why_gone if self._crew is not None else ""
+        return self._world.why_gone if self._world is not None else ""
 
     def close(self) -> None:
         """Stop the ranks, and everything that they left running."""
-        if self._crew is not None and not self._crew.why_gone:
+        if self._world is not None and not self._world.why_gone:
             with HeldInterrupts():
-                self._crew.let_go(self._heavy_imports)
+                self._world.close(self._heavy_imports)
 
     def __enter__(self) -> Workers:
         return self
@@ -188,59 +166,47 @@ class Workers:
         self.close()
 
     def __del__(self) -> None:
-        crew = getattr(self, "_crew", None)
-        if crew is not None and not crew.why_gone:
-            crew.stop("they were no longer in use")
-            crew.release(self._heavy_imports)
+        world = getattr(self, "_world", None)
+        if world is not None and not world.why_gone:
+            world.stop("they were no longer in use")
+            world.release(self._heavy_imports)
 
-    def _task(self, sources: dict[str, str], run: _Run) -> Task:
-        self._runs += 1
-        modules = names_of_local_modules() if any(self.nodes) else frozenset()
-        return Task(sources, self._runs, self.world_size - len(run.not_asked), modules, why_no_prompt(), self._debug)
-
-    def _crew_at_work(self) -> Crew:
-        assert self._crew is not None
-        if self._crew.why_gone:
-            raise RuntimeError(
-                f"these Workers are closed: {self._crew.why_gone}. Create new ones (outlive_failures=True keeps them)"
-            )
-        return self._crew
+    def _world_at_work(self) -> World:
+        assert self._world is not None
+        if self._world.why_gone:
+            raise RuntimeError(f"these Workers are closed: {self._world.why_gone}. Create new ones")
+        return self._world
 
     def _follow(
-        self, crew: Crew, task: tuple[Task, list[Buffer]], run: _Run, interrupts: HeldInterrupts
+        self, world: World, order: Order, is_quiet: bool, begin: float, interrupts: HeldInterrupts
     ) -> Results[Any]:
         __tracebackhide__ = True
-        screen, live = screen_for_here(run.quiet), Live(self._live, self.world_size)
-        watch = Watch(crew.ranks, run.timeout_seconds, task, run.not_asked, self._limits, crew.start_check())
+        screen, live = screen_for_here(is_quiet), Live(self._live, self.world_size)
+        for rank in world.ranks:
+            rank.transcript = Transcript("")
+        call = LaunchedCall(world.ranks, order, self._limits, world.start_check())
         stay: list[str] = []
         try:
-            ending = watch.until_the_end(screen, live, lambda: interrupts.noted)
-            account = watch.account()
+            ending = call.until_the_end(screen, live, lambda: interrupts.noted)
+            account = call.account()
             if ending is not Ending.RETURNED:
-                stay = self._after_a_failure(crew, watch, ending.value)
-            watch.drain()
+                stay = self._after_a_failure(world, ending.value, ending is Ending.FAILED and call.all_are_idle())
         except NodeLost as loss:  # the ranks can't start
-            crew.stop(loss.headline)
+            world.stop(loss.headline)
             raise
         finally:
-            watch.close()
-            self._heavy_imports.update(*(recorded.heavy_imports for recorded in watch.progress.recorded.values()))
-            for transcript in watch.transcripts:
+            call.drain()
+            self._heavy_imports.update(*(recorded.heavy_imports for recorded in call.recorded.values()))
+            for transcript in call.transcripts:
                 transcript.finish()
-            screen.finish(watch.transcripts)
-            if crew.why_gone:
-                crew.release(self._heavy_imports)
-        ranks = range(self.world_size)
-        values = tuple(watch.values.get(number, NO_VALUE) for number in ranks)
-        lines = tuple(list(transcript.lines()) for transcript in watch.transcripts)
-        recorded = [watch.progress.recorded.get(rank) for rank in ranks]
-        events = Events(recorded)
-        told = told_by_rank([watch.told.get(number, ()) for number in ranks], events.origin)
-        results: Results[Any] = Results(values, lines, time.monotonic() - run.begin, events, told)
+            screen.finish(call.transcripts)
+            if world.why_gone:
+                world.release(self._heavy_imports)
+        results = self._results(call, begin)
         live.finish(results)
         if ending is Ending.RETURNED:
-            recorded = [Recorded(0.0) if rank in run.not_asked else one for rank, one in enumerate(recorded)]
-            return self._trusted(crew, results, account, recorded)
+            self._check_calls_match(world, call, results, account)
+            return results
         if ending is Ending.FAILED:
             raise worker_failed(account, results).with_more(stay)
         if ending in (Ending.STUCK, Ending.OUT_OF_TIME):
@@ -250,37 +216,39 @@ class Workers:
         where = [ending.value, *where_each_is(account), *kept, *stay]
         raise Interrupted("\n".join(where), results)
 
-    def _trusted(
-        self, crew: Crew, results: Results[Any], account: Account, recorded: Sequence[Recorded | None]
-    ) -> Results[Any]:
-        __tracebackhide__ = True
-        if self._record and may_disagree(recorded) and (reason := first_fault(results.events)) is not None:
-            error = not_to_be_trusted(account, results, reason)
-            if not self._outlive_failures:
-                self.close()
-                raise error
-            watch = Watch(crew.ranks, None)
-            stay = self._after_a_failure(crew, watch, "their calls did not match")
-            watch.close()
-            raise error.with_more(stay)
-        return results
+    def _results(self, call: LaunchedCall, begin: float) -> Results[Any]:
+        ranks = range(self.world_size)
+        values = tuple(call.values.get(number, NO_VALUE) for number in ranks)
+        lines = tuple(list(transcript.lines()) for transcript in call.transcripts)
+        events = Events([call.recorded.get(rank) for rank in ranks])
+        told = told_by_rank([call.told.get(number, ()) for number in ranks], events.origin)
+        return Results(values, lines, time.monotonic() - begin, events, told)
 
-    def _after_a_failure(self, crew: Crew, watch: Watch, why: str) -> list[str]:
-        """Stop all ranks; or keep those that can be kept, and return what to say about that."""
-        if not self._outlive_failures:
-            crew.stop(why)
+    def _check_calls_match(self, world: World, call: LaunchedCall, results: Results[Any], account: Account) -> None:
+        """All ranks returned; if their calls did not match, the results can't be trusted."""
+        __tracebackhide__ = True
+        recorded = [
+            Recorded(0.0) if rank in account.not_asked else call.recorded.get(rank) for rank in range(self.world_size)
+        ]
+        if not self._record or not may_disagree(recorded) or (reason := first_fault(results.events)) is None:
+            return
+        error = not_to_be_trusted(account, results, reason)
+        if not self._standing:
+            self.close()
+            raise error
+        raise error.with_more(self._after_a_failure(world, "their calls did not match", are_idle=True))
+
+    def _after_a_failure(self, world: World, why: str, are_idle: bool) -> list[str]:
+        """Stop all ranks; or have ranks again, and return what to say about that."""
+        if not self._standing:
+            world.stop(why)
             return []
         try:
-            return self._who_stays(crew.begin_anew(watch))
+            if are_idle:
+                world.meet_anew()
+                return ["  The ranks keep their variables, in a new process group."]
+            world.restart(why)
+            return ["  All ranks were restarted, and their variables are lost."]
         except NodeLost as loss:
-            crew.stop(loss.headline)
-            return ["  All other ranks were stopped, and their variables are lost: a group needs all its nodes."]
-
-    def _who_stays(self, lost: Sequence[int]) -> list[str]:
-        stay = [rank for rank in range(self.world_size) if rank not in lost]
-        were, their = ("was", "its") if len(lost) == 1 else ("were", "their")
-        lines = [f"  {ranks_named(lost).capitalize()} {were} restarted and lost {their} variables."] if lost else []
-        if stay:
-            verb, its = ("keeps", "its") if len(stay) == 1 else ("keep", "their")
-            lines += [f"  {ranks_named(stay).capitalize()} {verb} {its} variables, in a new process group."]
-        return lines
+            world.stop(loss.headline)
+            return ["  All ranks were stopped, and their variables are lost: a group needs all its nodes."]

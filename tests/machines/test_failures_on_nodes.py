@@ -208,7 +208,7 @@ def test_a_link_that_is_cut_before_the_ranks_meet_is_named_within_seconds(machin
 
 @nightly
 def test_ranks_that_stay_end_if_they_cannot_meet_again(machines: Machines) -> None:
-    with Workers(4, on=machines, outlive_failures=True, quiet=True) as workers:
+    with Workers(4, on=machines, standing=True, quiet=True) as workers:
         workers.run(where)
         machines.cut(1)
         with pytest.raises(WorkerFailed, match="Ranks 0 to 3 keep their variables, in a new process group"):

@@ -51,7 +51,7 @@ def nodes() -> Iterator[Machines]:
 
 @pytest.fixture(scope="module")
 def workers(nodes: Machines) -> Iterator[Workers]:
-    with Workers(WORLD, outlive_failures=True, quiet=True, timeout_seconds=2, on=nodes) as workers:
+    with Workers(WORLD, standing=True, quiet=True, timeout_seconds=2, on=nodes) as workers:
         workers.run(import_what_ddp_needs, timeout_seconds=60)
         yield workers
 
@@ -123,7 +123,7 @@ def test_what_ranks_announced_is_forgotten_when_all_have_read_it(nodes: Machines
             store = inner
         return int(store.num_keys())
 
-    with Workers(2, outlive_failures=True, quiet=True, on=nodes) as workers:
+    with Workers(2, standing=True, quiet=True, on=nodes) as workers:
         before = workers.run(kept_values)[0]
         assert list(workers.run(call_often, 3000)) == [6000.0] * 2
         assert workers.run(kept_values)[0] - before < 2100  # each rank forgets the turns that it completed
@@ -143,7 +143,7 @@ def add_up_often(rank: int, world_size: int) -> list[float]:
 @pytest.mark.parametrize("kills", by_day([8, 40], 1))
 def test_kills_at_any_moment_give_no_wrong_answer(nodes: Machines, kills: int) -> None:
     dice, failed = random.Random(3), 0
-    with Workers(WORLD, outlive_failures=True, quiet=True, on=nodes) as workers:
+    with Workers(WORLD, standing=True, quiet=True, on=nodes) as workers:
         for _ in range(kills):
             node, process = dice.choice(list(workers.run(where)))
             kill = f"sleep {dice.uniform(0, 0.1):.3f}; kill -KILL {process}"
@@ -194,7 +194,7 @@ def size(rank: int, world_size: int, tensor: torch.Tensor) -> int:
 @nightly
 def test_an_interrupt_while_a_large_argument_is_sent_leaves_the_nodes_usable(nodes: Machines) -> None:
     far = Far(nodes, 2e6)
-    with Workers(2, outlive_failures=True, on=far) as workers:
+    with Workers(2, standing=True, on=far) as workers:
         workers.run(size, torch.ones(1))
         with pytest.raises(KeyboardInterrupt, match="you stopped the ranks"):
             stopped_after(0.5, workers, size, torch.ones(25_000_000))  # takes 50 seconds for each rank
@@ -215,7 +215,7 @@ def test_without_a_node_they_end_in_a_sentence(lost: int, tmp_path: Path) -> Non
         (tmp_path / "begun").touch()
         sleeps(rank, world_size)
 
-    with here(Machines(2)) as machines, Workers(4, outlive_failures=True, on=machines) as workers:
+    with here(Machines(2)) as machines, Workers(4, standing=True, on=machines) as workers:
 
         def power_off() -> None:
             while not (tmp_path / "begun").exists():

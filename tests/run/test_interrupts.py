@@ -263,7 +263,7 @@ def test_ranks_that_outlive_failures_outlive_a_stop_with_their_variables(bell: D
         bell.wait_for(2)
         os.kill(os.getpid(), signal.SIGINT)
 
-    with Workers(2, quiet=True, outlive_failures=True) as workers:
+    with Workers(2, quiet=True, standing=True) as workers:
         threading.Thread(target=stop_when_it_runs).start()
         with pytest.raises(Interrupted, match="Ranks 0 and 1 keep their variables"):
             workers.run(stay, bell.path)

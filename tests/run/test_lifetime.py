@@ -616,7 +616,7 @@ def test_failures_that_ranks_outlive_leave_no_files() -> None:
         dist.barrier()
 
     counts = []
-    with Workers(2, quiet=True, outlive_failures=True) as workers:
+    with Workers(2, quiet=True, standing=True) as workers:
         for _ in range(4):
             with pytest.raises(WorkerFailed, match="no"):
                 workers.run(fail)

@@ -103,7 +103,7 @@ def test_ranks_that_stay_go_on_after_it() -> None:
         dist.send(torch.ones(1), 1) if rank == 0 else dist.recv(tensor, 0)
         return tensor.item()
 
-    with Workers(2, outlive_failures=True, quiet=True) as workers:
+    with Workers(2, standing=True, quiet=True) as workers:
         with pytest.raises(WorkerFailed, match="there is no rank 2 in a world of 2"):
             workers.run(send_past_the_last)
         assert list(workers.run(shake_hands)) == [0.0, 1.0]

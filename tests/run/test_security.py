@@ -206,7 +206,7 @@ from ddp_lessons import Workers
 def talk(rank, size):
     for _ in range(30_000): print("a secret " * 20)
     return os.environ["TMPDIR"]
-with Workers(2, outlive_failures=True, quiet=True) as workers:
+with Workers(2, standing=True, quiet=True) as workers:
     workers.run(talk)
     print("ready", flush=True)
     sys.stdin.read()

@@ -15,7 +15,7 @@ from test_surroundings import DEFINE, as_nobody, namespaces, said_by
 from ddp_lessons import WorkersStuck, launch
 from ddp_lessons.run.launcher.shortages import next_step
 
-OUTLIVE = "with Workers(2, outlive_failures=True) as workers: print(list(workers.run(add_up)))\n"
+OUTLIVE = "with Workers(2, standing=True) as workers: print(list(workers.run(add_up)))\n"
 
 
 def test_no_temporary_folder_to_write_to_is_named() -> None:
@@ -51,7 +51,7 @@ def test_a_disk_that_fills_up_later_takes_no_rank_that_compares_its_calls(tmp_pa
     """The file in which they compare was to grow page by page; a rank that found no page was killed by SIGBUS."""
     source = DEFINE + (
         "def many(rank, size):\n    return [add_up(rank, size) for _ in range(3000)][-1]\n"
-        "with Workers(2, outlive_failures=True, quiet=True) as workers:\n"
+        "with Workers(2, standing=True, quiet=True) as workers:\n"
         f"    workers.run(add_up)\n    try: {FILL}\n    except OSError: pass\n    print(list(workers.run(many)))\n"
     )
     tiny = namespaces("-m", f"mount -t tmpfs -o size=20M none '{tmp_path}'")

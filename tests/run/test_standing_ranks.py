@@ -47,7 +47,7 @@ FAILURES = ABANDONED | MISMATCHED
 
 @pytest.fixture(scope="module")
 def workers() -> Iterator[Workers]:
-    with Workers(WORLD, outlive_failures=True, quiet=True, timeout_seconds=2) as workers:
+    with Workers(WORLD, standing=True, quiet=True, timeout_seconds=2) as workers:
         workers.run(import_what_ddp_needs, timeout_seconds=60)
         yield workers
 
@@ -106,7 +106,7 @@ def test_a_rank_that_swallows_every_call_to_come_out_begins_anew() -> None:
             with contextlib.suppress(BaseException):
                 time.sleep(0.01)
 
-    with Workers(2, outlive_failures=True, quiet=True) as workers:
+    with Workers(2, standing=True, quiet=True) as workers:
         workers.run(keep)
         with pytest.raises(WorkersStuck, match="Rank 0 was restarted and lost its variables"):
             workers.run(will_not_listen, timeout_seconds=0.5)
@@ -178,7 +178,7 @@ def test_broken_random_programs_cost_no_rank_and_disturb_nothing_after_them(prog
     for seed in range(programs):
         broken = broken_program(seed).program
         size = broken.world_size
-        world = by_size.setdefault(size, Workers(size, outlive_failures=True, quiet=True, timeout_seconds=5))
+        world = by_size.setdefault(size, Workers(size, standing=True, quiet=True, timeout_seconds=5))
         world.run(keep)
         with pytest.raises((WorkerFailed, WorkersStuck)):
             world.run(play, broken)
@@ -195,7 +195,7 @@ def test_of_correct_random_programs_nothing_is_said() -> None:
     by_size: dict[int, Workers] = {}
     for program in map(random_program, range(1000, 1040)):
         size = program.world_size
-        world = by_size.setdefault(size, Workers(size, outlive_failures=True, quiet=True))
+        world = by_size.setdefault(size, Workers(size, standing=True, quiet=True))
         assert [wrong for answers in world.run(run_and_clean_up, program) for wrong in answers] == []
     for world in by_size.values():
         world.close()
@@ -212,7 +212,7 @@ def test_sizes_may_be_numbers_of_numpy_or_tensors() -> None:
         dist.all_to_all_single(theirs, mine, sizes, sizes[::-1])
         return theirs.tolist()
 
-    with Workers(2, outlive_failures=True, quiet=True) as workers:
+    with Workers(2, standing=True, quiet=True) as workers:
         assert list(workers.run(exchange)) == [[0.0, 10.0], [1.0, 11.0]]
 
 
@@ -232,7 +232,7 @@ def test_kills_at_any_moment_give_no_wrong_answer_and_leave_nothing(kills: int) 
     """A run gives all the right answers, or fails; and the next one after it is right."""
     dice = random.Random(3)
     reasons: list[str] = []
-    with Workers(WORLD, outlive_failures=True, quiet=True, timeout_seconds=60) as workers:
+    with Workers(WORLD, standing=True, quiet=True, timeout_seconds=60) as workers:
         assert all_is_right(workers)
         files, processes = files_of_this_process(), len(family(os.getpid()))
         for _ in range(kills):

@@ -32,7 +32,7 @@ class Trials:
 
     def _run(self, size: int, program: Program, watch: dict[str, object]) -> Run:
         if size not in self._workers:
-            workers = Workers(size, quiet=True, outlive_failures=True, record=False)
+            workers = Workers(size, quiet=True, standing=True, record=False)
             self._workers[size] = self._stack.enter_context(workers)
         return Run(tuple(self._workers[size].run(watched_train, program.train, (), watch)))
 

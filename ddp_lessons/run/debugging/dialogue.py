@@ -15,7 +15,7 @@ from ddp_lessons.run.debugging.keyboard import Interrupt, asked
 from ddp_lessons.run.diagnosis.failures import with_names_of_cells
 from ddp_lessons.run.diagnosis.source_lines import name_line
 from ddp_lessons.run.diagnosis.wording import ranks_named
-from ddp_lessons.run.launcher.call_progress import Ending
+from ddp_lessons.run.launcher.follow import Ending
 from ddp_lessons.run.launcher.patience import (
     SECONDS_FOR_OTHERS_TO_STOP,
     SECONDS_TO_ANSWER_THE_PROMPT,

@@ -30,7 +30,7 @@ class RankStops:
         self.orders: queue.SimpleQueue[Command | Evaluate] = queue.SimpleQueue()  # to the thread that is at the prompt
         self.is_at_prompt = False
         self.is_called_off = False  # the notebook aborted the call: what is raised then is no failure of this rank
-        self._task = Task({}, 0, 0)
+        self._task = Task()
         self._failure: Exception | None = None  # the last one, as Python keeps sys.last_value
         self._process = os.getpid()
         self._pdb: RankPdb | None = None

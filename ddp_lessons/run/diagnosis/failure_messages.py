@@ -21,9 +21,9 @@ from ddp_lessons.run.diagnosis.hang_reasons import why_connection_was_lost, why_
 from ddp_lessons.run.diagnosis.source_lines import called_from, learners_frame, name_line
 from ddp_lessons.run.diagnosis.timeouts import why_connections_are_closed, why_it_timed_out
 from ddp_lessons.run.diagnosis.wording import DEADLOCK, Reason, called, joined, listed, ranks_named, told_by_rank
-from ddp_lessons.run.launcher.rank_states import Account, Died
+from ddp_lessons.run.launcher.rank_states import Account, Died, Position
 from ddp_lessons.run.output.transcript import without_middle
-from ddp_lessons.run.wire.messages import Frame, Position, Raised
+from ddp_lessons.run.wire.messages import Frame, Raised
 
 _MOST_NODES_NAMED = 8
 LOST_CONNECTION = "lost the connection to a rank that it was waiting for"

@@ -15,23 +15,23 @@ from collections.abc import Callable, Collection
 from ddp_lessons.record.events import Events
 from ddp_lessons.record.rank_record import Recorded, Standing
 from ddp_lessons.run.diagnosis.waits import Waits
-from ddp_lessons.run.launcher.patience import SECONDS_TO_LOAD, SECONDS_TO_LOOK_AT_A_RANK
-from ddp_lessons.run.wire.messages import Look
+from ddp_lessons.run.launcher.patience import SECONDS_TO_LOOK_AT_A_RANK
+from ddp_lessons.run.wire.messages import Answer, Ask
 
 _SECONDS_BETWEEN_LOOKS = 0.15
 _NEWEST_CALLS = 200  # of older calls only the number is needed
 _numbers = itertools.count(1)
 
 
-class Lookout:
+class HangWatch:
     """Pass it what the ranks report, and ask it from time to time whether all of them hang."""
 
-    def __init__(self, world_size: int, ask: Callable[[int, Look], None]) -> None:
+    def __init__(self, world_size: int, ask: Callable[[int, Ask], None]) -> None:
         self._ranks = range(world_size)
         self._ask = ask
-        self._question = Look(0)
+        self._question = Ask()
         self._begin = time.monotonic()
-        self._asked = self._begin - _SECONDS_BETWEEN_LOOKS  # so that the first check is at once
+        self._asked = self._begin
         self._is_waiting = False
         self._answers: dict[int, Standing] = {}
         self.calls: dict[int, Recorded] = {}
@@ -39,27 +39,18 @@ class Lookout:
         self._thought_of: dict[int, Standing] = {}
         self._found: dict[int, Standing] = {}  # a hang, found once
         self._since: dict[int, tuple[object, float]] = {}
-        self._loading: set[int] = set()
-        self._began: dict[int, float] = {}  # its function
 
-    def heard(self, rank: int, answer: Standing | Recorded) -> None:
-        """Process an answer. An answer to an older question is about an earlier moment, and is ignored."""
-        told = answer if isinstance(answer, Standing) else answer.standing
-        if told is None or told.answers != self._question.number:
+    def heard(self, rank: int, answer: Answer) -> None:
+        """Note an answer. One to an older question is about an earlier moment, and is ignored."""
+        if answer.number != self._question.number:
             return
-        self._answers[rank] = told
-        if isinstance(answer, Recorded):
-            self.calls[rank] = answer
-        if told.is_loading:
-            self._loading.add(rank)
-        elif rank not in self._since:
-            self._since[rank] = told.at, self._began.get(rank, self._begin)
+        told = self._answers[rank] = answer.standing
+        if answer.recorded is not None:
+            self.calls[rank] = answer.recorded
+        if rank not in self._since:
+            self._since[rank] = told.at, self._begin
         elif told.at != self._since[rank][0]:
             self._since[rank] = told.at, time.monotonic()
-
-    def has_loaded(self, rank: int) -> None:
-        """From now on it may be too busy to answer, and an answer from before may come later."""
-        self._began[rank] = time.monotonic()
 
     def sees_a_standstill(self) -> bool:
         """Continue checking; True once it is certain that no rank can make progress."""
@@ -73,13 +64,9 @@ class Lookout:
             self._put()
         return False
 
-    def is_still_loading(self) -> bool:
-        """Some rank imports what its function needs, which belongs to the start. It may take two minutes."""
-        return bool(self._loading - self._began.keys()) and time.monotonic() < self._begin + SECONDS_TO_LOAD
-
     def seconds_at_one_line(self, rank: int) -> float:
-        """Or since it was first asked, if it never answered because it was too busy."""
-        return time.monotonic() - self._since.get(rank, (None, self._began.get(rank, self._begin)))[1]
+        """Or since the beginning, if it never answered because it was too busy."""
+        return time.monotonic() - self._since.get(rank, (None, self._begin))[1]
 
     def is_held(self, rank: int) -> bool:
         """It waits for other ranks, and has not moved between two checks."""
@@ -91,7 +78,7 @@ class Lookout:
         self._before.pop(rank, None)
 
     def _put(self, calls: int = 0) -> None:
-        self._question, self._asked, self._is_waiting = Look(next(_numbers), calls), time.monotonic(), True
+        self._question, self._asked, self._is_waiting = Ask(next(_numbers), calls), time.monotonic(), True
         self._answers, self.calls = {}, {}
         for rank in self._ranks:
             self._ask(rank, self._question)

@@ -7,7 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ddp_lessons.run.launcher.limits import Limits
-from ddp_lessons.run.wire.messages import Frame, Position, Raised
+from ddp_lessons.run.wire.messages import Frame, Raised
+
+
+@dataclass(frozen=True)
+class Position:
+    """Where the main thread of a rank was, outermost frame first."""
+
+    frames: tuple[Frame, ...]
+    is_silent: bool = False  # it did not answer a request or a signal: its process is stopped
 
 
 @dataclass(frozen=True)

@@ -73,6 +73,10 @@ class ChannelOfNode(Channel):
         with self._connection.gathering():
             yield
 
+    def shut(self) -> None:
+        with contextlib.suppress(OSError):
+            self.socket.shutdown(socket.SHUT_RDWR)
+
     def send(self, message: Message | Relayed, buffers: Sequence[Buffer] = (), patience_seconds: float = -1) -> None:
         if not self._sending.acquire(timeout=patience_seconds):
             raise TimeoutError("another message is still being sent")

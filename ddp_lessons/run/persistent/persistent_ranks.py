@@ -76,7 +76,7 @@ class StandingRanks:
         if self._workers is not None:
             self._workers.close()
         self.failure = None
-        new = Workers(world_size, timeout_seconds=_PATIENCE_SECONDS, outlive_failures=True, on=on)
+        new = Workers(world_size, timeout_seconds=_PATIENCE_SECONDS, standing=True, on=on)
         self._workers, self.results, self.on = new, None, on
 
     def stop(self) -> None:

@@ -27,8 +27,6 @@ from typing import NoReturn, TypeAlias
 from ddp_lessons.own_files import RUN
 from ddp_lessons.record.garbage import nothing_collected
 from ddp_lessons.run.debugging.rank_stops import RankStops
-from ddp_lessons.run.rank.call_out import Freedom, cut_connections
-from ddp_lessons.run.rank.common_begin import wait_for_the_others
 from ddp_lessons.run.rank.notebook_modules import NotebookModules
 from ddp_lessons.run.rank.own_process import (
     buffer_c_output_by_line,
@@ -45,30 +43,24 @@ from ddp_lessons.run.rank.own_process import (
 from ddp_lessons.run.rank.private_store import keep_stores_private, wait_until_it_listens
 from ddp_lessons.run.rank.tell import listen as listen_to_what_is_told
 from ddp_lessons.run.rank.what_blocks import Surroundings, standing
-from ddp_lessons.run.recording.announced_calls import SharedPages, StoredPages
-from ddp_lessons.run.recording.compare_before import Guard
 from ddp_lessons.run.recording.interception import forget_groups, install, recorder, uninstall
 from ddp_lessons.run.wire.channel import Channel
 from ddp_lessons.run.wire.messages import (
+    Answer,
+    Ask,
     Buffer,
     Command,
     Evaluate,
     Frame,
-    Free,
-    Freed,
+    Go,
     Halt,
-    Joined,
-    Leave,
     Loaded,
-    Look,
+    Meeting,
     ModuleSource,
-    Position,
     Raised,
-    Rejoin,
     Returned,
     Start,
     Task,
-    Where,
 )
 from ddp_lessons.run.wire.travel import CannotTravel, from_notebook, pack_value, unpack_call
 
@@ -77,86 +69,146 @@ _GROUP_PATIENCE = datetime.timedelta(days=1)
 # a look opens files, which get the numbers 1 and 2 if the function has closed its output
 _LOOKING = threading.Lock()
 _kept_ports: set[int] = set()  # the launcher reserved them for the store of these ranks
-_Tasks: TypeAlias = "queue.SimpleQueue[tuple[Task | Rejoin, list[bytearray]] | None]"
+_SECONDS_TO_LEAVE = 1.0
+Inbox: TypeAlias = "queue.SimpleQueue[tuple[Task | Go, list[bytearray]] | None]"  # None: the notebook is gone
 
 
 def serve(channel: Channel, output: int, orphaned: Callable[[], NoReturn]) -> NoReturn:
     """Run as one rank. `output` receives what it prints; `orphaned` ends it when the notebook exits."""
-    tasks: _Tasks = queue.SimpleQueue()
     try:
         start, _ = channel.receive()
     except EOFError:
         orphaned()
     assert isinstance(start, Start)
-    freedom, modules, stops = Freedom(start.addresses), NotebookModules(channel.send), RankStops(channel.send)
-    _stay_out_of_children(channel)
-    here = Surroundings(threading.main_thread().ident, serve.__name__, start.patience_seconds)
-    reading = threading.Thread(
-        target=lambda: listen(channel, tasks, here, freedom, modules, orphaned, stops), daemon=True
-    )
-    reading.start()
+    os.register_at_fork(after_in_child=channel.leave)  # a child must not keep it open: a closed one shows a dead rank
+    rank = _Rank(channel, output, start)
+    here = Surroundings(threading.main_thread().ident, _Rank._next.__name__, start.patience_seconds)
+
+    def left_alone() -> NoReturn:
+        rank.inbox.put(None)
+        if not rank.is_busy:
+            time.sleep(_SECONDS_TO_LEAVE)  # it runs its exit handlers
+        orphaned()
+
+    threading.Thread(
+        target=lambda: listen(channel, rank.inbox, here, left_alone, rank.modules, rank.stops), daemon=True
+    ).start()
     print_to(output)
     buffer_c_output_by_line()
     keep_freed_memory()
     listen_to_what_is_told(channel.send)
-    if _failure(channel, lambda: _become(start)) is not None:
-        threading.Event().wait()  # others may still wait for this rank
-    stops.install()
-    channel.send(Joined())
-    failure = None  # keep it, with its references, until the next task: other ranks may still wait for its messages
-    while (received := tasks.get()) is not None:
-        task, buffers = received
-        if isinstance(task, Rejoin):
-            failure = _failure(channel, lambda: _rejoin(channel, start, task))  # noqa: B023  called at once
-            continue
-        with _LOOKING:
-            modules.offer(task.modules)
-            print_to(output)  # the previous function may have closed or replaced them
-        failure = _failure(channel, lambda: _run(channel, start, task, buffers, freedom, stops))  # noqa: B023  at once
-    del failure
-    _leave()
+    rank.live()
+    atexit._run_exitfuncs()
+    flush()
+    os._exit(0)
 
 
 def listen(
     channel: Channel,
-    tasks: _Tasks,
+    inbox: Inbox,
     here: Surroundings,
-    freedom: Freedom,
-    modules: NotebookModules,
-    orphaned: Callable[[], NoReturn],
+    left_alone: Callable[[], NoReturn],
+    modules: NotebookModules | None = None,
     stops: RankStops | None = None,
 ) -> None:
+    """Answer the notebook, in a thread of its own. What the main thread has to do goes into its inbox."""
     try:
         while True:
             message, buffers = channel.receive()
-            if isinstance(message, Task | Rejoin):
-                if stops is not None and isinstance(message, Rejoin):
-                    stops.is_called_off = True
-                recorder.is_loading = isinstance(message, Task)
-                tasks.put((message, buffers))
-            elif isinstance(message, ModuleSource):
+            if isinstance(message, Task | Go):
+                inbox.put((message, buffers))
+            elif isinstance(message, Ask):
+                channel.send(_answer(message, here))
+            elif isinstance(message, ModuleSource) and modules is not None:
                 modules.take(message)
-            elif isinstance(message, Free):
-                freedom.call_out()
-            elif isinstance(message, Look):
-                with _LOOKING, nothing_collected():
-                    held = standing(recorder, here, message.number)
-                channel.send(recorder.recorded(message.calls, held) if message.calls else held)
-            elif isinstance(message, Where):
-                with _LOOKING, nothing_collected():
-                    position = _frames(sys._current_frames().get(here.main_thread or 0))
-                    held = standing(recorder, here)
-                channel.send(Position(position, recorder.recorded(standing=held) if message.with_calls else None))
             elif isinstance(message, Halt | Command | Evaluate) and stops is not None:
                 stops.take(message)
-            elif isinstance(message, Leave):
-                tasks.put(None)
     except (EOFError, OSError):
-        orphaned()
+        left_alone()
+
+
+def _answer(ask: Ask, here: Surroundings) -> Answer:
+    with _LOOKING, nothing_collected():
+        held = standing(recorder, here)
+        stack = _frames(sys._current_frames().get(here.main_thread or 0)) if ask.stack else None
+    return Answer(ask.number, held, stack, recorder.recorded(ask.calls, held) if ask.calls else None)
+
+
+class _Rank:
+    """The main thread of a rank: it joins, and runs one task after the other."""
+
+    def __init__(self, channel: Channel, output: int, start: Start) -> None:
+        self.inbox: Inbox = queue.SimpleQueue()
+        self.modules = NotebookModules(channel.send)
+        self.stops = RankStops(channel.send)
+        self.is_busy = True  # it starts, or runs a function
+        self._channel, self._output, self._start = channel, output, start
+        self._has_limit = False
+
+    def live(self) -> None:
+        """Until the notebook needs it no longer."""
+        failure = self._failure_of(lambda: _become(self._start))
+        if failure is not None:
+            threading.Event().wait()  # others may still wait for this rank
+        self.stops.install()
+        received = self._next()
+        while received is not None:
+            task, buffers = received
+            assert isinstance(task, Task)
+            # keep a failure, with its references, until the next task: other ranks may still wait for its messages
+            failure = self._failure_of(lambda: self._load(task, buffers))  # noqa: B023  called at once
+            received = self._next()
+            if failure is None and received is not None and isinstance(received[0], Go):
+                failure = self._failure_of(lambda: self._run(task))  # noqa: B023
+                received = self._next()
+        del failure
+
+    def _next(self) -> tuple[Task | Go, list[bytearray]] | None:
+        self.is_busy = False
+        received = self.inbox.get()
+        self.is_busy = received is not None
+        return received
+
+    def _load(self, task: Task, buffers: list[bytearray]) -> None:
+        with _LOOKING:
+            self.modules.offer(task.modules)
+            print_to(self._output)  # the previous function may have closed or replaced its output
+        if task.meeting is not None:
+            _join(self._start, task.meeting)
+        if self._start.memory_bytes is not None and not self._has_limit:
+            take_no_more_than(self._start.memory_bytes)
+            self._has_limit = True
+        if buffers:
+            try:
+                self._function, self._args = unpack_call(buffers, task.sources)
+            except Exception as error:
+                raise CannotTravel(f"could not load the function ({type(error).__name__}: {error})") from error
+        self._channel.send(Loaded())
+
+    def _run(self, task: Task) -> None:
+        start, arrived = self._start, from_notebook()
+        self.stops.begin(task)
+        recorder.begin(keeps_values=start.record == "values")
+        with self.stops:
+            value = self._function(start.rank, start.world_size, *self._args)
+        flush()
+        answer: list[Buffer] = pack_value(value, arrived)
+        self._channel.send(Returned(type(value).__name__, recorder.finish()), answer)
+
+    def _failure_of(self, step: Callable[[], None]) -> BaseException | None:
+        """Take one step. If it fails, report that to the notebook."""
+        try:
+            step()
+        except BaseException as error:
+            moment = time.monotonic()
+            flush()
+            self._channel.send(raised(error, moment))
+            return error
+        return None
 
 
 def _become(start: Start) -> None:
-    """Take over the notebook's environment and join the group."""
+    """Take over the notebook's environment."""
     os.environ.clear()
     os.environ.update(start.environment)
     sys.path[:] = start.module_path
@@ -179,91 +231,41 @@ def _become(start: Start) -> None:
     dist.set_debug_level_from_env()  # type: ignore[attr-defined]
     address, port = start.environment["MASTER_ADDR"], int(start.environment["MASTER_PORT"])
     keep_stores_private(address, _kept_ports, os.path.dirname(start.crash_file))
-    _join(start, Rejoin(start.meeting_file, start.guard_file, port))
-    if start.memory_bytes is not None:
-        take_no_more_than(start.memory_bytes)
+    _kept_ports.add(port)
 
 
-def _join(start: Start, meeting: Rejoin) -> None:
+def _join(start: Start, meeting: Meeting) -> None:
+    """Join the process group of all ranks; after a failure, a new one."""
     import torch
     import torch.distributed as dist
     from torch._C._distributed_c10d import FileStore, Store, TCPStore
 
-    guard_file, meeting_file = meeting.guard_file, meeting.meeting_file
-    recorder.guard = None
-    if guard_file:
-        recorder.guard = Guard(SharedPages(guard_file, start.rank, start.world_size), recorder, start.rank)
-    if meeting.port:
-        _kept_ports.add(meeting.port)
-        os.environ["MASTER_PORT"] = str(meeting.port)
-    if start.backend is not None:
-        if "nccl" in start.backend:
-            # else "cuda" means the first GPU on every rank, which NCCL refuses
-            torch.cuda.set_device(int(start.environment["LOCAL_RANK"]))
-        store: Store
-        if meeting_file:
-            # as bytes, because a locale may lack letters of the path
-            recorder.home = os.path.realpath(meeting_file)
-            store = FileStore(os.fsencode(meeting_file), start.world_size)  # type: ignore[arg-type]
-        else:  # the ranks run on several nodes
-            recorder.home = f"port {meeting.port}"
-            address = start.environment["MASTER_ADDR"]
-            if start.rank > 0:
-                wait_until_it_listens(address, meeting.port)
-            store = TCPStore(address, meeting.port, start.world_size, is_master=start.rank == 0)
-            if start.outlives_failures:
-                recorder.guard = Guard(StoredPages(address, meeting.port, start.rank), recorder, start.rank)
-        dist.init_process_group(
-            start.backend, store=store, rank=start.rank, world_size=start.world_size, timeout=_GROUP_PATIENCE
-        )
-
-
-def _rejoin(channel: Channel, start: Start, rejoin: Rejoin) -> None:
-    """No call of the old group may match one of the new group: its connections are closed."""
-    import torch.distributed as dist
-
-    channel.send(Freed())
-    cut_connections(start.addresses)
     if dist.is_initialized():
         with contextlib.suppress(Exception):
             dist.destroy_process_group()
-    forget_groups()
-    _join(start, rejoin)
-    channel.send(Joined())
-
-
-def _run(
-    channel: Channel, start: Start, task: Task, buffers: list[bytearray], freedom: Freedom, stops: RankStops
-) -> None:
-    try:
-        function, args = unpack_call(buffers, task.sources)
-    except Exception as error:
-        raise CannotTravel(f"could not load the function ({type(error).__name__}: {error})") from error
-    channel.send(Loaded())
-    arrived = from_notebook()
-    if start.meeting_file:  # all ranks are on this node
-        begin = os.path.join(os.path.dirname(start.crash_file), "begin")
-        wait_for_the_others(begin, start.rank, start.world_size, task)
-    stops.begin(task)
-    recorder.begin(keeps_values=start.record == "values")
-    with freedom if start.outlives_failures else contextlib.nullcontext():
-        with stops:
-            value = function(start.rank, start.world_size, *args)
-        flush()
-        answer: list[Buffer] = pack_value(value, arrived)
-    channel.send(Returned(type(value).__name__, recorder.finish()), answer)
-
-
-def _failure(channel: Channel, step: Callable[[], None]) -> BaseException | None:
-    """Run one step. If it fails, report that to the notebook."""
-    try:
-        step()
-    except BaseException as error:
-        moment = time.monotonic()
-        flush()
-        channel.send(raised(error, moment))
-        return error
-    return None
+        forget_groups()
+    if meeting.port:
+        _kept_ports.add(meeting.port)
+        os.environ["MASTER_PORT"] = str(meeting.port)
+    if start.backend is None:
+        return
+    if "nccl" in start.backend:
+        # else "cuda" means the first GPU on every rank, which NCCL refuses
+        torch.cuda.set_device(int(start.environment["LOCAL_RANK"]))
+    store: Store
+    if meeting.file:
+        # as bytes, because a locale may lack letters of the path
+        recorder.home = os.path.realpath(meeting.file)
+        store = FileStore(os.fsencode(meeting.file), start.world_size)  # type: ignore[arg-type]
+    else:  # the ranks run on several nodes
+        recorder.home = f"port {meeting.port}"
+        address = start.environment["MASTER_ADDR"]
+        if start.rank > 0:
+            wait_until_it_listens(address, meeting.port)
+        store = TCPStore(address, meeting.port, start.world_size, is_master=start.rank == 0)
+    dist.init_process_group(
+        start.backend, store=store, rank=start.rank, world_size=start.world_size, timeout=_GROUP_PATIENCE
+    )
 
 
 def raised(error: BaseException, moment: float) -> Raised:
@@ -292,17 +294,6 @@ def _frames(frame: types.FrameType | None) -> tuple[Frame, ...]:
     inside_us = itertools.dropwhile(lambda f: not f.filename.startswith(RUN), stack)  # not what started this process
     outside = [f for f in inside_us if not f.filename.startswith(RUN)]
     return tuple(Frame(f.filename, f.lineno or 0, f.name, f.line or "") for f in outside)
-
-
-def _stay_out_of_children(channel: Channel) -> None:
-    """A child process must not keep the channel open, because a closed channel shows that a rank died."""
-    os.register_at_fork(after_in_child=channel.leave)
-
-
-def _leave() -> NoReturn:
-    atexit._run_exitfuncs()
-    flush()
-    os._exit(0)
 
 
 def main(channel_number: int, notebook: int, folder: str) -> NoReturn:

@@ -10,7 +10,7 @@ import os
 import sys
 import threading
 from collections.abc import Iterator, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import FrameType
 
 from ddp_lessons.own_files import RECORDING, RUN
@@ -41,22 +41,21 @@ class Surroundings:
     patience_seconds: float  # a wait that torch itself ends within this time is not endless
 
 
-def standing(recorder: Recorder, here: Surroundings, question: int = 0) -> Standing:
+def standing(recorder: Recorder, here: Surroundings) -> Standing:
     """What blocks this rank now. If that cannot be found out, it counts as free: the asking thread must not fail."""
     try:
-        found = _standing(recorder, here, question)
+        return _standing(recorder, here)
     except Exception:
-        found = Standing(is_free=True, answers=question)
-    return replace(found, is_loading=True) if recorder.is_loading else found
+        return Standing(is_free=True)
 
 
-def _standing(recorder: Recorder, here: Surroundings, question: int) -> Standing:
+def _standing(recorder: Recorder, here: Surroundings) -> Standing:
     at, calls, may_compute = _read_stacks(recorder, here)
     moved = None if calls is None else _switches_if_asleep(may_compute)
     if calls is None or moved is None:
-        return Standing(is_free=True, at=at, answers=question)
+        return Standing(is_free=True, at=at)
     moved += [moment for call in calls for moment in (call.begin, call.waited or 0.0)]
-    return Standing(False, _numbers(recorder, calls), tuple(moved), at, question)
+    return Standing(False, _numbers(recorder, calls), tuple(moved), at)
 
 
 def _read_stacks(recorder: Recorder, here: Surroundings) -> tuple[tuple[str, int], list[Call] | None, bool]:

@@ -11,14 +11,13 @@ from __future__ import annotations
 import contextlib
 import functools
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from sys import _getframe
 from time import perf_counter
-from typing import Any
+from typing import Any, TypeAlias
 
 from ddp_lessons.run.recording import functional_collectives, joined_groups
 from ddp_lessons.run.recording.callers import is_called_directly, who_called
-from ddp_lessons.run.recording.compare_before import parts_of
 from ddp_lessons.run.recording.recorder import Call, Recorder, flat, name_of_operator, values_of
 
 # method of ProcessGroup -> its operation, and which argument has the tensors of this rank
@@ -52,6 +51,7 @@ _METHODS = {
     "monitored_barrier": ("monitored_barrier", 0),
 }
 _PARTS_OF_ANOTHER = {"new_group", "new_subgroups", "init_process_group", "destroy_process_group", "split_group"}
+Parts: TypeAlias = "tuple[tuple[int, ...], tuple[int, ...]]"
 _HANDED_ON = ("allreduce", "allreduce_coalesced", "allgather", "broadcast", "barrier")
 _FROM_CPP = "DistributedDataParallel"
 _WAITING_BY_THEMSELVES = {"send", "recv", "send_object_list", "recv_object_list"}
@@ -136,13 +136,9 @@ def _recorded(operation: str, position: int, name: str, original: Any) -> Any:
         if name == "monitored_barrier":  # it waits before it returns
             call.waited = begin
         try:
-            if recorder.guard is not None:
-                recorder.guard.compare(call)
             work = original(group, *args, **kwargs)
         except BaseException as error:
             call.error = f"{type(error).__name__}: {error}"
-            if recorder.guard is not None:
-                recorder.guard.take_back(call)
             raise
         call.issued = perf_counter()
         recorder.gap_clock.free(call.issued)
@@ -326,3 +322,17 @@ def _stand_in_class(process_group: Any) -> Any:
         if hasattr(process_group, name):
             setattr(StandIn, name, handing_on(name))
     return StandIn
+
+
+def parts_of(ranks: int, outputs: Any, inputs: Any, expected: Any = (), sent: Any = (), *rest: Any) -> Parts:
+    """How many bytes an all_to_all sends to each rank, and expects from each."""
+    if isinstance(inputs, list):
+        return tuple(one.nbytes for one in inputs), tuple(one.nbytes for one in outputs)
+    return _bytes_by_rank(ranks, inputs, sent), _bytes_by_rank(ranks, outputs, expected)
+
+
+def _bytes_by_rank(ranks: int, tensor: Any, rows: Sequence[int]) -> tuple[int, ...]:
+    if not rows:  # even split
+        return (tensor.nbytes // ranks,) * ranks
+    of_a_row = tensor.nbytes // max(1, tensor.shape[0])
+    return tuple(of_a_row * int(count) for count in rows)

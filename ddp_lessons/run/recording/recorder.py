@@ -15,16 +15,13 @@ from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from types import CodeType, FrameType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ddp_lessons.record.event import Event
 from ddp_lessons.record.rank_record import JOINING_VARIABLES, MeetingPoint, Recorded, Standing, meeting_point
 from ddp_lessons.run.recording.gap_clock import GapClock
 from ddp_lessons.run.recording.lent_tensors import MOST_VALUES, LentTensors
 from ddp_lessons.run.wire.messages import HEAVY_IMPORTS
-
-if TYPE_CHECKING:
-    from ddp_lessons.run.recording.compare_before import Guard
 
 MOST_CALLS = 100_000
 _DROPPED_AT_ONCE = 1000
@@ -105,7 +102,6 @@ class Recorder:
 
     def __init__(self) -> None:
         self.keeps_values = False
-        self.is_loading = False  # the function has arrived, and not begun
         self.began = 0.0
         self.gap_clock = GapClock(MOST_CALLS)
         self.calls: deque[Call] = deque()
@@ -120,7 +116,6 @@ class Recorder:
         self.worlds: dict[str, tuple[int, int]] = {}  # all worlds joined, in order: the rank in it, and its size
         self.variables: tuple[tuple[str, str], ...] = ()  # JOINING_VARIABLES when the function started
         self.before: Counter[MeetingPoint] = Counter()  # calls that are no longer kept
-        self.guard: Guard | None = None  # compares calls before they are made, if the ranks outlive failures
 
     def forget(self) -> None:
         """All groups are gone, with their calls."""
@@ -135,7 +130,7 @@ class Recorder:
         self.count = 0
 
     def begin(self, keeps_values: bool) -> None:
-        self.keeps_values, self.is_loading = keeps_values, False
+        self.keeps_values = keeps_values
         self.before.update(self._meeting_points(self.calls))
         self.calls.clear()
         self.count = 0

@@ -14,24 +14,22 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import psutil
 
-from ddp_lessons.run.launcher.call_progress import Ending
+from ddp_lessons.run.launcher.follow import Ending
 from ddp_lessons.run.launcher.patience import OwnTime
 from ddp_lessons.run.launcher.private_folders import short_private_folder
 from ddp_lessons.run.output.terminal_text import message_on_terminal
-from ddp_lessons.run.scripts.script_worlds import World
+from ddp_lessons.run.scripts.script_worlds import ScriptWorld
 from ddp_lessons.run.scripts.torchrun_here import torchrun_here
 from ddp_lessons.run.wire.channel import Channel
 from ddp_lessons.run.wire.messages import WITNESSED, Present
 
 SIGNALLED = 128  # a shell adds the signal number to this for the exit status
 _TICK_SECONDS = 0.05
-_SECONDS_TO_ANSWER = 1.0
 
 
 def explain(script: Sequence[str], ranks: int | None, timeout_seconds: float | None) -> int:
@@ -94,8 +92,8 @@ class _Vigil:
     process: subprocess.Popen[bytes]
     timeout_seconds: float | None
     time: OwnTime
-    worlds: list[World] = field(default_factory=list)  # not over yet
-    lost: list[World] = field(default_factory=list)  # over, but a rank exited without a last message
+    worlds: list[ScriptWorld] = field(default_factory=list)  # not over yet
+    lost: list[ScriptWorld] = field(default_factory=list)  # over, but a rank exited without a last message
     number_of_worlds: int = 0
 
     def keep(self) -> int:
@@ -104,7 +102,8 @@ class _Vigil:
         faults = 0
         while self.process.poll() is None:
             self._look()
-            self._note_aborts()
+            for world in self.worlds:
+                world.note_aborts()
             if told := self._what_went_wrong():
                 say(told)
                 return self.end()
@@ -127,7 +126,7 @@ class _Vigil:
         """The user pressed Ctrl+C."""
         told = []
         for world in self.worlds:
-            self._ask_all(world)
+            world.ask_all()
             told += world.tell_where_each_is()
         print("\n".join(["\nyou stopped the ranks", *told]), file=sys.stderr, flush=True)
         self.end()
@@ -146,8 +145,8 @@ class _Vigil:
 
     def _what_went_wrong(self) -> str:
         for world in self.worlds:
-            if (ending := world.progress.ending()) not in (None, Ending.RETURNED):
-                self._ask_all(world)
+            if (ending := world.ending()) not in (None, Ending.RETURNED):
+                world.ask_all()
                 return world.tell(ending)
         return self._who_did_not_come() if self.time.exceeds(self.timeout_seconds) else ""
 
@@ -159,17 +158,10 @@ class _Vigil:
         joined = f"{came} of {expected or 'all'} ranks joined a process group"
         return f"WorkersStuck: timeout, {joined} {within} (which include importing torch)"
 
-    def _note_aborts(self) -> None:
-        """A rank that aborts stays for a moment, in which it can still report its calls."""
-        for world in self.worlds:
-            for rank in world.aborting():
-                self._ask_all(world)
-                world.note_abort(rank)
-
     def _let_go_who_is_done(self) -> int:
         """Release worlds in which all ranks returned, and return in how many of them calls did not match."""
         faults = 0
-        for world in [world for world in self.worlds if world.is_over and not world.progress.ended]:
+        for world in [world for world in self.worlds if world.is_over and not world.ended]:
             world.let_go()
             self.worlds.remove(world)
             if world.gone:
@@ -179,9 +171,9 @@ class _Vigil:
                 faults += 1
         return faults
 
-    def _look(self) -> bool:
+    def _look(self, seconds: float = _TICK_SECONDS) -> bool:
         """Read messages for a moment. True if there were any."""
-        ready = self._selector.select(_TICK_SECONDS)
+        ready = self._selector.select(seconds)
         for key, _ in ready:
             if key.fileobj is self.door:
                 channel = Channel(self.door.accept()[0])
@@ -190,7 +182,7 @@ class _Vigil:
                 self._hear(key.fileobj, key.data)  # type: ignore[arg-type]
         return bool(ready)
 
-    def _hear(self, channel: Channel, whose: tuple[World, int] | None) -> None:
+    def _hear(self, channel: Channel, whose: tuple[ScriptWorld, int] | None) -> None:
         try:
             whole = channel.receive_some()
         except EOFError:
@@ -204,24 +196,18 @@ class _Vigil:
         if isinstance(whole[0], Present):
             self._welcome(channel, whole[0])
         elif whose is not None:
-            whose[0].note(whose[1], whole[0])
+            whose[0].heard(whose[1], whole[0])
 
     def _welcome(self, channel: Channel, present: Present) -> None:
         """If this rank already exists, it belongs to a new world, even at the same address."""
         fitting = (one for one in self.worlds if one.meets_at == present.meets_at and present.rank not in one.channels)
         world = next(fitting, None)
         if world is None:
-            world = World(present.meets_at, present.world_size, self.timeout_seconds, self.time)
+            world = ScriptWorld(present.meets_at, present.world_size, self.timeout_seconds, self._look, self.time)
             self.worlds.append(world)
             self.number_of_worlds += 1
         self._selector.modify(channel, selectors.EVENT_READ, (world, present.rank))
         world.welcome(channel, present)
-
-    def _ask_all(self, world: World) -> None:
-        asked = world.ask_all()
-        end = time.monotonic() + _SECONDS_TO_ANSWER
-        while not all(map(world.has_told, asked)) and time.monotonic() < end:
-            self._look()
 
 
 def say(told: str) -> None:

@@ -81,6 +81,11 @@ class Channel:
         self._wanted = self._wanted[count:]
         return self._advance() if not self._wanted.nbytes else None
 
+    def shut(self) -> None:
+        """Say that no more messages come; those of the other side still arrive."""
+        with contextlib.suppress(OSError):
+            self.socket.shutdown(socket.SHUT_WR)
+
     def close(self) -> None:
         self.socket.close()
 

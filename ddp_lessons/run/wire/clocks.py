@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from ddp_lessons.record.event import Event
 from ddp_lessons.record.rank_record import Recorded, Told
-from ddp_lessons.run.wire.messages import Message, Position, Raised, Returned
+from ddp_lessons.run.wire.messages import Answer, Message, Raised, Returned
 
 
 @dataclass(frozen=True)
@@ -22,9 +22,7 @@ def on_our_clock(message: Message, clock: Clock) -> Message:
     """The message with all its times as this machine's clock shows them."""
     if isinstance(message, Told):
         return replace(message, seconds=message.seconds - clock.seconds_ahead)
-    if isinstance(message, Recorded):
-        return _moved_record(message, clock)
-    if isinstance(message, Returned | Raised | Position) and message.recorded is not None:
+    if isinstance(message, Returned | Raised | Answer) and message.recorded is not None:
         message = replace(message, recorded=_moved_record(message.recorded, clock))
     if isinstance(message, Raised):
         return replace(message, moment=message.moment - clock.seconds_ahead)

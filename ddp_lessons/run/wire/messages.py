@@ -20,25 +20,31 @@ class Start:
     environment: dict[str, str]
     current_folder: str
     module_path: list[str]
-    meeting_file: str  # "": they meet at MASTER_ADDR
-    guard_file: str  # ranks use it to compare their calls in advance; "": they do not
     crash_file: str
     backend: str | None  # None: the function joins by itself
     threads: int
     patience_seconds: float  # how long a function may take
     record: bool | str = True  # what to record: nothing, calls, or "values" (calls with the numbers of small tensors)
-    memory_bytes: int | None = None  # the limit on top of what it has when its function begins
-    outlives_failures: bool = False
-    addresses: frozenset[str] = frozenset()  # of all nodes, if it may have connections to other nodes
+    memory_bytes: int | None = None  # the limit on top of what it has when its first function begins
+
+
+@dataclass(frozen=True)
+class Meeting:
+    """Where the ranks of a world join their process group."""
+
+    file: str = ""
+    port: int = 0  # at MASTER_ADDR, if there is no file: the ranks run on several nodes
 
 
 @dataclass(frozen=True)
 class Task:
-    """To a rank: a function with its arguments. The pickle and the memory of its tensors follow as buffers."""
+    """To a rank: a function with its arguments. The pickle and the memory of its tensors follow as buffers.
 
-    sources: dict[str, str]  # the source of the cells, by the file name that Python gave them
-    number: int  # counts the tasks of these ranks
-    asked: int  # how many ranks run it
+    Without buffers the rank only joins.
+    """
+
+    sources: dict[str, str] = field(default_factory=dict)  # the source of the cells, by their file names
+    meeting: Meeting | None = None  # join here first: the ranks are new, or their last call has failed
     modules: frozenset[str] = frozenset()  # those of the notebook that the rank has to ask for
     why_no_prompt: str = ""  # why nobody can answer the debugger
     debug: bool = False  # an exception opens the debugger
@@ -55,32 +61,17 @@ class ModuleSource:
 
 
 @dataclass(frozen=True)
-class Where:
-    """To a rank: which line are you at?"""
-
-    with_calls: bool = False  # also: what have you called so far?
+class Go:
+    """To a rank that has loaded its function: all others have, too; run it."""
 
 
 @dataclass(frozen=True)
-class Look:
-    """To a rank: what blocks you? If calls are asked for, also: what are your newest calls?"""
+class Ask:
+    """To a rank: what blocks you? If asked for, also: at which line are you, and what are your newest calls?"""
 
-    number: int
+    number: int = 0
     calls: int = 0
-
-
-@dataclass(frozen=True)
-class Free:
-    """To a rank: leave your function, whatever it waits for. May be sent several times."""
-
-
-@dataclass(frozen=True)
-class Rejoin:
-    """To a rank that stays after a failure: leave the group, with everything started in it, and join a new one."""
-
-    meeting_file: str
-    guard_file: str
-    port: int = 0  # where they meet at MASTER_ADDR, if there is no meeting file
+    stack: bool = False
 
 
 @dataclass(frozen=True)
@@ -105,7 +96,7 @@ class Evaluate:
 
 @dataclass(frozen=True)
 class Leave:
-    """To a rank or the template: you are no longer needed."""
+    """To the template: it is no longer needed, but the notebook's folder is."""
 
 
 @dataclass(frozen=True)
@@ -117,12 +108,13 @@ class Frame:
 
 
 @dataclass(frozen=True)
-class Position:
-    """From a rank: where its main thread is now, outermost frame first."""
+class Answer:
+    """From a rank: what blocks it now, and what else was asked."""
 
-    frames: tuple[Frame, ...]
-    recorded: Recorded | None = field(default=None, compare=False)
-    is_silent: bool = False  # it did not answer a request or a signal: its process is stopped
+    number: int
+    standing: Standing
+    frames: tuple[Frame, ...] | None = None  # of its main thread, outermost first
+    recorded: Recorded | None = None
 
 
 @dataclass(frozen=True)
@@ -152,18 +144,8 @@ class Evaluated:
 
 
 @dataclass(frozen=True)
-class Joined:
-    """From a rank: it has started and joined the group."""
-
-
-@dataclass(frozen=True)
 class Loaded:
-    """From a rank: it has imported what its function needs, and begins."""
-
-
-@dataclass(frozen=True)
-class Freed:
-    """From a rank that was told to rejoin: it has left its function."""
+    """From a rank: it has joined and has its function, and waits for Go."""
 
 
 @dataclass(frozen=True)
@@ -246,13 +228,6 @@ class Ended:
     exit_codes: tuple[int, ...]
 
 
-def size_of_guard(world_size: int) -> int:
-    """Size in bytes of the file in which ranks compare their calls."""
-    return world_size * GUARDED_TURNS * BYTES_OF_A_TURN
-
-
-GUARDED_TURNS = 1024  # the newest of each rank
-BYTES_OF_A_TURN = 512
 CELL_OF_RANKS = "<ipython-input-ranks-"  # the start of the file names of cells that run on the ranks
 HEAVY_IMPORTS = (
     "torch._dynamo",  # the compiler, which DistributedDataParallel imports
@@ -265,20 +240,7 @@ WITNESSED = "DDP_LESSONS_WITNESSED"  # the variable by which ranks of a plain sc
 MARK = "DDP_LESSONS_PROCESS"  # the variable by which the child processes of a rank are recognized
 FromDebugger = AtPrompt | RunsOn | QuitDebugger | Evaluated
 ToDebugger = Halt | Command | Evaluate
-FromRank = (
-    Joined
-    | Loaded
-    | Freed
-    | WantsModule
-    | Present
-    | Standing
-    | Recorded
-    | Position
-    | Told
-    | Returned
-    | Raised
-    | FromDebugger
-)
-ToRank = Start | Task | ModuleSource | Where | Look | Free | Rejoin | Leave | ToDebugger
-Message = ToRank | FromRank | Ready | Fork | Import | Stop | Signal | Ended
+FromRank = Loaded | Answer | WantsModule | Present | Told | Returned | Raised | FromDebugger
+ToRank = Start | Task | ModuleSource | Go | Ask | ToDebugger
+Message = ToRank | FromRank | Leave | Ready | Fork | Import | Stop | Signal | Ended
 Buffer = bytes | bytearray | memoryview

@@ -1,32 +1,44 @@
-"""The processes of one world: how they start, which are replaced after a failure, and how they end."""
+"""The processes of one world: they start with it, are replaced together, and end with it."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import selectors
 import shutil
 import socket
 import sys
 import tempfile
-from collections.abc import Callable, Sequence, Set
-from typing import BinaryIO
+import time
+from collections.abc import Callable, Set
+from dataclasses import dataclass, field
 
-from ddp_lessons.run.launcher.follow import Rank, Watch
-from ddp_lessons.run.launcher.patience import SECONDS_TO_COME_BACK, SECONDS_TO_LEAVE
+from ddp_lessons.run.launcher.patience import SECONDS_TO_LEAVE
 from ddp_lessons.run.launcher.private_folders import current_folder, module_path, session_folder
+from ddp_lessons.run.launcher.rank_states import Died
 from ddp_lessons.run.nodes.meeting_watch import MeetingWatch
 from ddp_lessons.run.nodes.node_group import NodeGroup, start_there
 from ddp_lessons.run.output.transcript import Transcript
 from ddp_lessons.run.processes.process_pool import pool
 from ddp_lessons.run.processes.process_sources import Process, stop_each
 from ddp_lessons.run.wire.channel import gathering
-from ddp_lessons.run.wire.messages import MARK, Leave, Rejoin, Start, size_of_guard
+from ddp_lessons.run.wire.messages import MARK, Meeting, Start
 
 _LONGEST_PATIENCE_SECONDS = 600.0  # if the function has no time limit
 
 
-class Crew:
-    """All ranks of one world. If they outlive failures, they compare their calls before they make them."""
+@dataclass
+class Rank:
+    """A rank's process, as the notebook sees it."""
+
+    process: Process
+    crash_file: str
+    transcript: Transcript = field(default_factory=lambda: Transcript(""))
+    died: Died | None = None
+
+
+class World:
+    """Owns the processes of all ranks. They join a group with the first task that has a `meeting()`."""
 
     def __init__(
         self,
@@ -37,7 +49,6 @@ class Crew:
         record: bool | str,
         timeout_seconds: float | None,
         memory_bytes: int | None,
-        outlives_failures: bool,
         nodes: NodeGroup | None = None,
     ) -> None:
         self.ranks: list[Rank] = []
@@ -50,54 +61,49 @@ class Crew:
         self._record = record
         self._patience_seconds = min(timeout_seconds or _LONGEST_PATIENCE_SECONDS, _LONGEST_PATIENCE_SECONDS)
         self._memory_bytes = memory_bytes
-        self._outlives_failures = outlives_failures
         self._folder = tempfile.mkdtemp(dir=session_folder())
         self._port = _reserved_port() if nodes is None else None
         self._threads = _asked_threads() or (max(1, _cores() // world_size) if nodes is None else 0)
-        self._meeting = self._new_meeting()
-        self._called_off = ""
-        processes = self._new_processes(range(world_size))
-        with gathering(process.channel for process in processes):
-            self.ranks += [self._begun(number, process) for number, process in enumerate(processes)]
+        self._meetings = 0
+        self._next_meeting: Meeting | None = self._new_meeting()
+        self._start_processes()
 
-    def begin_anew(self, watch: Watch) -> list[int]:
-        """After a failure: a new group for all ranks that can be interrupted. Returns those that were replaced.
+    def meeting(self) -> Meeting | None:
+        """Where the ranks join before their next function; None: they are in a group already."""
+        meeting, self._next_meeting = self._next_meeting, None
+        return meeting
 
-        Raises:
-            NodeLost: a node is gone, so that no group of this size is possible.
-        """
-        self._call_off_meeting()
-        self._meeting = self._new_meeting()
-        came = watch.free(self._meeting, SECONDS_TO_COME_BACK)
-        if self._called_off:
-            shutil.rmtree(f"{self._called_off}-called-off", ignore_errors=True)
-        lost = [number for number in range(self._world_size) if number not in came]
-        if lost:
-            stop_each([self.ranks[number].process for number in lost])
-            for number, process in zip(lost, self._new_processes(lost), strict=True):
-                self.ranks[number].process.close()
-                with contextlib.suppress(OSError):
-                    os.unlink(self.ranks[number].crash_file)
-                self.ranks[number] = self._begun(number, process)
-        return lost
+    def meet_anew(self) -> None:
+        """All ranks are idle after a failed call: they join a new group, so that no call of the old one is left."""
+        self._give_back_port()
+        self._next_meeting = self._new_meeting()
+
+    def restart(self, why: str) -> None:
+        """New processes for all ranks."""
+        stop_each([rank.process for rank in self.ranks if rank.died is None])
+        self._close_processes()
+        self.why_gone = why  # unless new ones can start
+        self.meet_anew()
+        self._start_processes()
+        self.why_gone = ""
 
     def start_check(self) -> Callable[[], None] | None:
-        """What to call while the ranks of a run join: it raises NodeLost if they can't."""
+        """What to call while ranks join: it raises NodeLost if they can't."""
         return MeetingWatch(self._nodes, self._world_size).check if self._nodes is not None else None
 
-    def _new_processes(self, ranks: Sequence[int]) -> list[Process]:
-        if self._nodes is None:
-            return pool.take(len(ranks), self._start_method)
-        return self._nodes.take([self._places[rank] for rank in ranks])
-
-    def let_go(self, import_ahead: Set[str]) -> None:
-        """Let the ranks exit normally."""
-        for rank in self.ranks:
-            with contextlib.suppress(OSError):
-                rank.process.channel.send(Leave())
-        watch = Watch(self.ranks, None)
-        watch.until_all_left(SECONDS_TO_LEAVE)
-        watch.close()
+    def close(self, import_ahead: Set[str]) -> None:
+        """Let the ranks, which are idle, exit by themselves: a closed channel tells them to."""
+        with selectors.DefaultSelector() as selector:
+            for rank in self.ranks:
+                rank.process.channel.shut()
+                selector.register(rank.process.channel, selectors.EVENT_READ, rank)
+            end = time.monotonic() + SECONDS_TO_LEAVE
+            while selector.get_map() and time.monotonic() < end:
+                for key, _ in selector.select(end - time.monotonic()):
+                    with contextlib.suppress(EOFError):
+                        key.data.process.channel.receive_some()
+                        continue
+                    selector.unregister(key.fileobj)
         self.stop("close() was called")
         self.release(import_ahead)
 
@@ -108,42 +114,39 @@ class Crew:
 
     def release(self, import_ahead: Set[str]) -> None:
         """Free all resources, and prepare processes for the next launch."""
-        for rank in self.ranks:
-            rank.process.close()
+        self._close_processes()
         if self._port is not None:
             self._port.close()
         shutil.rmtree(self._folder, ignore_errors=True)
+        self._give_back_port()
         if self._nodes is not None:
-            self._nodes.give_back(self._meeting.port)
             self._nodes.import_ahead(import_ahead)
             return
         pool.import_ahead(import_ahead, self._start_method)
         pool.prepare(self._world_size, self._start_method)
 
-    def _call_off_meeting(self) -> None:
-        """A rank that waits there, in new_group, gets an error: torch fails on a path that leads through a file.
+    def _start_processes(self) -> None:
+        if self._nodes is None:
+            processes = pool.take(self._world_size, self._start_method)
+        else:
+            processes = self._nodes.take(self._places)
+        with gathering(process.channel for process in processes):
+            self.ranks = [self._begun(number, process) for number, process in enumerate(processes)]
 
-        If they meet at a port, they lose their connections to it when they are interrupted.
-        """
-        if self._nodes is not None:
-            self._nodes.give_back(self._meeting.port)
-            return
-        with contextlib.suppress(OSError):  # no rank waits at the rendezvous before that one
-            os.unlink(self._called_off)
-        folder = self._called_off = os.path.dirname(self._meeting.meeting_file)
-        with contextlib.suppress(OSError):  # if it cannot be renamed while it is open, such a rank is replaced
-            os.rename(folder, folder + "-called-off")
-            open(folder, "wb").close()
+    def _close_processes(self) -> None:
+        for rank in self.ranks:
+            rank.process.close()
 
-    def _new_meeting(self) -> Rejoin:
+    def _new_meeting(self) -> Meeting:
+        self._meetings += 1
         if self._nodes is not None:
-            return Rejoin("", "", self._nodes.reserve_port())
-        folder = tempfile.mkdtemp(dir=self._folder)
-        guard_file = os.path.join(folder, "guard") if self._outlives_failures else ""
-        if guard_file:
-            with open(guard_file, "wb") as file:
-                _fill(file, size_of_guard(self._world_size))
-        return Rejoin(os.path.join(folder, "meeting"), guard_file)
+            self._port_there = self._nodes.reserve_port()
+            return Meeting(port=self._port_there)
+        return Meeting(os.path.join(self._folder, f"meeting-{self._meetings}"))
+
+    def _give_back_port(self) -> None:
+        if self._nodes is not None:
+            self._nodes.give_back(self._port_there)
 
     def _begun(self, number: int, process: Process) -> Rank:
         """Tell a new process that it is this rank."""
@@ -155,21 +158,18 @@ class Crew:
             environment={**self._environment(), **own},
             current_folder=current_folder(),
             module_path=module_path(),
-            meeting_file=self._meeting.meeting_file,
-            guard_file=self._meeting.guard_file,
             crash_file=crash_file,
             backend=self._backend,
             threads=self._threads,
             patience_seconds=self._patience_seconds,
             record=self._record,
             memory_bytes=self._memory_bytes,
-            outlives_failures=self._outlives_failures,
         )
         if self._nodes is not None:
-            start = start_there(start, self._places[number], process, self._meeting.port)
+            start = start_there(start, self._places[number], process, self._port_there)
         with contextlib.suppress(OSError):
             process.channel.send(start)
-        return Rank(process, crash_file, Transcript(""))
+        return Rank(process, crash_file)
 
     def _environment(self) -> dict[str, str]:
         """The variables that torchrun would set, and those that keep gloo and RPC on this machine."""
@@ -205,14 +205,6 @@ def _reserved_port() -> socket.socket:
         "the loopback interface, which connects the ranks, has no address on this machine, neither 127.0.0.1 nor ::1. "
         "Next: ask the administrator of this machine or container to bring it up (ip link set lo up)"
     )
-
-
-def _fill(file: BinaryIO, size: int) -> None:
-    """Allocate the file on disk now: a rank that maps it is killed if the disk is full later."""
-    if hasattr(os, "posix_fallocate"):
-        os.posix_fallocate(file.fileno(), 0, size)
-    else:
-        file.write(bytes(size))
 
 
 def _asked_threads() -> int:
