@@ -1,4 +1,4 @@
-"""Functions for ranks that outlive failures: each fails in its own way, and leaves something behind."""
+"""Functions for ranks that stay after failures: each fails in its own way, and leaves something behind."""
 
 from __future__ import annotations
 

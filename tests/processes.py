@@ -21,7 +21,7 @@ from typing import Any, Literal
 
 import psutil
 
-from ddp_lessons.run.launcher.follow import Watch
+from ddp_lessons.run.launcher.launched_call import LaunchedCall
 
 PROJECT = Path(__file__).parent.parent
 _MARK = "DDP_LESSONS_TEST_MARK"
@@ -248,7 +248,7 @@ def when_a_launch_waits(act: Callable[[], object], after_seconds: float = 0.0) -
     """Do this as soon as the main thread waits for its ranks, which on a busy machine may take a while."""
 
     def act_then() -> None:
-        following, main = Watch.until_the_end.__code__, threading.main_thread().ident or 0
+        following, main = LaunchedCall.until_the_end.__code__, threading.main_thread().ident or 0
         if eventually(lambda: any(f.f_code is following for f, _ in traceback.walk_stack(sys._current_frames()[main]))):
             time.sleep(after_seconds)
             act()

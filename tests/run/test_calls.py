@@ -215,14 +215,14 @@ def test_gpus_are_counted_also_where_only_the_function_imports_torch(devices: li
 def test_with_nccl_each_rank_has_a_gpu_of_its_own(backend: str, expected: list[list[int]], tmp_path: Path) -> None:
     def join(rank: int, world_size: int) -> list[int]:
         from ddp_lessons.run.rank import rank_main
-        from ddp_lessons.run.wire.messages import Rejoin
+        from ddp_lessons.run.wire.messages import Meeting
 
         taken: list[int] = []
         torch.cuda.set_device = taken.append  # type: ignore[assignment]
         dist.init_process_group = lambda *args, **kwargs: None
         environment = {"LOCAL_RANK": str(rank)}
         start: Any = SimpleNamespace(backend=backend, rank=rank, world_size=world_size, environment=environment)
-        rank_main._join(start, Rejoin(str(tmp_path / "meeting"), ""))
+        rank_main._join(start, Meeting(str(tmp_path / "meeting")))
         return taken
 
     assert list(launch(join, 2, quiet=True)) == expected

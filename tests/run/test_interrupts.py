@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import threading
 import time
 from collections.abc import Iterator
@@ -16,7 +15,6 @@ from notebook_session import Cell, NotebookSession
 from processes import Doorbell, Program, alive, eventually, family, processes_named_in
 
 from ddp_lessons import WorkerFailed, Workers, WorkersStuck
-from ddp_lessons.run.workers import Interrupted
 
 BEGIN = (
     "import os, subprocess, sys, time, torch, torch.distributed as dist\n"
@@ -248,23 +246,3 @@ def test_a_training_that_is_stopped_keeps_its_curves_and_what_was_told(kernel: N
     assert [data["text/plain"] for _, data in cell.updates if "loss" in data.get("text/plain", "")][-1] == losses
     told = kernel.run("import sys; [one.numbers for told in sys.last_value.results.told for one in told]")
     assert told.value == losses
-
-
-def test_ranks_that_outlive_failures_outlive_a_stop_with_their_variables(bell: Doorbell) -> None:
-    def stay(rank: int, world_size: int, bell: str) -> None:
-        os.environ["KEPT"] = str(rank)
-        Path(bell).write_text("!")
-        time.sleep(1000)
-
-    def what_is_kept(rank: int, world_size: int) -> str:
-        return os.environ["KEPT"]
-
-    def stop_when_it_runs() -> None:
-        bell.wait_for(2)
-        os.kill(os.getpid(), signal.SIGINT)
-
-    with Workers(2, quiet=True, standing=True) as workers:
-        threading.Thread(target=stop_when_it_runs).start()
-        with pytest.raises(Interrupted, match="Ranks 0 and 1 keep their variables"):
-            workers.run(stay, bell.path)
-        assert list(workers.run(what_is_kept)) == ["0", "1"]
