@@ -183,14 +183,15 @@ class Workers:
         __tracebackhide__ = True
         screen, live = screen_for_here(is_quiet), Live(self._live, self.world_size)
         for rank in world.ranks:
-            rank.transcript = Transcript("")
+            rank.transcript = Transcript()
         call = LaunchedCall(world.ranks, order, self._limits, world.start_check())
         stay: list[str] = []
         try:
             ending = call.until_the_end(screen, live, lambda: interrupts.noted)
             account = call.account()
             if ending is not Ending.RETURNED:
-                stay = self._after_a_failure(world, ending.value, ending is Ending.FAILED and call.all_are_idle())
+                are_idle = self._standing and ending is Ending.FAILED and call.all_are_idle()
+                stay = self._after_a_failure(world, ending.value, are_idle)
         except NodeLost as loss:  # the ranks can't start
             world.stop(loss.headline)
             raise

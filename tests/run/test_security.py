@@ -204,7 +204,6 @@ import os, sys, time
 os.umask(0)
 from ddp_lessons import Workers
 def talk(rank, size):
-    for _ in range(30_000): print("a secret " * 20)
     return os.environ["TMPDIR"]
 with Workers(2, standing=True, quiet=True) as workers:
     workers.run(talk)
@@ -227,7 +226,7 @@ def test_a_stranger_can_read_no_file_and_reach_no_socket_of_a_launch(stranger: l
         ours = [file for file in open_to_all.rglob("*") if file.is_file()]
         look = [*stranger, "find", os.fspath(open_to_all), "-mindepth", "2"]
         seen = subprocess.run(look, capture_output=True, text=True, check=False, cwd="/")
-    assert len(ours) > 3  # what they printed, where they crashed, where they met
+    assert len(ours) > 2  # where they crashed, where they met
     assert (seen.stdout, "Permission denied" in seen.stderr) == ("", True)
 
 

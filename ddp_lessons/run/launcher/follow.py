@@ -141,8 +141,8 @@ class Follow:
         at_line = {rank: watch.seconds_at_one_line(rank) for rank in ranks} if watch is not None else {}
         return Account(
             self.world_size,
-            self.ended,
-            self.positions,
+            dict(self.ended),
+            dict(self.positions),
             frozenset(self.returned),
             self.timeout_seconds,
             self.time.on_the_wall,

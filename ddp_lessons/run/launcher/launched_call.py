@@ -98,13 +98,13 @@ class LaunchedCall(Follow):
         for key, _ in ready:
             rank = self._ranks[key.data]
             output = rank.process.output
-            if key.fileobj is output:
-                if data := output.read(65536):
-                    rank.transcript.feed(data)
-                else:
-                    self._selector.unregister(output)
-            elif key.data in self._open:
-                self._hear(key.data, rank)
+            if key.fileobj is not output:
+                if key.data in self._open:
+                    self._hear(key.data, rank)
+            elif data := output.read(65536):
+                rank.transcript.feed(data)
+            else:
+                self._selector.unregister(output)
         return bool(ready)
 
     def all_are_idle(self) -> bool:

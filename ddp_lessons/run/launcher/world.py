@@ -33,7 +33,7 @@ class Rank:
 
     process: Process
     crash_file: str
-    transcript: Transcript = field(default_factory=lambda: Transcript(""))
+    transcript: Transcript = field(default_factory=Transcript)
     died: Died | None = None
 
 
@@ -65,7 +65,8 @@ class World:
         self._port = _reserved_port() if nodes is None else None
         self._threads = _asked_threads() or (max(1, _cores() // world_size) if nodes is None else 0)
         self._meetings = 0
-        self._next_meeting: Meeting | None = self._new_meeting()
+        self._meeting = self._new_meeting()
+        self._next_meeting: Meeting | None = self._meeting
         self._start_processes()
 
     def meeting(self) -> Meeting | None:
@@ -76,7 +77,9 @@ class World:
     def meet_anew(self) -> None:
         """All ranks are idle after a failed call: they join a new group, so that no call of the old one is left."""
         self._give_back_port()
-        self._next_meeting = self._new_meeting()
+        with contextlib.suppress(OSError):
+            os.unlink(self._meeting.file)
+        self._next_meeting = self._meeting = self._new_meeting()
 
     def restart(self, why: str) -> None:
         """New processes for all ranks."""
@@ -136,17 +139,18 @@ class World:
     def _close_processes(self) -> None:
         for rank in self.ranks:
             rank.process.close()
+            with contextlib.suppress(OSError):
+                os.unlink(rank.crash_file)
 
     def _new_meeting(self) -> Meeting:
         self._meetings += 1
         if self._nodes is not None:
-            self._port_there = self._nodes.reserve_port()
-            return Meeting(port=self._port_there)
+            return Meeting(port=self._nodes.reserve_port())
         return Meeting(os.path.join(self._folder, f"meeting-{self._meetings}"))
 
     def _give_back_port(self) -> None:
         if self._nodes is not None:
-            self._nodes.give_back(self._port_there)
+            self._nodes.give_back(self._meeting.port)
 
     def _begun(self, number: int, process: Process) -> Rank:
         """Tell a new process that it is this rank."""
@@ -166,7 +170,7 @@ class World:
             memory_bytes=self._memory_bytes,
         )
         if self._nodes is not None:
-            start = start_there(start, self._places[number], process, self._port_there)
+            start = start_there(start, self._places[number], process, self._meeting.port)
         with contextlib.suppress(OSError):
             process.channel.send(start)
         return Rank(process, crash_file)

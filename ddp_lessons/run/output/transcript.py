@@ -1,17 +1,10 @@
-"""The output of a rank: its first and last lines in memory, and everything in a file once it is long.
-
-A rank that prints in an endless loop must fill neither the notebook's memory nor the disk.
-"""
+"""The output of a rank: its first and last lines. One that prints in an endless loop must not fill the memory."""
 
 from __future__ import annotations
 
 import codecs
-import contextlib
-import os
 import re
-import shutil
 from collections import deque
-from typing import BinaryIO
 
 _TERMINAL_CODES = re.compile(
     r"\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)"  # titles and links
@@ -21,15 +14,12 @@ _TERMINAL_CODES = re.compile(
 LINES_KEPT = 2_000  # at the beginning, and as many at the end
 BYTES_KEPT = 1_000_000  # likewise
 LONGEST_LINE = 1_000_000
-DISK_LEFT_ALONE = 1_000_000_000
-FILES_KEPT = 32  # files of long output: the newest, whose names are shown in the notebook
-_files: deque[str] = deque()
 
 
 class Transcript:
     """The lines of one rank, as they come."""
 
-    def __init__(self, whole_output_file: str) -> None:
+    def __init__(self) -> None:
         self.lines_seen = 0
         self.bytes_seen = 0
         self._head: list[str] = []
@@ -38,20 +28,12 @@ class Transcript:
         self._tail_bytes = 0
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
         self._unfinished = ""
-        self._raw = bytearray()  # everything, while it is short; later it goes into the file
-        self._file_name = whole_output_file
-        self._file: BinaryIO | None = None
-        self._file_is_whole = True
         self._is_finished = False
 
     def feed(self, data: bytes) -> None:
         if self._is_finished:
             return  # output of a thread that the function left behind
         self.bytes_seen += len(data)
-        if self._file is None:
-            self._raw += data
-        else:
-            self._write(data)
         *complete, unfinished = (self._unfinished + self._decoder.decode(data)).split("\n")
         for line in complete:
             self._add(line)
@@ -59,8 +41,6 @@ class Transcript:
         while len(self._unfinished) > LONGEST_LINE:
             self._keep(self._unfinished[:LONGEST_LINE])
             self._unfinished = self._unfinished[LONGEST_LINE:]
-        if self._file is None and (self._left_out() or len(self._raw) > 2 * BYTES_KEPT):
-            self._begin_file()
 
     def finish(self) -> None:
         """No more output: the last line counts even without a line end."""
@@ -69,8 +49,6 @@ class Transcript:
         if self._unfinished:
             self._add(self._unfinished)
             self._unfinished = ""
-        if self._file is not None:
-            self._file.close()
 
     def lines(self) -> tuple[str, ...]:
         return self.shortened(len(self._head), len(self._tail))
@@ -98,13 +76,8 @@ class Transcript:
         return self.lines_seen - len(self._head) - len(self._tail)
 
     def _note(self, left_out: int) -> str:
-        if self._file is None:
-            where = "all of them are in results.lines"
-        elif self._file_is_whole:
-            where = f"all of them are in {self._file_name}"
-        else:
-            where = f"those that fitted on the disk are in {self._file_name}"
-        return f"[... {left_out:,} lines left out; {where}]"
+        where = "" if self._left_out() else "; all of them are in results.lines"
+        return f"[... {left_out:,} lines left out{where}]"
 
     def _add(self, line: str) -> None:
         line = _as_seen(line)
@@ -123,33 +96,6 @@ class Transcript:
         self._tail_bytes += len(line)
         while len(self._tail) > LINES_KEPT or self._tail_bytes > BYTES_KEPT:
             self._tail_bytes -= len(self._tail.popleft())
-
-    def _begin_file(self) -> None:
-        try:
-            self._file = open(self._file_name, "wb")  # noqa: SIM115  open as long as the rank prints
-            _keep_newest(self._file_name)
-        except OSError:
-            self._file, self._file_is_whole = open(os.devnull, "wb"), False  # noqa: SIM115
-        self._write(self._raw)
-        self._raw.clear()
-
-    def _write(self, data: bytes | bytearray) -> None:
-        assert self._file is not None
-        if not self._file_is_whole:
-            return
-        try:
-            if shutil.disk_usage(os.path.dirname(self._file_name)).free < DISK_LEFT_ALONE:
-                raise OSError("the disk is almost full")
-            self._file.write(data)
-        except OSError:
-            self._file_is_whole = False
-
-
-def _keep_newest(file: str) -> None:
-    _files.append(file)
-    while len(_files) > FILES_KEPT:
-        with contextlib.suppress(OSError):
-            os.unlink(_files.popleft())
 
 
 def without_terminal_codes(text: str) -> str:
