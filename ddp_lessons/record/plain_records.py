@@ -17,11 +17,12 @@ def as_plain(recorded: Recorded) -> dict[str, Any]:
 
 def from_plain(told: Mapping[str, Any]) -> Recorded:
     """Raises KeyError or TypeError if it is not what `as_plain` returned."""
-    standing = told["standing"]
+    known = [field.name for field in dataclasses.fields(Standing)]  # older files have more
+    standing = None if told["standing"] is None else Standing(**{name: told["standing"][name] for name in known})
     return Recorded(
         **{
             **told,
             "calls": tuple(Event(**call) for call in told["calls"]),
-            "standing": None if standing is None else Standing(**standing),
+            "standing": standing,
         }
     )

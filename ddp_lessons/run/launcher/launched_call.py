@@ -97,14 +97,10 @@ class LaunchedCall(Follow):
         ready = self._selector.select(seconds)
         for key, _ in ready:
             rank = self._ranks[key.data]
-            output = rank.process.output
-            if key.fileobj is not output:
-                if key.data in self._open:
-                    self._hear(key.data, rank)
-            elif data := output.read(65536):
-                rank.transcript.feed(data)
-            else:
-                self._selector.unregister(output)
+            if key.fileobj is rank.process.output:
+                self._read(rank)
+            elif key.data in self._open:
+                self._hear(key.data, rank)
         return bool(ready)
 
     def all_are_idle(self) -> bool:
@@ -150,6 +146,12 @@ class LaunchedCall(Follow):
     def _send(self, number: int, task: Task, buffers: Sequence[Buffer]) -> None:
         with contextlib.suppress(OSError):  # it died; its channel will show that
             self._ranks[number].process.channel.send(task, buffers)
+
+    def _read(self, rank: Rank) -> None:
+        if data := rank.process.output.read(65536):
+            rank.transcript.feed(data)
+        else:
+            self._selector.unregister(rank.process.output)
 
     def _hear(self, number: int, rank: Rank) -> None:
         try:
