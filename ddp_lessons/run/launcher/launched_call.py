@@ -82,11 +82,7 @@ class LaunchedCall(Follow):
             ending = self._ending(is_told_to_stop) or self._dialogue.turn()
         if ending is Ending.RETURNED:
             return ending
-        self.ask_where()
-        self._signal_the_silent(SECONDS_TO_ANSWER if ending is Ending.FAILED else SECONDS_TO_ANSWER_A_SIGNAL)
-        silent = {rank for rank, position in self.positions.items() if position.is_silent}
-        asked = [rank for rank in sorted(self._open) if rank not in self.ended]
-        self.ask_for_calls([rank for rank in asked if rank not in silent], 1.0)
+        self._ask_all(SECONDS_TO_ANSWER if ending is Ending.FAILED else SECONDS_TO_ANSWER_A_SIGNAL)
         self._note_deaths()
         if len(self.returned) == self.world_size:
             return Ending.RETURNED  # at the last moment
@@ -237,17 +233,26 @@ class LaunchedCall(Follow):
                 lost_node=rank.process.node if is_node_lost else "",
             )
 
+    def _ask_all(self, seconds_to_answer_a_signal: float) -> None:
+        """Where is each rank, and what has it called? A process that has not been forked yet can't say."""
+        if not all(self._ranks[rank].process.nursery.has_begun_them() for rank in self.running()):
+            self.positions = {rank: Position(()) for rank in self.running()}
+            return
+        self.ask_where()
+        self._signal_the_silent(seconds_to_answer_a_signal)
+        silent = {rank for rank, position in self.positions.items() if position.is_silent}
+        self.ask_for_calls([rank for rank in sorted(self._open) if rank not in silent | self.ended.keys()], 1.0)
+
     def _signal_the_silent(self, seconds: float) -> None:
         """A rank in native code that holds the GIL reacts only to a signal, and then writes where it is."""
         silent = self.without_position()
         processes = {number: self._ranks[number].process for number in silent}
         files = {number: self._ranks[number].crash_file for number in silent}
         written = {number: _size(file) for number, file in files.items()}
-        begun = [number for number in silent if processes[number].nursery.has_begun_them()]
-        for number in begun:
+        for number in silent:
             with contextlib.suppress(OSError):
                 processes[number].nursery.signal(processes[number], signal.SIGUSR1)
-        self.wait_for(lambda: all(_size(files[number]) > written[number] for number in begun), seconds)
+        self.wait_for(lambda: all(_size(files[number]) > written[number] for number in silent), seconds)
         for number in silent:
             is_silent = self.hang_watch is not None and _size(files[number]) <= written[number]
             self.positions.setdefault(number, Position(frames_of_crash(files[number]), is_silent))
