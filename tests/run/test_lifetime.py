@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -257,8 +258,14 @@ def test_spare_ranks_killed_while_they_wait_are_replaced() -> None:
 
 @pytest.mark.usefixtures("all_is_well_afterwards")
 def test_the_private_folder_may_be_cleaned_away() -> None:
+    def load(rank: int, world_size: int) -> float:
+        """A loader's workers pass their batches through sockets in that folder."""
+        loader: Any = torch.utils.data.DataLoader(list(torch.arange(4.0)), num_workers=1)
+        return float(sum(loader))
+
     shutil.rmtree(session_folder())
     assert add_up_here(3) == sum_of_ranks(3)
+    assert list(launch(load, 1, quiet=True, timeout_seconds=20)) == [6.0]
     assert os.stat(session_folder()).st_mode & 0o777 == 0o700
 
 

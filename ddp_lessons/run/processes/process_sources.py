@@ -102,17 +102,18 @@ class Forks:
         open_standard_descriptors()
         ours, theirs = socket.socketpair()
         self._environment = environment_of_import()
+        self._folder = session_folder()  # its ranks keep sockets there
         self._numbers = itertools.count()
         self._one_request = threading.Lock()
         self._is_killed = False
         self._importing = 1  # how many "ready" messages are still to come: torch first
         self._has_torch = threading.Event()  # as far as is known; shared with the code that stops the template
         self._channel = opened(ours)
-        self._complaints = tempfile.TemporaryFile(dir=session_folder())  # noqa: SIM115
+        self._complaints = tempfile.TemporaryFile(dir=self._folder)  # noqa: SIM115
         with theirs:
             descriptors = theirs.fileno(), self._complaints.fileno()
-            arguments = f"{theirs.fileno()}, {os.getpid()}, {session_folder()!a}"
-            self._template = ask_seed(session_folder(), self._environment, descriptors) or subprocess.Popen(
+            arguments = f"{theirs.fileno()}, {os.getpid()}, {self._folder!a}"
+            self._template = ask_seed(self._folder, self._environment, descriptors) or subprocess.Popen(
                 clean_python("template", f"template.serve({arguments})"),
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
@@ -187,7 +188,8 @@ class Forks:
         return "more of torch" if self._has_torch.is_set() else "torch"
 
     def is_usable(self) -> bool:
-        return not self._is_killed and self._template.poll() is None and self._environment == environment_of_import()
+        is_alive = not self._is_killed and self._template.poll() is None
+        return is_alive and self._environment == environment_of_import() and self._folder == session_folder()
 
     def last_words(self) -> tuple[str, ...]:
         if self._is_killed:
