@@ -8,6 +8,7 @@ import pickle
 import re
 import signal
 import sys
+import threading
 import time
 import types
 from collections.abc import Callable, Iterator
@@ -509,6 +510,19 @@ def test_a_death_before_the_first_line_of_the_function_is_told() -> None:
     # without a group: a rank that is still joining when the other one dies would lose its connection
     error = failure(WorkerFailed, run, 2, join=False)
     assert "both ranks exited with code 7 before they returned" in str(error)
+
+
+def test_a_rank_that_is_gone_after_it_returned_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ddp_lessons.run.launcher.hang_watch.SECONDS_TO_LOOK_AT_A_RANK", 0.1)
+
+    def run(rank: int, world_size: int) -> int:
+        if rank == 0:
+            threading.Timer(0.2, os._exit, [0]).start()
+        else:
+            time.sleep(1)
+        return rank
+
+    assert list(launch(run, 2, quiet=True)) == [0, 1]
 
 
 def test_what_a_dead_rank_left_running_is_ended_too() -> None:

@@ -260,7 +260,8 @@ def test_spare_ranks_killed_while_they_wait_are_replaced() -> None:
 def test_the_private_folder_may_be_cleaned_away() -> None:
     def load(rank: int, world_size: int) -> float:
         """A loader's workers pass their batches through sockets in that folder."""
-        loader: Any = torch.utils.data.DataLoader(list(torch.arange(4.0)), num_workers=1)
+        samples: Any = list(torch.arange(4.0))
+        loader: Any = torch.utils.data.DataLoader(samples, num_workers=1)
         return float(sum(loader))
 
     shutil.rmtree(session_folder())

@@ -6,7 +6,7 @@ import contextlib
 import enum
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from ddp_lessons.record.rank_record import Recorded, Told
 from ddp_lessons.run.launcher.hang_watch import HangWatch
@@ -19,9 +19,9 @@ from ddp_lessons.run.launcher.patience import (
 )
 from ddp_lessons.run.launcher.rank_states import Account, Died, Position
 from ddp_lessons.run.wire.channel import Channel
-from ddp_lessons.run.wire.messages import Answer, Ask, Raised, Returned, ToRank
+from ddp_lessons.run.wire.messages import Answer, Ask, Buffer, Raised, Returned, ToRank
 
-ALL_CALLS = 1_000_000
+_ALL_CALLS = 1_000_000
 _MOST_TOLD = 100_000  # per rank; the newest are kept
 
 
@@ -39,7 +39,7 @@ class Follow:
 
     def __init__(
         self,
-        channels: Mapping[int, Channel],
+        channels: dict[int, Channel],
         world_size: int,
         timeout_seconds: float | None,
         look: Callable[[float], object],
@@ -61,7 +61,7 @@ class Follow:
 
     def begin(self) -> None:
         """All ranks have joined: from now on they may hang, and their time counts."""
-        self.hang_watch = HangWatch(self.world_size, self.say)
+        self.hang_watch = HangWatch(self.world_size, self.ask)
         if self._has_own_clock:
             self.time = OwnTime(self.world_size)
 
@@ -99,14 +99,22 @@ class Follow:
         return sorted(self._channels.keys() - self.returned - self.ended.keys())
 
     def say(self, rank: int, words: ToRank) -> None:
-        """To a rank that may be gone, or too busy to read."""
-        with contextlib.suppress(OSError):
-            self._channels[rank].send(words, patience_seconds=0.01)
+        """To a rank that may be gone."""
+        self._send(rank, words)
+
+    def ask(self, rank: int, question: Ask) -> None:
+        """A question may be lost: while something else is being sent, the rank would not answer soon."""
+        self._send(rank, question, patience_seconds=0.01)
+
+    def _send(self, rank: int, words: ToRank, buffers: Sequence[Buffer] = (), patience_seconds: float = -1) -> None:
+        if rank in self._channels:
+            with contextlib.suppress(OSError):  # its channel will show that it is gone
+                self._channels[rank].send(words, buffers, patience_seconds)
 
     def ask_for_calls(self, ranks: Sequence[int], seconds: float) -> None:
         """Their calls so far, and where they are. Of a rank that does not answer, the calls of a moment ago."""
         for rank in ranks:
-            self.say(rank, Ask(calls=ALL_CALLS, stack=True))
+            self.ask(rank, Ask(calls=_ALL_CALLS, stack=True))
         self.wait_for(lambda: all(map(self._has_told, ranks)), seconds)
         for rank, recorded in (self.hang_watch.calls if self.hang_watch is not None else {}).items():
             if not self._has_told(rank):
@@ -122,7 +130,7 @@ class Follow:
         while self.running():
             before, self.positions = self.positions, {}
             for rank in self.running():
-                self.say(rank, Ask(stack=True))
+                self.ask(rank, Ask(stack=True))
             self.wait_for(lambda: not self.without_position())
             if self.without_position() or before == self.positions or time.monotonic() > end:
                 return

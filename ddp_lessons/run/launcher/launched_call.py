@@ -57,7 +57,6 @@ class LaunchedCall(Follow):
         self.values: dict[int, Any] = dict.fromkeys(order.not_asked, NO_VALUE)
         self.transcripts = [rank.transcript for rank in ranks]
         self._ranks, self._order, self._limits, self._start_check = ranks, order, limits, start_check
-        self._open = channels  # the same, so that a rank that is gone is not asked any more
         self._gone: list[int] = []
         self._is_over = False
         self._selector = selectors.DefaultSelector()
@@ -95,7 +94,7 @@ class LaunchedCall(Follow):
             rank = self._ranks[key.data]
             if key.fileobj is rank.process.output:
                 self._read(rank)
-            elif key.data in self._open:
+            elif key.data in self._channels:
                 self._hear(key.data, rank)
         return bool(ready)
 
@@ -104,7 +103,7 @@ class LaunchedCall(Follow):
         end = time.monotonic() + SECONDS_TO_COME_BACK
         while self.running() and not self._is_anyone_held() and time.monotonic() < end:
             self.look(_TICK_SECONDS)
-        is_anyone_gone = len(self._open) < self.world_size or bool(self._gone)
+        is_anyone_gone = len(self._channels) < self.world_size or bool(self._gone)
         return not self.running() and not is_anyone_gone and not self._loading
 
     def drain(self, seconds: float = 0.5) -> None:
@@ -131,17 +130,13 @@ class LaunchedCall(Follow):
         """Ranks that were not selected only join."""
         task, buffers = self._order.task, self._order.buffers
         is_large = sum(memoryview(buffer).nbytes for buffer in buffers) > _FITS_INTO_SOCKET
-        with contextlib.nullcontext() if is_large else gathering(self._open[number] for number in self._loading):
+        with contextlib.nullcontext() if is_large else gathering(self._channels[number] for number in self._loading):
             for number in sorted(self._loading):
                 mine = buffers if number not in self._order.not_asked else ()
                 if is_large:  # a rank that does not read it must not block the notebook
                     threading.Thread(target=self._send, args=(number, task, mine), daemon=True).start()
                 else:
                     self._send(number, task, mine)
-
-    def _send(self, number: int, task: Task, buffers: Sequence[Buffer]) -> None:
-        with contextlib.suppress(OSError):  # it died; its channel will show that
-            self._ranks[number].process.channel.send(task, buffers)
 
     def _read(self, rank: Rank) -> None:
         if data := rank.process.output.read(65536):
@@ -156,7 +151,7 @@ class LaunchedCall(Follow):
             self._selector.unregister(rank.process.channel)
             if number in self.running() and not self._is_over:
                 self._gone.append(number)
-            del self._open[number]
+            del self._channels[number]  # it is not asked any more
             return
         if whole is None:
             return
@@ -241,7 +236,7 @@ class LaunchedCall(Follow):
         self.ask_where()
         self._signal_the_silent(seconds_to_answer_a_signal)
         silent = {rank for rank, position in self.positions.items() if position.is_silent}
-        self.ask_for_calls([rank for rank in sorted(self._open) if rank not in silent | self.ended.keys()], 1.0)
+        self.ask_for_calls([rank for rank in sorted(self._channels) if rank not in silent | self.ended.keys()], 1.0)
 
     def _signal_the_silent(self, seconds: float) -> None:
         """A rank in native code that holds the GIL reacts only to a signal, and then writes where it is."""

@@ -21,7 +21,6 @@ SECONDS_FOR_LAST_WORDS = 0.3 * _FACTOR
 SECONDS_FOR_OTHER_FAILURES = 0.1 * _FACTOR  # after the first one: several ranks often fail for the same reason
 SECONDS_FOR_OTHER_FAILURES_OF_A_SCRIPT = 0.3 * _FACTOR  # its ranks did not start at the same moment
 SECONDS_TO_LOOK_AT_A_RANK = 5.0 * _FACTOR  # one that computes in native code may hold the GIL
-SECONDS_TO_LOAD = 120.0 * _FACTOR
 SECONDS_TO_LEAVE = 1.0 * _FACTOR
 SECONDS_TO_COME_BACK = 2.0 * _FACTOR
 SECONDS_FOR_OTHERS_TO_STOP = 0.2 * _FACTOR  # others often come to the same line, and output has to arrive

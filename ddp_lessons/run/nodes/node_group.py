@@ -34,7 +34,6 @@ class Place:
     local_size: int
     address: str  # of the first node
     interface: str  # by which this node reaches the others
-    addresses: frozenset[str]  # of all nodes
 
 
 class NodeGroup:
@@ -53,9 +52,8 @@ class NodeGroup:
         used = self.links[:world_size]
         more, rest = divmod(world_size, len(used))
         sizes = [more + (number < rest) for number in range(len(used))]
-        addresses = frozenset(address for link in used for address in link.hello.addresses)
         return [
-            Place(link, local_rank, size, self.address, interface, addresses)
+            Place(link, local_rank, size, self.address, interface)
             for link, size, interface in zip(used, sizes, self._interfaces, strict=False)
             for local_rank in range(size)
         ]
