@@ -36,10 +36,11 @@ from ddp_lessons.run.processes.process_sources import Process
 from ddp_lessons.run.wire.channel import gathering
 from ddp_lessons.run.wire.clocks import on_our_clock
 from ddp_lessons.run.wire.messages import (
+    AtPrompt,
     Buffer,
+    Command,
     Free,
     Freed,
-    FromDebugger,
     Joined,
     Look,
     Position,
@@ -47,7 +48,6 @@ from ddp_lessons.run.wire.messages import (
     Rejoin,
     Returned,
     Task,
-    ToDebugger,
     WantsModule,
     Where,
 )
@@ -94,9 +94,7 @@ class Watch:
         self._mute: set[int] = set()  # they hold the GIL, or are stopped
         self._leaving = False
         self._freed: set[int] = set()
-        self.dialogue = Dialogue(
-            size, self._say_to, self._attend, self._is_running, self._is_held, self._where_each_is, self.progress.ended
-        )
+        self.dialogue = Dialogue(size, self._say_to, self._is_running, self._where_each_is, self.progress.ended)
         self.progress.returned.update(self.not_asked)
         self.values.update(dict.fromkeys(self.not_asked, NO_VALUE))
         for number, rank in enumerate(self.ranks):
@@ -116,7 +114,7 @@ class Watch:
             self._note_deaths()
             screen.show(self.transcripts, self._doing())
             live.show(self.told)
-            ending = self._ending(is_told_to_stop) or self.dialogue.turn()
+            ending = self._ending(is_told_to_stop)
         if ending is Ending.RETURNED:
             return ending
         self._ask_where(SECONDS_TO_ANSWER if ending is Ending.FAILED else SECONDS_TO_ANSWER_A_SIGNAL)
@@ -188,9 +186,9 @@ class Watch:
 
     def _ending(self, is_told_to_stop: Callable[[], bool]) -> Ending | None:
         if self.dialogue.is_open:
+            quits = self.dialogue.turn()
             self.progress.time.pause()
-            self._attend(0)
-            return Ending.INTERRUPTED if is_told_to_stop() else None
+            return Ending.INTERRUPTED if is_told_to_stop() else quits
         ending = self.progress.ending()
         if ending is None and is_told_to_stop():
             return Ending.INTERRUPTED
@@ -239,10 +237,8 @@ class Watch:
         message, buffers = whole
         if (clock := rank.process.nursery.clock()) is not None:
             message = on_our_clock(message, clock)
-        if isinstance(message, FromDebugger):
+        if isinstance(message, AtPrompt):
             self.dialogue.heard(number, message)
-            if self.progress.lookout is not None:
-                self.progress.lookout.moved(number)
         if isinstance(message, Told):
             self.told.setdefault(number, deque(maxlen=_MOST_TOLD)).append(message)
         self.progress.heard(number, self._taken(number, message, buffers) if isinstance(message, Returned) else message)
@@ -330,21 +326,12 @@ class Watch:
             with contextlib.suppress(OSError):
                 self.ranks[number].process.channel.send(words, patience_seconds=0.01)
 
-    def _say_to(self, number: int, words: ToDebugger) -> None:
+    def _say_to(self, number: int, words: Command) -> None:
         with contextlib.suppress(OSError):
             self.ranks[number].process.channel.send(words)
 
-    def _attend(self, seconds: float) -> None:
-        """Read messages, and keep checking whether ranks wait for each other."""
-        self._look(seconds)
-        if self.progress.lookout is not None:
-            self.progress.lookout.sees_a_standstill()
-
     def _is_running(self, number: int) -> bool:
         return number in self._open and number not in self._done()
-
-    def _is_held(self, number: int) -> bool:
-        return self.progress.lookout is not None and self.progress.lookout.is_held(number)
 
     def _where_each_is(self) -> list[str]:
         self._ask_where()

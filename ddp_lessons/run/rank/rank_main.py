@@ -52,11 +52,9 @@ from ddp_lessons.run.wire.channel import Channel
 from ddp_lessons.run.wire.messages import (
     Buffer,
     Command,
-    Evaluate,
     Frame,
     Free,
     Freed,
-    Halt,
     Joined,
     Leave,
     Loaded,
@@ -130,8 +128,6 @@ def listen(
         while True:
             message, buffers = channel.receive()
             if isinstance(message, Task | Rejoin):
-                if stops is not None and isinstance(message, Rejoin):
-                    stops.is_called_off = True
                 recorder.is_loading = isinstance(message, Task)
                 tasks.put((message, buffers))
             elif isinstance(message, ModuleSource):
@@ -147,8 +143,8 @@ def listen(
                     position = _frames(sys._current_frames().get(here.main_thread or 0))
                     held = standing(recorder, here)
                 channel.send(Position(position, recorder.recorded(standing=held) if message.with_calls else None))
-            elif isinstance(message, Halt | Command | Evaluate) and stops is not None:
-                stops.take(message)
+            elif isinstance(message, Command) and stops is not None:
+                stops.commands.put(message)
             elif isinstance(message, Leave):
                 tasks.put(None)
     except (EOFError, OSError):
@@ -244,7 +240,7 @@ def _run(
     if start.meeting_file:  # all ranks are on this node
         begin = os.path.join(os.path.dirname(start.crash_file), "begin")
         wait_for_the_others(begin, start.rank, start.world_size, task)
-    stops.begin(task)
+    stops.task = task
     recorder.begin(keeps_values=start.record == "values")
     with freedom if start.outlives_failures else contextlib.nullcontext():
         with stops:

@@ -84,23 +84,10 @@ class Rejoin:
 
 
 @dataclass(frozen=True)
-class Halt:
-    """To a rank: let the debugger stop at your next line."""
-
-
-@dataclass(frozen=True)
 class Command:
     """To a rank whose debugger waits for a command."""
 
     text: str
-
-
-@dataclass(frozen=True)
-class Evaluate:
-    """To a rank: what is the value of this expression, at the line where you are?"""
-
-    expression: str
-    number: int
 
 
 @dataclass(frozen=True)
@@ -131,24 +118,7 @@ class AtPrompt:
 
     frame: Frame
     text: str  # what the debugger wrote since the last command
-
-
-@dataclass(frozen=True)
-class RunsOn:
-    """From a rank: after a command, its debugger lets it run."""
-
-
-@dataclass(frozen=True)
-class QuitDebugger:
-    """From a rank: the command was to quit. It waits to be stopped."""
-
-
-@dataclass(frozen=True)
-class Evaluated:
-    """From a rank: the value of an expression, as text."""
-
-    text: str
-    number: int
+    is_over: bool = False  # it looks back at an earlier failure, so quitting ends nothing else
 
 
 @dataclass(frozen=True)
@@ -263,8 +233,6 @@ HEAVY_IMPORTS = (
 )
 WITNESSED = "DDP_LESSONS_WITNESSED"  # the variable by which ranks of a plain script find `explain`
 MARK = "DDP_LESSONS_PROCESS"  # the variable by which the child processes of a rank are recognized
-FromDebugger = AtPrompt | RunsOn | QuitDebugger | Evaluated
-ToDebugger = Halt | Command | Evaluate
 FromRank = (
     Joined
     | Loaded
@@ -277,8 +245,8 @@ FromRank = (
     | Told
     | Returned
     | Raised
-    | FromDebugger
+    | AtPrompt
 )
-ToRank = Start | Task | ModuleSource | Where | Look | Free | Rejoin | Leave | ToDebugger
+ToRank = Start | Task | ModuleSource | Where | Look | Free | Rejoin | Leave | Command
 Message = ToRank | FromRank | Ready | Fork | Import | Stop | Signal | Ended
 Buffer = bytes | bytearray | memoryview
