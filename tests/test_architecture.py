@@ -53,7 +53,6 @@ SHARED = (
     "ddp_lessons.run.rank.tell",
     "ddp_lessons.run.rank.run_cell",
     "ddp_lessons.run.rank.run_script",
-    "ddp_lessons.run.debugging.post_mortem",
 )  # functions travel by name
 
 

@@ -1,22 +1,14 @@
-"""In the notebook: ask the person at the keyboard, while another thread goes on reading what the ranks send."""
+"""In the notebook: ask the person at the keyboard."""
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
 from types import FrameType
 
 from ddp_lessons.record.line_names import notebook_shell
-
-_TICK_SECONDS = 0.05
-
-
-class Interrupt(Exception):
-    """The person pressed the stop button or Ctrl+C."""
 
 
 def why_no_prompt() -> str:
@@ -31,60 +23,23 @@ def why_no_prompt() -> str:
         return "stdin is not a terminal"
 
 
-def asked(prompt: str, meanwhile: Callable[[float], object], is_pointless: Callable[[], bool]) -> str:
-    """What the person types; "" if it has become pointless to ask.
+def asked(prompt: str) -> str:
+    """What the person types.
 
     Raises:
-        Interrupt: the person wants to stop.
+        KeyboardInterrupt: the person pressed the stop button or Ctrl+C, which a launch otherwise only notes.
         EOFError: there is no more input.
     """
-    answered, cut_short = threading.Event(), threading.Event()
-    is_main = threading.current_thread() is threading.main_thread()
+    if threading.current_thread() is not threading.main_thread():
+        return input(prompt)
+    before = signal.getsignal(signal.SIGINT)
 
-    def read_on() -> None:
-        while not answered.is_set():
-            meanwhile(_TICK_SECONDS)
-            if is_main and is_pointless() and not answered.is_set():
-                cut_short.set()
-                signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
-                return
+    def stop(number: int, frame: FrameType | None) -> None:
+        signal.signal(signal.SIGINT, before)  # a second press must not interrupt what follows
+        raise KeyboardInterrupt
 
-    reader = threading.Thread(target=read_on, daemon=True)
+    signal.signal(signal.SIGINT, stop)
     try:
-        with _interruptible(cut_short) as asking:
-            reader.start()
-            line = input(prompt)
-            asking.clear()
-            return line
-    except KeyboardInterrupt:
-        if cut_short.is_set():
-            return ""
-        raise Interrupt from None
+        return input(prompt)
     finally:
-        answered.set()
-        if reader.is_alive():
-            reader.join()
-
-
-@contextlib.contextmanager
-def _interruptible(cut_short: threading.Event) -> Iterator[threading.Event]:
-    """While the event is set, an interrupt is raised at once; otherwise the handler from before gets a person's."""
-    asking, before = threading.Event(), signal.getsignal(signal.SIGINT)
-
-    def handle(number: int, frame: FrameType | None) -> None:
-        if asking.is_set():
-            asking.clear()
-            raise KeyboardInterrupt
-        if callable(before) and not cut_short.is_set():
-            before(number, frame)
-
-    is_main = threading.current_thread() is threading.main_thread()
-    if is_main:
-        signal.signal(signal.SIGINT, handle)
-    asking.set()
-    try:
-        yield asking
-    finally:
-        asking.clear()
-        if is_main:
-            signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, before)

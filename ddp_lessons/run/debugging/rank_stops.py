@@ -1,63 +1,39 @@
-"""Inside a rank: where and how it stops for the debugger. pdb itself is loaded at the first stop."""
+"""Inside a rank: pdb, whose stdin and stdout are messages, and where it stops."""
 
 from __future__ import annotations
 
+import io
+import linecache
 import os
+import pdb
 import queue
-import signal
 import sys
-import sysconfig
-import threading
+import traceback
 from collections.abc import Callable
-from types import FrameType, TracebackType
-from typing import TYPE_CHECKING, Any
+from types import FrameType, SimpleNamespace, TracebackType
+from typing import Any
 
-from ddp_lessons.run.debugging.post_mortem import opened_by
-from ddp_lessons.run.recording.callers import is_torchs
-from ddp_lessons.run.wire.messages import Command, Evaluate, Evaluated, FromDebugger, Halt, Task, ToDebugger
+from ddp_lessons.own_files import RUN
+from ddp_lessons.run.rank.run_cell import opened_by
+from ddp_lessons.run.wire.messages import AtPrompt, Command, Frame, Task
 
-if TYPE_CHECKING:
-    from ddp_lessons.run.debugging.rank_pdb import RankPdb
-
-_STDLIB = (sysconfig.get_path("stdlib") + os.sep, "<frozen")
+_PASSED_OVER = ("torch", "torch.*", "ddp_lessons.run.*")  # `step` goes through them into the learner's code
 
 
 class RankStops:
-    """Calls of `breakpoint()`, and requests of the notebook to stop. Used as a context, around a function."""
+    """Calls of `breakpoint()`, and failures. Used as a context, around a function."""
 
-    def __init__(self, send: Callable[[FromDebugger], None]) -> None:
-        self.send = send
-        self.orders: queue.SimpleQueue[Command | Evaluate] = queue.SimpleQueue()  # to the thread that is at the prompt
-        self.is_at_prompt = False
-        self.is_called_off = False  # the notebook aborted the call: what is raised then is no failure of this rank
-        self._task = Task()
+    def __init__(self, send: Callable[[AtPrompt], None]) -> None:
+        self.commands: queue.SimpleQueue[Command] = queue.SimpleQueue()
+        self._pdb = _RankPdb(send, self.commands)
+        self.task = Task()
         self._failure: Exception | None = None  # the last one, as Python keeps sys.last_value
         self._process = os.getpid()
-        self._pdb: RankPdb | None = None
 
     def install(self) -> None:
-        """In the main thread, once torch, which imports pdb, is there."""
-        if os.environ.get("PYTHONBREAKPOINT") != "0":
-            sys.breakpointhook = self._breakpoint
-            if (pdb := sys.modules.get("pdb")) is not None:
-                pdb.set_trace = self._breakpoint  # type: ignore[attr-defined]
-        signal.signal(signal.SIGUSR2, self._halted)
-        opened_by(self._open_post_mortem)
-
-    def begin(self, task: Task) -> None:
-        self._task, self.is_called_off = task, False
-        while not self.orders.empty():  # the task before may have been interrupted at the prompt
-            self.orders.get()
-
-    def take(self, order: ToDebugger) -> None:
-        """Called from the thread that reads messages."""
-        if isinstance(order, Halt):
-            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGUSR2)
-        elif isinstance(order, Command) or self.is_at_prompt:
-            self.orders.put(order)
-        else:
-            # not in this thread, which must stay able to answer
-            threading.Thread(target=self._evaluate_in_passing, args=[order], daemon=True).start()
+        sys.breakpointhook = self._breakpoint
+        pdb.set_trace = self._breakpoint
+        opened_by(lambda: self._look_back(is_over=True))
 
     def __enter__(self) -> None:
         pass
@@ -65,52 +41,66 @@ class RankStops:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, path: TracebackType | None
     ) -> None:
-        if self._pdb is not None:
-            sys.settrace(None)  # `next` after the last line must not lead into what comes after the function
-        if isinstance(error, Exception) and not self.is_called_off:
+        sys.settrace(None)  # `next` after the last line must not lead into what comes after the function
+        if isinstance(error, Exception):
             self._failure = error
-            if self._task.debug:
-                self._open_post_mortem()
+            if self.task.debug:
+                self._look_back(is_over=False)
 
     def _breakpoint(self, *_: Any, **__: Any) -> None:
         if os.getpid() != self._process:
             raise RuntimeError("breakpoint() works only in the rank itself, not in a process that it started")
-        if self._task.why_no_prompt:
-            raise RuntimeError(f"breakpoint() cannot ask what to do: {self._task.why_no_prompt}")
-        self._debugger().set_trace(sys._getframe(1))
+        if self.task.why_no_prompt:
+            raise RuntimeError(f"breakpoint() cannot ask what to do: {self.task.why_no_prompt}")
+        self._pdb.set_trace(sys._getframe(1))
 
-    def _halted(self, number: int, frame: FrameType | None) -> None:
-        if not self.is_at_prompt and (learners := _learners(frame)) is not None:
-            self._debugger().set_trace(learners)
-
-    def _open_post_mortem(self) -> bool:
+    def _look_back(self, is_over: bool) -> bool:
+        """Open the debugger where the last function failed. False: none has."""
         if self._failure is not None:
-            self._debugger().look_back_at(self._failure, is_idle=not self._task.debug)
+            self._pdb.look_back_at(self._failure, is_over)
         return self._failure is not None
 
-    def _debugger(self) -> RankPdb:
-        if self._pdb is None:
-            from ddp_lessons.run.debugging.rank_pdb import RankPdb
 
-            self._pdb = RankPdb(self)
-        return self._pdb
+class _RankPdb(pdb.Pdb):
+    def __init__(self, send: Callable[[AtPrompt], None], commands: queue.SimpleQueue[Command]) -> None:
+        self._written = io.StringIO()
+        stdin: Any = SimpleNamespace(readline=lambda: self._next_command(commands))
+        super().__init__(stdin=stdin, stdout=self._written, skip=_PASSED_OVER, nosigint=True, readrc=False)
+        self.prompt = ""  # the notebook has its own
+        self._send = send
+        self._is_over = False  # the function has failed earlier, so quitting ends nothing else
 
-    def _evaluate_in_passing(self, order: Evaluate) -> None:
-        """The rank computes or waits meanwhile."""
-        frame = _learners(sys._current_frames().get(threading.main_thread().ident or 0))
-        self.send(evaluated(order, frame) if frame is not None else Evaluated("it runs no function", order.number))
+    def set_stepinstr(self) -> None:
+        """Called since Python 3.13 by `set_trace`, to stop before the current line has ended: stop as before it."""
+        self.set_step()
 
+    def look_back_at(self, error: Exception, is_over: bool) -> None:
+        self.reset()
+        self.message("".join(traceback.format_exception_only(type(error), error)).rstrip())
+        self._is_over = is_over
+        self.interaction(None, error.__traceback__)
+        self._is_over = False
 
-def evaluated(order: Evaluate, frame: FrameType) -> Evaluated:
-    try:
-        text = repr(eval(order.expression, frame.f_globals, frame.f_locals))
-    except BaseException as error:
-        text = f"*** {type(error).__name__}: {error}"
-    return Evaluated(text, order.number)
+    def _next_command(self, commands: queue.SimpleQueue[Command]) -> str:
+        written = self._written.getvalue()
+        self._written.seek(0)
+        self._written.truncate()
+        frame, line = self.stack[self.curindex]
+        code = frame.f_code
+        source = linecache.getline(code.co_filename, line, frame.f_globals).strip()
+        self._send(AtPrompt(Frame(code.co_filename, line, code.co_name, source), written, self._is_over))
+        return f"{commands.get().text}\n"
 
+    def get_stack(self, f: FrameType | None, t: TracebackType | None) -> tuple[list[tuple[FrameType, int]], int]:
+        """Without the frames outside of the learner's function, which are ours."""
+        stack, index = super().get_stack(f, t)
+        are_ours = [frame.f_code.co_filename.startswith(RUN) for frame, _ in stack]
+        outside = are_ours.index(False, are_ours.index(True)) if True in are_ours else 0
+        return stack[outside:], index - outside
 
-def _learners(frame: FrameType | None) -> FrameType | None:
-    """The innermost frame that is neither torch's, nor ours, nor Python's."""
-    while frame is not None and (is_torchs(frame.f_code.co_filename) or frame.f_code.co_filename.startswith(_STDLIB)):
-        frame = frame.f_back
-    return frame
+    def format_stack_entry(self, frame_lineno: tuple[FrameType, int], lprefix: str = ": ") -> str:
+        """As in a traceback, so that the notebook can replace the file by the name of the cell."""
+        frame, line = frame_lineno
+        file = self.canonic(frame.f_code.co_filename)
+        entry = super().format_stack_entry(frame_lineno, lprefix)
+        return entry.replace(f"{file}({line!r})", f'File "{file}", line {line}, in ', 1)

@@ -68,15 +68,6 @@ class HangWatch:
         """Or since the beginning, if it never answered because it was too busy."""
         return time.monotonic() - self._since.get(rank, (None, self._begin))[1]
 
-    def is_held(self, rank: int) -> bool:
-        """It waits for other ranks, and has not moved between two checks."""
-        before, now = self._before.get(rank), self._answers.get(rank)
-        return now is not None and bool(now.held_in) and now == before
-
-    def moved(self, rank: int) -> None:
-        """What it answered before is out of date."""
-        self._before.pop(rank, None)
-
     def _put(self, calls: int = 0) -> None:
         self._question, self._asked, self._is_waiting = Ask(next(_numbers), calls), time.monotonic(), True
         self._answers, self.calls = {}, {}

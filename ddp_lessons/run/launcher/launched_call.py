@@ -30,7 +30,7 @@ from ddp_lessons.run.launcher.world import Rank
 from ddp_lessons.run.output.screen import Live, Screen
 from ddp_lessons.run.wire.channel import gathering
 from ddp_lessons.run.wire.clocks import on_our_clock
-from ddp_lessons.run.wire.messages import Buffer, FromDebugger, Go, Loaded, Raised, Returned, Task, WantsModule
+from ddp_lessons.run.wire.messages import AtPrompt, Buffer, Go, Loaded, Raised, Returned, Task, WantsModule
 from ddp_lessons.run.wire.travel import unpack_value
 
 _FITS_INTO_SOCKET = 64_000
@@ -63,9 +63,7 @@ class LaunchedCall(Follow):
         for number in channels:
             self._selector.register(ranks[number].process.channel, selectors.EVENT_READ, number)
             self._selector.register(ranks[number].process.output, selectors.EVENT_READ, number)
-        self._dialogue = Dialogue(
-            len(ranks), self.say, self._attend, self._is_running, self._is_held, self._where_each_is, self.ended
-        )
+        self._dialogue = Dialogue(len(ranks), self.say, self._is_running, self._where_each_is, self.ended)
         self.returned.update(order.not_asked)
         self._loading = set(channels) if order.task.meeting is not None else set(channels) - order.not_asked
         self._send_tasks()
@@ -78,7 +76,7 @@ class LaunchedCall(Follow):
             self._note_deaths()
             screen.show(self.transcripts, self._doing())
             live.show(self.told)
-            ending = self._ending(is_told_to_stop) or self._dialogue.turn()
+            ending = self._ending(is_told_to_stop)
         if ending is Ending.RETURNED:
             return ending
         self._ask_all(SECONDS_TO_ANSWER if ending is Ending.FAILED else SECONDS_TO_ANSWER_A_SIGNAL)
@@ -161,7 +159,7 @@ class LaunchedCall(Follow):
         elif not self._is_over:  # later ones come from ranks that are being stopped
             if (clock := rank.process.nursery.clock()) is not None:
                 message = on_our_clock(message, clock)
-            if isinstance(message, FromDebugger):
+            if isinstance(message, AtPrompt):
                 self._dialogue.heard(number, message)
             if isinstance(message, Loaded):
                 self._note_loaded(number)
@@ -187,9 +185,9 @@ class LaunchedCall(Follow):
 
     def _ending(self, is_told_to_stop: Callable[[], bool]) -> Ending | None:
         if self._dialogue.is_open:
+            quits = self._dialogue.turn()
             self.time.pause()
-            self._attend(0)
-            return Ending.INTERRUPTED if is_told_to_stop() else None
+            return Ending.INTERRUPTED if is_told_to_stop() else quits
         ending = self.ending()
         if ending is None and is_told_to_stop():
             return Ending.INTERRUPTED
@@ -252,17 +250,8 @@ class LaunchedCall(Follow):
             is_silent = self.hang_watch is not None and _size(files[number]) <= written[number]
             self.positions.setdefault(number, Position(frames_of_crash(files[number]), is_silent))
 
-    def _attend(self, seconds: float) -> None:
-        """Read messages, and keep checking whether ranks wait for each other."""
-        self.look(seconds)
-        if self.hang_watch is not None:
-            self.hang_watch.sees_a_standstill()
-
     def _is_running(self, number: int) -> bool:
         return number in self.running()
-
-    def _is_held(self, number: int) -> bool:
-        return self.hang_watch is not None and self.hang_watch.is_held(number)
 
     def _is_anyone_held(self) -> bool:
         """A rank waits in a call: it would not come back."""

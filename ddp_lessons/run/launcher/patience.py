@@ -24,8 +24,7 @@ SECONDS_TO_LOOK_AT_A_RANK = 5.0 * _FACTOR  # one that computes in native code ma
 SECONDS_TO_LEAVE = 1.0 * _FACTOR
 SECONDS_TO_COME_BACK = 2.0 * _FACTOR
 SECONDS_FOR_OTHERS_TO_STOP = 0.2 * _FACTOR  # others often come to the same line, and output has to arrive
-SECONDS_TO_STOP_AGAIN = 3.0 * _FACTOR  # after them, another rank gets the prompt
-SECONDS_TO_ANSWER_THE_PROMPT = 3.0 * _FACTOR
+SECONDS_TO_STOP_AGAIN = 1.0 * _FACTOR  # after them, another rank gets the prompt
 SECONDS_FOR_A_NODE_TO_ANSWER = 20.0 * _FACTOR
 SECONDS_TO_REACH_A_NODE = 3.0 * _FACTOR
 

@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 
 from ddp_lessons.record.line_names import name_place
 from ddp_lessons.record.results import NO_VALUE, Results
-from ddp_lessons.run.debugging.post_mortem import post_mortem
 from ddp_lessons.run.diagnosis.failures import WorkerFailed, WorkersStuck
 from ddp_lessons.run.diagnosis.wording import told_by_rank
 from ddp_lessons.run.nodes.node_commands import Nodes
@@ -108,7 +107,7 @@ class StandingRanks:
 
     def debug(self, rank: int) -> None:
         """Open the debugger where this rank raised an exception."""
-        if self._there().run(post_mortem, only=[rank], quiet=True)[rank] is False:
+        if self._there().run(run_cell.post_mortem, only=[rank], quiet=True)[rank] is False:
             print(f"rank {rank} has raised no exception")
 
     def names(self) -> list[dict[str, str]]:

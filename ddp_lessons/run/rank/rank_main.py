@@ -50,10 +50,8 @@ from ddp_lessons.run.wire.messages import (
     Ask,
     Buffer,
     Command,
-    Evaluate,
     Frame,
     Go,
-    Halt,
     Loaded,
     Meeting,
     ModuleSource,
@@ -121,8 +119,8 @@ def listen(
                 channel.send(_answer(message, here))
             elif isinstance(message, ModuleSource) and modules is not None:
                 modules.take(message)
-            elif isinstance(message, Halt | Command | Evaluate) and stops is not None:
-                stops.take(message)
+            elif isinstance(message, Command) and stops is not None:
+                stops.commands.put(message)
     except (EOFError, OSError):
         left_alone()
 
@@ -187,7 +185,7 @@ class _Rank:
 
     def _run(self, task: Task) -> None:
         start, arrived = self._start, from_notebook()
-        self.stops.begin(task)
+        self.stops.task = task
         recorder.begin(keeps_values=start.record == "values")
         with self.stops:
             value = self._function(start.rank, start.world_size, *self._args)

@@ -13,12 +13,14 @@ import os
 import pprint
 import sys
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 Shown = dict[str, str]  # by MIME type, as in a notebook
 _METHODS = {"text/html": "_repr_html_", "text/markdown": "_repr_markdown_", "image/svg+xml": "_repr_svg_"}
 _WIDTH = 100
+_openers: list[Callable[[], bool]] = []  # of the debugger
 
 
 def run_cell(rank: int, world_size: int, source: str, file: str) -> list[Shown]:
@@ -38,6 +40,15 @@ def run_cell(rank: int, world_size: int, source: str, file: str) -> list[Shown]:
     if value is not None:
         names["_"] = value
     return [*([shown(value)] if value is not None else []), *_open_figures(value)]
+
+
+def post_mortem(rank: int, world_size: int) -> bool:
+    """Open the debugger where a function failed on this rank. False: none has."""
+    return any(open_it() for open_it in _openers)
+
+
+def opened_by(opener: Callable[[], bool]) -> None:
+    _openers[:] = [opener]
 
 
 def put(rank: int, world_size: int, name: str, value: object) -> None:

@@ -75,23 +75,10 @@ class Ask:
 
 
 @dataclass(frozen=True)
-class Halt:
-    """To a rank: let the debugger stop at your next line."""
-
-
-@dataclass(frozen=True)
 class Command:
     """To a rank whose debugger waits for a command."""
 
     text: str
-
-
-@dataclass(frozen=True)
-class Evaluate:
-    """To a rank: what is the value of this expression, at the line where you are?"""
-
-    expression: str
-    number: int
 
 
 @dataclass(frozen=True)
@@ -123,24 +110,7 @@ class AtPrompt:
 
     frame: Frame
     text: str  # what the debugger wrote since the last command
-
-
-@dataclass(frozen=True)
-class RunsOn:
-    """From a rank: after a command, its debugger lets it run."""
-
-
-@dataclass(frozen=True)
-class QuitDebugger:
-    """From a rank: the command was to quit. It waits to be stopped."""
-
-
-@dataclass(frozen=True)
-class Evaluated:
-    """From a rank: the value of an expression, as text."""
-
-    text: str
-    number: int
+    is_over: bool = False  # it looks back at an earlier failure, so quitting ends nothing else
 
 
 @dataclass(frozen=True)
@@ -238,9 +208,7 @@ HEAVY_IMPORTS = (
 )
 WITNESSED = "DDP_LESSONS_WITNESSED"  # the variable by which ranks of a plain script find `explain`
 MARK = "DDP_LESSONS_PROCESS"  # the variable by which the child processes of a rank are recognized
-FromDebugger = AtPrompt | RunsOn | QuitDebugger | Evaluated
-ToDebugger = Halt | Command | Evaluate
-FromRank = Loaded | Answer | WantsModule | Present | Told | Returned | Raised | FromDebugger
-ToRank = Start | Task | ModuleSource | Go | Ask | ToDebugger
+FromRank = Loaded | Answer | WantsModule | Present | Told | Returned | Raised | AtPrompt
+ToRank = Start | Task | ModuleSource | Go | Ask | Command
 Message = ToRank | FromRank | Leave | Ready | Fork | Import | Stop | Signal | Ended
 Buffer = bytes | bytearray | memoryview
