@@ -58,9 +58,8 @@ def pack_value(value: object, from_notebook: Mapping[type, str]) -> list[Buffer]
     try:
         return _Pickler(from_notebook).pack(value)
     except Exception as error:
-        raise CannotTravel(
-            f"returned a {type(value).__name__}, which cannot be pickled and sent to the notebook ({error})"
-        ) from error
+        kind = type(value).__name__
+        raise CannotTravel(f"returned a {kind}, which cannot be pickled and sent to the notebook ({error})") from error
 
 
 def unpack_value(buffers: Sequence[Buffer]) -> Any:
@@ -84,7 +83,7 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         if isinstance(value, CodeType):  # since 3.1.3 cloudpickle leaves out the file, which messages need for the line
             return _code_of_file, (*self.dispatch_table[CodeType](value), value.co_filename)
         if isinstance(value, type) and value in self._by_name:
-            return _class_of_notebook, (value.__name__, self._by_name[value])
+            return _class_of_notebook, (self._by_name[value],)
         if (torch := sys.modules.get("torch")) is not None and _is_plain(value, torch):
             return _tensor, _parts_of_tensor(value, torch)
         return super().reducer_override(value)
@@ -115,11 +114,9 @@ class _RankMain(dict[str, object]):
         return vars, (sys.modules["__main__"],)  # a module is pickled by its name
 
 
-def _class_of_notebook(name: str, identity: str) -> type:
+def _class_of_notebook(identity: str) -> Any:
     """The same class that was sent, even if its name in the notebook is gone or has changed."""
-    if (found := tracking._DYNAMIC_CLASS_TRACKER_BY_ID.get(identity)) is None:
-        raise LookupError(f"the notebook no longer has the class {name}")
-    return found  # type: ignore[no-any-return]
+    return tracking._DYNAMIC_CLASS_TRACKER_BY_ID[identity]
 
 
 def _code_of_file(make: Callable[..., CodeType], parts: tuple[Any, ...], file: str) -> CodeType:
@@ -129,7 +126,8 @@ def _code_of_file(make: Callable[..., CodeType], parts: tuple[Any, ...], file: s
 def _is_plain(value: Any, torch: Any) -> bool:
     """Torch pickles other tensors: sparse ones, or those to which the learner added attributes."""
     is_tensor = type(value) in (torch.Tensor, torch.nn.Parameter)
-    return is_tensor and value.layout is torch.strided and value.device.type != "meta" and not value.__dict__
+    is_dense = is_tensor and value.layout is torch.strided and not value.is_quantized
+    return is_dense and value.device.type != "meta" and not value.__dict__
 
 
 def _parts_of_tensor(tensor: Any, torch: Any) -> tuple[Any, ...]:
