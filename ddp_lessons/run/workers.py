@@ -86,21 +86,22 @@ class Workers:
     ) -> None:
         with launch_arguments.refused_plainly():
             launch_arguments.check_not_inside_a_rank()
-            launch_arguments.check_torch_is_pytorch()
             self.world_size = launch_arguments.checked_world_size(world_size, on)
             self._limits = limits()
-            self._timeout_seconds = self._limits.allowed_seconds(launch_arguments.checked_timeout(timeout_seconds))
+            self._timeout_seconds = launch_arguments.checked("timeout_seconds", timeout_seconds)
             launch_arguments.check_backend_is_known(backend)
             start_method = checked_start_method(start_method)
-            self._record = launch_arguments.checked_record(record)
-            join = launch_arguments.checked_switch("join", join)
-            self._quiet = launch_arguments.checked_switch("quiet", quiet)
-            self._outlive_failures = launch_arguments.checked_switch("outlive_failures", outlive_failures)
-            self._debug = launch_arguments.checked_debug(debug, why_no_prompt())
-            self._live = launch_arguments.checked_live(live)
+            self._record = launch_arguments.checked("record", record)
+            join = launch_arguments.checked("join", join)
+            self._quiet = launch_arguments.checked("quiet", quiet)
+            self._outlive_failures = launch_arguments.checked("outlive_failures", outlive_failures)
+            self._debug = launch_arguments.checked("debug", debug)
+            if debug and (reason := why_no_prompt()):
+                raise ValueError(f"debug=True needs a person who answers, but {reason}")
+            self._live = launch_arguments.checked("live", live)
             self._on = on  # an allocation lasts as long as its object
             # last, because a wrong argument must not wait until there are nodes
-            nodes = connected(launch_arguments.checked_nodes(on)) if on is not None else None
+            nodes = connected(on) if launch_arguments.checked("on", on) is not None else None
             gpus = nodes.gpus(self.world_size) if nodes is not None else None
             backend = launch_arguments.checked_backend(backend, self.world_size, gpus)
         self._one_run = threading.Lock()
@@ -142,10 +143,10 @@ class Workers:
             launch_arguments.check_function(function, self.world_size, args)
             run = _Run(
                 not_asked=launch_arguments.not_asked(only, self.world_size),
-                timeout_seconds=self._limits.allowed_seconds(launch_arguments.checked_timeout(timeout_seconds))
-                if timeout_seconds is not None
-                else self._timeout_seconds,
-                quiet=self._quiet if quiet is None else launch_arguments.checked_switch("quiet", quiet),
+                timeout_seconds=self._timeout_seconds
+                if timeout_seconds is None
+                else launch_arguments.checked("timeout_seconds", timeout_seconds),
+                quiet=self._quiet if quiet is None else launch_arguments.checked("quiet", quiet),
                 begin=begin,
             )
             crew = self._crew_at_work()
