@@ -30,7 +30,6 @@ c.JupyterHub.bind_url = "http://127.0.0.1:8000"  # put a proxy with TLS in front
 # Limits for each learner (in /etc/ddp-lessons.conf, learners can't loosen them), and the settings of JupyterLab.
 c.Spawner.environment = {
     "DDP_LESSONS_MOST_RANKS": "8",
-    "DDP_LESSONS_MOST_SECONDS": "120",
     "DDP_LESSONS_MOST_MEMORY": "1 GB",
     "JUPYTER_CONFIG_PATH": str(SETTINGS),
 }

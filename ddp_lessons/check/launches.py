@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from ddp_lessons.record.results import Results
 from ddp_lessons.run.diagnosis.failures import WorkerFailed, WorkersStuck
 from ddp_lessons.run.launch import launch as launch_anywhere
-from ddp_lessons.run.launcher.launch_arguments import checked_nodes
+from ddp_lessons.run.launcher.launch_arguments import checked
 from ddp_lessons.run.nodes.node_commands import NodeLost, Nodes
 from ddp_lessons.run.workers import Workers
 
@@ -32,7 +32,7 @@ def launches_on(nodes: Nodes | None, check: str) -> Iterator[None]:
     """Inside the with block, the launches of this check start their ranks there; None: on this machine."""
     if nodes is not None and check in _ONLY_HERE:
         raise ValueError(f"check.{check} runs on this machine only; leave out on=")
-    before = _nodes.set(checked_nodes(nodes) if nodes is not None else None)
+    before = _nodes.set(checked("on", nodes))
     try:
         yield
     finally:

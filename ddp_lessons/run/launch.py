@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 from ddp_lessons.record.results import Results
-from ddp_lessons.run.launcher.imports_ahead import heavy_imports_of, heavy_imports_of_this_notebook
-from ddp_lessons.run.launcher.interrupts import HeldInterrupts
 from ddp_lessons.run.launcher.launch_arguments import (
     check_function,
     check_not_inside_a_rank,
@@ -21,6 +20,7 @@ from ddp_lessons.run.nodes.node_commands import Nodes
 from ddp_lessons.run.output.cell_links import note_cells
 from ddp_lessons.run.processes.process_pool import AHEAD_AT_FIRST, pool
 from ddp_lessons.run.processes.process_sources import start_method as default_start_method
+from ddp_lessons.run.wire.messages import THE_COMPILER
 from ddp_lessons.run.workers import Workers
 
 T = TypeVar("T")
@@ -68,9 +68,6 @@ def launch(
     with refused_plainly():
         check_not_inside_a_rank()
         check_function(function, checked_world_size(world_size, on), args)
-        with HeldInterrupts():
-            if on is None:
-                pool.import_ahead(heavy_imports_of([function, *args]), default_start_method(start_method))
     with Workers(
         world_size,
         timeout_seconds=timeout_seconds,
@@ -91,4 +88,5 @@ if not is_inside_a_rank():
     with contextlib.suppress(ValueError):  # a wrong setting is reported at the first launch
         # importing torch takes a second or more: do it while the learner is still reading
         pool.prepare(min(AHEAD_AT_FIRST, limits().ranks), default_start_method(None))
-        pool.import_ahead(heavy_imports_of_this_notebook(), default_start_method(None), at_once=False)
+        if "ipykernel" in sys.modules:
+            pool.import_ahead({THE_COMPILER}, default_start_method(None))

@@ -14,7 +14,7 @@ from ddp_lessons.record.results import NO_VALUE, Results, told_by_rank
 from ddp_lessons.run.debugging.keyboard import why_no_prompt
 from ddp_lessons.run.diagnosis.call_fit import first_fault, may_disagree
 from ddp_lessons.run.diagnosis.failure_messages import not_to_be_trusted, where_each_is, worker_failed, workers_stuck
-from ddp_lessons.run.launcher import launch_arguments, shortages
+from ddp_lessons.run.launcher import launch_arguments
 from ddp_lessons.run.launcher.follow import Ending
 from ddp_lessons.run.launcher.interrupts import HeldInterrupts
 from ddp_lessons.run.launcher.launched_call import LaunchedCall, Order
@@ -71,27 +71,29 @@ class Workers:
     ) -> None:
         with launch_arguments.refused_plainly():
             launch_arguments.check_not_inside_a_rank()
-            launch_arguments.check_torch_is_pytorch()
             self.world_size = launch_arguments.checked_world_size(world_size, on)
             self._limits = limits()
-            self._timeout_seconds = self._limits.allowed_seconds(launch_arguments.checked_timeout(timeout_seconds))
+            self._timeout_seconds = launch_arguments.checked("timeout_seconds", timeout_seconds)
             launch_arguments.check_backend_is_known(backend)
             start_method = checked_start_method(start_method)
-            self._record = launch_arguments.checked_record(record)
-            join = launch_arguments.checked_switch("join", join)
-            self._quiet = launch_arguments.checked_switch("quiet", quiet)
-            self._standing = launch_arguments.checked_switch("standing", standing)
-            self._debug = launch_arguments.checked_debug(debug, why_no_prompt())
-            self._live = launch_arguments.checked_live(live)
+            self._record = launch_arguments.checked("record", record)
+            join = launch_arguments.checked("join", join)
+            self._quiet = launch_arguments.checked("quiet", quiet)
+            self._standing = launch_arguments.checked("standing", standing)
+            self._debug = launch_arguments.checked("debug", debug)
+            if debug and (reason := why_no_prompt()):
+                raise ValueError(f"debug=True needs a person who answers, but {reason}")
+            self._live = launch_arguments.checked("live", live)
             self._on = on  # an allocation lasts as long as its object
             # last, because a wrong argument must not wait until there are nodes
-            nodes = connected(launch_arguments.checked_nodes(on)) if on is not None else None
+            on = launch_arguments.checked("on", on)
+            nodes = connected(on) if on is not None else None
             gpus = nodes.gpus(self.world_size) if nodes is not None else None
             backend = launch_arguments.checked_backend(backend, self.world_size, gpus)
         self._one_run = threading.Lock()
         self._heavy_imports: set[str] = set()
         self._world: World | None = None
-        with HeldInterrupts(), launch_arguments.refused_plainly(), shortages.named():
+        with HeldInterrupts(), launch_arguments.refused_plainly():
             self._world = World(
                 self.world_size,
                 start_method=start_method,
@@ -124,9 +126,10 @@ class Workers:
         with launch_arguments.refused_plainly():
             launch_arguments.check_function(function, self.world_size, args)
             not_asked = launch_arguments.not_asked(only, self.world_size)
-            timeout = launch_arguments.checked_timeout(timeout_seconds)
-            allowed = self._limits.allowed_seconds(timeout) if timeout is not None else self._timeout_seconds
-            is_quiet = self._quiet if quiet is None else launch_arguments.checked_switch("quiet", quiet)
+            timeout = launch_arguments.checked("timeout_seconds", timeout_seconds)
+            if timeout is None:
+                timeout = self._timeout_seconds
+            is_quiet = self._quiet if quiet is None else launch_arguments.checked("quiet", quiet)
             world = self._world_at_work()
             buffers, sources = pack_call(function, args)
             if not self._one_run.acquire(blocking=False):
@@ -137,7 +140,7 @@ class Workers:
             modules = names_of_local_modules() if any(self.nodes) else frozenset()
             task = Task(sources, world.meeting(), modules, why_no_prompt(), self._debug)
             with HeldInterrupts() as interrupts:
-                return self._follow(world, Order(task, buffers, not_asked, allowed), is_quiet, begin, interrupts)
+                return self._follow(world, Order(task, buffers, not_asked, timeout), is_quiet, begin, interrupts)
         finally:
             self._one_run.release()
 

@@ -20,7 +20,7 @@ from nights import nightly
 from torch import nn
 from torch.utils.data import DataLoader, Dataset
 
-from ddp_lessons import WorkerFailed, launch
+from ddp_lessons import WorkerFailed, WorkersStuck, launch
 from ddp_lessons.run.diagnosis.advice import what_next
 from ddp_lessons.run.launcher.limits import Limits
 from ddp_lessons.run.launcher.rank_states import Died
@@ -265,3 +265,27 @@ def test_an_import_that_a_spawned_process_lacks_asks_for_a_file() -> None:
 def test_memory_that_ran_out_in_native_code_asks_for_less() -> None:
     died = Died(-signal.SIGABRT, (), ("terminate called", "what():  std::bad_alloc"), 0.0)
     assert what_next(died, 0, Limits()).startswith("use smaller tensors or batches")
+
+
+@nightly
+def test_a_process_that_was_stopped_does_not_answer_and_is_not_called_starting() -> None:
+    def run(rank: int, world_size: int) -> None:
+        if rank == 1:
+            os.kill(os.getpid(), signal.SIGSTOP)
+        dist.all_reduce(torch.ones(1))
+
+    with pytest.raises(WorkersStuck) as caught:
+        launch(run, 2, timeout_seconds=1, quiet=True)
+    assert "\n    rank 1   did not answer" in str(caught.value)
+    assert "Next: rank 1 did not answer, not even to a signal. Look for a stopped process (SIGSTOP" in str(caught.value)
+
+
+def test_torch_s_own_look_at_each_call_is_named_where_it_hides_a_deadlock(monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(rank: int, world_size: int) -> None:
+        if rank == 0:
+            dist.all_reduce(torch.ones(1))
+
+    monkeypatch.setenv("TORCH_DISTRIBUTED_DEBUG", "DETAIL")
+    with pytest.raises(WorkersStuck) as caught:
+        launch(run, 2, timeout_seconds=2, quiet=True)
+    assert "With TORCH_DISTRIBUTED_DEBUG=DETAIL torch itself waits" in caught.value.remark

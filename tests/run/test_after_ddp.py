@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
-import subprocess
 import sys
 import time
 from collections import Counter
@@ -19,12 +17,10 @@ import torch
 import torch.distributed as dist
 from nights import by_day, nightly
 from notebook_session import NotebookSession
-from processes import template_of
+from processes import eventually, template_of
 from torch import nn
-from torch.nn.parallel import DistributedDataParallel as Wrapper
 
 from ddp_lessons import Results, WorkersStuck, launch
-from ddp_lessons.run.launcher.imports_ahead import heavy_imports_of
 from ddp_lessons.run.processes.process_pool import _has_gpu as has_gpu
 from ddp_lessons.run.processes.process_sources import Forks
 
@@ -238,108 +234,50 @@ def test_zero_shares_what_it_has_stepped_for() -> None:
         assert {call.root for call in step} == {0, 1}
 
 
-def test_what_takes_long_to_import_is_imported_once_for_all_later_launches() -> None:
-    heavy = ["torch.distributed.fsdp", "torch.distributed.tensor.parallel", "torch.distributed.pipelining"]
-
-    def call(rank: int, world_size: int) -> tuple[bool, bool]:
-        were_there = all(name in sys.modules for name in heavy)
-        for name in heavy:
-            __import__(name)
-        return were_there, torch.cuda.is_initialized()
-
-    launch(call, 1)
-    assert list(launch(call, 2)) == [(True, False)] * 2
-    template: psutil.Process = template_of(os.getpid())
-    assert template.num_threads() == 1  # it can still be forked
-
-
-def wrap(net: nn.Module) -> nn.Module:
-    return Wrapper(net)
-
-
-def train_at_once(rank: int, world_size: int) -> list[bool]:
-    there = "torch._dynamo" in sys.modules
-    wrap(nn.Linear(1, 1))
-    return [there, "torch._dynamo" in sys.modules]
-
-
-def by_attributes(rank: int, world_size: int) -> None:
-    nn.parallel.DistributedDataParallel(nn.Linear(1, 1))
-
-
-def in_a_function_of_its_own(rank: int, world_size: int) -> Any:
-    return [lambda net: Wrapper(net) for _ in range(2)]
-
-
-def imported_within(rank: int, world_size: int) -> Any:
-    from torch.nn.parallel import DistributedDataParallel
-
-    return DistributedDataParallel(nn.Linear(1, 1))
-
-
-def calls_itself(rank: int, world_size: int) -> Any:
-    return calls_itself(rank, world_size) if rank else dist.all_reduce(torch.ones(1))
-
-
-def apply(rank: int, world_size: int, function: Callable[[nn.Module], nn.Module]) -> None:
-    function(nn.Linear(1, 1))
-
-
-@pytest.mark.parametrize("function", [train_at_once, by_attributes, in_a_function_of_its_own, imported_within, wrap])
-def test_what_a_function_will_import_is_foreseen(function: Callable[..., Any]) -> None:
-    def around(rank: int, world_size: int) -> Any:
-        return function(rank, world_size)
-
-    assert heavy_imports_of([function]) == heavy_imports_of([around]) == {"torch._dynamo"}
-    assert heavy_imports_of([apply, function]) == {"torch._dynamo"}
-
-
-@pytest.mark.parametrize("function", [calls_itself, apply, blocks, torch.nn.functional.relu, 7, "text", nn.Linear])
-def test_nothing_is_foreseen_that_will_not_be(function: object) -> None:
-    assert heavy_imports_of([function]) == set()
-
-
-@nightly
-def test_the_first_launch_already_finds_imported_what_was_foreseen() -> None:
-    """In a fresh process, whose template is still busy with torch. What ranks report is what their Python has."""
-    program = (
-        "from ddp_lessons import launch; from test_after_ddp import train_at_once; print(*launch(train_at_once, 2))"
-    )
-    surroundings = {**os.environ, "PYTHONPATH": os.pathsep.join([os.path.dirname(__file__), *filter(None, sys.path)])}
-    ended = subprocess.run([sys.executable, "-c", program], env=surroundings, capture_output=True, text=True)
-    assert ended.stdout.split("\n")[0] == ("[False, True] [False, True]" if has_gpu() else "[True, True] [True, True]")
-
-
-WITH_DDP = {"cells": [{"cell_type": "code", "source": ["from torch.nn.parallel import ", "DistributedDataParallel"]}]}
-ONLY_WORDS = {"cells": [{"cell_type": "markdown", "source": ["DistributedDataParallel comes later"]}]}
+def pause(seconds: float) -> bool:
+    """In which the template has nothing to do."""
+    time.sleep(seconds)
+    return False
 
 
 @nightly
 @pytest.mark.skipif(has_gpu(), reason="where there is a GPU nothing is imported ahead")
-@pytest.mark.parametrize(("notebook", "expected"), [(WITH_DDP, "[True, True]"), (ONLY_WORDS, "[False, False]")])
-def test_what_the_notebook_mentions_is_imported_while_the_learner_reads(
-    notebook: dict[str, Any], expected: str, tmp_path: Path
-) -> None:
-    (tmp_path / "lesson.ipynb").write_text(json.dumps(notebook))
-    with NotebookSession({"JPY_SESSION_NAME": str(tmp_path / "lesson.ipynb")}) as session:
-        session.run("import sys; from ddp_lessons import launch\ndef nothing(rank, size): pass\nlaunch(nothing, 2)")
-        assert session.run("launch(nothing, 5).seconds >= 0").value == "True"  # more than wait already
-        cell = session.run("list(launch(lambda rank, size: 'torch._dynamo' in sys.modules, 2))")
-    assert cell.value == expected
+def test_a_notebook_s_template_imports_the_compiler_when_it_is_idle() -> None:
+    with NotebookSession() as kernel:
+        kernel.run("import sys; from ddp_lessons import launch")
+        ask = "list(launch(lambda rank, size: 'torch._dynamo' in sys.modules, 2))"
+        assert eventually(lambda: kernel.run(ask).value == "[True, True]" or pause(3))
+
+
+def test_what_takes_long_to_import_is_imported_once_for_all_later_launches() -> None:
+    heavy = ["torch.distributed.fsdp", "torch.distributed.tensor.parallel", "torch.distributed.pipelining"]
+
+    def call(rank: int, world_size: int) -> list[bool]:
+        were_there = [name in sys.modules for name in heavy]
+        for name in heavy:
+            __import__(name)
+        return [*were_there, torch.cuda.is_initialized()]
+
+    launch(call, 1)
+    assert eventually(lambda: launch(call, 2)[0] == [True, True, True, False] or pause(2))
+    template: psutil.Process = template_of(os.getpid())
+    assert template.num_threads() == 1  # it can still be forked
 
 
 @nightly
-def test_a_template_that_still_imports_is_not_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_template_that_imports_is_not_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As torch's compiler on a busy machine. Ranks are stopped meanwhile; to begin with torch again takes longer."""
     (tmp_path / "slow_to_import.py").write_text("import time; time.sleep(11)")
     monkeypatch.syspath_prepend(tmp_path)
     nursery = Forks()
     processes = nursery.bear(1)
     assert nursery.is_ready_within(60)
-    nursery.import_ahead("slow_to_import")
-    assert nursery.busy_with() == "more of torch"
+    nursery.import_ahead({"slow_to_import"})
+    time.sleep(2)  # more than it is idle before it imports
+    begin = time.monotonic()
     assert nursery.stop(processes) == [-signal.SIGKILL]
-    assert (nursery.is_usable(), nursery.busy_with()) == (True, "")
+    assert time.monotonic() > begin + 5
+    assert (nursery.is_usable(), nursery.imported) == (True, {"slow_to_import"})
 
 
 def test_a_module_path_that_changed_costs_no_second_import_of_torch(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -210,12 +210,6 @@ def test_a_function_that_opens_a_file_does_not_load_ipython_into_the_ranks(kerne
     assert value(kernel, source) == "[('', False), ('', False)]"
 
 
-def test_exit_ends_a_rank_as_it_does_in_a_script(kernel: NotebookSession) -> None:
-    """IPython has an `exit` of its own as well."""
-    told = error(kernel, "def run(rank, world_size): exit(3)\nlaunch(run, 2)")
-    assert told.startswith("WorkerFailed: both ranks called sys.exit(3)")
-
-
 def test_a_function_run_from_a_file_by_the_notebook_works(kernel: NotebookSession, folder: Path) -> None:
     source = "ten = 10\nclass Box:\n  pass\ndef helper(): return ten\ndef run(rank, world_size):\n  box = Box()\n"
     (folder / "script.py").write_text(source + "  box.sum = rank + helper()\n  return box\n")
@@ -641,16 +635,6 @@ def test_a_nested_enum_comes_home_as_the_very_member(kernel: NotebookSession) ->
         all(color is Outer.Color.RED for pair in results for color in pair)
     """
     assert value(kernel, source) == "True"
-
-
-def test_a_function_that_ranks_return_is_that_of_the_notebook(kernel: NotebookSession) -> None:
-    source = """
-        def helper(): return 1
-        def run(rank, world_size): return helper, lambda: rank
-        (same, made), _ = launch(run, 2)
-        same is helper, made()
-    """
-    assert value(kernel, source) == "(True, 0)"
 
 
 # --- plain pickle inside a rank -------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ import pytest
 from processes import eventually
 
 from ddp_lessons.run.wire.channel import Channel, gathering
-from ddp_lessons.run.wire.messages import Import, Signal
+from ddp_lessons.run.wire.messages import Command, Signal
 
 _A_MEGABYTE = 1 << 20
 
@@ -43,26 +43,26 @@ def received(packet: bytes) -> list[object]:
 
 def test_a_small_message_is_one_piece(packets: tuple[Channel, socket.socket]) -> None:
     channel, other = packets
-    channel.send(Import("numpy"), [b"some", b"buffers"])
-    assert received(other.recv(_A_MEGABYTE)) == [Import("numpy")]
+    channel.send(Command("numpy"), [b"some", b"buffers"])
+    assert received(other.recv(_A_MEGABYTE)) == [Command("numpy")]
 
 
 def test_the_messages_of_a_block_are_one_piece(packets: tuple[Channel, socket.socket]) -> None:
     channel, other = packets
     other.setblocking(False)
     with gathering([channel, channel]):
-        channel.send(Import("numpy"))
+        channel.send(Command("numpy"))
         channel.send(Signal(3, 9))
         with pytest.raises(BlockingIOError):
             other.recv(_A_MEGABYTE)
-    assert received(other.recv(_A_MEGABYTE)) == [Import("numpy"), Signal(3, 9)]
+    assert received(other.recv(_A_MEGABYTE)) == [Command("numpy"), Signal(3, 9)]
 
 
 def test_a_block_that_cannot_send_shows_it_on_reading(packets: tuple[Channel, socket.socket]) -> None:
     channel, other = packets
     other.close()
     with gathering([channel]):
-        channel.send(Import("numpy"))
+        channel.send(Command("numpy"))
     with pytest.raises(EOFError):
         channel.receive()
 
@@ -70,14 +70,14 @@ def test_a_block_that_cannot_send_shows_it_on_reading(packets: tuple[Channel, so
 def test_a_child_that_is_forked_while_a_thread_sends_does_not_wait_for_that_thread() -> None:
     ours, theirs = socket.socketpair()
     channel = Channel(ours)
-    sending = threading.Thread(target=channel.send, args=(Import("x" * 10_000_000),))
+    sending = threading.Thread(target=channel.send, args=(Command("x" * 10_000_000),))
     sending.start()
     theirs.recv(1)  # it has begun, and waits until the rest is read
     child = os.fork()
     if child == 0:
         channel.leave()
         try:
-            channel.send(Import("torch"))
+            channel.send(Command("torch"))
         except OSError:
             os._exit(7)
         os._exit(1)

@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 import torch
 import torch.distributed as dist
-from nights import by_day, nightly
+from nights import nightly
 from notebook_session import NotebookSession
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from ddp_lessons import WorkerFailed, Workers, WorkersStuck, launch
+from ddp_lessons import WorkerFailed, Workers, launch
 from ddp_lessons.run.launcher import limits as module
 from ddp_lessons.run.launcher.limits import LARGEST_ON_NODES, Limits, limits
 
-NAMES = {"ranks": "DDP_LESSONS_MOST_RANKS", "seconds": "DDP_LESSONS_MOST_SECONDS", "memory": "DDP_LESSONS_MOST_MEMORY"}
+NAMES = {"ranks": "DDP_LESSONS_MOST_RANKS", "memory": "DDP_LESSONS_MOST_MEMORY"}
 
 
 @pytest.fixture(autouse=True)
@@ -36,29 +36,22 @@ def add_up(rank: int, world_size: int) -> float:
     return tensor.item()
 
 
-def hang(rank: int, world_size: int) -> None:
-    if rank == 0:
-        while True:
-            rank = rank + 0
-
-
 def take(rank: int, world_size: int, megabytes: int) -> int:
     return int(torch.ones(megabytes, 2**18)[0, 0])  # of four bytes each
 
 
 def test_on_a_machine_of_ones_own_nothing_is_limited() -> None:
-    assert limits() == Limits(LARGEST_ON_NODES, None, None)
+    assert limits() == Limits(LARGEST_ON_NODES, None)
 
 
 def test_the_stricter_of_variable_and_file_holds(machine_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     machine_file.write_text("# a workshop\nDDP_LESSONS_MOST_RANKS=4\nDDP_LESSONS_MOST_MEMORY = '600 MB'\n")
     monkeypatch.setenv(NAMES["ranks"], "8")  # which the file does not allow
     monkeypatch.setenv(NAMES["memory"], "0.5 GB")
-    monkeypatch.setenv(NAMES["seconds"], "120")
-    assert limits() == Limits(4, 120.0, 2**29)
+    assert limits() == Limits(4, 2**29)
 
 
-@pytest.mark.parametrize(("which", "text"), [("ranks", "four"), ("ranks", "0"), ("seconds", "2m"), ("memory", "600")])
+@pytest.mark.parametrize(("which", "text"), [("ranks", "four"), ("ranks", "0"), ("memory", "600")])
 def test_a_limit_that_cannot_be_read_is_named(which: str, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(NAMES[which], text)
     with pytest.raises(ValueError, match=rf"{NAMES[which]} is '{text}' in the environment, but must be .*, such as \d"):
@@ -87,32 +80,6 @@ def test_cells_on_ranks_begin_with_as_many_as_are_allowed() -> None:
         assert "allows each learner at most 2 ranks" in kernel.run("%%ranks 4\nrank").stream
         kernel.run("%%ranks\nx = rank * 10")
         assert kernel.run("ranks['x']").value == "[0, 10]"
-
-
-@nightly
-@pytest.mark.parametrize("asked", by_day([None, 600.0], 1))
-def test_a_longer_time_is_cut_to_the_allowed(asked: float | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(NAMES["seconds"], "2.5")
-    with pytest.raises(WorkersStuck) as caught:
-        launch(hang, 2, timeout_seconds=asked, quiet=True)
-    told = str(caught.value).splitlines()
-    assert told[0].startswith("timeout, rank 0 of 2 did not return within 2.5 seconds")
-    assert told[-1] == (
-        "  Next: look at the lines above. If the ranks are only slow, do less work per launch: the limit on this "
-        "machine, set by the instructor, is 2.5 seconds."
-    )
-
-
-@nightly
-def test_a_run_of_workers_is_cut_too_and_a_shorter_time_is_the_learners_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(NAMES["seconds"], "0.6")
-    with (
-        Workers(2, quiet=True) as workers,
-        pytest.raises(WorkersStuck, match=r"set by the instructor, is 0\.6 seconds"),
-    ):
-        workers.run(hang, timeout_seconds=30)
-    with pytest.raises(WorkersStuck, match=r"more time, for example launch\(..., timeout_seconds=0\.6\)"):
-        launch(hang, 2, timeout_seconds=0.3, quiet=True)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux holds a process to an amount of memory")

@@ -68,7 +68,7 @@ def test_some_of_them(kernel: NotebookSession, who: str, asked: list[int]) -> No
         ("3 3", "'3 3' is not a list of ranks"),
         ("all", "'all' is not a list of ranks"),
         ("2-1", "2-1 selects no ranks: put the smaller number first"),
-        ("--timeout 0", "must be greater than 0"),
+        ("--timeout 0", "a number of seconds greater than 0"),
         ("--slowly", "unrecognized arguments: --slowly"),
     ],
 )

@@ -175,14 +175,6 @@ def test_only_ranks_that_there_are_can_be_asked(workers: Workers, only: list[int
         workers.run(kept, only=only)
 
 
-@pytest.mark.parametrize("only", ["0", 1.5, True, [None]], ids=repr)
-def test_ranks_are_asked_by_their_numbers(workers: Workers, only: Any) -> None:
-    with pytest.raises(
-        TypeError, match=r"only must be a rank or a list of ranks, such as only=0 or only=\[0, 1\], not"
-    ):
-        workers.run(kept, only=only)
-
-
 def test_other_workers_are_closed_by_a_failure() -> None:
     with Workers(2, quiet=True) as workers:
         with pytest.raises(WorkerFailed):

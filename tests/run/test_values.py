@@ -402,15 +402,15 @@ def test_exceptions_are_values_too() -> None:
 
 def test_functions_and_classes_made_in_the_rank_arrive() -> None:
     def make(rank: int, world_size: int) -> tuple[Callable[[int], int], object]:
-        @dataclasses.dataclass
         class Made:
-            numbers: list[int]
+            def __init__(self, numbers: list[int]) -> None:
+                self.numbers = numbers
 
         return lambda number: number + rank, Made([rank])
 
     add, made = launch(make, 2, quiet=True)[1]
     assert add(10) == 11
-    assert str(made).endswith("Made(numbers=[1])")
+    assert vars(made) == {"numbers": [1]}
 
 
 def test_what_each_rank_returns_is_in_its_place_also_if_the_last_returns_first() -> None:
@@ -628,17 +628,6 @@ def test_results_can_be_saved_and_loaded_by_torch(squares: Results[int]) -> None
     torch.save(squares, file)
     file.seek(0)
     assert list(torch.load(file, weights_only=False)) == [0, 1, 4, 9]
-
-
-def test_storages_travel_as_what_they_are() -> None:
-    def make(rank: int, world_size: int, given: torch.UntypedStorage) -> list[Any]:
-        numbers = torch.arange(3.0) + rank
-        return [numbers.untyped_storage(), torch.TypedStorage([1, 2], dtype=torch.int16), given, torch.UntypedStorage()]
-
-    untyped, typed, returned, empty = launch(make, 2, torch.arange(4).untyped_storage(), quiet=True)[1]
-    assert torch.empty(0).set_(untyped).tolist() == [1.0, 2.0, 3.0]
-    assert (typed.dtype, list(typed), list(returned)) == (torch.int16, [1, 2], list(torch.arange(4).untyped_storage()))
-    assert type(empty) is torch.UntypedStorage
 
 
 _READ = """

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from ddp_lessons.run.diagnosis.missing_on_nodes import command_there, what_is_missing_there
-from ddp_lessons.run.launcher import shortages
 from ddp_lessons.run.launcher.limits import Limits
 from ddp_lessons.run.launcher.rank_states import Died
 from ddp_lessons.run.nodes.slurm_troubles import next_after_loss
@@ -71,6 +70,9 @@ _NEXT_GPU_MEMORY = (
 )
 _NEXT_MEMORY = "use smaller tensors or batches, or fewer ranks: each rank needs memory for its own copies."
 _NEXT_LOADER = "use num_workers=0, so that the rank itself raises the error. A killed worker often ran out of memory."
+_NEXT_SHARED_MEMORY = (
+    "use num_workers=0 or smaller batches, or give the container more shared memory (docker run --shm-size 1g)."
+)
 _NEXT_NO_PROMPT = "remove breakpoint(), or run this where a person can answer: in JupyterLab, IPython or a terminal."
 _NEXT_FOR_WORDS = {
     "breakpoint() cannot ask": _NEXT_NO_PROMPT,
@@ -92,6 +94,7 @@ _NEXT_FOR_WORDS = {
     "Can't get local object": _NEXT_PICKLE,
     "Can't get attribute": _NEXT_IMPORT,
     "CUDA out of memory": _NEXT_GPU_MEMORY,
+    "shared memory": _NEXT_SHARED_MEMORY,
     "DataLoader worker (pid": _NEXT_LOADER,
     "there is no rank": _NEXT_NO_SUCH_RANK,
     "invalid root rank": _NEXT_NO_SUCH_ROOT,
@@ -133,8 +136,6 @@ def what_next(how: Raised | Died, rank: int, limits: Limits, nodes: Mapping[str,
             f"use smaller tensors or batches: the limit on this machine, set by the instructor, is {limits.memory} "
             "per rank, not counting Python and torch."
         )
-    if shortage := shortages.next_step(told, how.traceback if isinstance(how, Raised) else ""):
-        return shortage
     if is_out_of_memory:
         return _NEXT_MEMORY
     if isinstance(how, Died) and how.signal_name:

@@ -15,13 +15,12 @@ import selectors
 import socket
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any, cast
 
 from ddp_lessons.run.launcher.patience import SECONDS_TO_REACH_A_NODE
-from ddp_lessons.run.launcher.private_folders import session_folder
-from ddp_lessons.run.launcher.shortages import FILES_OF_A_RANK, allow_open_files
+from ddp_lessons.run.launcher.private_folders import FILES_OF_A_RANK, allow_open_files, session_folder
 from ddp_lessons.run.nodes.about_node import about_this_node
 from ddp_lessons.run.processes.process_sources import Forks, Process, stop_each
 from ddp_lessons.run.wire.channel import Channel
@@ -112,8 +111,8 @@ class Agent:
         """Why the process that forked ranks has ended by itself; empty if it has not."""
         return list(self._forks.last_words())
 
-    def import_ahead(self, module: str) -> None:
-        self._forks.import_ahead(module)
+    def import_ahead(self, modules: Set[str]) -> None:
+        self._forks.import_ahead(modules)
 
     def listen(self) -> int:
         """A port on every interface, by which other nodes find out which address of this one they reach."""

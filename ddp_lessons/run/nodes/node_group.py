@@ -10,8 +10,7 @@ from collections.abc import Sequence, Set
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 
-from ddp_lessons.run.launcher.private_folders import module_path
-from ddp_lessons.run.launcher.shortages import FILES_OF_A_RANK, allow_open_files
+from ddp_lessons.run.launcher.private_folders import FILES_OF_A_RANK, allow_open_files, module_path
 from ddp_lessons.run.nodes.node_commands import NodeCommand, NodeLost, Nodes, WaitStopped
 from ddp_lessons.run.nodes.node_link import NodeLink
 from ddp_lessons.run.output.progress_line import ProgressLine
@@ -100,8 +99,7 @@ class NodeGroup:
         """Import these in future processes, without waiting for it."""
         for link in self.links:
             with contextlib.suppress(OSError, NodeLost):
-                for module in sorted(modules - link.imported):
-                    link.import_ahead(module)
+                link.import_ahead(modules)
 
     def close(self) -> None:
         for link in self.links:

@@ -15,7 +15,7 @@ import tempfile
 import threading
 import time
 import weakref
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import IO, Any, cast
 
 from ddp_lessons.run.launcher.patience import SECONDS_FOR_A_NODE_TO_ANSWER
@@ -59,7 +59,7 @@ class NodeLink:
         open_standard_descriptors()
         self.name, self.python, self._why_ended = way.node, way.python, way.why_ended
         self.why_lost = ""
-        self.imported: set[str] = set()  # in advance, in addition to torch
+        self.imported: Set[str] = frozenset()  # asked for, in addition to torch
         self._words: tuple[str, ...] = ()  # of what forked ranks there, if it has ended by itself
         self._clock = NodeClock(way.node)
         self._heard = time.monotonic()
@@ -174,10 +174,10 @@ class NodeLink:
     def is_ready_within(self, seconds: float) -> bool:
         return self._has_torch.wait(seconds)
 
-    def import_ahead(self, module: str) -> None:
-        self.imported.add(module)
-        if not self.hello.gpus:  # a process that touched a GPU must not be forked
-            self.ask("import_ahead", module)
+    def import_ahead(self, modules: Set[str]) -> None:
+        if not self.hello.gpus and not modules <= self.imported:  # a process that touched a GPU must not be forked
+            self.imported |= modules
+            self.ask("import_ahead", self.imported)
 
     def has_begun_them(self) -> bool:
         return self._has_torch.is_set()

@@ -21,7 +21,7 @@ from IPython.display import display
 from ddp_lessons.run.debugging.keyboard import why_no_prompt
 from ddp_lessons.run.diagnosis.failures import WorkerFailed, WorkersStuck
 from ddp_lessons.run.diagnosis.wording import ranks_named
-from ddp_lessons.run.launcher.launch_arguments import checked_nodes, checked_timeout, checked_world_size
+from ddp_lessons.run.launcher.launch_arguments import checked, checked_world_size
 from ddp_lessons.run.launcher.limits import limits
 from ddp_lessons.run.nodes.node_commands import NodeLost
 from ddp_lessons.run.output.shown_values import bundle_of
@@ -59,7 +59,7 @@ class RanksMagics(Magics):
         __tracebackhide__ = True
         asked = parse_argstring(self.ranks, line)
         with _refused_in_a_sentence():
-            checked_timeout(asked.timeout)
+            checked("timeout_seconds", asked.timeout)
             only = self._begin(" ".join(asked.who), self._nodes_named(asked.on))
         shown = self._ranks.run(
             "\n" * self._lines_before(cell) + cell, only, timeout_seconds=asked.timeout, quiet=asked.quiet
@@ -132,7 +132,7 @@ class RanksMagics(Magics):
             raise ValueError(
                 f'the notebook has no variable {name}. Next: create it, such as {name} = Hosts("alpha", "beta")'
             )
-        return checked_nodes(self.shell.user_ns[name])  # type: ignore[union-attr]
+        return checked("on", self.shell.user_ns[name])  # type: ignore[union-attr]
 
     def _begin(self, who: str, on: Any) -> Sequence[int] | None:
         """Start ranks if there are none. Returns which of them are selected; None: all."""

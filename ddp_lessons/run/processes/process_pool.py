@@ -6,9 +6,7 @@ import atexit
 import contextlib
 import os
 import threading
-import weakref
 from collections.abc import Sequence, Set
-from dataclasses import replace
 
 from ddp_lessons.run.processes.process_sources import Forks, Nursery, Process, Spawns, start_method
 
@@ -28,19 +26,17 @@ class Pool:
         self._nurseries: dict[str, Nursery] = {}
         self._waiting: dict[str, list[Process]] = {"fork": [], "spawn": []}
         self._idle = threading.Timer(IDLE_SECONDS, self._release)
-        self._imported: weakref.WeakKeyDictionary[Nursery, frozenset[str]] = weakref.WeakKeyDictionary()
-        self._outdated: list[Process] = []  # forked before an import; they are stopped once it is done
 
     def take(self, count: int, method: str) -> list[Process]:
         with self._lock:
             nursery = self._nursery(method)
             waiting = self._waiting[method]
             taken, self._waiting[method] = waiting[:count], waiting[count:]
-            dead = [process for process in taken if not process.is_there()]
-            if dead:
-                _end(nursery, dead)
-            alive = [process for process in taken if process not in dead]
-            return alive + self._born(nursery, count - len(alive))
+            lost = [process for process in taken if not process.is_there() or process.imported < nursery.imported]
+            if lost:
+                _end(nursery, lost)
+            good = [process for process in taken if process not in lost]
+            return good + nursery.bear(count - len(good))
 
     def prepare(self, count: int, method: str) -> None:
         """Start this many processes for the next launch, without waiting for them."""
@@ -48,37 +44,23 @@ class Pool:
             if self._is_closed:
                 return
             nursery = self._nursery(method)
-            if self._outdated and nursery.is_ready_within(0):
-                _end(nursery, self._outdated_of(nursery))
             missing = min(count, _AHEAD_AT_MOST) - len(self._waiting[method])
             if missing > 0:
-                self._waiting[method] += self._born(nursery, missing)
+                self._waiting[method] += nursery.bear(missing)
             if method != _own_method():  # each spawned process takes 300 to 500 MB, none of it shared
                 self._idle.cancel()
                 self._idle = threading.Timer(IDLE_SECONDS, self._release, (method,))
                 self._idle.daemon = True
                 self._idle.start()
 
-    def import_ahead(self, modules: Set[str], method: str, *, at_once: bool = True) -> None:
-        """Import these in future processes, without waiting for it.
+    def import_ahead(self, modules: Set[str], method: str) -> None:
+        """Import these for future processes, when there is time.
 
-        `at_once`: the next launch has them, too; otherwise it may use processes that already wait without them.
         Not on a machine with a GPU: a process that touched it must not be forked.
         """
-        if not modules or method != "fork" or _has_gpu():  # spawned processes import for themselves
-            return
         with self._lock, contextlib.suppress(OSError):
-            nursery = self._nurseries.get(method)
-            if nursery is None:
-                return
-            before = self._imported.get(nursery, frozenset())
-            for module in sorted(modules - before):
-                nursery.import_ahead(module)
-            self._imported[nursery] = before | modules
-            if at_once:
-                waiting = self._waiting[method]
-                self._waiting[method] = [process for process in waiting if modules <= process.imported]
-                self._outdated += [process for process in waiting if not modules <= process.imported]
+            if method in self._nurseries and not _has_gpu():
+                self._nurseries[method].import_ahead(modules)
 
     def _release(self, method: str) -> None:
         with self._lock, contextlib.suppress(OSError):
@@ -92,24 +74,14 @@ class Pool:
             self._idle.cancel()
             for method, nursery in self._nurseries.items():
                 if nursery.is_ready_within(0):  # otherwise they end with it
-                    _end(nursery, self._waiting[method] + self._outdated_of(nursery))
+                    _end(nursery, self._waiting[method])
             self._nurseries, self._waiting = {}, {"fork": [], "spawn": []}
-
-    def _born(self, nursery: Nursery, count: int) -> list[Process]:
-        imported = self._imported.get(nursery, frozenset())
-        return [replace(process, imported=imported) for process in nursery.bear(count)]
-
-    def _outdated_of(self, nursery: Nursery) -> list[Process]:
-        """The processes of this nursery, which the caller has to stop."""
-        mine = [process for process in self._outdated if process.nursery is nursery]
-        self._outdated = [process for process in self._outdated if process.nursery is not nursery]
-        return mine
 
     def _nursery(self, method: str) -> Nursery:
         nursery = self._nurseries.get(method)
         if nursery is None or not nursery.is_usable():
             if nursery is not None:
-                _end(nursery, self._waiting[method] + self._outdated_of(nursery))
+                _end(nursery, self._waiting[method])
                 self._waiting[method] = []
             nursery = self._nurseries[method] = Forks() if method == "fork" else Spawns()
         return nursery

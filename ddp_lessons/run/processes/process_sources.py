@@ -16,9 +16,8 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, field
 from typing import IO, Protocol
 
@@ -31,6 +30,7 @@ from ddp_lessons.run.wire.clocks import Clock
 from ddp_lessons.run.wire.messages import Ended, Fork, Import, Leave, Ready, Signal, Stop
 
 _SECONDS_FOR_AN_IMPORT = 60.0
+_SECONDS_TO_ANSWER = 10.0
 _SECONDS_TO_DIE = 1.0
 _open_channels: weakref.WeakSet[Channel] = weakref.WeakSet()
 
@@ -43,7 +43,7 @@ class Process:
     channel: Channel
     output: io.RawIOBase | IO[bytes]
     nursery: Nursery = field(repr=False)
-    imported: frozenset[str] = frozenset()  # what is already imported in it, in addition to torch
+    imported: Set[str] = frozenset()  # what is already imported in it, in addition to torch
     node: str = ""  # the node that it runs on, if it is not this machine
     python: str = ""  # the command by which you run Python there, if it is known
 
@@ -66,6 +66,8 @@ class Process:
 
 
 class Nursery(Protocol):
+    imported: Set[str]  # as far as is known, in addition to torch
+
     def bear(self, count: int) -> list[Process]:
         """Start new processes. They may not be ready yet, but already receive messages."""
 
@@ -77,8 +79,8 @@ class Nursery(Protocol):
     def is_ready_within(self, seconds: float) -> bool:
         """Whether it is ready for requests now, or after waiting this long."""
 
-    def import_ahead(self, module: str) -> None:
-        """Import this for all future processes, if once is enough for all of them."""
+    def import_ahead(self, modules: Set[str]) -> None:
+        """Import these for all future processes, when there is time, if once is enough for all of them."""
 
     def has_begun_them(self) -> bool:
         """Whether its processes exist by now and can answer."""
@@ -106,7 +108,8 @@ class Forks:
         self._numbers = itertools.count()
         self._one_request = threading.Lock()
         self._is_killed = False
-        self._importing = 1  # how many "ready" messages are still to come: torch first
+        self.imported: Set[str] = frozenset()  # as far as is known, in addition to torch
+        self._wanted: frozenset[str] = frozenset()
         self._has_torch = threading.Event()  # as far as is known; shared with the code that stops the template
         self._channel = opened(ours)
         self._complaints = tempfile.TemporaryFile(dir=self._folder)  # noqa: SIM115
@@ -139,7 +142,7 @@ class Forks:
                 output, their_output = (io.FileIO(end, mode) for end, mode in zip(os.pipe(), "rw", strict=True))
                 ours.callback(output.close)
                 theirs.callback(their_output.close)
-                born.append(Process(number, opened(channel), output, self))
+                born.append(Process(number, opened(channel), output, self, self.imported))
                 descriptors.append([their_channel.fileno(), their_output.fileno()])
             with self._one_request:
                 self._channel.send(Fork(numbers))
@@ -151,12 +154,16 @@ class Forks:
     def stop(self, processes: Sequence[Process]) -> list[int | None]:
         try:
             with self._one_request:
-                # stopping must not wait for the import of torch; later imports are worth the wait
-                self._wait_until_ready(_SECONDS_FOR_AN_IMPORT if self._has_torch.is_set() else 0)
-                self._channel.socket.settimeout(10)
+                self._hear_from_template(0)
+                if not self._has_torch.is_set():
+                    raise TimeoutError  # stopping must not wait for the import of torch; later imports are worth it
+                self._channel.socket.settimeout(_SECONDS_TO_ANSWER)
                 self._channel.send(Stop(tuple(process.number for process in processes)))
-                ended, _ = self._channel.receive()
-            assert isinstance(ended, Ended)
+                ended = None
+                while ended is None:
+                    ended = self._next_of_template(
+                        _SECONDS_TO_ANSWER if self._wanted <= self.imported else _SECONDS_FOR_AN_IMPORT
+                    )
             return list(ended.exit_codes)
         except (OSError, EOFError):
             self._template.kill()  # its ranks end with it
@@ -171,21 +178,20 @@ class Forks:
 
     def is_ready_within(self, seconds: float) -> bool:
         with self._one_request, contextlib.suppress(OSError, EOFError):
-            self._wait_until_ready(seconds)
-        return not self._importing
+            self._hear_from_template(0 if self._has_torch.is_set() else seconds)
+        return self._has_torch.is_set()
 
     def has_begun_them(self) -> bool:
-        return self.is_ready_within(0) or self._has_torch.is_set()
+        return self.is_ready_within(0)
 
-    def import_ahead(self, module: str) -> None:
-        with self._one_request:
-            self._channel.send(Import(module))
-            self._importing += 1
+    def import_ahead(self, modules: Set[str]) -> None:
+        if not modules <= self._wanted:
+            with self._one_request:
+                self._wanted |= modules
+                self._channel.send(Import(self._wanted))
 
     def busy_with(self) -> str:
-        if self.is_ready_within(0):
-            return ""
-        return "more of torch" if self._has_torch.is_set() else "torch"
+        return "" if self.is_ready_within(0) else "torch"
 
     def is_usable(self) -> bool:
         is_alive = not self._is_killed and self._template.poll() is None
@@ -203,14 +209,24 @@ class Forks:
     def clock(self) -> None:
         return None
 
-    def _wait_until_ready(self, seconds: float) -> None:
-        end = time.monotonic() + seconds
-        while self._importing:
-            self._channel.socket.settimeout(max(0.0, end - time.monotonic()))
-            greeting, _ = self._channel.receive()
-            assert isinstance(greeting, Ready)
-            self._importing -= 1
-            self._has_torch.set()
+    def _hear_from_template(self, seconds: float) -> None:
+        """What it told by itself. EOFError if nobody listens any more, as in a child that the notebook forked."""
+        if self._channel.fileno() < 0:
+            raise EOFError
+        while select.select([self._channel], [], [], seconds)[0]:
+            self._next_of_template(_SECONDS_TO_ANSWER)
+            seconds = 0.0
+
+    def _next_of_template(self, seconds: float) -> Ended | None:
+        """What it answers, or None if it tells by itself what it has imported."""
+        self._channel.socket.settimeout(seconds)
+        message, _ = self._channel.receive()
+        if isinstance(message, Ended):
+            return message
+        assert isinstance(message, Ready)
+        self._has_torch.set()
+        self.imported = message.imported
+        return None
 
 
 class Spawns:
@@ -218,6 +234,7 @@ class Spawns:
 
     def __init__(self) -> None:
         open_standard_descriptors()
+        self.imported: Set[str] = frozenset()
         self._environment = environment_of_import()
         self._numbers = itertools.count()
         self._started: dict[int, subprocess.Popen[bytes]] = {}
@@ -240,7 +257,7 @@ class Spawns:
     def has_begun_them(self) -> bool:
         return True
 
-    def import_ahead(self, module: str) -> None:
+    def import_ahead(self, modules: Set[str]) -> None:
         pass
 
     def busy_with(self) -> str:

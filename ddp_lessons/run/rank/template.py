@@ -18,6 +18,7 @@ import importlib
 import importlib.metadata
 import json
 import os
+import select
 import shutil
 import signal
 import socket
@@ -30,6 +31,7 @@ from ddp_lessons.run.recording.interception import install
 from ddp_lessons.run.wire.channel import Channel
 from ddp_lessons.run.wire.messages import HEAVY_IMPORTS, MARK, Ended, Fork, Import, Leave, Ready, Signal, Stop
 
+_SECONDS_OF_IDLENESS = 1.0  # before an import, during which requests wait
 _DIE_WITH_PARENT, _ADOPT_ORPHANS = 1, 36  # prctl's PR_SET_PDEATHSIG and PR_SET_CHILD_SUBREAPER
 
 
@@ -98,9 +100,15 @@ def _tend(channel_number: int, folder: str) -> NoReturn:
     children: dict[int, int] = {}  # number -> process id, until it is reaped
     endings: dict[int, int] = {}
     outputs: dict[int, str] = {}  # number -> the pipe into which it prints
+    wanted, imported = set[str](), set[str]()
     with contextlib.suppress(EOFError, OSError):
         channel.send(Ready())
         while True:
+            while wanted and not select.select([stream], [], [], _SECONDS_OF_IDLENESS)[0]:
+                imported.add(module := wanted.pop())
+                importlib.import_module(module)
+                gc.freeze()
+                channel.send(Ready(frozenset(imported)))
             request, _ = channel.receive()
             if isinstance(request, Fork):
                 for number in request.numbers:
@@ -108,9 +116,7 @@ def _tend(channel_number: int, folder: str) -> NoReturn:
                     outputs[number] = f"pipe:[{os.fstat(output).st_ino}]"
                     children[number] = _fork(rank_channel, output, [channel_number])
             elif isinstance(request, Import):
-                importlib.import_module(request.module)
-                gc.freeze()
-                channel.send(Ready())
+                wanted |= request.modules - imported
             elif isinstance(request, Stop):
                 _stop(children, endings, outputs, request.numbers)
                 channel.send(Ended(tuple(endings.pop(number, 0) for number in request.numbers)))

@@ -159,7 +159,9 @@ class Raised:
 
 @dataclass(frozen=True)
 class Ready:
-    """From the template: torch, or the last requested module, is imported."""
+    """From the template: torch is imported, and these modules, too."""
+
+    imported: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -171,9 +173,9 @@ class Fork:
 
 @dataclass(frozen=True)
 class Import:
-    """To the template: import this, too, so that later ranks do not have to."""
+    """To the template: when you have nothing else to do, import these, too, so that later ranks do not have to."""
 
-    module: str
+    modules: frozenset[str]
 
 
 @dataclass(frozen=True)
@@ -199,8 +201,9 @@ class Ended:
 
 
 CELL_OF_RANKS = "<ipython-input-ranks-"  # the start of the file names of cells that run on the ranks
+THE_COMPILER = "torch._dynamo"  # DistributedDataParallel imports it
 HEAVY_IMPORTS = (
-    "torch._dynamo",  # the compiler, which DistributedDataParallel imports
+    THE_COMPILER,
     "torch.distributed.tensor",
     "torch.distributed.tensor.parallel",
     "torch.distributed.fsdp",

@@ -36,7 +36,6 @@ def add_room(commands: Commands) -> None:
     room.add_argument("--name", help="this machine's name in the links (--host, or its IP address)")
     room.add_argument("--port", type=int, default=9001, help="port of the first learner; the others follow (9001)")
     room.add_argument("--ranks", default="8", metavar="N", help="maximum ranks of a launch (8, which the lessons need)")
-    room.add_argument("--seconds", default="120", help="maximum seconds of a launch (120)")
     room.add_argument("--memory", default="1 GB", help='maximum memory of a rank, such as "600 MB" (1 GB)')
     room.set_defaults(run=lambda chosen: run(chosen, room))
 
@@ -46,11 +45,7 @@ def run(chosen: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
     from ddp_lessons.workshop.room.interruptions import all_as_ctrl_c
     from ddp_lessons.workshop.room.servers import Room
 
-    os.environ.update(
-        DDP_LESSONS_MOST_RANKS=chosen.ranks,
-        DDP_LESSONS_MOST_SECONDS=chosen.seconds,
-        DDP_LESSONS_MOST_MEMORY=chosen.memory,
-    )
+    os.environ.update(DDP_LESSONS_MOST_RANKS=chosen.ranks, DDP_LESSONS_MOST_MEMORY=chosen.memory)
     try:
         limits()
         room = Room(chosen.learners, chosen.folder, chosen.notebooks, chosen.host, _names(chosen)[0], chosen.port)
