@@ -32,6 +32,7 @@ class Pool:
             nursery = self._nursery(method)
             waiting = self._waiting[method]
             taken, self._waiting[method] = waiting[:count], waiting[count:]
+            nursery.is_ready_within(0)  # so that it is known what it has imported
             lost = [process for process in taken if not process.is_there() or process.imported < nursery.imported]
             if lost:
                 _end(nursery, lost)
