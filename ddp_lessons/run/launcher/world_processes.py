@@ -9,7 +9,6 @@ import socket
 import sys
 import tempfile
 from collections.abc import Callable, Sequence, Set
-from typing import BinaryIO
 
 from ddp_lessons.run.launcher.follow import Rank, Watch
 from ddp_lessons.run.launcher.patience import SECONDS_TO_COME_BACK, SECONDS_TO_LEAVE
@@ -20,13 +19,13 @@ from ddp_lessons.run.output.transcript import Transcript
 from ddp_lessons.run.processes.process_pool import pool
 from ddp_lessons.run.processes.process_sources import Process, stop_each
 from ddp_lessons.run.wire.channel import gathering
-from ddp_lessons.run.wire.messages import MARK, Leave, Rejoin, Start, size_of_guard
+from ddp_lessons.run.wire.messages import MARK, Leave, Rejoin, Start
 
 _LONGEST_PATIENCE_SECONDS = 600.0  # if the function has no time limit
 
 
 class Crew:
-    """All ranks of one world. If they outlive failures, they compare their calls before they make them."""
+    """All ranks of one world."""
 
     def __init__(
         self,
@@ -137,13 +136,9 @@ class Crew:
 
     def _new_meeting(self) -> Rejoin:
         if self._nodes is not None:
-            return Rejoin("", "", self._nodes.reserve_port())
+            return Rejoin("", self._nodes.reserve_port())
         folder = tempfile.mkdtemp(dir=self._folder)
-        guard_file = os.path.join(folder, "guard") if self._outlives_failures else ""
-        if guard_file:
-            with open(guard_file, "wb") as file:
-                _fill(file, size_of_guard(self._world_size))
-        return Rejoin(os.path.join(folder, "meeting"), guard_file)
+        return Rejoin(os.path.join(folder, "meeting"))
 
     def _begun(self, number: int, process: Process) -> Rank:
         """Tell a new process that it is this rank."""
@@ -156,7 +151,6 @@ class Crew:
             current_folder=current_folder(),
             module_path=module_path(),
             meeting_file=self._meeting.meeting_file,
-            guard_file=self._meeting.guard_file,
             crash_file=crash_file,
             backend=self._backend,
             threads=self._threads,
@@ -205,14 +199,6 @@ def _reserved_port() -> socket.socket:
         "the loopback interface, which connects the ranks, has no address on this machine, neither 127.0.0.1 nor ::1. "
         "Next: ask the administrator of this machine or container to bring it up (ip link set lo up)"
     )
-
-
-def _fill(file: BinaryIO, size: int) -> None:
-    """Allocate the file on disk now: a rank that maps it is killed if the disk is full later."""
-    if hasattr(os, "posix_fallocate"):
-        os.posix_fallocate(file.fileno(), 0, size)
-    else:
-        file.write(bytes(size))
 
 
 def _asked_threads() -> int:

@@ -142,7 +142,6 @@ def start_there(start: Start, place: Place, process: Process, port: int) -> Star
         environment=environment,
         module_path=[*link.hello.module_path, *module_path()],
         meeting_file="",
-        guard_file="",
         crash_file=link.crash_file_of(process, start.crash_file),
         threads=threads,
         memory_bytes=None,

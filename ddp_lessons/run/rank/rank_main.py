@@ -45,8 +45,6 @@ from ddp_lessons.run.rank.own_process import (
 from ddp_lessons.run.rank.private_store import keep_stores_private, wait_until_it_listens
 from ddp_lessons.run.rank.tell import listen as listen_to_what_is_told
 from ddp_lessons.run.rank.what_blocks import Surroundings, standing
-from ddp_lessons.run.recording.announced_calls import SharedPages, StoredPages
-from ddp_lessons.run.recording.compare_before import Guard
 from ddp_lessons.run.recording.interception import forget_groups, install, recorder, uninstall
 from ddp_lessons.run.wire.channel import Channel
 from ddp_lessons.run.wire.messages import (
@@ -179,7 +177,7 @@ def _become(start: Start) -> None:
     dist.set_debug_level_from_env()  # type: ignore[attr-defined]
     address, port = start.environment["MASTER_ADDR"], int(start.environment["MASTER_PORT"])
     keep_stores_private(address, _kept_ports, os.path.dirname(start.crash_file))
-    _join(start, Rejoin(start.meeting_file, start.guard_file, port))
+    _join(start, Rejoin(start.meeting_file, port))
     if start.memory_bytes is not None:
         take_no_more_than(start.memory_bytes)
 
@@ -189,10 +187,6 @@ def _join(start: Start, meeting: Rejoin) -> None:
     import torch.distributed as dist
     from torch._C._distributed_c10d import FileStore, Store, TCPStore
 
-    guard_file, meeting_file = meeting.guard_file, meeting.meeting_file
-    recorder.guard = None
-    if guard_file:
-        recorder.guard = Guard(SharedPages(guard_file, start.rank, start.world_size), recorder, start.rank)
     if meeting.port:
         _kept_ports.add(meeting.port)
         os.environ["MASTER_PORT"] = str(meeting.port)
@@ -201,18 +195,16 @@ def _join(start: Start, meeting: Rejoin) -> None:
             # else "cuda" means the first GPU on every rank, which NCCL refuses
             torch.cuda.set_device(int(start.environment["LOCAL_RANK"]))
         store: Store
-        if meeting_file:
+        if meeting.meeting_file:
             # as bytes, because a locale may lack letters of the path
-            recorder.home = os.path.realpath(meeting_file)
-            store = FileStore(os.fsencode(meeting_file), start.world_size)  # type: ignore[arg-type]
+            recorder.home = os.path.realpath(meeting.meeting_file)
+            store = FileStore(os.fsencode(meeting.meeting_file), start.world_size)  # type: ignore[arg-type]
         else:  # the ranks run on several nodes
             recorder.home = f"port {meeting.port}"
             address = start.environment["MASTER_ADDR"]
             if start.rank > 0:
                 wait_until_it_listens(address, meeting.port)
             store = TCPStore(address, meeting.port, start.world_size, is_master=start.rank == 0)
-            if start.outlives_failures:
-                recorder.guard = Guard(StoredPages(address, meeting.port, start.rank), recorder, start.rank)
         dist.init_process_group(
             start.backend, store=store, rank=start.rank, world_size=start.world_size, timeout=_GROUP_PATIENCE
         )

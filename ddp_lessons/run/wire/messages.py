@@ -21,7 +21,6 @@ class Start:
     current_folder: str
     module_path: list[str]
     meeting_file: str  # "": they meet at MASTER_ADDR
-    guard_file: str  # ranks use it to compare their calls in advance; "": they do not
     crash_file: str
     backend: str | None  # None: the function joins by itself
     threads: int
@@ -79,7 +78,6 @@ class Rejoin:
     """To a rank that stays after a failure: leave the group, with everything started in it, and join a new one."""
 
     meeting_file: str
-    guard_file: str
     port: int = 0  # where they meet at MASTER_ADDR, if there is no meeting file
 
 
@@ -246,13 +244,6 @@ class Ended:
     exit_codes: tuple[int, ...]
 
 
-def size_of_guard(world_size: int) -> int:
-    """Size in bytes of the file in which ranks compare their calls."""
-    return world_size * GUARDED_TURNS * BYTES_OF_A_TURN
-
-
-GUARDED_TURNS = 1024  # the newest of each rank
-BYTES_OF_A_TURN = 512
 CELL_OF_RANKS = "<ipython-input-ranks-"  # the start of the file names of cells that run on the ranks
 HEAVY_IMPORTS = (
     "torch._dynamo",  # the compiler, which DistributedDataParallel imports
