@@ -11,7 +11,11 @@ from ddp_lessons.own_files import PACKAGE
 
 _LEARNERS, _TORCHS, _PUBLIC = range(3)
 _OF_MODES = ("__torch_function__", "__torch_dispatch__")  # a learner's functions that torch calls in between
-_HANDING_ON = ("c10d_logger.py", "interception.py", "functional_collectives.py", f"torch{os.sep}overrides.py")
+_DEPRECATING = ("typing_extensions.py", "warnings.py")  # they wrap torch's functions with older names
+_HANDING_ON = (
+    *("c10d_logger.py", "interception.py", "functional_collectives.py", f"torch{os.sep}overrides.py"),
+    *_DEPRECATING,
+)
 
 
 def who_called(frame: FrameType | None) -> tuple[str, FrameType | None]:
@@ -51,4 +55,5 @@ def _owner(file: str) -> int:
     torch = os.path.dirname(os.path.abspath(sys.modules["torch"].__file__ or "")) + os.sep
     if file == sys.modules["torch.distributed.distributed_c10d"].__file__:
         return _PUBLIC
-    return _TORCHS if os.path.abspath(file).startswith((torch, PACKAGE)) else _LEARNERS
+    is_inside = os.path.abspath(file).startswith((torch, PACKAGE)) or os.path.basename(file) in _DEPRECATING
+    return _TORCHS if is_inside else _LEARNERS
