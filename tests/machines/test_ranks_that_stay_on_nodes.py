@@ -104,31 +104,6 @@ def test_a_rank_that_dies_is_replaced_on_its_node(workers: Workers, victim: int)
     assert [rank for rank in range(WORLD) if after[rank] != before[rank]] == [victim]
 
 
-def call_often(rank: int, world_size: int, calls: int) -> float:
-    total = torch.zeros(1)
-    for _ in range(calls):
-        one = torch.ones(1)
-        dist.all_reduce(one)
-        total += one
-    return total.item()
-
-
-@nightly
-def test_what_ranks_announced_is_forgotten_when_all_have_read_it(nodes: Machines) -> None:
-    """Otherwise the store would grow with each call."""
-
-    def kept_values(rank: int, world_size: int) -> int:
-        store = dist.distributed_c10d._get_default_store()
-        while (inner := getattr(store, "underlying_store", None)) is not None:
-            store = inner
-        return int(store.num_keys())
-
-    with Workers(2, outlive_failures=True, quiet=True, on=nodes) as workers:
-        before = workers.run(kept_values)[0]
-        assert list(workers.run(call_often, 3000)) == [6000.0] * 2
-        assert workers.run(kept_values)[0] - before < 2100  # each rank forgets the turns that it completed
-
-
 def add_up_often(rank: int, world_size: int) -> list[float]:
     sums = []
     for _ in range(100):

@@ -222,7 +222,7 @@ def test_with_nccl_each_rank_has_a_gpu_of_its_own(backend: str, expected: list[l
         dist.init_process_group = lambda *args, **kwargs: None
         environment = {"LOCAL_RANK": str(rank)}
         start: Any = SimpleNamespace(backend=backend, rank=rank, world_size=world_size, environment=environment)
-        rank_main._join(start, Rejoin(str(tmp_path / "meeting"), ""))
+        rank_main._join(start, Rejoin(str(tmp_path / "meeting")))
         return taken
 
     assert list(launch(join, 2, quiet=True)) == expected
