@@ -58,7 +58,7 @@ class Lookout:
             self._since[rank] = told.at, time.monotonic()
 
     def has_loaded(self, rank: int) -> None:
-        """From now on it may be too busy to answer, and an answer from before may come later."""
+        """From now on it may be too busy to answer."""
         self._began[rank] = time.monotonic()
 
     def sees_a_standstill(self) -> bool:

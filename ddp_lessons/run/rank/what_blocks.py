@@ -7,6 +7,7 @@ wrapper knows the call.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import threading
@@ -59,25 +60,20 @@ def _standing(recorder: Recorder, here: Surroundings) -> Standing:
         return Standing(is_free=True, at=at)
     if main.f_code.co_name == here.idle_in and _file(main).startswith(RUN):
         return Standing(is_free=False, at=at)
-    if (call := _waits_for(main)) is not None:
-        calls, moved = [call], 0.0
-    else:
-        # in C++ it waits or computes: what its clock shows in the next look tells these apart
-        calls, clock = _torch_waits_for(main, recorder), recorder.gap_clock.main_seconds()
-        if clock is None:
-            return Standing(is_free=True, at=at)
-        moved = clock
-    limits = [min(call.patience_seconds, call.home.patience_seconds) for call in calls]
-    if min(limits, default=0.0) <= here.patience_seconds:
+    call = _waits_for(main)
+    calls = [call] if call is not None else _torch_waits_for(main, recorder)
+    # in C++ it waits or computes: what its clock shows in the next look tells these apart
+    moved = 0.0 if call is not None else recorder.gap_clock.main_seconds()
+    if not calls or moved is None or any(_may_end_by_itself(one, here) for one in calls):
         return Standing(is_free=True, at=at)
-    moments = [moment for call in calls for moment in (call.begin, call.waited or 0.0)]
+    moments = [moment for one in calls for moment in (one.begin, one.waited or 0.0)]
     return Standing(False, _numbers(recorder, calls), (moved, *moments), at)
 
 
 def _has_help(frames: Iterable[FrameType]) -> bool:
-    """Another thread, a child process or a remote call may do what its main thread waits for."""
+    """Another thread or a remote call may do what its main thread waits for."""
     uses_rpc: Any = getattr(sys.modules.get("torch.distributed.rpc.api"), "_is_current_rpc_agent_set", bool)
-    return not all(map(_is_helper, frames)) or bool(_children()) or uses_rpc()
+    return not all(map(_is_helper, frames)) or uses_rpc()
 
 
 def _is_helper(frame: FrameType) -> bool:
@@ -86,15 +82,17 @@ def _is_helper(frame: FrameType) -> bool:
     return functions[0] == _WAITS_FOR_WORK or not _HELPERS.isdisjoint(functions)
 
 
-def _children() -> set[int]:
-    """The processes that this rank started, without the workers of a DataLoader."""
-    known = getattr(sys.modules.get("multiprocessing.process"), "_children", ())
-    of_torch = {child.pid for child in known if getattr(child._target, "__module__", "").startswith("torch.utils.data")}
-    try:
-        with open(f"/proc/self/task/{os.getpid()}/children", encoding="ascii") as children:
-            return set(map(int, children.read().split())) - of_torch
-    except OSError:  # this system has no such file
-        return {child.pid for child in known} - of_torch
+def _may_end_by_itself(call: Call, here: Surroundings) -> bool:
+    """torch gives it up soon, or a process that this rank started joins its group. Later, children can't help."""
+    if min(call.patience_seconds, call.home.patience_seconds) <= here.patience_seconds:
+        return True
+    if call.operation != "init_process_group":
+        return False
+    if getattr(sys.modules.get("multiprocessing.process"), "_children", ()):
+        return True
+    with contextlib.suppress(OSError), open(f"/proc/self/task/{os.getpid()}/children", encoding="ascii") as children:
+        return bool(children.read().strip())
+    return False  # this system has no such file
 
 
 def _waits_for(frame: FrameType) -> Call | None:
