@@ -1,8 +1,12 @@
-"""Which files are this package's own: the course, and the modules whose lines are no learner's."""
+"""This package's own files: the course, the modules whose lines are no learner's, and how to write one of its files.
+
+Standard library only, because the set-up imports it.
+"""
 
 from __future__ import annotations
 
 import os
+import uuid
 from pathlib import Path
 
 PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
@@ -15,3 +19,16 @@ INSTALLED = Path(PACKAGE, "course")
 COURSE = INSTALLED if INSTALLED.is_dir() else Path(IMPORTED_FROM)
 NOTEBOOKS, SCRIPTS = COURSE / "notebooks", COURSE / "scripts"
 DATA = COURSE / "data"  # MNIST
+
+
+def write_whole(path: Path, text: str, mode: int) -> None:
+    """Whatever happens, the file has either the old content or the new one, and no reader sees a part of it."""
+    part = path.with_name(f"{path.name}.{uuid.uuid4().hex}.part")
+    try:
+        with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)

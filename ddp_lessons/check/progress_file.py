@@ -20,7 +20,7 @@ from typing import Any
 from filelock import FileLock
 from platformdirs import user_data_path
 
-from ddp_lessons.record.whole_file import write_whole
+from ddp_lessons.own_files import write_whole
 
 _COURSE, _FORMAT = "ddp-lessons", 1
 _VARIABLE, _FILE = "DDP_LESSONS_PROGRESS", "progress.json"

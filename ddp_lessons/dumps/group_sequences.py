@@ -10,9 +10,8 @@ from functools import cached_property
 
 from ddp_lessons.dumps.dumped_calls import RankDump
 from ddp_lessons.dumps.group_members import GroupMembers
-from ddp_lessons.record.event import Event
+from ddp_lessons.record.event import Event, what_must_agree
 from ddp_lessons.record.rank_record import MeetingPoint, meeting_point
-from ddp_lessons.record.what_must_agree import what_must_agree
 
 
 @dataclass

@@ -12,8 +12,8 @@ from ddp_lessons.dumps.aligned_calls import AlignedCalls
 from ddp_lessons.dumps.dump_files import Unreadable, find_dumps, read_dump
 from ddp_lessons.dumps.dumped_calls import CallReader, RankDump
 from ddp_lessons.dumps.group_members import find_members
+from ddp_lessons.record.events import from_plain
 from ddp_lessons.record.garbage import nothing_collected
-from ddp_lessons.record.plain_records import from_plain
 from ddp_lessons.record.rank_record import Recorded
 
 _MOST_RANKS = 1_000_000

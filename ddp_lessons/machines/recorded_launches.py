@@ -6,9 +6,8 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ddp_lessons.record.events import Events
+from ddp_lessons.record.events import Events, as_plain, from_plain
 from ddp_lessons.record.line_names import is_cell
-from ddp_lessons.record.plain_records import as_plain, from_plain
 from ddp_lessons.record.rank_record import Recorded
 from ddp_lessons.record.results import NO_VALUE, Results
 from ddp_lessons.run.diagnosis.failures import WorkerFailed, WorkersStuck

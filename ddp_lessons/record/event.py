@@ -1,13 +1,17 @@
-"""One call of torch.distributed on one rank, as plain data; and which calls belong together."""
+"""One call of torch.distributed on one rank, as plain data; which calls belong together, and what they must share."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 from ddp_lessons.record.line_names import name_place
-from ddp_lessons.record.rank_record import MeetingPoint, meeting_point
+from ddp_lessons.record.rank_record import NEW_GROUPS, MeetingPoint, meeting_point
 
 POINT_TO_POINT = ("send", "recv")
+# the tensors of a collective must have the same shape on all ranks; those of all_to_all may differ
+_OF_ONE_SHAPE = ("all_reduce", "reduce", "broadcast", "all_gather", "gather", "scatter", "reduce_scatter")
+_WITHOUT_TENSORS = ("barrier", "monitored_barrier", *NEW_GROUPS, "init_process_group")
 
 
 @dataclass(frozen=True)
@@ -103,3 +107,23 @@ class Meeting:
     @property
     def missing(self) -> tuple[int, ...]:
         return tuple(sorted(set(self.expected) - {event.rank for event in self.events}))
+
+
+def what_must_agree(call: Event) -> dict[str, object]:
+    """What must agree between matching calls. The first difference is the one to report.
+
+    For an all_to_all, see also its `parts`.
+    """
+    if call.operation in POINT_TO_POINT:
+        return {"dtype": call.dtype, "bytes": call.bytes}
+    elements: object = math.prod(call.shape) if call.operation in _OF_ONE_SHAPE else None
+    if call.operation == "all_reduce" and call.tensors > 1:
+        elements = call.tensors, call.bytes
+    return {
+        "operation": call.operation,
+        "group": sorted(call.group_ranks),
+        "root": call.root,
+        "elements": elements,
+        "dtype": None if call.operation in _WITHOUT_TENSORS else call.dtype,
+        "reduce_op": call.reduce_op,
+    }

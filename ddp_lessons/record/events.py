@@ -9,15 +9,14 @@ from __future__ import annotations
 import itertools
 import os
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, fields, replace
 from functools import cached_property
-from typing import overload
+from typing import Any, overload
 
 from ddp_lessons.record.event import Delivery, Event, Meeting, of_rank
 from ddp_lessons.record.rank_record import NEW_GROUPS, Gap, MeetingPoint, Recorded, Standing
 from ddp_lessons.record.trace import write_chrome_trace
-from ddp_lessons.record.worlds import Worlds
 
 
 class Events(Sequence[Event]):
@@ -87,7 +86,7 @@ class Events(Sequence[Event]):
                 if event.is_collective:
                     met[event.meeting_point, number].append(event)
         meetings = itertools.chain.from_iterable(map(_meetings_of, met.values()))
-        return tuple(sorted(meetings, key=lambda meeting: _last_begin(meeting.events)))
+        return tuple(sorted(meetings, key=lambda meeting: max(event.begin for event in meeting.events)))
 
     def numbered(self, rank: int) -> Iterator[tuple[Event, int]]:
         """The events of a rank, each with the number of its earlier calls at the same meeting point."""
@@ -101,8 +100,8 @@ class Events(Sequence[Event]):
         return Counter({self._worlds.point_at_home(point): n for point, n in self._recorded[rank].before})
 
     @cached_property
-    def _worlds(self) -> Worlds:
-        return Worlds([one.worlds for one in self._recorded])
+    def _worlds(self) -> _Worlds:
+        return _Worlds([one.worlds for one in self._recorded])
 
     @property
     def by_rank(self) -> Iterator[Event]:
@@ -143,22 +142,15 @@ class Events(Sequence[Event]):
         write_chrome_trace(path, self.world_size, self, self.deliveries)
 
     def messages_sent(self, rank: int, to: int | None = None) -> int:
-        return len(self._between(rank, "send", to))
-
-    def messages_received(self, rank: int, sender: int | None = None) -> int:
-        return len(self._between(rank, "recv", sender))
+        return len(self._sent(rank, to))
 
     def bytes_sent(self, rank: int, to: int | None = None) -> int:
         """The bytes of point-to-point messages. What a collective moves does not count."""
-        return sum(event.bytes for event in self._between(rank, "send", to))
+        return sum(event.bytes for event in self._sent(rank, to))
 
-    def bytes_received(self, rank: int, sender: int | None = None) -> int:
-        return sum(event.bytes for event in self._between(rank, "recv", sender))
-
-    def _between(self, rank: int, operation: str, peer: int | None) -> list[Event]:
-        mine = (event for event in self.of(rank) if event.operation == operation)
-        whole = (event for event in mine if not event.error and (operation == "send" or event.end is not None))
-        return [event for event in whole if peer is None or event.peer == peer]
+    def _sent(self, rank: int, to: int | None) -> list[Event]:
+        sends = [event for event in self.of(rank) if event.operation == "send" and not event.error]
+        return [event for event in sends if to is None or event.peer == to]
 
     @cached_property
     def _as_told(self) -> tuple[tuple[Event, ...], ...]:
@@ -169,7 +161,7 @@ class Events(Sequence[Event]):
 
     @cached_property
     def _by_rank(self) -> tuple[tuple[Event, ...], ...]:
-        return tuple(tuple(sorted(events, key=_begin)) for events in self._as_told)
+        return tuple(tuple(sorted(events, key=lambda event: event.begin)) for events in self._as_told)
 
     @cached_property
     def origin(self) -> float:
@@ -192,7 +184,7 @@ class Events(Sequence[Event]):
 
     @cached_property
     def _in_order(self) -> tuple[Event, ...]:
-        return tuple(sorted(itertools.chain.from_iterable(self._by_rank), key=_begin))
+        return tuple(sorted(itertools.chain.from_iterable(self._by_rank), key=lambda event: event.begin))
 
     @overload
     def __getitem__(self, index: int) -> Event: ...
@@ -212,6 +204,63 @@ class Events(Sequence[Event]):
     def __repr__(self) -> str:
         dropped = f", {sum(self.dropped):,} older ones dropped" if any(self.dropped) else ""
         return f"<{len(self):,} events of {self.world_size} ranks{dropped}>"
+
+
+class _Worlds:
+    """The worlds that ranks joined by themselves, in which their numbers may differ from those of the launch.
+
+    A function that was launched without a group may join several, one after the other or at the same time. Messages
+    about its calls use the launch's numbers. Made from each rank's worlds: the name, its number there, the size.
+    """
+
+    def __init__(self, joined: Sequence[Sequence[tuple[str, int, int]]]) -> None:
+        self._numbers: dict[str, dict[int, int]] = defaultdict(dict)  # numbers in the launch, by the numbers in a world
+        sizes: dict[str, int] = {}
+        for rank, worlds in enumerate(joined):
+            for name, number, size in worlds:
+                self._numbers[name][number] = rank
+                sizes[name] = size
+        for name in [name for name, ranks in self._numbers.items() if all(a == b for a, b in ranks.items())]:
+            del self._numbers[name]  # they are numbers of the launch already
+        self.have_strangers = any(len(ranks) < sizes[name] for name, ranks in self._numbers.items())
+
+    def at_home(self, event: Event) -> Event:
+        ranks = self._of(event.group) if event.operation != "init_process_group" else None
+        if ranks is None:
+            return event
+        members = tuple(ranks.get(rank, rank) for rank in event.group_ranks)
+        peer, root = (None if number is None else ranks.get(number, number) for number in (event.peer, event.root))
+        return replace(event, group_ranks=members, peer=peer, root=root)
+
+    def point_at_home(self, point: MeetingPoint) -> MeetingPoint:
+        ranks = self._of(point[1])
+        if ranks is None or point[0] in (*NEW_GROUPS, "init_process_group"):
+            return point
+        kind, group, where, *tag = point
+        if isinstance(where, tuple):
+            return kind, group, tuple(ranks.get(rank, rank) for rank in where)
+        return kind, group, ranks.get(where, where), *tag
+
+    def _of(self, group: str) -> dict[int, int] | None:
+        return self._numbers.get(group.partition(", world ")[2]) if self._numbers else None
+
+
+def as_plain(recorded: Recorded) -> dict[str, Any]:
+    """What a rank recorded, as dicts, tuples, text and numbers."""
+    return asdict(recorded)
+
+
+def from_plain(told: Mapping[str, Any]) -> Recorded:
+    """Raises KeyError or TypeError if it is not what `as_plain` returned."""
+    known = [field.name for field in fields(Standing)]  # older files have more
+    standing = None if told["standing"] is None else Standing(**{name: told["standing"][name] for name in known})
+    return Recorded(
+        **{
+            **told,
+            "calls": tuple(Event(**call) for call in told["calls"]),
+            "standing": standing,
+        }
+    )
 
 
 def _meetings_of(events: Sequence[Event]) -> Iterator[Meeting]:
@@ -240,11 +289,3 @@ def _since(moment: float, one: Recorded, events: Sequence[Event]) -> Recorded:
     before = Counter(dict(one.before)) + Counter(event.meeting_point for event in older if event.took_part)
     calls, dropped = one.calls[len(older) :], one.dropped + len(older)
     return replace(one, calls=calls, dropped=dropped, before=tuple(before.items()))
-
-
-def _begin(event: Event) -> float:
-    return event.begin
-
-
-def _last_begin(events: Iterable[Event]) -> float:
-    return max(event.begin for event in events)

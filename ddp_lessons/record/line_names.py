@@ -50,17 +50,8 @@ def _name_of_cell(file: str) -> str:
     if not request_of_front_end():
         return ""
     compiler = _shell().compile
-    if not hasattr(compiler, "format_code_name"):
-        return _name_in_ipython_7(file)
-    label_and_name = compiler.format_code_name(file)
+    label_and_name = compiler.format_code_name(file) if hasattr(compiler, "format_code_name") else None  # IPython 7
     return label_and_name[1].removeprefix("In") if label_and_name else ""
-
-
-def _name_in_ipython_7(file: str) -> str:
-    """It keeps no list of these files, but makes their names from the text of the cells."""
-    cells = enumerate(_shell().history_manager.input_hist_raw)
-    named = [number for number, text in cells if _shell().compile.get_code_name(text, text, number) == file]
-    return f"[{named[-1]}]" if named else ""
 
 
 def _shell() -> Any:

@@ -19,7 +19,7 @@ from pathlib import Path
 from ddp_lessons.check.dashboard import LESSON_OF, LESSONS, Progress, progress
 from ddp_lessons.check.progress_file import Entry, Kept, NotProgress, as_text, clean_name, place, read, recall
 from ddp_lessons.check.report import table
-from ddp_lessons.record.whole_file import write_whole
+from ddp_lessons.own_files import write_whole
 from ddp_lessons.workshop.ticket_table import without_controls
 
 _SHOWN_OF_A_NAME = 32

@@ -13,7 +13,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from ddp_lessons.record.whole_file import write_whole
+from ddp_lessons.own_files import write_whole
 
 GIVEN = ".given.json"
 LESSONS = "[0-9][0-9]_*.ipynb"

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 import torch
 import torch.distributed as dist
-import torch.distributed._functional_collectives as functional_collectives
 from nights import by_day
 from torch import nn
 from torch.overrides import TorchFunctionMode
@@ -47,7 +46,7 @@ def standing_between(kind: str) -> contextlib.AbstractContextManager[Any]:
     return made.get(kind, torch.profiler.profile)()  # type: ignore[no-any-return]
 
 
-@pytest.mark.parametrize("kind", by_day(STAND_INS, 1))
+@pytest.mark.parametrize("kind", by_day([kind for kind in STAND_INS if kind != "wrapped"], 1))
 def test_what_torch_starts_is_not_the_learners_to_wait_for(kind: str) -> None:
     """With uneven batches, DDP's join starts collectives in the background that nobody has to wait for."""
 
@@ -69,23 +68,3 @@ def test_what_the_learner_starts_still_is(kind: str) -> None:
 
     with pytest.raises(WorkerFailed, match=r"wait\(\) was never called for all_reduce of ranks 0 and 1"):
         launch(start, 2)
-
-
-def test_a_mode_sees_what_it_would_see_without_us_and_its_call_is_noted_once() -> None:
-    def call(rank: int, world_size: int) -> int:
-        seen: list[str] = []
-
-        class Listing(TorchFunctionMode):
-            def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-                seen.append(str(func))
-                return func(*args, **(kwargs or {}))
-
-        total = torch.ones(2)
-        with Listing():
-            dist.all_reduce(total)
-            functional_collectives.all_reduce(total, "sum", dist.group.WORLD)  # type: ignore[arg-type]
-        return len(seen)
-
-    results = launch(call, 2)
-    assert list(results) == list(launch(call, 2, record=False))
-    assert [event.function for event in results.events.of(0)] == ["call", "call"]

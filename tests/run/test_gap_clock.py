@@ -12,7 +12,7 @@ from nights import by_day, nightly
 
 from ddp_lessons import WorkersStuck, launch
 from ddp_lessons.record.events import Events
-from ddp_lessons.run.recording.gap_clock import GapClock
+from ddp_lessons.run.recording.recorder import GapClock
 
 
 def compute(cpu_seconds: float) -> None:

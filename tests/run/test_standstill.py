@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import gc
 import os
+import subprocess
 import tempfile
 import threading
 import time
 import traceback
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
 
@@ -18,6 +20,7 @@ import torch.distributed as dist
 import torch.distributed.rpc as rpc
 from nights import by_day, nightly
 from program_trials import verdicts_on
+from torch.utils.data import DataLoader, TensorDataset
 
 from ddp_lessons import WorkerFailed, Workers, WorkersStuck, launch
 from ddp_lessons.run.diagnosis.waits import never_ending
@@ -71,39 +74,6 @@ def test_a_standstill_is_not_waited_out() -> None:
     launch(one_never_came, 2)
     message = stuck(one_never_came, 3)
     assert message.startswith("hang, no rank can make progress\n")
-
-
-@pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="this system does not list threads")
-def test_so_it_is_where_torch_gives_its_threads_no_names() -> None:
-    """Before 2.12. They are called as the thread that started them."""
-
-    def hang(rank: int, world_size: int) -> None:
-        forget_the_names()
-        one_never_came(rank, world_size)
-
-    message = stuck(hang, 3)
-    assert message.startswith("hang, no rank can make progress\n")
-
-
-@nightly
-@pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="this system does not list threads")
-def test_a_thread_without_a_name_is_known_also_while_it_is_awake() -> None:
-    """gloo's is awake for a moment every 10 ms, and seemed to compute if it was looked at then."""
-
-    def both_receive(rank: int, world_size: int) -> None:
-        forget_the_names()
-        dist.recv(torch.ones(1), 1 - rank)
-
-    assert all("each wait for the other to send" in stuck(both_receive, quiet=True) for _ in range(12))
-
-
-def forget_the_names() -> None:
-    for thread in os.listdir("/proc/self/task"):
-        with open(f"/proc/self/task/{thread}/comm", "r+", encoding="utf-8") as name:
-            if name.read().startswith(("gloo_", "pt_")):
-                name.write("python")
-    with open("/proc/self/comm", "w", encoding="utf-8") as name:
-        name.write("python")
 
 
 @nightly
@@ -331,6 +301,55 @@ def test_no_garbage_is_collected_while_a_rank_is_looked_at() -> None:
         assert is_on_again
 
 
+# --- what the learner does besides: then only the time limit decides --------------------------------------------------
+
+
+def in_a_thread(rank: int, world_size: int) -> None:
+    threading.Thread(target=time.sleep, args=(1000,), daemon=True).start()
+    one_never_came(rank, world_size)
+
+
+def with_rpc(rank: int, world_size: int) -> None:
+    name = [tempfile.mktemp() if rank == 0 else None]
+    dist.broadcast_object_list(name, 0)
+    options = rpc.TensorPipeRpcBackendOptions(init_method=f"file://{name[0]}")
+    rpc.init_rpc(f"worker{rank}", rank=rank, world_size=world_size, rpc_backend_options=options)
+    one_never_came(rank, world_size)
+
+
+@pytest.mark.parametrize("function", [in_a_thread, with_rpc])
+def test_what_may_still_help_is_given_until_the_time_limit_and_the_hang_is_explained(function: Function) -> None:
+    message = stuck(function, 3, timeout_seconds=3)
+    assert message.startswith("timeout, ranks 0 and 1 of 3 did not return within 3 seconds\n")
+    assert "Rank 2 returned, maybe without calling it." in message
+
+
+def with_a_dataloader(rank: int, world_size: int) -> None:
+    loader = DataLoader(TensorDataset(torch.ones(8)), num_workers=1, persistent_workers=True)
+    next(iter(loader))
+    one_never_came(rank, world_size)
+
+
+def with_a_child(rank: int, world_size: int) -> None:
+    child = subprocess.Popen(["sleep", "30"])
+    try:
+        one_never_came(rank, world_size)
+    finally:
+        child.kill()
+        child.wait()
+
+
+def with_an_idle_pool(rank: int, world_size: int) -> None:
+    pool = ThreadPoolExecutor(2)
+    pool.submit(torch.ones, 3).result()
+    one_never_came(rank, world_size)
+
+
+@pytest.mark.parametrize("function", [with_a_dataloader, with_a_child, with_an_idle_pool])
+def test_what_cannot_help_holds_no_verdict_back(function: Function) -> None:
+    assert stuck(function, 3, timeout_seconds=20).startswith("hang, no rank can make progress\n")
+
+
 # --- what did not fit together is not returned as an answer -----------------------------------------------------------
 
 
@@ -344,34 +363,6 @@ def test_an_answer_from_calls_that_did_not_fit_is_a_failure_and_still_to_be_had(
         launch(different_operators)
     assert all(isinstance(value, float) for value in failed.value.results)
     assert len(launch(different_operators, record=False)) == 2
-
-
-def test_a_send_in_the_background_that_was_received_needs_no_wait() -> None:
-    def send(rank: int, world_size: int) -> float:
-        mine = torch.zeros(1)
-        if rank == 0:
-            work = dist.isend(ONE, 1)
-            dist.barrier()
-            return float(work is None)
-        dist.recv(mine, 0)
-        dist.barrier()
-        return mine.item()
-
-    assert list(launch(send)) == [0.0, 1.0]
-
-
-def test_whoever_asks_for_the_end_in_another_way_does_not_have_to_wait() -> None:
-    def ask(rank: int, world_size: int) -> list[float]:
-        first, second = torch.ones(1), torch.ones(1)
-        work, other = dist.all_reduce(first, async_op=True), dist.all_reduce(second, async_op=True)
-        assert work is not None
-        assert other is not None
-        while not work.is_completed():
-            time.sleep(0.001)
-        other.get_future().wait()
-        return [first.item(), second.item()]
-
-    assert launch(ask)[1] == [2.0, 2.0]
 
 
 # --- what is told of it -----------------------------------------------------------------------------------------------

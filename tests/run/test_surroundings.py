@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import pty
-import re
 import shutil
 import socket
 import subprocess
@@ -90,21 +88,36 @@ def as_nobody(number: int = 1234) -> dict[str, Any]:
     pytest.skip("no Python of this version and no torch that another user may read")
 
 
-# --- network --------------------------------------------------------------------------------------------------------
+UNKNOWN_HOST = "hostname nobody.knows.invalid && ip link set lo up"
+ONLY_VERSION_6 = "ip link set lo up && ip addr del 127.0.0.1/8 dev lo"
+PLAIN = {"LC_ALL": "C", "LANG": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONIOENCODING": None}
+SWITCHES = ("PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED", "PYTHONFAULTHANDLER", "PYTHONNOUSERSITE")
+SPAWN = {"DDP_LESSONS_START_METHOD": "spawn"}
+
+# program and surroundings; of a function, what it returns, because not every machine can do it
+RIGHT_IN: dict[str, Callable[[], str]] = {
+    "no network": lambda: said_by(ADD_UP, prefix=namespaces("-n -u", UNKNOWN_HOST)),
+    "no network, joins by itself": lambda: said_by(JOIN_BY_ITSELF, prefix=namespaces("-n -u", UNKNOWN_HOST)),
+    "no network, spawned": lambda: said_by(ADD_UP, prefix=namespaces("-n -u", UNKNOWN_HOST), environment=SPAWN),
+    "only IPv6": lambda: said_by(ADD_UP, prefix=namespaces("-n", ONLY_VERSION_6)),
+    "only IPv6, joins by itself": lambda: said_by(JOIN_BY_ITSELF, prefix=namespaces("-n", ONLY_VERSION_6)),
+    "no home": lambda: said_by(ADD_UP, environment={"HOME": None, "XDG_CACHE_HOME": None}),
+    "tiny shared memory": lambda: said_by(ADD_UP, prefix=namespaces("-m", "mount -t tmpfs -o size=1M none /dev/shm")),
+    "another user": lambda: said_by(ADD_UP, **as_nobody()),
+    "few open files": lambda: said_by(ADD_UP, prefix=shell("ulimit -n 256")),
+    "strange OMP_NUM_THREADS": lambda: said_by(ADD_UP, environment={"OMP_NUM_THREADS": "many"}),
+    "dev mode": lambda: said_by(ADD_UP, environment=dict.fromkeys(SWITCHES, "1"), options=["-X", "dev"]),
+    "strict": lambda: said_by(ADD_UP, options=["-W", "error", "-B", "-u", "-O"]),
+    "signals blocked": lambda: said_by(f"import signal; signal.pthread_sigmask(0, {{2, 10, 14, 15, 17}})\n{ADD_UP}"),
+    "no stdin, closed umask": lambda: said_by(f"import os; os.close(0)\nos.umask(0o777)\n{ADD_UP}"),
+    "socket timeout": lambda: said_by(f"import socket; socket.setdefaulttimeout(10)\n{ADD_UP}"),
+}
 
 
 @nightly
-@pytest.mark.parametrize("source", by_day([ADD_UP, JOIN_BY_ITSELF], 1), ids=["joined", "joins by itself"])
-def test_without_a_network_and_with_a_host_name_that_nobody_knows(source: str) -> None:
-    alone = namespaces("-n -u", "hostname nobody.knows.invalid && ip link set lo up")
-    assert sorted(said_by(source, prefix=alone).splitlines()) == RIGHT
-
-
-@nightly
-def test_spawned_ranks_need_no_network_either() -> None:
-    alone = namespaces("-n -u", "hostname nobody.knows.invalid && ip link set lo up")
-    said = said_by(ADD_UP, prefix=alone, environment={"DDP_LESSONS_START_METHOD": "spawn"})
-    assert sorted(said.splitlines()) == RIGHT
+@pytest.mark.parametrize("where", RIGHT_IN)
+def test_ranks_add_up_in_any_surroundings(where: str) -> None:
+    assert sorted(RIGHT_IN[where]().splitlines()) == RIGHT
 
 
 @nightly
@@ -113,13 +126,6 @@ def test_without_even_loopback_the_error_says_so_at_once(source: str) -> None:
     said = said_by(source, prefix=namespaces("-n", "true"))
     message = said[said.index("WorkerFailed: ") :]
     assert "Next: run `ip link set lo up`: the loopback interface, which connects the ranks, is down" in message
-
-
-@nightly
-@pytest.mark.parametrize("source", [ADD_UP, JOIN_BY_ITSELF], ids=["joined", "joins by itself"])
-def test_loopback_may_know_only_version_6(source: str) -> None:
-    only_version_6 = namespaces("-n", "ip link set lo up && ip addr del 127.0.0.1/8 dev lo")
-    assert RIGHT[0] in said_by(source, prefix=only_version_6).splitlines()
 
 
 def test_with_no_address_at_all_the_error_says_who_can_help() -> None:
@@ -207,13 +213,6 @@ def test_an_interface_that_is_not_there_is_named_beside_those_that_are() -> None
         launch(join, 2, join=False, quiet=True)
 
 
-@nightly
-@pytest.mark.parametrize("threads", ["", "many"])
-def test_a_number_of_threads_that_is_none_does_no_harm(threads: str) -> None:
-    source = ADD_UP.replace("from ddp", f"os.environ['OMP_NUM_THREADS'] = {threads!r}\nfrom ddp", 1)
-    assert RIGHT[0] in said_by(source).splitlines()
-
-
 # --- folders and files ----------------------------------------------------------------------------------------------
 
 
@@ -245,42 +244,6 @@ def test_the_project_s_folder_may_have_any_name_in_any_locale(start_method: str,
     said = said_by(source, environment={**environment, "DDP_LESSONS_START_METHOD": start_method}, folder=folder)
     assert RIGHT[0] in said.splitlines()
     assert said.count("rank 1 | ") == 1
-
-
-PLAIN = {"LC_ALL": "C", "LANG": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONIOENCODING": None}
-
-
-@nightly
-def test_there_may_be_no_home() -> None:
-    assert sorted(said_by(ADD_UP, environment={"HOME": None, "XDG_CACHE_HOME": None}).splitlines()) == RIGHT
-
-
-@nightly
-def test_shared_memory_may_be_tiny() -> None:
-    source = ADD_UP + (
-        "def large(rank, size):\n    import torch; return torch.ones(5_000_000)\n"
-        "print([len(tensor) for tensor in launch(large, 2)])"
-    )
-    said = said_by(source, prefix=namespaces("-m", "mount -t tmpfs -o size=1M none /dev/shm"))
-    assert said.splitlines()[-1] == "[5000000, 5000000]"
-
-
-@nightly
-def test_a_full_temporary_folder_is_survived_or_named(tmp_path: Path) -> None:
-    fill = f"mount -t tmpfs -o size=64k none '{tmp_path}' && (head -c 1M /dev/zero > '{tmp_path}/fill' 2>&- || true)"
-    said = said_by(ADD_UP, prefix=namespaces("-m", fill), environment={"TMPDIR": os.fspath(tmp_path)})
-    assert RIGHT[0] in said or "No space left" in said
-    assert "terminate called" not in said
-
-
-@nightly
-def test_a_temporary_folder_that_fills_up_while_ranks_print_only_cuts_what_they_said(tmp_path: Path) -> None:
-    source = DEFINE + (
-        "def talk(rank, size):\n    for _ in range(200_000): print('many words of rank', rank)\n    return rank\n"
-        "print(list(launch(talk, 2, quiet=True)))"
-    )
-    tiny = namespaces("-m", f"mount -t tmpfs -o size=1M none '{tmp_path}'")
-    assert said_by(source, prefix=tiny, environment={"TMPDIR": os.fspath(tmp_path)}) == "[0, 1]\n"
 
 
 @nightly
@@ -340,42 +303,6 @@ def test_a_torch_py_of_the_learner_is_survived_or_named(tmp_path: Path) -> None:
         assert cell.value == "[0, 1]" or "torch.py" in cell.error, cell.error
 
 
-# --- limits and users -----------------------------------------------------------------------------------------------
-
-
-@nightly
-def test_few_open_files_are_enough_for_many_ranks() -> None:
-    source = DEFINE + "print([sum(launch(add_up, size, quiet=True)) for size in (16, 40, 4)])"
-    assert said_by(source, prefix=shell("ulimit -n 256")) == "[1920.0, 31200.0, 24.0]\n"
-
-
-TOO_MANY = DEFINE + (
-    "try:\n    print(sum(launch(add_up, 30, quiet=True)))\nexcept Exception as error:\n    print(repr(error))\n"
-    "print(list(launch(add_up, 2, quiet=True)))"
-)
-
-
-@nightly
-def test_too_few_open_files_are_named_and_the_next_launch_works() -> None:
-    said = said_by(TOO_MANY, prefix=shell("ulimit -n 48"))
-    assert "files" in said.splitlines()[0]
-    assert said.splitlines()[-1] == "[1.0, 1.0]"
-
-
-@nightly
-def test_too_few_processes_are_named_and_the_next_launch_works() -> None:
-    nobody = as_nobody()
-    nobody["prefix"] += ["prlimit", "--nproc=20:20"]
-    said = said_by(TOO_MANY, **nobody)
-    assert "process" in said or "Resource temporarily unavailable" in said
-    assert said.splitlines()[-1] == "[1.0, 1.0]"
-
-
-@nightly
-def test_the_user_need_not_be_root_nor_own_anything() -> None:
-    assert sorted(said_by(ADD_UP, **as_nobody()).splitlines()) == RIGHT
-
-
 # --- how Python was started -----------------------------------------------------------------------------------------
 
 
@@ -388,53 +315,9 @@ def test_letters_that_the_terminal_does_not_have_are_no_error() -> None:
 
 
 @nightly
-@pytest.mark.parametrize(
-    ("environment", "options"),
-    [
-        (
-            {
-                "PYTHONDONTWRITEBYTECODE": "1",
-                "PYTHONUNBUFFERED": "1",
-                "PYTHONFAULTHANDLER": "1",
-                "PYTHONNOUSERSITE": "1",
-            },
-            ["-X", "dev"],
-        ),
-        ({}, ["-W", "error", "-B", "-u", "-O"]),
-    ],
-    ids=["dev", "strict"],
-)
-def test_python_s_own_switches_change_nothing(environment: Mapping[str, str], options: Sequence[str]) -> None:
-    assert sorted(said_by(ADD_UP, environment=environment, options=options).splitlines()) == RIGHT
-
-
-@nightly
 def test_ranks_have_the_hash_seed_of_the_notebook() -> None:
     source = DEFINE + "print(set(launch(lambda rank, size: hash('a'), 2)) == {hash('a')})"
     assert said_by(source, environment={"PYTHONHASHSEED": "5"}) == "True\n"
-
-
-@nightly
-@pytest.mark.parametrize(
-    "before",
-    [
-        "import signal; signal.pthread_sigmask(signal.SIG_BLOCK, {2, 10, 14, 15, 17})",
-        "os.close(0)\nos.umask(0o777)",
-        "import socket; socket.setdefaulttimeout(10)",
-    ],
-    ids=["signals blocked", "no stdin, closed umask", "socket timeout"],
-)
-def test_what_the_program_did_before_does_no_harm(before: str) -> None:
-    assert sorted(said_by(f"{before}\n{ADD_UP}").splitlines()) == RIGHT
-
-
-@nightly
-def test_a_notebook_with_signals_ignored_still_tells_a_death() -> None:
-    source = (
-        DEFINE + "try:\n    launch(lambda rank, size: os._exit(3), 2)\nexcept RuntimeError as error:\n    print(error)"
-    )
-    said = said_by(f"import signal; signal.signal(signal.SIGCHLD, signal.SIG_IGN)\n{source}")
-    assert said.startswith("both ranks exited with code 3")
 
 
 @pytest.mark.parametrize("start_method", by_day(["fork", "spawn"], 1))
@@ -461,52 +344,6 @@ def test_a_message_can_be_printed_in_a_terminal_that_knows_only_ascii() -> None:
     report = "try:\n    launch(fail, 2)\nexcept RuntimeError as error:\n    print(error)"
     said = said_by(DEFINE + fail + report, environment={**PLAIN, "PYTHONIOENCODING": "ascii:strict"})
     assert said.startswith(r"both ranks raised ValueError: \xfc \u6f22")
-
-
-def slow_torch(folder: Path) -> Mapping[str, str | None]:
-    """Surroundings in which torch takes three seconds longer to import than it does anyway."""
-    (folder / "sitecustomize.py").write_text(
-        "import sys, time\n"
-        "class Slow:\n"
-        "    def find_spec(self, name, *_):\n"
-        "        if name == 'torch': time.sleep(3)\n"
-        "sys.meta_path.insert(0, Slow())\n"
-    )
-    return {"PYTHONPATH": os.pathsep.join([os.fspath(folder), os.fspath(PROJECT)])}
-
-
-WAITING = re.compile(r"the ranks are starting: importing torch … \d+ s")
-
-
-@nightly
-def test_a_terminal_says_what_a_launch_waits_for_and_takes_it_back(tmp_path: Path) -> None:
-    ours, theirs = pty.openpty()
-    environment = {**os.environ, **slow_torch(tmp_path)}
-    program = [sys.executable, "-c", f"import os\n{ADD_UP}"]
-    with subprocess.Popen(program, env=environment, stdin=theirs, stdout=theirs, stderr=theirs):  # type: ignore[arg-type]
-        os.close(theirs)
-        said = b""
-        with contextlib.suppress(OSError):  # Linux: the other end is closed
-            while data := os.read(ours, 65536):
-                said += data
-    os.close(ours)
-    lines = [line.rpartition("\r\x1b[K")[2] for line in said.decode().replace("\r\n", "\n").strip().split("\n")]
-    assert WAITING.search(said.decode())
-    assert len(lines) == 4
-    assert not any("starting" in line for line in lines)
-
-
-@nightly
-def test_a_notebook_says_what_a_launch_waits_for_and_takes_it_back(tmp_path: Path) -> None:
-    with NotebookSession({name: value or "" for name, value in slow_torch(tmp_path).items()}) as session:
-        cell = session.run(f"{DEFINE}list(launch(add_up, 2))")
-    assert any(WAITING.fullmatch(data.get("text/plain", "")) for _, data in cell.updates)
-    assert "starting" not in cell.text
-
-
-@nightly
-def test_a_file_gets_nothing_but_what_the_ranks_print(tmp_path: Path) -> None:
-    assert sorted(said_by(ADD_UP, environment=slow_torch(tmp_path)).splitlines()) == RIGHT
 
 
 # --- what the notebook did before -----------------------------------------------------------------------------------

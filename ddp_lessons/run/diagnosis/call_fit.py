@@ -6,10 +6,9 @@ import dataclasses
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from ddp_lessons.record.event import POINT_TO_POINT, Delivery, Event, Meeting
+from ddp_lessons.record.event import POINT_TO_POINT, Delivery, Event, Meeting, what_must_agree
 from ddp_lessons.record.events import Events
 from ddp_lessons.record.rank_record import NEW_GROUPS, MeetingPoint, Recorded
-from ddp_lessons.record.what_must_agree import what_must_agree
 from ddp_lessons.run.diagnosis.misused_calls import first_misuse, places_of
 from ddp_lessons.run.diagnosis.parted_ranks import NEXT_SKIPPED, Parting, parting_at
 from ddp_lessons.run.diagnosis.wording import DDP, MISMATCHED, Reason, called, name_of, told_by_rank

@@ -1,16 +1,16 @@
 """Check the ranks from time to time, and notice when no rank can make progress any more.
 
-A check is cheap: each rank reports what blocks it. If every rank is blocked, and none has moved between two checks,
-fetch the newest calls of all ranks and analyze them. The two checks give one consistent moment for all ranks: each was
-at its place from before all had answered the first check until after the second was sent. A hang is certain only when
-it is found twice, because a rank may go on between reporting what blocks it and listing its calls.
+A check is cheap: each rank reports what blocks it. If every rank is blocked or has returned, and none has moved between
+two checks, fetch the newest calls of all ranks and analyze them. The two checks give one consistent moment for all
+ranks: each was at its place from before all had answered the first check until after the second was sent. A hang is
+certain only when it is found twice, because a rank may go on between reporting what blocks it and listing its calls.
 """
 
 from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 
 from ddp_lessons.record.events import Events
 from ddp_lessons.record.rank_record import Recorded, Standing
@@ -57,10 +57,8 @@ class HangWatch:
         now = time.monotonic()
         if self._is_waiting and len(self._answers) == len(self._ranks):
             self._is_waiting = False
-            if self._question.calls:
-                return self._think()
-            self._compare()
-        elif now >= self._asked + (SECONDS_TO_LOOK_AT_A_RANK if self._is_waiting else _SECONDS_BETWEEN_LOOKS):
+            return self._think() if self._question.calls else self._compare()
+        if now >= self._asked + (SECONDS_TO_LOOK_AT_A_RANK if self._is_waiting else _SECONDS_BETWEEN_LOOKS):
             self._put()
         return False
 
@@ -74,25 +72,22 @@ class HangWatch:
         for rank in self._ranks:
             self._ask(rank, self._question)
 
-    def _compare(self) -> None:
+    def _compare(self) -> bool:
         before, self._before = self._before, self._answers
-        nobody_moved = before == self._answers and not _any_can_speak_for_itself(self._answers.values())
-        if nobody_moved and self._answers != self._thought_of:
+        answers = self._answers.values()
+        is_hang = not any(one.is_free for one in answers) and any(one.held_in for one in answers)
+        if is_hang and before == self._answers != self._thought_of:
             self._put(_NEWEST_CALLS)
+        return False
 
     def _think(self) -> bool:
         if self._answers != self._before:
             return False
         events = Events([self.calls[rank] for rank in self._ranks])
-        waits = Waits(events)
-        if waits.movable or events.is_out_of_sight or self._found == self._answers:
+        is_hang = not Waits(events).movable and not events.is_out_of_sight
+        if not is_hang or self._found == self._answers:
             self._thought_of = self._before
-            return not waits.movable and not events.is_out_of_sight
+            return is_hang
         self._found = self._answers
         self._put(_NEWEST_CALLS)
         return False
-
-
-def _any_can_speak_for_itself(standings: Collection[Standing]) -> bool:
-    """Some rank is not blocked, or no rank waits for anything."""
-    return any(one.is_free for one in standings) or not any(one.held_in for one in standings)

@@ -13,7 +13,7 @@ from collections import Counter
 from typing import Any
 
 from ddp_lessons.record.event import POINT_TO_POINT, Event, of_rank
-from ddp_lessons.record.plain_records import as_plain
+from ddp_lessons.record.events import as_plain
 from ddp_lessons.record.rank_record import NEW_GROUPS, Recorded
 
 FORMAT = "2.10"

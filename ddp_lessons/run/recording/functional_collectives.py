@@ -5,17 +5,13 @@ DTensor, torch.compile's code, and users of torch.distributed._functional_collec
 
 from __future__ import annotations
 
-import contextlib
-import functools
-import threading
-from collections.abc import Callable
 from sys import _getframe
 from time import perf_counter
 from typing import Any
 
 from ddp_lessons.run.recording.callers import who_called
 from ddp_lessons.run.recording.joined_groups import described
-from ddp_lessons.run.recording.recorder import Call, Group, Recorder
+from ddp_lessons.run.recording.recorder import Call, Recorder
 
 OPERATIONS = {
     "all_reduce": "all_reduce",
@@ -30,29 +26,6 @@ OPERATIONS = {
     "broadcast_": "broadcast",
 }
 WAITS = ("wait_tensor", "wait_tensors")
-
-
-def unseen_by_modes() -> contextlib.AbstractContextManager[object]:
-    """A learner's TorchFunctionMode would see each attribute of a tensor that is read here."""
-    modes, unseen = _of_modes()
-    return unseen() if modes() else _SEEN
-
-
-_SEEN = contextlib.nullcontext()
-
-
-@functools.cache
-def _of_modes() -> tuple[Callable[[], int], Callable[[], contextlib.AbstractContextManager[object]]]:
-    from torch._C import DisableTorchFunction, _len_torch_function_stack
-
-    return _len_torch_function_stack, DisableTorchFunction
-
-
-class _Here(threading.local):
-    is_noted = False  # a TorchFunctionMode gets this operator once more, by its name
-
-
-_here = _Here()
 
 
 class Noting:
@@ -75,44 +48,34 @@ class Noting:
         return hash(self._original)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if self._is_compiling() or _here.is_noted:  # tracing is not a call
+        if self._is_compiling():  # tracing is not a call
             return self._original(*args, **kwargs)
         _, frame = who_called(_getframe(1))
         call = Call(self._name, OPERATIONS[self._name], "", frame, perf_counter())
         try:
-            with unseen_by_modes():
-                self._take_down(call, dict(zip(self._arguments, args, strict=False), **kwargs))
+            self._take_down(call, dict(zip(self._arguments, args, strict=False), **kwargs))
         except Exception:  # any argument: let torch itself report what is wrong with it
             return self._original(*args, **kwargs)
         self._recorder.note(call)
-        _here.is_noted = True
-        try:
-            answer = self._original(*args, **kwargs)
-        finally:
-            _here.is_noted = False
+        answer = self._original(*args, **kwargs)
         call.issued = perf_counter()
         self._recorder.gap_clock.free(call.issued)
-        with unseen_by_modes():
-            self._note_memory(call, answer)
-        return answer
-
-    def _note_memory(self, call: Call, answer: Any) -> None:
         works_in_place = self._name.endswith("_")  # otherwise the memory is new, and its calls are of older tensors
         for memory in dict.fromkeys(map(_memory_of, _each(answer))):
             earlier = self._recorder.by_memory.get(memory, []) if works_in_place else []
             self._recorder.by_memory[memory] = [*earlier, call]
+        return answer
 
     def _take_down(self, call: Call, given: dict[str, Any]) -> None:
-        group = given["group_name"]
+        group, operator = given["group_name"], given.get("reduce_op")
         name = group if isinstance(group, str) else group.group_name
         call.group = self._recorder.unique(name)
         if call.group not in self._recorder.groups:
-            self._recorder.groups[call.group] = _described(name)
+            self._recorder.groups[call.group] = described(_group_of(name))
         call.home = self._recorder.groups[call.group]
-        call.measure(next(iter(given.values())), None)
+        call.measure(next(iter(given.values())))
         call.root = given.get("src")
-        if "reduce_op" in given:
-            call.operator = _operator_number(given["reduce_op"])
+        call.operator = _operator_number(operator) if operator is not None else None
 
 
 class NotingTheWait(Noting):
@@ -120,24 +83,23 @@ class NotingTheWait(Noting):
         """For one tensor or several. Torch waits for all calls started on their memory, even on other parts of it."""
         if self._is_compiling():
             return self._original(tensor)
-        with unseen_by_modes():
-            started = [call for one in _each(tensor) for call in self._recorder.by_memory.pop(_memory_of(one), ())]
+        recorder = self._recorder
+        started = [call for one in _each(tensor) for call in recorder.by_memory.pop(_memory_of(one), ())]
         calls = [call for call in started if call.end is None]  # a call with several tensors may be over with the first
-        call = calls[0] if calls else None  # a blocked thread is found by this variable name
-        if call is not None:
-            waited = perf_counter()
-            self._recorder.gap_clock.held(waited)
-            for one in calls:
-                one.waited = waited
+        call = calls[0] if calls else None  # a blocked thread is found by this variable
+        waited = perf_counter()
+        recorder.gap_clock.held(waited)
+        for one in calls:
+            one.waited = waited
         answer = self._original(tensor)
-        if call is not None:
-            end = perf_counter()
-            self._recorder.gap_clock.free(end)
-            for one in calls:
-                one.end = end
-        for other in self._recorder.under_way.values():
+        end = perf_counter()
+        recorder.gap_clock.free(end)
+        for one in calls:
+            one.end = end
+        for other in recorder.under_way.values():
             other.work = None  # started without this operator, but maybe waited for with it
-            self._recorder.lent.forget(other)
+            recorder.lent.forget(other)
+        del call
         return answer
 
 
@@ -153,13 +115,13 @@ def _memory_of(tensor: Any) -> int:
         return id(tensor)
 
 
-def _described(name: str) -> Group:
+def _group_of(name: str) -> Any:
     from torch._C._distributed_c10d import _resolve_process_group
 
-    return described(_resolve_process_group(name))  # type: ignore[arg-type]
+    return _resolve_process_group(name)  # type: ignore[arg-type]
 
 
 def _operator_number(operator: Any) -> int:
-    import torch.distributed as dist
+    from torch.distributed import ReduceOp
 
-    return int(getattr(dist.ReduceOp, operator.upper())) if isinstance(operator, str) else hash(operator)
+    return int(getattr(ReduceOp, operator.upper())) if isinstance(operator, str) else hash(operator)

@@ -14,48 +14,55 @@ import weakref
 from collections.abc import Callable, Sequence
 from sys import _getframe
 from time import perf_counter
-from typing import Any, TypeAlias
+from typing import Any
 
+from ddp_lessons.record.event import POINT_TO_POINT
 from ddp_lessons.run.recording import functional_collectives, joined_groups
 from ddp_lessons.run.recording.callers import is_called_directly, who_called
 from ddp_lessons.run.recording.recorder import Call, Recorder, flat, name_of_operator, values_of
 
-# method of ProcessGroup -> its operation, and which argument has the tensors of this rank
+# operation -> the methods of ProcessGroup that start it, in older and newer releases of torch
 _METHODS = {
-    "send": ("send", 0),
-    "recv": ("recv", 0),
-    "recv_anysource": ("recv", 0),
-    "broadcast": ("broadcast", 0),
-    "allreduce": ("all_reduce", 0),
-    "allreduce_coalesced": ("all_reduce", 0),
-    "reduce": ("reduce", 0),
-    "allgather": ("all_gather", 1),
-    "allgather_coalesced": ("all_gather", 1),
-    "allgather_into_tensor_coalesced": ("all_gather", 1),
-    "all_gather_single": ("all_gather", 1),
-    "all_gather_single_coalesced": ("all_gather", 1),
-    "_allgather_base": ("all_gather", 1),
-    "gather": ("gather", 1),
-    "gather_single": ("gather", 1),
-    "gather_into_tensor": ("gather", 1),
-    "scatter": ("scatter", 1),
-    "reduce_scatter": ("reduce_scatter", 1),
-    "reduce_scatter_single": ("reduce_scatter", 1),
-    "reduce_scatter_single_coalesced": ("reduce_scatter", 1),
-    "reduce_scatter_tensor_coalesced": ("reduce_scatter", 1),
-    "_reduce_scatter_base": ("reduce_scatter", 1),
-    "alltoall": ("all_to_all", 1),
-    "alltoall_base": ("all_to_all", 1),
-    "all_to_all_single": ("all_to_all", 1),
-    "barrier": ("barrier", 0),
-    "monitored_barrier": ("monitored_barrier", 0),
+    "send": ("send",),
+    "recv": ("recv", "recv_anysource"),
+    "broadcast": ("broadcast",),
+    "all_reduce": ("allreduce", "allreduce_coalesced"),
+    "reduce": ("reduce",),
+    "all_gather": (
+        "allgather",
+        "_allgather_base",
+        "allgather_coalesced",
+        "allgather_into_tensor_coalesced",
+        "all_gather_single",
+        "all_gather_single_coalesced",
+    ),
+    "gather": ("gather", "gather_single", "gather_into_tensor"),
+    "scatter": ("scatter",),
+    "reduce_scatter": (
+        "reduce_scatter",
+        "_reduce_scatter_base",
+        "reduce_scatter_tensor_coalesced",
+        "reduce_scatter_single",
+        "reduce_scatter_single_coalesced",
+    ),
+    "all_to_all": ("alltoall", "alltoall_base", "all_to_all_single"),
+    "barrier": ("barrier",),
+    "monitored_barrier": ("monitored_barrier",),
 }
+_OUTPUTS_FIRST = ("all_gather", "gather", "scatter", "reduce_scatter", "all_to_all")  # then what the rank passes
+_WITH_ROOT = ("broadcast", "reduce", "scatter", "gather")
+_WITH_OPERATOR = ("reduce", "all_reduce", "reduce_scatter")
 _PARTS_OF_ANOTHER = {"new_group", "new_subgroups", "init_process_group", "destroy_process_group", "split_group"}
-Parts: TypeAlias = "tuple[tuple[int, ...], tuple[int, ...]]"
-_HANDED_ON = ("allreduce", "allreduce_coalesced", "allgather", "broadcast", "barrier")
-_FROM_CPP = "DistributedDataParallel"
 _WAITING_BY_THEMSELVES = {"send", "recv", "send_object_list", "recv_object_list"}
 _ASKING_FOR_THE_END = ("get_future", "get_future_result", "result", "is_success", "exception", "synchronize")
+_HANDED_ON = {
+    "allreduce": "all_reduce",
+    "allreduce_coalesced": "all_reduce",
+    "allgather": "all_gather",
+    "broadcast": "broadcast",
+    "barrier": "barrier",
+}
+_FROM_CPP = "DistributedDataParallel"
 
 recorder = Recorder()
 _originals: list[tuple[Any, str, Any]] = []
@@ -71,8 +78,9 @@ def install() -> None:
 
     import ddp_lessons.older_torch  # noqa: F401  before a learner's function calls a collective by its newer name
 
-    for name, (operation, brought) in _METHODS.items():
-        _replace(c10d.ProcessGroup, name, functools.partial(_recorded, operation, brought, name))
+    for operation, names in _METHODS.items():
+        for name in names:
+            _replace(c10d.ProcessGroup, name, functools.partial(_recorded, operation, name))
     _replace(c10d.Work, "wait", _noting_the_wait)
     _replace(c10d.Work, "is_completed", _noting_completion)
     for name in _ASKING_FOR_THE_END:
@@ -81,12 +89,11 @@ def install() -> None:
     _replace(distributed_c10d, "_process_group_name", functools.partial(joined_groups.noting_the_name, recorder))
     for module in (dist, distributed_c10d):
         _replace(module, "init_process_group", functools.partial(joined_groups.noting_the_first, recorder))
+    operators = torch.ops._c10d_functional
     for name in functional_collectives.OPERATIONS:
-        _replace(torch.ops._c10d_functional, name, functools.partial(functional_collectives.Noting, recorder, name))
+        _replace(operators, name, functools.partial(functional_collectives.Noting, recorder, name))
     for name in functional_collectives.WAITS:
-        _replace(
-            torch.ops._c10d_functional, name, functools.partial(functional_collectives.NotingTheWait, recorder, name)
-        )
+        _replace(operators, name, functools.partial(functional_collectives.NotingTheWait, recorder, name))
     for name in ("Reducer", "_broadcast_coalesced", "_verify_params_across_processes"):
         _replace(dist, name, _with_stand_in)
 
@@ -110,12 +117,9 @@ def _replace(owner: Any, name: str, wrap: Callable[[Any], Any]) -> None:
         setattr(owner, name, wrap(original))
 
 
-def _recorded(operation: str, position: int, name: str, original: Any) -> Any:
+def _recorded(operation: str, name: str, original: Any) -> Any:
     """A method of ProcessGroup that records its calls. `name` is for a call that no function of torch made."""
-    has_root = operation in ("broadcast", "reduce", "scatter", "gather")
-    has_operator = operation in ("reduce", "all_reduce", "reduce_scatter")
-    is_message = operation in ("send", "recv")
-    is_exchange = operation == "all_to_all"
+    is_message = operation in POINT_TO_POINT
 
     @functools.wraps(original)
     def method(group: Any, *args: Any, **kwargs: Any) -> Any:
@@ -125,16 +129,16 @@ def _recorded(operation: str, position: int, name: str, original: Any) -> Any:
             return original(group, *args, **kwargs)
         call = Call(function or name, operation, recorder.unique(group.group_name), frame, begin)
         recorder.note(call)
-        try:
-            with functional_collectives.unseen_by_modes():
-                take_down(call, group, (*args, *kwargs.values()) if kwargs else args)
+        given = (*args, *kwargs.values()) if kwargs else args
+        try:  # noqa: SIM105  suppress() takes longer
+            _take_down(call, group, given)
         except Exception:  # any argument: let torch itself report what is wrong with it
             pass
         if is_message and (refusal := joined_groups.no_such_peer(call)):
             call.error = f"ValueError: {refusal}"
             raise ValueError(refusal)
-        if name == "monitored_barrier":  # it waits before it returns
-            call.waited = begin
+        if operation == "monitored_barrier":  # it waits before it returns
+            call.waited, call.patience_seconds = begin, joined_groups.shortest_limit(given)
         try:
             work = original(group, *args, **kwargs)
         except BaseException as error:
@@ -145,63 +149,100 @@ def _recorded(operation: str, position: int, name: str, original: Any) -> Any:
         if work is None:
             call.end = call.issued
         elif name == _FROM_CPP:  # which waits in C++, too
-            _note_end_from_afar(call, work, args)
+            _note_end_from_afar(call, work, given)
         else:
             recorder.under_way[id(work)] = call
-            if is_message:
-                call.is_blocking = function in _WAITING_BY_THEMSELVES
-                if not call.is_blocking:
-                    _expect_a_wait(call, work, args[0], ())
-            elif getattr(kwargs.get("opts", args[-1] if args else None), "asyncOp", False):
-                _note_end_from_afar(call, work, args)
-                is_counted = name.endswith("coalesced") or name_of_operator(call.operator) == "avg"  # by torch itself
-                is_lent = call.tensors and not is_counted
-                _expect_a_wait(call, work, *(flat(args[place]) for place in (position, 0)) if is_lent else ((), ()))
-            else:
-                call.is_blocking = bool(function)  # else a group's own method was called, which gives a Work
+            is_asynchronous = function not in _WAITING_BY_THEMSELVES if is_message else _is_asynchronous(given)
+            if is_asynchronous:
+                _expect_the_end(call, name, work, given)
+            else:  # a group's own method, which no function of torch called, doesn't wait
+                call.is_blocking = bool(function)
         return work
 
-    def take_down(call: Call, group: Any, given: tuple[Any, ...]) -> None:
-        """Only numbers: keeping torch's objects would cost more than everything else."""
-        if call.group not in recorder.groups:
-            recorder.groups[call.group] = joined_groups.described(group)
-        call.home = recorder.groups[call.group]
-        if operation in ("barrier", "monitored_barrier"):
-            return
-        brought = given[position]
-        if type(brought) is list and len(brought) == 1 and type(brought[0]) is not list:  # nearly always
-            tensor = brought[0]
-            call.shape, call.dtype, call.bytes, call.tensors = tensor.shape, tensor.dtype, tensor.nbytes, 1
-        else:
-            call.measure(brought, given[0])
-        if is_message:
-            call.tag = given[-1]
-            call.peer = given[1] if len(given) == 3 else None  # a recv from any rank has only a tag
-        if is_exchange:
-            call.parts = parts_of(len(call.home.ranks), *given)
-        if call.home.is_mixed:
-            call.is_on_gpu = any(tensor.is_cuda for tensor in flat(given[0]))
-        options = given[position + 1] if len(given) > position + 1 else None
-        if has_root:
-            call.root = getattr(options, "rootRank", options)
-        if has_operator:
-            operator = given[-1] if has_root and isinstance(options, int) else options  # reduce(tensor, root, op)
-            call.operator = hash(getattr(operator, "reduceOp", operator)) if operator is not None else 0
-        if recorder.keeps_values:
-            call.values = values_of(given[position]) if operation != "recv" else None
-            call.outputs = given[0] if operation != "send" else None
-
     return method
+
+
+def _take_down(call: Call, group: Any, given: Sequence[Any]) -> None:
+    """Only numbers: keeping torch's objects would cost more than everything else."""
+    home = recorder.groups.get(call.group)
+    if home is None:
+        home = recorder.groups[call.group] = joined_groups.described(group)
+    call.home, operation = home, call.operation
+    if operation in ("barrier", "monitored_barrier"):
+        return
+    position = int(operation in _OUTPUTS_FIRST)
+    brought = given[position]
+    if type(brought) is list and len(brought) == 1 and type(brought[0]) is not list:  # nearly always
+        tensor = brought[0]
+        call.shape, call.dtype, call.bytes, call.tensors = tensor.shape, tensor.dtype, tensor.nbytes, 1
+    else:
+        call.measure(brought, given[0])
+    options = given[position + 1] if len(given) > position + 1 else None
+    if operation in POINT_TO_POINT:
+        call.tag = given[-1]
+        call.peer = given[1] if len(given) == 3 else None  # a recv from any rank has only a tag
+    elif operation == "all_to_all":
+        call.parts = _parts_of(len(home.ranks), *given)
+    elif operation in _WITH_ROOT:
+        call.root = getattr(options, "rootRank", options)
+    if operation in _WITH_OPERATOR:
+        operator = given[-1] if type(options) is int else options  # reduce(tensor, root, op)
+        call.operator = hash(getattr(operator, "reduceOp", operator)) if operator is not None else 0
+    if home.is_mixed:
+        call.is_on_gpu = any(tensor.is_cuda for tensor in flat(given[0]))
+    if recorder.keeps_values:
+        call.values = values_of(brought) if operation != "recv" else None
+        call.outputs = given[0] if operation != "send" else None
+
+
+def _parts_of(
+    ranks: int, outputs: Any, inputs: Any, expected: Sequence[int] = (), sent: Sequence[int] = (), *rest: Any
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """How many bytes an all_to_all sends to each rank, and expects from each."""
+    if isinstance(inputs, list):
+        return tuple(one.nbytes for one in inputs), tuple(one.nbytes for one in outputs)
+    return _bytes_by_rank(ranks, inputs, sent), _bytes_by_rank(ranks, outputs, expected)
+
+
+def _bytes_by_rank(ranks: int, tensor: Any, rows: Sequence[int]) -> tuple[int, ...]:
+    if not rows:  # even split
+        return (tensor.nbytes // ranks,) * ranks
+    of_a_row = tensor.nbytes // max(1, tensor.shape[0])
+    return tuple(of_a_row * int(count) for count in rows)
+
+
+def _is_asynchronous(given: Sequence[Any]) -> bool:
+    return bool(given) and getattr(given[-1], "asyncOp", False)
+
+
+def _expect_the_end(call: Call, name: str, work: Any, given: Sequence[Any]) -> None:
+    """A non-blocking call needs a wait(), and its tensors must not change before that."""
+    tensors, outputs = flat(given[0]) if given else [], []
+    if call.operation not in POINT_TO_POINT:
+        _note_end_from_afar(call, work, given)
+        if not call.tensors or name.endswith("coalesced") or name_of_operator(call.operator) == "avg":
+            tensors = []  # torch itself counts what it does to these
+        elif call.operation in _OUTPUTS_FIRST:
+            tensors, outputs = flat(given[1]), tensors
+        else:
+            outputs = tensors
+    if not is_called_directly(_getframe(2)):
+        return  # torch's own code has other ways to wait
+    call.work = weakref.ref(work)
+    with contextlib.suppress(Exception):  # other kinds of tensors, whose changes cannot be observed
+        recorder.lent.lend(call, tensors, outputs)
 
 
 def _noting_the_wait(original: Any) -> Any:
     @functools.wraps(original)
     def wait(work: Any, *args: Any, **kwargs: Any) -> Any:
-        call = recorder.under_way.pop(id(work), None)
+        call = recorder.under_way.pop(id(work), None)  # a blocked thread is found by this variable
         if call is None:
             return original(work, *args, **kwargs)
         call.work = None
         recorder.lent.settle(call)
+        if args or kwargs:
+            call.patience_seconds = joined_groups.shortest_limit((*args, *kwargs.values()))
         call.waited = perf_counter()
         recorder.gap_clock.held(call.waited)
         try:
@@ -212,8 +253,7 @@ def _noting_the_wait(original: Any) -> Any:
         finally:
             recorder.gap_clock.free(perf_counter())
         _complete(call, work)
-        if recorder.lent:
-            recorder.lent.look()
+        recorder.lent.look()
         return answer
 
     return wait
@@ -245,15 +285,6 @@ def _noting_interest(original: Any) -> Any:
     return asked
 
 
-def _expect_a_wait(call: Call, work: Any, tensors: Any, outputs: Any) -> None:
-    """A non-blocking call needs a wait(), and its tensors must not change before that."""
-    if not is_called_directly(_getframe(2)):
-        return  # torch's own code has other ways to wait
-    call.work = weakref.ref(work)
-    with contextlib.suppress(Exception):  # other kinds of tensors, whose changes cannot be observed
-        recorder.lent.lend(call, tensors, outputs)
-
-
 def _complete(call: Call, work: Any) -> None:
     if call.end is None:
         call.end = perf_counter()
@@ -263,7 +294,7 @@ def _complete(call: Call, work: Any) -> None:
         call.peer = work._source_rank()
 
 
-def _note_end_from_afar(call: Call, work: Any, given: tuple[Any, ...]) -> None:
+def _note_end_from_afar(call: Call, work: Any, given: Sequence[Any]) -> None:
     """torch's own thread reports the end of a call that runs in the background."""
     if given and any(tensor.is_cuda for tensor in flat(given[0])):
         return  # on a GPU the future is done as soon as the work is queued
@@ -304,9 +335,8 @@ def _stand_in_class(process_group: Any) -> Any:
     import torch
 
     def handing_on(name: str) -> Any:
-        operation, position = _METHODS[name]
         original = getattr(process_group, name)
-        method = _recorded(operation, position, _FROM_CPP, getattr(original, "__wrapped__", original))
+        method = _recorded(_HANDED_ON[name], _FROM_CPP, getattr(original, "__wrapped__", original))
         # a compiled model's buckets come here, too, and must not be traced
         return torch.compiler.disable(lambda self, *args: method(self.group, *args))
 
@@ -322,17 +352,3 @@ def _stand_in_class(process_group: Any) -> Any:
         if hasattr(process_group, name):
             setattr(StandIn, name, handing_on(name))
     return StandIn
-
-
-def parts_of(ranks: int, outputs: Any, inputs: Any, expected: Any = (), sent: Any = (), *rest: Any) -> Parts:
-    """How many bytes an all_to_all sends to each rank, and expects from each."""
-    if isinstance(inputs, list):
-        return tuple(one.nbytes for one in inputs), tuple(one.nbytes for one in outputs)
-    return _bytes_by_rank(ranks, inputs, sent), _bytes_by_rank(ranks, outputs, expected)
-
-
-def _bytes_by_rank(ranks: int, tensor: Any, rows: Sequence[int]) -> tuple[int, ...]:
-    if not rows:  # even split
-        return (tensor.nbytes // ranks,) * ranks
-    of_a_row = tensor.nbytes // max(1, tensor.shape[0])
-    return tuple(of_a_row * int(count) for count in rows)

@@ -12,13 +12,14 @@ from typing import Any
 from urllib.parse import urlparse
 
 from ddp_lessons.run.recording.callers import who_called
-from ddp_lessons.run.recording.recorder import Call, Group, Recorder
+from ddp_lessons.run.recording.recorder import NO_LIMIT, Call, Group, Recorder
 
-_FOR_EVER = float("inf")
+_OF_INIT = ("backend", "init_method", "timeout", "world_size", "rank", "store")
 
 
 def described(group: Any) -> Group:
     """What the recorder needs to know about a group."""
+    import torch
     import torch.distributed as dist
 
     try:
@@ -26,37 +27,29 @@ def described(group: Any) -> Group:
     except Exception:  # a group unknown to torch's Python code
         ranks = tuple(range(group.size()))
     try:
-        pairs = dict(pair.split(":") for pair in dist.get_backend_config(group).split(","))
-        on_cpu = pairs.get("cpu", "")
+        backends = dict(pair.split(":") for pair in dist.get_backend_config(group).split(","))
     except Exception:
-        return Group(ranks, "", "", _FOR_EVER)
-    return Group(ranks, on_cpu, pairs.get("cuda", on_cpu), _patience_of(group))
-
-
-def _patience_of(group: Any) -> float:
-    """torch's own timeout of the group, in seconds."""
-    import torch
-
+        return Group(ranks, "", "", NO_LIMIT)
+    on_cpu = backends.get("cpu", "")
     try:
-        return float(group._get_backend(torch.device("cpu")).options._timeout.total_seconds())
-    except Exception:
-        return _FOR_EVER
+        patience_seconds = float(group._get_backend(torch.device("cpu")).options._timeout.total_seconds())
+    except Exception:  # a backend without a timeout
+        patience_seconds = NO_LIMIT
+    return Group(ranks, on_cpu, backends.get("cuda", on_cpu), patience_seconds)
 
 
 def shortest_limit(given: Iterable[Any]) -> float:
     """The timeout among the arguments of a call, in seconds."""
-    limits = (one.total_seconds() for one in given if isinstance(one, datetime.timedelta))
-    return min(limits, default=_FOR_EVER)
+    return min((one.total_seconds() for one in given if isinstance(one, datetime.timedelta)), default=NO_LIMIT)
 
 
 def no_such_peer(call: Call) -> str:
     """gloo would look for that rank until its timeout, half an hour in plain torch, and then report a store key."""
-    group = call.home
-    if call.peer is None or not group.ranks or group.backend == "fake" or 0 <= call.peer < len(group.ranks):
+    size = len(call.home.ranks)
+    if call.peer is None or not size or call.home.backend == "fake" or 0 <= call.peer < size:
         return ""
-    ranks = f"{len(group.ranks)} (ranks 0 to {len(group.ranks) - 1})"
-    where = f"a world of {ranks}" if call.group.partition(",")[0] == "0" else f"this group of {ranks}"
-    return f"there is no rank {call.peer} in {where}"
+    where = "a world" if call.group.partition(",")[0] == "0" else "this group"
+    return f"there is no rank {call.peer} in {where} of {size} (ranks 0 to {size - 1})"
 
 
 def noting_a_new_one(recorder: Recorder, original: Any) -> Any:
@@ -66,18 +59,15 @@ def noting_a_new_one(recorder: Recorder, original: Any) -> Any:
     @functools.wraps(original)
     def new_group(ranks: Any = None, *args: Any, **kwargs: Any) -> Any:
         members = tuple(range(dist.get_world_size())) if ranks is None else tuple(sorted(ranks))
-        is_local = bool(kwargs.get("use_local_synchronization"))
-        call = _noted(recorder, "new_group", "new_local_group" if is_local else "new_group", members)
-        call.patience_seconds = shortest_limit((*args, *kwargs.values()))
+        operation = "new_local_group" if kwargs.get("use_local_synchronization") else "new_group"
+        call = _noted(recorder, "new_group", operation, members, (*args, *kwargs.values()))
         recorder.unnamed = call
         try:
             group = _made(recorder, call, lambda: original(ranks, *args, **kwargs))
-        except BaseException:
-            if not call.group:  # torch rejected it before it had a name
-                call.waited = None
-            raise
         finally:
             recorder.unnamed = None
+            if call.error and not call.group:  # torch rejected it before it had a name
+                call.waited = None
         if hasattr(group, "group_name"):  # its tag may refer to an existing group
             call.group = recorder.unique(group.group_name)
         return group
@@ -110,8 +100,8 @@ def noting_the_first(recorder: Recorder, original: Any) -> Any:
         given = {**dict(zip(_OF_INIT, args, strict=False)), **kwargs}
         told, rank = given.get("world_size", -1), given.get("rank", -1)
         world_size = told if isinstance(told, int) and told > 0 else int(os.environ.get("WORLD_SIZE") or 0)
-        call = _noted(recorder, "init_process_group", "init_process_group", tuple(range(world_size)))
-        call.patience_seconds = shortest_limit((*args, *kwargs.values()))
+        name = "init_process_group"
+        call = _noted(recorder, name, name, tuple(range(world_size)), given.values())
         call.tag = rank if isinstance(rank, int) and rank >= 0 else int(os.environ.get("RANK") or -1)
         call.group = recorder.name_of_world(_meeting_place(given))
         made = _made(recorder, call, lambda: original(*args, **kwargs))
@@ -121,32 +111,22 @@ def noting_the_first(recorder: Recorder, original: Any) -> Any:
     return init_process_group
 
 
-_OF_INIT = ("backend", "init_method", "timeout", "world_size", "rank", "store")
-
-
 def _meeting_place(given: Mapping[str, Any]) -> str:
     """Where ranks join a world: the same text on all of them, however each specifies it."""
-    store, url = given.get("store"), given.get("init_method") or "env://"
+    store, url = given.get("store"), urlparse(str(given.get("init_method") or "env://"))
     while (inner := getattr(store, "underlying_store", None)) is not None:
         store = inner
-    if store is not None:
-        path, port = getattr(store, "path", None), getattr(store, "port", None)
-        return _real(path) if path else f"port {port}" if port else type(store).__name__
-    place = urlparse(str(url))
-    if place.scheme == "file":
-        return _real(place.path)
-    return f"port {place.port or os.environ.get('MASTER_PORT')}"
+    path = getattr(store, "path", None) or (url.path if store is None and url.scheme == "file" else None)
+    if path:  # torch returns paths as UTF-8, even if the locale of this process has another encoding
+        return os.fsdecode(os.path.realpath(path.encode(errors="surrogateescape")))
+    port = getattr(store, "port", None) if store is not None else url.port or os.environ.get("MASTER_PORT")
+    return f"port {port}" if port or store is None else type(store).__name__
 
 
-def _real(path: str) -> str:
-    """torch returns paths as UTF-8, even if the locale of this process has another encoding."""
-    return os.fsdecode(os.path.realpath(path.encode(errors="surrogateescape")))
-
-
-def _noted(recorder: Recorder, name: str, operation: str, ranks: tuple[int, ...]) -> Call:
+def _noted(recorder: Recorder, name: str, operation: str, ranks: tuple[int, ...], given: Iterable[Any]) -> Call:
     function, frame = who_called(_getframe(2))
     call = Call(function or name, operation, "", frame, perf_counter())
-    call.new_ranks = ranks
+    call.new_ranks, call.patience_seconds = ranks, shortest_limit(given)
     recorder.note(call)
     return call
 

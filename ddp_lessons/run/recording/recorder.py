@@ -12,19 +12,25 @@ import sys
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from types import CodeType, FrameType
 from typing import Any
 
 from ddp_lessons.record.event import Event
-from ddp_lessons.record.rank_record import JOINING_VARIABLES, MeetingPoint, Recorded, Standing, meeting_point
-from ddp_lessons.run.recording.gap_clock import GapClock
+from ddp_lessons.record.rank_record import JOINING_VARIABLES, Gap, MeetingPoint, Recorded, Standing, meeting_point
 from ddp_lessons.run.recording.lent_tensors import MOST_VALUES, LentTensors
 from ddp_lessons.run.wire.messages import HEAVY_IMPORTS
 
 MOST_CALLS = 100_000
+NO_LIMIT = float("inf")
 _DROPPED_AT_ONCE = 1000
+_SECONDS_FOR_LATE_ENDS = 0.05
+_SHORTEST_GAP_SECONDS = 1e-4  # shorter ones are not measured: reading the clock takes up to three microseconds
+_AS_STORED = (
+    *("call", "operation", "group", "tag", "tensors", "bytes", "values", "received"),
+    *("begin", "issued", "waited", "end", "error", "parts", "is_blocking"),
+)
 
 
 @dataclass(frozen=True)
@@ -41,7 +47,7 @@ class Group:
         return self.backend != self.backend_on_gpu
 
 
-NO_GROUP = Group((), "", "", float("inf"))
+NO_GROUP = Group((), "", "", NO_LIMIT)
 
 
 class Call:
@@ -67,7 +73,7 @@ class Call:
     is_on_gpu: bool = False
     is_blocking: bool = False
     home: Group = NO_GROUP
-    patience_seconds: float = float("inf")  # after which torch itself ends this call
+    patience_seconds: float = NO_LIMIT  # after which torch itself ends this call
     work: Any = None  # a weak reference to the handle of a non-blocking call, until its end is queried
     lent: tuple[tuple[Any, int, Any], ...] = ()  # tensors of a non-blocking call, if a change can be detected
     untouched: float | None = None  # at this moment it was still unchanged
@@ -83,18 +89,63 @@ class Call:
         self.thread = threading.current_thread()
         self.begin = self.issued = begin
 
-    def measure(self, brought: Any, outputs: Any) -> None:
+    def measure(self, brought: Any, outputs: Any = None) -> None:
         """Store the tensors that this rank passes; if there are none, the shape of what it receives."""
         tensors = flat(brought)
-        count = self.tensors = len(tensors)
-        if not count:
-            tensors = flat(outputs)
-            if not tensors:
-                return
-        first = tensors[0]
-        self.shape, self.dtype = first.shape, first.dtype
-        if count:
-            self.bytes = first.nbytes if count == 1 else sum(tensor.nbytes for tensor in tensors)
+        self.tensors = len(tensors)
+        self.bytes = sum([tensor.nbytes for tensor in tensors])
+        for first in (tensors or flat(outputs))[:1]:
+            self.shape, self.dtype = first.shape, first.dtype
+
+    @property
+    def ranks(self) -> tuple[int, ...]:
+        return self.new_ranks or self.home.ranks
+
+    @property
+    def meeting_point(self) -> MeetingPoint:
+        return meeting_point(self.operation, self.group, self.ranks, _global_rank(self.ranks, self.peer), self.tag)
+
+
+class GapClock:
+    """How long the main thread had a core between its calls. Call `held` when a call blocks it, `free` when it goes on.
+
+    A thread that sleeps, waits for data, or has to share the core, does not have it. Only the main thread's clock is
+    read: gloo's threads handle messages while a rank sleeps.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._gaps: deque[Gap] = deque(maxlen=most)
+        self.begin(0.0)
+
+    def begin(self, now: float) -> None:
+        """The main thread is about to run the function."""
+        self._gaps.clear()
+        self._main = threading.get_ident()
+        self._since, self._clock = now, time.thread_time()
+
+    def held(self, now: float) -> None:
+        if now - self._since >= _SHORTEST_GAP_SECONDS and threading.get_ident() == self._main:
+            clock = time.thread_time()
+            self._gaps.append((self._since, now, clock - self._clock))
+            self._since, self._clock = now, clock
+
+    def free(self, now: float) -> None:
+        if now - self._since >= _SHORTEST_GAP_SECONDS and threading.get_ident() == self._main:
+            self._since, self._clock = now, time.thread_time()
+
+    def gaps(self, now: float) -> tuple[Gap, ...]:
+        """The newest gaps, including the current one. Any thread may call it."""
+        since, before = self._since, self._clock
+        clock = self.main_seconds()
+        return (*self._gaps, *([] if clock is None else [(since, now, clock - before)]))
+
+    def main_seconds(self) -> float | None:
+        """The seconds that the main thread had a core. None on macOS, which can't read the clock of another thread."""
+        if threading.get_ident() == self._main:
+            return time.thread_time()
+        if not hasattr(time, "pthread_getcpuclockid"):
+            return None
+        return time.clock_gettime(time.pthread_getcpuclockid(self._main))
 
 
 class Recorder:
@@ -106,41 +157,37 @@ class Recorder:
         self.gap_clock = GapClock(MOST_CALLS)
         self.calls: deque[Call] = deque()
         self.count = 0
+        self.before: Counter[MeetingPoint] = Counter()  # calls that are no longer kept
         self.under_way: dict[int, Call] = {}  # by the id of its Work
-        self.lent = LentTensors()
         self.by_memory: dict[int, list[Call]] = {}  # of functional collectives, which return tensors and no Work
         self.seen_from_afar: dict[int, Call] = {}  # another thread reports the end of these
+        self.lent = LentTensors()
         self.groups: dict[str, Group] = {}  # by name
         self.unnamed: Call | None = None  # the newest group that is being created
         self.home = ""  # the world that the launch itself joined
         self.worlds: dict[str, tuple[int, int]] = {}  # all worlds joined, in order: the rank in it, and its size
         self.variables: tuple[tuple[str, str], ...] = ()  # JOINING_VARIABLES when the function started
-        self.before: Counter[MeetingPoint] = Counter()  # calls that are no longer kept
 
     def forget(self) -> None:
         """All groups are gone, with their calls."""
-        self.calls.clear()
-        self.under_way.clear()
-        self.lent.forget_all()
-        self.by_memory.clear()
-        self.seen_from_afar.clear()
-        self.groups.clear()
+        self._forget_calls()
         self.before.clear()
+        self.groups.clear()
         self.worlds.clear()
-        self.count = 0
 
     def begin(self, keeps_values: bool) -> None:
         self.keeps_values = keeps_values
-        self.before.update(self._meeting_points(self.calls))
-        self.calls.clear()
-        self.count = 0
-        self.under_way.clear()
-        self.lent.forget_all()
-        self.by_memory.clear()
-        self.seen_from_afar.clear()
+        self.before.update(_meeting_points(self.calls))
+        self._forget_calls()
         self.variables = tuple((name, os.environ[name]) for name in JOINING_VARIABLES if name in os.environ)
         self.began = time.perf_counter()
         self.gap_clock.begin(self.began)
+
+    def _forget_calls(self) -> None:
+        for calls in (self.calls, self.under_way, self.by_memory, self.seen_from_afar):
+            calls.clear()
+        self.lent.forget_all()
+        self.count = 0
 
     def note(self, call: Call) -> None:
         """Keep a call. Beyond the limit, only their number is kept."""
@@ -148,11 +195,11 @@ class Recorder:
         self.calls.append(call)
         self.count += 1
         if len(self.calls) > MOST_CALLS + _DROPPED_AT_ONCE:
-            self.before.update(self._meeting_points([self.calls.popleft() for _ in range(_DROPPED_AT_ONCE)]))
+            self.before.update(_meeting_points([self.calls.popleft() for _ in range(_DROPPED_AT_ONCE)]))
 
     def finish(self) -> Recorded:
         """All calls, after the function. Another thread may report an end a moment later."""
-        patience_ends = time.perf_counter() + 0.05
+        patience_ends = time.perf_counter() + _SECONDS_FOR_LATE_ENDS
         while self.seen_from_afar and time.perf_counter() < patience_ends:
             time.sleep(0.001)
         self.lent.settle_all()
@@ -160,18 +207,22 @@ class Recorder:
 
     def recorded(self, newest: int = MOST_CALLS, standing: Standing | None = None) -> Recorded:
         """The records so far, as plain data. Any thread may call it."""
-        kept, count, before = list(self.calls), self.count, Counter(self.before)
+        kept, count, before, until = list(self.calls), self.count, Counter(self.before), time.perf_counter()
         older, calls = kept[: max(0, len(kept) - newest)], kept[-newest:]
-        before.update(self._meeting_points(older))
-        told = tuple(map(self.told, calls))
-        dropped = max(0, count - len(calls))
-        before_these = tuple(before.items())
-        heavy = tuple(name for name in HEAVY_IMPORTS if name in sys.modules)
-        is_hidden = self.is_out_of_sight
-        worlds = tuple((world, *place) for world, place in list(self.worlds.items()))
-        until, by = time.perf_counter(), self.variables
-        gaps = self.gap_clock.gaps(until)[-newest:]
-        return Recorded(self.began, told, dropped, until, before_these, standing, is_hidden, heavy, worlds, gaps, by)
+        before.update(_meeting_points(older))
+        return Recorded(
+            self.began,
+            tuple(map(told, calls)),
+            dropped=max(0, count - len(calls)),
+            until=until,
+            before=tuple(before.items()),
+            standing=standing,
+            is_out_of_sight=self.is_out_of_sight,
+            heavy_imports=tuple(name for name in HEAVY_IMPORTS if name in sys.modules),
+            worlds=tuple((world, *place) for world, place in list(self.worlds.items())),
+            gaps=self.gap_clock.gaps(until)[-newest:],
+            variables=self.variables,
+        )
 
     @property
     def is_out_of_sight(self) -> bool:
@@ -189,50 +240,27 @@ class Recorder:
         world = next(reversed(self.worlds), self.home)
         return group_name if world == self.home else f"{group_name}, world {world}"
 
-    def _meeting_points(self, calls: Sequence[Call] | deque[Call]) -> list[MeetingPoint]:
-        return [self.meeting_point(call) for call in calls if call.waited is not None or not call.error]
 
-    def meeting_point(self, call: Call) -> MeetingPoint:
-        peer = call.peer if call.peer is None else _global_rank(self._ranks(call), call.peer)
-        return meeting_point(call.operation, call.group, self._ranks(call), peer, call.tag)
-
-    def _ranks(self, call: Call) -> tuple[int, ...]:
-        return call.new_ranks or call.home.ranks
-
-    def told(self, call: Call) -> Event:
-        """As plain data, which may leave this process."""
-        ranks, (file, line, function) = self._ranks(call), _place(call.code, call.instruction)
-        return Event(
-            rank=-1,  # the notebook knows which rank it is
-            call=call.call,
-            operation=call.operation,
-            group=call.group,
-            group_ranks=ranks,
-            peer=_global_rank(ranks, call.peer),
-            root=_global_rank(ranks, call.root),
-            reduce_op=name_of_operator(call.operator),
-            tag=call.tag,
-            shape=tuple(call.shape),
-            tensors=call.tensors,
-            dtype=_name_of_dtype(call.dtype),
-            bytes=call.bytes,
-            values=call.values,
-            received=call.received,
-            file=file,
-            line=line,
-            function=function,
-            thread=call.thread.name,
-            begin=call.begin,
-            issued=call.issued,
-            waited=call.waited,
-            end=call.end,
-            error=call.error,
-            backend=call.home.backend_on_gpu if call.is_on_gpu else call.home.backend,
-            remark=_remark(call),
-            untouched=call.untouched if call.remark == "changed" else None,
-            parts=call.parts,
-            is_blocking=call.is_blocking,
-        )
+def told(call: Call) -> Event:
+    """As plain data, which may leave this process."""
+    file, line, function = _place(call.code, call.instruction)
+    return Event(
+        rank=-1,  # the notebook knows which rank it is
+        group_ranks=call.ranks,
+        peer=_global_rank(call.ranks, call.peer),
+        root=_global_rank(call.ranks, call.root),
+        reduce_op=name_of_operator(call.operator),
+        shape=tuple(call.shape),
+        dtype=_name_of_dtype(call.dtype),
+        file=file,
+        line=line,
+        function=function,
+        thread=call.thread.name,
+        backend=call.home.backend_on_gpu if call.is_on_gpu else call.home.backend,
+        remark=_remark(call),
+        untouched=call.untouched if call.remark == "changed" else None,
+        **{name: getattr(call, name) for name in _AS_STORED},
+    )
 
 
 def _remark(call: Call) -> str:
@@ -242,12 +270,25 @@ def _remark(call: Call) -> str:
     return "let go" if call.work() is None else "not waited for"
 
 
+def _meeting_points(calls: Iterable[Call]) -> list[MeetingPoint]:
+    return [call.meeting_point for call in calls if call.waited is not None or not call.error]
+
+
 def values_of(some: Any) -> tuple[float, ...] | None:
     """The elements of small tensors, one after the other."""
     tensors = flat(some)
     if not tensors or sum(tensor.numel() for tensor in tensors) > MOST_VALUES:
         return None
     return tuple(number for tensor in tensors for number in tensor.detach().flatten().tolist())
+
+
+def flat(some: Any) -> list[Any]:
+    """Torch takes a tensor, a list of tensors, or a list of lists."""
+    if type(some) is not list:
+        return list(some) if isinstance(some, tuple) else [some] if hasattr(some, "nbytes") else []
+    if some and isinstance(some[0], (list, tuple)):
+        return [tensor for inner in some for tensor in inner]
+    return some
 
 
 @functools.cache
@@ -264,20 +305,11 @@ def _name_of_dtype(dtype: object) -> str:
     return "" if dtype is None else str(dtype).removeprefix("torch.")
 
 
-def flat(some: Any) -> list[Any]:
-    """Torch takes a tensor, a list of tensors, or a list of lists."""
-    if type(some) is not list:
-        return list(some) if isinstance(some, tuple) else [some] if hasattr(some, "nbytes") else []
-    if some and isinstance(some[0], (list, tuple)):
-        return [tensor for inner in some for tensor in inner]
-    return some
-
-
-def _global_rank(ranks: tuple[int, ...], number: int | None) -> int | None:
-    return ranks[number] if number is not None and 0 <= number < len(ranks) else number
-
-
 @functools.cache
 def name_of_operator(number: int | None) -> str | None:
     operators: Any = sys.modules["torch.distributed"].ReduceOp.RedOpType
     return None if number is None else str(operators(number).name).lower()
+
+
+def _global_rank(ranks: tuple[int, ...], number: int | None) -> int | None:
+    return ranks[number] if number is not None and 0 <= number < len(ranks) else number

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ddp_lessons.record.colors import RANK_COLORS
-from ddp_lessons.record.fingerprints import fingerprints_of
+from ddp_lessons.record.results import NO_ANSWER, NO_VALUE
 from ddp_lessons.run.diagnosis.wording import ranks_named
 from ddp_lessons.show.figures.drawing import FONT_SIZE, Box, Drawing, Line, Shape, Words
 from ddp_lessons.show.figures.figure import Figure
@@ -36,7 +36,7 @@ def fingerprints(results: Any) -> Figure:
     Raises:
         TypeError: these are not lists of fingerprints.
     """
-    columns = [*zip(*fingerprints_of(results), strict=False)]
+    columns = [*zip(*_fingerprints_of(results), strict=False)]
     colors = _colors(columns)
     return figure_of(lambda width: _draw(columns, colors, width), _text(columns), _describe(columns))
 
@@ -116,3 +116,32 @@ def _describe(columns: Sequence[Column]) -> str:
     if ranks > 2 and len(set(column)) == ranks:
         who = "no two ranks are equal"
     return f"{what}: not equal at {len(apart)} of them, first at step {apart[0]}, where {who}."
+
+
+def _fingerprints_of(results: Any) -> list[list[str]]:
+    """The fingerprints of each rank, step by step, from results or from an exception with results.
+
+    Raises:
+        TypeError: these are not lists of fingerprints.
+    """
+    results = getattr(results, "results", results)
+    if isinstance(results, str) or not isinstance(results, Sequence) or not results:
+        raise TypeError(_refusal(f"this is {_in_short(results)}"))
+    for rank, one in enumerate(results):
+        if one is NO_VALUE:
+            raise TypeError(_refusal(f"rank {rank} {NO_ANSWER}"))
+        if isinstance(one, str) or not isinstance(one, Sequence) or not one:
+            raise TypeError(_refusal(f"rank {rank} returned {_in_short(one)}"))
+        for digits in one:
+            if not isinstance(digits, str) or not digits or set(digits) - set("0123456789abcdef"):
+                raise TypeError(_refusal(f"the list of rank {rank} holds {_in_short(digits)}"))
+    return [list(one) for one in results]
+
+
+def _refusal(found: str) -> str:
+    return f"every rank has to return a list with one fingerprint(model) for each step, and {found}"
+
+
+def _in_short(value: object) -> str:
+    plain = value is None or isinstance(value, bool | int | float | str | list | tuple)
+    return repr(value) if plain and len(repr(value)) <= 40 else f"something of type {type(value).__name__}"

@@ -8,8 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ddp_lessons.own_files import NOTEBOOKS
-from ddp_lessons.record.whole_file import write_whole
+from ddp_lessons.own_files import NOTEBOOKS, write_whole
 
 if TYPE_CHECKING:
     Commands: TypeAlias = argparse._SubParsersAction[argparse.ArgumentParser]
