@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Callable, Collection, Sequence
@@ -23,7 +22,6 @@ from ddp_lessons.run.launcher.follow import Watch
 from ddp_lessons.run.launcher.interrupts import HeldInterrupts
 from ddp_lessons.run.launcher.limits import limits
 from ddp_lessons.run.launcher.local_modules import names_of_local_modules
-from ddp_lessons.run.launcher.private_folders import session_folder
 from ddp_lessons.run.launcher.rank_states import Account
 from ddp_lessons.run.launcher.world_processes import Crew
 from ddp_lessons.run.nodes.node_commands import NodeLost, Nodes
@@ -155,9 +153,8 @@ class Workers:
                     "these Workers are running a function in another thread; wait for it, or create other Workers"
                 )
         try:
-            for number, rank in enumerate(crew.ranks):
-                name = f"output-of-rank-{number}-{time.time_ns()}.txt"
-                rank.transcript = Transcript(os.path.join(session_folder(), name))
+            for rank in crew.ranks:
+                rank.transcript = Transcript()
             with HeldInterrupts() as interrupts:
                 return self._follow(crew, (self._task(sources, run), buffers), run, interrupts)
         finally:

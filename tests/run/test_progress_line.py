@@ -13,13 +13,15 @@ from notebook_session import NotebookSession
 from processes import run_on_a_terminal
 
 from ddp_lessons.run.output import progress_line
-from ddp_lessons.run.output.progress_line import LaunchCount, ProgressLine
+from ddp_lessons.check.judgment import LaunchCount
+from ddp_lessons.run.output.progress_line import ProgressLine
 
 IMPORTS = """
 import time
 from ddp_lessons import launch
 from ddp_lessons.run.output import progress_line
-from ddp_lessons.run.output.progress_line import LaunchCount, ProgressLine
+from ddp_lessons.check.judgment import LaunchCount
+from ddp_lessons.run.output.progress_line import ProgressLine
 """
 AT_ONCE = "progress_line._PATIENCE_SECONDS = progress_line._SECONDS_BETWEEN_LINES = 0.0"
 LAUNCHES = """

@@ -169,7 +169,7 @@ class Crew:
             start = start_there(start, self._places[number], process, self._meeting.port)
         with contextlib.suppress(OSError):
             process.channel.send(start)
-        return Rank(process, crash_file, Transcript(""))
+        return Rank(process, crash_file, Transcript())
 
     def _environment(self) -> dict[str, str]:
         """The variables that torchrun would set, and those that keep gloo and RPC on this machine."""

@@ -24,7 +24,7 @@ from ddp_lessons.run.diagnosis.wording import ranks_named
 from ddp_lessons.run.launcher.launch_arguments import checked_nodes, checked_timeout, checked_world_size
 from ddp_lessons.run.launcher.limits import limits
 from ddp_lessons.run.nodes.node_commands import NodeLost
-from ddp_lessons.run.output.shown_values import bundle_of
+from ddp_lessons.run.output.screen import shown_values
 from ddp_lessons.run.persistent.persistent_ranks import StandingRanks
 from ddp_lessons.run.processes.process_pool import pool
 from ddp_lessons.run.processes.process_sources import start_method
@@ -64,7 +64,7 @@ class RanksMagics(Magics):
         shown = self._ranks.run(
             "\n" * self._lines_before(cell) + cell, only, timeout_seconds=asked.timeout, quiet=asked.quiet
         )
-        if not asked.quiet and (bundle := bundle_of(shown)):
+        if not asked.quiet and (bundle := shown_values(shown)):
             display(bundle, raw=True)
 
     @line_magic("ranks")  # type: ignore[arg-type]
