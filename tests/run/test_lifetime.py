@@ -592,19 +592,6 @@ def test_processes_that_wait_for_another_spawned_world_end_when_none_comes(monke
     assert eventually(lambda: waiting() == 0)
 
 
-def test_files_of_overlong_output_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ddp_lessons.run.output.transcript.FILES_KEPT", 3)
-
-    def say_much(rank: int, world_size: int) -> None:
-        print("line\n" * 5000)
-
-    for _ in range(3):
-        results = launch(say_much, 2, quiet=True)
-    files = [name for name in os.listdir(session_folder()) if name.startswith("output-of-rank")]
-    assert len(files) == 3
-    assert any(files[0] in line or files[1] in line or files[2] in line for line in results.lines[1])
-
-
 def test_failures_that_ranks_outlive_leave_no_files() -> None:
     def files() -> int:
         return sum(len(names) + len(folders) for _, folders, names in os.walk(session_folder()))
