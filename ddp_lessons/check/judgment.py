@@ -26,8 +26,33 @@ from ddp_lessons.run.diagnosis.failures import WorkersStuck
 from ddp_lessons.run.diagnosis.wording import joined
 from ddp_lessons.run.launcher.limits import limits
 from ddp_lessons.run.nodes.node_commands import NodeLost
-from ddp_lessons.run.output.progress_line import LaunchCount
+from ddp_lessons.run.output.progress_line import ProgressLine
+from ddp_lessons.run.output.screen import Screen, quiet_screen
+from ddp_lessons.run.output.transcript import Transcript
 from ddp_lessons.run.wire.travel import pack_call
+
+
+class LaunchCount(Screen):
+    """Shows which of these launches runs, within a `with`; they are quiet."""
+
+    def __init__(self, total: int) -> None:
+        self._total, self._done = total, 0
+        self._line = ProgressLine()
+
+    def show(self, transcripts: Sequence[Transcript], doing: str) -> None:
+        number = self._done + 1
+        self._line.show(f"launch {number} of {max(number, self._total)}")
+
+    def finish(self, transcripts: Sequence[Transcript]) -> None:
+        self._done += 1
+
+    def __enter__(self) -> LaunchCount:
+        self._before = quiet_screen.set(self)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        quiet_screen.reset(self._before)
+        self._line.__exit__()
 
 
 def examine(exercise: Exercise, answer: Any) -> Report:

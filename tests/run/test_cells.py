@@ -138,11 +138,6 @@ _FUNCTIONS = {
         @ten_more
         def run(rank, world_size): return rank
     """,
-    "cached": """
-        @functools.lru_cache
-        def ten(rank): return 10
-        def run(rank, world_size): return rank + ten(rank)
-    """,
     "with a context manager": """
         @contextlib.contextmanager
         def ten(): yield 10

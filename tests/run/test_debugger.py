@@ -99,7 +99,7 @@ _DIALOGUES: dict[str, tuple[str, Sequence[str], Sequence[str], str]] = {
     "after the failure": ("%debug", ["p x", "q"], ["rank 1:\nAssertionError\n> cell line 3, in", "> p x\n2\n"], ""),
     "of another rank": ("%ranks debug 2", ["p x", "c"], ["> p x\n3\n"], ""),
     "of a rank that returned": ("%ranks debug 0", [], ["rank 0 has raised no exception\n"], ""),
-    "of no rank": ("%ranks debug 7", [], ["there is no rank 7 in a world of 3"], ""),
+    "of no rank": ("%ranks debug 7", [], ["must select from the ranks 0 to 2"], ""),
     "of the notebook": ("1 / 0", [], [], "ZeroDivisionError"),
     "python's own": ("%debug", ["q"], ["ipdb> q"], ""),
 }

@@ -294,15 +294,6 @@ def test_the_learner_s_files_do_not_stand_in_for_python_s_own(
     assert (cell.value, cell.error) == ("([1.0, 1.0], 3.0)", "")
 
 
-@nightly
-def test_a_torch_py_of_the_learner_is_survived_or_named(tmp_path: Path) -> None:
-    (tmp_path / "torch.py").write_text("print('my first steps with torch')\n")
-    with NotebookSession(folder=os.fspath(tmp_path)) as session:
-        session.run("import torch")
-        cell = session.run("from ddp_lessons import launch\ndef run(rank, size): return rank\nlist(launch(run, 2))")
-        assert cell.value == "[0, 1]" or "torch.py" in cell.error, cell.error
-
-
 # --- how Python was started -----------------------------------------------------------------------------------------
 
 
@@ -327,15 +318,6 @@ def test_standard_streams_may_be_closed_or_broken(closed: str, start_method: str
     source = f"{DEFINE}answer = list(launch(add_up, 2))\nopen({os.fspath(answer)!r}, 'w').write(str(answer))"
     said_by(source, prefix=shell(f"exec {closed}"), environment={"DDP_LESSONS_START_METHOD": start_method})
     assert answer.read_text() == "[1.0, 1.0]"
-
-
-@nightly
-@pytest.mark.parametrize("broken", ["None", "type('Broken', (), {'flush': lambda self: 1 / 0})()"])
-def test_a_notebook_whose_output_is_missing_or_broken_still_has_its_results(broken: str) -> None:
-    with NotebookSession() as session:
-        session.run(f"{DEFINE}kept, sys.stdout = sys.stdout, {broken}\nresults = launch(add_up, 2)\nsys.stdout = kept")
-        cell = session.run("list(results), results.lines[0]")
-    assert (cell.value, cell.error) == ("([1.0, 1.0], ['ü 漢'])", "")
 
 
 @nightly

@@ -99,10 +99,17 @@ class LaunchedCall(Follow):
     def all_are_idle(self) -> bool:
         """After a failure: is every rank back from its function, or will be in a moment?"""
         end = time.monotonic() + SECONDS_TO_COME_BACK
-        while self.running() and not self._is_anyone_held() and time.monotonic() < end:
+        while self._may_come_back() and self.running() and time.monotonic() < end:
             self.look(_TICK_SECONDS)
-        is_anyone_gone = len(self._channels) < self.world_size or bool(self._gone)
-        return not self.running() and not is_anyone_gone and not self._loading
+        return self._may_come_back() and not self.running() and not self._loading
+
+    def _may_come_back(self) -> bool:
+        """No rank is gone, and none waits in a call."""
+        held = (self.recorded.get(number) for number in self.running())
+        is_anyone_held = any(
+            one is not None and one.standing is not None and bool(one.standing.held_in) for one in held
+        )
+        return len(self._channels) == self.world_size and not self._gone and not is_anyone_held
 
     def drain(self, seconds: float = 0.5) -> None:
         """Read what the ranks printed before they were stopped."""
@@ -252,11 +259,6 @@ class LaunchedCall(Follow):
 
     def _is_running(self, number: int) -> bool:
         return number in self.running()
-
-    def _is_anyone_held(self) -> bool:
-        """A rank waits in a call: it would not come back."""
-        held = (self.recorded.get(number) for number in self.running())
-        return any(one is not None and one.standing is not None and bool(one.standing.held_in) for one in held)
 
     def _where_each_is(self) -> list[str]:
         self.ask_where()

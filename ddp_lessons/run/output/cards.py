@@ -1,4 +1,4 @@
-"""A message as a card in a notebook: the same text, with ranks as chips and source lines as code.
+"""A message as a card in a notebook: the same text, with ranks as chips, source lines as code, and links to cells.
 
 It is made from the lines of the text, so card and text cannot differ.
 """
@@ -13,7 +13,7 @@ from itertools import groupby
 from typing import Literal
 
 from ddp_lessons.record.colors import rank_color
-from ddp_lessons.run.output.cell_links import linked
+from ddp_lessons.record.line_names import cell_of_front_end, notebook_shell
 
 Kind = Literal["passed", "wrong", "open"]
 _MARKS: dict[Kind, str] = {"passed": "✓", "wrong": "✗", "open": "○"}
@@ -44,10 +44,12 @@ _STYLE = """<style>
 _RANK_FIRST = re.compile(r"\s*rank (\d+)\b ?\s*(.*)", re.S)
 _PLACE_WITH_CODE = re.compile(r"(.*\bline \d+:)   (.*?)(\)?)(   \([^()]*\))?$", re.S)  # "(x.py line 3:   barrier())"
 _NUMBERED = re.compile(r"\s*\d+(  |$)")  # of a program
+_CELL = re.compile(r"\bcell \[(\d+)\]")
+_ids: dict[int, str] = {}  # of the cells that ran, by their execution number
 
 
 def framed(content: str, kind: Kind) -> str:
-    return f'{_STYLE}<div class="ddp-message ddp-{kind}">{linked(content)}</div>'
+    return f'{_STYLE}<div class="ddp-message ddp-{kind}">{_CELL.sub(_link, content)}</div>'
 
 
 def mark(kind: Kind) -> str:
@@ -98,3 +100,26 @@ def _words_and_code(line: str) -> str:
     if end and "(" not in place:  # it belongs to the program
         program, end = program + end, ""
     return f"{in_words(place)} <code>{html.escape(program)}</code>{end}{in_words(remark)}"
+
+
+def note_cells() -> None:
+    """Start noting the ids of cells, including the one that is running: a card links to the cells that it names.
+
+    JupyterLab sends the id of the cell with each request, and scrolls to it for an address that ends in `#cell-id=`.
+    """
+    shell = notebook_shell()
+    if shell is None:
+        return
+
+    def note(before: int = 0) -> None:
+        if cell_id := cell_of_front_end():
+            _ids[len(shell.history_manager.input_hist_raw) - before] = cell_id  # with 0, which no cell has
+
+    note(1)  # IPython counts up before a cell runs, in older releases after it
+    shell.events.register("pre_run_cell", lambda info: note())
+
+
+def _link(named: re.Match[str]) -> str:
+    cell_id = html.escape(_ids.get(int(named[1]), ""))
+    style = "color:inherit;text-decoration:underline"
+    return f'<a href="#cell-id={cell_id}" style="{style}">{named[0]}</a>' if cell_id else named[0]

@@ -7,7 +7,6 @@ import re
 import shutil
 import sys
 import textwrap
-from collections.abc import Iterator
 from typing import TextIO
 
 from ddp_lessons.record.colors import rank_color
@@ -27,12 +26,12 @@ def is_terminal(stream: TextIO | None = None) -> bool:
 
 
 def painted(words: str, kind: Kind, stream: TextIO | None = None) -> str:
-    return _in_color(words, _CODES[kind]) if _has_color(stream) else words
+    return _in_color(words, _CODES[kind], stream)
 
 
 def painted_by_rank(words: str, rank: int, stream: TextIO | None = None) -> str:
-    red, green, blue = (int(rank_color(rank)[i : i + 2], 16) for i in (1, 3, 5))
-    return _in_color(words, f"38;2;{red};{green};{blue}") if _has_color(stream) else words
+    red, green, blue = bytes.fromhex(rank_color(rank)[1:])
+    return _in_color(words, f"38;2;{red};{green};{blue}", stream)
 
 
 def message_on_terminal(message: str, kind: Kind, stream: TextIO | None = None) -> str:
@@ -40,45 +39,36 @@ def message_on_terminal(message: str, kind: Kind, stream: TextIO | None = None) 
 
     It may quote a dump, a log or a script: whatever controls a terminal is removed here.
     """
-    message = without_terminal_codes(message)
-    if not is_terminal(stream):
-        return message
-    headline, *others = message.split("\n")
-    parts = [painted(part, kind, stream) for part in _folded(headline)]
-    parts += [_painted_line(part, stream) for line in others for part in _folded(line)]
+    headline, *others = without_terminal_codes(message).split("\n")
+    parts = [painted(folded(headline, stream), kind, stream)]
+    parts += [_painted_line(part, stream) for line in others for part in folded(line, stream).split("\n")]
     return "\n".join(parts)
 
 
 def folded(text: str, stream: TextIO | None = None) -> str:
     """Wrap lines of text to the width of the terminal, if it is one."""
-    return "\n".join(part for line in text.split("\n") for part in _folded(line)) if is_terminal(stream) else text
-
-
-def _folded(line: str) -> Iterator[str]:
-    """Wrap between words; keep what a rank does in its column, and source lines and tables whole."""
+    if not is_terminal(stream):
+        return text
     width = max(shutil.get_terminal_size().columns, _LEAST_WIDTH)
+    return "\n".join(_folded(line, width) for line in text.split("\n"))
+
+
+def _folded(line: str, width: int) -> str:
+    """Wrap between words; keep what a rank does in its column, and source lines and tables whole."""
     if len(line) <= width or kind_of_line(line) != "words":
-        yield line
-        return
+        return line
     rank = _RANK_FIRST.match(line)
-    indent = rank.end() if rank else len(line) - len(line.lstrip())
-    yield from textwrap.wrap(
-        line, width, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False
-    )
+    indent = " " * (rank.end() if rank else len(line) - len(line.lstrip()))
+    return textwrap.fill(line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
 def _painted_line(line: str, stream: TextIO | None) -> str:
     if rank := _RANK_FIRST.match(line):
-        indent, name, number = rank.groups()
-        return f"{indent}{painted_by_rank(name, int(number), stream)}{line[rank.end(2) :]}"
-    if (advice := _ADVICE.match(line)) and _has_color(stream):
-        return f"{_in_color(advice[0], '1')}{line[advice.end() :]}"
-    return line
+        return f"{rank[1]}{painted_by_rank(rank[2], int(rank[3]), stream)}{line[rank.end(2) :]}"
+    advice = _ADVICE.match(line)
+    return f"{_in_color(advice[0], '1', stream)}{line[advice.end() :]}" if advice else line
 
 
-def _has_color(stream: TextIO | None) -> bool:
-    return is_terminal(stream) and not os.environ.get("NO_COLOR")
-
-
-def _in_color(words: str, code: str) -> str:
-    return f"\x1b[{code}m{words}\x1b[0m"
+def _in_color(words: str, code: str, stream: TextIO | None) -> str:
+    has_color = is_terminal(stream) and not os.environ.get("NO_COLOR")
+    return f"\x1b[{code}m{words}\x1b[0m" if has_color else words

@@ -1,4 +1,4 @@
-"""The output of a rank: its first and last lines. One that prints in an endless loop must not fill the memory."""
+"""The output of a rank, line by line: of a rank that prints in an endless loop, the first and last lines."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ _TERMINAL_CODES = re.compile(
     r"|\x1b\[[0-9;?]*[ -/]*[@-~]"  # colors and movements
     r"|[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]"  # the last ones reverse the direction of text
 )
-LINES_KEPT = 2_000  # at the beginning, and as many at the end
-BYTES_KEPT = 1_000_000  # likewise
-LONGEST_LINE = 1_000_000
+_LINES_KEPT = 2_000  # at the beginning, and as many at the end
+_LETTERS_KEPT = 2_000_000  # at the beginning
+_LONGEST_LINE = 1_000_000  # the rest counts as a new line
+_LONGEST_LAST_LINE = 10_000
 
 
 class Transcript:
@@ -23,9 +24,8 @@ class Transcript:
         self.lines_seen = 0
         self.bytes_seen = 0
         self._head: list[str] = []
-        self._head_bytes = 0
-        self._tail: deque[str] = deque()
-        self._tail_bytes = 0
+        self._room = _LETTERS_KEPT
+        self._tail: deque[str] = deque(maxlen=_LINES_KEPT)
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
         self._unfinished = ""
         self._is_finished = False
@@ -36,66 +36,49 @@ class Transcript:
         self.bytes_seen += len(data)
         *complete, unfinished = (self._unfinished + self._decoder.decode(data)).split("\n")
         for line in complete:
-            self._add(line)
+            self._keep(line)
         self._unfinished = _as_seen(unfinished) + "\r" * unfinished.endswith("\r")
-        while len(self._unfinished) > LONGEST_LINE:
-            self._keep(self._unfinished[:LONGEST_LINE])
-            self._unfinished = self._unfinished[LONGEST_LINE:]
+        if len(self._unfinished) > _LONGEST_LINE:
+            self._keep(self._unfinished)
+            self._unfinished = ""
 
     def finish(self) -> None:
         """No more output: the last line counts even without a line end."""
         self._is_finished = True
-        self._unfinished += self._decoder.decode(b"", final=True)
-        if self._unfinished:
-            self._add(self._unfinished)
-            self._unfinished = ""
+        if rest := self._unfinished + self._decoder.decode(b"", final=True):
+            self._keep(rest)
+        self._unfinished = ""
 
-    def lines(self) -> tuple[str, ...]:
-        return self.shortened(len(self._head), len(self._tail))
+    def lines(self, first: int = _LINES_KEPT, last: int = _LINES_KEPT) -> tuple[str, ...]:
+        """This many lines from the beginning and the end, with a note between them on what was left out."""
+        rest = [_as_seen(self._unfinished)] if self._unfinished else []
+        kept = [*self._head, *self._tail, *rest]
+        left_out = self.lines_seen - len(self._head) - len(self._tail)
+        if len(kept) <= first + last and not left_out:
+            return tuple(kept)
+        head = kept[: min(first, len(self._head))]
+        tail = kept[max(len(head), len(kept) - last) :]
+        return (*head, self._note(left_out + len(kept) - len(head) - len(tail)), *tail)
 
     def latest(self, already_shown: int) -> tuple[list[str], int]:
-        """The lines that came after so many, and how many there are now. What came too fast is left out, and said."""
+        """The lines that came after so many, and how many there are now."""
         new = self.lines_seen - already_shown
         kept = [*self._head, *self._tail][-new:] if new else []
-        if len(kept) < new:
-            kept.insert(0, self._note(new - len(kept)))
-        return kept, self.lines_seen
-
-    def shortened(self, first: int, last: int) -> tuple[str, ...]:
-        """This many lines from the beginning and the end, with a note between them on what was left out."""
-        kept = [*self._head, *self._tail]
-        if self._unfinished:
-            kept.append(_as_seen(self._unfinished))
-        if len(kept) <= first + last and not self._left_out():
-            return tuple(kept)
-        head, tail = kept[: min(first, len(self._head))], kept[-last:] if last else []
-        left_out = self.lines_seen + bool(self._unfinished) - len(head) - len(tail)
-        return (*head, self._note(left_out), *tail) if left_out > 0 else tuple(kept)
-
-    def _left_out(self) -> int:
-        return self.lines_seen - len(self._head) - len(self._tail)
+        note = [self._note(new - len(kept))] if len(kept) < new else []
+        return note + kept, self.lines_seen
 
     def _note(self, left_out: int) -> str:
-        where = "" if self._left_out() else "; all of them are in results.lines"
-        return f"[... {left_out:,} lines left out{where}]"
-
-    def _add(self, line: str) -> None:
-        line = _as_seen(line)
-        while len(line) > LONGEST_LINE:
-            self._keep(line[:LONGEST_LINE])
-            line = line[LONGEST_LINE:]
-        self._keep(line)
+        is_kept = self.lines_seen == len(self._head) + len(self._tail)
+        return f"[... {left_out:,} lines left out{'; all of them are in results.lines' if is_kept else ''}]"
 
     def _keep(self, line: str) -> None:
+        line = _as_seen(line)
         self.lines_seen += 1
-        if not self._tail and len(self._head) < LINES_KEPT and self._head_bytes < BYTES_KEPT:
+        if len(self._head) < _LINES_KEPT and self._room > 0:
             self._head.append(line)
-            self._head_bytes += len(line)
-            return
-        self._tail.append(line)
-        self._tail_bytes += len(line)
-        while len(self._tail) > LINES_KEPT or self._tail_bytes > BYTES_KEPT:
-            self._tail_bytes -= len(self._tail.popleft())
+            self._room -= len(line)
+        else:
+            self._tail.append(without_middle(line, _LONGEST_LAST_LINE))
 
 
 def without_terminal_codes(text: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import keyword
 import re
 from collections.abc import Callable, Collection
 from typing import Any, TypeVar
@@ -20,35 +19,25 @@ from ddp_lessons.run.workers import Workers
 T = TypeVar("T")
 _PATIENCE_SECONDS = 60.0
 _numbers = itertools.count(1)
-_UNKNOWN_NAME = re.compile(r"raised NameError: name '(\w+)' is not defined")
-_OF_CELLS = {  # the words of a failed launch, and those for a cell
-    "launch(..., timeout_seconds=...)": "%%ranks --timeout SECONDS",
-    "pass what it needs as an argument of launch": 'pass what it needs with ranks["name"] = value',
-    "let the function return instead; launch ends the rank's process": "let the cell run to its end instead",
-    "pass the data as an argument of launch": 'pass the data with ranks["name"] = value',
-    "its network works, then launch again": "its network works, then run %ranks restart",
-}
+_UNKNOWN_NAME = re.compile(r"(raised NameError: name '(\w+)' is not defined.*?Next: )", re.S)
+_OF_CELLS = (  # the words of a failed launch, and those for a cell
+    (r"launch\(\.\.\., timeout_seconds=([\d.]+)\)", r"%%ranks --timeout \1"),
+    ("as an argument of launch", 'with ranks["name"] = value'),
+    ("let the function return instead; launch ends the rank's process", "let the cell run to its end instead"),
+    ("then launch again", "then run %ranks restart"),
+    (_UNKNOWN_NAME, r'\1if the notebook has \2, copy it to the ranks with ranks["\2"] = \2; else '),
+)
 
 
-class NoRanks(LookupError):
-    """There are no ranks."""
-
-    def _render_traceback_(self) -> list[str]:
-        return [f"NoRanks: {self}"]
-
-
-class NotThere(LookupError):
-    """The ranks cannot evaluate an expression."""
-
-    def _render_traceback_(self) -> list[str]:
-        return [f"NotThere: {self}"]
-
-
-class NotPython(ValueError):
-    """A cell with a syntax error. (IPython would show a SyntaxError with the stack of this package.)"""
+class Refused(Exception):
+    """A notebook shows only the message."""
 
     def _render_traceback_(self) -> list[str]:
         return [str(self)]
+
+
+class NoRanks(Refused):
+    pass
 
 
 class StandingRanks:
@@ -74,9 +63,8 @@ class StandingRanks:
         """Start this many new ranks; stop the old ones, with all their variables."""
         if self._workers is not None:
             self._workers.close()
-        self.failure = None
         new = Workers(world_size, timeout_seconds=_PATIENCE_SECONDS, standing=True, on=on)
-        self._workers, self.results, self.on = new, None, on
+        self._workers, self.results, self.failure, self.on = new, None, None, on
 
     def stop(self) -> None:
         workers, self._workers, self.results, self.on = self._workers, None, None, None
@@ -84,26 +72,20 @@ class StandingRanks:
             workers.close()
 
     def run(
-        self,
-        source: str,
-        only: Collection[int] | None = None,
-        *,
-        timeout_seconds: float | None = None,
-        quiet: bool = False,
+        self, source: str, only: Collection[int] | None = None, *, timeout_seconds: float | None, quiet: bool
     ) -> list[list[run_cell.Shown]]:
         """Run the source of a cell on all ranks, or on some. Returns what each of them shows."""
         file = f"{CELL_OF_RANKS}{next(_numbers)}>"
         _check_grammar(source, file)
+        options: dict[str, Any] = {"only": only, "timeout_seconds": timeout_seconds, "quiet": quiet}
         self.results = None
         try:
-            results = self.results = self._there().run(
-                run_cell.run_cell, source, file, only=only, timeout_seconds=timeout_seconds, quiet=quiet
-            )
+            self.results = self._there().run(run_cell.run_cell, source, file, **options)
         except (WorkerFailed, WorkersStuck) as failure:
             self.results, self.failure = failure.results, failure
             failure.args = (_for_cells(str(failure)),)
             raise
-        return [shown if shown is not NO_VALUE else [] for shown in results]
+        return [shown if shown is not NO_VALUE else [] for shown in self.results]
 
     def debug(self, rank: int) -> None:
         """Open the debugger where this rank raised an exception."""
@@ -123,31 +105,25 @@ class StandingRanks:
 
     def __getitem__(self, expression: str) -> list[Any]:
         """The value on each rank."""
-        if not isinstance(expression, str):
-            raise TypeError(
-                f'write ranks["x"][{expression!r}] for x on that rank; ranks["x"] is a list with one value per rank'
-            )
-        _check_grammar(expression.strip(), "<expression>", "eval")
+        _check_grammar(expression, "<expression>", "eval")
         found = self._ask(run_cell.get, expression)
         faults = {rank: value.words for rank, value in enumerate(found) if isinstance(value, run_cell.Fault)}
         if faults:
-            raise NotThere(f"{told_by_rank(faults, '; ')}. %ranks status lists their variables")
+            raise Refused(f"{told_by_rank(faults, '; ')}. %ranks status lists their variables")
         return list(found)
 
     def __setitem__(self, name: str, value: object) -> None:
         """Set this variable to the same value or function on every rank."""
-        if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name):
-            raise ValueError(f"{name!r} is not a valid variable name")
         try:
             self._ask(run_cell.put, name, value)
         except TypeError as refusal:
-            raise TypeError(str(refusal).replace("argument 2 after world_size", f'ranks["{name}"]')) from None
+            raise Refused(str(refusal).replace("argument 2 after world_size", f'ranks["{name}"]')) from None
 
     def __len__(self) -> int:
         return self.world_size
 
     def __repr__(self) -> str:
-        return f"<{self.world_size} persistent ranks>" if self.world_size else "<no ranks yet>"
+        return f"<{self.world_size} persistent ranks>"
 
     def _ask(self, function: Callable[..., T], *args: object, only: Collection[int] | None = None) -> Results[T]:
         return self._there().run(function, *args, only=only, quiet=True)
@@ -162,25 +138,18 @@ class StandingRanks:
 
 def _for_cells(text: str) -> str:
     """A failure in the words of `%%ranks`."""
-    for of_launch, of_cells in _OF_CELLS.items():
-        text = text.replace(of_launch, of_cells)
-    if unknown := _UNKNOWN_NAME.search(text):
-        name = unknown[1]
-        text = text.replace(
-            "Next: ", f'Next: if the notebook has {name}, copy it to the ranks with ranks["{name}"] = {name}; else ', 1
-        )
+    for of_launch, of_cells in _OF_CELLS:
+        text = re.sub(of_launch, of_cells, text, count=1)
     return text
 
 
 def _check_grammar(source: str, file: str, mode: str = "exec") -> None:
-    """Find syntax errors before the ranks run the cell."""
+    """Find syntax errors before the ranks run the cell. (IPython would show them with the stack of this package.)"""
     try:
         compile(source, file, mode)
     except SyntaxError as error:
         number = error.lineno or 0
-        line = source.splitlines()[number - 1] if 0 < number <= len(source.splitlines()) else ""
+        text = "".join(source.splitlines()[number - 1 : number]).rstrip()  # not all of these errors have a text
         place = f"{name_place(file, number)}:   " if mode == "exec" else ""
-        column = len(place) + (error.offset or 1) - 1 - (len(line) - len(line.lstrip()))
-        raise NotPython(
-            f"{type(error).__name__}: {error.msg}\n    {place}{line.strip()}\n    {' ' * column}^"
-        ) from None
+        column = len(place) + (error.offset or 1) - 1 - (len(text) - len(text.lstrip()))
+        raise Refused(f"{type(error).__name__}: {error.msg}\n    {place}{text.lstrip()}\n    {' ' * column}^") from None

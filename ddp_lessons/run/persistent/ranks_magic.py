@@ -20,11 +20,8 @@ from IPython.display import display
 
 from ddp_lessons.run.debugging.keyboard import why_no_prompt
 from ddp_lessons.run.diagnosis.failures import WorkerFailed, WorkersStuck
-from ddp_lessons.run.diagnosis.wording import ranks_named
-from ddp_lessons.run.launcher.launch_arguments import checked, checked_world_size
 from ddp_lessons.run.launcher.limits import limits
-from ddp_lessons.run.nodes.node_commands import NodeLost
-from ddp_lessons.run.output.shown_values import bundle_of
+from ddp_lessons.run.output.screen import shown_values
 from ddp_lessons.run.persistent.persistent_ranks import StandingRanks
 from ddp_lessons.run.processes.process_pool import pool
 from ddp_lessons.run.processes.process_sources import start_method
@@ -33,10 +30,7 @@ if TYPE_CHECKING:
     from IPython.core.completer import CompletionContext
 
 _WORLD_AT_FIRST = 4
-_SOME = re.compile(r"\d+(-\d+)?(,\d+(-\d+)?)*,?")
-_AROUND_COMMAS = re.compile(r"\s*,\s*")
 _LAST_WORD = re.compile(r"[\w.]*$")
-_ACTIONS = ("status", "stop", "restart", "debug")
 
 
 @magics_class
@@ -58,32 +52,29 @@ class RanksMagics(Magics):
         """Run the cell on ranks that keep their variables."""
         __tracebackhide__ = True
         asked = parse_argstring(self.ranks, line)
+        source = "\n" * self._lines_before(cell) + cell
         with _refused_in_a_sentence():
-            checked("timeout_seconds", asked.timeout)
             only = self._begin(" ".join(asked.who), self._nodes_named(asked.on))
-        shown = self._ranks.run(
-            "\n" * self._lines_before(cell) + cell, only, timeout_seconds=asked.timeout, quiet=asked.quiet
-        )
-        if not asked.quiet and (bundle := bundle_of(shown)):
-            display(bundle, raw=True)
+            shown = self._ranks.run(source, only, timeout_seconds=asked.timeout, quiet=asked.quiet)
+        if not asked.quiet and (values := shown_values(shown)):
+            display(values, raw=True)
 
+    @magic_arguments()
+    @argument("action", nargs="?", default="status", choices=("status", "stop", "restart", "debug"))
+    @argument("number", nargs="?", type=int, help="how many ranks to start, or the rank to debug")
     @line_magic("ranks")  # type: ignore[arg-type]
     def look_after(self, line: str) -> None:
-        """%ranks status, %ranks stop, %ranks restart 2, %ranks debug 2"""
+        """Say what each rank holds, stop or restart the ranks, or open the debugger."""
         __tracebackhide__ = True
-        action, *rest = line.split() or ["status"]
-        if action not in _ACTIONS or len(rest) > (action in ("restart", "debug")):
-            raise UsageError("write %ranks status, %ranks stop, %ranks restart, %ranks restart 2 or %ranks debug 2")
-        if action == "debug":
-            self._debug("".join(rest))
-            return
+        asked = parse_argstring(self.look_after, line)
         with _refused_in_a_sentence():
-            if action == "restart":
-                world_size = _number(rest[0]) if rest else self._ranks.world_size or _world_at_first()
-                self._ranks.start(world_size, self._ranks.on)
-            elif action == "stop":
-                print(self._stopped())
+            if asked.action == "debug":
+                self._debug(asked.number)
                 return
+            if asked.action == "restart":
+                self._ranks.start(asked.number or self._ranks.world_size or _world_at_first(), self._ranks.on)
+            elif asked.action == "stop":
+                self._ranks.stop()
         print(self._status())
 
     @line_magic
@@ -91,32 +82,24 @@ class RanksMagics(Magics):
         """%debug after a failure of a cell on the ranks opens the debugger on the rank that failed."""
         __tracebackhide__ = True
         last = getattr(sys, "last_value", None)
-        if last is not None and last is self._ranks.failure:
-            self._debug("")
-        elif isinstance(last, WorkerFailed | WorkersStuck):
-            raise UsageError(
-                "the ranks of that launch have ended, with their variables. launch(..., debug=True) opens the debugger "
-                "when a rank raises; after a %%ranks cell, %debug opens it"
-            )
+        is_of_launch = isinstance(last, WorkerFailed | WorkersStuck)
+        if is_of_launch and last is self._ranks.failure:
+            self._debug(None)
+        elif is_of_launch:
+            raise UsageError("the ranks of that launch have ended. Next: launch(..., debug=True) opens the debugger")
         else:
             self._pythons_debug(line)
-
-    def _debug(self, rank: str) -> None:
-        __tracebackhide__ = True
-        if reason := why_no_prompt():
-            raise UsageError(f"the debugger cannot ask what to do: {reason}")
-        if rank and not (rank.isdecimal() and int(rank) < self._ranks.world_size):
-            raise UsageError(f"there is no rank {rank} in a world of {self._ranks.world_size}")
-        failure = self._ranks.failure
-        self._ranks.debug(int(rank) if rank else failure.rank if failure is not None else 0)
 
     def stop(self) -> None:
         self._ranks.stop()
 
-    def _stopped(self) -> str:
-        there = self._ranks.world_size
-        self._ranks.stop()
-        return f"stopped {there} rank{'s' * (there > 1)}" if there else self._status()
+    def _debug(self, rank: int | None) -> None:
+        __tracebackhide__ = True
+        if reason := why_no_prompt():
+            raise UsageError(f"the debugger cannot ask what to do: {reason}")
+        failure = self._ranks.failure
+        with _refused_in_a_sentence():
+            self._ranks.debug(rank if rank is not None else failure.rank if failure is not None else 0)
 
     def _completions(self, context: CompletionContext) -> list[str]:
         word = _LAST_WORD.search(context.line_with_cursor[: context.cursor_position])
@@ -126,33 +109,24 @@ class RanksMagics(Magics):
 
     def _nodes_named(self, name: str | None) -> Any:
         """The nodes in this variable of the notebook; None: no variable is named."""
-        if name is None:
-            return None
-        if name not in self.shell.user_ns:  # type: ignore[union-attr]
-            raise ValueError(
-                f'the notebook has no variable {name}. Next: create it, such as {name} = Hosts("alpha", "beta")'
-            )
-        return checked("on", self.shell.user_ns[name])  # type: ignore[union-attr]
+        names: dict[str, Any] = self.shell.user_ns  # type: ignore[union-attr]
+        if name is not None and name not in names:
+            raise UsageError(f'the notebook has no variable {name}. Next: create it, as in {name} = Hosts("alpha")')
+        return names[name] if name is not None else None
 
     def _begin(self, who: str, on: Any) -> Sequence[int] | None:
         """Start ranks if there are none. Returns which of them are selected; None: all."""
         there = self._ranks.world_size
+        asked = int(who) if who.isdecimal() else 0  # `%%ranks 0` selects rank 0
         if there and on is not None and on is not self._ranks.on:
-            where = f"on {self._ranks.on!r}" if self._ranks.on is not None else "on this machine"
-            raise ValueError(f"there are ranks already, {where}; stop them with `%ranks stop` to start on {on!r}")
-        if who.isdecimal() and int(who) > 0:
-            if there and int(who) != there:
-                are = "is 1 rank" if there == 1 else f"are {there} ranks"
-                alone = f", or run on rank {who} alone with `%%ranks {who},`" if int(who) < there else ""
-                raise ValueError(f"there {are} already, not {who}; restart with `%ranks restart {who}`{alone}")
-            if not there:
-                self._ranks.start(checked_world_size(int(who), on), on)
-            return None
+            raise UsageError(f"there are ranks already; stop them with `%ranks stop` to start on {on!r}")
+        if there and asked not in (0, there):
+            alone = f", or run on rank {who} alone with `%%ranks {who},`" if asked < there else ""
+            raise UsageError(f"there are {there} ranks already, not {who}; restart with `%ranks restart {who}`{alone}")
+        some = _some(who) if who and not asked else None
         if not there:
-            if who:
-                raise ValueError(f"no ranks yet, so none can be selected: start with %%ranks {_WORLD_AT_FIRST}")
-            self._ranks.start(_world_at_first(), on)
-        return _some(_AROUND_COMMAS.sub(",", who), self._ranks.world_size) if who else None
+            self._ranks.start(asked or _world_at_first(), on)
+        return some
 
     def _lines_before(self, body: str) -> int:
         """How many lines of the cell come before its body: there may be others, such as %%time."""
@@ -208,26 +182,13 @@ def _world_at_first() -> int:
     return min(_WORLD_AT_FIRST, limits().ranks)
 
 
-def _number(text: str) -> int:
-    if not text.isdecimal():
-        raise ValueError(f"{text!r} is not a number of ranks")
-    return checked_world_size(int(text))
-
-
-def _some(who: str, world_size: int) -> list[int]:
+def _some(who: str) -> list[int]:
     """The ranks selected by 0,2 or 1-3."""
-    if not _SOME.fullmatch(who):
-        raise ValueError(
-            f"{who!r} is not a list of ranks; write %%ranks 4 for four ranks, or 0,2 or 1-3 for some of them"
-        )
-    parts = [part.split("-") for part in who.strip(",").split(",")]
-    asked = sorted({rank for first, *last in parts for rank in range(int(first), int(last[0] if last else first) + 1)})
-    unknown = [rank for rank in asked if rank >= world_size]
-    if unknown:
-        raise ValueError(f"there is no {ranks_named(unknown)} in a world of {world_size}")
-    if not asked:
-        raise ValueError(f"{who} selects no ranks: put the smaller number first")
-    return asked
+    try:
+        bounds = [part.partition("-")[::2] for part in who.split(",") if part]
+        return [rank for first, last in bounds for rank in range(int(first), int(last or first) + 1)]
+    except ValueError:
+        raise UsageError(f"{who!r} is not a list of ranks; write 4 for four ranks, 0,2 or 1-3 for some") from None
 
 
 @contextlib.contextmanager
@@ -236,5 +197,3 @@ def _refused_in_a_sentence() -> Iterator[None]:
         yield
     except (TypeError, ValueError) as refusal:
         raise UsageError(str(refusal)) from None
-    except NodeLost as loss:
-        raise NodeLost(str(loss)) from None
