@@ -146,7 +146,11 @@ def test_of_the_explanation_only_what_is_true_of_the_script_is_shown() -> None:
         "    rank 0   waits in barrier (my_train.py line 55:   optimizer.step())",
         "    rank 1   waits in DDP's all_reduce of float32 [9] (my_train.py line 52:   loss.backward())",
     ]
-    after = ["  Rank 0 skipped the call at my_train.py line 52.", "  Next: look for fewer batches.", "    of code"]
+    after = [
+        "  Mismatched collectives: rank 0 barrier (my_train.py line 55).",
+        "  Next: look for fewer batches.",
+        "    of code",
+    ]
     assert where_ranks_are("\n".join(ranks + after)) == ranks
 
 

@@ -1,7 +1,8 @@
-"""Where one rank skipped a call, this is said, and not that the tensors that met then were of different shapes."""
+"""Where one rank skipped a call, the first call at which the ranks differ is named."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -19,13 +20,6 @@ def failure(function: Function, world_size: int = 2) -> str:
     with pytest.raises((WorkerFailed, WorkersStuck)) as caught:
         launch(function, world_size, quiet=True)
     return str(caught.value)
-
-
-def line_of(function: Function, text: str) -> str:
-    import inspect
-
-    source, first = inspect.getsourcelines(function)
-    return f"test_partings.py line {first + next(n for n, line in enumerate(source) if text in line)}"
 
 
 def swallows(rank: int, world_size: int) -> None:
@@ -69,26 +63,24 @@ def saves_on_rank_0(rank: int, world_size: int) -> None:
             dist.all_reduce(torch.ones(1))
 
 
-def test_a_call_inside_of_the_loop_is_skipped_by_the_rank_that_comes_round_without_it() -> None:
-    message = failure(saves_on_rank_0)
-    line = line_of(saves_on_rank_0, "dist.all_reduce(torch.ones(1))")
-    assert f"Rank 1 skipped the call at {line}, or rank 0 makes one too many" in message
-
-
 @pytest.mark.parametrize(
-    ("function", "line", "says"),
-    [
-        (swallows, "model(batch)", "Rank 1 skipped the call at {} after making it 3 times"),
-        (skips_the_first, "dist.all_reduce(large)", "Rank 1 skipped the call at {}, or rank 0 makes one too many"),
-        (leaves_the_loop, "dist.all_reduce(torch.ones(5))", "Rank 1 skipped the call at {} after making it 3 times"),
-        (skips_what_fits, "dist.all_reduce(loss)", "Rank 1 skipped the call at {}, or rank 0 makes one too many"),
+    ("function", "rank_0", "rank_1", "begins", "advice"),
+    [  # the lines of the ranks count from the `def`
+        (swallows, 5, 8, "Mismatched collectives: rank 0 DDP's all_reduce", "a swallowed exception"),
+        (leaves_the_loop, 4, 6, "Mismatched collectives: rank 0 all_reduce of float32 [5]", "a swallowed exception"),
+        (saves_on_rank_0, 4, 2, "Mismatched collectives: rank 0 all_reduce of float32 [1]", "a swallowed exception"),
+        (skips_what_fits, 3, 4, "In collective call 1, the ranks are on different lines", "a swallowed exception"),
+        (skips_the_first, 3, 4, "Shape mismatch in this all_reduce: rank 0 [5] float32", "meant to meet"),
     ],
 )
-def test_the_skipped_call_is_named(function: Function, line: str, says: str) -> None:
-    message = failure(function)
-    assert says.format(line_of(function, line)) in message
-    assert "same shape" not in message
-    assert "a swallowed exception" in message.partition("Next: ")[2]
+def test_the_call_at_which_they_differ_is_named(
+    function: Any, rank_0: int, rank_1: int, begins: str, advice: str
+) -> None:
+    message, begin = failure(function), function.__code__.co_firstlineno
+    (told,) = (line.strip() for line in message.splitlines() if line.strip().startswith(begins))
+    lines = [int(number) - begin for number in re.findall(r"py line (\d+)", told)]
+    assert lines == [rank_0, rank_1]
+    assert advice in message.partition("Next: ")[2]
 
 
 def two_branches(rank: int, world_size: int) -> None:
@@ -107,4 +99,4 @@ def one_line(rank: int, world_size: int) -> None:
 def test_calls_that_are_meant_to_meet_differ_in_their_tensors(function: Function) -> None:
     message = failure(function)
     assert "Shape mismatch in this all_reduce" in message
-    assert "skipped" not in message
+    assert "different lines" not in message

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
@@ -10,7 +11,7 @@ from ddp_lessons.record.event import POINT_TO_POINT, Delivery, Event, Meeting, w
 from ddp_lessons.record.events import Events
 from ddp_lessons.record.rank_record import NEW_GROUPS, MeetingPoint, Recorded
 from ddp_lessons.run.diagnosis.misused_calls import first_misuse, places_of
-from ddp_lessons.run.diagnosis.parted_ranks import NEXT_SKIPPED, Parting, parting_at
+from ddp_lessons.run.diagnosis.where_ranks_differ import NEXT_SKIPPED, first_difference
 from ddp_lessons.run.diagnosis.wording import DDP, MISMATCHED, Reason, called, name_of, told_by_rank
 
 _SAME_EVERYWHERE = "All ranks of a group must call the same collectives in the same order."
@@ -30,8 +31,8 @@ def first_disagreement(events: Events) -> Reason | None:
     if events.is_out_of_sight:
         return None
     place = places_of(events)
-    found = [(min(place[id(event)] for event in calls), reason) for calls, reason in _clashes(events)]
-    return min(found, key=lambda clash: clash[0])[1] if found else None
+    clashes = [(min(place[id(event)] for event in calls), word) for calls, word in _clashes(events)]
+    return min(clashes, key=lambda clash: clash[0])[1]() if clashes else None
 
 
 def clash_of_meeting(meeting: Meeting) -> str:
@@ -60,18 +61,21 @@ def clash_of_delivery(delivery: Delivery) -> str:
     return next((what for what in send if send[what] != recv[what]), "")
 
 
-def _clashes(events: Events) -> Iterator[tuple[Sequence[Event], Reason]]:
+def _clashes(events: Events) -> Iterator[tuple[Sequence[Event], Callable[[], Reason]]]:
+    """Calls that do not fit, each with what puts it into words."""
     for meeting in events.meetings:
         is_real = meeting.events[0].backend != "fake"
         if is_real and (what := clash_of_meeting(meeting)):
-            yield meeting.events, _of_meeting(meeting, what, parting_at(events, meeting))
+            yield meeting.events, functools.partial(_of_meeting, meeting, what, events)
     for delivery in events.deliveries:
         if clash_of_delivery(delivery) and delivery.send.backend.startswith("gloo"):
-            yield (delivery.send, delivery.recv), _of_delivery(delivery)
+            yield (delivery.send, delivery.recv), functools.partial(_of_delivery, delivery)
 
 
-def _of_meeting(meeting: Meeting, what: str, parting: Parting | None) -> Reason:
+def _of_meeting(meeting: Meeting, what: str, events: Events) -> Reason:
     calls, operation = meeting.events, meeting.operation
+    difference = first_difference(events, calls[0].group, until=meeting)
+    skipped = [difference.sentence] if difference is not None and difference.calls is not calls else []
     is_of_ddp = [event.call == DDP for event in calls]
     mixes_objects = len({event.call for event in calls}) > 1 and any("object" in event.call for event in calls)
     if what == "operation" or mixes_objects or len(set(is_of_ddp)) > 1:
@@ -79,22 +83,21 @@ def _of_meeting(meeting: Meeting, what: str, parting: Parting | None) -> Reason:
         if {*NEW_GROUPS, "init_process_group"} & {event.operation for event in calls}:
             return _mismatch([f"Mismatched calls: {told}.", _GROUPS], _NEXT_ORDER)
         told = f"Mismatched collectives: {told}."
+        is_repeated = difference is not None and difference.is_repeated
         if any(is_of_ddp):
-            is_step = parting is not None and parting.is_certain and parting.made[0].operation == "all_reduce"
-            return _mismatch([told, *_said(parting, _DDP_TALKS)], NEXT_SKIPPED if is_step else NEXT_ALONE)
-        return _mismatch(
-            [told, *_said(parting, _SAME_EVERYWHERE)], NEXT_SKIPPED if parting and parting.is_certain else _NEXT_ORDER
-        )
-    if parting is not None and what != "group":
+            is_step = is_repeated and all(event.operation == "all_reduce" for event in calls if event.call == DDP)
+            return _mismatch([told, *skipped, _DDP_TALKS], NEXT_SKIPPED if is_step else NEXT_ALONE)
+        return _mismatch([told, *skipped, _SAME_EVERYWHERE], NEXT_SKIPPED if is_repeated else _NEXT_ORDER)
+    if difference is not None and what != "group":
         told = told_by_rank({event.rank: f"{called(event)} ({event.place})" for event in calls}, "; ")
-        return _mismatch([f"Mismatched collectives: {told}.", parting.sentence], NEXT_SKIPPED)
+        return _mismatch([f"Mismatched collectives: {told}.", *skipped, _SAME_EVERYWHERE], NEXT_SKIPPED)
     if operation == "init_process_group":
         told = told_by_rank({event.rank: f"world_size={len(event.group_ranks)}" for event in calls})
         return _mismatch([f"World size mismatch: {told}."], "pass the same world_size on every rank.")
     if what == "group":
         told = _told_with_places(calls, lambda event: str(sorted(event.group_ranks)))
         told = f"Group mismatch in new_group: {told}."
-        return _mismatch([told, *_said(parting, _GROUPS)], _NEXT_ORDER)
+        return _mismatch([told, _GROUPS], _NEXT_ORDER)
     if what == "root":
         name = {"broadcast": "src", "scatter": "src"}.get(operation, "dst")
         told = _told_with_places(calls, lambda event: f"{name}={event.root}")
@@ -111,16 +114,12 @@ def _of_meeting(meeting: Meeting, what: str, parting: Parting | None) -> Reason:
         return _mismatch([told], _NEXT_PARTS, sender.rank)
     told = _told_with_places(calls, _tensor)
     kind = "Dtype" if what == "dtype" else "Shape"
-    return _mismatch([f"{kind} mismatch in this {operation}: {told}."], _NEXT_TENSORS)
+    is_one_line = len({event.place for event in calls}) == 1
+    return _mismatch([f"{kind} mismatch in this {operation}: {told}."], _NEXT_TENSORS if is_one_line else _NEXT_LINES)
 
 
 def _mismatch(sentences: Sequence[str], advice: str, rank: int = 0) -> Reason:
     return Reason(sentences, advice, rank, MISMATCHED)
-
-
-def _said(parting: Parting | None, rule: str) -> list[str]:
-    """Which call was skipped, if that is known, and the rule that this broke."""
-    return [rule] if parting is None else [parting.sentence, rule]
 
 
 def _of_delivery(delivery: Delivery) -> Reason:
@@ -152,6 +151,7 @@ NEXT_ALONE = (
     "make this call on every rank, or on none: look for an `if rank == 0` before it. What one rank does alone with the "
     "model (validation, saving) it does with model.module."
 )
+_NEXT_LINES = "check whether these calls are meant to meet. If they are, use the same shape and dtype on each line."
 _NEXT_TENSORS = "use the same shape and dtype on every rank; print both before the call."
 _NEXT_PARTS = (
     "send each rank as many elements as it expects: print the shapes or split sizes of input and output on both ranks."

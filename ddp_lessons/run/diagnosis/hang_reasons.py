@@ -13,8 +13,8 @@ from ddp_lessons.record.event import POINT_TO_POINT, Event
 from ddp_lessons.record.events import Events
 from ddp_lessons.record.rank_record import NEW_GROUPS
 from ddp_lessons.run.diagnosis.call_fit import NEXT_ALONE, first_disagreement
-from ddp_lessons.run.diagnosis.parted_ranks import NEXT_SKIPPED, first_parting
 from ddp_lessons.run.diagnosis.waits import Waits, number_taken_twice
+from ddp_lessons.run.diagnosis.where_ranks_differ import NEXT_SKIPPED, first_difference
 from ddp_lessons.run.diagnosis.wording import (
     DDP,
     DEADLOCK,
@@ -212,8 +212,8 @@ def _of_those_gone(event: Event, gone: Sequence[int], waits: Waits, absence: Abs
     if any(made.values()) and event.call != DDP:  # a learner does not see the calls that DDP makes
         told = told_by_rank({rank: f"made {f'only {count}' if count else 'none'}" for rank, count in made.items()})
         sentences.append(f"Rank {event.rank} is in collective call {waits.numbers[id(event)] + 1}; {told}.")
-        if parting := first_parting(waits.events, event.group):
-            return Reason([*sentences, parting.sentence], NEXT_SKIPPED, event.rank)
+        if difference := first_difference(waits.events, event.group):
+            return Reason([*sentences, difference.sentence], NEXT_SKIPPED, event.rank)
     places = {(one.file, one.line) for rank in gone for one in waits.events.of(rank)}
     advice = _NEXT_FEWER if (event.file, event.line) in places else _NEXT_NEVER_CAME
     if event.call == DDP:

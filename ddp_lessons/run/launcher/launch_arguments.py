@@ -29,7 +29,10 @@ _OPTIONS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "backend": (lambda value: value is None or isinstance(value, str), 'a name such as "gloo" or "nccl"'),
     "record": (lambda value: value in (True, False, "values"), 'True, False or "values"'),
     "live": (lambda value: value is None or callable(value), "a function that draws, such as show.training"),
-    "on": (lambda value: value is None or hasattr(value, "commands"), 'nodes, such as Hosts("alpha", "beta")'),
+    "on": (
+        lambda value: value is None or (hasattr(value, "commands") and not isinstance(value, type)),
+        'nodes, such as Hosts("alpha", "beta")',
+    ),
     **dict.fromkeys(("join", "quiet", "debug", "standing"), _SWITCH),
 }
 
