@@ -143,7 +143,7 @@ def leave_out_a_layer(rank: int, world_size: int) -> None:
 def test_unused_parameters_are_named_by_number_and_how_to_get_their_names() -> None:
     advice = next_step(leave_out_a_layer)
     assert "find_unused_parameters=True" in advice
-    assert "No gradient for number 2, 3 of list(model.named_parameters()), counted from 0" in advice
+    assert "No gradient for numbers 2 3 of list(model.named_parameters()), counted from 0" in advice
     assert "TORCH_DISTRIBUTED_DEBUG=INFO" in advice
 
 
