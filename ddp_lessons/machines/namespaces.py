@@ -22,7 +22,7 @@ from ddp_lessons.machines.attempts import Attempt, Said
 from ddp_lessons.machines.jobs import Job
 from ddp_lessons.machines.places import NotHere, environment_of_jobs, missing_commands, said_by
 from ddp_lessons.machines.ranks_on_machines import launch_on
-from ddp_lessons.run.nodes.node_commands import NodeCommand, agent_command
+from ddp_lessons.run.nodes.hosts import NodeCommand
 
 _NEEDED = {"ip": "iproute2", "unshare": "util-linux", "nsenter": "util-linux", "mount": "mount"}
 _ALL_BUT_USER = ("--net", "--uts", "--mount", "--pid")
@@ -105,9 +105,9 @@ class Machines:
         return job or Job(commands, variables, self.stop, self._happened_since)
 
     def commands(self) -> list[NodeCommand]:
-        """For `launch(..., on=machines)`: the command that starts an agent on each node."""
-        agent = ["env", f"PATH={environment_of_jobs()['PATH']}", *agent_command()]
-        return [NodeCommand(name, self.command(number, agent)) for number, name in enumerate(self.names)]
+        """For `launch(..., on=machines)`: the command that gives a shell on each node."""
+        shell = ["env", f"PATH={environment_of_jobs()['PATH']}", "sh"]
+        return [NodeCommand(name, self.command(number, shell)) for number, name in enumerate(self.names)]
 
     def everywhere(
         self,

@@ -22,12 +22,11 @@ from ddp_lessons.run.launcher.call_progress import Ending
 from ddp_lessons.run.launcher.follow import Watch
 from ddp_lessons.run.launcher.interrupts import HeldInterrupts
 from ddp_lessons.run.launcher.limits import limits
-from ddp_lessons.run.launcher.local_modules import names_of_local_modules
 from ddp_lessons.run.launcher.private_folders import session_folder
 from ddp_lessons.run.launcher.rank_states import Account
 from ddp_lessons.run.launcher.world_processes import Crew
-from ddp_lessons.run.nodes.node_commands import NodeLost, Nodes
-from ddp_lessons.run.nodes.node_group import connected
+from ddp_lessons.run.nodes.hosts import NodeLost, Nodes
+from ddp_lessons.run.nodes.node_group import connected, send_modules
 from ddp_lessons.run.output.screen import Live, screen_for_here
 from ddp_lessons.run.output.transcript import Transcript
 from ddp_lessons.run.processes.process_sources import start_method as checked_start_method
@@ -195,8 +194,9 @@ class Workers:
 
     def _task(self, sources: dict[str, str], run: _Run) -> Task:
         self._runs += 1
-        modules = names_of_local_modules() if any(self.nodes) else frozenset()
-        return Task(sources, self._runs, self.world_size - len(run.not_asked), modules, why_no_prompt(), self._debug)
+        if self._on is not None:
+            send_modules(self._on)
+        return Task(sources, self._runs, self.world_size - len(run.not_asked), why_no_prompt(), self._debug)
 
     def _crew_at_work(self) -> Crew:
         assert self._crew is not None
@@ -211,7 +211,7 @@ class Workers:
     ) -> Results[Any]:
         __tracebackhide__ = True
         screen, live = screen_for_here(run.quiet), Live(self._live, self.world_size)
-        watch = Watch(crew.ranks, run.timeout_seconds, task, run.not_asked, self._limits, crew.start_check())
+        watch = Watch(crew.ranks, run.timeout_seconds, task, run.not_asked, self._limits)
         stay: list[str] = []
         try:
             ending = watch.until_the_end(screen, live, lambda: interrupts.noted)

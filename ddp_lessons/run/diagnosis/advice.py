@@ -11,7 +11,6 @@ from ddp_lessons.run.diagnosis.missing_on_nodes import command_there, what_is_mi
 from ddp_lessons.run.launcher import shortages
 from ddp_lessons.run.launcher.limits import Limits
 from ddp_lessons.run.launcher.rank_states import Died
-from ddp_lessons.run.nodes.slurm_troubles import next_after_loss
 from ddp_lessons.run.wire.messages import Raised
 
 _NEXT_TO_LOAD = (
@@ -142,7 +141,7 @@ def what_next(how: Raised | Died, rank: int, limits: Limits, nodes: Mapping[str,
     if isinstance(how, Died) and not how.is_seen:
         return "look for os._exit() or os.kill() on that rank, or check whether the machine ran out of memory."
     if isinstance(how, Died) and how.lost_node:
-        return next_after_loss(how.lost_node, told)
+        return f"check whether {how.lost_node} is up and its network works, then launch again."
     if isinstance(how, Died) and how.exit_code is None and "ImportError" in told and nodes:
         node, python = next(iter(nodes.items()))
         return f"run {command_there(node, python, 'torch.utils.collect_env')}: it imports torch, too."

@@ -20,7 +20,6 @@ from ddp_lessons.run.diagnosis.failure_messages import where_each_is
 from ddp_lessons.run.launcher.call_progress import CallProgress, Ending
 from ddp_lessons.run.launcher.crash_reports import frames_of_crash, has_aborted
 from ddp_lessons.run.launcher.limits import Limits
-from ddp_lessons.run.launcher.local_modules import source_of_local_module
 from ddp_lessons.run.launcher.patience import (
     SECONDS_FOR_LAST_WORDS,
     SECONDS_TO_ANSWER,
@@ -48,7 +47,6 @@ from ddp_lessons.run.wire.messages import (
     Returned,
     Task,
     ToDebugger,
-    WantsModule,
     Where,
 )
 from ddp_lessons.run.wire.travel import unpack_value
@@ -80,7 +78,6 @@ class Watch:
     task: tuple[Task, Sequence[Buffer]] | None = None
     not_asked: frozenset[int] = frozenset()  # ranks that were not selected
     limits: Limits = field(default_factory=Limits)
-    start_check: Callable[[], None] | None = None  # called while ranks join; raises an exception if they can't
     values: dict[int, Any] = field(default_factory=dict)  # values of the ranks that returned
     told: dict[int, deque[Told]] = field(default_factory=dict)
 
@@ -195,8 +192,6 @@ class Watch:
         if ending is None and is_told_to_stop():
             return Ending.INTERRUPTED
         if self.task is not None and ending is None:
-            if self.start_check is not None:
-                self.start_check()
             return Ending.OUT_OF_TIME if self.progress.time.exceeds(_SECONDS_TO_START) else None
         return ending
 
@@ -230,10 +225,6 @@ class Watch:
             self._freed.add(number)
         if whole is not None and isinstance(whole[0], Joined):  # even while another rank is still interrupted
             rank.has_joined = True
-        if whole is not None and isinstance(whole[0], WantsModule):
-            with contextlib.suppress(OSError):
-                rank.process.channel.send(source_of_local_module(whole[0].name))
-            return
         if whole is None or self._leaving:  # later messages come from ranks that are being stopped
             return
         message, buffers = whole

@@ -8,13 +8,12 @@ import shutil
 import socket
 import sys
 import tempfile
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Sequence, Set
 from typing import BinaryIO
 
 from ddp_lessons.run.launcher.follow import Rank, Watch
 from ddp_lessons.run.launcher.patience import SECONDS_TO_COME_BACK, SECONDS_TO_LEAVE
 from ddp_lessons.run.launcher.private_folders import current_folder, module_path, session_folder
-from ddp_lessons.run.nodes.meeting_watch import MeetingWatch
 from ddp_lessons.run.nodes.node_group import NodeGroup, start_there
 from ddp_lessons.run.output.transcript import Transcript
 from ddp_lessons.run.processes.process_pool import pool
@@ -80,10 +79,6 @@ class Crew:
                     os.unlink(self.ranks[number].crash_file)
                 self.ranks[number] = self._begun(number, process)
         return lost
-
-    def start_check(self) -> Callable[[], None] | None:
-        """What to call while the ranks of a run join: it raises NodeLost if they can't."""
-        return MeetingWatch(self._nodes, self._world_size).check if self._nodes is not None else None
 
     def _new_processes(self, ranks: Sequence[int]) -> list[Process]:
         if self._nodes is None:

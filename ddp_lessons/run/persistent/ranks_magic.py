@@ -23,7 +23,7 @@ from ddp_lessons.run.diagnosis.failures import WorkerFailed, WorkersStuck
 from ddp_lessons.run.diagnosis.wording import ranks_named
 from ddp_lessons.run.launcher.launch_arguments import checked_nodes, checked_timeout, checked_world_size
 from ddp_lessons.run.launcher.limits import limits
-from ddp_lessons.run.nodes.node_commands import NodeLost
+from ddp_lessons.run.nodes.hosts import NodeLost
 from ddp_lessons.run.output.shown_values import bundle_of
 from ddp_lessons.run.persistent.persistent_ranks import StandingRanks
 from ddp_lessons.run.processes.process_pool import pool

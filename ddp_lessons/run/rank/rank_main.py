@@ -29,7 +29,6 @@ from ddp_lessons.record.garbage import nothing_collected
 from ddp_lessons.run.debugging.rank_stops import RankStops
 from ddp_lessons.run.rank.call_out import Freedom, cut_connections
 from ddp_lessons.run.rank.common_begin import wait_for_the_others
-from ddp_lessons.run.rank.notebook_modules import NotebookModules
 from ddp_lessons.run.rank.own_process import (
     buffer_c_output_by_line,
     end_group,
@@ -61,7 +60,6 @@ from ddp_lessons.run.wire.messages import (
     Leave,
     Loaded,
     Look,
-    ModuleSource,
     Position,
     Raised,
     Rejoin,
@@ -88,12 +86,10 @@ def serve(channel: Channel, output: int, orphaned: Callable[[], NoReturn]) -> No
     except EOFError:
         orphaned()
     assert isinstance(start, Start)
-    freedom, modules, stops = Freedom(start.addresses), NotebookModules(channel.send), RankStops(channel.send)
+    freedom, stops = Freedom(start.addresses), RankStops(channel.send)
     _stay_out_of_children(channel)
     here = Surroundings(threading.main_thread().ident, serve.__name__, start.patience_seconds)
-    reading = threading.Thread(
-        target=lambda: listen(channel, tasks, here, freedom, modules, orphaned, stops), daemon=True
-    )
+    reading = threading.Thread(target=lambda: listen(channel, tasks, here, freedom, orphaned, stops), daemon=True)
     reading.start()
     print_to(output)
     buffer_c_output_by_line()
@@ -110,7 +106,6 @@ def serve(channel: Channel, output: int, orphaned: Callable[[], NoReturn]) -> No
             failure = _failure(channel, lambda: _rejoin(channel, start, task))  # noqa: B023  called at once
             continue
         with _LOOKING:
-            modules.offer(task.modules)
             print_to(output)  # the previous function may have closed or replaced them
         failure = _failure(channel, lambda: _run(channel, start, task, buffers, freedom, stops))  # noqa: B023  at once
     del failure
@@ -122,7 +117,6 @@ def listen(
     tasks: _Tasks,
     here: Surroundings,
     freedom: Freedom,
-    modules: NotebookModules,
     orphaned: Callable[[], NoReturn],
     stops: RankStops | None = None,
 ) -> None:
@@ -134,8 +128,6 @@ def listen(
                     stops.is_called_off = True
                 recorder.is_loading = isinstance(message, Task)
                 tasks.put((message, buffers))
-            elif isinstance(message, ModuleSource):
-                modules.take(message)
             elif isinstance(message, Free):
                 freedom.call_out()
             elif isinstance(message, Look):

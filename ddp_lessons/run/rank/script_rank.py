@@ -23,7 +23,6 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from ddp_lessons.run.rank.call_out import Freedom
-from ddp_lessons.run.rank.notebook_modules import NotebookModules
 from ddp_lessons.run.rank.own_process import linger_before_an_abort
 from ddp_lessons.run.rank.rank_main import listen, raised
 from ddp_lessons.run.rank.what_blocks import Surroundings
@@ -146,10 +145,8 @@ def _become_known(rank: int, world_size: int, meets_at: str) -> None:
     channel.send(Present(rank, world_size, meets_at, os.getpid(), os.getppid(), crash_file))
     recorder.begin(keeps_values=False)
     here = Surroundings(threading.main_thread().ident, linger.__name__, _LONG_SECONDS)
-    freedom, modules = Freedom(()), NotebookModules(channel.send)
-    threading.Thread(
-        target=lambda: listen(channel, _may_go, here, freedom, modules, _nobody_listens), daemon=True
-    ).start()
+    freedom = Freedom(())
+    threading.Thread(target=lambda: listen(channel, _may_go, here, freedom, _nobody_listens), daemon=True).start()
 
 
 def _nobody_listens() -> NoReturn:

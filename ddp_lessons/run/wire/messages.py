@@ -39,19 +39,8 @@ class Task:
     sources: dict[str, str]  # the source of the cells, by the file name that Python gave them
     number: int  # counts the tasks of these ranks
     asked: int  # how many ranks run it
-    modules: frozenset[str] = frozenset()  # those of the notebook that the rank has to ask for
     why_no_prompt: str = ""  # why nobody can answer the debugger
     debug: bool = False  # an exception opens the debugger
-
-
-@dataclass(frozen=True)
-class ModuleSource:
-    """To a rank that asked for it: a module of the notebook."""
-
-    name: str
-    source: bytes | None = None  # of its file; None: there is none
-    folders: tuple[str, ...] | None = None  # of a package
-    file: str = ""
 
 
 @dataclass(frozen=True)
@@ -167,13 +156,6 @@ class Freed:
 
 
 @dataclass(frozen=True)
-class WantsModule:
-    """From a rank on another node, which imports this module of the notebook."""
-
-    name: str
-
-
-@dataclass(frozen=True)
 class Present:
     """From a rank of a plain script: it has started."""
 
@@ -265,20 +247,7 @@ WITNESSED = "DDP_LESSONS_WITNESSED"  # the variable by which ranks of a plain sc
 MARK = "DDP_LESSONS_PROCESS"  # the variable by which the child processes of a rank are recognized
 FromDebugger = AtPrompt | RunsOn | QuitDebugger | Evaluated
 ToDebugger = Halt | Command | Evaluate
-FromRank = (
-    Joined
-    | Loaded
-    | Freed
-    | WantsModule
-    | Present
-    | Standing
-    | Recorded
-    | Position
-    | Told
-    | Returned
-    | Raised
-    | FromDebugger
-)
-ToRank = Start | Task | ModuleSource | Where | Look | Free | Rejoin | Leave | ToDebugger
+FromRank = Joined | Loaded | Freed | Present | Standing | Recorded | Position | Told | Returned | Raised | FromDebugger
+ToRank = Start | Task | Where | Look | Free | Rejoin | Leave | ToDebugger
 Message = ToRank | FromRank | Ready | Fork | Import | Stop | Signal | Ended
 Buffer = bytes | bytearray | memoryview
