@@ -6,6 +6,7 @@ import contextlib
 import io
 import itertools
 import json
+import math
 import os
 import shlex
 import socket
@@ -29,6 +30,7 @@ from ddp_lessons.run.wire.relayed import GREETING, Hello, Relayed
 # the package is installed there, or in the same place as here
 _AGENT = f"import sys; sys.path.append({IMPORTED_FROM!a}); from ddp_lessons.run.nodes import agent; agent.serve()"
 _SECONDS_TO_END = 3.0
+_SECONDS_OF_A_GOOD_CLOCK = 10.0  # in which two machines' clocks drift apart by less than a millisecond
 
 
 class NodeLink:
@@ -42,6 +44,7 @@ class NodeLink:
     def __init__(self, way: NodeCommand) -> None:
         open_standard_descriptors()
         self.name, self.python = way.node, f"{way.shown} {way.python}".strip()
+        self._measured = -math.inf  # when the clock was
         self.modules_sent: frozenset[tuple[str, str, int]] = frozenset()  # as they were then
         self._numbers, self._one_request = itertools.count(), threading.Lock()
         ours, theirs = socket.socketpair()
@@ -98,7 +101,9 @@ class NodeLink:
         return os.path.join(self.hello.folder, f"crash-{process.number}")
 
     def bear(self, count: int) -> list[Process]:
-        self._clock = min((self._measured_clock() for _ in range(4)), key=lambda clock: clock.error)
+        if time.monotonic() > self._measured + _SECONDS_OF_A_GOOD_CLOCK:
+            self._clock = min((self._measured_clock() for _ in range(4)), key=lambda clock: clock.error)
+            self._measured = time.monotonic()
         born = [self._process_here(number) for number in itertools.islice(self._numbers, count)]
         self.ask("bear", tuple(process.number for process in born))
         return born

@@ -20,6 +20,7 @@ CONTROL = 0  # the stream of requests and replies
 CHANNEL, OUTPUT, CRASH = range(3)  # of each rank
 SECONDS_OF_SILENCE = 20.0  # after which the other side is taken to be gone
 _SECONDS_BETWEEN_SIGNS_OF_LIFE = 1.0
+_SECONDS_TO_GATHER = 0.001
 _MOST_AT_ONCE = 1 << 16
 _FRAME = struct.Struct("<qI")  # the stream, and how many bytes follow; none: it was closed
 _SIGN_OF_LIFE = _FRAME.pack(-1, 0)
@@ -70,7 +71,9 @@ class Pump:
     def _collect(self) -> None:
         """Send what comes from the local streams."""
         while not self.is_over.is_set() and time.monotonic() < self._heard + SECONDS_OF_SILENCE:
-            ready = self._selector.select(_SECONDS_BETWEEN_SIGNS_OF_LIFE)
+            if self._selector.select(_SECONDS_BETWEEN_SIGNS_OF_LIFE):
+                time.sleep(_SECONDS_TO_GATHER)  # ranks often speak at once, and TCP keeps a second piece for 40 ms
+            ready = self._selector.select(0)
             with self._outward:
                 with self._inward:
                     frames = b"".join(self._moved(key.data, events) for key, events in ready)
