@@ -17,6 +17,7 @@ import sys
 import time
 import zipfile
 from collections.abc import Sequence
+from typing import cast
 
 import psutil
 
@@ -40,9 +41,7 @@ class Agent:
         """Until the notebook is gone, or no rank can be forked any more."""
         with contextlib.suppress(EOFError, OSError):
             while self._forks.is_usable():
-                asked, _ = control.receive()
-                assert isinstance(asked, Relayed)
-                answer = self._answer(asked)
+                answer = self._answer(cast(Relayed, control.receive()[0]))
                 if self._forks.is_usable():
                     control.send(answer)
             print(*self._forks.last_words() or ["the process that forks ranks has ended"], file=sys.stderr)

@@ -51,8 +51,9 @@ class NodeLink:
         self._connection = opened(ours)
         self._complaints = tempfile.TemporaryFile(dir=session_folder())  # noqa: SIM115
         with theirs:
-            streams = {"stdin": theirs.fileno(), "stdout": theirs.fileno(), "stderr": self._complaints}
-            self._process = subprocess.Popen(way.command, **streams, start_new_session=True)  # no interrupt reaches it
+            self._process = subprocess.Popen(
+                way.command, stdin=theirs, stdout=theirs, stderr=self._complaints, start_new_session=True
+            )
         with contextlib.suppress(OSError):  # it has ended already; `greet` says why
             ours.sendall(f"exec {shlex.join([way.python, '-u', '-c', _AGENT])}\n".encode())
         self.close = weakref.finalize(self, _end, ours, self._process, self._complaints)

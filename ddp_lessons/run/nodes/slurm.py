@@ -109,8 +109,9 @@ class _Job:
         ours, theirs = socket.socketpair()
         self._said = tempfile.TemporaryFile(dir=session_folder())  # noqa: SIM115
         with theirs:
-            streams = {"stdin": theirs.fileno(), "stdout": self._said, "stderr": self._said}
-            self.process = subprocess.Popen(salloc, **streams, start_new_session=True)
+            self.process = subprocess.Popen(
+                salloc, stdin=theirs, stdout=self._said, stderr=self._said, start_new_session=True
+            )
         self.end = weakref.finalize(self, _end, opened(ours), self.process)
         try:
             self.number, self.nodes = self._granted()

@@ -25,8 +25,9 @@ def on_our_clock(message: Any, clock: Clock) -> Any:
     if isinstance(message, Recorded):
         calls = tuple(of_rank(call.rank, call, ahead) for call in message.calls)
         gaps = tuple((begin - ahead, end - ahead, busy) for begin, end, busy in message.gaps)
-        times = {"began": message.began - ahead, "until": message.until - ahead, "calls": calls, "gaps": gaps}
-        return replace(message, **times, node=clock.node, clock_error=clock.error)
+        began, until = message.began - ahead, message.until - ahead
+        here = replace(message, began=began, until=until, calls=calls, gaps=gaps)
+        return replace(here, node=clock.node, clock_error=clock.error)
     if isinstance(message, Told):
         return replace(message, seconds=message.seconds - ahead)
     if isinstance(message, Raised):
