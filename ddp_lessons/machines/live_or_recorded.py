@@ -54,7 +54,7 @@ def attempt(function: Callable[Concatenate[P, A], D], place: Place[P], *args: A.
         except NotHere as refusal:
             reason = str(refusal)
         else:
-            if not isinstance(done, Done):
+            if not isinstance(done, Attempt | Results | WorkerFailed | WorkersStuck):
                 raise TypeError(f"the function must return what everywhere(), launch() or sbatch() gives, not {done!r}")
             if wish == "record":
                 of = {"recorded": recordings.this_system(), "of": recordings.digest_of(function, place)}

@@ -52,7 +52,11 @@ class NodeLink:
         self._complaints = tempfile.TemporaryFile(dir=session_folder())  # noqa: SIM115
         with theirs:
             self._process = subprocess.Popen(
-                way.command, stdin=theirs, stdout=theirs, stderr=self._complaints, start_new_session=True
+                way.command,
+                stdin=theirs.fileno(),
+                stdout=theirs.fileno(),
+                stderr=self._complaints,
+                start_new_session=True,
             )
         with contextlib.suppress(OSError):  # it has ended already; `greet` says why
             ours.sendall(f"exec {shlex.join([way.python, '-u', '-c', _AGENT])}\n".encode())

@@ -110,7 +110,7 @@ class _Job:
         self._said = tempfile.TemporaryFile(dir=session_folder())  # noqa: SIM115
         with theirs:
             self.process = subprocess.Popen(
-                salloc, stdin=theirs, stdout=self._said, stderr=self._said, start_new_session=True
+                salloc, stdin=theirs.fileno(), stdout=self._said, stderr=self._said, start_new_session=True
             )
         self.end = weakref.finalize(self, _end, opened(ours), self.process)
         try:
