@@ -5,10 +5,12 @@ table.
 """
 
 import argparse
+import itertools
 import os
 import re
 import sys
 import tempfile
+import textwrap
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -18,6 +20,7 @@ from ddp_lessons.machines import Attempt, Machines
 from ddp_lessons.machines.live_or_recorded import TROUBLES
 
 LIMIT_SECONDS = 150.0
+MOST_LETTERS = 100  # the longest line that a notebook shows without wrapping
 SCRIPT = """\
 import os, sys, time
 from datetime import timedelta
@@ -36,11 +39,10 @@ Trouble = Callable[[Machines, str], Attempt]
 
 @dataclass(frozen=True)
 class Seen:
-    """The first message, its node, and the seconds since the mistake was made."""
+    """The first message, and the seconds since the mistake was made."""
 
     name: str
     seconds: float | None
-    machine: int
     words: str
 
 
@@ -124,11 +126,11 @@ def try_out(name: str) -> Seen:
     complaints = [complaint for machine in (0, 1) if (complaint := attempt.complaint(machine))]
     found = [complaint for complaint in complaints if complaint.seconds < LIMIT_SECONDS]  # later: we ended it
     if attempt.statuses == (0, 0):
-        return Seen(name, attempt.seconds, -1, "it is done")
+        return Seen(name, attempt.seconds, "it is done")
     if not found:
-        return Seen(name, None, 0, "nothing at all")
+        return Seen(name, None, "nothing at all")
     first = min(found, key=lambda said: said.seconds)
-    return Seen(name, first.seconds, first.machine, shortened(first.line))
+    return Seen(name, first.seconds, shortened(first.line))
 
 
 def shortened(line: str) -> str:
@@ -137,16 +139,19 @@ def shortened(line: str) -> str:
     return line if len(line) <= 70 else f"{line[:67]}..."
 
 
-def row(seen: Seen) -> tuple[str, str, str, str]:
-    if seen.seconds is None:
-        return seen.name, f"not in {LIMIT_SECONDS:.0f} s", "", seen.words
-    by = f"machine {seen.machine}" if seen.machine >= 0 else "both"
-    return seen.name, f"{seen.seconds:.0f} s", by, seen.words
+def row(seen: Seen) -> tuple[str, str, str]:
+    return seen.name, f"not in {LIMIT_SECONDS:.0f} s" if seen.seconds is None else f"{seen.seconds:.0f} s", seen.words
 
 
-def left_aligned(rows: Sequence[Sequence[str]]) -> str:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = [rows[0], ["-" * width for width in widths], *rows[1:]]
+def left_aligned(rows: Sequence[tuple[str, str, str]]) -> str:
+    """Narrow enough for a notebook: long messages go on below in their column."""
+    before = max(len(name) for name, _, _ in rows), max(len(after) for _, after, _ in rows)
+    widths = (*before, MOST_LETTERS - sum(before) - 4)
+    lines = [["-" * width for width in widths]]
+    for row in rows:
+        columns = [textwrap.wrap(cell, width) for cell, width in zip(row, widths, strict=True)]
+        lines += map(list, itertools.zip_longest(*columns, fillvalue=""))
+    lines[:2] = lines[1::-1]
     return "\n".join("  ".join(map(str.ljust, line, widths)).rstrip() for line in lines)
 
 
@@ -159,7 +164,7 @@ def main() -> None:
     with ThreadPoolExecutor(asked.at_once) as pool:
         seen = list(pool.map(try_out, [name for name in TROUBLES_TRIED if asked.only in name]))
     rows = sorted(map(row, seen), key=lambda each: [*map(each[0].__eq__, TROUBLES_TRIED)].index(True))
-    text = left_aligned([("what is wrong", "said after", "by", "first words"), *rows])
+    text = left_aligned([("what is wrong", "said after", "first words"), *rows])
     print(text)
     if asked.keep:
         TROUBLES.write_text(text + "\n", encoding="utf-8")

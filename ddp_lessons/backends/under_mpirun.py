@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import hashlib
 import importlib.util
 import os
 import pathlib
@@ -20,8 +19,9 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ddp_lessons.backends.recordings import RECORDED
+from ddp_lessons.record import recordings
 
+RECORDINGS = pathlib.Path(__file__).with_name("recordings")
 HOW_TO_GET_IT = (
     "to have one, install Open MPI (on Debian and Ubuntu `apt-get install openmpi-bin`, on a Mac `brew install "
     "open-mpi`) and mpi4py (`python -m pip install mpi4py`)"
@@ -75,14 +75,10 @@ def mpirun(program: str | os.PathLike[str], ranks: int = 4, timeout_seconds: flo
     if not why_not:
         printed = run_under_mpirun([os.fspath(path)], ranks, timeout_seconds)
         return Ended(command, tuple(sorted(printed.splitlines())), is_live=True)
-    known = RECORDED.get((path.name, ranks, digest_of(path.read_text(encoding="utf-8"))))
-    if known is None:
+    told = recordings.recall(RECORDINGS / f"{path.stem}_{ranks}.json")
+    if told is None or told["of"] != recordings.digest(path.read_text(encoding="utf-8").strip()):
         raise NoMPI(f"{why_not}, and there is no recording of this program, because it is not one of the lesson")
-    return Ended(command, known, is_live=False)
-
-
-def digest_of(program: str) -> str:
-    return hashlib.sha256(program.strip().encode()).hexdigest()[:16]
+    return Ended(command, tuple(told["lines"]), is_live=False)
 
 
 @functools.cache

@@ -19,7 +19,7 @@ from typing import Literal
 from ddp_lessons.check.launches import CheckFailed, launches_on
 from ddp_lessons.check.progress_file import Entry, keep, recall
 from ddp_lessons.check.report import Report, check_failed
-from ddp_lessons.run.nodes.node_commands import Nodes
+from ddp_lessons.run.nodes.hosts import Nodes
 from ddp_lessons.run.output.cards import Kind, framed, in_words, mark
 from ddp_lessons.run.output.terminal_text import folded, painted
 

@@ -15,7 +15,7 @@ from ddp_lessons.check.differences import NothingDone
 if TYPE_CHECKING:
     from ddp_lessons.check.report import Report
     from ddp_lessons.check.runs import Case
-    from ddp_lessons.run.nodes.node_commands import Nodes
+    from ddp_lessons.run.nodes.hosts import Nodes
 
 Program = Callable[..., Any]
 Fields = Mapping[str, Any]  # what matters of one call on one rank, by name

@@ -25,7 +25,7 @@ from ddp_lessons.check.written import is_untouched, lacks_a_method, still_empty,
 from ddp_lessons.run.diagnosis.failures import WorkersStuck
 from ddp_lessons.run.diagnosis.wording import joined
 from ddp_lessons.run.launcher.limits import limits
-from ddp_lessons.run.nodes.node_commands import NodeLost
+from ddp_lessons.run.nodes.hosts import NodeLost
 from ddp_lessons.run.output.progress_line import ProgressLine
 from ddp_lessons.run.output.screen import Screen, quiet_screen
 from ddp_lessons.run.output.transcript import Transcript

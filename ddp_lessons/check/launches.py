@@ -12,7 +12,7 @@ from ddp_lessons.record.results import Results
 from ddp_lessons.run.diagnosis.failures import WorkerFailed, WorkersStuck
 from ddp_lessons.run.launch import launch as launch_anywhere
 from ddp_lessons.run.launcher.launch_arguments import checked
-from ddp_lessons.run.nodes.node_commands import NodeLost, Nodes
+from ddp_lessons.run.nodes.hosts import NodeLost, Nodes
 from ddp_lessons.run.workers import Workers
 
 T = TypeVar("T")

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import datetime
 import json
-import os
 import platform
-import re
 import subprocess
-import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from ddp_lessons.record import recordings
+
 RECORDINGS = Path(__file__).with_name("recordings")
-MOST_BYTES = 20_000
 MOST_LETTERS = 400
 
 
@@ -36,7 +33,7 @@ class Measured:
         return [check for check, holds in self.checks.items() if not holds]
 
     def to_json(self) -> str:
-        return json.dumps(asdict(self), indent=None, separators=(",", ":")).replace(',"', ',\n"') + "\n"
+        return json.dumps(asdict(self))
 
     @classmethod
     def from_json(cls, text: str) -> Measured:
@@ -71,26 +68,15 @@ def keep(name: str, measured: Measured) -> Path:
     """Write the recording.
 
     Raises:
-        ValueError: a check does not hold, or the recording is too large.
+        ValueError: a check does not hold.
     """
     if measured.broken:
         raise ValueError(f"{name} is not recorded, because a check failed: {', '.join(measured.broken)}")
-    text = measured.to_json()
-    if len(text.encode()) > MOST_BYTES:
-        raise ValueError(f"the recording of {name} has {len(text.encode()):,} bytes; at most {MOST_BYTES:,} are kept")
-    RECORDINGS.mkdir(exist_ok=True)
-    file = RECORDINGS / f"{name}.json"
-    file.write_text(text, encoding="utf-8")
+    recordings.keep(file := RECORDINGS / f"{name}.json", asdict(measured))
     return file
 
 
 def as_recorded(line: str) -> str:
     """A line of output, shortened, without folders and the name of the machine that printed it."""
-    line = "".join(letter if letter.isprintable() else " " for letter in line)
-    places = {tempfile.gettempdir(), sys.prefix, os.getcwd(), str(Path(__file__).parents[2]), str(Path.home())}
-    for place in sorted(places, key=len, reverse=True):
-        line = line.replace(place, "...") if len(place) > 1 else line
-    line = re.sub(r"\[?/\S*/([\w.-]+\.(?:cc|cpp|hpp|h|cu):\d+)\]?", r"[\1]", line)  # sources of torch's build
-    node = platform.node()
-    line = re.sub(rf"\b{re.escape(node)}\b", "thishost", line) if len(node) > 3 else line
+    line = recordings.without_this_machine(line)
     return line if len(line) <= MOST_LETTERS else f"{line[: MOST_LETTERS - 3]}..."

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 _COMPLAINT = re.compile(r"(\[rank\d+\]: )?[\w.]*(Error|Timeout|Exception): \S")  # the last line of a Python traceback
 
@@ -53,31 +52,28 @@ class Attempt:
         return next((said for said in mine if _COMPLAINT.match(said.line)), None)
 
     def __repr__(self) -> str:
-        told = sorted([*((said, "|") for said in self.said), *((one, "*") for one in self.happened)], key=_moment)
+        told = sorted(
+            [*((said, "|") for said in self.said), *((one, "*") for one in self.happened)],
+            key=lambda told: told[0].seconds,
+        )
         rows = [f"{said.seconds:6.1f} s  machine {said.machine} {mark} {said.line}" for said, mark in told]
         ends = [f"machine {number}: {_ending(status)}" for number, status in enumerate(self.statuses)]
         return "\n".join([*rows, *ends, *([f"recorded: {self.recorded}"] if self.recorded else [])])
 
-    def to_json(self, clean: Callable[[str], str] = str) -> str:
-        """`clean` removes from every line what is specific to the machine of the recording."""
-        said = [[machine, round(seconds, 2), clean(line)] for machine, seconds, line in self.said]
-        happened = [[machine, round(seconds, 2), words] for machine, seconds, words in self.happened]
-        own = {"said": said, "happened": happened, "seconds": round(self.seconds, 2)}
-        return json.dumps(asdict(self) | own, indent=1) + "\n"
+    def as_plain(self) -> dict[str, Any]:
+        def plain(said: Sequence[Said]) -> list[list[Any]]:
+            return [[machine, round(seconds, 2), line] for machine, seconds, line in said]
+
+        return vars(self) | {
+            "said": plain(self.said),
+            "happened": plain(self.happened),
+            "seconds": round(self.seconds, 2),
+        }
 
     @classmethod
-    def from_json(cls, text: str) -> Attempt:
-        content = json.loads(text)
-        said = tuple(Said(*line) for line in content["said"])
-        happened = tuple(Said(*one) for one in content.get("happened", ()))
-        return cls(tuple(content["statuses"]), said, content["seconds"], content["recorded"], happened)
-
-    def as_recorded(self, how: str) -> Attempt:
-        return replace(self, recorded=how)
-
-
-def _moment(told: tuple[Said, str]) -> float:
-    return told[0].seconds
+    def from_plain(cls, told: Mapping[str, Any]) -> Attempt:
+        said, happened = (tuple(Said(*one) for one in told[name]) for name in ("said", "happened"))
+        return cls(tuple(told["statuses"]), said, told["seconds"], told["recorded"], happened)
 
 
 def _ending(status: int | None) -> str:

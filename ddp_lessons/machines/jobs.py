@@ -16,13 +16,7 @@ _SECONDS_FOR_LAST_WORDS = 2.0
 class Job:
     """A running command. Wait for output with `wait_for`, and for the end with `finish`."""
 
-    def __init__(
-        self,
-        commands: Mapping[int, Sequence[str]],
-        environment: Mapping[str, str],
-        stop: Callable[[int], object],
-        happened_since: Callable[[float], tuple[Said, ...]] = lambda moment: (),
-    ) -> None:
+    def __init__(self, stop: Callable[[int], object], happened_since: Callable[[float], tuple[Said, ...]]) -> None:
         self._stop = stop
         self._happened_since = happened_since
         self._begin = time.monotonic()
@@ -30,10 +24,9 @@ class Job:
         self._news: queue.SimpleQueue[Said] = queue.SimpleQueue()
         self._processes: dict[int, subprocess.Popen[str]] = {}
         self._readers: list[threading.Thread] = []
-        self.run_also(commands, environment)
 
     def run_also(self, commands: Mapping[int, Sequence[str]], environment: Mapping[str, str]) -> None:
-        """Also run these, in the same log. Earlier commands on the same node must have ended."""
+        """Run these, in the same log. Earlier commands on the same node must have ended."""
         for machine, command in commands.items():
             process = subprocess.Popen(
                 command,

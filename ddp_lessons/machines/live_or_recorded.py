@@ -5,113 +5,68 @@ With DDP_LESSONS_MACHINES=recorded nothing runs live; with =record each live run
 
 from __future__ import annotations
 
-import json
 import os
 import re
-import sys
-import textwrap
-from collections.abc import Callable, Sequence
-from importlib import metadata
-from itertools import accumulate, zip_longest
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 from ddp_lessons.machines.attempts import Attempt
 from ddp_lessons.machines.places import NotHere, Place
-from ddp_lessons.machines.recorded_launches import Launched, launch_as_plain, launch_from_plain
-from ddp_lessons.machines.sources import digest_of
-from ddp_lessons.record.results import Results
+from ddp_lessons.record import recordings
+from ddp_lessons.record.events import Events, as_plain, from_plain
+from ddp_lessons.record.line_names import is_cell
+from ddp_lessons.record.rank_record import Recorded
+from ddp_lessons.record.results import NO_VALUE, Results
 from ddp_lessons.run.diagnosis.failures import WorkerFailed, WorkersStuck
+from ddp_lessons.run.launcher.rank_states import Account
 
 RECORDINGS = Path(__file__).with_name("recordings")
 TROUBLES = RECORDINGS / "troubles.txt"
 VARIABLE = "DDP_LESSONS_MACHINES"
-MOST_LETTERS = 100  # the longest line that a notebook shows without wrapping
+_CELL = "<ipython-input>"  # the file of a cell has another name in each kernel
 
 A = ParamSpec("A")
 P = TypeVar("P")
-Done = Attempt | Launched
+Done = Attempt | Results[Any] | WorkerFailed | WorkersStuck
 D = TypeVar("D", bound=Done)
 
 
 def attempt(function: Callable[Concatenate[P, A], D], place: Place[P], *args: A.args, **kwargs: A.kwargs) -> D:
     """Make the place, call `function(place, ...)` and return its result, or the recording of this call.
 
-    The result is an attempt, or what `launch(..., on=...)` returned or raised.
-
-    A recording belongs to the function's source, to what it uses, and to the place. If you change one of them, the call
-    runs live or not at all.
+    The result is an attempt, or what `launch(..., on=...)` returned or raised. A recording belongs to the function's
+    source, to what it uses, and to the place. If you change one of them, the call runs live or not at all.
 
     Raises:
         NotHere: the place can't be made here, and there is no recording of this call.
         TypeError: the function or the place is missing, or the function returns something else.
     """
-    _check(function, place)
-    name = name_of(function, args, kwargs)
-    of = digest_of(function, place)
-    wish = os.environ.get(VARIABLE, "")
+    if not callable(function) or isinstance(place, type) or not hasattr(place, "why_not"):
+        raise TypeError("attempt() takes a function and a place: attempt(look, Machines(2))")
+    name, wish = name_of(function, args, kwargs), os.environ.get(VARIABLE, "")
     reason = f"{VARIABLE}=recorded" if wish == "recorded" else place.why_not()
     if not reason:
         try:
             with place as made:
-                done: D = _returned(function, function(made, *args, **kwargs))
+                done: Any = function(made, *args, **kwargs)
         except NotHere as refusal:
             reason = str(refusal)
         else:
+            if not isinstance(done, Attempt | Results | WorkerFailed | WorkersStuck):
+                raise TypeError(f"the function must return what everywhere(), launch() or sbatch() gives, not {done!r}")
             if wish == "record":
-                keep(name, done, of)
-            return done
+                of = {"recorded": recordings.this_system(), "of": recordings.digest_of(function, place)}
+                recordings.keep(RECORDINGS / f"{name}.json", _as_plain(done) | of)
+            return cast(D, done)
     if wish == "record":
         raise NotHere(f"{name} cannot be recorded: {reason}")
-    return cast(D, recall(name, reason, of))
-
-
-def _check(function: object, place: object) -> None:
-    if isinstance(place, type):
-        raise TypeError(f"attempt() needs a place with a number of nodes, such as {place.__name__}(2)")
-    if not callable(function) or not hasattr(place, "why_not"):
-        raise TypeError("attempt() takes a function and a place: attempt(look, Machines(2))")
-
-
-def _returned(function: Callable[..., object], done: object) -> Any:
-    if isinstance(done, Attempt | Results | WorkerFailed | WorkersStuck):
-        return done
-    name = getattr(function, "__name__", "the function")
-    raise TypeError(
-        f"{name}() returned {f'a {type(done).__name__}' if done is not None else 'None'}, and not what happened: let"
-        f" it return what everywhere(), launch() or sbatch() gives"
-    )
+    return cast(D, recall(name, reason, recordings.digest_of(function, place)))
 
 
 def troubles() -> str:
-    """A table of what goes wrong with several nodes, as measured by `python -m benchmarks.machines`.
-
-    It is narrow enough for a notebook: long messages wrap, and it leaves out which of the two nodes printed them.
-    """
-    lines = TROUBLES.read_text(encoding="utf-8").splitlines()
-    rows = [_cells(line, lines[1]) for line in lines]
-    kept = [(wrong, after, words) for wrong, after, _, words in (*rows[:1], *rows[2:])]
-    before = max(len(wrong) for wrong, _, _ in kept), max(len(after) for _, after, _ in kept)
-    widths = (*before, MOST_LETTERS - sum(before) - 4)
-    return "\n".join([*_wrapped(kept[0], widths), _line(["-" * width for width in widths], widths)]) + "".join(
-        f"\n{line}" for row in kept[1:] for line in _wrapped(row, widths)
-    )
-
-
-def _cells(line: str, ruler: str) -> list[str]:
-    """The columns of this line. The ruler has one dash per character of a column, and two blanks between columns."""
-    widths = [len(dashes) for dashes in ruler.split()]
-    ends = accumulate(width + 2 for width in widths)
-    return [line[end - width - 2 : end - 2].strip() for width, end in zip(widths, ends, strict=True)]
-
-
-def _wrapped(cells: Sequence[str], widths: Sequence[int]) -> list[str]:
-    columns = [textwrap.wrap(cell, width) for cell, width in zip(cells, widths, strict=True)]
-    return [_line(parts, widths) for parts in zip_longest(*columns, fillvalue="")]
-
-
-def _line(parts: Sequence[str], widths: Sequence[int]) -> str:
-    return "  ".join(part.ljust(width) for part, width in zip(parts, widths, strict=True)).rstrip()
+    """A table of what goes wrong with several nodes, as measured by `python -m benchmarks.machines`."""
+    return TROUBLES.read_text(encoding="utf-8").removesuffix("\n")
 
 
 def name_of(function: Callable[..., object], args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
@@ -122,37 +77,58 @@ def name_of(function: Callable[..., object], args: tuple[Any, ...], kwargs: dict
 
 def recall(name: str, reason: str, of: str = "") -> Any:
     """The recording of this name. If `of` is given, the digest must match."""
-    file = RECORDINGS / f"{name}.json"
-    if not file.is_file():
+    told = recordings.recall(RECORDINGS / f"{name}.json")
+    if told is None:
         raise NotHere(f"this cannot run here, and there is no recording of {name}: {reason}")
-    text = file.read_text(encoding="utf-8")
-    told = json.loads(text)
-    if of and told.get("of") != of:
+    if of and told["of"] != of:
         raise NotHere(
             f"this cannot be tried here ({reason}), and you changed it, or something that it uses: only the lesson's"
             f" own text was recorded"
         )
-    return launch_from_plain(told, told["recorded"]) if "ranks" in told else Attempt.from_json(text)
+    return _launch_from_plain(told) if "ranks" in told else Attempt.from_plain(told)
 
 
-def keep(name: str, done: Done, of: str = "") -> None:
-    how = f"Linux, Python {sys.version_info.major}.{sys.version_info.minor}, torch {metadata.version('torch')}"
-    RECORDINGS.mkdir(exist_ok=True)
+def _as_plain(done: Done) -> dict[str, Any]:
+    """Of a launch: values have to be numbers, text, or lists of these; what ranks logged is left out."""
     if isinstance(done, Attempt):
-        content = json.loads(done.as_recorded(how).to_json(_without_this_machine))
-    else:
-        content = launch_as_plain(done, _without_this_machine) | {"recorded": how}
-    indent = 1 if isinstance(done, Attempt) else None  # calls have very many fields
-    (RECORDINGS / f"{name}.json").write_text(json.dumps(content | {"of": of}, indent=indent) + "\n", encoding="utf-8")
+        return done.as_plain()
+    results = done if isinstance(done, Results) else done.results
+    plain: dict[str, Any] = {
+        "values": {rank: value for rank, value in enumerate(results.values) if value is not NO_VALUE},
+        "lines": results.lines,
+        "seconds": round(results.seconds, 2),
+        "ranks": [_without_folders(one) for one in results.events.records],
+    }
+    if not isinstance(done, Results):
+        plain |= {"failure": type(done).__name__, "message": str(done), "rank": done.rank}
+    return plain
 
 
-def _without_this_machine(line: str) -> str:
-    """Remove folders and process ids of the machine that made the recording."""
-    line = re.sub(
-        rf"({re.escape(sys.prefix)}|{re.escape(sys.base_prefix)})/lib/python[\d.]+(/site-packages)?", "...", line
-    )
-    project = os.fspath(Path(__file__).parents[2])
-    for place in (sys.prefix, os.path.realpath(sys.prefix), os.getcwd(), project):
-        line = line.replace(place, "...")
-    line = line.replace(os.uname().nodename, "thishost") if len(os.uname().nodename) > 3 else line
-    return re.sub(r"(\bpid\W+|Process |\()\d{3,}", r"\g<1>N", line)
+def _launch_from_plain(told: Mapping[str, Any]) -> Results[Any] | WorkerFailed | WorkersStuck:
+    values = tuple(told["values"].get(str(rank), NO_VALUE) for rank in range(len(told["ranks"])))
+    events = Events([from_plain(_with_tuples(one)) for one in told["ranks"]])
+    results: Results[Any] = Results(values, tuple(told["lines"]), told["seconds"], events, recorded=told["recorded"])
+    if "failure" not in told:
+        return results
+    failure = WorkersStuck if told["failure"] == "WorkersStuck" else WorkerFailed
+    account = Account(len(results), ended={}, positions={}, returned=frozenset())
+    return failure(told["message"], account, results, told["rank"], f"recorded ({told['recorded']})")
+
+
+def _without_folders(recorded: Recorded) -> dict[str, Any]:
+    def short(file: str) -> str:
+        return _CELL if is_cell(file) else os.path.basename(file)
+
+    plain = as_plain(recorded)
+    for call in plain["calls"]:
+        call["file"] = short(call["file"])
+    if standing := plain["standing"]:
+        standing["at"] = short(standing["at"][0]), standing["at"][1]
+    return plain
+
+
+def _with_tuples(told: Any) -> Any:
+    """As it was before JSON made lists of tuples."""
+    if isinstance(told, dict):
+        return {name: _with_tuples(value) for name, value in told.items()}
+    return tuple(map(_with_tuples, told)) if isinstance(told, list) else told

@@ -14,18 +14,27 @@ import subprocess
 import sys
 import tempfile
 import time
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 
-from ddp_lessons.machines.anchors import ANCHOR, anchor, end_anchor, enter, in_new_user_space, pid_inside, rules_here
 from ddp_lessons.machines.attempts import Attempt, Said
 from ddp_lessons.machines.jobs import Job
-from ddp_lessons.machines.places import NotHere, environment_of_jobs, missing_commands, said_by
-from ddp_lessons.machines.ranks_on_machines import launch_on
-from ddp_lessons.run.nodes.node_commands import NodeCommand, agent_command
+from ddp_lessons.machines.places import (
+    ANCHOR,
+    Anchor,
+    NotHere,
+    environment_of_jobs,
+    in_new_user_space,
+    missing_commands,
+    said_by,
+)
+from ddp_lessons.run.launch import launch
+from ddp_lessons.run.nodes.hosts import NodeCommand
 
 _NEEDED = {"ip": "iproute2", "unshare": "util-linux", "nsenter": "util-linux", "mount": "mount"}
 _ALL_BUT_USER = ("--net", "--uts", "--mount", "--pid")
+_INTERFACE = "eth0"
 
 
 class Machines:
@@ -34,15 +43,12 @@ class Machines:
     Use it with `with`. Each node knows the others by name, and sees the files of this machine.
     """
 
-    interface = "eth0"
-
     def __init__(self, count: int = 2) -> None:
         if not 1 <= count <= 16:
             raise ValueError(f"there can be 1 to 16 machines, not {count}")
         self.names = tuple(f"machine{number}" for number in range(count))
         self.addresses = tuple(f"10.77.0.{number + 1}" for number in range(count))
-        self._anchors: list[subprocess.Popen[bytes]] = []  # of the nodes, in order
-        self._pids: list[int] = []
+        self._anchors: list[Anchor] = []  # of the nodes, in order
         self._happened: list[tuple[int, float, str]] = []  # node, time, text
 
     def __repr__(self) -> str:
@@ -61,15 +67,15 @@ class Machines:
         self,
         kind: type[BaseException] | None = None,
         error: BaseException | None = None,
-        traceback: TracebackType | None = None,
+        path: TracebackType | None = None,
     ) -> None:
-        for number in range(len(self._anchors)):
-            self._end_machine(number)
+        for number, machine in enumerate(self._anchors):
+            self.stop(number)
+            machine.end()
         if hasattr(self, "_switch"):
-            end_anchor(self._switch)
+            self._switch.end()
         if hasattr(self, "_hosts"):
-            os.unlink(self._hosts)
-            del self._hosts
+            self._hosts.close()
 
     def run(
         self, machine: int, command: str | Sequence[str], timeout_seconds: float | None = 60.0
@@ -99,15 +105,14 @@ class Machines:
         commands = {
             number: self.command(number, command(number) if callable(command) else command) for number in numbers
         }
-        variables = environment_of_jobs() | dict(environment or {})
-        if job:
-            job.run_also(commands, variables)
-        return job or Job(commands, variables, self.stop, self._happened_since)
+        job = job or Job(self.stop, self._happened_since)
+        job.run_also(commands, environment_of_jobs() | dict(environment or {}))
+        return job
 
     def commands(self) -> list[NodeCommand]:
-        """For `launch(..., on=machines)`: the command that starts an agent on each node."""
-        agent = ["env", f"PATH={environment_of_jobs()['PATH']}", *agent_command()]
-        return [NodeCommand(name, self.command(number, agent)) for number, name in enumerate(self.names)]
+        """For `launch(..., on=machines)`: the command that gives a shell on each node."""
+        shell = ["env", f"PATH={environment_of_jobs()['PATH']}", "sh"]
+        return [NodeCommand(name, self.command(number, shell)) for number, name in enumerate(self.names)]
 
     def everywhere(
         self,
@@ -119,11 +124,21 @@ class Machines:
         return self.start(command, environment=environment).finish(timeout_seconds)
 
     def launch(self, function: Callable[..., object], *args: object, timeout_seconds: float = 30.0) -> Attempt:
-        """Call `function(rank, world_size, *args)` on one rank on each node; faster than `start`."""
-        if not rules_here():
-            raise NotHere("only root can move a rank to another machine; others can start commands there")
-        self._check(0)
-        return launch_on(self._pids, self.addresses[0], function, args, timeout_seconds, self._happened_since)
+        """Call `function(rank, world_size, *args)` on one rank on each node, and keep its output and exceptions.
+
+        As in a script, the ranks have not joined a process group.
+        """
+        size, options = len(self.names), {"timeout_seconds": timeout_seconds, "on": self}
+        done = launch(_kept, size, function, args, join=False, quiet=True, record=False, **options)  # type: ignore[arg-type]
+        begin = min(began for began, _, _ in done)
+        said = [
+            Said(rank, end - begin, line)
+            for rank, (_, end, words) in enumerate(done)
+            for line in [*done.lines[rank], *words]
+        ]
+        statuses = tuple(int(bool(words)) for _, _, words in done)
+        in_order = tuple(sorted(said, key=lambda one: one.seconds))
+        return Attempt(statuses, in_order, done.seconds, happened=self._happened_since(begin))
 
     def cut(self, machine: int) -> None:
         """Cut this node's link to the switch. No process is notified: packets get lost.
@@ -132,16 +147,15 @@ class Machines:
         """
         self._check(machine)
         try:
-            if self._is_there(machine):
-                self._wire(f"link set port{machine} down")
-                self._happened.append((machine, time.monotonic(), "the network link is down"))
-        except NotHere:  # it may have ended in the meantime
-            if self._is_there(machine):
+            self._wire(f"link set port{machine} down")
+            self._happened.append((machine, time.monotonic(), "the network link is down"))
+        except NotHere:
+            if self._anchors[machine].is_there():
                 raise
 
     def stop(self, machine: int) -> None:
         """End every process on this node."""
-        if self._is_there(machine):
+        if self._anchors[machine].is_there():
             # -1 means every visible process except the node's first one, so all processes of this node
             subprocess.run(self.command(machine, ["kill", "-KILL", "-1"]), capture_output=True, check=False)
 
@@ -149,12 +163,13 @@ class Machines:
         """Remove the node, with everything that runs on it."""
         self._check(machine)
         self._happened.append((machine, time.monotonic(), "the machine is switched off"))
-        self._end_machine(machine)
+        self.stop(machine)
+        self._anchors[machine].end()
 
     def power_on(self, machine: int) -> None:
         """Make the node again, with its name and address; nothing runs on it yet."""
         self._check(machine)
-        if self._is_there(machine):
+        if self._anchors[machine].is_there():
             raise RuntimeError(f"machine {machine} is on")
         self._make_machine(machine)
         self._happened.append((machine, time.monotonic(), "the machine is on again"))
@@ -163,13 +178,16 @@ class Machines:
         """The command that runs `command` on that node, in the current folder."""
         self._check(machine)
         words = shlex.split(command) if isinstance(command, str) else list(command)
-        return [*enter(self._pids[machine], *_ALL_BUT_USER), "env", f"--chdir={os.getcwd()}", *words]
+        return [*self._anchors[machine].enter(*_ALL_BUT_USER), "env", f"--chdir={os.getcwd()}", *words]
 
     def _make(self) -> Machines:
+        lines = ["127.0.0.1 localhost", *map(" ".join, zip(self.addresses, self.names, strict=True))]
         try:
-            self._write_hosts()
-            self._switch = anchor([*in_new_user_space(), "unshare", "--net", "sh", "-c", ANCHOR])
-            self._switch_pid = pid_inside(self._switch)
+            self._hosts = tempfile.NamedTemporaryFile("w", prefix="ddp-lessons-hosts-")  # noqa: SIM115
+            self._hosts.write("\n".join(lines) + "\n")
+            self._hosts.flush()
+            os.chmod(self._hosts.name, 0o644)
+            self._switch = Anchor([*in_new_user_space(), "unshare", "--net", "sh", "-c", ANCHOR])
             self._wire("link add switch type bridge", "link set switch up")
             for number in range(len(self.names)):
                 self._make_machine(number)
@@ -179,49 +197,43 @@ class Machines:
         return self
 
     def _make_machine(self, number: int) -> None:
-        begin = f"hostname {self.names[number]}; mount --bind '{self._hosts}' /etc/hosts; ip link set lo up; {ANCHOR}"
-        unshare = ["unshare", *_ALL_BUT_USER, "--fork", "--mount-proc", "--kill-child", "sh", "-c", begin]
-        first_process = anchor([*enter(self._switch_pid), *unshare])
-        self._anchors[number : number + 1] = [first_process]
-        pid = pid_inside(first_process)
-        self._pids[number : number + 1] = [pid]
-        port = f"port{number}"
-        self._wire(
-            f"link add {port} type veth peer name {self.interface} netns {pid}", f"link set {port} master switch"
-        )
+        prepare = f"hostname {self.names[number]}; mount --bind '{self._hosts.name}' /etc/hosts; ip link set lo up"
+        unshare = ["unshare", *_ALL_BUT_USER, "--fork", "--mount-proc", "--kill-child"]
+        machine = Anchor([*self._switch.enter(), *unshare, "sh", "-c", f"{prepare}; {ANCHOR}"])
+        self._anchors[number : number + 1] = [machine]
+        port, pair = f"port{number}", f"type veth peer name {_INTERFACE} netns {machine.pid}"
+        self._wire(f"link add {port} {pair}", f"link set {port} master switch")
         here = [
-            f"link set {self.interface} addrgenmode none up",  # no second address (IPv6)
-            f"address add {self.addresses[number]}/24 dev {self.interface}",
+            f"link set {_INTERFACE} addrgenmode none up",  # no second address (IPv6)
+            f"address add {self.addresses[number]}/24 dev {_INTERFACE}",
         ]
-        said_by([*enter(pid, "--net"), "ip", "-batch", "-"], "\n".join(here))
+        said_by([*machine.enter("--net"), "ip", "-batch", "-"], "\n".join(here))
         self._wire(f"link set {port} up")
 
     def _check(self, machine: int) -> None:
         last = len(self.names) - 1
         if machine not in range(last + 1):
             raise ValueError(f"there is no machine {machine}: they are numbered from 0 to {last}")
-        if not self._pids:
+        if not self._anchors:
             raise RuntimeError("these machines are not made yet: `with Machines(2) as machines:` or attempt() does it")
-
-    def _is_there(self, machine: int) -> bool:
-        return machine < len(self._pids) and self._anchors[machine].poll() is None
-
-    def _end_machine(self, machine: int) -> None:
-        self.stop(machine)
-        end_anchor(self._anchors[machine])
 
     def _happened_since(self, begin: float) -> tuple[Said, ...]:
         return tuple(Said(machine, when - begin, words) for machine, when, words in self._happened if when >= begin)
 
     def _wire(self, *commands: str) -> None:
-        said_by([*enter(self._switch_pid, "--net"), "ip", "-batch", "-"], "\n".join(commands))
+        said_by([*self._switch.enter("--net"), "ip", "-batch", "-"], "\n".join(commands))
 
-    def _write_hosts(self) -> None:
-        lines = ["127.0.0.1 localhost", *map(" ".join, zip(self.addresses, self.names, strict=True))]
-        with tempfile.NamedTemporaryFile("w", prefix="ddp-lessons-hosts-", delete=False) as file:
-            file.write("\n".join(lines) + "\n")
-        os.chmod(file.name, 0o644)
-        self._hosts = file.name
+
+def _kept(
+    rank: int, world_size: int, function: Callable[..., object], args: tuple[object, ...]
+) -> tuple[float, float, list[str]]:
+    """In a rank: when the call began and ended, by the clock of all processes of this machine, and its exception."""
+    begin, words = time.monotonic(), ""
+    try:
+        function(rank, world_size, *args)
+    except Exception as error:
+        words = "".join(traceback.format_exception_only(type(error), error))
+    return begin, time.monotonic(), words.splitlines()
 
 
 @functools.cache

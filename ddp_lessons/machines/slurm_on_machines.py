@@ -11,14 +11,14 @@ import re
 import shutil
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 
-from ddp_lessons.machines.anchors import rules_here
 from ddp_lessons.machines.attempts import Attempt, Said
 from ddp_lessons.machines.jobs import Job
 from ddp_lessons.machines.namespaces import Machines
-from ddp_lessons.machines.places import NotHere, missing_commands
+from ddp_lessons.machines.places import NotHere, missing_commands, rules_here
 
 _NEEDED = {
     "munged": "munge",
@@ -122,7 +122,7 @@ class SlurmOnMachines:
         names_a_file = _OUTPUT.search(Path(script).read_text(encoding="utf-8"))
         where = "" if names_a_file else f"--output={self.folder}/job_%j.out"
         number = self.run(f"sbatch --parsable {where} {os.fspath(script)} {arguments}").strip()
-        output = self._output_of(number)
+        output = Path(re.findall(r"StdOut=(.*)", self.run(f"scontrol show job {number}"))[0].strip())
         said: list[Said] = []
         why: list[Said] = []
         state, was_cancelled = "PENDING", False
@@ -133,27 +133,21 @@ class SlurmOnMachines:
             state, status = self.state_of(number)
             limit = min(_SECONDS_IN_LINE, timeout_seconds) if state == "PENDING" else timeout_seconds
             if seconds > limit and not was_cancelled:
-                why = self._why_it_waits(number, seconds)
+                told = self.run(f"squeue --noheader --states=PENDING --jobs={number} --format='%T (%r)'").strip()
+                why = [Said(0, seconds, f"squeue: {told}")] if told else []
                 self.run(f"scancel {number}")
                 was_cancelled = True
         said += _new_lines(output, len(said), time.monotonic() - begin)
         return Attempt((None if was_cancelled else status,), (*said, *why), time.monotonic() - begin)
 
-    def _why_it_waits(self, job: str, seconds: float) -> list[Said]:
-        told = self.run(f"squeue --noheader --states=PENDING --jobs={job} --format='%T (%r)'").strip()
-        return [Said(0, seconds, f"squeue: {told}")] if told else []
-
-    def _output_of(self, job: str) -> Path:
-        told = re.search(r"StdOut=(.*)", self.run(f"scontrol show job {job}"))
-        assert told, job
-        return Path(told[1].strip())
-
     def state_of(self, job: str) -> tuple[str, int]:
         """Slurm's name for the state of a job, and its exit status."""
         about = self.run(f"scontrol show job {job}")
-        state, status = re.search(r"JobState=(\w+)", about), re.search(r"ExitCode=(\d+):(\d+)", about)
-        assert state, about
-        return state[1], int(status[1]) or int(status[2]) if status else 0
+        (state,), ((status, signal),) = (
+            re.findall(r"JobState=(\w+)", about),
+            re.findall(r" ExitCode=(\d+):(\d+)", about),
+        )
+        return state, int(status) or int(signal)
 
     def _begin(self) -> None:
         self.folder.chmod(0o755)  # munge requires a socket that all users can reach
@@ -167,7 +161,7 @@ class SlurmOnMachines:
         files = " ".join(f"--{name}={self.folder}/munge.{name[:-5]}" for name in ("pid-file", "log-file", "seed-file"))
         munged = f"munged --foreground --force --socket={self.folder}/munge.socket --key-file={key} {files}"
         self._start(munged, 0)
-        self._wait("munge", lambda: (self.folder / "munge.socket").exists())
+        self._wait("munge", (self.folder / "munge.socket").exists)
         self._start("slurmctld -D", 0)
         for machine in range(len(self.machines.names)):
             self._start("slurmd -D", machine)
@@ -184,8 +178,7 @@ class SlurmOnMachines:
             return False
         return set(states) == {"idle"}
 
-    def _wait(self, what: str, is_there: object) -> None:
-        assert callable(is_there)
+    def _wait(self, what: str, is_there: Callable[[], bool]) -> None:
         deadline = time.monotonic() + _SECONDS_TO_BEGIN
         while not is_there():
             if time.monotonic() > deadline:

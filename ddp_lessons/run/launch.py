@@ -16,7 +16,7 @@ from ddp_lessons.run.launcher.launch_arguments import (
     refused_plainly,
 )
 from ddp_lessons.run.launcher.limits import limits
-from ddp_lessons.run.nodes.node_commands import Nodes
+from ddp_lessons.run.nodes.hosts import Nodes
 from ddp_lessons.run.output.cards import note_cells
 from ddp_lessons.run.processes.process_pool import AHEAD_AT_FIRST, pool
 from ddp_lessons.run.processes.process_sources import start_method as default_start_method

@@ -19,11 +19,10 @@ from ddp_lessons.run.launcher.follow import Ending
 from ddp_lessons.run.launcher.interrupts import HeldInterrupts
 from ddp_lessons.run.launcher.launched_call import LaunchedCall, Order
 from ddp_lessons.run.launcher.limits import limits
-from ddp_lessons.run.launcher.local_modules import names_of_local_modules
 from ddp_lessons.run.launcher.rank_states import Account
 from ddp_lessons.run.launcher.world import World
-from ddp_lessons.run.nodes.node_commands import NodeLost, Nodes
-from ddp_lessons.run.nodes.node_group import connected
+from ddp_lessons.run.nodes.hosts import NodeLost, Nodes
+from ddp_lessons.run.nodes.node_group import connected, send_modules
 from ddp_lessons.run.output.screen import Live, screen_for_here
 from ddp_lessons.run.output.transcript import Transcript
 from ddp_lessons.run.processes.process_sources import start_method as checked_start_method
@@ -137,8 +136,9 @@ class Workers:
                     "these Workers are running a function in another thread; wait for it, or create other Workers"
                 )
         try:
-            modules = names_of_local_modules() if any(self.nodes) else frozenset()
-            task = Task(sources, world.meeting(), modules, why_no_prompt(), self._debug)
+            if self._on is not None:
+                send_modules(self._on)
+            task = Task(sources, world.meeting(), why_no_prompt(), self._debug)
             with HeldInterrupts() as interrupts:
                 return self._follow(world, Order(task, buffers, not_asked, timeout), is_quiet, begin, interrupts)
         finally:
@@ -187,7 +187,7 @@ class Workers:
         screen, live = screen_for_here(is_quiet), Live(self._live, self.world_size)
         for rank in world.ranks:
             rank.transcript = Transcript()
-        call = LaunchedCall(world.ranks, order, self._limits, world.start_check())
+        call = LaunchedCall(world.ranks, order, self._limits)
         stay: list[str] = []
         try:
             ending = call.until_the_end(screen, live, lambda: interrupts.noted)

@@ -13,7 +13,7 @@ from ddp_lessons.sameness import RANDOM
 if TYPE_CHECKING:
     import torch
 
-    from ddp_lessons.run.nodes.node_commands import Nodes
+    from ddp_lessons.run.nodes.hosts import Nodes
     from ddp_lessons.sameness.sameness_report import SamenessReport
 
 

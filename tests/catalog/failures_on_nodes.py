@@ -20,7 +20,7 @@ from slurm_sites import allocate
 
 from ddp_lessons import Results, WorkerFailed, WorkersStuck
 from ddp_lessons.machines import Machines, SlurmOnMachines
-from ddp_lessons.run.nodes.node_commands import Nodes
+from ddp_lessons.run.nodes.hosts import Nodes
 from ddp_lessons.run.nodes.node_group import disconnect
 
 from .findings import TIMEOUT_SECONDS, launched, next_is_right, standstill

@@ -10,7 +10,7 @@ import torch.distributed as dist
 from processes import running
 
 from ddp_lessons import Results, WorkerFailed, WorkersStuck, launch
-from ddp_lessons.run.nodes.node_commands import Nodes
+from ddp_lessons.run.nodes.hosts import Nodes
 
 from .mistakes import Mistake
 from .programs.noted import noted, notes

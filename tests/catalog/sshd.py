@@ -43,7 +43,7 @@ def reached_by_ssh(machines: Machines, folder: Path) -> Iterator[Hosts]:
     path = os.environ["PATH"]
     os.environ["PATH"] = f"{client.parent}:{path}"
     try:
-        yield Hosts(*machines.names, options=own_key(folder))
+        yield Hosts(*machines.names, through=f"{client} -T {' '.join(own_key(folder))} -- {{host}}")
     finally:
         os.environ["PATH"] = path
         daemon.end()

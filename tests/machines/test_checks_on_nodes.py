@@ -21,7 +21,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from ddp_lessons import check, same_as_one
 from ddp_lessons.machines import Machines
-from ddp_lessons.run.nodes.node_commands import NodeLost
+from ddp_lessons.run.nodes.hosts import NodeLost
 
 pytestmark = nightly
 

@@ -27,7 +27,7 @@ from ddp_lessons import WorkerFailed, Workers, launch
 from ddp_lessons.machines import Machines, SlurmOnMachines
 from ddp_lessons.run.diagnosis.failure_messages import not_to_be_trusted, worker_failed
 from ddp_lessons.run.diagnosis.wording import Reason
-from ddp_lessons.run.nodes.node_commands import NodeLost
+from ddp_lessons.run.nodes.hosts import NodeLost
 from ddp_lessons.run.nodes.node_group import connected
 from ddp_lessons.run.nodes.node_link import NodeLink
 

@@ -26,7 +26,7 @@ from slurm_sites import allocate
 
 from ddp_lessons import WorkerFailed, WorkersStuck, launch, tell
 from ddp_lessons.machines import Machines, SlurmOnMachines
-from ddp_lessons.run.nodes.node_commands import NodeCommand, NodeLost, Nodes, agent_command
+from ddp_lessons.run.nodes.hosts import NodeCommand, NodeLost, Nodes, agent_command
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 

@@ -27,7 +27,7 @@ from slurm_sites import allocate, is_empty_soon, is_repaired, job_of, prefix_of,
 
 from ddp_lessons import Slurm, WorkerFailed, Workers, launch
 from ddp_lessons.machines import SlurmOnMachines, slurm_on_machines
-from ddp_lessons.run.nodes.node_commands import NodeLost
+from ddp_lessons.run.nodes.hosts import NodeLost
 
 pytestmark = nightly
 

@@ -10,12 +10,12 @@ from datetime import timedelta
 import pytest
 import torch
 import torch.distributed as dist
+from ddp_lessons.machines.anchors import rules_here
 from nights import nightly
 from places import here
 from torch._C._distributed_c10d import TCPStore
 
 from ddp_lessons.machines import Attempt, Machines
-from ddp_lessons.machines.anchors import rules_here
 
 pytestmark = nightly
 

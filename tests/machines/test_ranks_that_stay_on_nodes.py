@@ -36,7 +36,7 @@ from places import here
 
 from ddp_lessons import WorkerFailed, Workers
 from ddp_lessons.machines import Machines
-from ddp_lessons.run.nodes.node_commands import NodeCommand, NodeLost
+from ddp_lessons.run.nodes.hosts import NodeCommand, NodeLost
 
 WORLD = 3
 FAILURES = ABANDONED | MISMATCHED
@@ -207,7 +207,7 @@ def cluster(nodes: Machines) -> str:
     """A cell that defines the same nodes in another process."""
     commands = [(one.node, one.command) for one in nodes.commands()]
     return (
-        "from ddp_lessons.run.nodes.node_commands import NodeCommand\n"
+        "from ddp_lessons.run.nodes.hosts import NodeCommand\n"
         f"class Cluster:\n    def commands(self): return [NodeCommand(*one) for one in {commands!r}]\n"
         "cluster = Cluster()"
     )

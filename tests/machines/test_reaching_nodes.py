@@ -18,14 +18,14 @@ import cloudpickle  # type: ignore[import-untyped]
 import pytest
 import torch
 import torch.distributed as dist
+from ddp_lessons.run.nodes.about_node import gpus
 from nights import nightly
 from places import here
 from ssh_sites import reached_by_real_ssh
 
 from ddp_lessons import Hosts, WorkerFailed, WorkersStuck, __version__, launch
 from ddp_lessons.machines import Machines
-from ddp_lessons.run.nodes.about_node import gpus
-from ddp_lessons.run.nodes.node_commands import NodeCommand, NodeLost, agent_command
+from ddp_lessons.run.nodes.hosts import NodeCommand, NodeLost, agent_command
 from ddp_lessons.run.nodes.node_group import connected, disconnect
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])

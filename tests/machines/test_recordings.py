@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 import torch
 import torch.distributed as dist
+from ddp_lessons.machines.sources import digest_of
 
 from ddp_lessons import WorkersStuck, launch, show
 from ddp_lessons.machines import Attempt, Machines, NotHere, Said, SlurmOnMachines, attempt, live_or_recorded, troubles
-from ddp_lessons.machines.sources import digest_of
 
 PROJECT = Path(__file__).parents[2]
 NOTEBOOK = PROJECT / "notebooks" / "14_many_machines.ipynb"

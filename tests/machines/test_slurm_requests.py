@@ -11,6 +11,7 @@ from typing import Any
 
 import cloudpickle  # type: ignore[import-untyped]
 import pytest
+from ddp_lessons.run.nodes.slurm_commands import NoAllocation, SlurmCommands
 from nights import nightly
 from notebook_session import Cell, NotebookSession
 from places import here
@@ -20,7 +21,6 @@ from slurm_sites import allocate, command_prefix, is_empty_soon, job_of, prefix_
 from ddp_lessons import Slurm, launch
 from ddp_lessons.machines import SlurmOnMachines
 from ddp_lessons.run.nodes import slurm_troubles
-from ddp_lessons.run.nodes.slurm_commands import NoAllocation, SlurmCommands
 
 pytestmark = nightly
 

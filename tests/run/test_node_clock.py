@@ -6,10 +6,10 @@ import time
 from dataclasses import replace
 
 import pytest
+from ddp_lessons.run.nodes.node_clock import NodeClock
 from recorded import call
 
 from ddp_lessons.record.rank_record import Recorded, Told
-from ddp_lessons.run.nodes.node_clock import NodeClock
 from ddp_lessons.run.wire.clocks import Clock, on_our_clock
 from ddp_lessons.run.wire.messages import Raised
 from ddp_lessons.run.wire.relayed import Pong

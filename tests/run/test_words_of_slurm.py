@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-
 from ddp_lessons.run.nodes.slurm_troubles import ending_of, next_after_ending
 
 

@@ -13,7 +13,6 @@ from typing import Any
 from ddp_lessons.run.diagnosis.missing_on_nodes import command_there, what_is_missing_there
 from ddp_lessons.run.launcher.limits import Limits
 from ddp_lessons.run.launcher.rank_states import Died
-from ddp_lessons.run.nodes.slurm_troubles import next_after_loss
 from ddp_lessons.run.wire.messages import Raised
 
 if sys.version_info >= (3, 11):
@@ -28,7 +27,7 @@ def what_next(how: Raised | Died, rank: int, limits: Limits, nodes: Mapping[str,
         return missing
     told = _told(how)
     if isinstance(how, Died) and how.lost_node:
-        return next_after_loss(how.lost_node, told)
+        return f"check whether {how.lost_node} is up and its network works, then launch again."
     if isinstance(how, Died) and how.exit_code is None and "ImportError" in told and nodes:
         node, python = next(iter(nodes.items()))
         return f"run {command_there(node, python, 'torch.utils.collect_env')}: it imports torch, too."

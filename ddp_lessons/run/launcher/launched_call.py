@@ -18,7 +18,6 @@ from ddp_lessons.run.diagnosis.failure_messages import where_each_is
 from ddp_lessons.run.launcher.crash_reports import frames_of_crash, has_aborted
 from ddp_lessons.run.launcher.follow import Ending, Follow
 from ddp_lessons.run.launcher.limits import Limits
-from ddp_lessons.run.launcher.local_modules import source_of_local_module
 from ddp_lessons.run.launcher.patience import (
     SECONDS_FOR_LAST_WORDS,
     SECONDS_TO_ANSWER,
@@ -30,7 +29,7 @@ from ddp_lessons.run.launcher.world import Rank
 from ddp_lessons.run.output.screen import Live, Screen
 from ddp_lessons.run.wire.channel import gathering
 from ddp_lessons.run.wire.clocks import on_our_clock
-from ddp_lessons.run.wire.messages import AtPrompt, Buffer, Go, Loaded, Raised, Returned, Task, WantsModule
+from ddp_lessons.run.wire.messages import AtPrompt, Buffer, Go, Loaded, Raised, Returned, Task
 from ddp_lessons.run.wire.travel import unpack_value
 
 _FITS_INTO_SOCKET = 64_000
@@ -51,12 +50,12 @@ class Order:
 class LaunchedCall(Follow):
     """Owns one call of `Workers`: its ranks' messages, output and values."""
 
-    def __init__(self, ranks: Sequence[Rank], order: Order, limits: Limits, start_check: Callable[[], None] | None):
+    def __init__(self, ranks: Sequence[Rank], order: Order, limits: Limits) -> None:
         channels = {number: rank.process.channel for number, rank in enumerate(ranks) if rank.died is None}
         super().__init__(channels, len(ranks), order.timeout_seconds, self.look)
         self.values: dict[int, Any] = dict.fromkeys(order.not_asked, NO_VALUE)
         self.transcripts = [rank.transcript for rank in ranks]
-        self._ranks, self._order, self._limits, self._start_check = ranks, order, limits, start_check
+        self._ranks, self._order, self._limits = ranks, order, limits
         self._gone: list[int] = []
         self._is_over = False
         self._selector = selectors.DefaultSelector()
@@ -161,9 +160,7 @@ class LaunchedCall(Follow):
         if whole is None:
             return
         message, buffers = whole
-        if isinstance(message, WantsModule):
-            self.say(number, source_of_local_module(message.name))
-        elif not self._is_over:  # later ones come from ranks that are being stopped
+        if not self._is_over:  # later ones come from ranks that are being stopped
             if (clock := rank.process.nursery.clock()) is not None:
                 message = on_our_clock(message, clock)
             if isinstance(message, AtPrompt):
@@ -199,8 +196,6 @@ class LaunchedCall(Follow):
         if ending is None and is_told_to_stop():
             return Ending.INTERRUPTED
         if ending is None and self.hang_watch is None:
-            if self._start_check is not None:
-                self._start_check()
             return Ending.OUT_OF_TIME if self.time.exceeds(_SECONDS_TO_START) else None
         return ending
 

@@ -10,13 +10,12 @@ import socket
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Set
+from collections.abc import Set
 from dataclasses import dataclass, field
 
 from ddp_lessons.run.launcher.patience import SECONDS_TO_LEAVE
 from ddp_lessons.run.launcher.private_folders import current_folder, module_path, session_folder
 from ddp_lessons.run.launcher.rank_states import Died
-from ddp_lessons.run.nodes.meeting_watch import MeetingWatch
 from ddp_lessons.run.nodes.node_group import NodeGroup, start_there
 from ddp_lessons.run.output.transcript import Transcript
 from ddp_lessons.run.processes.process_pool import pool
@@ -89,10 +88,6 @@ class World:
         self.meet_anew()
         self._start_processes()
         self.why_gone = ""
-
-    def start_check(self) -> Callable[[], None] | None:
-        """What to call while ranks join: it raises NodeLost if they can't."""
-        return MeetingWatch(self._nodes, self._world_size).check if self._nodes is not None else None
 
     def close(self, import_ahead: Set[str]) -> None:
         """Let the ranks, which are idle, exit by themselves: a closed channel tells them to."""

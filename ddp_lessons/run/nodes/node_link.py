@@ -6,9 +6,9 @@ import contextlib
 import io
 import itertools
 import json
+import math
 import os
-import pickle
-import queue
+import shlex
 import socket
 import subprocess
 import tempfile
@@ -18,58 +18,38 @@ import weakref
 from collections.abc import Sequence, Set
 from typing import IO, Any, cast
 
-from ddp_lessons.run.launcher.patience import SECONDS_FOR_A_NODE_TO_ANSWER
+from ddp_lessons.own_files import IMPORTED_FROM
 from ddp_lessons.run.launcher.private_folders import open_standard_descriptors, session_folder
-from ddp_lessons.run.nodes.node_clock import NodeClock
-from ddp_lessons.run.nodes.node_commands import NodeCommand, NodeLost, check_same
-from ddp_lessons.run.nodes.relayed_ranks import PIECE, ChannelOfNode, RelayedRank
-from ddp_lessons.run.nodes.slurm_troubles import next_after_loss
-from ddp_lessons.run.nodes.start_troubles import why_no_agent
+from ddp_lessons.run.nodes.hosts import SECONDS_TO_START, NodeCommand, NodeLost, versions
+from ddp_lessons.run.nodes.pump import CHANNEL, CONTROL, CRASH, OUTPUT, SECONDS_OF_SILENCE, Pump, stream_of
 from ddp_lessons.run.processes.process_sources import Process, end_within, opened
 from ddp_lessons.run.wire.channel import Channel
 from ddp_lessons.run.wire.clocks import Clock
-from ddp_lessons.run.wire.messages import Buffer
-from ddp_lessons.run.wire.relayed import (
-    GREETING,
-    SECONDS_OF_SILENCE,
-    Answer,
-    Ask,
-    Crashing,
-    Gone,
-    HasTorch,
-    Hello,
-    OfRank,
-    Ping,
-    Pong,
-    Printed,
-)
+from ddp_lessons.run.wire.relayed import GREETING, Hello, Relayed
 
-_SECONDS_TO_START = 60.0
-_SECONDS_BETWEEN_PINGS = 1.0
+# the package is installed there, or in the same place as here
+_AGENT = f"import sys; sys.path.append({IMPORTED_FROM!a}); from ddp_lessons.run.nodes import agent; agent.serve()"
 _SECONDS_TO_END = 3.0
-_LONGEST_GREETING = 1 << 22
+_SECONDS_OF_A_GOOD_CLOCK = 10.0  # in which two machines' clocks drift apart by less than a millisecond
 
 
 class NodeLink:
     """One node. It is a nursery: its processes are forked by the agent there."""
 
     hello: Hello
+    _pump: Pump
+    _control: Channel
+    _clock: Clock
 
     def __init__(self, way: NodeCommand) -> None:
         open_standard_descriptors()
-        self.name, self.python, self._why_ended = way.node, way.python, way.why_ended
-        self.why_lost = ""
+        self.name, self.python = way.node, f"{way.shown} {way.python}".strip()
+        self._measured = -math.inf  # when the clock was
         self.imported: Set[str] = frozenset()  # asked for, in addition to torch
-        self._words: tuple[str, ...] = ()  # of what forked ranks there, if it has ended by itself
-        self._clock = NodeClock(way.node)
-        self._heard = time.monotonic()
-        self._has_torch = threading.Event()
-        self._answers: queue.SimpleQueue[Answer] = queue.SimpleQueue()
-        self._one_request = threading.Lock()
-        self._relayed: dict[int, RelayedRank] = {}
-        self._numbers = itertools.count()
+        self.modules_sent: frozenset[tuple[str, str, int]] = frozenset()  # as they were then
+        self._numbers, self._one_request = itertools.count(), threading.Lock()
         ours, theirs = socket.socketpair()
-        self._channel = opened(ours)
+        self._connection = opened(ours)
         self._complaints = tempfile.TemporaryFile(dir=session_folder())  # noqa: SIM115
         with theirs:
             self._process = subprocess.Popen(
@@ -79,226 +59,135 @@ class NodeLink:
                 stderr=self._complaints,
                 start_new_session=True,
             )
-        self._end = weakref.finalize(self, _end, ours, self._process, self._complaints)
+        with contextlib.suppress(OSError):  # it has ended already; `greet` says why
+            ours.sendall(f"exec {shlex.join([way.python, '-u', '-c', _AGENT])}\n".encode())
+        self.close = weakref.finalize(self, _end, ours, self._process, self._complaints)
 
     def greet(self) -> None:
-        """Wait until the agent has started.
+        """Wait until the agent has started, and imported torch.
 
         Raises:
             NodeLost: it can't, or the node has another Python, torch or package.
         """
-        self.hello = self._greeted(self._channel.socket)
-        check_same(self.name, self.python, self.hello)
-        self._channel.socket.settimeout(None)
-        self._heard = time.monotonic()
-        me = weakref.ref(self)
-        threading.Thread(target=_listen, args=(me, self._channel), daemon=True).start()
-        threading.Thread(target=_ping, args=(me,), daemon=True).start()
-        if not self._clock.is_known_within(SECONDS_FOR_A_NODE_TO_ANSWER):
-            self._lose("it does not answer")
-            self._check_not_lost()
+        stream = self._connection.socket
+        try:
+            self.hello = _greeting_on(stream)
+        except (OSError, EOFError):
+            raise NodeLost(
+                f"{self.name} can't start ranks: {self._last_words()}\n"
+                f"  Next: run `{self.python} -m ddp_lessons --help` in a terminal, and see what it says."
+            ) from None
+        for name, here in versions().items():
+            if (there := self.hello.versions[name]).split(".")[:2] != here.split(".")[:2]:
+                raise NodeLost(
+                    f"{self.name} has {name} {there}, and this notebook {here}: functions and tensors can't be sent "
+                    f"between them. Next: install the same there, or pass the path of a Python that has it (python=...)"
+                )
+        self._pump = Pump(stream.fileno(), stream.fileno())
+        self._control = Channel(self._carried(CONTROL))
 
-    def close(self) -> None:
-        """End the agent with all its ranks."""
-        self._lose("it was closed")
-        self._end()
-
-    def give_up(self) -> None:
-        """The same for an agent that has not started yet: do not wait until it notices."""
-        self._process.terminate()
-        self.close()
-
-    def clock(self) -> Clock:
-        return self._clock.now()
-
-    def ask(self, what: str, *arguments: object) -> Any:
+    def ask(self, method: str, *arguments: object) -> Any:
         with self._one_request:
-            self._check_not_lost()
-            self.say(Ask(what, arguments))
+            asked = Relayed(next(self._numbers), method, arguments)
             try:
-                answer = self._answers.get(timeout=SECONDS_OF_SILENCE + SECONDS_FOR_A_NODE_TO_ANSWER)
-            except queue.Empty:
-                self._lose("it does not answer")
-                answer = self._answers.get()
-        self._check_not_lost()
+                self._control.send(asked)
+                while (answer := cast(Relayed, self._control.receive()[0])).number != asked.number:
+                    pass  # the answer to a request that was interrupted
+            except (OSError, EOFError, AttributeError):  # no control yet, or no more
+                next_step = f"check whether {self.name} is up and its network works, then launch again."
+                raise NodeLost(f"{self.last_words()[0]}.\n  Next: {next_step}") from None
         if answer.refusal:
             raise OSError(f"{self.name}: {answer.refusal}")
         return answer.value
 
-    def say(self, message: OfRank | Ask | Ping, *buffers: Buffer, patience_seconds: float = -1) -> None:
-        if self.why_lost:
-            raise BrokenPipeError(self.why_lost)
-        if isinstance(message, OfRank) and self._is_stopped(message.number):
-            raise BrokenPipeError(f"this rank on {self.name} was stopped")
-        self._channel.send(message, buffers, patience_seconds)
-        if any(len(buffer) >= PIECE for buffer in buffers):
-            self._heard = time.monotonic()  # it moves; an answer may have to wait until all of it is sent
-
-    def bear(self, count: int) -> list[Process]:
-        numbers = tuple(itertools.islice(self._numbers, count))
-        born = [self._relayed_process(number) for number in numbers]  # the first may end before all are there
-        try:
-            self.ask("bear", numbers)
-        except (OSError, NodeLost):
-            for number, process in zip(numbers, born, strict=True):
-                self._relayed.pop(number).end()
-                process.close()
-            raise
-        return born
-
     def crash_file_of(self, process: Process, here: str) -> str:
         """Where this rank's crash file is on the node; what is written there arrives in the file `here`."""
-        with contextlib.suppress(KeyError):
-            self._relayed[process.number].crash_file = here
+        file = os.open(here, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        self._pump.carry(stream_of(process.number, CRASH), file, is_read=False)
         return os.path.join(self.hello.folder, f"crash-{process.number}")
 
+    def bear(self, count: int) -> list[Process]:
+        if time.monotonic() > self._measured + _SECONDS_OF_A_GOOD_CLOCK:
+            self._clock = min((self._measured_clock() for _ in range(4)), key=lambda clock: clock.error)
+            self._measured = time.monotonic()
+        born = [self._process_here(number) for number in itertools.islice(self._numbers, count)]
+        self.ask("bear", tuple(process.number for process in born))
+        return born
+
     def stop(self, processes: Sequence[Process]) -> list[int | None]:
-        numbers = [process.number for process in processes]
-        for number in numbers:
-            if number in self._relayed:
-                self._relayed[number].is_stopped = True
         try:
-            codes: list[int | None] = self.ask("stop", numbers)
-            self._words = tuple(self.ask("last_words")) if None in codes else ()
+            codes: list[int | None] = self.ask("stop", [process.number for process in processes])
             return codes
         except (OSError, NodeLost):
             return [None for _ in processes]
-        finally:
-            for number in numbers:
-                if (relayed := self._relayed.pop(number, None)) is not None:
-                    relayed.end()
 
     def signal(self, process: Process, number: int) -> None:
-        self.ask("signal", process.number, number)
+        with contextlib.suppress(NodeLost):
+            self.ask("signal", process.number, number)
 
     def is_ready_within(self, seconds: float) -> bool:
-        return self._has_torch.wait(seconds)
+        return True
+
+    def has_begun_them(self) -> bool:
+        return True
+
+    def busy_with(self) -> str:
+        return ""
 
     def import_ahead(self, modules: Set[str]) -> None:
         if not self.hello.gpus and not modules <= self.imported:  # a process that touched a GPU must not be forked
             self.imported |= modules
             self.ask("import_ahead", self.imported)
 
-    def has_begun_them(self) -> bool:
-        return self._has_torch.is_set()
-
-    def busy_with(self) -> str:
-        return "" if self._has_torch.is_set() else f"torch on {self.name}"
-
     def is_usable(self) -> bool:
-        return not self.why_lost
+        return not self._pump.is_over.is_set()
 
     def last_words(self) -> tuple[str, ...]:
-        return (self.why_lost,) if self.why_lost else self._words
+        return () if self.is_usable() else (f"lost the connection to {self.name}: {self._last_words()}",)
 
-    def _check_not_lost(self) -> None:
-        if self.why_lost:
-            raise NodeLost(f"{self.why_lost}.\n  Next: {next_after_loss(self.name, self.why_lost)}")
+    def clock(self) -> Clock:
+        return self._clock
 
-    def _is_stopped(self, number: int) -> bool:
-        relayed = self._relayed.get(number)
-        return relayed is None or relayed.is_stopped
+    def _measured_clock(self) -> Clock:
+        """The answer was sent at about half of the round trip."""
+        sent, there, now = time.monotonic(), self.ask("time"), time.monotonic()
+        return Clock(self.name, there - (sent + now) / 2, (now - sent) / 2)
 
-    def _relayed_process(self, number: int) -> Process:
+    def _process_here(self, number: int) -> Process:
+        channel = opened(self._carried(stream_of(number, CHANNEL)))
+        output = io.FileIO(self._carried(stream_of(number, OUTPUT)).detach(), "r")
+        return Process(number, channel, output, self, node=self.name, python=self.python)
+
+    def _carried(self, stream: int) -> socket.socket:
+        """One end of a new socket pair, whose other end the pump has."""
         ours, theirs = socket.socketpair()
-        output, their_output = os.pipe()
-        self._relayed[number] = RelayedRank(theirs, io.FileIO(their_output, "w"))
+        self._pump.carry(stream, theirs.detach())
+        return ours
 
-        def say(data: bytes, patience_seconds: float) -> None:
-            self.say(OfRank(number), data, patience_seconds=patience_seconds)
-
-        channel = ChannelOfNode(ours, say, self._channel)
-        return Process(number, channel, io.FileIO(output, "r"), self, node=self.name, python=self.python)
-
-    def _greeted(self, stream: socket.socket) -> Hello:
-        """The agent's first line. It may follow whatever the login shell prints."""
-        end, line = time.monotonic() + _SECONDS_TO_START, b""
-        while GREETING.encode() not in line:
-            line = b""
-            while not line.endswith(b"\n"):
-                stream.settimeout(max(0.01, end - time.monotonic()))
-                try:
-                    letter = stream.recv(1)
-                except TimeoutError:
-                    waited = f"no answer within {_SECONDS_TO_START:.0f} seconds"
-                    raise NodeLost(why_no_agent(self.name, self.python, waited, self._said())) from None
-                except ConnectionError:
-                    letter = b""
-                if not letter or len(line) > _LONGEST_GREETING:
-                    end_within(_SECONDS_TO_END, self._process)
-                    ended = f"the command ended with status {self._process.returncode} and said nothing"
-                    raise NodeLost(why_no_agent(self.name, self.python, ended, self._said()))
-                line += letter
-        return Hello(**json.loads(line[line.index(GREETING.encode()) + len(GREETING) :]))
-
-    def _said(self) -> list[str]:
-        self._complaints.seek(0)
-        return self._complaints.read().decode(errors="replace").strip().splitlines()
-
-    def _arrived(self, message: object, buffers: Sequence[bytearray]) -> None:
-        self._heard = time.monotonic()
-        if isinstance(message, OfRank | Printed | Gone | Crashing):
-            if (relayed := self._relayed.get(message.number)) is None:
-                return
-            if isinstance(message, Crashing):
-                relayed.crashing(buffers[0])
-            else:
-                take = relayed.printed if isinstance(message, Printed) else relayed.message
-                take(bytes(buffers[0]) if buffers else b"")
-        elif isinstance(message, Pong):
-            self._clock.heard(message)
-        elif isinstance(message, HasTorch):
-            self._has_torch.set()
-        elif isinstance(message, Answer):
-            self._answers.put(message)
-
-    def _pinged(self) -> None:
-        if time.monotonic() > self._heard + SECONDS_OF_SILENCE / 2:
-            self._lose(f"it has not answered for {SECONDS_OF_SILENCE / 2:.0f} seconds")
-        else:
-            with contextlib.suppress(OSError):
-                self._channel.send(Ping(time.monotonic()), patience_seconds=_SECONDS_BETWEEN_PINGS)
-
-    def _lose(self, why: str) -> None:
-        if not self.why_lost:
-            self.why_lost = f"lost the connection to {self.name}: {why}"
-            with contextlib.suppress(OSError):
-                self._channel.socket.shutdown(socket.SHUT_RDWR)
-        self._answers.put(Answer(None, self.why_lost))  # to whoever waits for one
-        for relayed in list(self._relayed.values()):
-            relayed.message(b"")
-            relayed.printed(b"")
-
-    def _ended(self) -> None:
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(timeout=_SECONDS_TO_END)
-        with contextlib.suppress(ValueError):  # the file with what it said is closed: nobody needs this link any more
-            if not self.why_lost:
-                last = self._said()[-1:] or ["its agent has ended"]
-                self._lose(self._why_ended() or last[0])
+    def _last_words(self) -> str:
+        """Of the command that reached the node, or of the agent there."""
+        with contextlib.suppress(subprocess.TimeoutExpired, ValueError):  # the file is closed
+            self._process.wait(_SECONDS_TO_END)
+            size = os.fstat(self._complaints.fileno()).st_size
+            said = os.pread(self._complaints.fileno(), size, 0).decode(errors="replace").strip().splitlines()
+            return said[-1] if said else f"its command ended with status {self._process.returncode}"
+        return f"it has not answered for {SECONDS_OF_SILENCE:.0f} seconds"
 
 
-def _listen(link: weakref.ref[NodeLink], channel: Channel) -> None:
-    with contextlib.suppress(EOFError, OSError, pickle.UnpicklingError):
-        while True:
-            message, buffers = channel.receive()
-            if (here := link()) is None:
-                return
-            here._arrived(cast(object, message), buffers)
-            del here
-    if (here := link()) is not None:
-        here._ended()
-
-
-def _ping(link: weakref.ref[NodeLink]) -> None:
-    quickly = [0.05] * 10  # at first, for a good clock
-    while (here := link()) is not None and not here.why_lost:
-        here._pinged()
-        del here
-        time.sleep(quickly.pop() if quickly else _SECONDS_BETWEEN_PINGS)
+def _greeting_on(stream: socket.socket) -> Hello:
+    """The agent's first line. It may follow whatever the login shell prints."""
+    stream.settimeout(SECONDS_TO_START)
+    line = b""
+    while not (line.endswith(b"\n") and GREETING.encode() in line):
+        if not (letter := stream.recv(1)):
+            raise EOFError
+        line = letter if line.endswith(b"\n") else line + letter
+    stream.settimeout(None)
+    return Hello(**json.loads(line.partition(GREETING.encode())[2]))
 
 
 def _end(stream: socket.socket, process: subprocess.Popen[bytes], complaints: IO[bytes]) -> None:
+    """The agent ends with all its ranks when it hears that."""
     with contextlib.suppress(OSError):
         stream.shutdown(socket.SHUT_RDWR)
     stream.close()

@@ -2,92 +2,67 @@
 
 from __future__ import annotations
 
-import operator
 import os
+import re
+import shlex
+import socket
+import subprocess
 import sys
+import tempfile
+import time
+import weakref
 from collections.abc import Sequence
 from types import TracebackType
 
-from ddp_lessons.run.launcher.launch_arguments import refused_plainly
-from ddp_lessons.run.nodes.allocation import Allocation, HeldAllocation, allocation_here
-from ddp_lessons.run.nodes.node_commands import NodeCommand, agent_command
+from ddp_lessons.run.launcher.private_folders import open_standard_descriptors, session_folder
+from ddp_lessons.run.nodes.hosts import NodeCommand, NodeLost
 from ddp_lessons.run.nodes.node_group import disconnect
-from ddp_lessons.run.nodes.slurm_commands import SlurmCommands
+from ddp_lessons.run.output.progress_line import ProgressLine
+from ddp_lessons.run.processes.process_sources import end_within, opened
+from ddp_lessons.run.wire.channel import Channel
+
+_TICK_SECONDS = 0.05
+_SECONDS_TO_END = 10.0
+_OF_THE_USER = ("SLURM_CONF", "SLURM_JWT", "SLURM_CLUSTERS")
+# The job lasts as long as this command, and this until the notebook closes its stdin, by whatever end.
+_SAY_NODES = 'echo "ddp-lessons: $SLURM_JOB_ID" $(scontrol show hostnames "$SLURM_JOB_NODELIST"); exec cat'
+_NODES = re.compile(r"^ddp-lessons: (\d+) (.+)$", re.M)
+# all CPUs and GPUs that the job has there; a step that can't start now would wait without a word
+_STEP = "--overlap --nodes=1 --ntasks=1 --cpu-bind=none --mpi=none --export=ALL --unbuffered --immediate=30"
 
 
 class Slurm:
     """Nodes of a Slurm cluster, for `launch(..., on=cluster)` and `Workers(..., on=cluster)`::
 
-        with Slurm(nodes=2, gpus_per_node=4, time_minutes=30) as cluster:
+        with Slurm(nodes=2, gpus_per_node=4, time=30) as cluster:
             results = launch(train, 8, on=cluster)
 
     One job holds the nodes for all launches, also in later cells if you write `cluster = Slurm(...)` without `with`.
     Then the first launch requests them, and `cluster.close()` gives them back. The job also ends with the notebook,
     however that ends. After another end, such as the time limit, the next launch requests nodes again. While the job
-    waits in the queue, the cell shows why; the stop button cancels it.
+    waits in the queue, the cell shows what Slurm says; the stop button cancels it.
 
-    In a notebook that runs in a job itself (SLURM_JOB_ID is set), the nodes are those of that job, and only `nodes`
-    and `python` have a meaning. Each node needs the same Python, torch and version of this package as the notebook,
-    which a shared file system usually provides.
+    In a notebook that runs in a job itself (SLURM_JOB_ID is set), the nodes are those of that job. Each node needs the
+    same Python, torch and version of this package as the notebook, which a shared file system usually provides.
 
     Args:
-        nodes: the number of nodes; the default is 1, or all nodes of the job that the notebook runs in.
-        time_minutes: how long the job may take.
-        partition, account, qos, constraint, mem: as in the options of Slurm's `salloc`.
-        gpus_per_node: the number of GPUs on each node, or "type:number".
-        cpus_per_task: the number of CPUs on each node, for all of its ranks together.
-        exclusive: no other job may use the nodes.
-        options: further options of `salloc`, such as ("--reservation=course",).
         python: the path of the Python on the nodes; the default is this notebook's.
-        prefix: words before each of Slurm's commands, for example to enter a container that has them.
+        through: words before each of Slurm's commands, such as "docker exec -i login" if a container has them.
+        options: the long options of Slurm's `salloc`, with _ for -, such as nodes=2, partition="gpu", exclusive=True.
     """
 
-    def __init__(
-        self,
-        nodes: int | None = None,
-        *,
-        time_minutes: int | None = None,
-        partition: str | None = None,
-        account: str | None = None,
-        qos: str | None = None,
-        constraint: str | None = None,
-        mem: str | int | None = None,
-        gpus_per_node: int | str | None = None,
-        cpus_per_task: int | None = None,
-        exclusive: bool = False,
-        options: Sequence[str] = (),
-        python: str = sys.executable,
-        prefix: Sequence[str] = (),
-    ) -> None:
-        self._nodes = _whole("nodes", nodes)
-        wanted = {
-            "time": _whole("time_minutes", time_minutes),
-            "partition": partition,
-            "account": account,
-            "qos": qos,
-            "constraint": constraint,
-            "mem": mem,
-            "gpus-per-node": gpus_per_node or None,
-            "cpus-per-task": _whole("cpus_per_task", cpus_per_task),
-        }
-        self._options = [
-            f"--nodes={self._nodes or 1}",
-            *(f"--{name}={value}" for name, value in wanted.items() if value is not None),
-            *(["--exclusive"] if exclusive else []),
-            *_checked_options(options),
-        ]
-        self._python = python
-        self._commands = SlurmCommands(prefix)
-        self._allocation: Allocation | None = None
+    def __init__(self, *, python: str = sys.executable, through: str = "", **options: object) -> None:
+        named = [(f"--{name.replace('_', '-')}", value) for name, value in options.items()]
+        self._options = [name if value is True else f"{name}={value}" for name, value in named]
+        self._python, self._through = python, shlex.split(through)
+        self._job: _Job | None = None
 
     def __repr__(self) -> str:
-        held = self._allocation
-        about = f": job {held.job} on {', '.join(held.nodes)}" if held is not None and held.is_held() else ""
+        about = f": job {self._job.number} on {', '.join(self._job.nodes)}" if self._job is not None else ""
         return f"Slurm({' '.join(self._options)}){about}"
 
     def __enter__(self) -> Slurm:
-        with refused_plainly():
-            self._allocated()
+        self.commands()
         return self
 
     def __exit__(
@@ -98,47 +73,68 @@ class Slurm:
     def close(self) -> None:
         """End all ranks and the job."""
         disconnect(self)
-        self._release()
+        if self._job is not None:
+            self._job.end()
+            self._job = None
 
     def commands(self) -> list[NodeCommand]:
-        allocation, agent = self._allocated(), agent_command(self._python)
-        return [
-            NodeCommand(node, allocation.agent(node, agent), why_ended=allocation.why_ended)
-            for node in allocation.nodes
-        ]
+        if number := os.environ.get("SLURM_JOB_ID", ""):
+            packed = os.environ.get("SLURM_JOB_NODELIST", "")
+            listed = subprocess.run(
+                self._words("scontrol", "show", "hostnames", packed), capture_output=True, text=True
+            )
+            nodes = listed.stdout.split()
+        else:
+            if self._job is None or self._job.process.poll() is not None:
+                self.close()
+                self._job = _Job(
+                    self._words("salloc", "--job-name=ddp_lessons", *self._options, "sh", "-c", _SAY_NODES)
+                )
+            number, nodes = self._job.number, self._job.nodes
+        srun = self._words("srun", f"--jobid={number}", *_STEP.split())
+        shown = f"srun --jobid={number} --nodelist="
+        return [NodeCommand(node, [*srun, f"--nodelist={node}", "sh"], self._python, shown + node) for node in nodes]
 
-    def _allocated(self) -> Allocation:
-        """What there is, or else a new one."""
-        self._commands.check()
-        if job := os.environ.get("SLURM_JOB_ID", ""):
-            self._allocation = allocation_here(self._commands, job, self._nodes)
-        elif self._allocation is None or self._allocation.has_ended():
-            self._release()
-            own = ("--ntasks-per-node=1", "--job-name=ddp_lessons", "--kill-command=TERM")
-            self._allocation = HeldAllocation(self._commands, (*own, *self._options))
-        return self._allocation
-
-    def _release(self) -> None:
-        if self._allocation is not None:
-            self._allocation.release()
-            self._allocation = None
-
-
-def _whole(name: str, value: int | None) -> int | None:
-    if value is None:
-        return None
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise TypeError(f"{name} must be an integer, not {value!r}")
-    if (number := operator.index(value)) < 1:
-        raise ValueError(f"{name} must be at least 1, not {number}")
-    return number
+    def _words(self, *command: str) -> list[str]:
+        """The command, as if typed outside of any job: in a job, variables would change what options mean."""
+        of_a_job = [name for name in os.environ if name.startswith(("SLURM", "SRUN_")) and name not in _OF_THE_USER]
+        return [*self._through, "env", *(f"--unset={name}" for name in of_a_job), *command]
 
 
-def _checked_options(options: Sequence[str]) -> list[str]:
-    if isinstance(options, str):
-        raise TypeError(f'options must be a list of options, such as options=["{options}"], not one string')
-    if wrong := [option for option in options if not option.startswith("-")]:
-        raise ValueError(
-            f'{wrong[0]!r} is no option of salloc: write each as one string, such as "--reservation=course"'
-        )
-    return list(options)
+class _Job:
+    """A job of salloc, which lives no longer than this process. Making one waits in Slurm's queue."""
+
+    def __init__(self, salloc: Sequence[str]) -> None:
+        open_standard_descriptors()
+        ours, theirs = socket.socketpair()
+        self._said = tempfile.TemporaryFile(dir=session_folder())  # noqa: SIM115
+        with theirs:
+            self.process = subprocess.Popen(
+                salloc, stdin=theirs.fileno(), stdout=self._said, stderr=self._said, start_new_session=True
+            )
+        self.end = weakref.finalize(self, _end, opened(ours), self.process)
+        try:
+            self.number, self.nodes = self._granted()
+        except BaseException:  # also the stop button
+            self.process.terminate()  # a request that still waits is cancelled
+            self.end()
+            raise
+
+    def _granted(self) -> tuple[str, list[str]]:
+        begin = time.monotonic()
+        with ProgressLine() as line:
+            while True:
+                has_ended = self.process.poll() is not None
+                said = os.pread(self._said.fileno(), 1 << 20, 0).decode(errors="replace")
+                if granted := _NODES.search(said):
+                    return granted[1], granted[2].split()
+                last = (said.strip().splitlines() or ["salloc says nothing"])[-1]
+                if has_ended:
+                    raise NodeLost(f"Slurm gives no nodes: {last}\n  Next: try the same `salloc` in a terminal.")
+                line.show(f"{last} … {time.monotonic() - begin:.0f} s")
+                time.sleep(_TICK_SECONDS)
+
+
+def _end(leash: Channel, process: subprocess.Popen[bytes]) -> None:
+    leash.close()
+    end_within(_SECONDS_TO_END, process)

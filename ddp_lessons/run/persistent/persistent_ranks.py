@@ -11,7 +11,7 @@ from ddp_lessons.record.line_names import name_place
 from ddp_lessons.record.results import NO_VALUE, Results
 from ddp_lessons.run.diagnosis.failures import WorkerFailed, WorkersStuck
 from ddp_lessons.run.diagnosis.wording import told_by_rank
-from ddp_lessons.run.nodes.node_commands import Nodes
+from ddp_lessons.run.nodes.hosts import Nodes
 from ddp_lessons.run.rank import run_cell
 from ddp_lessons.run.wire.messages import CELL_OF_RANKS
 from ddp_lessons.run.workers import Workers

@@ -16,7 +16,8 @@ from typing import Any
 
 _MOST_WAITING = 2048
 _TICK_SECONDS = 0.005
-_SECONDS_UNTIL_IT_LISTENS = 5.0
+_SECONDS_UNTIL_IT_LISTENS = 20.0
+_SECONDS_TO_CONNECT = 3.0
 
 
 def keep_stores_private(agreed_address: str, kept_ports: Container[int], folder: str) -> None:
@@ -41,9 +42,15 @@ def keep_stores_private(agreed_address: str, kept_ports: Container[int], folder:
 
 
 def wait_until_it_listens(address: str, port: int) -> None:
-    """Wait shortly for the rank that opens the store: torch tries again only half a second after it was refused."""
+    """Wait for the rank that opens the store: torch would try again only half a second after it was refused, and for
+    minutes if nothing answers."""
     end = time.monotonic() + _SECONDS_UNTIL_IT_LISTENS
-    while not _answers(address, port) and time.monotonic() < end:
+    while not _answers(address, port):
+        if time.monotonic() > end:
+            raise ConnectionError(
+                f"{os.uname().nodename} did not reach rank 0 at {address}, port {port}, within "
+                f"{_SECONDS_UNTIL_IT_LISTENS:.0f} seconds"
+            )
         time.sleep(_TICK_SECONDS)
 
 
@@ -97,6 +104,7 @@ def _one_at_a_time(folder: str) -> Iterator[None]:
 
 def _answers(address: str, port: int) -> bool:
     with socket.socket(_family(address)) as knock:
+        knock.settimeout(_SECONDS_TO_CONNECT)
         return knock.connect_ex((address, port)) == 0
 
 

@@ -27,7 +27,6 @@ from typing import NoReturn, TypeAlias
 from ddp_lessons.own_files import RUN
 from ddp_lessons.record.garbage import nothing_collected
 from ddp_lessons.run.debugging.rank_stops import RankStops
-from ddp_lessons.run.rank.notebook_modules import NotebookModules
 from ddp_lessons.run.rank.own_process import (
     buffer_c_output_by_line,
     end_group,
@@ -54,7 +53,6 @@ from ddp_lessons.run.wire.messages import (
     Go,
     Loaded,
     Meeting,
-    ModuleSource,
     Raised,
     Returned,
     Start,
@@ -88,9 +86,7 @@ def serve(channel: Channel, output: int, orphaned: Callable[[], NoReturn]) -> No
             time.sleep(_SECONDS_TO_LEAVE)  # it runs its exit handlers
         orphaned()
 
-    threading.Thread(
-        target=lambda: listen(channel, rank.inbox, here, left_alone, rank.modules, rank.stops), daemon=True
-    ).start()
+    threading.Thread(target=lambda: listen(channel, rank.inbox, here, left_alone, rank.stops), daemon=True).start()
     print_to(output)
     buffer_c_output_by_line()
     keep_freed_memory()
@@ -106,7 +102,6 @@ def listen(
     inbox: Inbox,
     here: Surroundings,
     left_alone: Callable[[], NoReturn],
-    modules: NotebookModules | None = None,
     stops: RankStops | None = None,
 ) -> None:
     """Answer the notebook, in a thread of its own. What the main thread has to do goes into its inbox."""
@@ -117,8 +112,6 @@ def listen(
                 inbox.put((message, buffers))
             elif isinstance(message, Ask):
                 channel.send(_answer(message, here))
-            elif isinstance(message, ModuleSource) and modules is not None:
-                modules.take(message)
             elif isinstance(message, Command) and stops is not None:
                 stops.commands.put(message)
     except (EOFError, OSError):
@@ -137,7 +130,6 @@ class _Rank:
 
     def __init__(self, channel: Channel, output: int, start: Start) -> None:
         self.inbox: Inbox = queue.SimpleQueue()
-        self.modules = NotebookModules(channel.send)
         self.stops = RankStops(channel.send)
         self.is_busy = True  # it starts, or runs a function
         self._channel, self._output, self._start = channel, output, start
@@ -169,7 +161,6 @@ class _Rank:
 
     def _load(self, task: Task, buffers: list[bytearray]) -> None:
         with _LOOKING:
-            self.modules.offer(task.modules)
             print_to(self._output)  # the previous function may have closed or replaced its output
         if task.meeting is not None:
             _join(self._start, task.meeting)

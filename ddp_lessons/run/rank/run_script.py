@@ -1,7 +1,7 @@
 """Inside a rank of `explain --on`: run a script of the rank's node, as a rank of torchrun would.
 
-The script finds the modules of that node. Those of the machine where `explain` runs, which a function of a launch can
-import, may belong to another version of the script.
+The script finds the modules of that node first. Those of the machine where `explain` runs may belong to another version
+of the script.
 """
 
 from __future__ import annotations
@@ -11,8 +11,6 @@ import runpy
 import sys
 from collections.abc import Sequence
 
-from ddp_lessons.run.rank.notebook_modules import NotebookModules
-
 
 def has_file(rank: int, world_size: int, file: str) -> bool:
     """Is it on this rank's node?"""
@@ -21,7 +19,6 @@ def has_file(rank: int, world_size: int, file: str) -> bool:
 
 def run_on_node(rank: int, world_size: int, file: str, arguments: Sequence[str], ranks_per_node: int) -> None:
     """Run the script. An exit with status 0 is a return."""
-    sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, NotebookModules)]
     os.environ.update(
         # torchrun sets these too; what Start has is set already
         GROUP_RANK=str(rank // ranks_per_node),

@@ -9,11 +9,9 @@ from collections.abc import Sequence
 
 from ddp_lessons.run.diagnosis.failures import WorkerFailed, WorkersStuck
 from ddp_lessons.run.diagnosis.wording import joined
-from ddp_lessons.run.nodes.hosts import Hosts
-from ddp_lessons.run.nodes.node_commands import NodeLost, Nodes
+from ddp_lessons.run.nodes.hosts import Hosts, NodeLost, Nodes
 from ddp_lessons.run.nodes.node_group import connected, disconnect
 from ddp_lessons.run.nodes.slurm import Slurm
-from ddp_lessons.run.nodes.slurm_commands import NoAllocation
 from ddp_lessons.run.rank.run_script import has_file, run_on_node
 from ddp_lessons.run.scripts.explain import SIGNALLED, end_by_signal, is_refused_in_each_task, say
 from ddp_lessons.run.scripts.words_of_explain import in_a_terminal, told
@@ -42,7 +40,7 @@ def explain_on(
     except (WorkerFailed, WorkersStuck) as failure:
         say(told(failure))
         return 1
-    except (NodeLost, NoAllocation, ValueError, OSError) as refusal:
+    except (NodeLost, ValueError, OSError) as refusal:
         print(f"explain cannot start: {in_a_terminal(str(refusal))}", file=sys.stderr)
         return 2
     except KeyboardInterrupt as stopped:
@@ -54,7 +52,7 @@ def _nodes(place: str, python: str) -> Nodes:
     if place != _SLURM:
         return Hosts(*place.split(","), python=python)
     if "SLURM_JOB_ID" not in os.environ:
-        raise NoAllocation(
+        raise NodeLost(
             "--on slurm uses the nodes of the job that it runs in, and it runs in none (SLURM_JOB_ID is not set).\n"
             "  Next: request nodes with `salloc --nodes=2`, and run it there, or in a script for sbatch."
         )

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
-from ddp_lessons.record.event import Event
+from ddp_lessons.record.event import of_rank
 from ddp_lessons.record.rank_record import Recorded, Told
-from ddp_lessons.run.wire.messages import Answer, Message, Raised, Returned
+from ddp_lessons.run.wire.messages import Raised
 
 
 @dataclass(frozen=True)
@@ -18,39 +19,19 @@ class Clock:
     error: float  # seconds by which that may be wrong
 
 
-def on_our_clock(message: Message, clock: Clock) -> Message:
+def on_our_clock(message: Any, clock: Clock) -> Any:
     """The message with all its times as this machine's clock shows them."""
+    ahead = clock.seconds_ahead
+    if isinstance(message, Recorded):
+        calls = tuple(of_rank(call.rank, call, ahead) for call in message.calls)
+        gaps = tuple((begin - ahead, end - ahead, busy) for begin, end, busy in message.gaps)
+        began, until = message.began - ahead, message.until - ahead
+        here = replace(message, began=began, until=until, calls=calls, gaps=gaps)
+        return replace(here, node=clock.node, clock_error=clock.error)
     if isinstance(message, Told):
-        return replace(message, seconds=message.seconds - clock.seconds_ahead)
-    if isinstance(message, Returned | Raised | Answer) and message.recorded is not None:
-        message = replace(message, recorded=_moved_record(message.recorded, clock))
+        return replace(message, seconds=message.seconds - ahead)
     if isinstance(message, Raised):
-        return replace(message, moment=message.moment - clock.seconds_ahead)
+        message = replace(message, moment=message.moment - ahead)
+    if recorded := getattr(message, "recorded", None):
+        return replace(message, recorded=on_our_clock(recorded, clock))
     return message
-
-
-def _moved_record(recorded: Recorded, clock: Clock) -> Recorded:
-    seconds = -clock.seconds_ahead
-    return replace(
-        recorded,
-        node=clock.node,
-        clock_error=clock.error,
-        began=recorded.began + seconds,
-        until=recorded.until + seconds,
-        calls=tuple(_moved_call(call, seconds) for call in recorded.calls),
-        gaps=tuple((begin + seconds, end + seconds, busy) for begin, end, busy in recorded.gaps),
-    )
-
-
-def _moved_call(call: Event, seconds: float) -> Event:
-    def later(moment: float | None) -> float | None:
-        return None if moment is None else moment + seconds
-
-    return replace(
-        call,
-        begin=call.begin + seconds,
-        issued=call.issued + seconds,
-        waited=later(call.waited),
-        end=later(call.end),
-        untouched=later(call.untouched),
-    )

@@ -45,19 +45,8 @@ class Task:
 
     sources: dict[str, str] = field(default_factory=dict)  # the source of the cells, by their file names
     meeting: Meeting | None = None  # join here first: the ranks are new, or their last call has failed
-    modules: frozenset[str] = frozenset()  # those of the notebook that the rank has to ask for
     why_no_prompt: str = ""  # why nobody can answer the debugger
     debug: bool = False  # an exception opens the debugger
-
-
-@dataclass(frozen=True)
-class ModuleSource:
-    """To a rank that asked for it: a module of the notebook."""
-
-    name: str
-    source: bytes | None = None  # of its file; None: there is none
-    folders: tuple[str, ...] | None = None  # of a package
-    file: str = ""
 
 
 @dataclass(frozen=True)
@@ -116,13 +105,6 @@ class AtPrompt:
 @dataclass(frozen=True)
 class Loaded:
     """From a rank: it has joined and has its function, and waits for Go."""
-
-
-@dataclass(frozen=True)
-class WantsModule:
-    """From a rank on another node, which imports this module of the notebook."""
-
-    name: str
 
 
 @dataclass(frozen=True)
@@ -211,7 +193,7 @@ HEAVY_IMPORTS = (
 )
 WITNESSED = "DDP_LESSONS_WITNESSED"  # the variable by which ranks of a plain script find `explain`
 MARK = "DDP_LESSONS_PROCESS"  # the variable by which the child processes of a rank are recognized
-FromRank = Loaded | Answer | WantsModule | Present | Told | Returned | Raised | AtPrompt
-ToRank = Start | Task | ModuleSource | Go | Ask | Command
+FromRank = Loaded | Answer | Present | Told | Returned | Raised | AtPrompt
+ToRank = Start | Task | Go | Ask | Command
 Message = ToRank | FromRank | Leave | Ready | Fork | Import | Stop | Signal | Ended
 Buffer = bytes | bytearray | memoryview
