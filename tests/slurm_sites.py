@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import shlex
 from typing import Any
 
 from processes import eventually
@@ -11,17 +12,17 @@ from processes import eventually
 from ddp_lessons import Slurm
 from ddp_lessons.machines import SlurmOnMachines
 
-CLUSTER = "from ddp_lessons import Slurm, launch; cluster = Slurm(nodes=2, prefix={prefix!r})\n"
+CLUSTER = "from ddp_lessons import Slurm, launch; cluster = Slurm(nodes=2, through={prefix!r})\n"
 
 
-def command_prefix(site: SlurmOnMachines) -> list[str]:
+def command_prefix(site: SlurmOnMachines) -> str:
     """The words before a command that runs on machine0 as one of this cluster's."""
-    return site.machines.command(0, ["env", f"SLURM_CONF={site.folder}/slurm.conf"])
+    return shlex.join(site.machines.command(0, ["env", f"SLURM_CONF={site.folder}/slurm.conf"]))
 
 
 def allocate(site: SlurmOnMachines, **placement: Any) -> Slurm:
     """What `Slurm(**placement)` is for a user of this cluster."""
-    return Slurm(prefix=command_prefix(site), **placement)
+    return Slurm(through=command_prefix(site), **placement)
 
 
 def queue(site: SlurmOnMachines, options: str = "") -> list[str]:

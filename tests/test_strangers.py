@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import pickle
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -15,9 +14,6 @@ from pathlib import Path
 import pytest
 from nights import by_day
 from processes import Program, eventually, listening
-
-from ddp_lessons.run.nodes.agent import Agent
-from ddp_lessons.run.wire.channel import Channel
 
 pytestmark = pytest.mark.no_second_try
 
@@ -73,14 +69,3 @@ def test_torchrun_as_we_start_it_unpickles_nothing_of_a_stranger(command: list[s
         program.finish()
     assert int(said.split()[-1]) > 0  # of the ranks, where torch unpickles nothing
     assert not (tmp_path / "ran").exists()
-
-
-def test_the_port_by_which_nodes_find_their_address_says_nothing() -> None:
-    ours, theirs = socket.socketpair()
-    with ours, theirs:
-        agent = Agent(Channel(ours))
-        with socket.create_connection(("127.0.0.1", agent.listen())) as stranger:
-            stranger.sendall(pickle.dumps("hello"))
-            stranger.settimeout(1)
-            with pytest.raises(TimeoutError):
-                stranger.recv(1)

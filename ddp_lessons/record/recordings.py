@@ -50,7 +50,7 @@ def without_this_machine(line: str) -> str:
     for place in sorted({*places, str(Path.home())}, key=len, reverse=True):
         line = line.replace(place, "...") if len(place) > 1 else line
     line = re.sub(r"\.\.\./lib/python[\d.]+(/site-packages)?", "...", line)
-    line = re.sub(r"\[?/\S*/([\w.-]+\.(?:cc|cpp|hpp|h|cu):\d+)\]?", r"[\1]", line)  # sources of torch's build
+    line = re.sub(r"/\S*/([\w.-]+\.(?:cc|cpp|hpp|h|cu):\d+)", r"\1", line)  # sources of torch's build
     node = platform.node()
     line = re.sub(rf"\b{re.escape(node)}\b", "thishost", line) if len(node) > 3 else line
     return re.sub(r"(\bpid\W+|Process |\()\d{3,}", r"\g<1>N", line)

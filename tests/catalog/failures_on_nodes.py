@@ -138,7 +138,7 @@ def _interrupt_when_all_sleep(folder: str) -> None:
 
 def processes_on(machines: Machines) -> set[int]:
     """All processes of these nodes, as this machine's process table has them."""
-    spaces = {_space(first) for first in machines._pids}
+    spaces = {_space(anchor.pid) for anchor in machines._anchors}
     return {process for process in map(int, filter(str.isdigit, os.listdir("/proc"))) if _space(process) in spaces}
 
 
@@ -154,7 +154,7 @@ def site(kind: str) -> Iterator[tuple[Nodes, Machines]]:
     with ExitStack() as stack:
         if kind == "slurm":
             cluster = stack.enter_context(SlurmOnMachines(2))
-            yield stack.enter_context(allocate(cluster, nodes=2, time_minutes=60)), cluster.machines
+            yield stack.enter_context(allocate(cluster, nodes=2, time=60)), cluster.machines
             return
         machines = stack.enter_context(Machines(2))
         folder = Path(stack.enter_context(TemporaryDirectory()))

@@ -91,29 +91,15 @@ def test_a_timeline_has_a_line_for_each_stream() -> None:
     assert legend == "# computes, = communicates, - copies; 1 ms in all"
 
 
-def test_a_recording_is_refused_if_a_check_fails_or_if_it_is_large(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_recording_is_refused_if_a_check_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpu_recordings, "RECORDINGS", tmp_path)
     with pytest.raises(ValueError, match="speed is not recorded, because a check failed: bf16 ran"):
         keep("speed", Measured("2 ranks", (), {}, {"bf16 ran": False}))
-    with pytest.raises(ValueError, match="the recording of speed has 21,"):
-        keep("speed", Measured("2 ranks", ["x" * 21_000], {}, {}))
     assert not list(tmp_path.iterdir())
 
 
 def test_nothing_of_the_machine_gets_into_a_recorded_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("platform.node", lambda: "gpu-node-17")
-    line = f"{Path.cwd()}/a.py of gpu-node-17: [/__w/pytorch/gloo/tcp/pair.cc:464] timed\x07out"
-    assert gpu_recordings.as_recorded(line) == ".../a.py of thishost: [pair.cc:464] timed out"
-
-
-def test_the_recordings_of_the_course_are_of_gpus_and_passed_their_checks() -> None:
-    for file in gpu_recordings.RECORDINGS.glob("*"):
-        measured = Measured.from_json(file.read_text(encoding="utf-8"))
-        assert file.stem in {*EXPERIMENTS, "lessons"}, file
-        assert not measured.broken, file
-        assert {"device", "torch", "cuda", "driver", "date"} <= measured.machine.keys(), file
-        assert measured.machine["device"] != "CPU", file
-        assert file.stat().st_size <= gpu_recordings.MOST_BYTES, file
-        assert not any(mark in file.read_text(encoding="utf-8") for mark in ("/home/", "/root/", "/tmp/")), file
+    line = f"{Path.cwd()}/a.py of gpu-node-17: [fail at /__w/pytorch/gloo/tcp/pair.cc:464] timed\x07out"
+    assert gpu_recordings.as_recorded(line) == ".../a.py of thishost: [fail at pair.cc:464] timed out"
+    assert gpu_recordings.as_recorded(f"{Path.cwd()}/{'a' * 500}") == f".../{'a' * 393}..."

@@ -23,7 +23,6 @@ from slurm_sites import is_empty_soon, queue
 from ssh_sites import path_with_keys, reached_by_real_ssh
 
 from ddp_lessons.machines import Machines, SlurmOnMachines
-from ddp_lessons.run.scripts import words_of_explain
 
 pytestmark = nightly
 
@@ -136,14 +135,14 @@ def test_the_node_s_own_files_are_run(by_ssh: dict[str, str], tmp_path: Path) ->
     ("words", "said"),
     [
         (["--on", "machine0,machine1", "nowhere.py"], "no such script on machine0 and machine1: {folder}/nowhere.py\n"),
-        (["--on", "machine0,elsewhere", "train.py"], "elsewhere can't start ranks: no such host name is known here"),
         (
-            ["--on", "machine0", "--python", "/nowhere/python", "train.py"],
-            "Next: pass the path of one: --python /shared/venv/bin/python.",
+            ["--on", "machine0,elsewhere", "train.py"],
+            "elsewhere can't start ranks: ssh: Could not resolve",
         ),
+        (["--on", "machine0", "--python", "/nowhere/python", "train.py"], "machine0 can't start ranks: sh: "),
         (["--on", "slurm", "train.py"], "Next: request nodes with `salloc --nodes=2`"),
         (["--on", "machine0", "--nproc-per-node", "0", "train.py"], "--nproc-per-node must be at least 1, not 0"),
-        (["--on", "machine0", "--nproc-per-node", "513", "train.py"], "at most 512 ranks on nodes: this machine"),
+        (["--on", "machine0", "--nproc-per-node", "513", "train.py"], "at most 512 ranks start on nodes"),
     ],
 )
 def test_what_cannot_start_is_a_sentence(by_ssh: dict[str, str], tmp_path: Path, words: list[str], said: str) -> None:
@@ -219,32 +218,3 @@ def test_srun_of_explain_is_refused_once_but_not_in_a_shell_of_srun(site: SlurmO
     done = in_a_job(site, tmp_path, "script", "--quiet", "--command", typed, "/dev/null")
     assert "alone" in done.stdout.splitlines()
     assert is_empty_soon(site)
-
-
-@pytest.mark.parametrize(
-    ("said", "instead"),
-    [
-        (
-            "SLURM_JOB_ID names the job of this notebook, but job 7 was cancelled.\n  Next: To request a new job "
-            'instead, remove the variable: del os.environ["SLURM_JOB_ID"].',
-            "SLURM_JOB_ID names the job of this terminal, but job 7 was cancelled.\n  Next: request nodes with "
-            "`salloc`, and run it there.",
-        ),
-        (
-            "  Next: launch again, which requests nodes again; choose a partition",
-            "  Next: request nodes with `salloc`, and run it again there; choose a partition",
-        ),
-        (
-            "[Errno 24] no rank was started: too many open files. Next: restart the kernel to close this notebook's "
-            "open files, launch fewer ranks, or raise the limit",
-            "no rank was started: too many open files. Next: start fewer ranks, or raise the limit",
-        ),
-        ("check whether b is up, then launch again.", "check whether b is up, then run it again."),
-        (
-            "request more with Slurm(..., time_minutes=...), then launch again.",
-            "request more with `salloc --time=MINUTES`, then run it again.",
-        ),
-    ],
-)
-def test_what_only_a_notebook_can_do_is_not_advised(said: str, instead: str) -> None:
-    assert words_of_explain.in_a_terminal(said) == instead

@@ -1,316 +1,190 @@
-"""What was recorded stands in for what cannot be made here, says so, and belongs to the lesson."""
+"""A recording stands in for what can't be made here, says so, and belongs to the lesson's text."""
 
 from __future__ import annotations
 
 import ast
-import contextlib
 import json
 import re
 import shutil
+import sys
 from collections.abc import Callable
-from dataclasses import replace
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 import torch.distributed as dist
-from ddp_lessons.machines.sources import digest_of
 
 from ddp_lessons import WorkersStuck, launch, show
 from ddp_lessons.machines import Attempt, Machines, NotHere, Said, SlurmOnMachines, attempt, live_or_recorded, troubles
+from ddp_lessons.record import recordings
 
-PROJECT = Path(__file__).parents[2]
-NOTEBOOK = PROJECT / "notebooks" / "14_many_machines.ipynb"
-RECORDINGS = PROJECT / "ddp_lessons" / "machines" / "recordings"
+NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "14_many_machines.ipynb"
+CUT = Said(1, 0.3, "the network link is down")
+PRINTED = f"{sys.prefix}/lib/python3.11/site-packages/torch/a.py in Process 12345 on node-17"
+DONE = Attempt((0, 1), (Said(0, 0.25, PRINTED), Said(1, 0.5, "hello")), 0.75, happened=(CUT,))
+CELL = """command = "torchrun {options} hello.py"
+def meet(machines):
+    # as in the lesson
+    return machines.everywhere(lambda machine: line(machine))
+def line(machine):
+    return command.format(options="--rdzv-id=one")
+"""
 
 
-class Nowhere:
-    """A place that cannot be made."""
+@dataclass
+class Somewhere(AbstractContextManager["Somewhere"]):
+    """A place that can be made, unless something is missing."""
 
-    def __init__(self, count: int = 2) -> None:
-        self.count = count
-
-    def __repr__(self) -> str:
-        return f"Nowhere({self.count})"
+    count: int = 2
+    missing: str = field(default="", repr=False)
 
     def why_not(self) -> str:
-        return "this machine has no such thing"
-
-    def __enter__(self) -> Machines:
-        raise AssertionError("nobody should try")
+        return self.missing
 
     def __exit__(self, *_: object) -> None: ...
 
+    def everywhere(self, command: object) -> Attempt:
+        return DONE
 
-def greet(machines: Machines, *words: str) -> Attempt:
-    return machines.everywhere("echo hello")
 
-
-DONE = Attempt((0, 1), (Said(0, 0.25, "hello from /somewhere/else"), Said(1, 0.5, "hello")), 0.75)
+def greet(place: Somewhere, *words: str) -> Attempt:
+    return place.everywhere("hostname")
 
 
 @pytest.fixture
-def recordings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    """Records a call in an empty folder, which is the current one."""
     monkeypatch.setattr(live_or_recorded, "RECORDINGS", tmp_path)
-    monkeypatch.delenv(live_or_recorded.VARIABLE, raising=False)
-    return tmp_path
+    monkeypatch.chdir(tmp_path)
+
+    monkeypatch.setattr("platform.node", lambda: "node-17")
+
+    def recorded(function: Callable[..., Any]) -> Any:
+        with monkeypatch.context() as patch:
+            patch.setenv(live_or_recorded.VARIABLE, "record")
+            return attempt(function, Somewhere())
+
+    return recorded
 
 
-def test_where_it_cannot_be_made_the_recording_is_shown_and_says_so(recordings: Path) -> None:
-    live_or_recorded.keep("greet", DONE, digest_of(greet, Nowhere()))
-    shown = attempt(greet, Nowhere())
-    assert shown.said == DONE.said
-    assert shown.statuses == DONE.statuses
-    assert shown.recorded.startswith("Linux, Python 3.")
-    assert "recorded: Linux" in repr(shown)
-
-
-def test_without_a_recording_it_says_what_is_missing(recordings: Path) -> None:
-    with pytest.raises(NotHere, match="there is no recording of greet_louder: this machine has no such thing"):
-        attempt(greet, Nowhere(), "louder")
-
-
-def test_what_is_done_here_is_not_called_recorded() -> None:
-    assert "recorded" not in repr(DONE)
-    assert DONE.recorded == ""
-
-
-def test_a_recording_can_be_asked_for(recordings: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    live_or_recorded.keep("greet", DONE, digest_of(greet, Machines(2)))
+def test_a_recording_is_the_attempt_without_this_machine_s_names(record: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert record(greet) == attempt(greet, Somewhere()) == DONE  # live in both cases
+    cleaned = (Said(0, 0.25, ".../torch/a.py in Process N on thishost"), Said(1, 0.5, "hello"))
+    shown = attempt(greet, Somewhere(missing="no ip"))
+    assert shown == replace(DONE, said=cleaned, recorded=recordings.this_system())
+    assert repr(shown).splitlines()[1] == "   0.3 s  machine 1 * the network link is down"
+    assert repr(shown).endswith(f"\nmachine 1: ended with status 1\nrecorded: {recordings.this_system()}")
     monkeypatch.setenv(live_or_recorded.VARIABLE, "recorded")
-    assert attempt(greet, Machines(2)).recorded
+    assert attempt(greet, Somewhere()) == shown
 
 
-def sum_up(rank: int, world_size: int) -> list[float]:
+@pytest.mark.parametrize(
+    ("wish", "arguments", "error", "said"),
+    [
+        ("", (greet, Somewhere(2, "no ip"), "louder"), NotHere, "there is no recording of greet_louder: no ip"),
+        ("record", (greet, Somewhere(2, "no ip")), NotHere, "greet cannot be recorded: no ip"),
+        ("", (greet, Machines), TypeError, r"takes a function and a place: attempt\(look, Machines\(2\)\)"),
+        ("", (print, Somewhere()), TypeError, r"must return what everywhere\(\), .* gives, not None"),
+    ],
+)
+def test_what_can_be_neither_run_nor_recalled_is_refused(
+    monkeypatch: pytest.MonkeyPatch, wish: str, arguments: tuple[Any, ...], error: type[Exception], said: str
+) -> None:
+    monkeypatch.setenv(live_or_recorded.VARIABLE, wish)
+    with pytest.raises(error, match=said):
+        attempt(*arguments)
+
+
+def add_up_and_pass_on(rank: int, world_size: int, last: int) -> list[float]:
     total = torch.ones(3)
-    dist.all_reduce(total)
-    dist.send(total, dst=1) if rank == 0 else dist.recv(total, src=0)
+    if rank <= last:  # with last=0 rank 0 waits alone
+        dist.all_reduce(total)
+        dist.send(total, dst=1) if rank == 0 else dist.recv(total, src=0)
     print(f"rank {rank} has {total[0]}")
     return total.tolist()
 
 
-def never_meet(rank: int, world_size: int) -> None:
-    if rank == 0:
-        dist.barrier()
+@pytest.mark.parametrize("last", [1, 0])
+def test_what_a_launch_gave_is_recorded_and_drawn_as_it_was(record: Any, last: int) -> None:
+    def seen(done: Any) -> tuple[Any, ...]:
+        results, picture = getattr(done, "results", done), show.timeline(done)
+        calls = re.findall("<title>.*?</title>", picture.living_svg)
+        return bool(calls), type(done), str(done), results.values, results.lines, str(picture), calls
 
-
-@pytest.mark.parametrize("function", [sum_up, never_meet])
-def test_what_a_launch_gave_is_recorded_and_drawn_as_it_was(
-    recordings: Path, monkeypatch: pytest.MonkeyPatch, function: Callable[..., Any]
-) -> None:
-    def try_it(here: object) -> Any:
+    def try_it(place: Somewhere) -> Any:
         try:
-            return launch(function, 2, quiet=True)
+            return launch(add_up_and_pass_on, 2, last, quiet=True)
         except WorkersStuck as error:
             return error
 
-    monkeypatch.setenv(live_or_recorded.VARIABLE, "record")
-    there = contextlib.nullcontext()
-    monkeypatch.setattr(Nowhere, "why_not", lambda self: "")
-    monkeypatch.setattr(Nowhere, "__enter__", lambda self: there)
-    live = attempt(try_it, Nowhere())
-    monkeypatch.setenv(live_or_recorded.VARIABLE, "recorded")
-    recalled = attempt(try_it, Nowhere())
-    assert type(recalled) is type(live)
-    assert str(recalled) == str(live)
-    one, other = (getattr(done, "results", done) for done in (live, recalled))
-    assert (one.values, one.lines) == (other.values, other.lines)
-    assert other.recorded.startswith("Linux, Python 3.")
-    pictures = show.timeline(live), show.timeline(recalled)
-    assert str(pictures[0]) == str(pictures[1])
-    calls, recalled_calls = (re.findall("<title>.*?</title>", picture.living_svg) for picture in pictures)
-    assert calls
-    assert calls == recalled_calls
-    assert "This was recorded (Linux" in pictures[1].living_svg
-    if isinstance(recalled, WorkersStuck):
-        assert "recorded (Linux" in recalled.remark
-        assert recalled.traceback(0) == "no stack of rank 0 was recorded\n"
+    live, recalled = record(try_it), attempt(try_it, Somewhere(missing="no ip"))
+    assert seen(recalled) == (True, *seen(live)[1:])
+    assert f"This was recorded ({recordings.this_system()}" in show.timeline(recalled).living_svg
+    assert last or recalled.traceback(0) == "no stack of rank 0 was recorded\n"
 
 
-CELL = """
-command = "torchrun {options} hello.py"
+@pytest.mark.parametrize(
+    ("old", "new", "is_same"),
+    [
+        ("# as in the lesson", "# in other words", True),
+        ("\ndef line", "\n\n\ndef line", True),
+        ("lambda machine: line", "lambda number: line", False),
+        ("--rdzv-id=one", "--rdzv-id=two", False),  # in a function that it calls
+        ("torchrun {options}", "torchrun --standalone {options}", False),  # in a value next to it
+        ("hello.py", "hello.py # 2", False),  # not a comment, but text
+        ("names = 1", "names = 2", False),  # in a file that is named in a file that is named
+    ],
+)
+def test_a_recording_is_of_all_that_is_used_without_comments(record: Any, old: str, new: str, is_same: bool) -> None:
+    def defined(cell: str) -> Any:
+        (file := Path(f"cell_{len([*Path().iterdir()])}.py").absolute()).write_text(cell)
+        exec(compile(cell, file, "exec"), names := dict[str, Any]())
+        return names["meet"]
 
-def meet(machines):
-    # as in the lesson
-    return machines.everywhere(lambda machine: line(machine))
-
-def line(machine):
-    return command.format(options="--rdzv-id=one")
-"""
-SAME = [
-    ("nothing", "", ""),
-    ("a comment", "# as in the lesson", "# in other words"),
-    ("an empty line", "\ndef line", "\n\n\ndef line"),
-]
-CHANGED = [
-    ("the function", "lambda machine: line", "lambda number: line"),
-    ("what it calls", "--rdzv-id=one", "--rdzv-id=two"),
-    ("a value beside it", "torchrun {options}", "torchrun --standalone {options}"),
-    ("a text with a mark of comments", "hello.py", "hello.py # 2"),
-]
-
-
-def defined(tmp_path: Path, source: str) -> Callable[..., Any]:
-    """As a cell defines it: with a text of its own, and in one namespace with the others."""
-    file = tmp_path / f"cell_{len([*tmp_path.iterdir()])}.py"
-    file.write_text(source)
-    names: dict[str, Any] = {}
-    exec(compile(source, file, "exec"), names)
-    function: Callable[..., Any] = names["meet"]
-    return function
+    Path("hello.py").write_text("import names.py")
+    Path("names.py").write_text("names = 1")
+    record(defined(CELL))
+    Path("names.py").write_text("names = 1".replace(old, new))
+    changed = defined(CELL.replace(old, new))
+    if is_same:
+        assert attempt(changed, Somewhere(2, "no ip")).recorded
+    with pytest.raises(NotHere, match=r"\(no ip\), and you changed it, or something that it uses"):
+        attempt(changed, Somewhere(3 if is_same else 2, "no ip"))
 
 
-@pytest.mark.parametrize(("what", "old", "new"), SAME, ids=[what for what, _, _ in SAME])
-def test_a_recording_is_of_the_text_without_its_comments(recordings: Path, what: str, old: str, new: str) -> None:
-    live_or_recorded.keep("meet", DONE, digest_of(defined(recordings, CELL), Nowhere()))
-    assert attempt(defined(recordings, CELL.replace(old, new)), Nowhere()).recorded
+def test_a_complaint_is_the_error_without_its_traceback() -> None:
+    lines = ["Exception raised from f at a.cpp:1 (most recent call first):", "  raise ValueError('a: b')"]
+    said = tuple(Said(0, float(place), line) for place, line in enumerate([*lines, "ValueError: a: b", "later"]))
+    assert [Attempt((1,), said, 4.0).complaint(machine) for machine in (0, 1)] == [said[2], None]
 
 
-@pytest.mark.parametrize(("what", "old", "new"), CHANGED, ids=[what for what, _, _ in CHANGED])
-def test_whoever_changes_it_is_not_answered_with_the_recording(recordings: Path, what: str, old: str, new: str) -> None:
-    live_or_recorded.keep("meet", DONE, digest_of(defined(recordings, CELL), Nowhere()))
-    with pytest.raises(NotHere, match="you changed it, or something that it uses: only the lesson's own text was rec"):
-        attempt(defined(recordings, CELL.replace(old, new)), Nowhere())
-
-
-def test_a_recording_is_of_so_many_machines_and_of_the_files_that_are_named(
-    recordings: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(recordings)
-    Path("hello.py").write_text("import names.py\n")
-    Path("names.py").write_text("a = 1\n")
-    meet = defined(recordings, CELL)
-    live_or_recorded.keep("meet", DONE, digest_of(meet, Nowhere(2)))
-    assert attempt(meet, Nowhere(2)).recorded
-    with pytest.raises(NotHere, match="you changed it"):
-        attempt(meet, Nowhere(3))
-    Path("names.py").write_text("a = 2\n")
-    with pytest.raises(NotHere, match="you changed it"):
-        attempt(meet, Nowhere(2))
-
-
-def test_machines_and_clusters_say_how_large_they_are() -> None:
-    assert (repr(Machines(3)), repr(SlurmOnMachines(2))) == ("Machines(3)", "SlurmOnMachines(2)")
-
-
-def test_what_is_no_place_and_who_returns_nothing_is_named(recordings: Path) -> None:
-    with pytest.raises(TypeError, match=r"a number of nodes, such as Machines\(2\)"):
-        attempt(greet, Machines)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match=r"takes a function and a place: attempt\(look, Machines\(2\)\)"):
-        attempt(Machines(2), greet)  # type: ignore[arg-type]
-
-    def forgets(place: Here) -> Attempt:
-        return None  # type: ignore[return-value]
-
-    with pytest.raises(TypeError, match=r"forgets\(\) returned None, and not what happened: let it return what every"):
-        attempt(forgets, Here())
-
-
-class Here(Nowhere):
-    """A place that needs nothing."""
-
-    def why_not(self) -> str:
-        return ""
-
-    def __enter__(self) -> Any:
-        return self
-
-
-def test_nothing_of_the_machine_it_was_made_on_is_kept(recordings: Path) -> None:
-    import os
-    import sys
-
-    line = f"{os.getcwd()}/a.py and {sys.prefix}/lib/python3.11/site-packages/torch/b.py"
-    live_or_recorded.keep("greet", Attempt((0,), (Said(0, 0.0, line),), 0.1))
-    assert os.getcwd() not in (recordings / "greet.json").read_text()
-    assert sys.prefix not in (recordings / "greet.json").read_text()
-
-
-def test_a_complaint_is_the_error_and_not_the_way_there() -> None:
-    lines = ["Traceback (most recent call last):", "  raise ValueError('a: b')", "ValueError: a: b", "later"]
-    lines[2:2] = ["Exception raised from f at socket.cpp:1 (most recent call first):", "frame #0: c10::Error::Error(x)"]
-    said = Attempt((1,), tuple(Said(0, float(place), line) for place, line in enumerate(lines)), 4.0)
-    assert said.complaint(0) == Said(0, 4.0, "ValueError: a: b")
-    assert said.complaint(1) is None
-
-
-def test_an_attempt_survives_its_file() -> None:
-    assert Attempt.from_json(DONE.to_json()) == DONE
-    cut = replace(DONE, happened=(Said(1, 0.3, "the network link is down"),))
-    assert Attempt.from_json(cut.to_json()) == cut
-    assert repr(cut).splitlines()[1] == "   0.3 s  machine 1 * the network link is down"
-
-
-def test_the_lesson_s_recordings_are_those_it_asks_for_and_hold_no_folder_of_ours() -> None:
-    kept = {file.stem for file in live_or_recorded.RECORDINGS.glob("*.json")}
-    text = "".join("".join(cell["source"]) for cell in notebook()["cells"] if cell["cell_type"] == "code")
-    functions = {name.split("(")[0] for name in text.split("attempt(")[1:]}
-    asked = {name.partition(",")[0].strip() for name in functions}
-    assert all(any(name.startswith(function) for function in asked) for name in kept)
-    assert all(any(name.startswith(function) for name in kept) for function in asked)
-    for file in live_or_recorded.RECORDINGS.glob("*"):
-        content = file.read_text(encoding="utf-8")
-        assert not any(mark in content for mark in ("/home/", "/root/", "/tmp/", 'File \\"/'))
-
-
-def test_the_recordings_are_of_the_lesson_s_present_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where it fails: DDP_LESSONS_MACHINES=record, and run lesson 14."""
+def test_the_recordings_are_those_of_the_lesson_s_present_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If it fails: run lesson 14 with DDP_LESSONS_MACHINES=record."""
     monkeypatch.chdir(tmp_path)
-    cells = ["".join(cell["source"]) for cell in notebook()["cells"] if cell["cell_type"] == "code"]
-    files = [cell.partition("\n") for cell in cells if cell.startswith("%%writefile")]
-    for head, _, text in files:
-        Path(head.split()[1]).write_text(text)
     shutil.copy(NOTEBOOK.parents[1] / "scripts" / "many_machines.py", tmp_path)
-    nodes = [node for cell in cells if cell[0] != "%" for node in ast.parse(cell).body]
-    texts_of_cells = [n for n in nodes if isinstance(n, ast.Assign) and isinstance(n.value, ast.Constant)]
-    code = "\n\n".join(ast.unparse(node) for node in texts_of_cells)
-    namespace: dict[str, Any] = {}
-    exec(code, namespace)
-    texts = [
-        ast.get_source_segment(cell, node)
-        for cell in cells
-        if cell[0] != "%"
-        for node in ast.parse(cell).body
-        if isinstance(node, ast.FunctionDef)
-    ]
-    Path("cells.py").write_text("\n\n\n".join(filter(None, texts)))
-    exec(compile(Path("cells.py").read_text(), tmp_path / "cells.py", "exec"), namespace)
-    calls = [
-        call
-        for node in nodes
-        for call in ast.walk(node)
-        if isinstance(call, ast.Call) and ast.unparse(call.func) == "attempt"
-    ]
-    assert len(calls) == len([*live_or_recorded.RECORDINGS.glob("*.json")])
-    for call in calls:
-        function, place, *args = call.args
-        arguments = tuple(map(ast.literal_eval, args)), {str(k.arg): ast.literal_eval(k.value) for k in call.keywords}
-        made = eval(ast.unparse(place), {"Machines": Machines, "SlurmOnMachines": SlurmOnMachines})
-        asked = namespace[ast.unparse(function)]
-        live_or_recorded.recall(live_or_recorded.name_of(asked, *arguments), "", digest_of(asked, made))
+    asked: dict[str, str] = {}
 
+    def note(function: Callable[..., Any], place: object, *args: Any) -> None:
+        asked[live_or_recorded.name_of(function, args, {})] = recordings.digest_of(function, place)
 
-def test_the_table_of_troubles_has_the_notes_own_mistake() -> None:
-    lines = troubles().splitlines()
-    assert any("only --nnodes=2" in line for line in lines)
-    assert len(lines) > 12
-    assert max(map(len, lines)) <= 100  # a notebook wraps what is wider
-
-
-def test_long_words_go_on_below_in_their_column_and_none_is_lost() -> None:
-    lines = troubles().splitlines()
-    widths = [len(dashes) for dashes in lines[1].split()]
-    shown = " ".join(line[widths[0] + widths[1] + 4 :].strip() for line in lines[2:])
-    kept = live_or_recorded.TROUBLES.read_text(encoding="utf-8").splitlines()
-    begin = kept[1].rindex("  ") + 2
-    assert re.sub(r"\s", "", shown) == re.sub(r"\s", "", "".join(line[begin:] for line in kept[2:]))
-
-
-def notebook() -> Any:
-    return json.loads(NOTEBOOK.read_text(encoding="utf-8"))
-
-
-@pytest.mark.parametrize("recording", sorted(RECORDINGS.glob("*.json")), ids=lambda file: file.stem)
-def test_no_recording_was_cut_short_by_a_busy_machine(recording: Path) -> None:
-    assert "DUE TO TIME LIMIT" not in recording.read_text(encoding="utf-8")
+    names = {"attempt": note, "Machines": Machines, "SlurmOnMachines": SlurmOnMachines}
+    for number, cell in enumerate(json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"]):
+        text, file = "".join(cell["source"]) * (cell["cell_type"] == "code"), tmp_path / f"cell_{number}.py"
+        if text.startswith("%%writefile"):
+            Path(text.split()[1]).write_text(text.partition("\n")[2])
+            continue
+        file.write_text(text)
+        for node in ast.parse(text).body:
+            is_plain = isinstance(getattr(node, "value", None), ast.Constant)
+            if isinstance(node, ast.FunctionDef) or is_plain or "attempt(" in ast.unparse(node):
+                exec(compile(ast.Module([node], []), file, "exec"), names)
+    files = {file.stem: file.read_text(encoding="utf-8") for file in live_or_recorded.RECORDINGS.glob("*.json")}
+    assert asked == {name: json.loads(text)["of"] for name, text in files.items()}
+    for name, text in files.items():
+        assert isinstance(live_or_recorded.recall(name, "", asked[name]), WorkersStuck if "cable" in name else Attempt)
+        assert not re.search(r'/home/|/root/|/tmp/|File \\"/|DUE TO TIME LIMIT', text)
+    assert "no rendezvous, only --nnodes=2" in troubles()
+    assert max(map(len, troubles().splitlines())) <= 100  # a notebook wraps what is wider

@@ -1,4 +1,4 @@
-"""How far a node's clock is ahead, from the round trip of a ping, and its times on our clock."""
+"""How far a node's clock is ahead, from the round trip of a question, and its times on our clock."""
 
 from __future__ import annotations
 
@@ -6,20 +6,30 @@ import time
 from dataclasses import replace
 
 import pytest
-from ddp_lessons.run.nodes.node_clock import NodeClock
 from recorded import call
 
 from ddp_lessons.record.rank_record import Recorded, Told
+from ddp_lessons.run.nodes.node_link import NodeLink
 from ddp_lessons.run.wire.clocks import Clock, on_our_clock
 from ddp_lessons.run.wire.messages import Raised
-from ddp_lessons.run.wire.relayed import Pong
 
 
 @pytest.mark.parametrize("ahead", [1000.0, -1000.0, 0.0])
-def test_a_clock_is_as_far_ahead_as_it_answers_and_the_error_is_half_of_the_round_trip(ahead: float) -> None:
-    clock, sent = NodeClock("alpha"), time.monotonic() - 0.2
-    clock.heard(Pong(sent, sent + 0.1 + ahead))
-    known = clock.now()
+def test_a_clock_is_as_far_ahead_as_it_answers_and_the_error_is_half_of_the_round_trip(
+    ahead: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def answer(link: NodeLink, method: str) -> float:
+        assert method == "time"
+        time.sleep(0.15)  # to the node, and a third of that back
+        there = time.monotonic() + ahead
+        time.sleep(0.05)
+        return there
+
+    monkeypatch.setattr(NodeLink, "ask", answer)
+    link = NodeLink.__new__(NodeLink)  # without a node
+    link.name = "alpha"
+    known = link._measured_clock()
+    assert known.node == "alpha"
     assert known.error >= 0.1
     assert known.seconds_ahead == pytest.approx(ahead, abs=known.error)
 

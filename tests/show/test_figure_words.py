@@ -69,7 +69,7 @@ def test_results_and_an_exception_with_results_are_drawn_alike(
 
 def test_words_hold_no_outcome_of_this_machine() -> None:
     """So that a stored lesson is the same in every run."""
-    other = Attempt((None,), (Said(0, 9.0, "other words"),), 9.9).as_recorded("elsewhere")
+    other = Attempt((None,), (Said(0, 9.0, "other words"),), 9.9, recorded="elsewhere")
     assert (show.machines(CUT).text, show.machines(CUT).alt) == (show.machines(other).text, show.machines(other).alt)
     all_work = Trials(tuple(replace(one, outcome="works") for one in trials().all))
     assert show.what_works(trials()).text == show.what_works(all_work).text

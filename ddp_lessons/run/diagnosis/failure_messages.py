@@ -181,7 +181,7 @@ def where_each_is(account: Account, events: Events | None = None) -> list[str]:
 
 def _on_node(account: Account, ranks: Sequence[int]) -> str:
     """Where they run, if that is not this machine."""
-    nodes = list(_nodes(account, ranks))
+    nodes = _nodes(account, ranks)
     if len(nodes) > _MOST_NODES_NAMED:
         return f" on {len(nodes)} nodes"
     return f" on {joined(nodes)}" if nodes else ""
@@ -195,10 +195,9 @@ def _nodes_of_ranks(account: Account, rank: int) -> list[str]:
     return [f"{NODES}{told_by_rank(there)}."] if there else []
 
 
-def _nodes(account: Account, ranks: Sequence[int]) -> dict[str, str]:
-    """The other nodes among those on which they run, each with the command that runs Python there."""
-    nodes = dict.fromkeys(account.nodes[rank] for rank in ranks if account.nodes and account.nodes[rank])
-    return {node: account.python_on.get(node, "") for node in nodes}
+def _nodes(account: Account, ranks: Sequence[int]) -> list[str]:
+    """The other nodes among those on which they run."""
+    return list(dict.fromkeys(account.nodes[rank] for rank in ranks if account.nodes and account.nodes[rank]))
 
 
 def _how_long(account: Account, rank: int) -> str:

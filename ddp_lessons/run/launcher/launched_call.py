@@ -119,15 +119,13 @@ class LaunchedCall(Follow):
         self._selector.close()
 
     def account(self) -> Account:
-        processes = [rank.process for rank in self._ranks]
         told = super().account()
         return replace(
             told,
             patience_seconds=told.patience_seconds if told.has_begun else _SECONDS_TO_START,
             not_asked=self._order.not_asked,
             limits=self._limits,
-            nodes=tuple(process.node for process in processes),
-            python_on={process.node: process.python for process in processes},
+            nodes=tuple(rank.process.node for rank in self._ranks),
         )
 
     def _send_tasks(self) -> None:

@@ -54,5 +54,4 @@ class Account:
     not_asked: frozenset[int] = frozenset()  # ranks that were not selected
     limits: Limits = field(default_factory=Limits)
     nodes: tuple[str, ...] = ()  # of each rank; "" for this machine
-    python_on: Mapping[str, str] = field(default_factory=dict)  # the command that runs Python on a node, if it is known
     has_begun: bool = True  # False: the time was up while the ranks were starting

@@ -29,6 +29,13 @@ class NodeLost(RuntimeError):
         return [f"NodeLost: {self}"]
 
 
+class WaitStopped(KeyboardInterrupt):
+    """The stop button was pressed while a launch waited for nodes."""
+
+    def _render_traceback_(self) -> list[str]:
+        return [f"KeyboardInterrupt: {self}"]
+
+
 class NodeCommand(NamedTuple):
     """The command that gives a shell on a node. An agent starts in it, and talks through its stdin and stdout."""
 
@@ -55,10 +62,10 @@ class Hosts:
     """
 
     def __init__(self, *names: str, python: str = sys.executable, through: str = _SSH) -> None:
-        if not names or len(set(names)) < len(names):
-            raise ValueError('Hosts needs the names of the machines, each once, such as Hosts("alpha", "beta")')
         if wrong := [name for name in names if not isinstance(name, str) or not name or name.startswith("-")]:
             raise ValueError(f"{wrong[0]!r} is no name of a machine")
+        if not names or len(set(names)) < len(names):
+            raise ValueError('Hosts needs the names of the machines, each once, such as Hosts("alpha", "beta")')
         self._names, self._python, self._through = names, python, shlex.split(through)
 
     def __repr__(self) -> str:

@@ -16,7 +16,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 
 from ddp_lessons.run.launcher.private_folders import module_path
-from ddp_lessons.run.nodes.hosts import NodeLost, Nodes, allow_open_files
+from ddp_lessons.run.nodes.hosts import NodeLost, Nodes, WaitStopped, allow_open_files
 from ddp_lessons.run.nodes.node_link import NodeLink
 from ddp_lessons.run.output.progress_line import ProgressLine
 from ddp_lessons.run.processes.process_sources import Process
@@ -150,7 +150,7 @@ def _own_modules() -> dict[str, str]:
             is_package = os.path.isfile(os.path.join(entry.path, "__init__.py")) and entry.name != _THIS
             places = os.walk(entry.path) if is_package else [(folder, [], [entry.name])]
             files = [os.path.join(place, name) for place, _, names in places for name in names if name.endswith(".py")]
-            for file in files:
+            for file in filter(os.path.isfile, files):  # an editor's lock is a link to nothing
                 found.setdefault(os.path.relpath(file, folder or "."), file)
     return found
 
@@ -178,8 +178,10 @@ def _new_group(nodes: Nodes) -> NodeGroup:
                     one.result()
             for one in greeted:
                 one.result()
-        except BaseException:
+        except BaseException as error:
             for link in links:
                 link.close()
+            if isinstance(error, KeyboardInterrupt):
+                raise WaitStopped(f"you stopped waiting for {names}, so no rank was started") from None
             raise
     return NodeGroup(links)

@@ -43,7 +43,7 @@ class NodeLink:
 
     def __init__(self, way: NodeCommand) -> None:
         open_standard_descriptors()
-        self.name, self.python = way.node, f"{way.shown} {way.python}".strip()
+        self.name, self._python = way.node, f"{way.shown} {way.python}".strip()
         self._measured = -math.inf  # when the clock was
         self.imported: Set[str] = frozenset()  # asked for, in addition to torch
         self.modules_sent: frozenset[tuple[str, str, int]] = frozenset()  # as they were then
@@ -75,7 +75,7 @@ class NodeLink:
         except (OSError, EOFError):
             raise NodeLost(
                 f"{self.name} can't start ranks: {self._last_words()}\n"
-                f"  Next: run `{self.python} -m ddp_lessons --help` in a terminal, and see what it says."
+                f"  Next: run `{self._python} -m ddp_lessons --help` in a terminal, and see what it says."
             ) from None
         for name, here in versions().items():
             if (there := self.hello.versions[name]).split(".")[:2] != here.split(".")[:2]:
@@ -83,7 +83,7 @@ class NodeLink:
                     f"{self.name} has {name} {there}, and this notebook {here}: functions and tensors can't be sent "
                     f"between them. Next: install the same there, or pass the path of a Python that has it (python=...)"
                 )
-        self._pump = Pump(stream.fileno(), stream.fileno())
+        self._pump = Pump(os.dup(stream.fileno()), os.dup(stream.fileno()))
         self._control = Channel(self._carried(CONTROL))
 
     def ask(self, method: str, *arguments: object) -> Any:
@@ -156,7 +156,7 @@ class NodeLink:
     def _process_here(self, number: int) -> Process:
         channel = opened(self._carried(stream_of(number, CHANNEL)))
         output = io.FileIO(self._carried(stream_of(number, OUTPUT)).detach(), "r")
-        return Process(number, channel, output, self, node=self.name, python=self.python)
+        return Process(number, channel, output, self, node=self.name)
 
     def _carried(self, stream: int) -> socket.socket:
         """One end of a new socket pair, whose other end the pump has."""

@@ -32,9 +32,11 @@ def stream_of(rank: int, kind: int) -> int:
 
 
 class Pump:
+    """The two descriptors are its own. Nobody else may close them: the next file or socket would get their numbers."""
+
     def __init__(self, incoming: int, outgoing: int) -> None:
         self.is_over = threading.Event()
-        self._incoming, self._outgoing = io.BufferedReader(io.FileIO(incoming, closefd=False)), outgoing
+        self._incoming, self._outgoing = io.BufferedReader(io.FileIO(incoming)), io.FileIO(outgoing, "w")
         self._heard = time.monotonic()
         self._streams: dict[int, int] = {}  # their descriptors
         self._half_closed: set[int] = set()  # channels in which one side has ended
@@ -42,8 +44,8 @@ class Pump:
         self._waiting: dict[int, deque[tuple[int, bytes]]] = {}
         self._selector = selectors.DefaultSelector()
         self._outward, self._inward = threading.Lock(), threading.Lock()  # taken in this order
-        for work in (self._collect, self._hand_on):
-            threading.Thread(target=self._until_the_end, args=(work,), daemon=True).start()
+        for work in ((self._collect, self._outgoing), (self._hand_on, self._incoming)):
+            threading.Thread(target=self._until_the_end, args=work, daemon=True).start()
 
     def carry(self, stream: int, descriptor: int, *, is_read: bool = True) -> None:
         """From now on the descriptor is this pump's. It is closed when one of the two ends is."""
@@ -62,13 +64,15 @@ class Pump:
                 rest = b"".join(self._rest(stream) for stream in streams)
             self._send(rest)
 
-    def _until_the_end(self, work: Callable[[], None]) -> None:
-        with contextlib.suppress(OSError, EOFError):
+    def _until_the_end(self, work: Callable[[], None], file: io.IOBase) -> None:
+        with contextlib.suppress(OSError, EOFError, struct.error):  # struct.error: it ended within a frame
             work()
         self.is_over.set()
         with self._inward:
             for stream in list(self._streams):
                 self._close(stream)
+        with self._outward:
+            file.close()
 
     def _collect(self) -> None:
         """Send what comes from the local streams."""
@@ -86,6 +90,8 @@ class Pump:
         while head := self._incoming.read(_FRAME.size):
             stream, size = _FRAME.unpack(head)
             data = self._incoming.read(size)
+            if stream == CONTROL and not data:
+                return  # whoever made requests or answered them is about to end
             self._heard = time.monotonic()
             with self._inward:
                 self._waiting.setdefault(stream // 3, deque()).append((stream, data))
@@ -93,8 +99,8 @@ class Pump:
 
     def _send(self, frames: bytes) -> None:
         left = memoryview(frames)
-        while left:
-            left = left[os.write(self._outgoing, left) :]
+        while left and not self._outgoing.closed:
+            left = left[self._outgoing.write(left) :]
 
     def _moved(self, stream: int, events: int) -> bytes:
         if events & selectors.EVENT_WRITE and stream in self._streams:

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from types import TracebackType
 
 from ddp_lessons.run.launcher.private_folders import open_standard_descriptors, session_folder
-from ddp_lessons.run.nodes.hosts import NodeCommand, NodeLost
+from ddp_lessons.run.nodes.hosts import NodeCommand, NodeLost, WaitStopped
 from ddp_lessons.run.nodes.node_group import disconnect
 from ddp_lessons.run.output.progress_line import ProgressLine
 from ddp_lessons.run.processes.process_sources import end_within, opened
@@ -24,9 +24,11 @@ from ddp_lessons.run.wire.channel import Channel
 _TICK_SECONDS = 0.05
 _SECONDS_TO_END = 10.0
 _OF_THE_USER = ("SLURM_CONF", "SLURM_JWT", "SLURM_CLUSTERS")
-# The job lasts as long as this command, and this until the notebook closes its stdin, by whatever end.
-_SAY_NODES = 'echo "ddp-lessons: $SLURM_JOB_ID" $(scontrol show hostnames "$SLURM_JOB_NODELIST"); exec cat'
+# salloc ends, and with it the request or the job, when the notebook closes this shell's stdin, by whatever end
+_LEASH = 'exec 3<&0; salloc "$@" </dev/null 3<&- & salloc=$!; { cat <&3; kill $salloc; } & wait $salloc'
+_SAY_NODES = 'echo "ddp-lessons: $SLURM_JOB_ID" $(scontrol show hostnames "$SLURM_JOB_NODELIST"); exec sleep infinity'
 _NODES = re.compile(r"^ddp-lessons: (\d+) (.+)$", re.M)
+_SALLOC = ("--job-name=ddp_lessons", "--kill-command=TERM")  # when the job is cancelled, salloc ends
 # all CPUs and GPUs that the job has there; a step that can't start now would wait without a word
 _STEP = "--overlap --nodes=1 --ntasks=1 --cpu-bind=none --mpi=none --export=ALL --unbuffered --immediate=30"
 
@@ -88,7 +90,7 @@ class Slurm:
             if self._job is None or self._job.process.poll() is not None:
                 self.close()
                 self._job = _Job(
-                    self._words("salloc", "--job-name=ddp_lessons", *self._options, "sh", "-c", _SAY_NODES)
+                    self._words("sh", "-c", _LEASH, "salloc", *_SALLOC, *self._options, "sh", "-c", _SAY_NODES)
                 )
             number, nodes = self._job.number, self._job.nodes
         srun = self._words("srun", f"--jobid={number}", *_STEP.split())
@@ -115,9 +117,10 @@ class _Job:
         self.end = weakref.finalize(self, _end, opened(ours), self.process)
         try:
             self.number, self.nodes = self._granted()
-        except BaseException:  # also the stop button
-            self.process.terminate()  # a request that still waits is cancelled
+        except BaseException as error:
             self.end()
+            if isinstance(error, KeyboardInterrupt):
+                raise WaitStopped("you stopped waiting for nodes, so the request was cancelled") from None
             raise
 
     def _granted(self) -> tuple[str, list[str]]:

@@ -45,7 +45,6 @@ class Process:
     nursery: Nursery = field(repr=False)
     imported: Set[str] = frozenset()  # what is already imported in it, in addition to torch
     node: str = ""  # the node that it runs on, if it is not this machine
-    python: str = ""  # the command by which you run Python there, if it is known
 
     def is_there(self) -> bool:
         """Whether it still waits for its rank. A process that died meanwhile has closed its channel."""
