@@ -93,16 +93,18 @@ def test_objects_of_a_module_travel_also_to_workers_of_a_loader(nodes: Machines)
     assert [type(some) for _, some in there] == [of_module] * 2
 
 
-def failure(name: str, on: Machines | None) -> str:
+def failure(ranks: int, name: str, on: Machines | None) -> str:
     with pytest.raises(WorkerFailed) as failed:
-        launch(value_of, 1, name, on=on)
+        launch(value_of, ranks, name, on=on)
     return str(failed.value)
 
 
 @pytest.mark.parametrize("name", by_day(["failing_of_test", "wrong_of_test"], 0))
 def test_an_error_in_a_module_names_its_line_as_here(nodes: Machines, name: str) -> None:
-    assert failure(name, nodes).replace(" on machine0", "") == failure(name, None)
-    assert f"{name}.py" in failure(name, nodes)
+    """Also if the ranks of several nodes raise it: they have the module in different folders."""
+    there = failure(2, name, nodes)
+    assert there.replace(" on machine0 and machine1", "") == failure(2, name, None)
+    assert f"{name}.py" in there
 
 
 MISSING = [
@@ -114,7 +116,7 @@ MISSING = [
 
 @pytest.mark.parametrize(("name", "raised", "step"), MISSING)
 def test_what_did_not_travel_is_explained(nodes: Machines, name: str, raised: str, step: str) -> None:
-    said = failure(name, nodes)
+    said = failure(1, name, nodes)
     assert said.startswith(f"rank 0 of 1 on machine0 raised {raised}: ")
     assert step in said.rpartition("  Next: ")[2]
 
