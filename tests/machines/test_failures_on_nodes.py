@@ -175,7 +175,7 @@ def test_an_interrupt_while_torch_is_imported_there_does_not_cost_the_node() -> 
         when_a_launch_waits(lambda: os.kill(os.getpid(), signal.SIGINT))
         with pytest.raises(KeyboardInterrupt, match="rank 1 on machine0 "):
             launch(where, 2, on=one)
-        assert not link.has_begun_them()
+        assert not link.is_ready_within(0)
         assert list(launch(where, 2, on=one)) == ["machine0"] * 2
 
 
@@ -233,6 +233,6 @@ def test_a_node_that_is_switched_off_while_ranks_start_is_named_at_once() -> Non
         when_a_launch_waits(power_off)
         with pytest.raises(WorkerFailed) as caught:
             launch(where, 4, on=two)
-        assert not links[0].has_begun_them()
+        assert not links[0].is_ready_within(0)
         headline = str(caught.value).splitlines()[0]
         assert headline == "ranks 2 and 3 of 4 on machine1 were lost together with the connection to machine1"

@@ -179,9 +179,6 @@ class NodeLink:
             self.imported |= modules
             self.ask("import_ahead", self.imported)
 
-    def has_begun_them(self) -> bool:
-        return self._has_torch.is_set()
-
     def busy_with(self) -> str:
         return "" if self._has_torch.is_set() else f"torch on {self.name}"
 
