@@ -165,11 +165,12 @@ ABANDONED: dict[Callable[..., None], type[Exception]] = {
     computes_for_ever: WorkersStuck,
     sleeps: WorkersStuck,
 }
-MISMATCHED: dict[Callable[..., None], type[Exception]] = {
-    other_sizes: WorkerFailed,
+_OR_STUCK = (WorkerFailed, WorkersStuck)  # whether gloo aborts or hangs depends on who comes first
+MISMATCHED: dict[Callable[..., None], type[Exception] | tuple[type[Exception], ...]] = {
+    other_sizes: _OR_STUCK,
     other_types: WorkerFailed,
-    other_calls: WorkerFailed,
-    other_roots: WorkerFailed,
+    other_calls: _OR_STUCK,
+    other_roots: _OR_STUCK,
     other_parts: WorkerFailed,
     other_message: WorkerFailed,
 }

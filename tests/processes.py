@@ -12,7 +12,6 @@ import subprocess
 import sys
 import threading
 import time
-import traceback
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -245,12 +244,18 @@ def run_on_a_terminal(
 
 
 def when_a_launch_waits(act: Callable[[], object], after_seconds: float = 0.0) -> None:
-    """Do this as soon as the main thread waits for its ranks, which on a busy machine may take a while."""
+    """Do this as soon as the next launch waits for its ranks, which on a busy machine may take a while."""
+    waits, until_the_end = threading.Event(), LaunchedCall.until_the_end
+
+    def noted(*arguments: Any) -> Any:
+        LaunchedCall.until_the_end = until_the_end  # type: ignore[method-assign]
+        waits.set()
+        return until_the_end(*arguments)
 
     def act_then() -> None:
-        following, main = LaunchedCall.until_the_end.__code__, threading.main_thread().ident or 0
-        if eventually(lambda: any(f.f_code is following for f, _ in traceback.walk_stack(sys._current_frames()[main]))):
+        if waits.wait(60):
             time.sleep(after_seconds)
             act()
 
+    LaunchedCall.until_the_end = noted  # type: ignore[method-assign]
     threading.Thread(target=act_then, daemon=True).start()

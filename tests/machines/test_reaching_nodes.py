@@ -71,6 +71,11 @@ def test_a_host_is_reached_by_the_words_of_through() -> None:
     assert shlex.split(pod.shown) == pod.command[:-1]
 
 
+def test_a_command_that_is_not_here_is_named() -> None:
+    with pytest.raises(NodeLost, match="alpha can't start ranks: .*'no-such-command'"):
+        launch(where, 1, on=Hosts("alpha", through="no-such-command {host}"))
+
+
 def test_what_a_node_lacks_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     with here(Machines(1)) as machines:

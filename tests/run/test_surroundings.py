@@ -200,15 +200,14 @@ def test_what_the_environment_says_does_no_harm(variables: Mapping[str, str], mo
     assert list(launch(join_and_add_up, 3, join=False, quiet=True)) == [3.0, 3.0, 3.0]
 
 
-def test_an_interface_that_is_not_there_is_named_beside_those_that_are() -> None:
+def test_an_interface_that_is_not_there_is_named() -> None:
     def join(rank: int, world_size: int) -> None:
         os.environ["GLOO_SOCKET_IFNAME"] = "eth77"
         dist.init_process_group("gloo")
 
     with pytest.raises(
         WorkerFailed,
-        match=r"Next: do not set GLOO_SOCKET_IFNAME in the function that you launch: it names eth77, but "
-        "this machine has the interfaces .*lo",
+        match="Next: do not set GLOO_SOCKET_IFNAME in the function that you launch: it names eth77, which this machine",
     ):
         launch(join, 2, join=False, quiet=True)
 

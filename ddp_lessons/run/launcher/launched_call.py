@@ -228,7 +228,7 @@ class LaunchedCall(Follow):
 
     def _ask_all(self, seconds_to_answer_a_signal: float) -> None:
         """Where is each rank, and what has it called? A process that has not been forked yet can't say."""
-        if not all(self._ranks[rank].process.nursery.has_begun_them() for rank in self.running()):
+        if not all(self._ranks[rank].process.nursery.is_ready_within(0) for rank in self.running()):
             self.positions = {rank: Position(()) for rank in self.running()}
             return
         self.ask_where()

@@ -9,9 +9,7 @@ import sys
 import tempfile
 import weakref
 
-FILES_OF_A_RANK = 5  # on a node and in its notebook: both ends of its messages and of its output, and its crash file
 _LONGEST_SOCKET = 103
-_SPARE_FILES = 100
 _folders: dict[int, str] = {}
 
 
@@ -75,15 +73,3 @@ def _folder_that_holds(file: str) -> str:
 def _remove(folder: str, owner: int) -> None:
     if os.getpid() == owner:  # and not a child that it forked
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def allow_open_files(more: int) -> None:
-    """Let this process open so many more files: the usual limit is low, and may be raised up to a hard one."""
-    import resource  # Windows has none
-
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    needed = len(os.listdir("/dev/fd")) + more + _SPARE_FILES
-    if soft < needed:
-        with contextlib.suppress(OSError, ValueError):
-            most = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
-            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))

@@ -25,6 +25,7 @@ from ddp_lessons.run.launcher.private_folders import session_folder
 from ddp_lessons.run.nodes.hosts import SECONDS_TO_START, allow_open_files, versions
 from ddp_lessons.run.nodes.pump import CHANNEL, CONTROL, CRASH, OUTPUT, Pump, stream_of
 from ddp_lessons.run.processes.process_sources import Forks, Process, stop_each
+from ddp_lessons.run.rank.travelled_modules import TRAVELLED
 from ddp_lessons.run.wire.channel import Channel
 from ddp_lessons.run.wire.relayed import GREETING, Hello, Relayed
 
@@ -78,7 +79,7 @@ class Agent:
 
     def take_modules(self, archive: bytes) -> None:
         """The notebook's own, which its ranks find first."""
-        zipfile.ZipFile(io.BytesIO(archive)).extractall(os.path.join(session_folder(), "modules"))
+        zipfile.ZipFile(io.BytesIO(archive)).extractall(session_folder() + TRAVELLED)
 
     def time(self) -> float:
         return time.monotonic()

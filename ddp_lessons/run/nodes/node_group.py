@@ -20,6 +20,7 @@ from ddp_lessons.run.nodes.hosts import NodeLost, Nodes, WaitStopped, allow_open
 from ddp_lessons.run.nodes.node_link import NodeLink
 from ddp_lessons.run.output.progress_line import ProgressLine
 from ddp_lessons.run.processes.process_sources import Process
+from ddp_lessons.run.rank.travelled_modules import TRAVELLED
 from ddp_lessons.run.wire.messages import MARK, Start
 
 _TICK_SECONDS = 0.05
@@ -107,7 +108,11 @@ def start_there(start: Start, place: Place, process: Process, port: int) -> Star
     return replace(
         start,
         environment=environment,
-        module_path=[f"{hello.folder}/modules", *hello.module_path, *module_path()],
+        module_path=[
+            *(f"{hello.folder}{TRAVELLED}{folder}" for folder in _own_folders()),
+            *hello.module_path,
+            *module_path(),
+        ],
         crash_file=place.link.crash_file_of(process, start.crash_file),
         threads=threads,
         memory_bytes=None,
@@ -133,34 +138,35 @@ def disconnect(nodes: Nodes) -> None:
 
 def send_modules(nodes: Nodes) -> None:
     """Those of the notebook's own folders, to each node that has not got them as they are now."""
-    modules = frozenset((name, file, os.stat(file).st_mtime_ns) for name, file in _own_modules().items())
+    modules = frozenset((file, os.stat(file).st_mtime_ns) for file in _own_modules())
     for link in _groups[nodes].links:
         if link.modules_sent != modules:
             link.ask("take_modules", _zipped(modules))
             link.modules_sent = modules
 
 
-def _own_modules() -> dict[str, str]:
-    """The files in the notebook's own folders that `import` finds there, by name: Python files and packages."""
-    found: dict[str, str] = {}
-    for folder in module_path():
-        for entry in (
-            os.scandir(folder or ".") if os.path.isdir(folder or ".") and not _INSTALLED.search(folder) else ()
-        ):
+def _own_modules() -> list[str]:
+    """The files in the notebook's own folders that `import` finds there: Python files and packages."""
+    found: list[str] = []
+    for folder in _own_folders():
+        for entry in os.scandir(folder):
             is_package = os.path.isfile(os.path.join(entry.path, "__init__.py")) and entry.name != _THIS
             places = os.walk(entry.path) if is_package else [(folder, [], [entry.name])]
-            files = [os.path.join(place, name) for place, _, names in places for name in names if name.endswith(".py")]
-            for file in filter(os.path.isfile, files):  # an editor's lock is a link to nothing
-                found.setdefault(os.path.relpath(file, folder or "."), file)
-    return found
+            found += [os.path.join(place, name) for place, _, names in places for name in names]
+    return [file for file in found if file.endswith(".py") and os.path.isfile(file)]  # a lock of Emacs is no file
+
+
+def _own_folders() -> list[str]:
+    folders = dict.fromkeys(map(os.path.abspath, module_path()))
+    return [folder for folder in folders if os.path.isdir(folder) and not _INSTALLED.search(folder)]
 
 
 @functools.lru_cache(maxsize=1)
-def _zipped(modules: frozenset[tuple[str, str, int]]) -> bytes:
+def _zipped(modules: frozenset[tuple[str, int]]) -> bytes:
     archive = io.BytesIO()
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED, strict_timestamps=False) as written:
-        for name, file, _ in modules:
-            written.write(file, name)
+        for file, _ in modules:
+            written.write(file)
     return archive.getvalue()
 
 

@@ -46,19 +46,22 @@ class NodeLink:
         self.name, self._python = way.node, f"{way.shown} {way.python}".strip()
         self._measured = -math.inf  # when the clock was
         self.imported: Set[str] = frozenset()  # asked for, in addition to torch
-        self.modules_sent: frozenset[tuple[str, str, int]] = frozenset()  # as they were then
+        self.modules_sent: frozenset[tuple[str, int]] = frozenset()  # as they were then
         self._numbers, self._one_request = itertools.count(), threading.Lock()
         ours, theirs = socket.socketpair()
         self._connection = opened(ours)
         self._complaints = tempfile.TemporaryFile(dir=session_folder())  # noqa: SIM115
         with theirs:
-            self._process = subprocess.Popen(
-                way.command,
-                stdin=theirs.fileno(),
-                stdout=theirs.fileno(),
-                stderr=self._complaints,
-                start_new_session=True,
-            )
+            try:
+                self._process = subprocess.Popen(
+                    way.command,
+                    stdin=theirs.fileno(),
+                    stdout=theirs.fileno(),
+                    stderr=self._complaints,
+                    start_new_session=True,
+                )
+            except OSError as error:
+                raise NodeLost(f"{self.name} can't start ranks: {error}. Next: install {way.command[0]}.") from None
         with contextlib.suppress(OSError):  # it has ended already; `greet` says why
             ours.sendall(f"exec {shlex.join([way.python, '-u', '-c', _AGENT])}\n".encode())
         self.close = weakref.finalize(self, _end, ours, self._process, self._complaints)
@@ -126,9 +129,6 @@ class NodeLink:
             self.ask("signal", process.number, number)
 
     def is_ready_within(self, seconds: float) -> bool:
-        return True
-
-    def has_begun_them(self) -> bool:
         return True
 
     def busy_with(self) -> str:

@@ -81,9 +81,6 @@ class Nursery(Protocol):
     def import_ahead(self, modules: Set[str]) -> None:
         """Import these for all future processes, when there is time, if once is enough for all of them."""
 
-    def has_begun_them(self) -> bool:
-        """Whether its processes exist by now and can answer."""
-
     def busy_with(self) -> str:
         """What it is importing at this moment, to show while you wait; "" if nothing."""
 
@@ -180,9 +177,6 @@ class Forks:
             self._hear_from_template(0 if self._has_torch.is_set() else seconds)
         return self._has_torch.is_set()
 
-    def has_begun_them(self) -> bool:
-        return self.is_ready_within(0)
-
     def import_ahead(self, modules: Set[str]) -> None:
         if not modules <= self._wanted:
             with self._one_request:
@@ -251,9 +245,6 @@ class Spawns:
         self._started[process.number].send_signal(number)
 
     def is_ready_within(self, seconds: float) -> bool:
-        return True
-
-    def has_begun_them(self) -> bool:
         return True
 
     def import_ahead(self, modules: Set[str]) -> None:

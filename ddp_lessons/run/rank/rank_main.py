@@ -27,6 +27,7 @@ from typing import NoReturn, TypeAlias
 from ddp_lessons.own_files import RUN
 from ddp_lessons.record.garbage import nothing_collected
 from ddp_lessons.run.debugging.rank_stops import RankStops
+from ddp_lessons.run.rank import travelled_modules
 from ddp_lessons.run.rank.own_process import (
     buffer_c_output_by_line,
     end_group,
@@ -201,6 +202,7 @@ def _become(start: Start) -> None:
     os.environ.clear()
     os.environ.update(start.environment)
     sys.path[:] = start.module_path
+    travelled_modules.install()
     sys.modules["__main__"] = types.ModuleType("__main__")
     for folder in (start.current_folder, os.environ.get("HOME", "")):
         with contextlib.suppress(OSError):  # deleted meanwhile, for the notebook, too; or not on this node
