@@ -245,10 +245,11 @@ def run_on_a_terminal(
 
 def when_a_launch_waits(act: Callable[[], object], after_seconds: float = 0.0) -> None:
     """Do this as soon as the next launch waits for its ranks, which on a busy machine may take a while."""
-    waits, until_the_end = threading.Event(), LaunchedCall.until_the_end
+    waits, name = threading.Event(), "until_the_end"
+    until_the_end = getattr(LaunchedCall, name)
 
     def noted(*arguments: Any) -> Any:
-        LaunchedCall.until_the_end = until_the_end  # type: ignore[method-assign]
+        setattr(LaunchedCall, name, until_the_end)
         waits.set()
         return until_the_end(*arguments)
 
@@ -257,5 +258,5 @@ def when_a_launch_waits(act: Callable[[], object], after_seconds: float = 0.0) -
             time.sleep(after_seconds)
             act()
 
-    LaunchedCall.until_the_end = noted  # type: ignore[method-assign]
+    setattr(LaunchedCall, name, noted)
     threading.Thread(target=act_then, daemon=True).start()

@@ -72,7 +72,7 @@ def test_a_host_is_reached_by_the_words_of_through() -> None:
 
 
 def test_a_command_that_is_not_here_is_named() -> None:
-    with pytest.raises(NodeLost, match="alpha can't start ranks: .*'no-such-command'"):
+    with pytest.raises(NodeLost, match=r"alpha can't start ranks: .*'no-such-command'"):
         launch(where, 1, on=Hosts("alpha", through="no-such-command {host}"))
 
 
