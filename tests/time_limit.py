@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import faulthandler
 import os
 import shutil
@@ -43,7 +44,8 @@ def _fail(seconds: float) -> NoReturn:
     others = [frame for thread, frame in sys._current_frames().items() if thread != threading.main_thread().ident]
     stacks = [*map(_stack_of, started), *("".join(traceback.format_stack(frame)) for frame in others)]
     for process in started:
-        process.kill()  # so that nothing waits for them when the test cleans up
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()  # so that nothing waits for them when the test cleans up
     pytest.fail("\n\n".join([f"The test has not ended after {seconds:.0f} seconds. Where it was:", *stacks]))
 
 

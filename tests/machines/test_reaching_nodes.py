@@ -7,6 +7,7 @@ import re
 import resource
 import shlex
 import socket
+import struct
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -25,6 +26,7 @@ from ddp_lessons import Hosts, WorkersStuck, launch
 from ddp_lessons.machines import Machines
 from ddp_lessons.run.nodes.hosts import NodeLost
 from ddp_lessons.run.nodes.node_group import disconnect
+from ddp_lessons.run.nodes.pump import CONTROL, Pump
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
@@ -74,6 +76,16 @@ def test_a_host_is_reached_by_the_words_of_through() -> None:
 def test_a_command_that_is_not_here_is_named() -> None:
     with pytest.raises(NodeLost, match=r"alpha can't start ranks: .*'no-such-command'"):
         launch(where, 1, on=Hosts("alpha", through="no-such-command {host}"))
+
+
+def test_a_request_that_comes_before_the_pump_is_not_lost() -> None:
+    incoming, requests = os.pipe()
+    os.write(requests, struct.pack("<qI", CONTROL, 2) + b"hi")
+    ours, theirs = socket.socketpair()
+    Pump(incoming, os.open(os.devnull, os.O_WRONLY), theirs.detach())
+    ours.settimeout(10)
+    assert ours.recv(2) == b"hi"
+    os.close(requests)
 
 
 def test_what_a_node_lacks_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

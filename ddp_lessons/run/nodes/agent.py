@@ -23,7 +23,7 @@ import psutil
 
 from ddp_lessons.run.launcher.private_folders import session_folder
 from ddp_lessons.run.nodes.hosts import SECONDS_TO_START, allow_open_files, versions
-from ddp_lessons.run.nodes.pump import CHANNEL, CONTROL, CRASH, OUTPUT, Pump, stream_of
+from ddp_lessons.run.nodes.pump import CHANNEL, CRASH, OUTPUT, Pump, stream_of
 from ddp_lessons.run.processes.process_sources import Forks, Process, stop_each
 from ddp_lessons.run.rank.travelled_modules import TRAVELLED
 from ddp_lessons.run.wire.channel import Channel
@@ -140,6 +140,4 @@ def serve() -> None:
         sys.exit(" ".join(forks.last_words()) or "torch is not imported yet")
     os.write(outgoing, f"\n{GREETING}{json.dumps(dataclasses.asdict(_about_this_node()))}\n".encode())
     ours, theirs = socket.socketpair()
-    pump = Pump(incoming, outgoing)
-    pump.carry(CONTROL, theirs.detach())
-    Agent(forks, pump)._serve(Channel(ours))
+    Agent(forks, Pump(incoming, outgoing, theirs.detach()))._serve(Channel(ours))

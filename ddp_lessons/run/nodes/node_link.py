@@ -21,7 +21,7 @@ from typing import IO, Any, cast
 from ddp_lessons.own_files import IMPORTED_FROM
 from ddp_lessons.run.launcher.private_folders import open_standard_descriptors, session_folder
 from ddp_lessons.run.nodes.hosts import SECONDS_TO_START, NodeCommand, NodeLost, versions
-from ddp_lessons.run.nodes.pump import CHANNEL, CONTROL, CRASH, OUTPUT, SECONDS_OF_SILENCE, Pump, stream_of
+from ddp_lessons.run.nodes.pump import CHANNEL, CRASH, OUTPUT, SECONDS_OF_SILENCE, Pump, stream_of
 from ddp_lessons.run.processes.process_sources import Process, end_within, opened
 from ddp_lessons.run.wire.channel import Channel
 from ddp_lessons.run.wire.clocks import Clock
@@ -86,8 +86,9 @@ class NodeLink:
                     f"{self.name} has {name} {there}, and this notebook {here}: functions and tensors can't be sent "
                     f"between them. Next: install the same there, or pass the path of a Python that has it (python=...)"
                 )
-        self._pump = Pump(os.dup(stream.fileno()), os.dup(stream.fileno()))
-        self._control = Channel(self._carried(CONTROL))
+        ours, theirs = socket.socketpair()
+        self._pump = Pump(os.dup(stream.fileno()), os.dup(stream.fileno()), theirs.detach())
+        self._control = Channel(ours)
 
     def ask(self, method: str, *arguments: object) -> Any:
         with self._one_request:

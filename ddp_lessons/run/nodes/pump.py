@@ -32,9 +32,9 @@ def stream_of(rank: int, kind: int) -> int:
 
 
 class Pump:
-    """The two descriptors are its own. Nobody else may close them: the next file or socket would get their numbers."""
+    """The descriptors are its own. Nobody else may close them: the next file or socket would get their numbers."""
 
-    def __init__(self, incoming: int, outgoing: int) -> None:
+    def __init__(self, incoming: int, outgoing: int, control: int) -> None:
         self.is_over = threading.Event()
         self._incoming, self._outgoing = io.BufferedReader(io.FileIO(incoming)), io.FileIO(outgoing, "w")
         self._heard = time.monotonic()
@@ -44,6 +44,7 @@ class Pump:
         self._waiting: dict[int, deque[tuple[int, bytes]]] = {}
         self._selector = selectors.DefaultSelector()
         self._outward, self._inward = threading.Lock(), threading.Lock()  # taken in this order
+        self.carry(CONTROL, control)  # before anything is read: a request may be there already
         for work in ((self._collect, self._outgoing), (self._hand_on, self._incoming)):
             threading.Thread(target=self._until_the_end, args=work, daemon=True).start()
 
