@@ -28,7 +28,7 @@ MAY_IMPORT = {
     "script": {"script"},
     "dumps": {"dumps", "run", "record", "show"},
     "backends": {"backends", "run", "record", "train"},
-    "gpu": {"gpu", "run", "train", "show"},
+    "gpu": {"gpu", "run", "record", "train", "show"},
     "quiz": {"quiz", "show"},
     "workshop": {
         "workshop",

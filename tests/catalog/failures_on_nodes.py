@@ -34,7 +34,7 @@ SITES = ("machines", "hosts", "slurm")
 SECONDS_TO_RETURN = 1.0
 ON_A_NODE = re.compile(r" on machine\d( and machine\d)?\b")
 _OF_EACH_RANK = re.compile(
-    r"    rank \d   |        called|  Nodes: |  torchrun would show|  Ranks? \d.*(stopped|lost the connection|killed by)"
+    r"    rank \d   |        called|  Nodes: |  torchrun would|  Ranks? \d.*(stopped|lost the connection|killed by)"
 )
 
 

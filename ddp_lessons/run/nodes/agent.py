@@ -25,9 +25,8 @@ from ddp_lessons.run.launcher.private_folders import session_folder
 from ddp_lessons.run.nodes.hosts import SECONDS_TO_START, allow_open_files, versions
 from ddp_lessons.run.nodes.pump import CHANNEL, CRASH, OUTPUT, Pump, stream_of
 from ddp_lessons.run.processes.process_sources import Forks, Process, stop_each
-from ddp_lessons.run.rank.travelled_modules import TRAVELLED
 from ddp_lessons.run.wire.channel import Channel
-from ddp_lessons.run.wire.relayed import GREETING, Hello, Relayed
+from ddp_lessons.run.wire.relayed import GREETING, TRAVELLED, Hello, Relayed
 
 
 class Agent:

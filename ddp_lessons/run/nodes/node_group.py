@@ -20,8 +20,8 @@ from ddp_lessons.run.nodes.hosts import NodeLost, Nodes, WaitStopped, allow_open
 from ddp_lessons.run.nodes.node_link import NodeLink
 from ddp_lessons.run.output.progress_line import ProgressLine
 from ddp_lessons.run.processes.process_sources import Process
-from ddp_lessons.run.rank.travelled_modules import TRAVELLED
 from ddp_lessons.run.wire.messages import MARK, Start
+from ddp_lessons.run.wire.relayed import TRAVELLED
 
 _TICK_SECONDS = 0.05
 _THIS = __name__.partition(".")[0]

@@ -10,7 +10,7 @@ from importlib.abc import PathEntryFinder
 from importlib.machinery import FileFinder, SourceFileLoader
 from types import CodeType
 
-TRAVELLED = "/of-the-notebook"  # before the notebook's path, in the path on a node
+from ddp_lessons.run.wire.relayed import TRAVELLED
 
 
 class _Loader(SourceFileLoader):

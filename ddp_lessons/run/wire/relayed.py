@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 GREETING = "ddp-lessons agent: "  # before it, a login shell may print anything
+TRAVELLED = "/of-the-notebook"  # on a node: before the notebook's path of a module, in its path there
 
 
 @dataclass(frozen=True)
