@@ -17,7 +17,7 @@ from processes import PROJECT, alive, eventually, kept_port
 
 _FIRST_CELL = """
 import asyncio, atexit, builtins, dataclasses, enum, functools, io, os, pickle, random, secrets, signal, subprocess
-import sys, tempfile, threading, typing, uuid, warnings
+import sys, tempfile, threading, uuid, warnings
 import numpy as np
 import torch, torch.distributed as dist
 import torch.nn.functional as F
@@ -63,33 +63,9 @@ _FUNCTIONS = {
             return run
         run = add(10)
     """,
-    "closure over itself": """
-        def counting():
-            def down(number): return 10 if number == 0 else down(number - 1)
-            return lambda rank, world_size: rank + down(5)
-        run = counting()
-    """,
-    "mutually recursive": """
-        def even(n): return 10 if n == 0 else odd(n - 1)
-        def odd(n): return even(n - 1)
-        def run(rank, world_size): return rank + even(4)
-    """,
     "partial": """
         def add(ten, rank, world_size): return rank + ten
         run = functools.partial(add, 10)
-    """,
-    "instance": """
-        class Add:
-            def __init__(self, ten): self.ten = ten
-            def __call__(self, rank, world_size): return rank + self.ten
-        run = Add(10)
-    """,
-    "class method": """
-        class Trainer:
-            ten = 10
-            @classmethod
-            def run(cls, rank, world_size): return rank + cls.ten
-        run = Trainer.run
     """,
     "decorated": """
         def ten_more(function):
@@ -107,14 +83,10 @@ _FUNCTIONS = {
             counter += 1
             return rank + counter
     """,
-    "submodule": """
-        import xml.dom.minidom
-        def run(rank, world_size): return rank + len(xml.dom.minidom.parseString("<a/>").toxml()) - 16
-    """,
 }
 
 
-@pytest.mark.parametrize("source", by_day(_FUNCTIONS.values(), 4), ids=_FUNCTIONS)
+@pytest.mark.parametrize("source", by_day(_FUNCTIONS.values(), 3), ids=_FUNCTIONS)
 def test_every_kind_of_function_of_a_cell_runs(kernel: NotebookSession, source: str) -> None:
     assert value(kernel, source, "list(launch(run, 2))") == "[10, 11]"
 
@@ -130,26 +102,9 @@ def test_a_function_that_opens_a_file_does_not_load_ipython_into_the_ranks(kerne
 
 
 _CLASSES = {
-    "inherited over cells": """
-        class Base:
-            def __init__(self, rank): self.rank = rank
-        class Middle(Base):
-            sum = property(lambda self: self.rank + ten)
-            ten = 10
-        ten = 10
-        class Thing(Middle):
-            def __init__(self, rank): super().__init__(rank)
-    """,
     "frozen dataclass with slots": """
         @dataclasses.dataclass(frozen=True, slots=True)
         class Thing:
-            rank: int
-            ten: int = 10
-            @property
-            def sum(self): return self.rank + self.ten
-    """,
-    "named tuple": """
-        class Thing(typing.NamedTuple):
             rank: int
             ten: int = 10
             @property
@@ -161,11 +116,6 @@ _CLASSES = {
             ONE = 1
             @property
             def sum(self): return self.value + 10
-    """,
-    "exception": """
-        class Thing(Exception):
-            @property
-            def sum(self): return self.args[0] + 10
     """,
     "module": """
         class Thing(nn.Module):
@@ -226,22 +176,17 @@ def test_spawned_ranks_get_what_forked_ones_get(kernel: NotebookSession) -> None
     source = """
         class Thing:
             def __init__(self, number): self.number = number + ten
-        class Numbers(Dataset):
-            def __len__(self): return 4
-            def __getitem__(self, index): return Thing(index).number
         ten = 10
         def run(rank, world_size, thing):
             gathered = [None] * world_size
             dist.all_gather_object(gathered, Thing(rank))
             print("spawned")
-            loaded = [batch.tolist() for batch in DataLoader(Numbers(), batch_size=2, num_workers=1)]
-            return thing, [thing.number for thing in gathered], loaded, os.getcwd() == here
+            return thing, [thing.number for thing in gathered], os.getcwd() == here
         here = os.getcwd()
         results = launch(run, 2, Thing(5), start_method="spawn", quiet=True)
         type(results[1][0]) is Thing, results[1][1:], results.lines
     """
-    expected = (True, ([10, 11], [[10, 11], [12, 13]], True), (["spawned"], ["spawned"]))
-    assert value(kernel, source) == str(expected)
+    assert value(kernel, source) == str((True, ([10, 11], True), (["spawned"], ["spawned"])))
 
 
 # --- redefined a moment ago -----------------------------------------------------------------------------------------
@@ -270,40 +215,21 @@ def test_what_was_redefined_a_moment_ago_counts_on_kept_workers_too(kernel: Note
     )
 
 
-def test_an_object_of_the_class_as_it_was_still_works(kernel: NotebookSession) -> None:
+def test_an_object_of_the_class_as_it_was_still_works_and_its_class_is_not_changed(kernel: NotebookSession) -> None:
     source = """
         class Thing:
+            how = "kernel"
             def name(self): return "old"
         old = Thing()
         class Thing:
             def name(self): return "new"
-        def run(rank, world_size, thing): return thing, thing.name(), Thing().name()
-        result = launch(run, 1, old)[0]
-        result[1:], type(result[0]) is type(old), result[0].name(), Thing().name()
-    """
-    assert value(kernel, source) == "(('old', 'new'), True, 'old', 'new')"
-
-
-@pytest.mark.parametrize("place", ["Thing", "make()"])
-def test_a_class_of_the_notebook_is_not_changed_by_what_ranks_return(kernel: NotebookSession, place: str) -> None:
-    source = f"""
-        number = 1
-        class Thing:
-            how = "kernel"
-            def name(self): return number
-        def make():
-            class Made(Thing):
-                how = "kernel"
-            return Made
-        Kind = {place}
         def run(rank, world_size, thing):
             type(thing).how = "rank"
-            return thing
-        thing = launch(run, 1, Kind())[0]
-        number = 2
-        type(thing) is Kind, Kind.how, thing.name()
+            return thing, thing.name(), Thing().name()
+        thing, *names = launch(run, 1, old)[0]
+        names, type(thing) is type(old), type(old).how, thing.name(), Thing().name()
     """
-    assert value(kernel, source) == "(True, 'kernel', 2)"
+    assert value(kernel, source) == "(['old', 'new'], True, 'kernel', 'old', 'new')"
 
 
 # --- modules, folders, the environment ------------------------------------------------------------------------------
@@ -318,32 +244,23 @@ def test_a_module_beside_the_notebook_counts_as_it_is_on_disk_now(kernel: Notebo
     assert value(kernel, "launch(beside.run, 1)[0]") == "22"
 
 
-def test_the_kernels_path_of_modules_counts(kernel: NotebookSession, tmp_path: Path) -> None:
-    (tmp_path / "elsewhere.py").write_text("def run(rank, world_size): return 'from elsewhere'\n")
-    source = f"""
-        sys.path.insert(0, {os.fspath(tmp_path)!r})
-        def run(rank, world_size):
-            import elsewhere
-            return elsewhere.run(rank, world_size)
-        launch(run, 1)[0]
-    """
-    assert value(kernel, source) == "'from elsewhere'"
-    assert "No module named 'elsewhere'" in error(kernel, "sys.path.pop(0)\nlaunch(run, 1)")
-
-
-def test_the_kernels_folder_counts_and_a_module_imported_before_the_move_too(
+def test_the_kernels_folder_and_path_count_and_a_module_imported_before_the_move_too(
     kernel: NotebookSession, folder: Path, tmp_path: Path
 ) -> None:
     (folder / "left_behind.py").write_text("def helper(): return 'still there'\n")
-    (tmp_path / "data.txt").write_text("here")
+    (tmp_path / "elsewhere.py").write_text("def helper(): return 'from elsewhere'\n")
     source = f"""
         import left_behind
-        os.chdir({os.fspath(tmp_path)!r})
-        def run(rank, world_size): return open("data.txt").read(), left_behind.helper()
+        os.mkdir({os.fspath(tmp_path / "new")!r}); os.chdir({os.fspath(tmp_path / "new")!r})
+        sys.path.insert(0, {os.fspath(tmp_path)!r})
+        def run(rank, world_size):
+            import elsewhere
+            return elsewhere.helper(), left_behind.helper(), os.path.basename(os.getcwd())
         launch(run, 1)[0]
     """
     try:
-        assert value(kernel, source) == "('here', 'still there')"
+        assert value(kernel, source) == "('from elsewhere', 'still there', 'new')"
+        assert "No module named 'elsewhere'" in error(kernel, "sys.path.pop(0)\nlaunch(run, 1)")
     finally:
         kernel.run(f"os.chdir({os.fspath(folder)!r})")
 
@@ -361,18 +278,6 @@ def test_the_environment_counts_as_it_is_now_and_each_rank_is_told_who_it_is(ker
     assert value(kernel, "del os.environ['MY_SETTING']\nlaunch(run, 1)[0][0][0]") == ""
 
 
-def test_torchs_own_way_of_looking_closely_can_be_set_in_a_cell(kernel: NotebookSession) -> None:
-    source = """
-        os.environ["TORCH_DISTRIBUTED_DEBUG"] = "DETAIL"
-        def run(rank, world_size): dist.all_reduce(torch.ones(2 + rank))
-        launch(run, 2, timeout_seconds=20)
-    """
-    try:
-        assert "mismatch" in error(kernel, source).lower()
-    finally:
-        assert value(kernel, "del os.environ['TORCH_DISTRIBUTED_DEBUG']\nlaunch(lambda r, w: r, 1)[0]") == "0"
-
-
 def test_ranks_share_the_cores_and_an_explicit_setting_wins(kernel: NotebookSession) -> None:
     source = """
         os.environ.pop("OMP_NUM_THREADS", None)
@@ -386,34 +291,25 @@ def test_ranks_share_the_cores_and_an_explicit_setting_wins(kernel: NotebookSess
     kernel.run("del os.environ['OMP_NUM_THREADS']")
 
 
-def test_random_numbers_differ_between_ranks_and_launches_unless_seeded(kernel: NotebookSession) -> None:
+def test_random_numbers_differ_unless_seeded_and_those_of_the_notebook_are_not_disturbed(
+    kernel: NotebookSession,
+) -> None:
     source = """
-        random.seed(0); np.random.seed(0); torch.manual_seed(0)
-        def draw(rank, world_size, seed=None):
-            if seed is not None:
-                random.seed(seed); np.random.seed(seed); torch.manual_seed(seed)
+        def seed(number): random.seed(number); np.random.seed(number); torch.manual_seed(number)
+        def draw(rank, world_size, number=None):
+            if number is not None: seed(number)
             shuffled = next(iter(DataLoader(range(10**6), shuffle=True))).item()
-            dropped = F.dropout(torch.ones(64)).tolist()
-            seedable = random.random(), np.random.rand(), torch.rand(1).item(), dropped, shuffled
-            return *seedable, np.random.default_rng().random(), uuid.uuid4(), secrets.token_hex()
-        draws = [*launch(draw, 3), *launch(draw, 3), *Workers(2).run(draw)]
-        [len(set(map(str, column))) for column in zip(*draws)]
+            seedable = random.random(), np.random.rand(), torch.rand(1).item(), shuffled
+            return *seedable, np.random.default_rng().random(), uuid.uuid4()
+        def three_numbers(): return random.random(), np.random.rand(), torch.rand(1).item()
+        seed(0)
+        undisturbed = three_numbers()
+        seed(0)
+        draws, seeded = [*launch(draw, 3), *launch(draw, 3), *Workers(2).run(draw)], launch(draw, 3, 1)
+        counts = [[len(set(map(str, column))) for column in zip(*rows)] for rows in (draws, seeded)]
+        counts, three_numbers() == undisturbed
     """
-    assert value(kernel, source) == "[8, 8, 8, 8, 8, 8, 8, 8]"
-    seeded = "[len(set(map(str, column))) for column in zip(*launch(draw, 3, 1), *launch(draw, 2, 1))][:5]"
-    assert value(kernel, seeded) == "[1, 1, 1, 1, 1]"
-
-
-def test_random_numbers_of_the_notebook_are_not_disturbed(kernel: NotebookSession) -> None:
-    source = """
-        def three_numbers(between):
-            random.seed(7); np.random.seed(7); torch.manual_seed(7)
-            between()
-            return random.random(), np.random.rand(), torch.rand(1).item()
-        three_numbers(lambda: launch(draw, 2)) == three_numbers(lambda: None)
-    """
-    draw = "def draw(rank, world_size): return torch.rand(1), np.random.rand(), random.random()"
-    assert value(kernel, draw, source) == "True"
+    assert value(kernel, source) == "([[8, 8, 8, 8, 8, 8], [1, 1, 1, 1, 3, 3]], True)"
 
 
 # --- functions that join by themselves ------------------------------------------------------------------------------
@@ -449,17 +345,6 @@ def test_a_function_that_joins_by_itself_runs_and_nothing_else_is_said(
     assert value(kernel, source) == "([3.0, 3.0, 3.0], [[], [], []])"
 
 
-def test_a_function_that_joins_a_second_time_is_told_of_the_option(kernel: NotebookSession) -> None:
-    source = """
-        def run(rank, world_size):
-            dist.init_process_group("gloo", rank=rank, world_size=world_size)
-        launch(run, 2)
-    """
-    told = error(kernel, source)
-    assert "cell line 2" in told
-    assert "join=False" in told
-
-
 # --- where launch may stand -----------------------------------------------------------------------------------------
 
 _ADD = """
@@ -475,9 +360,7 @@ _ADD = """
     [
         "%%time\nresults = launch(add, 3)",
         "%%capture\nresults = launch(add, 3)",
-        "exec('results = launch(add, 3)')",
         "results = await asyncio.to_thread(launch, add, 3)",
-        "async def main():\n    await asyncio.sleep(0)\n    return launch(add, 3)\nresults = await main()",
     ],
 )
 def test_launch_may_stand_in_many_places(kernel: NotebookSession, source: str) -> None:
@@ -488,8 +371,12 @@ def test_launch_may_stand_in_many_places(kernel: NotebookSession, source: str) -
     ("call", "words", "line"),
     [
         ("launch(add, 0)", "ValueError: world_size must be at least 1, not 0", "line 2"),
-        ("launch(add, 2, 'too much')", "TypeError: launch calls add.rank, world_size, <str>.*too many", "line 2"),
-        ("launch(lambda rank, size: lock.locked())", "<lambda> uses the variable lock, a lock", "line 2"),
+        ("launch(lambda rank, size: dist.init_process_group('gloo'))", "join=False", "cell line 2"),
+        (
+            "launch(lambda rank, size: lock.locked())",
+            "<lambda> uses the variable lock, a lock.*; create it inside",
+            "line 2",
+        ),
         ("def inner(rank, size):\n    launch(add)\nlaunch(inner)", "launch was called inside a rank", "cell line 3"),
     ],
 )
@@ -571,19 +458,3 @@ def test_what_ranks_started_ends_with_them(kernel: NotebookSession) -> None:
         for process in processes:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(process, signal.SIGKILL)
-
-
-def test_open_workers_survive_a_function_that_closes_what_it_prints_to(kernel: NotebookSession) -> None:
-    source = """
-        def close(rank, world_size):
-            print("before")
-            sys.stdout.close()
-            os.close(1); os.close(2)
-        def speak(rank, world_size):
-            print("after")
-            os.system("echo from a shell")
-        with Workers(2, quiet=True) as workers:
-            said = [list(workers.run(function).lines[1]) for function in (close, speak)]
-        said
-    """
-    assert value(kernel, source) == "[['before'], ['after', 'from a shell']]"
