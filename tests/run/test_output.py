@@ -94,7 +94,10 @@ _WAYS: dict[str, tuple[Callable[[], object], list[str]]] = {
         _print_all_ways,
         "print/stderr/printf 1/fd 1/fd 2/shell/shell stderr/subprocess/puts/again".split("/"),
     ),
-    "unfinished on both": (lambda: (sys.stderr.write("err "), sys.stderr.flush(), print("out", end="")), ["err out"]),
+    "unfinished": (
+        lambda: (os.write(2, b"err "), print("out", end=""), ctypes.CDLL(None).printf(b" C")),
+        ["err out C"],
+    ),
     "empty lines": (lambda: print("\n\na\n"), ["", "", "a", ""]),
     "fork": (_print_from_a_fork, ["child"]),
     "a prompt": (_ask, ["name? "]),
