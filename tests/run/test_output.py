@@ -75,11 +75,6 @@ def _print_from_a_fork() -> None:
     os.wait()
 
 
-def _ask() -> None:
-    with contextlib.suppress(EOFError):
-        input("name? ")
-
-
 def _draw_progress_bars() -> None:
     for done in range(101):
         print(f"\r{done:3}%|{'█' * (done // 10):10}| {done}/100", end="", file=sys.stderr, flush=True)
@@ -94,13 +89,10 @@ _WAYS: dict[str, tuple[Callable[[], object], list[str]]] = {
         _print_all_ways,
         "print/stderr/printf 1/fd 1/fd 2/shell/shell stderr/subprocess/puts/again".split("/"),
     ),
-    "unfinished": (
-        lambda: (os.write(2, b"err "), print("out", end=""), ctypes.CDLL(None).printf(b" C")),
-        ["err out C"],
-    ),
+    "unfinished on both": (lambda: (sys.stderr.write("err "), sys.stderr.flush(), print("out", end="")), ["err out"]),
+    "unfinished in C": (lambda: ctypes.CDLL(None).printf(b"rest"), ["rest"]),
     "empty lines": (lambda: print("\n\na\n"), ["", "", "a", ""]),
     "fork": (_print_from_a_fork, ["child"]),
-    "a prompt": (_ask, ["name? "]),
     "progress bars": (_draw_progress_bars, ["100%|██████████| 100/100", "done    "]),
     "a long list": (lambda: print(list(range(10_000))), [str(list(range(10_000)))]),
     "not UTF-8": (lambda: os.write(1, b"\xff\xfe caf\xe9\n\xf0\x9f"), ["\ufffd\ufffd caf\ufffd", "\ufffd"]),
