@@ -35,7 +35,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def kernel(folder: Path) -> Iterator[NotebookSession]:
     path = os.pathsep.join([os.fspath(PROJECT), os.environ.get("PYTHONPATH", "")]).strip(os.pathsep)
-    environment = {"PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": ""}
+    environment = {"PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "", "MY_SETTING": "as it was at first"}
     with NotebookSession(environment, os.fspath(folder)) as session:
         value(session, _FIRST_CELL)
         yield session
@@ -134,19 +134,20 @@ _CLASSES = {
 @pytest.mark.parametrize("source", _CLASSES.values(), ids=_CLASSES)
 def test_every_kind_of_class_of_a_cell_is_made_sent_saved_and_returned(kernel: NotebookSession, source: str) -> None:
     use = """
-        def run(rank, world_size, thing):
-            gathered, file = [None] * world_size, io.BytesIO()
-            dist.all_gather_object(gathered, (Thing(rank), run))
-            torch.save(Thing(rank), file)
+        def helper(): return "helped"
+        def run(rank, world_size, things):  # does not name the class
+            kind, gathered, file = type(things[0]), [None] * world_size, io.BytesIO()
+            dist.all_gather_object(gathered, (things[rank], run, helper))
+            torch.save(things[rank], file)
             file.seek(0)
-            seen = [thing, torch.load(file, weights_only=False), *(theirs for theirs, _ in gathered)]
-            assert all(type(one) is Thing for one in seen) and all(function is run for _, function in gathered)
-            return Thing(rank), [one.sum for one in seen]
-        results = launch(run, 2, Thing(1))
-        [sums for _, sums in results], [(type(thing) is Thing, thing.sum) for thing, _ in results]
+            seen = [kind(rank), torch.load(file, weights_only=False), *(thing for thing, *_ in gathered)]
+            assert all(type(thing) is kind for thing in seen)
+            assert all(functions == [run, helper] for _, *functions in gathered)
+            return things[rank], [thing.sum for thing in seen]
+        results = launch(run, 2, [Thing(0), Thing(1)])
+        [(type(thing) is Thing, thing.sum, sums) for thing, sums in results]
     """
-    sums = [[11, 10, 10, 11], [11, 11, 10, 11]]
-    assert value(kernel, source, use) == str((sums, [(True, 10), (True, 11)]))
+    assert value(kernel, source, use) == "[(True, 10, [10, 10, 10, 11]), (True, 11, [11, 11, 10, 11])]"
 
 
 @pytest.mark.parametrize("worker_processes", [0, 2])
