@@ -9,9 +9,8 @@ import signal
 import subprocess
 import sys
 import time
-import types
 from collections.abc import Callable, Iterator
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import pytest
 import torch
@@ -21,7 +20,6 @@ from notebook_session import Cell, NotebookSession
 from processes import alive, eventually, family, processes_named_in
 
 from ddp_lessons import WorkerFailed, WorkersStuck, launch
-from ddp_lessons.run.processes.process_pool import pool
 
 Failure = TypeVar("Failure", WorkerFailed, WorkersStuck)
 
@@ -83,13 +81,15 @@ def test_the_exception_says_the_rank_every_rank_s_path_and_what_came_before() ->
             return "done"
         dist.barrier(dist.new_group([1, 2]))  # type: ignore[arg-type]
         if rank == 1:
-            raise KeyError("weight")  # missing key
-        while True:  # spins
+            raise KeyError("weight") from ValueError("invalid checkpoint")
+        while True:
             pass
 
     error = failure(WorkerFailed, run, 3)
     assert error.rank == 1
+    assert "ValueError: invalid checkpoint\n" in error.traceback(1)
     assert error.traceback(1).endswith("KeyError: 'weight'\n")
+    assert "ddp_lessons" not in error.traceback(1)
     assert "has returned" in error.traceback(0)
     assert "in run\n" in error.traceback(2)
     assert error.results[0] == "done"
@@ -161,37 +161,22 @@ def test_a_gloo_error_caught_by_the_others_does_not_hide_the_rank_that_died() ->
 # --- exceptions that are hard to tell -------------------------------------------------------------------------------
 
 
-class Mute(Exception):
-    def __str__(self) -> str:
-        raise SystemExit("no words")
-
-    __repr__ = __str__
-
-
 class TooFewSamples(Exception):
     def __init__(self, count: int, needed: int) -> None:  # does not unpickle
         super().__init__(f"{count} of {needed}")
 
 
-def caused_by_each_other() -> Exception:
-    one, other = ValueError("one"), ValueError("other")
-    one.__cause__, other.__cause__ = other, one
-    return one
-
-
 HARD_TO_TELL: dict[str, tuple[Callable[[], BaseException], str]] = {
     "a stop button": (KeyboardInterrupt, "KeyboardInterrupt\n"),
     "no words": (ValueError, "ValueError\n"),
-    "mute": (Mute, "Mute: "),
     "a class of its own": (lambda: TooFewSamples(3, needed=4), "TooFewSamples: 3 of 4\n"),
     "a thousand lines": (lambda: ValueError("\n".join(map(str, range(1000)))), "ValueError: 0\n"),
-    "a cause of its cause": (caused_by_each_other, "ValueError: one\n"),
     "syntax": (lambda: SyntaxError("no such word"), "SyntaxError: no such word"),
     "half a letter": (lambda: ValueError("half a letter \udcff"), "ValueError: half a letter"),
 }
 
 
-@pytest.mark.parametrize(("make", "words"), by_day(HARD_TO_TELL.values(), 6), ids=HARD_TO_TELL)
+@pytest.mark.parametrize(("make", "words"), by_day(HARD_TO_TELL.values(), 4), ids=HARD_TO_TELL)
 def test_every_kind_of_exception_is_told(make: Callable[[], BaseException], words: str) -> None:
     def run(rank: int, world_size: int) -> None:
         raise make()  # any kind
@@ -223,50 +208,6 @@ def test_a_recursion_without_end_names_its_line() -> None:
     assert len(message) < 2000
 
 
-def test_of_a_chain_the_last_link_is_told_and_all_are_in_the_traceback() -> None:
-    def run(rank: int, world_size: int) -> None:
-        try:
-            int("four")
-        except ValueError as error:
-            raise RuntimeError("no number of epochs") from error  # second link
-
-    error = failure(WorkerFailed, run)
-    assert "both ranks raised RuntimeError: no number of epochs" in str(error)
-    assert line_with("second link") in str(error)
-    assert "invalid literal" in error.traceback(0)
-    assert "ddp_lessons" not in error.traceback(0)
-
-
-def test_a_function_that_needs_a_module_which_only_the_notebook_has_says_so() -> None:
-    here = types.ModuleType("only_here")
-    exec("def help_me(): pass", vars(here))
-    sys.modules["only_here"] = here
-    help_me = here.help_me
-
-    def run(rank: int, world_size: int) -> None:
-        help_me()
-
-    message = str(failure(WorkerFailed, run))
-    del sys.modules["only_here"]
-    assert "both ranks could not load the function" in message
-    assert "only_here" in message
-    assert "fix that line" not in message
-
-
-def test_a_failure_beside_a_flood_shows_the_failing_rank_s_own_words() -> None:
-    def run(rank: int, world_size: int) -> None:
-        dist.barrier()
-        while rank != 1:
-            print("noise " * 100)
-        print("the loss is nan")
-        raise ValueError("lost")
-
-    error = failure(WorkerFailed, run, 4)
-    assert list(error.results.lines[1]) == ["the loss is nan"]
-    assert "  Last output: the loss is nan\n" in str(error)
-    assert len(str(error)) < 2000
-
-
 # --- a rank dies ----------------------------------------------------------------------------------------------------
 
 
@@ -294,9 +235,7 @@ def test_a_death_is_named(die: Callable[[], object], words: str) -> None:
 
 
 @pytest.mark.parametrize("start_method", by_day(["fork", "spawn"], 1))
-def test_a_crash_in_compiled_code_shows_the_line_that_called_it(
-    start_method: Literal["fork", "spawn"], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_crash_in_compiled_code_shows_the_line_that_called_it(start_method: Any) -> None:
     def run(rank: int, world_size: int) -> None:
         print("process", os.getpid())
         dist.barrier()
@@ -304,7 +243,6 @@ def test_a_crash_in_compiled_code_shows_the_line_that_called_it(
             ctypes.string_at(0)  # crashes
         dist.all_reduce(torch.ones(1))
 
-    monkeypatch.setattr(pool, "prepare", lambda count, method: None)  # each spawned process takes seconds
     error = failure(WorkerFailed, run, start_method=start_method)
     assert str(error).startswith("rank 1 of 2 was killed by SIGSEGV\n    test_failures.py line")
     assert re.search("Rank 0 (was waiting in all_reduce|lost the connection to rank 1)", str(error))
@@ -365,20 +303,6 @@ def test_at_the_end_of_its_time_each_rank_s_line_is_shown() -> None:
     assert "Rank 0 returned without calling it" in message[7]
     assert message[-2].startswith("  Next: ")
     assert message[-1].startswith('  torchrun would show: "Connection closed by peer"')
-
-
-@nightly
-def test_spawned_ranks_that_are_stuck_show_their_lines(monkeypatch: pytest.MonkeyPatch) -> None:
-    def hang(rank: int, world_size: int) -> None:
-        print("process", os.getpid())
-        if rank == 1:
-            sum(range(10**12))  # spawned holds the lock
-        time.sleep(1000)  # spawned sleeps
-
-    monkeypatch.setattr(pool, "prepare", lambda count, method: None)
-    message = str(failure(WorkersStuck, hang, timeout_seconds=0.5, start_method="spawn"))
-    assert line_with("spawned sleeps") in message
-    assert line_with("spawned holds the lock") in message
 
 
 @nightly

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -138,19 +137,6 @@ def test_a_program_that_ends_leaves_nothing_and_says_nothing_of_us(leave: str, t
         assert eventually(lambda: not folders_of(tmp_path))
 
 
-def test_a_program_that_ends_before_torch_is_imported_waits_for_nothing() -> None:
-    source = (
-        "import atexit, os, time\n"
-        "atexit.register(lambda: print('ended after', time.monotonic() - end))  # the last of all that is done\n"
-        "from ddp_lessons import launch\nfrom processes import template_of\n"
-        "template_of(os.getpid()).suspend()  # it imports for ever\n"
-        "end = time.monotonic()"
-    )
-    with Program(source, environment={"PYTHONPATH": os.path.dirname(__file__) + "/.."}) as program:
-        assert float(program.finish().split("ended after")[1]) < 1
-        assert eventually(lambda: not program.marked())
-
-
 FORKS = """
 outer = Workers(2)
 child = multiprocessing.get_context("fork").Process(target=launch, args=(run, 3))
@@ -183,23 +169,6 @@ def all_is_well_afterwards() -> Iterator[None]:
     assert zombies <= before
 
 
-@nightly
-@pytest.mark.usefixtures("all_is_well_afterwards")
-def test_a_template_killed_under_running_ranks_is_a_failure_that_says_so() -> None:
-    def run(rank: int, world_size: int, template: int) -> None:
-        print(os.getpid())
-        dist.barrier()
-        if rank == 0:
-            os.kill(template, signal.SIGKILL)
-        time.sleep(1000)
-
-    with pytest.raises(WorkerFailed) as caught:
-        launch(run, 2, template_of(os.getpid()).pid, quiet=True)
-    assert "both ranks exited together" in str(caught.value)
-    assert "let the function return" not in str(caught.value)
-    assert eventually(lambda: not alive([int(lines[0]) for lines in caught.value.results.lines]))
-
-
 @pytest.mark.usefixtures("all_is_well_afterwards")
 def test_spare_ranks_killed_while_they_wait_are_replaced() -> None:
     waiting = template_of(os.getpid()).children()
@@ -219,7 +188,6 @@ def test_the_private_folder_may_be_cleaned_away() -> None:
         return float(sum(loader))
 
     shutil.rmtree(session_folder())
-    launch_well(3)
     assert list(launch(load, 1, quiet=True, timeout_seconds=20)) == [6.0]
     assert os.stat(session_folder()).st_mode & 0o777 == 0o700
 
@@ -253,7 +221,6 @@ def test_forgotten_workers_in_a_ring_of_references_end_when_they_are_collected()
 def test_closed_workers_refuse_to_run() -> None:
     with Workers(2, quiet=True) as workers:
         process_ids = list(workers.run(who))
-    workers.close()
     assert alive(process_ids) == []
     with pytest.raises(RuntimeError, match="closed"):
         workers.run(who)
@@ -270,14 +237,6 @@ def test_workers_of_several_sizes_do_not_meet_and_one_failure_leaves_the_others_
             with pytest.raises(WorkerFailed):
                 inner.run(fail)
         assert list(outer.run(who)) == before
-
-
-@pytest.mark.usefixtures("all_is_well_afterwards")
-def test_a_rank_killed_between_two_runs_is_told_at_the_next() -> None:
-    with Workers(2, quiet=True) as workers:
-        os.kill(workers.run(who)[1], signal.SIGKILL)
-        with pytest.raises(WorkerFailed, match="rank 1 of 2 was killed by SIGKILL"):
-            workers.run(add_up)
 
 
 # --- nothing piles up -----------------------------------------------------------------------------------------------
@@ -320,18 +279,6 @@ def test_many_launches_leave_nothing(
     grown = {what: amount - before[what] for what, amount in after.items()}
     assert grown.pop("megabytes") < megabytes
     assert max(grown.values()) <= 0, grown
-
-
-@nightly
-def test_processes_that_wait_for_another_spawned_world_end_when_none_comes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They take 300 to 500 MB each."""
-
-    def waiting() -> int:
-        return sum("rank.main" in " ".join(process.cmdline()) for process in family(os.getpid()))
-
-    monkeypatch.setattr("ddp_lessons.run.processes.process_pool.IDLE_SECONDS", 1.0)
-    launch_well(2, start_method="spawn")
-    assert eventually(lambda: waiting() == 0)
 
 
 def test_no_file_that_the_notebook_has_open_is_open_in_a_rank(tmp_path: Path) -> None:
