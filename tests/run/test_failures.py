@@ -20,6 +20,7 @@ from notebook_session import Cell, NotebookSession
 from processes import alive, eventually, family, processes_named_in
 
 from ddp_lessons import WorkerFailed, WorkersStuck, launch
+from ddp_lessons.run.processes.process_pool import pool
 
 Failure = TypeVar("Failure", WorkerFailed, WorkersStuck)
 
@@ -136,13 +137,6 @@ def test_of_several_that_raise_the_first_comes_first_and_the_others_follow() -> 
     assert "  Rank 1 raised KeyError: 'what followed'." in str(error)
 
 
-def test_ranks_that_differ_only_in_what_they_name_are_told_shortly() -> None:
-    def run(rank: int, world_size: int) -> None:
-        raise ValueError(f"rank {rank} has no data")
-
-    assert len(str(failure(WorkerFailed, run, 16)).splitlines()) < 10
-
-
 def test_a_gloo_error_caught_by_the_others_does_not_hide_the_rank_that_died() -> None:
     def run(rank: int, world_size: int) -> None:
         dist.barrier()
@@ -170,42 +164,27 @@ HARD_TO_TELL: dict[str, tuple[Callable[[], BaseException], str]] = {
     "a stop button": (KeyboardInterrupt, "KeyboardInterrupt\n"),
     "no words": (ValueError, "ValueError\n"),
     "a class of its own": (lambda: TooFewSamples(3, needed=4), "TooFewSamples: 3 of 4\n"),
+    "a megabyte": (lambda: ValueError("x" * 1_000_000), "ValueError: xxx"),
     "a thousand lines": (lambda: ValueError("\n".join(map(str, range(1000)))), "ValueError: 0\n"),
-    "syntax": (lambda: SyntaxError("no such word"), "SyntaxError: no such word"),
     "half a letter": (lambda: ValueError("half a letter \udcff"), "ValueError: half a letter"),
 }
 
 
-@pytest.mark.parametrize(("make", "words"), by_day(HARD_TO_TELL.values(), 4), ids=HARD_TO_TELL)
-def test_every_kind_of_exception_is_told(make: Callable[[], BaseException], words: str) -> None:
+@pytest.mark.parametrize(("make", "words"), by_day(HARD_TO_TELL.values(), 5), ids=HARD_TO_TELL)
+def test_every_kind_of_exception_is_told_shortly_and_whole_in_the_traceback(
+    make: Callable[[], BaseException], words: str
+) -> None:
     def run(rank: int, world_size: int) -> None:
+        print("x" * 1_000_000)
         raise make()  # any kind
 
-    told = str(failure(WorkerFailed, run))
+    error = failure(WorkerFailed, run)
+    told = str(error)
     assert told.startswith(f"both ranks raised {words}")
     assert line_with("any kind") in told
     assert len(told.splitlines()) < 50
-
-
-def test_a_megabyte_of_words_is_cut_in_the_middle_and_whole_in_the_traceback() -> None:
-    def run(rank: int, world_size: int) -> None:
-        print("x" * 1_000_000)
-        raise ValueError("begin " + "x" * 1_000_000 + " end")
-
-    error = failure(WorkerFailed, run)
-    assert len(str(error)) < 10_000
-    assert re.search(r"ValueError: begin x+.* end\n", str(error))
-    assert len(error.traceback(0)) > 1_000_000
-
-
-def test_a_recursion_without_end_names_its_line() -> None:
-    def run(rank: int, world_size: int) -> None:
-        run(rank, world_size)  # goes down
-
-    message = str(failure(WorkerFailed, run))
-    assert "raised RecursionError: maximum recursion depth exceeded" in message
-    assert line_with("goes down") in message
-    assert len(message) < 2000
+    assert len(told) < 10_000
+    assert len(error.traceback(0)) > len(str(make()))
 
 
 # --- a rank dies ----------------------------------------------------------------------------------------------------
@@ -219,7 +198,6 @@ def test_a_recursion_without_end_names_its_line() -> None:
         (lambda: sys.exit("no data"), "called sys.exit(no data)"),
         (lambda: os.kill(os.getpid(), signal.SIGKILL), "was killed by SIGKILL"),
     ],
-    ids=["_exit 3", "_exit 0", "exit", "SIGKILL"],
 )
 def test_a_death_is_named(die: Callable[[], object], words: str) -> None:
     def run(rank: int, world_size: int) -> None:
@@ -235,7 +213,9 @@ def test_a_death_is_named(die: Callable[[], object], words: str) -> None:
 
 
 @pytest.mark.parametrize("start_method", by_day(["fork", "spawn"], 1))
-def test_a_crash_in_compiled_code_shows_the_line_that_called_it(start_method: Any) -> None:
+def test_a_crash_in_compiled_code_shows_the_line_that_called_it(
+    start_method: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def run(rank: int, world_size: int) -> None:
         print("process", os.getpid())
         dist.barrier()
@@ -243,6 +223,7 @@ def test_a_crash_in_compiled_code_shows_the_line_that_called_it(start_method: An
             ctypes.string_at(0)  # crashes
         dist.all_reduce(torch.ones(1))
 
+    monkeypatch.setattr(pool, "prepare", lambda count, method: None)  # the last test here wants none that is ready
     error = failure(WorkerFailed, run, start_method=start_method)
     assert str(error).startswith("rank 1 of 2 was killed by SIGSEGV\n    test_failures.py line")
     assert re.search("Rank 0 (was waiting in all_reduce|lost the connection to rank 1)", str(error))

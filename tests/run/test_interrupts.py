@@ -81,7 +81,6 @@ def check_that_all_is_well(kernel: NotebookSession) -> None:
         ],
         1,
     ),
-    ids=["c code", "flood", "catches all", "ignores"],
 )
 def test_ranks_stop_and_show_their_lines(kernel: NotebookSession, bell: Doorbell, body: str, line: str) -> None:
     cell = stopped(kernel, bell, body, doing=f"is at cell line {line}")
@@ -104,16 +103,6 @@ def test_an_impatient_learner_changes_nothing(kernel: NotebookSession, bell: Doo
     assert "rank 2   is at cell line 3" in cell.error
 
 
-def test_a_stop_while_values_come_back_is_heard(kernel: NotebookSession, bell: Doorbell) -> None:
-    cell = stopped(kernel, bell, "return torch.ones(50_000_000) if rank else time.sleep(1000)")
-    assert "rank 0   is at cell line 3" in cell.error
-
-
-def test_what_ranks_said_before_they_were_stopped_stays(kernel: NotebookSession, bell: Doorbell) -> None:
-    cell = stopped(kernel, bell, "sys.stdout.write('not a whole line')", "sys.stdout.flush()", "time.sleep(1000)")
-    assert cell.text.count("not a whole line") == 3
-
-
 def test_a_stop_between_two_runs_of_workers_ends_them(kernel: NotebookSession, bell: Doorbell) -> None:
     call = "with Workers(3) as workers:\n    workers.run(run)\n    time.sleep(1000)"
     stopped(kernel, bell, "pass", call=call)
@@ -134,11 +123,8 @@ def test_the_very_first_launch_can_be_stopped_while_torch_is_still_imported(kern
 
 @nightly
 def test_in_a_terminal_ctrl_c_stops_the_ranks_and_the_program_says_where_they_were() -> None:
-    source = (
-        "import time\nfrom ddp_lessons import launch\n"
-        "def run(rank, size):\n    print('here'); time.sleep(1000)\n"
-        "launch(run, 2)"
-    )
+    run = "def run(rank, size):\n    print('here'); time.sleep(1000)\n"
+    source = f"import time\nfrom ddp_lessons import launch\n{run}launch(run, 2)"
     with Program(source) as program:
         program.wait_until_said("| here", times=2)
         program.interrupt()
@@ -157,7 +143,7 @@ def test_a_rank_that_does_not_take_its_next_task_cannot_hold_the_notebook() -> N
     with Workers(2, quiet=True, timeout_seconds=1) as workers:
         ranks = list(workers.run(leave_a_thread_that_holds_the_lock))
         time.sleep(0.4)  # now it holds it, and can give no sign
-        rescue = threading.Timer(6, lambda: [os.kill(rank, signal.SIGKILL) for rank in ranks])
+        rescue = threading.Timer(6, lambda: list(map(os.kill, ranks, [signal.SIGKILL] * 2)))
         rescue.start()
         with pytest.raises((WorkersStuck, WorkerFailed)) as caught:
             workers.run(lambda rank, world_size, data: len(data), bytes(10_000_000))

@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 import torch
 import torch.distributed as dist
-from nights import by_day, nightly
+from nights import nightly
 from notebook_session import NotebookSession
 from processes import PROJECT, Program, eventually, template_of
 
-from ddp_lessons import WorkerFailed, launch
+from ddp_lessons import launch
 
 DEFINE = """
 import os, sys, time
@@ -72,7 +72,6 @@ RIGHT_IN: dict[str, Callable[[], str]] = {
     "no network": lambda: said_by(ADD_UP, prefix=namespaces("-n -u", UNKNOWN_HOST)),
     "no network, joins by itself": lambda: said_by(JOIN_BY_ITSELF, prefix=namespaces("-n -u", UNKNOWN_HOST)),
     "only IPv6": lambda: said_by(ADD_UP, prefix=namespaces("-n", ONLY_VERSION_6)),
-    "no home": lambda: said_by(ADD_UP, environment={"HOME": None, "XDG_CACHE_HOME": None}),
     "few open files": lambda: said_by(ADD_UP, prefix=shell("ulimit -n 256")),
     "strict": lambda: said_by(ADD_UP, options=["-W", "error", "-B", "-u", "-O"]),
 }
@@ -131,14 +130,11 @@ def test_neither_the_environment_nor_a_usual_port_that_is_taken_does_harm(monkey
         assert list(launch(join_and_add_up, 3, join=False, quiet=True)) == [3.0, 3.0, 3.0]
 
 
-# --- folders, files and streams -------------------------------------------------------------------------------------
+# --- folders and files ----------------------------------------------------------------------------------------------
 
 
 @nightly
-@pytest.mark.skipif(
-    not sys.prefix.isascii(),
-    reason="torch itself is not imported from such a folder when the locale is C and not UTF-8",
-)
+@pytest.mark.skipif(not sys.prefix.isascii(), reason="in the locale C torch is not imported from such a folder")
 def test_the_folders_of_project_and_temporary_files_may_have_any_name_in_any_locale(tmp_path: Path) -> None:
     folder = tmp_path / "lé çon 漢 'quoted\" $HOME %s \\n"
     shutil.copytree(PROJECT / "ddp_lessons", folder / "ddp_lessons", ignore=shutil.ignore_patterns("__pycache__"))
@@ -160,14 +156,6 @@ def test_the_learner_s_files_do_not_stand_in_for_python_s_own(tmp_path: Path) ->
         assert (cell.value, cell.error) == ("([1.0, 1.0], 3.0)", "")
 
 
-@pytest.mark.parametrize("closed", by_day(["0<&- 2>&-", "0<&- 1>&- 2>&-", "1>/dev/full"], 1))
-def test_standard_streams_may_be_closed_or_broken(closed: str, tmp_path: Path) -> None:
-    answer = tmp_path / "answer"
-    source = f"{DEFINE}answer = list(launch(add_up, 2))\nopen({os.fspath(answer)!r}, 'w').write(str(answer))"
-    said_by(source, prefix=shell(f"exec {closed}"))
-    assert answer.read_text() == "[1.0, 1.0]"
-
-
 # --- what the notebook did before -----------------------------------------------------------------------------------
 
 
@@ -177,12 +165,7 @@ def test_what_ddp_imports_is_imported_once_for_all_later_launches() -> None:
         torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 2))
         return was_there, torch.cuda.is_initialized()
 
-    def fail(rank: int, world_size: int) -> None:
-        wrap(rank, world_size)
-        raise ValueError("lost")
-
-    with pytest.raises(WorkerFailed):
-        launch(fail, 2, quiet=True)
+    launch(wrap, 2)
     assert list(launch(wrap, 2)) == [(True, False)] * 2
     assert template_of(os.getpid()).num_threads() == 1  # it can still be forked
 
