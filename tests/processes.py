@@ -25,7 +25,6 @@ from ddp_lessons.run.launcher.launched_call import LaunchedCall
 PROJECT = Path(__file__).parent.parent
 _MARK = "DDP_LESSONS_TEST_MARK"
 _PROCESS = re.compile(r"\bprocess (\d+)")
-SAY_WHICH = "print('process', os.getpid())"  # a rank that says so is found by `processes_named_in`
 
 
 def without_address(value: object) -> str:
@@ -106,19 +105,14 @@ def template_of(process_id: int) -> psutil.Process:
 
 
 def eventually(claim: Callable[[], object]) -> bool:
-    """Whether it becomes true within a minute. How soon is for benchmarks to say, but here it is noted."""
+    """Whether it becomes true within a minute. How soon is for benchmarks to say, but build/waits.txt notes it."""
     begin = time.monotonic()
     while not (holds := bool(claim())) and time.monotonic() < begin + 60:
         time.sleep(0.02)
-    note_seconds(time.monotonic() - begin)
-    return holds
-
-
-def note_seconds(seconds: float) -> None:
-    """One line in build/waits.txt for each wait of a test."""
     (PROJECT / "build").mkdir(exist_ok=True)
     with open(PROJECT / "build" / "waits.txt", "a") as waits:
-        waits.write(f"{seconds:.2f} {os.environ.get('PYTEST_CURRENT_TEST', '')}\n")
+        waits.write(f"{time.monotonic() - begin:.2f} {os.environ.get('PYTEST_CURRENT_TEST', '')}\n")
+    return holds
 
 
 class Doorbell:
@@ -150,13 +144,12 @@ class Program:
         prefix: Sequence[str] = (),
         folder: Path | None = None,
         options: Sequence[str] = (),
-        python: str = sys.executable,
     ) -> None:
         self._mark = f"{_MARK}={uuid.uuid4().hex}"
         name, _, value = self._mark.partition("=")
         wanted = {**os.environ, "PYTHONPATH": os.fspath(PROJECT), name: value, **(environment or {})}
         self._process = subprocess.Popen(
-            [*prefix, python, *options, "-c", "import os\n" + source],
+            [*prefix, sys.executable, *options, "-c", "import os\n" + source],
             env={name: value for name, value in wanted.items() if value is not None},
             cwd=folder,
             stdin=subprocess.PIPE,

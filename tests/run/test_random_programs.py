@@ -31,7 +31,7 @@ def test_programs_broken_in_one_place_are_caught_and_the_place_is_named(programs
     verdicts = verdicts_on(range(programs))
     print(f"\n{table_of(verdicts)}")
     print("seeds of the rest:", [verdict.seed for verdict in verdicts if not verdict.is_good])
-    assert sum(verdict.is_good for verdict in verdicts) >= 0.95 * programs  # how soon: test_standstill.py
+    assert sum(verdict.is_good for verdict in verdicts) >= 0.95 * programs
 
 
 def test_every_kind_of_mistake_is_among_the_broken_programs() -> None:
