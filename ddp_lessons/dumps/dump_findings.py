@@ -10,9 +10,10 @@ from ddp_lessons.dumps.left_behind import LeftBehind
 from ddp_lessons.record.event import Event
 from ddp_lessons.record.events import Events
 from ddp_lessons.record.rank_record import Recorded, Standing
+from ddp_lessons.run.diagnosis.advice import Reason
 from ddp_lessons.run.diagnosis.call_fit import first_disagreement, first_fault
 from ddp_lessons.run.diagnosis.hang_reasons import RETURNED, Absence, why_nobody_moves
-from ddp_lessons.run.diagnosis.wording import Reason, called, ranks_named
+from ddp_lessons.run.diagnosis.wording import called, ranks_named
 
 _ABSENT = Absence("{have} not called it", "{have} not called the")
 _ENDED = Absence("ended without calling it", "ended without the")
@@ -20,20 +21,6 @@ _NO_DUMP = Absence(
     "left no dump, so it may not have called it, or its process died",
     "left no dump, so it may not have called the",
 )
-_NEXT_NO_DUMP = (
-    "look at the log of {who} for an exception or a signal. If its process was alive, set a longer "
-    "TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC, so that every rank can write its dump."
-)
-_NEXT_ENABLE = (
-    "set TORCH_FR_BUFFER_SIZE=2000 when the job starts. If the ranks only send and receive "
-    "with gloo, use `torchrun ... -m ddp_lessons record --to DUMPS/rank_ train.py`."
-)
-_NEXT_LIBRARY = (
-    "look for what the calls cannot show: a GPU kernel that does not end before this call, or a network fault. "
-    "NCCL_DEBUG=INFO logs what NCCL does; nvidia-smi and dmesg show GPU errors (Xid)."
-)
-_NEXT_ROOT = "print {what} on each rank before this call: if it differs, the ranks wait for each other."
-_NEXT_MEMBERS = "look for a rank that belongs to this group and has not called it."
 
 
 class Verdict(enum.Enum):
@@ -58,7 +45,7 @@ class Finding:
 def find_fault(left: LeftBehind) -> Finding:
     events = Events(left.recorded)
     if not left.number_of_calls:
-        return Finding(Verdict.UNKNOWN, events, Reason(["The dumps contain no call."], _NEXT_ENABLE))
+        return Finding(Verdict.UNKNOWN, events, Reason("dumps-without-calls", ["The dumps contain no call."]))
     if reason := why_nobody_moves(events, _absence(left)):
         return Finding(Verdict.HANG, events, reason)
     if left.missing and (found := _with_missing_ranks(left)):
@@ -71,7 +58,7 @@ def find_fault(left: LeftBehind) -> Finding:
         return Finding(Verdict.HANG, events, stuck)
     if left.missing:
         reason = Reason(
-            [f"The other calls match, but {_these(left)} left no dump."], _NEXT_NO_DUMP.format(who=_these(left))
+            "no-dump", [f"The other calls match, but {_these(left)} left no dump."], blanks={"who": _these(left)}
         )
         return Finding(Verdict.UNKNOWN, events, reason)
     return Finding(Verdict.NOTHING, events)
@@ -90,7 +77,7 @@ def _with_missing_ranks(left: LeftBehind) -> Finding | None:
     reason = why_nobody_moves(events, _NO_DUMP)
     if reason is None:
         return None
-    return Finding(Verdict.HANG, events, dataclasses.replace(reason, advice=_NEXT_NO_DUMP.format(who=_these(left))))
+    return Finding(Verdict.HANG, events, dataclasses.replace(reason, key="no-dump", blanks={"who": _these(left)}))
 
 
 def _these(left: LeftBehind) -> str:
@@ -109,13 +96,12 @@ def _of_a_match(event: Event, left: LeftBehind) -> Reason:
     if event.group in left.uncertain_groups:
         sentence = f"All ranks that are known to use this group called {called(event)}, and it did not complete."
         more = "gloo's dumps do not list the members of a group, so another member may be missing."
-        return Reason([sentence, more], _NEXT_MEMBERS, event.rank)
+        return Reason("unknown-members", [sentence, more], event.rank)
     if event.operation in ("broadcast", "reduce"):
         sentence = (
             f"All ranks of the group called {called(event)}, and it did not complete. Dumps do not show its root."
         )
-        return Reason(
-            [sentence], _NEXT_ROOT.format(what="src" if event.operation == "broadcast" else "dst"), event.rank
-        )
+        name = "src" if event.operation == "broadcast" else "dst"
+        return Reason("unknown-root", [sentence], event.rank, {"name": name})
     sentence = f"All ranks of the group called {called(event)}, the calls match, and yet it did not complete."
-    return Reason([sentence], _NEXT_LIBRARY, event.rank)
+    return Reason("matching-calls", [sentence], event.rank)

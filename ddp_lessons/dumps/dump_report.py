@@ -10,8 +10,9 @@ from ddp_lessons.dumps.dump_findings import Finding, Verdict
 from ddp_lessons.dumps.left_behind import LeftBehind
 from ddp_lessons.record.event import Event
 from ddp_lessons.record.line_names import name_place
+from ddp_lessons.run.diagnosis.advice import kind_of_hang
 from ddp_lessons.run.diagnosis.source_lines import lines_of, name_line
-from ddp_lessons.run.diagnosis.wording import DEADLOCK, called, name_of, number_of_ranks, ranks_named
+from ddp_lessons.run.diagnosis.wording import called, name_of, number_of_ranks, ranks_named
 from ddp_lessons.run.output.transcript import without_middle
 from ddp_lessons.run.wire.messages import Frame
 
@@ -45,8 +46,7 @@ def as_json(finding: Finding, left: LeftBehind) -> dict[str, Any]:
 def _headline(finding: Finding, left: LeftBehind) -> str:
     name = finding.reason.name if finding.reason else ""
     if finding.verdict is Verdict.HANG:
-        kind = name if name == DEADLOCK else f"hang ({name})" if name else "hang"
-        return f"WorkersStuck: {kind}, {_of_how_many(left)} made no progress"
+        return f"WorkersStuck: {kind_of_hang(finding.reason)}, {_of_how_many(left)} made no progress"
     if finding.verdict is Verdict.MISMATCH:
         return f"WorkerFailed: {name}, the results cannot be trusted"
     if finding.verdict is Verdict.UNKNOWN:

@@ -13,10 +13,11 @@ from ddp_lessons.record.event import Event
 from ddp_lessons.record.events import Events
 from ddp_lessons.record.rank_record import Recorded, Standing, meeting_point
 from ddp_lessons.record.results import NO_VALUE, Results
+from ddp_lessons.run.diagnosis.advice import Reason
 from ddp_lessons.run.diagnosis.failure_messages import first_cause, is_consequence, name_ranks, worker_failed
 from ddp_lessons.run.diagnosis.hang_reasons import Absence, why_nobody_moves
 from ddp_lessons.run.diagnosis.source_lines import learners_frame, name_line
-from ddp_lessons.run.diagnosis.wording import Reason, ranks_named, told_by_rank
+from ddp_lessons.run.diagnosis.wording import ranks_named, told_by_rank
 from ddp_lessons.run.launcher.rank_states import Account, Died
 from ddp_lessons.run.output.terminal_text import message_on_terminal
 from ddp_lessons.run.wire.messages import Raised
@@ -29,7 +30,6 @@ _NEXT_DUMPS = (
     "set TORCH_NCCL_TRACE_BUFFER_SIZE=2000 and TORCH_NCCL_DUMP_ON_TIMEOUT=1, run again, and explain the dumps: they "
     "have the line of each rank."
 )
-_NEXT_NETWORK = "compare the shapes and the order of the calls; if they match, look for a network or GPU fault."
 _NEXT_FIRST = (
     "look for the rank that ended first, in the logs of all nodes: torchrun --tee 3 marks each line with its rank."
 )
@@ -135,14 +135,13 @@ def _of_a_wait(log: JobLog) -> str:
         for rank, how in log.raised.items()
     }
     sentences = ["These lines are where the ranks waited, not the mistake: another rank made another call, or none."]
-    advice = "compare what the ranks called: with gloo, mismatched calls wait for each other, too."
+    key, who = "log-of-waits", ""
     if silent := log.silent:
-        it, who = ("it", "this rank") if len(silent) == 1 else ("they", "these ranks")
+        key, it, who = "silent-ranks", *(("it", "this rank") if len(silent) == 1 else ("they", "these ranks"))
         sentences.append(f"{_subject(silent)} logged no error, and so {it} did not wait for that call, or still did.")
-        advice = f"find out what {who} did instead: a loop with more work, an early return, or another call."
     headline = f"WorkersStuck: timeout, {ranks_named(sorted(waited))} waited in vain"
     lines = [f"    {line}" for line in told_by_rank(told, "\n").split("\n")]
-    return "\n".join([headline, *lines, *Reason(sentences, advice).lines])
+    return "\n".join([headline, *lines, *Reason(key, sentences, blanks={"who": who}).lines])
 
 
 def _place(how: Raised) -> str:
@@ -168,7 +167,7 @@ def _of_timeouts(log: JobLog) -> str:
 
 def _of_a_match(log: JobLog) -> Reason:
     number = min(timeout.number for timeout in log.timeouts.values())
-    return Reason([f"All ranks in this log called collective {number}, and it did not complete."], _NEXT_NETWORK)
+    return Reason("log-of-a-match", [f"All ranks in this log called collective {number}, and it did not complete."])
 
 
 def _told(timeout: Timeout) -> str:

@@ -27,15 +27,13 @@ from .findings import TIMEOUT_SECONDS, launched, next_is_right, standstill
 from .mistakes import MISTAKES
 from .programs.failing import FAILURES, NEVER_BEGIN, NEVER_RETURN, sleeps
 from .programs.noted import notes
+from .sentences import cause
 from .sshd import reached_by_ssh
 
 RANKS = 4
 SITES = ("machines", "hosts", "slurm")
 SECONDS_TO_RETURN = 1.0
 ON_A_NODE = re.compile(r" on machine\d( and machine\d)?\b")
-_OF_EACH_RANK = re.compile(
-    r"    rank \d   |        called|  Nodes: |  torchrun would|  Ranks? \d.*(stopped|lost the connection|killed by)"
-)
 
 
 @dataclass(frozen=True)
@@ -49,6 +47,11 @@ class Case:
     is_interrupted: bool = False
     may_return: bool = False  # sometimes torch completes the calls, and only the results are wrong
 
+    @property
+    def is_stored(self) -> bool:
+        """Whether every run ends with the same sentences, which are those of a failure."""
+        return not self.is_interrupted and self.name not in ("outside_the_group", *map(_name, NEVER_BEGIN))
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -60,6 +63,10 @@ class Outcome:
     @property
     def message(self) -> str:
         return f"{type(self.ended).__name__}: {self.ended}"
+
+    def sentences(self, case: Case) -> list[str]:
+        """As they are stored."""
+        return [f"{case.name}: {getattr(self.ended, 'key', '')}", *cause(self.message)[case.may_return :]]
 
 
 @dataclass(frozen=True)
@@ -73,7 +80,7 @@ class Pair:
     @property
     def is_same(self) -> bool:
         """But for the node. What each rank was doing may differ: a hang stops each of them at one of several lines."""
-        here, there = _cause(self.here.message), _cause(self.there.message)
+        here, there = cause(self.here.message), cause(ON_A_NODE.sub("", self.there.message))
         return here[self.case.may_return :] == there[self.case.may_return :]
 
     @property
@@ -84,15 +91,15 @@ class Pair:
         return ON_A_NODE.search(self.there.message) is not None
 
 
-def _cause(message: str) -> list[str]:
-    return [line for line in ON_A_NODE.sub("", message).splitlines() if not _OF_EACH_RANK.match(line)]
+def _name(function: Callable[[int, int], object]) -> str:
+    return function.__name__
 
 
 def cases() -> list[Case]:
     return [
         *(Case(one.name, one.function, one.join, may_return=one.ends == "either") for one in MISTAKES),
-        *(Case(function.__name__, function) for function in (*FAILURES, *NEVER_BEGIN)),
-        *(Case(function.__name__, function, timeout_seconds=SECONDS_TO_RETURN) for function in NEVER_RETURN),
+        *(Case(_name(function), function) for function in (*FAILURES, *NEVER_BEGIN)),
+        *(Case(_name(function), function, timeout_seconds=SECONDS_TO_RETURN) for function in NEVER_RETURN),
         Case("is_interrupted", sleeps, is_interrupted=True),
     ]
 

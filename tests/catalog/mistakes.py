@@ -26,6 +26,7 @@ class Mistake:
     words: tuple[str, ...] = ()
     world_sizes: tuple[int, ...] = (2, 3, 4, 8)
     join: bool = True
+    key: str = field(default="", kw_only=True)  # of the exception
     is_slow: bool = field(default=False, kw_only=True)  # takes seconds until it hangs
 
     @property
@@ -44,10 +45,39 @@ THREE_OR_MORE = (3, 4, 8)
 RETURNED = ("returned",)
 
 MISTAKES = (
-    Mistake(1, collectives.one_returned, "stuck", "hang", last, ("dist.all_reduce(total)",), RETURNED),
-    Mistake(1, collectives.raised_and_caught, "stuck", "hang", only(1), ("dist.all_reduce(total)",), RETURNED),
-    Mistake(1, collectives.early_break, "stuck", "hang", near_their_target, ("dist.all_reduce(gradient)",), RETURNED),
-    Mistake(1, collectives.uneven_batches, "stuck", "hang", all_but_rank_0, ("dist.all_reduce(loss)",), RETURNED),
+    Mistake(
+        1, collectives.one_returned, "stuck", "hang", last, ("dist.all_reduce(total)",), RETURNED, key="never-called"
+    ),
+    Mistake(
+        1,
+        collectives.raised_and_caught,
+        "stuck",
+        "hang",
+        only(1),
+        ("dist.all_reduce(total)",),
+        RETURNED,
+        key="never-called",
+    ),
+    Mistake(
+        1,
+        collectives.early_break,
+        "stuck",
+        "hang",
+        near_their_target,
+        ("dist.all_reduce(gradient)",),
+        RETURNED,
+        key="fewer-steps",
+    ),
+    Mistake(
+        1,
+        collectives.uneven_batches,
+        "stuck",
+        "hang",
+        all_but_rank_0,
+        ("dist.all_reduce(loss)",),
+        RETURNED,
+        key="fewer-steps",
+    ),
     Mistake(
         2,
         collectives.different_collectives,
@@ -56,6 +86,7 @@ MISTAKES = (
         only(0, 1),
         ("dist.broadcast(scores, src=0)", "dist.all_reduce(scores)"),
         ("mismatched collectives",),
+        key="order-mismatch",
     ),
     Mistake(
         2,
@@ -65,6 +96,7 @@ MISTAKES = (
         only(0, 1),
         ("dist.broadcast(weights, src=0)", "dist.all_reduce(loss)"),
         ("mismatched collectives",),
+        key="order-mismatch",
     ),
     Mistake(
         2,
@@ -74,6 +106,7 @@ MISTAKES = (
         only(0, 1),
         ("dist.all_reduce(loss, group=for_losses)", "dist.all_reduce(gradient, group=for_gradients)"),
         ("deadlock", "in the same order"),
+        key="deadlock-of-collectives",
     ),
     Mistake(
         2,
@@ -83,6 +116,7 @@ MISTAKES = (
         only(0, 1),
         ("dist.broadcast(weights, src=rank)",),
         ("root mismatch",),
+        key="root-mismatch",
     ),
     Mistake(
         2,
@@ -92,6 +126,7 @@ MISTAKES = (
         only(0, 1),
         ("dist.all_reduce(loss)", "dist.all_reduce(loss, op=dist.ReduceOp.MAX)"),
         ("reduce op mismatch", "sum", "max"),
+        key="op-mismatch",
     ),
     Mistake(
         3,
@@ -101,6 +136,7 @@ MISTAKES = (
         first_and_last,
         ("dist.all_reduce(losses)",),
         ("shape mismatch", "[4]", "[3]"),
+        key="tensor-mismatch",
     ),
     Mistake(
         3,
@@ -110,6 +146,7 @@ MISTAKES = (
         first_and_last,
         ("dist.all_reduce(total)",),
         ("dtype mismatch", "float32", "int64"),
+        key="tensor-mismatch",
     ),
     Mistake(
         3,
@@ -119,6 +156,7 @@ MISTAKES = (
         first_and_last,
         ("dist.send(weights, dst=other)", "dist.recv(buffer, src=0)"),
         ("shape mismatch", "[4]", "[2]"),
+        key="message-mismatch",
     ),
     Mistake(
         3,
@@ -128,6 +166,7 @@ MISTAKES = (
         first_and_last,
         ("dist.send(weights, dst=other)", "dist.recv(buffer, src=0)"),
         ("shape mismatch", "[2]", "[4]"),
+        key="message-mismatch",
     ),
     Mistake(
         3,
@@ -137,6 +176,7 @@ MISTAKES = (
         only(0),
         ("dist.send(digits, dst=other)", "dist.recv(buffer, src=0)"),
         ("dtype mismatch", "int32", "float32"),
+        key="message-mismatch",
     ),
     Mistake(
         4,
@@ -146,6 +186,7 @@ MISTAKES = (
         only(0, 1),
         ("dist.send(mine, dst=partner)",),
         ("for the other to receive",),
+        key="deadlock-of-two",
     ),
     Mistake(
         4,
@@ -155,6 +196,7 @@ MISTAKES = (
         only(0, 1),
         ("dist.recv(theirs, src=partner)",),
         ("for the other to send",),
+        key="deadlock-of-two",
     ),
     Mistake(
         4,
@@ -165,9 +207,28 @@ MISTAKES = (
         ("dist.send(mine, dst=(rank + 1) % world_size)",),
         ("circle",),
         world_sizes=THREE_OR_MORE,
+        key="deadlock-of-messages",
     ),
-    Mistake(4, messages.sender_never_sends, "stuck", "hang", first_and_last, ("dist.recv(part, src=0)",), RETURNED),
-    Mistake(4, messages.nobody_receives, "stuck", "hang", only(0, 1), ("dist.send(part, dst=0)",), RETURNED),
+    Mistake(
+        4,
+        messages.sender_never_sends,
+        "stuck",
+        "hang",
+        first_and_last,
+        ("dist.recv(part, src=0)",),
+        RETURNED,
+        key="no-counterpart",
+    ),
+    Mistake(
+        4,
+        messages.nobody_receives,
+        "stuck",
+        "hang",
+        only(0, 1),
+        ("dist.send(part, dst=0)",),
+        RETURNED,
+        key="no-counterpart",
+    ),
     Mistake(
         4,
         messages.wrong_peer,
@@ -177,6 +238,7 @@ MISTAKES = (
         ("dist.recv(part, src=rank - 1)",),
         ("wrong rank",),
         world_sizes=THREE_OR_MORE,
+        key="wrong-peer",
     ),
     Mistake(
         4,
@@ -186,8 +248,18 @@ MISTAKES = (
         only(0, 1),
         ("dist.send(torch.tensor([float(step)]), dst=other, tag=step)", "dist.recv(part, src=0, tag=step)"),
         ("tag mismatch", "tag 0", "tag 1"),
+        key="tag-mismatch",
     ),
-    Mistake(4, messages.to_itself, "failed", "error", only(0), ("dist.send(part, dst=other)",), ("send to itself",)),
+    Mistake(
+        4,
+        messages.to_itself,
+        "failed",
+        "error",
+        only(0),
+        ("dist.send(part, dst=other)",),
+        ("send to itself",),
+        key="raised",
+    ),
     Mistake(
         5,
         messages.never_waited_for,
@@ -196,6 +268,7 @@ MISTAKES = (
         only(0, 1),
         ("dist.all_reduce(gradient, async_op=True)",),
         ("wait() was never called",),
+        key="missing-wait",
     ),
     Mistake(
         5,
@@ -205,6 +278,7 @@ MISTAKES = (
         only(0),
         ("sendings = [dist.isend(weights, dst=other) for other in range(1, world_size)]",),
         ("changed before its wait",),
+        key="changed-before-wait",
     ),
     Mistake(
         6,
@@ -214,6 +288,7 @@ MISTAKES = (
         only(1),
         ("of_all = dist.new_group()",),
         ("Group mismatch in new_group",),
+        key="group-mismatch",
     ),
     Mistake(
         6,
@@ -224,6 +299,7 @@ MISTAKES = (
         ("group = dist.new_group(mine)",),
         ("Group mismatch in new_group",),
         world_sizes=THREE_OR_MORE,
+        key="group-mismatch",
     ),
     Mistake(
         6,
@@ -234,7 +310,9 @@ MISTAKES = (
         ("dist.all_reduce(total, group=group)",),
         ("does not belong to the given group",),
     ),
-    Mistake(7, groups.barrier_on_rank_0, "stuck", "hang", all_but_rank_0, ("dist.barrier()",), RETURNED),
+    Mistake(
+        7, groups.barrier_on_rank_0, "either", "hang", all_but_rank_0, ("dist.barrier()",), RETURNED, key="never-called"
+    ),
     Mistake(
         7,
         groups.one_never_joins,
@@ -244,6 +322,7 @@ MISTAKES = (
         ('dist.init_process_group("gloo")',),
         ("init_process_group", "returned"),
         join=False,
+        key="never-called",
     ),
     Mistake(
         7,
@@ -254,6 +333,7 @@ MISTAKES = (
         ('dist.init_process_group("gloo", rank=rank, world_size=world_size + 1)',),
         ("world size mismatch", "world_size"),
         join=False,
+        key="world-size-too-large",
     ),
     Mistake(
         8,
@@ -264,6 +344,7 @@ MISTAKES = (
         ("loss = model(torch.ones(2, 4), has_sign=rank > 0)",),
         ("find_unused_parameters",),
         is_slow=True,
+        key="raised",
     ),
     Mistake(
         8,
@@ -274,6 +355,7 @@ MISTAKES = (
         ("model(batch).sum().backward()",),
         ("returned", "model.join()"),
         is_slow=True,
+        key="uneven-batches",
     ),
     Mistake(
         8,
@@ -284,6 +366,7 @@ MISTAKES = (
         ("model = DistributedDataParallel(nn.Linear(4, len(digits.unique())))",),
         ("sizes", "same model"),
         is_slow=True,
+        key="raised",
     ),
     Mistake(
         8,
@@ -294,6 +377,7 @@ MISTAKES = (
         ("model(batch).sum().backward()",),
         ("returned", "model.join()"),
         is_slow=True,
+        key="uneven-batches",
     ),
     Mistake(
         8,
@@ -304,5 +388,6 @@ MISTAKES = (
         ("score: Tensor = model(torch.ones(8, 4)).mean()",),
         ("returned", "model.module"),
         is_slow=True,
+        key="ddp-left-alone",
     ),
 )

@@ -30,7 +30,7 @@ def missing(mistake: Mistake, world_size: int, ended: Failure | Results[object])
     message = str(ended)
     if "did not return within" in message:
         return ["found only by the timeout"]
-    return missing_in(message, mistake, world_size)
+    return [*([] if ended.key == mistake.key else [f"key {ended.key}"]), *missing_in(message, mistake, world_size)]
 
 
 def missing_in(message: str, mistake: Mistake, world_size: int) -> list[str]:

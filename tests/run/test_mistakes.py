@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from catalog.failures_on_nodes import Case, cases, outcome
 from catalog.findings import make
 from catalog.mistakes import MISTAKES, Mistake
+from catalog.sentences import stored
 from catalog.verdicts import missing_in
 from nights import by_day
 
@@ -29,6 +31,12 @@ def test_a_mistake_is_seen_and_said_right_and_the_next_launch_works(mistake: Mis
     assert not finding.missing, f"{finding.missing} missing in: {finding.ended}"
     assert finding.is_alive
     assert finding.left == 0
+
+
+@pytest.mark.parametrize("case", [case for case in cases() if case.is_stored], ids=lambda case: case.name)
+def test_its_message_is_the_stored_one(case: Case) -> None:
+    """After a change of words: `python tests/catalog/sentences.py`, and read the difference."""
+    assert outcome(case).sentences(case) == stored()[case.name]
 
 
 def test_the_catalogue_has_every_kind() -> None:

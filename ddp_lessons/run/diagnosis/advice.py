@@ -1,11 +1,12 @@
-"""What to do next when a rank has failed, out of the table advice.toml."""
+"""What to do next, out of the table advice.toml."""
 
 from __future__ import annotations
 
 import functools
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +21,40 @@ else:
     import tomli as tomllib
 
 
+@dataclass(frozen=True)
+class Reason:
+    """Which rule was broken. Its row in the table, by its key, has the next step."""
+
+    key: str
+    sentences: Sequence[str]
+    rank: int = 0  # one of those involved
+    blanks: Mapping[str, str] = field(default_factory=dict)  # to fill in there
+
+    @property
+    def name(self) -> str:
+        """What a search engine knows it by, or ""."""
+        return str(_table()["rules"][self.key].get("name", ""))
+
+    @property
+    def advice(self) -> str:
+        return str(_table()["rules"][self.key]["next"].format(**self.blanks))
+
+    @property
+    def lines(self) -> list[str]:
+        return [*(f"  {sentence}" for sentence in self.sentences), f"  Next: {self.advice}"]
+
+
+def kind_of_hang(reason: Reason | None) -> str:
+    name = reason.name if reason else ""
+    return name if name == "deadlock" else f"hang ({name})" if name else "hang"
+
+
 def what_next(how: Raised | Died, rank: int, limits: Limits, nodes: Sequence[str] = ()) -> str:
     """`nodes`: the other machines on which it happened."""
     told = _told(how)
     conditions = {"under_a_limit": limits.memory_bytes is not None, "on_nodes": bool(nodes)}
     blanks = {"rank": rank, "memory": limits.memory, "nodes": joined(nodes) if nodes else ""}
-    for row in _rows():
+    for row in _table()["ends"]:
         found = re.search(row["words"], told)
         if found and all(holds or not row.get(condition) for condition, holds in conditions.items()):
             return str(row["next"].format(**blanks, **found.groupdict()))
@@ -50,6 +79,6 @@ def _told(how: Raised | Died) -> str:
 
 
 @functools.cache
-def _rows() -> list[dict[str, Any]]:
+def _table() -> dict[str, Any]:
     with open(Path(__file__).with_name("advice.toml"), "rb") as file:
-        return tomllib.load(file)["ends"]  # type: ignore[no-any-return]
+        return tomllib.load(file)

@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from ddp_lessons.record.event import POINT_TO_POINT, Delivery, Event, Meeting, what_must_agree
 from ddp_lessons.record.events import Events
 from ddp_lessons.record.rank_record import NEW_GROUPS, MeetingPoint, Recorded
+from ddp_lessons.run.diagnosis.advice import Reason
 from ddp_lessons.run.diagnosis.misused_calls import first_misuse, places_of
-from ddp_lessons.run.diagnosis.where_ranks_differ import NEXT_SKIPPED, first_difference
-from ddp_lessons.run.diagnosis.wording import DDP, MISMATCHED, Reason, called, name_of, told_by_rank
+from ddp_lessons.run.diagnosis.where_ranks_differ import first_difference
+from ddp_lessons.run.diagnosis.wording import DDP, called, name_of, told_by_rank
 
 _SAME_EVERYWHERE = "All ranks of a group must call the same collectives in the same order."
 _DDP_TALKS = "A DistributedDataParallel model communicates with all ranks in forward and backward."
@@ -81,45 +82,38 @@ def _of_meeting(meeting: Meeting, what: str, events: Events) -> Reason:
     if what == "operation" or mixes_objects or len(set(is_of_ddp)) > 1:
         told = told_by_rank({event.rank: f"{name_of(event)} ({event.place})" for event in calls}, "; ")
         if {*NEW_GROUPS, "init_process_group"} & {event.operation for event in calls}:
-            return _mismatch([f"Mismatched calls: {told}.", _GROUPS], _NEXT_ORDER)
+            return Reason("order-mismatch", [f"Mismatched calls: {told}.", _GROUPS])
         told = f"Mismatched collectives: {told}."
         is_repeated = difference is not None and difference.is_repeated
         if any(is_of_ddp):
             is_step = is_repeated and all(event.operation == "all_reduce" for event in calls if event.call == DDP)
-            return _mismatch([told, *skipped, _DDP_TALKS], NEXT_SKIPPED if is_step else NEXT_ALONE)
-        return _mismatch([told, *skipped, _SAME_EVERYWHERE], NEXT_SKIPPED if is_repeated else _NEXT_ORDER)
+            return Reason("ddp-skipped-call" if is_step else "ddp-alone", [told, *skipped, _DDP_TALKS])
+        return Reason("skipped-call" if is_repeated else "order-mismatch", [told, *skipped, _SAME_EVERYWHERE])
     if difference is not None and what != "group":
         told = told_by_rank({event.rank: f"{called(event)} ({event.place})" for event in calls}, "; ")
-        return _mismatch([f"Mismatched collectives: {told}.", *skipped, _SAME_EVERYWHERE], NEXT_SKIPPED)
+        return Reason("skipped-call", [f"Mismatched collectives: {told}.", *skipped, _SAME_EVERYWHERE])
     if operation == "init_process_group":
         told = told_by_rank({event.rank: f"world_size={len(event.group_ranks)}" for event in calls})
-        return _mismatch([f"World size mismatch: {told}."], "pass the same world_size on every rank.")
+        return Reason("world-size-mismatch", [f"World size mismatch: {told}."])
     if what == "group":
         told = _told_with_places(calls, lambda event: str(sorted(event.group_ranks)))
-        told = f"Group mismatch in new_group: {told}."
-        return _mismatch([told, _GROUPS], _NEXT_ORDER)
+        return Reason("group-mismatch", [f"Group mismatch in new_group: {told}.", _GROUPS])
     if what == "root":
         name = {"broadcast": "src", "scatter": "src"}.get(operation, "dst")
         told = _told_with_places(calls, lambda event: f"{name}={event.root}")
-        cure = f"pass the same {name} on every rank, for example {name}=0. Do not compute it from the rank or its data."
-        return _mismatch([f"Root mismatch in this {operation}: {told}."], cure)
+        return Reason("root-mismatch", [f"Root mismatch in this {operation}: {told}."], blanks={"name": name})
     if what == "reduce_op":
         told = _told_with_places(calls, lambda event: str(event.reduce_op))
-        return _mismatch([f"Reduce op mismatch in this {operation}: {told}."], "pass the same op on every rank.")
+        return Reason("op-mismatch", [f"Reduce op mismatch in this {operation}: {told}."])
     if what == "parts" and (pair := _parts_that_differ(meeting)) is not None:
         sender, receiver = pair
         sent, expected = _bytes_of_part(sender, receiver, {rank: n for n, rank in enumerate(meeting.expected)})
         told = f"rank {sender.rank} sends {sent:,} bytes to rank {receiver.rank}, which expects {expected:,}"
-        told = f"Size mismatch in this {operation}: {told} ({sender.place})."
-        return _mismatch([told], _NEXT_PARTS, sender.rank)
+        return Reason("size-mismatch", [f"Size mismatch in this {operation}: {told} ({sender.place})."], sender.rank)
     told = _told_with_places(calls, _tensor)
     kind = "Dtype" if what == "dtype" else "Shape"
-    is_one_line = len({event.place for event in calls}) == 1
-    return _mismatch([f"{kind} mismatch in this {operation}: {told}."], _NEXT_TENSORS if is_one_line else _NEXT_LINES)
-
-
-def _mismatch(sentences: Sequence[str], advice: str, rank: int = 0) -> Reason:
-    return Reason(sentences, advice, rank, MISMATCHED)
+    key = "tensor-mismatch" if len({event.place for event in calls}) == 1 else "tensor-mismatch-of-lines"
+    return Reason(key, [f"{kind} mismatch in this {operation}: {told}."])
 
 
 def _of_delivery(delivery: Delivery) -> Reason:
@@ -127,9 +121,7 @@ def _of_delivery(delivery: Delivery) -> Reason:
     what = f"rank {send.rank} sends {_tensor(send)} ({send.place}), "
     what += f"rank {recv.rank} receives into {_tensor(recv)} ({recv.place})"
     kind = "Dtype" if clash_of_delivery(delivery) == "dtype" else "Shape"
-    return Reason(
-        [f"{kind} mismatch between send and recv: {what}."], _NEXT_MESSAGE, recv.rank, "mismatched send and recv"
-    )
+    return Reason("message-mismatch", [f"{kind} mismatch between send and recv: {what}."], recv.rank)
 
 
 def _told_with_places(calls: Sequence[Event], what: Callable[[Event], str]) -> str:
@@ -144,19 +136,6 @@ def _tensor(event: Event) -> str:
     if event.operation == "all_reduce" and event.tensors > 1:
         return f"{event.tensors} tensors of {event.bytes:,} bytes"
     return f"{list(event.shape)} {event.dtype}"
-
-
-_NEXT_ORDER = "compare what each rank called before; make the same calls in the same order on every rank."
-NEXT_ALONE = (
-    "make this call on every rank, or on none: look for an `if rank == 0` before it. What one rank does alone with the "
-    "model (validation, saving) it does with model.module."
-)
-_NEXT_LINES = "check whether these calls are meant to meet. If they are, use the same shape and dtype on each line."
-_NEXT_TENSORS = "use the same shape and dtype on every rank; print both before the call."
-_NEXT_PARTS = (
-    "send each rank as many elements as it expects: print the shapes or split sizes of input and output on both ranks."
-)
-_NEXT_MESSAGE = "receive into a tensor with the shape and dtype of the one that is sent."
 
 
 def may_disagree(recorded: Sequence[Recorded | None]) -> bool:

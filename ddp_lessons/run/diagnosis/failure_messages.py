@@ -13,13 +13,13 @@ from ddp_lessons.record.events import Events
 from ddp_lessons.record.line_names import name_place
 from ddp_lessons.record.results import Results
 from ddp_lessons.run.diagnosis import torchs_words
-from ddp_lessons.run.diagnosis.advice import what_next
+from ddp_lessons.run.diagnosis.advice import Reason, kind_of_hang, what_next
 from ddp_lessons.run.diagnosis.call_fit import first_disagreement
 from ddp_lessons.run.diagnosis.failures import NODES, WorkerFailed, WorkersStuck
 from ddp_lessons.run.diagnosis.hang_reasons import why_connection_was_lost, why_nobody_moves, why_without_calls
 from ddp_lessons.run.diagnosis.source_lines import called_from, learners_frame, name_line
 from ddp_lessons.run.diagnosis.timeouts import why_connections_are_closed, why_it_timed_out
-from ddp_lessons.run.diagnosis.wording import DEADLOCK, Reason, called, joined, listed, ranks_named, told_by_rank
+from ddp_lessons.run.diagnosis.wording import called, joined, listed, ranks_named, told_by_rank
 from ddp_lessons.run.launcher.rank_states import Account, Died, Position
 from ddp_lessons.run.output.transcript import without_middle
 from ddp_lessons.run.wire.messages import Frame, Raised
@@ -51,7 +51,13 @@ def worker_failed(account: Account, results: Results[object]) -> WorkerFailed:
         message.append(torchs_words.of_a_death(-(cause.exit_code or 0), cause.signal_name))
     elif what == LOST_CONNECTION:
         message.append(torchs_words.OF_A_LOST_CONNECTION)
-    return WorkerFailed("\n".join(message), account, results, ranks[0])
+    return WorkerFailed("\n".join(message), account, results, ranks[0], reason.key if reason else _key(cause))
+
+
+def _key(how: Raised | Died) -> str:
+    if isinstance(how, Raised):
+        return "raised"
+    return "lost-node" if how.lost_node else "killed" if how.signal_name else "exited"
 
 
 def _why_torch_failed(events: Events, rank: int) -> Reason | None:
@@ -64,7 +70,7 @@ def not_to_be_trusted(account: Account, results: Results[object], reason: Reason
     headline = f"{reason.name}, the results cannot be trusted"
     *sentences, step = reason.lines
     lines = [headline, *sentences, *_nodes_of_ranks(account, reason.rank), step, torchs_words.OF_WRONG_RESULTS]
-    return WorkerFailed("\n".join(lines), account, results, reason.rank)
+    return WorkerFailed("\n".join(lines), account, results, reason.rank, reason.key)
 
 
 def workers_stuck(account: Account, results: Results[object], is_for_ever: bool) -> WorkersStuck:
@@ -82,13 +88,12 @@ def workers_stuck(account: Account, results: Results[object], is_for_ever: bool)
     account = dataclasses.replace(account, seconds=0.0) if is_for_ever else account
     headline = _of_a_hang(reason) if is_for_ever else _of_a_timeout(waiting, account)
     lines = [headline, *where_each_is(account, results.events), *filter(None, told if reason else slow)]
-    return WorkersStuck("\n".join(lines), account, results, waiting[0], crowded)
+    key = reason.key if reason else "hang" if is_for_ever else "timeout"
+    return WorkersStuck("\n".join(lines), account, results, waiting[0], key, crowded)
 
 
 def _of_a_hang(reason: Reason | None) -> str:
-    name = reason.name if reason else ""
-    kind = name if name == DEADLOCK else f"hang ({name})" if name else "hang"
-    return f"{kind}, no rank can make progress"
+    return f"{kind_of_hang(reason)}, no rank can make progress"
 
 
 def _of_a_timeout(waiting: Sequence[int], account: Account) -> str:
@@ -146,10 +151,8 @@ def _of_those_not_asked(account: Account) -> Reason | None:
     if not account.not_asked or account.not_asked != account.returned:
         return None
     who = f"{ranks_named(sorted(account.not_asked))} {'was' if len(account.not_asked) == 1 else 'were'}"
-    return Reason(
-        [f"A collective completes only when every rank in its group calls it, but {who} not selected."],
-        "run it on all ranks, or create a smaller group on all ranks with dist.new_group and pass it to the call.",
-    )
+    sentence = f"A collective completes only when every rank in its group calls it, but {who} not selected."
+    return Reason("not-selected", [sentence])
 
 
 def _names_of_calls(account: Account) -> dict[int, str]:

@@ -20,15 +20,21 @@ _STOPPED = re.compile(r" and ha(s|ve) been stopped")
 
 
 class _Failure(RuntimeError):
-    """What both exceptions share. The remark is about this run only: it is shown, but is not part of the message."""
+    """What both exceptions share.
 
-    def __init__(self, message: str, account: Account, results: Results[object], rank: int, remark: str = "") -> None:
+    The key names the rule that was broken, or how the rank ended. The remark is about this run only: it is shown, but
+    is not part of the message.
+    """
+
+    def __init__(
+        self, message: str, account: Account, results: Results[object], rank: int, key: str, remark: str = ""
+    ) -> None:
         # `print(error)` must work in an ASCII-only terminal
         super().__init__(printable(without_terminal_codes(message)))
         self.remark = remark
         if remark and hasattr(self, "add_note"):  # Python 3.11: a terminal shows it, too
             self.add_note(remark)
-        self.rank = rank
+        self.rank, self.key = rank, key
         self.results = results
         self._account = account
         self._shown_by = ""
@@ -75,8 +81,8 @@ class _Failure(RuntimeError):
         self.args = ("\n".join([told, *lines]),)
         return self
 
-    def __reduce__(self) -> tuple[type[_Failure], tuple[str, Account, Results[object], int, str]]:
-        return type(self), (str(self), self._account, self.results, self.rank, self.remark)
+    def __reduce__(self) -> tuple[type[_Failure], tuple[str, Account, Results[object], int, str, str]]:
+        return type(self), (str(self), self._account, self.results, self.rank, self.key, self.remark)
 
     def _render_traceback_(self) -> list[str]:
         """In a notebook and in IPython: only the message. The stack of the launcher would not help."""

@@ -12,13 +12,12 @@ from dataclasses import dataclass
 from ddp_lessons.record.event import POINT_TO_POINT, Event
 from ddp_lessons.record.events import Events
 from ddp_lessons.record.rank_record import NEW_GROUPS
-from ddp_lessons.run.diagnosis.call_fit import NEXT_ALONE, first_disagreement
+from ddp_lessons.run.diagnosis.advice import Reason
+from ddp_lessons.run.diagnosis.call_fit import first_disagreement
 from ddp_lessons.run.diagnosis.waits import Waits, number_taken_twice
-from ddp_lessons.run.diagnosis.where_ranks_differ import NEXT_SKIPPED, first_difference
+from ddp_lessons.run.diagnosis.where_ranks_differ import first_difference
 from ddp_lessons.run.diagnosis.wording import (
     DDP,
-    DEADLOCK,
-    Reason,
     called,
     listed,
     name_of,
@@ -29,13 +28,6 @@ from ddp_lessons.run.diagnosis.wording import (
 _NEW_GROUP = (
     "new_group completes only when every member of the new group has made the same new_group calls in the same order."
 )
-_NEXT_NEVER_CAME = "look for an `if rank == 0`, an early return or a swallowed exception before that call."
-_NEXT_FEWER = "look for a loop with fewer steps on some ranks: uneven batches, a `break` or a swallowed exception."
-_NEXT_UNEVEN = (
-    "look for a step that some ranks skip: an early exit, a swallowed exception, or a parameter left out of the loss "
-    "(find_unused_parameters=True). Only if a rank has fewer batches, train inside `with model.join():`."
-)
-_NEXT_WHO_TALKS = "check that every send has a matching recv, and every recv a matching send."
 
 
 @dataclass(frozen=True)
@@ -86,10 +78,10 @@ def why_without_calls(waits_in: Mapping[int, str], returned: Collection[int]) ->
         return None
     gone = sorted(returned)
     if names & {*POINT_TO_POINT, "isend", "irecv"}:
-        return Reason([f"A message needs a send and a recv, and {ranks_named(gone)} returned."], _NEXT_WHO_TALKS)
+        return Reason("no-counterpart", [f"A message needs a send and a recv, and {ranks_named(gone)} returned."])
     what = "init_process_group" if names == {"init_process_group"} else "A collective"
     rule = f"{what} completes only when every rank calls it."
-    return Reason([f"{rule} {_subject(gone)} returned, maybe without calling it."], _NEXT_NEVER_CAME)
+    return Reason("never-called", [f"{rule} {_subject(gone)} returned, maybe without calling it."])
 
 
 def _of_world_sizes(events: Events, stuck: Mapping[int, Event]) -> Reason | None:
@@ -97,18 +89,18 @@ def _of_world_sizes(events: Events, stuck: Mapping[int, Event]) -> Reason | None
         if (number := number_taken_twice(meeting)) is not None:
             ranks = [event.rank for event in meeting.events if event.tag == number]
             sentence = f"Duplicate rank: {ranks_named(ranks)} join as rank {number}."
-            return Reason([sentence], "pass a different rank to init_process_group in each process.", ranks[0])
+            return Reason("duplicate-rank", [sentence], ranks[0])
     joining = {event.rank: event for event in stuck.values() if event.operation == "init_process_group"}
     if len({event.group for event in joining.values()}) > 1:
         told = told_by_rank({rank: f"at {event.group} ({event.place})" for rank, event in joining.items()})
         sentence = f"Rendezvous mismatch in init_process_group: {told}."
-        return Reason([sentence], "give all ranks the same init_method, or the same MASTER_ADDR and MASTER_PORT.")
+        return Reason("rendezvous-mismatch", [sentence])
     for event in joining.values():
         if len(event.group_ranks) > events.world_size:
             expected, running = len(event.group_ranks), events.world_size
             sentence = f"World size mismatch: rank {event.rank} joins with world_size={expected}, but only {running} "
             sentence += f"{'rank runs' if running == 1 else 'ranks run'}."
-            return Reason([sentence], "pass the number of running ranks as world_size.")
+            return Reason("world-size-too-large", [sentence])
     return None
 
 
@@ -155,7 +147,7 @@ def _has_strayed(event: Event, other: Event) -> bool:
 def _of_a_send_let_go(send: Event) -> Reason:
     what = f"{send.call} of rank {send.rank} ({send.place})"
     sentence = f"Missing wait(): the Work handle of the {what} was dropped before the send completed."
-    return Reason([sentence], "keep the handle, work = dist.isend(...), and call work.wait() later.", send.rank)
+    return Reason("dropped-handle", [sentence], send.rank)
 
 
 def _of_tags(recv: Event, sends: Sequence[Event]) -> Reason:
@@ -163,19 +155,19 @@ def _of_tags(recv: Event, sends: Sequence[Event]) -> Reason:
     first = {send.rank: send for send in reversed(sends)}
     sent = [f"rank {n} sends to rank {recv.rank} with tag {first[n].tag} ({first[n].place})" for n in sorted(first)]
     received = f"rank {recv.rank} receives with tag {recv.tag} ({recv.place})"
-    return Reason([f"Tag mismatch: {', '.join(sent)}, and {received}."], "use the same tag on both sides.", recv.rank)
+    return Reason("tag-mismatch", [f"Tag mismatch: {', '.join(sent)}, and {received}."], recv.rank)
 
 
 def _of_groups(event: Event, other: Event) -> Reason:
     sentence = f"Group mismatch: ranks {event.rank} and {other.rank} send and receive in different groups."
-    return Reason([sentence], "pass the same group to both calls.", event.rank)
+    return Reason("message-group-mismatch", [sentence], event.rank)
 
 
 def _of_a_wrong_peer(event: Event, strayed: Event) -> Reason:
     first = f"Rank {event.rank} waits in {called(event)} ({event.place}), but rank {event.peer} makes no matching call."
     second = f"Rank {strayed.rank} waits in {called(strayed)} ({strayed.place})."
     third = "One of the two calls names the wrong rank."
-    return Reason([first, second, third], "check the rank passed to send and recv on these lines.", event.rank)
+    return Reason("wrong-peer", [first, second, third], event.rank)
 
 
 def _at_the_end_of(waits: Waits, stuck: Mapping[int, Event], absence: Absence) -> Reason:
@@ -186,7 +178,7 @@ def _at_the_end_of(waits: Waits, stuck: Mapping[int, Event], absence: Absence) -
         if gone:
             return _of_those_gone(path[-1], gone, waits, absence)
         if not missing:
-            return Reason([f"No rank is left to make the call that completes {called(path[-1])}."], _NEXT_WHO_TALKS)
+            return Reason("no-counterpart", [f"No rank is left to make the call that completes {called(path[-1])}."])
         if path[-1].operation == "recv" and path[-1].peer is None:
             return _of_no_sender(path[-1], [stuck[rank] for rank in missing])
         following = stuck[missing[0]]
@@ -201,11 +193,11 @@ def _of_those_gone(event: Event, gone: Sequence[int], waits: Waits, absence: Abs
         wanted = "send" if event.operation == "recv" else "recv"
         missing = f"{absence.of(gone, absence.message)} {wanted} that rank {event.rank} waits for"
         missing = missing if event.peer is not None else f"no rank is left to send one to rank {event.rank}"
-        return Reason([f"A message needs a send and a recv, but {missing}."], _NEXT_WHO_TALKS)
+        return Reason("no-counterpart", [f"A message needs a send and a recv, but {missing}."])
     if event.operation in (*NEW_GROUPS, "init_process_group"):
         rule = "init_process_group completes only when every rank calls it."
         rule = _NEW_GROUP if event.operation in NEW_GROUPS else rule
-        return Reason([f"{rule} {who}."], _NEXT_NEVER_CAME)
+        return Reason("never-called", [f"{rule} {who}."])
     rule = "A collective completes only when every rank in its group calls it."
     sentences = [f"{rule} {who}."]
     made = {rank: waits.events.made[rank][event.meeting_point] for rank in gone}
@@ -213,12 +205,12 @@ def _of_those_gone(event: Event, gone: Sequence[int], waits: Waits, absence: Abs
         told = told_by_rank({rank: f"made {f'only {count}' if count else 'none'}" for rank, count in made.items()})
         sentences.append(f"Rank {event.rank} is in collective call {waits.numbers[id(event)] + 1}; {told}.")
         if difference := first_difference(waits.events, event.group):
-            return Reason([*sentences, difference.sentence], NEXT_SKIPPED, event.rank)
+            return Reason("skipped-earlier", [*sentences, difference.sentence], event.rank)
     places = {(one.file, one.line) for rank in gone for one in waits.events.of(rank)}
-    advice = _NEXT_FEWER if (event.file, event.line) in places else _NEXT_NEVER_CAME
+    key = "fewer-steps" if (event.file, event.line) in places else "never-called"
     if event.call == DDP:
-        advice = _NEXT_UNEVEN if event.operation == "all_reduce" else NEXT_ALONE
-    return Reason(sentences, advice)
+        key = "uneven-batches" if event.operation == "all_reduce" else "ddp-left-alone"
+    return Reason(key, sentences)
 
 
 def _subject(ranks: Sequence[int]) -> str:
@@ -232,7 +224,7 @@ def _first_letter_up(sentence: str) -> str:
 def _of_no_sender(recv: Event, others: Sequence[Event]) -> Reason:
     waits = told_by_rank({event.rank: f"in {name_of(event)}" for event in others})
     sentence = f"Rank {recv.rank} waits for a message from any rank, but every possible sender waits too: {waits}."
-    return Reason([sentence], "look for a send that is missing or comes too late.", recv.rank)
+    return Reason("no-sender", [sentence], recv.rank)
 
 
 def _of_circle(circle: Sequence[Event], waits: Waits) -> Reason:
@@ -242,7 +234,7 @@ def _of_circle(circle: Sequence[Event], waits: Waits) -> Reason:
         wanted = "receive" if operations == {"send"} else "send"
         cure = "receive first, or use isend" if wanted == "receive" else "send first"
         sentence = f"Ranks {listed(sorted(ranks))} each wait for the other to {wanted}: a deadlock."
-        return Reason([sentence], f"let one of them {cure}.", name=DEADLOCK)
+        return Reason("deadlock-of-two", [sentence], blanks={"cure": cure})
     pairs = zip(circle, [*circle[1:], circle[0]], strict=True)
     if len({event.call for event in circle}) == 1:
         told = ", ".join(f"{one.rank} for {other.rank}" for one, other in pairs)
@@ -250,22 +242,21 @@ def _of_circle(circle: Sequence[Event], waits: Waits) -> Reason:
         told = ", ".join(f"rank {one.rank} in {name_of(one)} for rank {other.rank}" for one, other in pairs)
     sentences = [f"The ranks wait for each other in a circle ({told}): a deadlock."]
     if operations & set(NEW_GROUPS):
-        return Reason([*sentences, _NEW_GROUP], "call new_group on every rank, in the same order.", name=DEADLOCK)
+        return Reason("deadlock-of-new-groups", [*sentences, _NEW_GROUP])
     if all(event.is_collective for event in circle):
         sentences.append("All ranks must call their collectives in the same order, even on different groups.")
-        return Reason(sentences, "make these calls in the same order on every rank.", name=DEADLOCK)
+        return Reason("deadlock-of-collectives", sentences)
     if operations == {"recv"} and (strayed := _sent_past(circle, waits)) is not None:
         receiver = next(event for event in circle if event.rank == strayed.peer)
         sentences.append(
             f"Rank {strayed.rank} sent to rank {strayed.peer} ({strayed.place}), but rank {receiver.rank} receives "
             f"from rank {receiver.peer} ({receiver.place})."
         )
-        cure = "check the destination of each send and the source of each recv."
-        return Reason(sentences, cure, strayed.rank, DEADLOCK)
+        return Reason("deadlock-of-a-stray-send", sentences, strayed.rank)
     if operations <= set(POINT_TO_POINT):
-        return Reason(sentences, "let one rank make its matching call first, or use isend and irecv.", name=DEADLOCK)
+        return Reason("deadlock-of-messages", sentences)
     sentences.append("A rank that is blocked in one call cannot reach the other.")
-    return Reason(sentences, "reorder these calls so that each can complete.", name=DEADLOCK)
+    return Reason("deadlock", sentences)
 
 
 def _sent_past(circle: Sequence[Event], waits: Waits) -> Event | None:

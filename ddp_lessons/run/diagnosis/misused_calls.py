@@ -6,10 +6,8 @@ from collections.abc import Sequence
 
 from ddp_lessons.record.event import Event
 from ddp_lessons.record.events import Events
-from ddp_lessons.run.diagnosis.wording import Reason, ranks_named
-
-_NEXT_CHANGED = "call wait() before you change the tensor, or change a clone() of it."
-_NEXT_WAIT = "keep the handle that the call returns, and call its wait() before you use the tensor or return."
+from ddp_lessons.run.diagnosis.advice import Reason
+from ddp_lessons.run.diagnosis.wording import ranks_named
 
 
 def places_of(events: Events) -> dict[int, tuple[int, int]]:
@@ -35,13 +33,13 @@ def first_misuse(events: Events) -> Reason | None:
     if first.remark == "changed" and (first.waited is not None or could_be_left):
         before = " before its wait()" if first.waited is not None else ", and wait() was never called"
         sentence = f"The tensor of {what} was changed{before}."
-        return Reason([sentence], _NEXT_CHANGED, first.rank, "tensor changed before wait()")
+        return Reason("changed-before-wait", [sentence], first.rank)
     if first.operation == "send":
         sentence = f"wait() was never called for {what}, and no rank received it."
     else:
         harm = "its tensor may not be complete" if first.bytes else "it did not make any rank wait"
         sentence = f"wait() was never called for {what}, so {harm}."
-    return Reason([sentence], _NEXT_WAIT, first.rank, "missing wait()")
+    return Reason("missing-wait", [sentence], first.rank)
 
 
 def _other_sides(events: Events) -> dict[int, Sequence[Event]]:

@@ -7,18 +7,18 @@ other ranks and much later.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from ddp_lessons.record.event import Event
 from ddp_lessons.record.events import Events
+from ddp_lessons.run.diagnosis.advice import Reason
 from ddp_lessons.run.diagnosis.hang_reasons import why_a_message_is_not_taken
 from ddp_lessons.run.diagnosis.waits import Waits
-from ddp_lessons.run.diagnosis.wording import Reason, called, ranks_named
+from ddp_lessons.run.diagnosis.wording import called, ranks_named
 
 _TIMED_OUT = re.compile(r"timed out|wait timeout|failed to pass monitoredBarrier", re.I)
 _NO_ANSWER = "while trying to connect to"  # no process is at that address: a longer wait would not help
 _MILLISECONDS = re.compile(r"(\d+) ?ms\b")
-_NEXT_LATE = "make the missing call sooner. If it cannot come sooner, raise the timeout that ended this wait."
-_NEXT_SPENT = "give that wait a longer timeout. After a timeout, the group cannot be used again."
 
 
 def why_it_timed_out(events: Events, rank: int) -> Reason | None:
@@ -30,11 +30,11 @@ def why_it_timed_out(events: Events, rank: int) -> Reason | None:
     missing = [other for other in waits.waited_for(event) or () if other != rank]
     told = f"Timeout: rank {rank} waited{_how_long(event)} in {called(event)}"
     if reason := why_a_message_is_not_taken(event, events):
-        return Reason([f"{told}.", *reason.sentences], reason.advice, reason.rank)
+        return replace(reason, sentences=[f"{told}.", *reason.sentences])
     if not missing:
-        return Reason([f"{told}, and the matching call came too late."], _NEXT_LATE, rank)
+        return Reason("late-call", [f"{told}, and the matching call came too late."], rank)
     what = "call it" if event.is_collective else "make the matching call"
-    return Reason([f"{told}, but {ranks_named(missing)} did not {what}."], _NEXT_LATE, rank)
+    return Reason("late-call", [f"{told}, but {ranks_named(missing)} did not {what}."], rank)
 
 
 def why_connections_are_closed(events: Events, rank: int) -> Reason | None:
@@ -48,7 +48,7 @@ def why_connections_are_closed(events: Events, rank: int) -> Reason | None:
         return None
     wait = f"The wait of rank {timed_out.rank} in {called(timed_out)} ({timed_out.place}) timed out"
     sentence = f"{wait}{_how_long(timed_out, 'after')}, so gloo closed the connections of that rank."
-    return Reason([sentence, "Every later call that uses them fails."], _NEXT_SPENT, timed_out.rank)
+    return Reason("after-a-timeout", [sentence, "Every later call that uses them fails."], timed_out.rank)
 
 
 def _has_timed_out(event: Event) -> bool:

@@ -10,10 +10,6 @@ from ddp_lessons.record.event import Event, Meeting
 from ddp_lessons.record.events import Events
 from ddp_lessons.run.diagnosis.wording import told_by_rank
 
-NEXT_SKIPPED = (
-    "look for what makes a rank skip a call: a swallowed exception, an `if`, a `continue` or `break`, or fewer batches."
-)
-
 
 @dataclass(frozen=True)
 class Difference:

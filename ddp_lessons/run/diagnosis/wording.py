@@ -3,28 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from ddp_lessons.record.event import Event
 from ddp_lessons.record.rank_record import NEW_GROUPS
 
 DDP = "DistributedDataParallel"
-DEADLOCK = "deadlock"
-MISMATCHED = "mismatched collectives"
-
-
-@dataclass(frozen=True)
-class Reason:
-    """Which rule was broken, and what to do about it. `name` is what a search engine knows it by."""
-
-    sentences: Sequence[str]
-    advice: str
-    rank: int = 0  # one of those involved
-    name: str = ""
-
-    @property
-    def lines(self) -> list[str]:
-        return [*(f"  {sentence}" for sentence in self.sentences), f"  Next: {self.advice}"]
 
 
 def listed(ranks: Sequence[int]) -> str:
