@@ -64,7 +64,11 @@ class LaunchedCall(Follow):
             self._selector.register(ranks[number].process.output, selectors.EVENT_READ, number)
         self._dialogue = Dialogue(len(ranks), self.say, self._is_running, self._where_each_is, self.ended)
         self.returned.update(order.not_asked)
-        self._loading = set(channels) if order.task.meeting is not None else set(channels) - order.not_asked
+        if order.task.meeting is not None:
+            self._loading, self._seconds_to_start = set(channels), _SECONDS_TO_START
+        else:  # the ranks have joined, and only load the function
+            self._loading = set(channels) - order.not_asked
+            self._seconds_to_start = min(_SECONDS_TO_START, order.timeout_seconds or _SECONDS_TO_START)
         self._send_tasks()
 
     def until_the_end(self, screen: Screen, live: Live, is_told_to_stop: Callable[[], bool]) -> Ending:
@@ -122,7 +126,7 @@ class LaunchedCall(Follow):
         told = super().account()
         return replace(
             told,
-            patience_seconds=told.patience_seconds if told.has_begun else _SECONDS_TO_START,
+            patience_seconds=told.patience_seconds if told.has_begun else self._seconds_to_start,
             not_asked=self._order.not_asked,
             limits=self._limits,
             nodes=tuple(rank.process.node for rank in self._ranks),
@@ -194,7 +198,7 @@ class LaunchedCall(Follow):
         if ending is None and is_told_to_stop():
             return Ending.INTERRUPTED
         if ending is None and self.hang_watch is None:
-            return Ending.OUT_OF_TIME if self.time.exceeds(_SECONDS_TO_START) else None
+            return Ending.OUT_OF_TIME if self.time.exceeds(self._seconds_to_start) else None
         return ending
 
     def _note_aborts(self) -> None:

@@ -153,24 +153,35 @@ class Forks:
                 self._hear_from_template(0)
                 if not self._has_torch.is_set():
                     raise TimeoutError  # stopping must not wait for the import of torch; later imports are worth it
-                self._channel.socket.settimeout(_SECONDS_TO_ANSWER)
-                self._channel.send(Stop(tuple(process.number for process in processes)))
-                ended = None
-                while ended is None:
-                    ended = self._next_of_template(
-                        _SECONDS_TO_ANSWER if self._wanted <= self.imported else _SECONDS_FOR_AN_IMPORT
-                    )
-            return list(ended.exit_codes)
+                return list(self._answer_to(Stop(tuple(process.number for process in processes))).exit_codes)
         except (OSError, EOFError):
-            self._template.kill()  # its ranks end with it
-            self._is_killed = True
+            self._kill()
             if self._has_torch.is_set():  # before that there are no ranks to wait for
                 self._template.wait()
             return [None for _ in processes]
 
     def signal(self, process: Process, number: int) -> None:
-        with self._one_request:
-            self._channel.send(Signal(process.number, number))
+        """Returns when it was sent: an import may come first."""
+        with self._one_request, contextlib.suppress(OSError, EOFError):
+            self._answer_to(Signal(process.number, number))
+
+    def _answer_to(self, request: Stop | Signal) -> Ended:
+        try:
+            self._channel.socket.settimeout(_SECONDS_TO_ANSWER)
+            self._channel.send(request)
+            ended = None
+            while ended is None:
+                is_idle = self._wanted <= self.imported
+                ended = self._next_of_template(_SECONDS_TO_ANSWER if is_idle else _SECONDS_FOR_AN_IMPORT)
+            return ended
+        except (OSError, EOFError):
+            self._kill()
+            raise
+
+    def _kill(self) -> None:
+        """Its ranks end with it."""
+        self._template.kill()
+        self._is_killed = True
 
     def is_ready_within(self, seconds: float) -> bool:
         with self._one_request, contextlib.suppress(OSError, EOFError):

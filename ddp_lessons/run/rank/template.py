@@ -120,8 +120,10 @@ def _tend(channel_number: int, folder: str) -> NoReturn:
             elif isinstance(request, Stop):
                 _stop(children, endings, outputs, request.numbers)
                 channel.send(Ended(tuple(endings.pop(number, 0) for number in request.numbers)))
-            elif isinstance(request, Signal) and request.number in children:
-                os.kill(children[request.number], request.signal)
+            elif isinstance(request, Signal):
+                if request.number in children:
+                    os.kill(children[request.number], request.signal)
+                channel.send(Ended(()))
             elif isinstance(request, Leave):
                 folder = ""  # the notebook still runs and uses it
     _stop(children, endings, outputs, tuple(children))

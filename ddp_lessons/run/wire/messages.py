@@ -177,7 +177,7 @@ class Signal:
 
 @dataclass(frozen=True)
 class Ended:
-    """From the template: how processes ended. Exit code, or minus the signal that killed it."""
+    """From the template, to Stop and Signal: how processes ended. Exit code, or minus the signal that killed it."""
 
     exit_codes: tuple[int, ...]
 
