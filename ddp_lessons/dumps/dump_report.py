@@ -11,8 +11,7 @@ from ddp_lessons.dumps.left_behind import LeftBehind
 from ddp_lessons.record.event import Event
 from ddp_lessons.record.line_names import name_place
 from ddp_lessons.run.diagnosis.advice import kind_of_hang
-from ddp_lessons.run.diagnosis.source_lines import lines_of, name_line
-from ddp_lessons.run.diagnosis.wording import called, name_of, number_of_ranks, ranks_named
+from ddp_lessons.run.diagnosis.wording import called, lines_of, name_line, name_of, number_of_ranks, ranks_named
 from ddp_lessons.run.output.transcript import without_middle
 from ddp_lessons.run.wire.messages import Frame
 

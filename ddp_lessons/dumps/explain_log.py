@@ -16,8 +16,7 @@ from ddp_lessons.record.results import NO_VALUE, Results
 from ddp_lessons.run.diagnosis.advice import Reason
 from ddp_lessons.run.diagnosis.failure_messages import first_cause, is_consequence, name_ranks, worker_failed
 from ddp_lessons.run.diagnosis.hang_reasons import Absence, why_nobody_moves
-from ddp_lessons.run.diagnosis.source_lines import learners_frame, name_line
-from ddp_lessons.run.diagnosis.wording import ranks_named, told_by_rank
+from ddp_lessons.run.diagnosis.wording import learners_frame, name_line, ranks_named, told_by_rank
 from ddp_lessons.run.launcher.rank_states import Account, Died
 from ddp_lessons.run.output.terminal_text import message_on_terminal
 from ddp_lessons.run.wire.messages import Raised

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from ddp_lessons.record.events import Events
 from ddp_lessons.record.rank_record import Recorded
 from ddp_lessons.record.results import NO_VALUE, Results, told_by_rank
-from ddp_lessons.run.debugging.keyboard import why_no_prompt
+from ddp_lessons.run.debugging.dialogue import why_no_prompt
 from ddp_lessons.run.diagnosis.call_fit import first_fault, may_disagree
 from ddp_lessons.run.diagnosis.failure_messages import not_to_be_trusted, where_each_is, worker_failed, workers_stuck
 from ddp_lessons.run.launcher import launch_arguments

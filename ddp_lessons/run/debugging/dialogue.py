@@ -6,16 +6,19 @@ that one.
 
 from __future__ import annotations
 
+import os
 import re
+import signal
+import sys
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import FrameType
 
-from ddp_lessons.record.line_names import name_place
-from ddp_lessons.run.debugging.keyboard import asked
+from ddp_lessons.record.line_names import name_place, notebook_shell
 from ddp_lessons.run.diagnosis.failures import with_names_of_cells
-from ddp_lessons.run.diagnosis.source_lines import name_line
-from ddp_lessons.run.diagnosis.wording import ranks_named
+from ddp_lessons.run.diagnosis.wording import name_line, ranks_named
 from ddp_lessons.run.launcher.follow import Ending
 from ddp_lessons.run.launcher.patience import SECONDS_FOR_OTHERS_TO_STOP, SECONDS_TO_STOP_AGAIN
 from ddp_lessons.run.launcher.rank_states import Died
@@ -115,3 +118,37 @@ class Dialogue:
         for rank, state in states.items():
             lines[rank] = f"{lines[rank].partition('   ')[0]}   {state}"
         return "\n".join(lines[rank] for rank in ranks if rank < len(lines))
+
+
+def why_no_prompt() -> str:
+    """Why nobody can answer; "" if a person can."""
+    shell = notebook_shell()
+    if shell is not None:
+        is_deaf = not getattr(shell.kernel, "_allow_stdin", True)
+        return "this notebook runs without input, as under papermill or nbconvert" if is_deaf else ""
+    try:
+        return "" if sys.stdin is not None and os.isatty(sys.stdin.fileno()) else "stdin is not a terminal"
+    except (OSError, ValueError):
+        return "stdin is not a terminal"
+
+
+def asked(prompt: str) -> str:
+    """What the person types.
+
+    Raises:
+        KeyboardInterrupt: the person pressed the stop button or Ctrl+C, which a launch otherwise only notes.
+        EOFError: there is no more input.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return input(prompt)
+    before = signal.getsignal(signal.SIGINT)
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        signal.signal(signal.SIGINT, before)  # a second press must not interrupt what follows
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGINT, stop)
+    try:
+        return input(prompt)
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -17,9 +17,17 @@ from ddp_lessons.run.diagnosis.advice import Reason, kind_of_hang, what_next
 from ddp_lessons.run.diagnosis.call_fit import first_disagreement
 from ddp_lessons.run.diagnosis.failures import NODES, WorkerFailed, WorkersStuck
 from ddp_lessons.run.diagnosis.hang_reasons import why_connection_was_lost, why_nobody_moves, why_without_calls
-from ddp_lessons.run.diagnosis.source_lines import called_from, learners_frame, name_line
 from ddp_lessons.run.diagnosis.timeouts import why_connections_are_closed, why_it_timed_out
-from ddp_lessons.run.diagnosis.wording import called, joined, listed, ranks_named, told_by_rank
+from ddp_lessons.run.diagnosis.wording import (
+    called,
+    called_from,
+    joined,
+    learners_frame,
+    listed,
+    name_line,
+    ranks_named,
+    told_by_rank,
+)
 from ddp_lessons.run.launcher.rank_states import Account, Died, Position
 from ddp_lessons.run.output.transcript import without_middle
 from ddp_lessons.run.wire.messages import Frame, Raised

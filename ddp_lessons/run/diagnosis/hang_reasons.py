@@ -13,9 +13,8 @@ from ddp_lessons.record.event import POINT_TO_POINT, Event
 from ddp_lessons.record.events import Events
 from ddp_lessons.record.rank_record import NEW_GROUPS
 from ddp_lessons.run.diagnosis.advice import Reason
-from ddp_lessons.run.diagnosis.call_fit import first_disagreement
+from ddp_lessons.run.diagnosis.call_fit import first_difference, first_disagreement
 from ddp_lessons.run.diagnosis.waits import Waits, number_taken_twice
-from ddp_lessons.run.diagnosis.where_ranks_differ import first_difference
 from ddp_lessons.run.diagnosis.wording import (
     DDP,
     called,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import enum
+import linecache
+import re
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -19,10 +21,11 @@ from ddp_lessons.run.launcher.patience import (
 )
 from ddp_lessons.run.launcher.rank_states import Account, Died, Position
 from ddp_lessons.run.wire.channel import Channel
-from ddp_lessons.run.wire.messages import Answer, Ask, Buffer, Raised, Returned, ToRank
+from ddp_lessons.run.wire.messages import Answer, Ask, Buffer, Frame, Raised, Returned, ToRank
 
 _ALL_CALLS = 1_000_000
 _MOST_TOLD = 100_000  # per rank; the newest are kept
+_CRASH_LINE = re.compile(r'^  File "(.*)", line (\d+) in (.*)$', re.M)
 
 
 class Ending(enum.Enum):
@@ -157,3 +160,39 @@ class Follow:
             at_line,
             has_begun=watch is not None,
         )
+
+
+def has_aborted(file: str) -> bool:
+    """Did this process abort? A process killed in another way writes nothing, or something else."""
+    try:
+        with open(file, "rb") as written:
+            return written.read(40).startswith(b"Fatal Python error: Aborted")
+    except OSError:
+        return False
+
+
+def frames_of_crash(file: str) -> tuple[Frame, ...]:
+    """The stack that faulthandler wrote, outermost frame first."""
+    try:
+        with open(file, encoding="ascii", errors="backslashreplace") as written:
+            text = written.read()
+    except OSError:
+        return ()
+    headed = re.split(r"^(.*) \(most recent call first\):\n", text, flags=re.M)[1:]
+    stacks = list(zip(headed[::2], headed[1::2], strict=True))
+    # the thread that crashed; if it was one of gloo's, the main thread, which comes last
+    stack = next(
+        (stack for head, stack in stacks if head.startswith("Current thread")), stacks[-1][1] if stacks else ""
+    )
+    frames = [_frame(_unescaped(file), int(line), function) for file, line, function in _CRASH_LINE.findall(stack)]
+    if frames and frames[-1].file == "<string>":  # the command that started this process
+        frames.pop()
+    return tuple(reversed(frames))
+
+
+def _frame(file: str, line: int, function: str) -> Frame:
+    return Frame(file, line, function, linecache.getline(file, line).strip())
+
+
+def _unescaped(name: str) -> str:
+    return name.encode("ascii", "backslashreplace").decode("unicode_escape") if "\\" in name else name

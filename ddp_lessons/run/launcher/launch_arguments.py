@@ -13,7 +13,7 @@ from numbers import Real
 from typing import Any, TypeVar
 
 from ddp_lessons.own_files import RUN
-from ddp_lessons.run.diagnosis.source_lines import name_line
+from ddp_lessons.run.diagnosis.wording import name_line
 from ddp_lessons.run.launcher.limits import LARGEST_ON_NODES, LARGEST_WORLD, limits
 from ddp_lessons.run.wire.messages import Frame
 

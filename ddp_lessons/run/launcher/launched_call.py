@@ -15,8 +15,7 @@ from typing import Any
 from ddp_lessons.record.results import NO_VALUE
 from ddp_lessons.run.debugging.dialogue import Dialogue
 from ddp_lessons.run.diagnosis.failure_messages import where_each_is
-from ddp_lessons.run.launcher.crash_reports import frames_of_crash, has_aborted
-from ddp_lessons.run.launcher.follow import Ending, Follow
+from ddp_lessons.run.launcher.follow import Ending, Follow, frames_of_crash, has_aborted
 from ddp_lessons.run.launcher.limits import Limits
 from ddp_lessons.run.launcher.patience import (
     SECONDS_FOR_LAST_WORDS,

@@ -18,7 +18,7 @@ from IPython.core.magic import Magics, cell_magic, line_magic, magics_class
 from IPython.core.magic_arguments import argument, magic_arguments, parse_argstring
 from IPython.display import display
 
-from ddp_lessons.run.debugging.keyboard import why_no_prompt
+from ddp_lessons.run.debugging.dialogue import why_no_prompt
 from ddp_lessons.run.diagnosis.failures import WorkerFailed, WorkersStuck
 from ddp_lessons.run.launcher.limits import limits
 from ddp_lessons.run.output.screen import shown_values

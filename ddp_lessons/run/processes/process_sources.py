@@ -22,8 +22,7 @@ from dataclasses import dataclass, field
 from typing import IO, Protocol
 
 from ddp_lessons.own_files import IMPORTED_FROM
-from ddp_lessons.run.launcher.private_folders import open_standard_descriptors, session_folder
-from ddp_lessons.run.processes.clean_python import clean_python, environment_of_import, quiet_environment
+from ddp_lessons.run.launcher.private_folders import current_folder, open_standard_descriptors, session_folder
 from ddp_lessons.run.processes.shared_template import Sown, ask_seed
 from ddp_lessons.run.wire.channel import Channel
 from ddp_lessons.run.wire.clocks import Clock
@@ -33,6 +32,9 @@ _SECONDS_FOR_AN_IMPORT = 60.0
 _SECONDS_TO_ANSWER = 10.0
 _SECONDS_TO_DIE = 1.0
 _open_channels: weakref.WeakSet[Channel] = weakref.WeakSet()
+_READ_WHEN_IMPORTED = ("OMP_", "MKL_", "KMP_", "GOMP_", "OPENBLAS_", "TORCH_", "PYTORCH_", "PYTHON", "LD_", "DYLD_")
+# ranks get the notebook's module path, so PYTHONPATH adds nothing: a change of it needs no new import of torch
+_READ_BY_EACH_RANK = ("TORCH_DISTRIBUTED_DEBUG", "OMP_NUM_THREADS", "PYTHONPATH")
 
 
 @dataclass(eq=False)
@@ -364,3 +366,26 @@ def end_within(seconds: float, process: subprocess.Popen[bytes] | Sown) -> None:
 def _kill_group(process: subprocess.Popen[bytes]) -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
+
+
+def clean_python(module: str, call: str) -> list[str]:
+    """A clean interpreter that finds this package where the notebook found it, but nothing of the current folder."""
+    here = current_folder()
+    path = [os.path.join(here, folder) for folder in sys.path if folder not in ("", here)]
+    code = f"import sys; sys.path[:] = {[*path, IMPORTED_FROM]!a}; from ddp_lessons.run.rank import {module}; {call}"
+    flags: list[str] = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
+    return [sys.executable, *flags, "-c", code]
+
+
+def environment_of_import() -> dict[str, str]:
+    """The variables that Python, torch and its libraries read once, when they are loaded."""
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if name.startswith(_READ_WHEN_IMPORTED) and not name.startswith(_READ_BY_EACH_RANK)
+    }
+
+
+def quiet_environment() -> dict[str, str]:
+    """Numpy must not start threads at import, and gloo must not log what it also raises."""
+    return {"OPENBLAS_NUM_THREADS": "1", "TORCH_CPP_LOG_LEVEL": "FATAL", **os.environ}

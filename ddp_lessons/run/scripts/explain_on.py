@@ -14,7 +14,7 @@ from ddp_lessons.run.nodes.node_group import connected, disconnect
 from ddp_lessons.run.nodes.slurm import Slurm
 from ddp_lessons.run.rank.run_script import has_file, run_on_node
 from ddp_lessons.run.scripts.explain import SIGNALLED, end_by_signal, is_refused_in_each_task, say
-from ddp_lessons.run.scripts.words_of_explain import in_a_terminal, told
+from ddp_lessons.run.scripts.script_worlds import in_a_terminal, told
 from ddp_lessons.run.workers import Workers
 
 _SLURM = "slurm"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import time
 from collections.abc import Callable
@@ -9,17 +10,39 @@ from dataclasses import replace
 
 from ddp_lessons.record.events import Events
 from ddp_lessons.record.results import NO_VALUE, Results
+from ddp_lessons.run.diagnosis import torchs_words
 from ddp_lessons.run.diagnosis.call_fit import first_fault
-from ddp_lessons.run.diagnosis.failure_messages import not_to_be_trusted, where_each_is, worker_failed, workers_stuck
-from ddp_lessons.run.launcher.crash_reports import frames_of_crash, has_aborted
-from ddp_lessons.run.launcher.follow import Ending, Follow
+from ddp_lessons.run.diagnosis.failure_messages import (
+    LOST_CONNECTION,
+    not_to_be_trusted,
+    where_each_is,
+    worker_failed,
+    workers_stuck,
+)
+from ddp_lessons.run.diagnosis.failures import WorkerFailed, WorkersStuck
+from ddp_lessons.run.launcher.follow import Ending, Follow, frames_of_crash, has_aborted
 from ddp_lessons.run.launcher.patience import SECONDS_FOR_OTHER_FAILURES_OF_A_SCRIPT, OwnTime
 from ddp_lessons.run.launcher.rank_states import Account, Died
-from ddp_lessons.run.scripts.words_of_explain import told
 from ddp_lessons.run.wire.channel import Channel
 from ddp_lessons.run.wire.messages import Go, Present, Raised, Returned
 
 _SECONDS_TO_ANSWER = 1.0
+_INSTEAD = (
+    (r"`error\.traceback\(\d+\)` shows the full stack", "the full stack is above"),
+    (r"launch\(\.\.\., timeout_seconds=(.+?)\)", r"--timeout \1"),
+    (
+        r"let the function return instead; launch ends the rank's process",
+        "find out what ends it: os._exit(), or a signal",
+    ),
+    (r"remove init_process_group, since .* join=False\)", "call init_process_group only once"),
+    (r"pass the data as an argument of launch, or use", "use"),
+    (r"as an argument of launch", "as an argument of the script"),
+    (r"in the function that you launch", "in the script"),
+    (r"^\[Errno \d+\] ", ""),
+    (r"\bthis notebook\b", "this machine"),
+    (r"\b(then )?launch again\b", r"\1run it again"),
+    (r"\blaunch fewer ranks\b", "start fewer ranks"),
+)
 
 
 class ScriptWorld(Follow):
@@ -114,3 +137,17 @@ class ScriptWorld(Follow):
         ranks = range(self.world_size)
         events = Events([self.recorded.get(rank) for rank in ranks])
         return Results((NO_VALUE,) * len(ranks), tuple([] for _ in ranks), self.time.on_the_wall, events)
+
+
+def in_a_terminal(message: str) -> str:
+    message = torchs_words.under_explain(message)
+    for pattern, words in _INSTEAD:
+        message = re.sub(pattern, words, message)
+    return message
+
+
+def told(failure: WorkerFailed | WorkersStuck) -> str:
+    """Also the full stack of an exception, which a script's own start would show."""
+    text = in_a_terminal(str(failure))
+    stack = f"{failure.traceback(failure.rank)}\n" if failure.is_exception and LOST_CONNECTION not in text else ""
+    return f"{stack}{type(failure).__name__}: {text}"

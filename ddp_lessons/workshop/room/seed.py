@@ -15,7 +15,7 @@ from collections.abc import Mapping
 
 from ddp_lessons.own_files import IMPORTED_FROM
 from ddp_lessons.run.launcher.private_folders import short_private_folder
-from ddp_lessons.run.processes.clean_python import clean_python, environment_of_import, quiet_environment
+from ddp_lessons.run.processes.process_sources import clean_python, environment_of_import, quiet_environment
 from ddp_lessons.run.processes.shared_template import SEED, python_and_variables
 
 
