@@ -1,4 +1,4 @@
-"""The first minute of a notebook: the time of the imports, and of the first launch right after them or later."""
+"""A notebook from its first minute: imports, launches right after them or later, and cells of standing ranks."""
 
 import ast
 import subprocess
@@ -14,6 +14,15 @@ IMPORT_TORCH = "import torch"
 IMPORT_OURS = "from ddp_lessons import launch"
 TIMEOUT_SECONDS = 90.0
 READING_SECONDS = 5.0
+MANY = 64
+FIRST_OF_STANDING = (
+    "%load_ext ddp_lessons\nimport time\nget_ipython().run_cell_magic('ranks', '{}', 'x = torch.ones(1)')"
+)
+STANDING = """
+begin = time.perf_counter()
+get_ipython().run_cell_magic("ranks", "", "dist.all_reduce(x)")
+said = time.perf_counter() - begin
+"""
 
 
 @dataclass
@@ -27,6 +36,8 @@ class Beginnings:
     at_once: Series = field(default_factory=Series)
     after_reading: Series = field(default_factory=Series)
     later: Series = field(default_factory=Series)
+    standing: Series = field(default_factory=Series)
+    many: Series = field(default_factory=Series)
 
 
 def measure_beginnings(world_size: int, rounds: int) -> Beginnings:
@@ -40,6 +51,8 @@ def measure_beginnings(world_size: int, rounds: int) -> Beginnings:
         first, *later = time_after_reading(world_size)
         found.after_reading.samples.append(first)
         found.later.samples.extend(later)
+        found.standing.samples.extend(time_standing(world_size))
+        found.many.samples.extend(time_many())
     return found
 
 
@@ -85,6 +98,23 @@ def time_after_reading(world_size: int) -> list[Sample]:
         kernel.run(peer_cell("ours"))
         time.sleep(READING_SECONDS)
         return [time_and_settle(kernel, world_size) for _ in range(7)]
+
+
+def time_standing(world_size: int) -> list[Sample]:
+    """A short cell of ranks that stay."""
+    with Kernel() as kernel:
+        try:
+            kernel.run(FIRST_OF_STANDING.format(world_size))
+            return [Sample(kernel.run(STANDING, "said")) for _ in range(10)]
+        except CellFailed as trouble:
+            return [trouble.as_sample()]
+
+
+def time_many() -> list[Sample]:
+    with Kernel() as kernel:
+        kernel.run(peer_cell("ours"))
+        time.sleep(READING_SECONDS)
+        return [time_and_settle(kernel, MANY) for _ in range(2)]
 
 
 def time_and_settle(kernel: Kernel, world_size: int) -> Sample:

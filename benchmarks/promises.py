@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from statistics import quantiles
 
-from .beginnings import Beginnings
+from .beginnings import MANY, Beginnings
 from .launches import Launches
 from .measurement import Series, Target, at_most
 from .memory import IdleRanks
@@ -31,7 +31,7 @@ def launch_promises(launches: Contestants, world_size: int) -> list[Target]:
     floor, best, spawn = (ratio(launches[OURS].later.median, reference) for reference in references(launches))
     later = f"launch of {world_size}, second and later"
     return [
-        at_most(f"{later} / the floor", floor, 2, "x"),
+        at_most(f"{later} / the floor", floor, 1.1, "x"),
         at_most(f"{later} / the best peer", best, 1 / 2, "x"),
         at_most(f"{later} / mp.spawn", spawn, 1 / 50, "x"),
     ]
@@ -49,11 +49,13 @@ def beginning_promises(found: Beginnings) -> list[Target]:
         at_most("from ddp_lessons import launch", found.import_ours.median, 0.3),
         at_most("first launch right after it: import torch + 0.3 s", first, None if torch is None else torch + 0.3),
         at_most("first launch after 5 s of reading / a later one", ratio(reading, later.median), noise(later), "x"),
+        at_most("a cell of standing ranks with an all_reduce", found.standing.median, 0.012),
+        at_most(f"launch of {MANY}", found.many.median, 2.5),
     ]
 
 
 def memory_promises(ours: IdleRanks) -> list[Target]:
-    return [at_most("each further idle rank", ours.per_further_rank, 15, "MB")]
+    return [at_most("each further idle rank", ours.per_further_rank, 7, "MB")]
 
 
 def all_promises(

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from .beginnings import Beginnings
+from .beginnings import MANY, Beginnings
 from .measurement import Series
 from .memory import IdleRanks
 from .promises import Contestants, ratio, references
@@ -49,6 +49,8 @@ def beginning_table(found: Beginnings, markdown: bool) -> str:
         (f"first {launch}, right after the import", found.at_once),
         (f"first {launch}, after 5 s of reading", found.after_reading),
         (f"later {launch} in the same kernel", found.later),
+        (f"a cell of {found.world_size} standing ranks with an all_reduce", found.standing),
+        (f"launch of {MANY}", found.many),
     ]
     rows = [(title, seconds_or_trouble(series), spread(series), str(len(series.seconds))) for title, series in named]
     return table(("the beginning of a notebook, seconds", "median", "min-max", "times"), rows, markdown)
