@@ -24,15 +24,15 @@ def lesson(project: Path, title: str) -> list[str]:
     slug = "_".join(re.findall(r"[a-z0-9]+", title.lower()))
     if not slug.isidentifier() or keyword.iskeyword(slug):
         raise ValueError(f"files get their names from the title: it must start with a word, but {title!r} does not")
-    number = len(list((project / "notebooks").glob("[0-9][0-9]_*.ipynb")))
+    lessons = list((project / "notebooks").glob("[0-9][0-9]_*.ipynb"))
+    refuse_what_is_there(project, [one for one in lessons if one.stem[3:] == slug])
+    number = len(lessons)
     stem = f"{number:02}_{slug}"
     words = {"TITLE": title, "NUMBER": str(number), "STEM": stem}
     questions = "".join(filled(lesson_stubs.QUESTION, {"LETTER": letter}) for letter in "cabc")
     new = {
         project / "notebooks" / f"{stem}.ipynb": from_template(words),
-        project / "ddp_lessons" / "quiz" / "bank" / f"{slug}_questions.py": filled(
-            lesson_stubs.QUIZ, {**words, "MORE": questions}
-        ),
+        project / "ddp_lessons" / "quiz" / f"{number:02}.toml": filled(lesson_stubs.QUIZ, {**words, "MORE": questions}),
         project / "docs" / "instructor" / "lessons" / f"{stem}.md": filled(lesson_stubs.PAGE, words),
     }
     refuse_what_is_there(project, new)
@@ -40,13 +40,11 @@ def lesson(project: Path, title: str) -> list[str]:
     readme = project / "README.md"
     last = re.findall(rf"^\| {number - 1} \|.*$", readme.read_text(encoding="utf-8"), re.M)
     replace(readme, last[0] if last else f"| {number - 1} |", f"{last[0] if last else ''}\n{row}")
-    bank = project / "ddp_lessons" / "quiz" / "bank" / "__init__.py"
-    replace(bank, "\n)\n\n\ndef questions_of", f'\n    "{slug}",\n)\n\n\ndef questions_of')
     for path, text in new.items():
         path.write_text(text, encoding="utf-8", newline="\n")
     written = [str(path.relative_to(project)) for path in new]
     left = f"left to write: each WRITE in {', '.join(written)} and README.md"
-    return [*(f"wrote {name}" for name in written), "added it to README.md, ddp_lessons/quiz/bank/__init__.py", left]
+    return [*(f"wrote {name}" for name in written), "added it to README.md", left]
 
 
 def from_template(words: dict[str, str]) -> str:

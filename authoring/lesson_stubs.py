@@ -1,47 +1,49 @@
 """The templates for a new lesson's quiz and instructor page; `__TITLE__` is replaced by its title."""
 
 QUIZ = '''\
-"""Lesson __NUMBER__: WRITE."""
+# Lesson __NUMBER__: WRITE.
 
-from __future__ import annotations
-
-from ddp_lessons.quiz.question import Program, Question
-
-QUESTIONS = (
-    Question(
-        text="WRITE: what does this return on rank 0?",
-        program=Program(
-            """
+[[questions]]
+text = "WRITE: what does this return on rank 0?"
+program = """
 def f(rank, world_size):
     return rank
-""",
-            holds='str(results[0]) == right.strip("`")',  # a test runs it
-            ranks=3,
-        ),
-        right="`0`",
-        letter="b",  # the position of the right choice
-        why="WRITE: eight words or more.",
-        wrong={
-            "`1`": "WRITE: twelve words or more: the misconception behind this choice, and what is true instead.",
-            "`3`": "WRITE: the same for this one.",
-        },
-        look_at="WRITE: the section of the lesson that answers it",
-    ),
-__MORE__)
-'''
+"""
+holds = "str(results[0]) == right.strip('`')"  # a test runs it
+ranks = 3
+section = "WRITE: the section of the lesson that answers it"
+right = "b"
 
-QUESTION = """\
-    Question(
-        text="WRITE",
-        right="WRITE",
-        letter="__LETTER__",
-        why="WRITE",
-        wrong={
-            "WRITE: one": "WRITE",
-            "WRITE: another": "WRITE",
-        },
-        look_at="WRITE",
-    ),
+[questions.a]
+choice = "`1`"
+why = "WRITE: twelve words or more: the misconception behind this choice, and what is true instead."
+
+[questions.b]
+choice = "`0`"
+why = "WRITE: eight words or more."
+
+[questions.c]
+choice = "`3`"
+why = "WRITE: the same for this one."
+__MORE__'''
+
+QUESTION = """
+[[questions]]
+text = "WRITE"
+section = "WRITE"
+right = "__LETTER__"
+
+[questions.a]
+choice = "WRITE"
+why = "WRITE"
+
+[questions.b]
+choice = "WRITE"
+why = "WRITE"
+
+[questions.c]
+choice = "WRITE"
+why = "WRITE"
 """
 
 PAGE = """\

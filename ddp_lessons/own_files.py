@@ -6,8 +6,10 @@ Standard library only, because the set-up imports it.
 from __future__ import annotations
 
 import os
+import sys
 import uuid
 from pathlib import Path
+from typing import Any
 
 PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 RUN = os.path.join(PACKAGE, "run", "")
@@ -19,6 +21,14 @@ INSTALLED = Path(PACKAGE, "course")
 COURSE = INSTALLED if INSTALLED.is_dir() else Path(IMPORTED_FROM)
 NOTEBOOKS, SCRIPTS = COURSE / "notebooks", COURSE / "scripts"
 DATA = COURSE / "data"  # MNIST
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+    return tomllib.loads(path.read_text(encoding="utf-8"))
 
 
 def write_whole(path: Path, text: str, mode: int) -> None:

@@ -9,7 +9,7 @@ import nbformat
 from living import bring_to_life
 
 from authoring.hosted import links
-from ddp_lessons.quiz.bank import questions_of
+from ddp_lessons.quiz.question import questions_of
 from ddp_lessons.quiz.question_text import as_interactive_page
 
 ASKS = re.compile(r"^quiz\.questions\((\d+)\)", re.M)

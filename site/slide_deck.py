@@ -13,8 +13,7 @@ from living import STILL, words_of
 from slide_blocks import LONGEST_LEAD, Block, Slide, lay_out
 from staging import FENCED
 
-from ddp_lessons.quiz.bank import questions_of
-from ddp_lessons.quiz.question import Question
+from ddp_lessons.quiz.question import Question, questions_of
 from ddp_lessons.show.figures.figure import living_svg_in, page_of
 
 IMPORT = re.compile(r"(?:(?:import|from) .+\n?|%load_ext .+\n?|\n)+")
@@ -83,7 +82,7 @@ class Deck:
 
     def _ask(self, questions: Sequence[Question]) -> None:
         for number, question in enumerate(questions, 1):
-            self._prose = [question.verdict(question.letter)]
+            self._prose = [question.verdict(question.right)]
             self._add(f"Question {number} of {len(questions)}", *asked_as_blocks(question))
 
     def _show(self, code: str, outputs: list[Any]) -> None:
@@ -199,6 +198,6 @@ def png_of(output: Any) -> str:
 def asked_as_blocks(question: Question) -> Iterator[Block]:
     yield Block("lead", question.text)
     if question.program:
-        yield Block("code", question.program.text)
-    for letter, choice in question.choices.items():
-        yield Block("choice", f"- **{letter})** {choice}")
+        yield Block("code", question.program)
+    for letter, one in question.choices.items():
+        yield Block("choice", f"- **{letter})** {one.choice}")

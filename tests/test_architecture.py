@@ -44,8 +44,8 @@ MAY_IMPORT = {
     },
 }
 ALL_MAY_IMPORT = {"older_torch", "own_files"}
-# what the lessons import, by theme; the questions, one module for each lesson
-MOST_MODULES = {"train": 29, "quiz/bank": 18}
+# what the lessons import, by theme
+MOST_MODULES = {"train": 29}
 # these live in processes that are not the notebook's; they meet the launcher in what goes over the wire
 IN_OTHER_PROCESSES = ("ddp_lessons.run.rank.", "ddp_lessons.run.recording.", "ddp_lessons.run.debugging.rank_")
 SHARED = (

@@ -14,7 +14,7 @@ from figure_catalog import svg_in
 from nights import nightly
 
 from ddp_lessons import show
-from ddp_lessons.quiz.bank import questions_of
+from ddp_lessons.quiz.question import questions_of
 from ddp_lessons.quiz.question_text import as_interactive_page
 from ddp_lessons.show.figures.figure import living_svg_in
 

@@ -17,7 +17,7 @@ from committed import lessons, read_lesson  # noqa: E402
 from slide_blocks import ROOM, SIZES, TITLE, Block, Slide, lay_out  # noqa: E402
 from slide_deck import Deck  # noqa: E402
 
-from ddp_lessons.quiz.bank import questions_of  # noqa: E402
+from ddp_lessons.quiz.question import questions_of  # noqa: E402
 
 pytestmark = nightly
 
@@ -91,7 +91,7 @@ def test_each_question_of_a_quiz_has_a_slide_and_the_answer_is_in_its_notes() ->
     for number, question in enumerate(questions, 1):
         here = [slide for slide in slides if slide.title == f"Question {number} of {len(questions)}"]
         assert sum(kinds(slide).count("choice") for slide in here) == len(question.choices)
-        assert question.why in here[0].notes[0]
+        assert question.choices[question.right].why in here[0].notes[0]
 
 
 def test_code_that_does_not_fit_is_cut_between_functions_and_never_smaller_than_20_pixels() -> None:

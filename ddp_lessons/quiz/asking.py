@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ddp_lessons.quiz.bank import questions_of
+from ddp_lessons.quiz.question import questions_of
 from ddp_lessons.quiz.question_text import as_interactive_page, as_text
 
 
@@ -56,4 +56,4 @@ def answer(lesson: int, question: int, choice: str) -> Verdict:
     letter = choice.strip().rstrip(").").lower() if isinstance(choice, str) else choice
     if letter not in one.choices:
         raise ValueError(f"question {question} has no choice {choice!r}: give one of {', '.join(one.choices)}")
-    return Verdict(one.is_right(letter), one.verdict(letter))
+    return Verdict(letter == one.right, one.verdict(letter))

@@ -29,8 +29,8 @@ def as_text(lesson: int, questions: Sequence[Question]) -> str:
     for number, question in enumerate(questions, 1):
         parts.append(_folded(f"{number}. ", question.text))
         if question.program:
-            parts.append(textwrap.indent(question.program.text, "       "))
-        parts.append("\n".join(_folded(f"   {letter}) ", choice) for letter, choice in question.choices.items()))
+            parts.append(textwrap.indent(question.program, "       "))
+        parts.append("\n".join(_folded(f"   {letter}) ", one.choice) for letter, one in question.choices.items()))
     parts.append(f'To answer question 1 with b: quiz.answer({lesson}, question=1, choice="b")')
     return "\n\n".join(parts)
 
@@ -54,15 +54,15 @@ def as_document(lesson: int, questions: Sequence[Question]) -> dict[str, Any]:
         "questions": [
             {
                 "text": question.text,
-                "program": question.program.text if question.program else "",
+                "program": question.program,
                 "choices": [
                     {
                         "letter": letter,
-                        "text": text,
-                        "is_right": question.is_right(letter),
+                        "text": one.choice,
+                        "is_right": letter == question.right,
                         "said": question.verdict(letter, with_invitation=False),
                     }
-                    for letter, text in question.choices.items()
+                    for letter, one in question.choices.items()
                 ],
             }
             for question in questions
@@ -75,15 +75,15 @@ def as_page(lesson: int, questions: Sequence[Question]) -> str:
     parts = [f"<p><strong>{title(lesson, questions)}.</strong> {how}</p>"]
     for number, question in enumerate(questions, 1):
         parts.append(as_paragraph(number, question))
-        for letter, choice in question.choices.items():
+        for letter, one in question.choices.items():
             said = marked_up(question.verdict(letter))
-            parts.append(f"<details><summary>{letter}) {marked_up(choice)}</summary><p>{said}</p></details>")
+            parts.append(f"<details><summary>{letter}) {marked_up(one.choice)}</summary><p>{said}</p></details>")
     return "\n".join(["<div>", *parts, "</div>"])
 
 
 def as_paragraph(number: int, question: Question) -> str:
     """The question without choices."""
-    code = f'<pre style="{CODE_STYLE}">{html.escape(question.program.text)}</pre>' if question.program else ""
+    code = f'<pre style="{CODE_STYLE}">{html.escape(question.program)}</pre>' if question.program else ""
     return f"<p style='margin:1em 0 0.4em'><strong>{number}.</strong> {marked_up(question.text)}</p>{code}"
 
 

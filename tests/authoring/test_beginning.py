@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import runpy
 import shutil
 import subprocess
 import sys
@@ -17,6 +16,7 @@ import pytest
 from authoring import beginning
 from authoring.guide import with_minutes
 from benchmarks import minutes
+from ddp_lessons.own_files import read_toml
 
 PROJECT = Path(__file__).parent.parent.parent
 PARTS = ("authoring", "benchmarks", "ddp_lessons", "docs", "notebooks", "scripts", "tests")
@@ -45,8 +45,7 @@ def assert_tidy(project: Path) -> None:
 def test_what_is_begun_is_tidy_and_its_questions_can_be_read(project: Path) -> None:
     said = beginning.lesson(project, "Begun only")
     assert_tidy(project)
-    bank = project / "ddp_lessons" / "quiz" / "bank" / "begun_only_questions.py"
-    assert len(runpy.run_path(str(bank))["QUESTIONS"]) == 5
+    assert len(read_toml(project / "ddp_lessons" / "quiz" / f"{NEXT:02}.toml")["questions"]) == 5
     notebook = files.read(project / "notebooks" / f"{NEXT}_begun_only.ipynb", as_version=4)
     assert notebook.metadata["ddp_lessons"]["minutes"]["exercise"] == {"Do you know it?": 5}
     assert f"quiz.questions({NEXT})" in [cell.source.splitlines()[-1] for cell in notebook.cells]

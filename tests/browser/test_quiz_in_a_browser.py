@@ -12,7 +12,7 @@ from jupyter_server import JupyterServer
 from playwright.sync_api import Locator, expect
 from screen import WIDE, Screen
 
-from ddp_lessons.quiz.bank import questions_of
+from ddp_lessons.quiz.question import questions_of
 from ddp_lessons.quiz.question_text import as_interactive_page
 
 QUIZ = "from ddp_lessons import quiz\n\nquiz.questions(0)"

@@ -13,20 +13,20 @@ import pytest
 from notebook_session import NotebookSession
 
 from ddp_lessons import quiz
-from ddp_lessons.quiz.bank import MODULES, questions_of
+from ddp_lessons.quiz.question import FILES, questions_of
 from ddp_lessons.quiz.question_text import as_document, as_interactive_page, as_page, marked_up
 
 ASKED = questions_of(0)
 RIGHT, WRONG = "cbadc", "abbaa"  # of lesson 0
 
-LAST = len(MODULES) - 1
+LAST = len(FILES) - 1
 
 
 def test_the_right_choice_is_said_to_be_right_with_its_reason() -> None:
     for number, letter in enumerate(RIGHT, 1):
         said = quiz.answer(0, question=number, choice=letter)
         assert said.right
-        assert repr(said) == f"{letter}) is right. {ASKED[number - 1].why}"
+        assert repr(said) == f"{letter}) is right. {ASKED[number - 1].choices[letter].why}"
 
 
 def test_a_wrong_choice_is_told_its_misconception_and_where_to_look_and_may_be_tried_again() -> None:
@@ -94,14 +94,13 @@ def test_the_page_is_well_formed_and_folds_what_is_said_to_each_choice() -> None
             if "details" in self.open:
                 self.folded[-1] += data
 
-    for lesson in range(len(MODULES)):
+    for lesson in range(len(FILES)):
         reader = Reader()
         reader.feed(as_page(lesson, questions_of(lesson)))
         assert reader.open == []
         choices = [(one, letter) for one in questions_of(lesson) for letter in one.choices]
-        assert reader.folded == [
-            (f"{letter}) {one.choices[letter]}" + one.verdict(letter)).replace("`", "") for one, letter in choices
-        ]
+        told = [f"{letter}) {one.choices[letter].choice}{one.verdict(letter)}" for one, letter in choices]
+        assert reader.folded == [text.replace("`", "") for text in told]
 
 
 def test_signs_of_html_in_a_question_are_text() -> None:
@@ -109,15 +108,15 @@ def test_signs_of_html_in_a_question_are_text() -> None:
 
 
 def test_every_answer_travels_with_the_questions_as_plain_data() -> None:
-    for lesson in range(len(MODULES)):
+    for lesson in range(len(FILES)):
         asked = questions_of(lesson)
         for shown, one in zip(as_document(lesson, asked)["questions"], asked, strict=True):
-            assert {choice["letter"]: choice["text"] for choice in shown["choices"]} == one.choices
-            (right,) = [choice for choice in shown["choices"] if choice["is_right"]]
-            assert (right["text"], right["said"]) == (one.right, f"{one.letter}) is right. {one.why}")
-            wrong = [choice["said"] for choice in shown["choices"] if not choice["is_right"]]
-            for said, why in zip(wrong, one.wrong.values(), strict=True):
-                assert said.endswith(f'{why} Look again at "{one.look_at}".')
+            assert [choice["letter"] for choice in shown["choices"] if choice["is_right"]] == [one.right]
+            for choice in shown["choices"]:
+                told = one.choices[choice["letter"]]
+                end = f"{told.why}" if choice["is_right"] else f'{told.why} Look again at "{one.section}".'
+                assert choice["text"] == told.choice
+                assert choice["said"].endswith(end)
 
 
 OF_THE_SCRIPT = re.compile(r"<(style|script) data-ddp[^>]*>(.*?)</\1>", re.DOTALL)
@@ -127,7 +126,7 @@ def test_a_notebook_shows_choices_to_press_and_stores_a_page_and_its_text() -> N
     with NotebookSession() as session:
         (shown,) = session.run("from ddp_lessons import quiz; quiz.questions(0)").displays
     assert shown == {"text/html": as_interactive_page(0, ASKED), "text/plain": repr(quiz.questions(0))}
-    for lesson in range(len(MODULES)):
+    for lesson in range(len(FILES)):
         page = as_interactive_page(lesson, questions_of(lesson))
         (_, data), *_ = OF_THE_SCRIPT.findall(page)
         assert json.loads(data) == as_document(lesson, questions_of(lesson))

@@ -14,10 +14,9 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, DistributedSampler
 
 from ddp_lessons import WorkerFailed, WorkersStuck, launch
-from ddp_lessons.quiz.bank import MODULES, questions_of
-from ddp_lessons.quiz.question import Question
+from ddp_lessons.quiz.question import FILES, Question, questions_of
 
-ALL = [(lesson, number, one) for lesson in range(len(MODULES)) for number, one in enumerate(questions_of(lesson), 1)]
+ALL = [(lesson, number, one) for lesson in range(len(FILES)) for number, one in enumerate(questions_of(lesson), 1)]
 
 
 def test_programs_do_what_their_right_choice_says() -> None:
@@ -33,21 +32,20 @@ def test_programs_do_what_their_right_choice_says() -> None:
 def says_otherwise(name: str, question: Question) -> str:
     """What the program did, if its question claims something else."""
     program = question.program
-    assert program is not None
-    linecache.cache[name] = len(program.text), None, program.text.splitlines(keepends=True), name
+    linecache.cache[name] = len(program), None, program.splitlines(keepends=True), name
     launched = SimpleNamespace(results=None, error=None)
 
     def launch_it(f: Any, world_size: int) -> Any:
         try:
-            launched.results = launch(f, world_size, **{"quiet": True, **program.options})
+            launched.results = launch(f, world_size, **{"quiet": True, **question.options})
         except (WorkerFailed, WorkersStuck) as error:
             launched.error, launched.results = error, error.results
         return launched.results
 
     known: dict[str, Any] = {"torch": torch, "dist": dist, "nn": nn, "time": time, "launch": launch_it}
     known |= {"DDP": DistributedDataParallel, "DataLoader": DataLoader, "DistributedSampler": DistributedSampler}
-    exec(compile(program.text, name, "exec"), known)
-    if "launch(" not in program.text:
-        launch_it(known["f"], program.ranks)
-    known |= {"results": launched.results, "error": launched.error, "right": question.right}
-    return "" if eval(program.holds, known) is True else f"{list(launched.results)} {launched.error}"
+    exec(compile(program, name, "exec"), known)
+    if "launch(" not in program:
+        launch_it(known["f"], question.ranks)
+    known |= {"results": launched.results, "error": launched.error, "right": question.choices[question.right].choice}
+    return "" if eval(question.holds, known) is True else f"{list(launched.results)} {launched.error}"

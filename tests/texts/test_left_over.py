@@ -9,8 +9,6 @@ from pathlib import Path
 from glossary_words import entries, lessons, uses
 from lesson_cells import EXERCISES, NOTEBOOKS
 
-from ddp_lessons.quiz.bank import MODULES
-
 PROJECT = Path(__file__).parents[2]
 PACKAGE = PROJECT / "ddp_lessons"
 USERS = [
@@ -36,7 +34,7 @@ def defined(module: Path) -> set[str]:
 
 
 def test_every_module_is_imported_or_has_the_solution_of_an_exercise() -> None:
-    collected = ("bank", "exercises")  # all modules of these folders are
+    collected = ("exercises",)  # all modules of this folder are
     modules = [one for one in PACKAGE.rglob("*.py") if one.parent.name not in collected and one.stem[:2] != "__"]
     unused = [module for module in modules if FILES[module.stem] == (module.stem in TIMES[module])]
     assert [str(module.relative_to(PROJECT)) for module in unused if not SOLUTIONS & defined(module)] == []
@@ -48,12 +46,6 @@ def test_every_function_and_class_is_used() -> None:
     assert [
         f"{name} in {module.relative_to(PROJECT)}" for module, name in unused if not CALLED_BY_OTHERS.match(name)
     ] == []
-
-
-def test_every_module_of_questions_belongs_to_a_lesson() -> None:
-    files = {path.stem for path in (PACKAGE / "quiz" / "bank").glob("*_questions.py")}
-    assert files == {f"{name}_questions" for name in MODULES}
-    assert len(MODULES) == len(NOTEBOOKS)
 
 
 def test_every_word_of_the_glossary_is_used_in_a_lesson() -> None:

@@ -8,14 +8,12 @@ import re
 from collections import Counter
 from pathlib import Path
 
-import pytest
 from every import every
 
-from ddp_lessons.quiz.bank import MODULES, questions_of
-from ddp_lessons.quiz.question import LETTERS, Question
+from ddp_lessons.quiz.question import FILES, Question, questions_of
 
 NOTEBOOKS = sorted((Path(__file__).parents[2] / "notebooks").glob("[0-9][0-9]_*.ipynb"))
-LESSONS = range(len(MODULES))
+LESSONS = range(len(FILES))
 ALL = [(lesson, number, one) for lesson in LESSONS for number, one in enumerate(questions_of(lesson), 1)]
 every_lesson = every(LESSONS)
 every_question = every([one for _, _, one in ALL], lambda one: one.text)
@@ -27,7 +25,7 @@ def cells_of(lesson: int, kind: str) -> list[str]:
 
 
 def test_every_lesson_has_questions() -> None:
-    assert len(MODULES) == len(NOTEBOOKS)
+    assert len(FILES) == len(NOTEBOOKS)
 
 
 @every_lesson
@@ -44,47 +42,50 @@ def test_a_lesson_asks_five_to_seven_different_questions_just_before_its_end(les
 
 @every_question
 def test_each_wrong_choice_has_a_misconception_of_its_own(question: Question) -> None:
-    assert 2 <= len(question.wrong) <= 3
-    assert question.right not in question.wrong
-    assert len(set(question.wrong.values())) == len(question.wrong)
-    assert all(len(why.split()) >= 12 for why in question.wrong.values())  # who explains needs some words
-    assert len(question.why.split()) >= 8
+    assert "".join(question.choices) in ("abc", "abcd")
+    assert question.right in question.choices
+    assert len({one.choice for one in question.choices.values()}) == len(question.choices)
+    assert len({one.why for one in question.choices.values()}) == len(question.choices)
+    for letter, one in question.choices.items():  # who explains needs some words
+        assert len(one.why.split()) >= (8 if letter == question.right else 12)
 
 
 @every_question
 def test_the_right_choice_is_not_known_by_its_length(question: Question) -> None:
-    shortest, longest = min(map(len, question.wrong)), max(map(len, question.wrong))
+    wrong = [len(one.choice) for letter, one in question.choices.items() if letter != question.right]
+    shortest, longest = min(wrong), max(wrong)
     least, most = math.ceil(0.5 * shortest), max(int(1.5 * longest), longest + 8)
-    letters = len(question.right)
+    letters = len(question.choices[question.right].choice)
     assert least <= letters <= most, f"the right choice has {letters} letters: beside these others, {least} to {most}"
-    assert [choice for choice in question.choices.values() if len(choice) > 75] == []
+    assert [one.choice for one in question.choices.values() if len(one.choice) > 75] == []
 
 
 @every_question
 def test_code_is_marked_on_both_sides_and_fits_a_narrow_window(question: Question) -> None:
-    said = [question.text, question.why, *question.choices.values(), *question.wrong.values()]
+    said = [question.text, *(text for one in question.choices.values() for text in (one.choice, one.why))]
     assert all(text.count("`") % 2 == 0 and text.isascii() for text in said)
-    assert all(len(line) <= 72 for line in (question.program.text.splitlines() if question.program else []))
+    assert all(len(line) <= 72 for line in question.program.splitlines())
+
+
+def is_longest(question: Question) -> bool:
+    """Is the right choice longer than all others?"""
+    others = [one for letter, one in question.choices.items() if letter != question.right]
+    return len(question.choices[question.right].choice) > max(len(one.choice) for one in others)
 
 
 def test_the_right_letters_are_spread() -> None:
-    count = Counter(one.letter for _, _, one in ALL)
-    assert all(0.2 * len(ALL) <= count[letter] <= 0.3 * len(ALL) for letter in LETTERS)
+    count = Counter(one.right for _, _, one in ALL)
+    assert all(0.2 * len(ALL) <= count[letter] <= 0.3 * len(ALL) for letter in "abcd")
     for lesson in LESSONS:
-        letters = [one.letter for one in questions_of(lesson)]
+        letters = [one.right for one in questions_of(lesson)]
         assert len(set(letters)) >= 3
         assert not re.search(r"(.)\1\1", "".join(letters))
-    longest = sum(len(one.right) > max(map(len, one.wrong)) for _, _, one in ALL)
+    longest = sum(is_longest(one) for _, _, one in ALL)
     assert longest <= 0.3 * len(ALL)  # one of four is what chance would give
-
-
-def test_a_letter_without_a_choice_is_refused() -> None:
-    with pytest.raises(ValueError, match="with 2 wrong choices the right one cannot be d: 'Which'"):
-        Question("Which", "this", "d", "so", {"that": "no", "those": "no"}, "here")
 
 
 @every_lesson
 def test_where_to_look_is_a_section_of_the_lesson(lesson: int) -> None:
     text = "\n".join(cells_of(lesson, "markdown"))
     headings = set(re.findall(r"^#+ (.*)$", text, re.M))
-    assert {one.look_at for one in questions_of(lesson)} <= headings
+    assert {one.section for one in questions_of(lesson)} <= headings

@@ -45,7 +45,7 @@ INSTEAD_OF = {
 
 
 def texts() -> list[Path]:
-    lessons = ("notebooks/[0-9][0-9]_*.ipynb", "notebooks/glossary.md", "ddp_lessons/quiz/bank/*.py")
+    lessons = ("notebooks/[0-9][0-9]_*.ipynb", "notebooks/glossary.md", "ddp_lessons/quiz/*.toml")
     places = (*lessons, "*.md", "docs/**/*.md")
     return sorted(file for place in places for file in PROJECT.glob(place))
 

@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import functools
 import re
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ddp_lessons.own_files import read_toml
 from ddp_lessons.run.diagnosis.wording import joined
 from ddp_lessons.run.launcher.limits import Limits
 from ddp_lessons.run.launcher.rank_states import Died
 from ddp_lessons.run.wire.messages import Raised
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 
 @dataclass(frozen=True)
@@ -80,5 +75,4 @@ def _told(how: Raised | Died) -> str:
 
 @functools.cache
 def _table() -> dict[str, Any]:
-    with open(Path(__file__).with_name("advice.toml"), "rb") as file:
-        return tomllib.load(file)
+    return read_toml(Path(__file__).with_name("advice.toml"))
