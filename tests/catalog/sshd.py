@@ -54,14 +54,6 @@ def own_key(folder: Path) -> tuple[str, ...]:
     return f"-oUserKnownHostsFile={folder}/known", f"-oIdentityFile={folder}/mine", "-oIdentitiesOnly=yes"
 
 
-def client_settings(folder: Path) -> Path:
-    """The same as a file, as `ssh -F` reads it."""
-    file = folder / "settings"
-    lines = [option.removeprefix("-o").replace("=", " ", 1) for option in own_key(folder)]
-    file.write_text("\n".join(["Host *", *lines]) + "\n")
-    return file
-
-
 def _wait_until_it_listens(machines: Machines) -> None:
     end = time.monotonic() + _SECONDS_TO_LISTEN
     for address in machines.addresses:

@@ -1,93 +1,103 @@
-"""The job scripts, submitted to a real Slurm: a controller and two machines with networks of their own."""
+"""A real Slurm: a controller and two machines with networks of their own.
+
+The job scripts run there, `launch(..., on=Slurm(...))` requests nodes, and `explain --on slurm` uses those of its job.
+That values, lines, records and failures are those of a launch here is tested in test_launch_on_nodes.py and
+test_failures_on_nodes.py.
+"""
 
 from __future__ import annotations
 
 import re
+import socket
+import subprocess
+import sys
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import cloudpickle  # type: ignore[import-untyped]
+import psutil
 import pytest
 from nights import nightly
+from notebook_session import Cell, NotebookSession
 from places import here, places_of
+from processes import PROJECT, Doorbell, Program, eventually
+from slurm_sites import allocate, is_empty_soon, is_repaired, job_of, prefix_of, queue
 
+from ddp_lessons import WorkerFailed, Workers, launch
 from ddp_lessons.check import rehearsal
 from ddp_lessons.machines import SlurmOnMachines
+from ddp_lessons.run.nodes.hosts import NodeLost
 
 pytestmark = nightly
 
-SCRIPTS = Path(__file__).parents[2] / "scripts" / "slurm"
+cloudpickle.register_pickle_by_value(sys.modules[__name__])
+
+SCRIPTS = PROJECT / "scripts" / "slurm"
+
+
+def daemons_of(site: SlurmOnMachines) -> set[str]:
+    configuration = f"{site.folder}/slurm.conf"
+    processes = [one.info for one in psutil.process_iter(["name", "environ"])]
+    return {one["name"] for one in processes if (one["environ"] or {}).get("SLURM_CONF") == configuration}
 
 
 @pytest.fixture(scope="module")
-def slurm() -> Iterator[SlurmOnMachines]:
-    with here(SlurmOnMachines(2)) as cluster:
-        yield cluster
-
-
-def test_srun_reaches_both_machines(slurm: SlurmOnMachines) -> None:
-    assert sorted(slurm.run("srun --nodes=2 --ntasks-per-node=1 hostname").split()) == ["machine0", "machine1"]
+def site() -> Iterator[SlurmOnMachines]:
+    """No job may be left of any test, and nothing of the cluster."""
+    with here(SlurmOnMachines(2)) as site:
+        assert {"munged", "slurmctld", "slurmd"} <= daemons_of(site)
+        yield site
+        assert is_empty_soon(site)
+    assert not site.folder.exists()
+    assert not daemons_of(site)
 
 
 @pytest.fixture
-def folder_with_scripts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where the job scripts find `scripts/`, and where their --output leaves its file."""
     (tmp_path / "scripts").symlink_to(SCRIPTS.parent)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
-@pytest.mark.parametrize("option", ["--output=hello_%j.out", "-o hello_%j.out", "--job-name=x -o hello_%j.out"])
-def test_what_a_job_prints_lands_in_a_file_with_its_number(
-    option: str, slurm: SlurmOnMachines, folder_with_scripts: Path
+def written(folder: Path, text: str) -> Path:
+    (folder / "job.sbatch").write_text(f"#!/bin/bash\n{text}")
+    return folder / "job.sbatch"
+
+
+@pytest.mark.parametrize("option", ["--job-name=x -o hello_%j.out", ""])
+def test_what_a_job_prints_lands_in_the_file_that_it_names_if_any(
+    site: SlurmOnMachines, folder: Path, option: str
 ) -> None:
-    script = folder_with_scripts / "hello.sbatch"
-    script.write_text(f"#!/bin/bash\n#SBATCH {option}\necho job $SLURM_JOB_ID\n")
-    (line,) = slurm.sbatch(script, timeout_seconds=30).lines()
-    assert (folder_with_scripts / f"hello_{line.split()[1]}.out").read_text() == f"{line}\n"
+    (line,) = site.sbatch(written(folder, f"#SBATCH {option}\necho job $SLURM_JOB_ID\n")).lines()
+    files = {file.name: file.read_text() for file in folder.glob("*.out")}
+    assert files == ({f"hello_{line.split()[1]}.out": f"{line}\n"} if option else {})
 
 
-def test_a_job_whose_script_names_no_file_leaves_none(slurm: SlurmOnMachines, folder_with_scripts: Path) -> None:
-    script = folder_with_scripts / "hello.sbatch"
-    script.write_text("#!/bin/bash\necho hello\n")
-    assert slurm.sbatch(script, timeout_seconds=30).lines() == ["hello"]
-    assert not [*folder_with_scripts.glob("*.out")]
-
-
-def test_a_job_on_one_machine_trains_and_says_so(slurm: SlurmOnMachines, folder_with_scripts: Path) -> None:
-    few = f"--epochs 1 --samples 256 --checkpoint {folder_with_scripts}/one.pt"
-    attempt = slurm.sbatch(SCRIPTS / "one_machine.sbatch", few, timeout_seconds=90)
-    assert attempt.statuses == (0,), attempt
-    assert places_of(attempt) == [("0", "2", "machine0"), ("1", "2", "machine0")]
-    assert attempt.has("recognizes")
-
-
-def test_a_job_on_two_machines_trains_on_both(slurm: SlurmOnMachines, folder_with_scripts: Path) -> None:
-    few = f"--epochs 1 --samples 256 --checkpoint {folder_with_scripts}/two.pt"
-    attempt = slurm.sbatch(SCRIPTS / "two_machines.sbatch", few, timeout_seconds=120)
+@pytest.mark.parametrize(("name", "nodes"), [("one_machine", "00"), ("two_machines", "0011")])
+def test_the_job_scripts_train_on_their_nodes(site: SlurmOnMachines, folder: Path, name: str, nodes: str) -> None:
+    few = f"--epochs 1 --samples 256 --checkpoint {folder}/digits.pt"
+    attempt = site.sbatch(SCRIPTS / f"{name}.sbatch", few, timeout_seconds=120)
     assert attempt.statuses == (0,), attempt
     places = places_of(attempt)
-    assert [(rank, size) for rank, size, _ in places] == [(str(rank), "4") for rank in range(4)]
-    assert sorted(machine for _, _, machine in places) == ["machine0", "machine0", "machine1", "machine1"]
+    assert [(rank, size) for rank, size, _ in places] == [(str(rank), str(len(nodes))) for rank in range(len(nodes))]
+    assert sorted(machine for *_, machine in places) == [f"machine{node}" for node in nodes]
     assert attempt.has("recognizes")
 
 
-def test_a_job_that_takes_too_long_is_cancelled_and_the_next_one_runs(slurm: SlurmOnMachines, tmp_path: Path) -> None:
-    script = tmp_path / "sleep.sbatch"
-    script.write_text("#!/bin/bash\necho begins\nsrun sleep 100\n")
-    attempt = slurm.sbatch(script, timeout_seconds=8)  # Slurm may take three seconds to begin a job
-    assert attempt.statuses == (None,)
-    assert attempt.lines()[0] == "begins"
-    script.write_text("#!/bin/bash\nexit 3\n")
-    assert slurm.sbatch(script, timeout_seconds=20).statuses == (3,)
+def test_a_job_that_takes_too_long_is_cancelled_and_the_next_one_runs(site: SlurmOnMachines, tmp_path: Path) -> None:
+    attempt = site.sbatch(written(tmp_path, "echo begins\nsrun sleep 100\n"), timeout_seconds=8)
+    assert (attempt.statuses, attempt.lines()[0]) == ((None,), "begins")
+    assert site.sbatch(written(tmp_path, "exit 3\n"), timeout_seconds=20).statuses == (3,)
 
 
 def test_a_job_that_can_never_begin_says_why(
-    slurm: SlurmOnMachines, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    site: SlurmOnMachines, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ddp_lessons.machines.slurm_on_machines._SECONDS_IN_LINE", 2.0)
-    script = tmp_path / "three.sbatch"
-    script.write_text("#!/bin/bash\n#SBATCH --nodes=3\nhostname\n")
-    attempt = slurm.sbatch(script, timeout_seconds=60)
+    attempt = site.sbatch(written(tmp_path, "#SBATCH --nodes=3\nhostname\n"), timeout_seconds=60)
     assert attempt.statuses == (None,)
     (line,) = attempt.lines()
     assert re.fullmatch(r"squeue: PENDING \(Partition(NodeLimit|Config)\)", line), line  # sooner or later the other
@@ -109,11 +119,10 @@ srun --ntasks-per-node=1 bash -c 'echo still $SLURM_PROCID $SLURM_NODEID $SLURM_
 """
 
 
-def test_a_rehearsal_sets_what_slurm_sets_and_starts_what_slurm_starts(slurm: SlurmOnMachines, tmp_path: Path) -> None:
-    """The check of job scripts stands or falls with its stand-ins."""
-    script = tmp_path / "both.sbatch"
-    script.write_text(REHEARSED)
-    real = slurm.sbatch(script, timeout_seconds=30)
+def test_a_rehearsal_sets_what_slurm_sets_and_starts_what_slurm_starts(site: SlurmOnMachines, tmp_path: Path) -> None:
+    """`check.job_script` is right only if its stand-ins are."""
+    (script := tmp_path / "both.sbatch").write_text(REHEARSED)
+    real = site.sbatch(script, timeout_seconds=30)
     assert real.statuses == (0,), real
     _, printed = rehearsal.rehearse(REHEARSED)
     ours = [re.sub("name job", "name both.sbatch", line) for line in printed.splitlines()]
@@ -122,15 +131,157 @@ def test_a_rehearsal_sets_what_slurm_sets_and_starts_what_slurm_starts(slurm: Sl
     assert ours == said
 
 
-@pytest.mark.no_second_try
-def test_nothing_of_a_cluster_is_left() -> None:
-    import psutil
+def node_of(rank: int, world_size: int) -> str:
+    return socket.gethostname()
 
-    with here(SlurmOnMachines(1)) as cluster:
-        folder = cluster.folder
-        names = {process.info["name"] for process in psutil.process_iter(["name"])}
-        assert {"munged", "slurmctld", "slurmd"} <= names
-    assert not folder.exists()
-    left = [p.info for p in psutil.process_iter(["name", "cmdline"])]
-    left = [one for one in left if one["name"] in ("munged", "slurmctld", "slurmd")]
-    assert not [one for one in left if str(folder) in " ".join(one["cmdline"] or [])]
+
+def ring_and_sleep(rank: int, world_size: int, bell: str) -> None:
+    with open(bell, "w") as opened:
+        opened.write("!")
+    time.sleep(600)
+
+
+def test_one_job_with_the_options_of_salloc_is_held_for_all_launches_of_the_block(site: SlurmOnMachines) -> None:
+    with allocate(site, nodes=2, time=7, cpus_per_task=3, exclusive=True, comment="hello") as cluster:
+        (job,) = queue(site)
+        assert repr(cluster).endswith(f": job {job} on machine0, machine1")
+        about = site.run(f"scontrol show job {job}").split()
+        assert {"TimeLimit=00:07:00", "CPUs/Task=3", "NumNodes=2", "OverSubscribe=NO", "Comment=hello"} <= set(about)
+        assert list(launch(node_of, 4, on=cluster)) == ["machine0"] * 2 + ["machine1"] * 2
+        with Workers(2, on=cluster) as workers:
+            assert list(workers.run(node_of)) == ["machine0", "machine1"]
+        assert queue(site) == [job]
+    assert is_empty_soon(site)
+
+
+def test_without_a_block_the_job_ends_with_close_or_with_the_object_or_the_program(site: SlurmOnMachines) -> None:
+    cluster = allocate(site)
+    assert not queue(site)
+    cluster.commands()
+    assert queue(site) == [job_of(cluster)]
+    cluster.close()
+    assert is_empty_soon(site)
+    cluster.commands()
+    assert queue(site)
+    del cluster
+    assert is_empty_soon(site)
+    assert Program(prefix_of(site) + "print(cluster.commands()[1].node)").finish() == "machine1\n"
+    assert is_empty_soon(site)
+
+
+def test_what_slurm_refuses_is_said_in_its_own_words(site: SlurmOnMachines) -> None:
+    with pytest.raises(RuntimeError) as by_hand:
+        site.run("salloc --partition=nope true")
+    with pytest.raises(NodeLost, match=r"Slurm gives no nodes: .*\n  Next: ") as refused:
+        allocate(site, partition="nope").commands()
+    assert str(refused.value).splitlines()[0].removeprefix("Slurm gives no nodes: ") in str(by_hand.value)
+
+
+def test_the_cell_says_that_it_waits_and_the_stop_button_takes_it_out_of_the_queue(site: SlurmOnMachines) -> None:
+    with allocate(site, nodes=2, exclusive=True), NotebookSession() as notebook:
+        notebook.run(prefix_of(site))
+
+        def stop_when_it_waits(cell: Cell) -> None:
+            if "queued and waiting" in cell.text:
+                notebook.interrupt()
+
+        cell = notebook.finish(notebook.begin("cluster.__enter__()"), whenever=stop_when_it_waits)
+        said = [data["text/plain"] for _, data in cell.updates if data]
+        assert re.fullmatch(r"salloc: job \d+ queued and waiting for resources … \d+ s", said[-1])
+        assert cell.error.startswith("KeyboardInterrupt: you stopped waiting for nodes, so the request was cancelled")
+        assert eventually(lambda: not queue(site, "--states=PENDING"))
+        with Program(f"{prefix_of(site)}\ncluster.commands()") as other:
+            assert eventually(lambda: len(queue(site, "--states=PENDING")) == 1)
+            other.kill()  # of a notebook that is killed, nothing waits either
+            assert eventually(lambda: not queue(site, "--states=PENDING"))
+    assert is_empty_soon(site)
+
+
+SLEEP_ON_IT = """
+def sleep_long(rank, world_size):
+    import time
+    print("sleeps", flush=True)
+    time.sleep(600)
+launch(sleep_long, 2, on=cluster)
+"""
+
+
+@pytest.mark.no_second_try
+def test_of_a_notebook_that_is_killed_no_job_and_no_rank_is_left(site: SlurmOnMachines) -> None:
+    with Program(prefix_of(site) + SLEEP_ON_IT) as program:
+        program.wait_until_said("sleeps", times=2)
+        assert queue(site)
+        program.kill()
+        assert is_empty_soon(site)
+        assert eventually(lambda: not program.marked()), program.marked()
+
+
+@pytest.mark.parametrize("end", ["scancel {job}", "scontrol update nodename=machine1 state=down reason=test"])
+def test_a_job_that_ends_during_a_launch_is_named_and_the_next_launch_requests_another(
+    site: SlurmOnMachines, tmp_path: Path, end: str
+) -> None:
+    bell = Doorbell(tmp_path)
+    with allocate(site, nodes=2) as cluster:
+        cluster.commands()
+        job = job_of(cluster)
+
+        def end_it() -> None:
+            bell.wait_for(4, seconds=60)
+            site.run(end.format(job=job))
+
+        threading.Thread(target=end_it).start()
+        with pytest.raises(WorkerFailed, match="Next: check whether machine") as caught:
+            launch(ring_and_sleep, 4, bell.path, on=cluster, timeout_seconds=None)
+        lost = r"(ranks \d and \d|all 4 ranks).* lost together with the connection to machine\d"
+        assert re.match(lost, str(caught.value))
+        assert eventually(lambda: is_repaired(site))
+        assert list(launch(node_of, 2, on=cluster)) == ["machine0", "machine1"]
+        assert job_of(cluster) != job
+    assert is_empty_soon(site)
+    bell.close()
+
+
+def test_a_notebook_in_a_job_uses_that_job_and_leaves_it(
+    site: SlurmOnMachines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site.run("salloc --no-shell --nodes=2")
+    (job,) = queue(site)
+    monkeypatch.setenv("SLURM_JOB_ID", job)
+    monkeypatch.setenv("SLURM_JOB_NODELIST", "machine[0-1]")
+    monkeypatch.setenv("SLURM_NTASKS", "7")  # as in a job; it must not become an option of ours
+    with allocate(site) as cluster:
+        assert list(launch(node_of, 2, on=cluster)) == ["machine0", "machine1"]
+    assert queue(site) == [job]
+    site.run(f"scancel {job}")
+    assert is_empty_soon(site)
+
+
+EXPLAIN = [sys.executable, "-m", "ddp_lessons", "explain"]
+UNEVEN = """
+import torch, torch.distributed as dist
+dist.init_process_group("gloo")
+if dist.get_rank() != dist.get_world_size() - 1:
+    dist.all_reduce(torch.ones(2))
+"""
+
+
+def in_a_job(site: SlurmOnMachines, folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
+    """As typed after `salloc --nodes=2`."""
+    (folder / "train.py").write_text(UNEVEN)
+    job = ["env", f"SLURM_CONF={site.folder}/slurm.conf", f"PYTHONPATH={PROJECT}", "salloc", "--nodes=2"]
+    return site.machines.run(0, [*job, *command, f"{folder}/train.py"])
+
+
+def test_explain_in_a_job_runs_on_the_nodes_of_the_job(site: SlurmOnMachines, tmp_path: Path) -> None:
+    done = in_a_job(site, tmp_path, *EXPLAIN, "--on", "slurm", "--nproc-per-node", "2")
+    assert done.returncode == 1
+    assert "WorkersStuck: hang, no rank can make progress" in done.stderr
+    assert "    rank 2 on machine1   waits in all_reduce of float32 [2] (train.py line 5:" in done.stderr
+    assert "    rank 3 on machine1   has returned" in done.stderr
+
+
+def test_srun_of_explain_is_refused_once(site: SlurmOnMachines, tmp_path: Path) -> None:
+    done = in_a_job(site, tmp_path, "srun", "--ntasks=2", *EXPLAIN)
+    assert done.returncode == 2
+    assert done.stderr.count("explain cannot start: srun has started it in each of several tasks") == 1
+    assert "explain --on slurm --nproc-per-node N SCRIPT` starts N ranks on each node." in done.stderr
