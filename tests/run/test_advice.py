@@ -58,7 +58,8 @@ def sums_on_the_cpu(rank: int, world_size: int) -> None:
 
 
 def sends_a_lambda(rank: int, world_size: int) -> None:
-    dist.broadcast_object_list([lambda: rank] if rank == 0 else [None])
+    objects: list[Any] = [lambda: rank] if rank == 0 else [None]
+    dist.broadcast_object_list(objects)
 
 
 class Deadly(Dataset[int]):

@@ -40,25 +40,33 @@ if __name__ == "__main__":
 """
 
 BY_ITSELF = r"""
-import sys
+import os, sys
 import torch, torch.distributed as dist, torch.multiprocessing as mp
 from torch.distributed import init_process_group  # by its name, as the tutorials do
 
 def run(rank, world_size, file, what):
     init_process_group("gloo", init_method=f"file://{file}", rank=rank, world_size=world_size)
     tensor = torch.ones(1)
-    dist.recv(tensor, 1 - rank) if what == "stuck" else dist.all_reduce(tensor)
-    sys.stdout.write(f"rank {rank} has {tensor.item()}\n")
+    dist.recv(tensor, 1 - rank) if what == "hangs" else dist.all_reduce(tensor)
+    if what == "is killed" and rank == 1:
+        os.kill(os.getpid(), 9)
+    dist.barrier()
+    sys.stdout.write(f"rank {rank} of world {os.path.basename(file)}\n")
     sys.stdout.flush()
 
 if __name__ == "__main__":
-    how, what, file = sys.argv[1:]
-    if how == "spawn":
-        mp.spawn(run, args=(2, file, what), nprocs=2)
-    else:
-        children = [mp.Process(target=run, args=(rank, 2, file, what)) for rank in range(2)]
-        [child.start() for child in children]
-        [child.join() for child in children]
+    folder, how, *worlds = sys.argv[1:]
+    for number, what in enumerate(worlds):
+        if what == "ends":
+            os._exit(3)
+        if what == "is interrupted":
+            os.kill(os.getpid(), 15)
+        if how == "spawn":
+            mp.spawn(run, args=(2, f"{folder}/{number}", what), nprocs=2)
+        else:
+            children = [mp.Process(target=run, args=(rank, 2, f"{folder}/{number}", what)) for rank in range(2)]
+            [child.start() for child in children]
+            [child.join() for child in children]
 """
 
 
@@ -105,14 +113,6 @@ def test_what_goes_wrong_is_told_as_launch_tells_it(tmp_path: Path, what: str) -
         assert words in told
 
 
-@nightly
-def test_with_a_limit_it_says_where_each_rank_is(tmp_path: Path) -> None:
-    status, _, told = with_torchrun(tmp_path, "sleeps", "--timeout", "20")
-    assert status == 1
-    assert "did not return within 20 seconds" in told
-    assert "time.sleep(1000)" in told
-
-
 @pytest.mark.no_second_try
 def test_nothing_is_left_of_ranks_that_did_not_join_within_the_limit(tmp_path: Path) -> None:
     status, _, told = explained(
@@ -122,64 +122,27 @@ def test_nothing_is_left_of_ranks_that_did_not_join_within_the_limit(tmp_path: P
     assert "0 of all ranks joined a process group within 0.5 seconds" in told
 
 
-@pytest.mark.parametrize("how", by_day(["spawn", "process"], 1))
-def test_a_script_that_starts_its_ranks_by_itself_is_seen_too(tmp_path: Path, how: str) -> None:
-    status, printed, _ = explained(tmp_path, BY_ITSELF, how, "well", str(tmp_path / "well"))
-    assert (status, sorted(printed.splitlines())) == (0, ["rank 0 has 2.0", "rank 1 has 2.0"])
-    status, _, told = explained(tmp_path, BY_ITSELF, how, "stuck", str(tmp_path / "stuck"))
-    assert status == 1
-    assert "Ranks 0 and 1 each wait for the other to send: a deadlock." in told
-
-
-SEVERAL_WORLDS = r"""
-import os, sys
-import torch, torch.distributed as dist, torch.multiprocessing as mp
-
-def run(rank, world_size, folder, number, what):
-    dist.init_process_group("gloo", init_method=f"file://{folder}/{number}", rank=rank, world_size=world_size)
-    dist.all_reduce(torch.ones(1))
-    if what == "hangs":
-        dist.recv(torch.ones(1), 1 - rank)
-    if what == "is killed" and rank == 1:
-        os.kill(os.getpid(), 9)
-    dist.barrier()
-    dist.destroy_process_group()
-    sys.stdout.write(f"rank {rank} of world {number}\n")
-    sys.stdout.flush()
-
-if __name__ == "__main__":
-    folder, *worlds = sys.argv[1:]
-    for number, what in enumerate(worlds):
-        if what == "ends":
-            os._exit(3)
-        if what == "is interrupted":
-            os.kill(os.getpid(), 15)
-        mp.spawn(run, args=(2, folder, number, what), nprocs=2)
-"""
-
-
-def in_several_worlds(folder: Path, *worlds: str) -> tuple[int, list[str], str]:
-    status, printed, told = explained(folder, SEVERAL_WORLDS, str(folder), *worlds)
+def by_itself(folder: Path, *how_and_worlds: str) -> tuple[int, list[str], str]:
+    status, printed, told = explained(folder, BY_ITSELF, str(folder), *how_and_worlds)
     return status, sorted(printed.splitlines()), told
 
 
-@nightly
-def test_of_several_worlds_the_one_that_hangs_is_explained(tmp_path: Path) -> None:
-    """The second ranks came while nobody listened, and waited for ever."""
-    status, printed, told = in_several_worlds(tmp_path, "is well", "is well", "hangs")
-    assert (status, printed) == (1, [f"rank {rank} of world {world}" for rank in range(2) for world in range(2)])
+@pytest.mark.parametrize("how", by_day(["spawn", "process"], 1))
+def test_of_ranks_that_a_script_starts_by_itself_those_that_hang_are_explained(tmp_path: Path, how: str) -> None:
+    status, printed, told = by_itself(tmp_path, how, "is well", "hangs")
+    assert (status, printed) == (1, ["rank 0 of world 0", "rank 1 of world 0"])
     assert "Ranks 0 and 1 each wait for the other to send: a deadlock." in told
 
 
 @pytest.mark.parametrize(("how", "expected"), by_day([("ends", 3), ("is interrupted", 128 + signal.SIGTERM)], 1))
 def test_a_script_that_ends_itself_gives_its_own_status(tmp_path: Path, how: str, expected: int) -> None:
-    status, printed, _ = in_several_worlds(tmp_path, "is well", how)
+    status, printed, _ = by_itself(tmp_path, "spawn", "is well", how)
     assert (status, printed) == (expected, ["rank 0 of world 0", "rank 1 of world 0"])
 
 
 @nightly
 def test_a_rank_that_was_killed_is_named(tmp_path: Path) -> None:
-    status, _, told = in_several_worlds(tmp_path, "is killed")
+    status, _, told = by_itself(tmp_path, "spawn", "is killed")
     assert status == 1
     assert "rank 1 of 2 exited before it returned" in told or "Rank 1 exited before" in told
 
