@@ -81,6 +81,12 @@ _DIALOGUES: dict[str, tuple[str, Sequence[str], Sequence[str], str]] = {
         ],
         "WorkerFailed: ranks 1 and 2 of 4 raised ValueError: too small\n    cell line 4",
     ),
+    "a cell": (
+        _CELL,
+        ["n", "c", "c"],
+        ["ranks 1 and 2:\n> cell line 5, in <module>()\n-> y = x + 1\nrank 1"],
+        _REDUCED,
+    ),
     "the end of a cell": (
         "%%ranks 1,\nbreakpoint()\nx = 5",
         ["n", "n"],

@@ -26,6 +26,8 @@ def main():
         raise ValueError("nothing to read")
     if what == "uneven" and rank == 1:
         return
+    if what == "leaves its group" and rank == 1:
+        return dist.destroy_process_group()
     if what == "sends":
         dist.send(tensor, 1 - rank)
     if what == "shapes":  # gloo aborts one of the ranks
@@ -94,13 +96,14 @@ SAID = {
     "sends": ["WorkersStuck: deadlock, no rank can make progress"],
     "shapes": [
         "was killed by SIGABRT",
-        "Shape mismatch in this all_gather: rank 0 [900] float32, rank 1 [1000] float32 (train.py line 19).",
+        "Shape mismatch in this all_gather: rank 0 [900] float32, rank 1 [1000] float32 (train.py line 21).",
     ],
     "uneven": [
-        "waits in all_reduce of float32 [2] (train.py line 22:",
-        "\n        called from train.py line 26 in <module>\n",
+        "waits in all_reduce of float32 [2] (train.py line 24:",
+        "\n        called from train.py line 28 in <module>\n",
         'torchrun alone would show: "Connection closed by peer"',
     ],
+    "leaves its group": ["rank 0 of 2 lost the connection", "Rank 0 is in collective call 2; rank 1 made only 1."],
     "raise": ["WorkerFailed: rank 1 of 2 raised ValueError: nothing to read", "train.py line 13"],
 }
 
@@ -111,6 +114,14 @@ def test_what_goes_wrong_is_told_as_launch_tells_it(tmp_path: Path, what: str) -
     assert status == 1
     for words in SAID[what]:
         assert words in told
+
+
+@nightly
+def test_with_a_limit_it_says_where_each_rank_is(tmp_path: Path) -> None:
+    status, _, told = with_torchrun(tmp_path, "sleeps", "--timeout", "20")
+    assert status == 1
+    assert "did not return within 20 seconds" in told
+    assert "time.sleep(1000)" in told
 
 
 @pytest.mark.no_second_try
