@@ -49,6 +49,14 @@ NOTED: list[tuple[Callable[[int], object], tuple[Any, ...]]] = [
         lambda rank: dist.reduce_scatter_tensor(zeros(3), zeros(6), op=dist.ReduceOp.AVG),
         ("reduce_scatter_tensor", "reduce_scatter", None, "avg", (6,), 1, "float32", 24),
     ),
+    (
+        lambda rank: dist.reduce_scatter(zeros(3), [zeros(3), zeros(3)]),
+        ("reduce_scatter", "reduce_scatter", None, "sum", (3,), 2, "float32", 24),
+    ),
+    (
+        lambda rank: dist.all_to_all_single(zeros(4), zeros(4)),
+        ("all_to_all_single", "all_to_all", None, None, (4,), 1, "float32", 16),
+    ),
     (lambda rank: dist.barrier(), ("barrier", "barrier", None, None, (), 0, "", 0)),
     (lambda rank: imported_by_name(zeros(3)), ("all_reduce", "all_reduce", None, "sum", (3,), 1, "float32", 12)),
 ]
