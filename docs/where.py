@@ -22,7 +22,7 @@ NAMES = {
     """,
     "Messages and collectives": """
         dist.send dist.recv dist.isend dist.irecv dist.broadcast dist.reduce dist.all_reduce dist.scatter
-        dist.gather dist.all_gather dist.reduce_scatter dist.all_to_all dist.barrier ReduceOp.SUM
+        dist.gather dist.all_gather dist.reduce_scatter dist.all_to_all_single dist.barrier ReduceOp.SUM
         ReduceOp.PRODUCT ReduceOp.MAX ReduceOp.MIN new_group async_op ring_all_reduce
     """,
     "Training by hand": """
@@ -34,7 +34,7 @@ NAMES = {
         find_unused_parameters bucket_cap_mb
     """,
     "A training script": """
-        DataLoader num_workers DistributedSampler set_epoch cross_entropy torch.autocast torch.compile
+        DataLoader num_workers DistributedSampler set_epoch cross_entropy torch.autocast
         clip_grad_norm_ CosineAnnealingLR os.replace signal.SIGTERM IterableDataset get_worker_info ignore_index
         TransformerEncoder
     """,
@@ -50,7 +50,7 @@ NAMES = {
         GLOO_SOCKET_IFNAME
     """,
     "Backends": """
-        gloo nccl mpi mpirun init_rpc torch.cuda.set_device torch.cuda.device_count CUDA_VISIBLE_DEVICES
+        gloo nccl mpirun init_rpc torch.cuda.set_device torch.cuda.device_count CUDA_VISIBLE_DEVICES
         device_of_this_rank
     """,
     "After DDP": """

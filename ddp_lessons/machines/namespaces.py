@@ -7,6 +7,7 @@ and all processes of its node, its link and its address end with it.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import shlex
@@ -165,6 +166,8 @@ class Machines:
         self._happened.append((machine, time.monotonic(), "the machine is switched off"))
         self.stop(machine)
         self._anchors[machine].end()
+        with contextlib.suppress(NotHere):  # Linux removes it, too, but later than the node may be on again
+            self._wire(f"link del port{machine}")
 
     def power_on(self, machine: int) -> None:
         """Make the node again, with its name and address; nothing runs on it yet."""

@@ -6,8 +6,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,7 +18,7 @@ import torch.distributed as dist
 from nights import by_day
 
 import ddp_lessons
-from ddp_lessons import WorkerFailed, Workers, launch
+from ddp_lessons import Workers, launch
 from ddp_lessons.run.launcher.launch_arguments import checked_backend
 
 _PROJECT = Path(ddp_lessons.__file__).parents[1]
@@ -41,39 +40,27 @@ def needs_data(rank: int, world_size: int, data: object, *, epochs: int = 1) -> 
     return rank
 
 
-@contextmanager
-def nothing_begins() -> Iterator[None]:
+def refusal(call: Callable[[], object]) -> str:
+    """And that nothing has begun."""
     _begun.clear()
-    yield
-    assert _begun == []
-
-
-def refusal(call: Callable[[], object]) -> Exception:
-    with nothing_begins(), pytest.raises((TypeError, ValueError)) as caught:
+    with pytest.raises((TypeError, ValueError, RuntimeError)) as caught:
         call()
-    return caught.value
+    assert _begun == []
+    return f"{caught.type.__name__}: {caught.value}"
 
 
 _WRONG: list[tuple[dict[str, Any], str]] = [
     ({"world_size": 0}, "ValueError: world_size must be at least 1, not 0"),
     ({"world_size": 10_000}, "ValueError: world_size is 10,000, but at most 64 ranks start here"),
     ({"world_size": 2.5}, "TypeError: world_size must be an integer, the number of ranks, not 2.5"),
-    ({"world_size": "4"}, "TypeError: world_size must be an integer, the number of ranks, not '4'"),
-    ({"world_size": None}, "TypeError: world_size must be an integer, the number of ranks, not None"),
     ({"world_size": one_argument}, "TypeError: world_size must be an integer, the number of ranks, not one_argument"),
     ({"function": None}, r"TypeError: launch needs a function that every rank calls, not None.*without parentheses"),
-    ({"function": 3}, "TypeError: launch needs a function that every rank calls, not 3"),
     ({"function": one_argument}, r"TypeError: launch calls one_argument\(rank, world_size\), but it is defined as"),
-    ({"function": lambda: 0}, "TypeError: .*too many positional arguments"),
     ({"function": needs_data}, r"TypeError: .*data: 'object', \*, epochs.*missing a required argument: 'data'"),
     ({"backend": "glo"}, "ValueError: unknown backend 'glo'; torch has .*gloo"),
-    ({"backend": "glo", "join": False}, "ValueError: unknown backend 'glo'"),
-    ({"backend": 4}, "TypeError: backend must be a name"),
     ({"timeout_seconds": 0}, "TypeError: timeout_seconds must be a number of seconds greater than 0"),
-    ({"timeout_seconds": float("nan")}, "TypeError: timeout_seconds must be"),
     ({"timeout_seconds": "60"}, "TypeError: timeout_seconds must be .*, not '60'"),
     ({"join": "no"}, "TypeError: join must be True or False, not 'no'"),  # it would count as true
-    ({"quiet": None}, "TypeError: quiet must be True or False, not None"),
     ({"record": "calls"}, "TypeError: record must be True, False or \"values\", not 'calls'"),
     ({"live": "training"}, "TypeError: live must be a function that draws"),
     ({"on": "alpha"}, r"TypeError: on must be nodes, such as Hosts\("),
@@ -83,35 +70,29 @@ _WRONG: list[tuple[dict[str, Any], str]] = [
 
 @pytest.mark.parametrize(("call", "words"), _WRONG, ids=[words[:40] for _, words in _WRONG])
 def test_a_call_that_cannot_work_is_refused(call: dict[str, Any], words: str) -> None:
-    error = refusal(lambda: launch(**{"function": run, "world_size": 2, **call}))
-    assert re.match(words, f"{type(error).__name__}: {error}")
+    assert re.match(words, refusal(lambda: launch(**{"function": run, "world_size": 2, **call})))
 
 
 @pytest.mark.parametrize("world_size", [numpy.int64(2), torch.tensor(2)], ids=["numpy", "torch"])
-def test_a_whole_number_of_another_library_is_a_world_size(world_size: Any) -> None:
+@pytest.mark.parametrize("timeout", [None, float("inf"), numpy.float32(30)], ids=repr)
+def test_a_number_may_be_of_another_library(world_size: Any, timeout: Any) -> None:
     def kinds(rank: int, world_size: int) -> str:
         return type(world_size).__name__
 
-    assert list(launch(kinds, world_size, quiet=True)) == ["int", "int"]
+    assert list(launch(kinds, world_size, timeout_seconds=timeout, quiet=True)) == ["int", "int"]
 
 
-@pytest.mark.skipif(dist.is_mpi_available(), reason="this build of torch has MPI")
-def test_a_backend_that_this_build_lacks_is_torchs_own_error() -> None:
-    with pytest.raises(WorkerFailed, match="doesn't have MPI built in"):
-        launch(run, 2, backend="mpi", quiet=True)
-
-
-@pytest.mark.parametrize("backend", ["nccl", "NCCL", "cuda:nccl", "cpu:gloo,cuda:nccl"])
+@pytest.mark.parametrize("backend", ["NCCL", "cpu:gloo,cuda:nccl"])
 def test_nccl_without_a_gpu_for_each_rank_is_refused(backend: str) -> None:
     world_size = torch.cuda.device_count() + 1
-    message = str(refusal(lambda: launch(run, world_size, backend=backend)))
+    message = refusal(lambda: launch(run, world_size, backend=backend))
     assert f"one GPU per rank: {world_size} ranks, but torch sees {world_size - 1} GPUs" in message
     assert 'backend="gloo"' in message
 
 
 @pytest.mark.parametrize(
     ("gpus", "world_size", "backend"),
-    [(0, 2, "gloo"), (1, 2, "gloo"), (2, 4, "gloo"), (2, 2, "cpu:gloo,cuda:nccl"), (4, 2, "cpu:gloo,cuda:nccl")],
+    [(0, 2, "gloo"), (2, 4, "gloo"), (2, 2, "cpu:gloo,cuda:nccl")],
 )
 def test_without_a_named_backend_nccl_is_taken_where_each_rank_has_a_gpu(
     gpus: int, world_size: int, backend: str, monkeypatch: pytest.MonkeyPatch
@@ -151,18 +132,13 @@ def test_with_nccl_each_rank_has_a_gpu_of_its_own(backend: str, expected: list[l
     assert list(launch(join, 2, quiet=True)) == expected
 
 
-@pytest.mark.parametrize("backend", ["gloo", "GLOO", "cpu:gloo", dist.Backend.GLOO])
+@pytest.mark.parametrize("backend", ["GLOO", "cpu:gloo", dist.Backend.GLOO])
 def test_gloo_by_any_of_its_names_is_taken(backend: str) -> None:
     def backend_here(rank: int, world_size: int) -> str:
         dist.all_reduce(torch.ones(1))
         return str(dist.get_backend())
 
     assert all("gloo" in name for name in launch(backend_here, 2, backend=backend, quiet=True))
-
-
-@pytest.mark.parametrize("timeout", [None, 30, float("inf"), 1e300, numpy.float32(30), numpy.int64(30)], ids=repr)
-def test_any_number_of_seconds_is_a_patience(timeout: Any) -> None:
-    assert list(launch(run, 1, timeout_seconds=timeout, quiet=True)) == [0]
 
 
 def test_a_start_method_in_the_environment_that_is_not_one_is_refused_in_a_sentence() -> None:
@@ -172,27 +148,7 @@ def test_a_start_method_in_the_environment_that_is_not_one_is_refused_in_a_sente
     assert re.search("ValueError: .*DDP_LESSONS_START_METHOD.*'threads'", ended.stderr)
 
 
-def test_a_bad_function_leaves_open_workers_as_they_are() -> None:
-    with Workers(2, quiet=True) as workers:
-        for bad in (None, one_argument):
-            refusal(lambda bad=bad: workers.run(bad))  # type: ignore[misc]
-        assert list(workers.run(run)) == [0, 1]
-
-
 def test_closed_workers_say_that_they_are_closed() -> None:
     with Workers(1, quiet=True) as workers:
         pass
-    with nothing_begins(), pytest.raises(RuntimeError, match=r"Workers are closed.*Create new ones"):
-        workers.run(run)
-
-
-@pytest.mark.parametrize("threads", ["", "two", "0"])
-def test_a_number_of_threads_that_is_not_one_is_passed_over_as_openmp_itself_does(
-    threads: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("OMP_NUM_THREADS", threads)
-    assert list(launch(run, 2, quiet=True)) == [0, 1]
-
-
-def test_after_all_these_a_good_call_works() -> None:
-    assert list(launch(run, 4, quiet=True)) == [0, 1, 2, 3]
+    assert re.match(r"RuntimeError: .*Workers are closed.*Create new ones", refusal(lambda: workers.run(run)))

@@ -11,9 +11,6 @@ import pytest
 from nights import by_day, nightly
 from processes import alive, eventually, family
 
-from ddp_lessons.run.launcher import patience
-from ddp_lessons.run.scripts.explain import explain
-
 SCRIPT = r"""
 import os, sys, time
 import torch, torch.distributed as dist
@@ -27,8 +24,6 @@ def main():
     sys.stdout.write(f"rank {rank} has {tensor.tolist()} {sys.argv[1:]} {script} {__name__}\n")
     if what == "raise" and rank == 1:
         raise ValueError("nothing to read")
-    if what == "exit" and rank == 1:
-        sys.exit(3)
     if what == "uneven" and rank == 1:
         return
     if what == "leaves its group" and rank == 1:
@@ -37,12 +32,9 @@ def main():
         dist.send(tensor, 1 - rank)
     if what == "shapes":  # gloo aborts one of the ranks
         dist.all_gather([torch.ones(900 + 100 * rank) for _ in range(2)], torch.ones(900 + 100 * rank))
-    operator = dist.ReduceOp.MAX if what == "operators" and rank == 1 else dist.ReduceOp.SUM
-    if what == "slow" and rank == 1:
-        time.sleep(2)
     if what == "sleeps" and rank == 1:
         time.sleep(1000)
-    dist.all_reduce(tensor, op=operator)  # the second
+    dist.all_reduce(tensor)  # the second
     dist.destroy_process_group()
 
 if __name__ == "__main__":
@@ -50,25 +42,33 @@ if __name__ == "__main__":
 """
 
 BY_ITSELF = r"""
-import sys
+import os, sys
 import torch, torch.distributed as dist, torch.multiprocessing as mp
 from torch.distributed import init_process_group  # by its name, as the tutorials do
 
 def run(rank, world_size, file, what):
     init_process_group("gloo", init_method=f"file://{file}", rank=rank, world_size=world_size)
     tensor = torch.ones(1)
-    dist.recv(tensor, 1 - rank) if what == "stuck" else dist.all_reduce(tensor)
-    sys.stdout.write(f"rank {rank} has {tensor.item()}\n")
+    dist.recv(tensor, 1 - rank) if what == "hangs" else dist.all_reduce(tensor)
+    if what == "is killed" and rank == 1:
+        os.kill(os.getpid(), 9)
+    dist.barrier()
+    sys.stdout.write(f"rank {rank} of world {os.path.basename(file)}\n")
     sys.stdout.flush()
 
 if __name__ == "__main__":
-    how, what, file = sys.argv[1:]
-    if how == "spawn":
-        mp.spawn(run, args=(2, file, what), nprocs=2)
-    else:
-        children = [mp.Process(target=run, args=(rank, 2, file, what)) for rank in range(2)]
-        [child.start() for child in children]
-        [child.join() for child in children]
+    folder, how, *worlds = sys.argv[1:]
+    for number, what in enumerate(worlds):
+        if what == "ends":
+            os._exit(3)
+        if what == "is interrupted":
+            os.kill(os.getpid(), 15)
+        if how == "spawn":
+            mp.spawn(run, args=(2, f"{folder}/{number}", what), nprocs=2)
+        else:
+            children = [mp.Process(target=run, args=(rank, 2, f"{folder}/{number}", what)) for rank in range(2)]
+            [child.start() for child in children]
+            [child.join() for child in children]
 """
 
 
@@ -84,53 +84,36 @@ def with_torchrun(folder: Path, what: str, *options: str) -> tuple[int, str, str
 
 
 @pytest.mark.no_second_try
-@pytest.mark.parametrize("what", by_day(["nothing", "slow"], 1))
-def test_a_script_that_goes_well_is_left_alone(tmp_path: Path, what: str) -> None:
-    status, printed, told = with_torchrun(tmp_path, what)
+def test_a_script_that_goes_well_is_left_alone(tmp_path: Path) -> None:
+    status, printed, told = with_torchrun(tmp_path, "well")
     assert status == 0
-    assert sorted(printed.splitlines()) == [f"rank {r} has [2.0, 2.0] ['{what}'] train.py __main__" for r in range(2)]
+    assert sorted(printed.splitlines()) == [f"rank {r} has [2.0, 2.0] ['well'] train.py __main__" for r in range(2)]
     assert "rank" not in told
 
 
+# the catalog has the whole messages; here is what comes of how a script was started
 SAID = {
-    "uneven": (
-        "WorkersStuck: hang, no rank can make progress",
-        "rank 1   has returned",
-        "waits in all_reduce of float32 [2] (train.py line 29:",
-        "\n        called from train.py line 33 in <module>\n",
-        "Rank 1 returned without calling it",
-        'torchrun alone would show: "Connection closed by peer"',
-    ),
-    "leaves its group": (
-        "rank 0 of 2 lost the connection",
-        "Rank 1 returned without calling it",
-        "Rank 0 is in collective call 2; rank 1 made only 1.",
-        'torchrun alone would show: "Connection closed by peer".',
-    ),
-    "sends": (
-        "WorkersStuck: deadlock, no rank can make progress",
-        "Ranks 0 and 1 each wait for the other to receive: a deadlock.",
-    ),
-    "shapes": (
+    "sends": ["WorkersStuck: deadlock, no rank can make progress"],
+    "shapes": [
         "was killed by SIGABRT",
-        "Shape mismatch in this all_gather: rank 0 [900] float32, rank 1 [1000] float32 (train.py line 23).",
-    ),
-    "operators": ("cannot be trusted", "Reduce op mismatch in this all_reduce: rank 0 sum, rank 1 max (train.py"),
-    "raise": (
-        "WorkerFailed: rank 1 of 2 raised ValueError: nothing to read",
-        "train.py line 13",
-        "Rank 0 was waiting in",
-    ),
-    "exit": ("WorkerFailed: rank 1 of 2 called sys.exit(3)", "train.py line 15"),
+        "Shape mismatch in this all_gather: rank 0 [900] float32, rank 1 [1000] float32 (train.py line 21).",
+    ],
+    "uneven": [
+        "waits in all_reduce of float32 [2] (train.py line 24:",
+        "\n        called from train.py line 28 in <module>\n",
+        'torchrun alone would show: "Connection closed by peer"',
+    ],
+    "leaves its group": ["rank 0 of 2 lost the connection", "Rank 0 is in collective call 2; rank 1 made only 1."],
+    "raise": ["WorkerFailed: rank 1 of 2 raised ValueError: nothing to read", "train.py line 13"],
 }
 
 
-@pytest.mark.parametrize("what", by_day(SAID, lambda what: what in ("sends", "shapes")))
+@pytest.mark.parametrize("what", by_day(SAID, 2))
 def test_what_goes_wrong_is_told_as_launch_tells_it(tmp_path: Path, what: str) -> None:
     status, _, told = with_torchrun(tmp_path, what)
     assert status == 1
     for words in SAID[what]:
-        assert any(word in told for word in words.split("|")), told
+        assert words in told
 
 
 @nightly
@@ -139,16 +122,6 @@ def test_with_a_limit_it_says_where_each_rank_is(tmp_path: Path) -> None:
     assert status == 1
     assert "did not return within 20 seconds" in told
     assert "time.sleep(1000)" in told
-
-
-@pytest.mark.parametrize(("slowness", "status"), by_day([(1.0, 1), (1000.0, 0)], 1))
-def test_on_a_busy_machine_the_limit_allows_for_what_others_take(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, slowness: float, status: int
-) -> None:
-    monkeypatch.setattr(patience, "slowness", lambda world_size: slowness)
-    monkeypatch.setattr(signal, "signal", lambda number, handler: None)  # that of the tests stays
-    (tmp_path / "sleep.py").write_text("import time; time.sleep(1)")
-    assert explain([str(tmp_path / "sleep.py")], None, 1.0) == status
 
 
 @pytest.mark.no_second_try
@@ -160,103 +133,27 @@ def test_nothing_is_left_of_ranks_that_did_not_join_within_the_limit(tmp_path: P
     assert "0 of all ranks joined a process group within 0.5 seconds" in told
 
 
-@pytest.mark.parametrize("how", by_day(["spawn", "process"], 1))
-def test_a_script_that_starts_its_ranks_by_itself_is_seen_too(tmp_path: Path, how: str) -> None:
-    status, printed, _ = explained(tmp_path, BY_ITSELF, how, "well", str(tmp_path / "well"))
-    assert (status, sorted(printed.splitlines())) == (0, ["rank 0 has 2.0", "rank 1 has 2.0"])
-    status, _, told = explained(tmp_path, BY_ITSELF, how, "stuck", str(tmp_path / "stuck"))
-    assert status == 1
-    assert "Ranks 0 and 1 each wait for the other to send: a deadlock." in told
-
-
-SEVERAL_WORLDS = r"""
-import os, sys
-import torch, torch.distributed as dist, torch.multiprocessing as mp
-
-def run(rank, world_size, folder, number, what):
-    dist.init_process_group("gloo", init_method=f"file://{folder}/{number}", rank=rank, world_size=world_size)
-    dist.all_reduce(torch.ones(1))
-    if what == "hangs":
-        dist.recv(torch.ones(1), 1 - rank)
-    if what == "misfits":
-        dist.all_reduce(torch.ones(1), op=dist.ReduceOp.MAX if rank else dist.ReduceOp.SUM)
-    if what == "is killed" and rank == 1:
-        os.kill(os.getpid(), 9)
-    dist.barrier()
-    dist.destroy_process_group()
-    if what == "leaves" and rank == 1:
-        os._exit(0)
-    sys.stdout.write(f"rank {rank} of world {number}\n")
-    sys.stdout.flush()
-
-if __name__ == "__main__":
-    folder, *worlds = sys.argv[1:]
-    children = []
-    for number, what in enumerate(worlds):
-        if what == "ends":
-            os._exit(3)
-        elif what == "is interrupted":
-            os.kill(os.getpid(), 15)
-        elif what == "starts the other":  # and is a rank itself
-            child = mp.Process(target=run, args=(1, 2, folder, number, what))
-            child.start()
-            run(0, 2, folder, number, what)
-            child.join()
-        elif what == "goes on":  # beside the next world
-            children += [mp.Process(target=run, args=(rank, 2, folder, number, what)) for rank in range(2)]
-            [child.start() for child in children]
-        else:
-            mp.spawn(run, args=(2, folder, number, what), nprocs=2)
-    [child.join() for child in children]
-"""
-
-
-def in_several_worlds(folder: Path, *worlds: str) -> tuple[int, list[str], str]:
-    status, printed, told = explained(folder, SEVERAL_WORLDS, str(folder), *worlds)
+def by_itself(folder: Path, *how_and_worlds: str) -> tuple[int, list[str], str]:
+    status, printed, told = explained(folder, BY_ITSELF, str(folder), *how_and_worlds)
     return status, sorted(printed.splitlines()), told
 
 
-def all_of(*worlds: int) -> list[str]:
-    return sorted(f"rank {rank} of world {world}" for world in worlds for rank in range(2))
-
-
-@nightly
-def test_a_script_may_start_ranks_several_times(tmp_path: Path) -> None:
-    """The second ranks came while nobody listened, and waited for ever."""
-    status, printed, told = in_several_worlds(tmp_path, "is well", "goes on", "is well", "starts the other")
-    assert (status, printed) == (0, all_of(0, 1, 2, 3))
-    assert "rank" not in told
-
-
-@nightly
-def test_of_several_worlds_the_one_that_hangs_is_explained(tmp_path: Path) -> None:
-    status, printed, told = in_several_worlds(tmp_path, "is well", "hangs")
-    assert (status, printed) == (1, all_of(0))
+@pytest.mark.parametrize("how", by_day(["spawn", "process"], 1))
+def test_of_ranks_that_a_script_starts_by_itself_those_that_hang_are_explained(tmp_path: Path, how: str) -> None:
+    status, printed, told = by_itself(tmp_path, how, "is well", "hangs")
+    assert (status, printed) == (1, ["rank 0 of world 0", "rank 1 of world 0"])
     assert "Ranks 0 and 1 each wait for the other to send: a deadlock." in told
-
-
-@nightly
-def test_a_rank_that_leaves_without_a_word_keeps_no_other_waiting(tmp_path: Path) -> None:
-    status, printed, _ = in_several_worlds(tmp_path, "leaves", "is well")
-    assert (status, printed) == (0, ["rank 0 of world 0", *all_of(1)])
-
-
-@nightly
-def test_a_world_whose_calls_did_not_fit_is_told_and_the_script_goes_on(tmp_path: Path) -> None:
-    status, printed, told = in_several_worlds(tmp_path, "misfits", "is well")
-    assert (status, printed) == (1, all_of(0, 1))
-    assert told.count("Reduce op mismatch in this all_reduce: rank 0 sum, rank 1 max") == 1
 
 
 @pytest.mark.parametrize(("how", "expected"), by_day([("ends", 3), ("is interrupted", 128 + signal.SIGTERM)], 1))
 def test_a_script_that_ends_itself_gives_its_own_status(tmp_path: Path, how: str, expected: int) -> None:
-    status, printed, _ = in_several_worlds(tmp_path, "is well", how)
-    assert (status, printed) == (expected, all_of(0))
+    status, printed, _ = by_itself(tmp_path, "spawn", "is well", how)
+    assert (status, printed) == (expected, ["rank 0 of world 0", "rank 1 of world 0"])
 
 
 @nightly
 def test_a_rank_that_was_killed_is_named(tmp_path: Path) -> None:
-    status, _, told = in_several_worlds(tmp_path, "is killed")
+    status, _, told = by_itself(tmp_path, "spawn", "is killed")
     assert status == 1
     assert "rank 1 of 2 exited before it returned" in told or "Rank 1 exited before" in told
 

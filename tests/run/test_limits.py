@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -36,31 +36,28 @@ def add_up(rank: int, world_size: int) -> float:
     return tensor.item()
 
 
-def take(rank: int, world_size: int, megabytes: int) -> int:
-    return int(torch.ones(megabytes, 2**18)[0, 0])  # of four bytes each
+def fill_a_tensor(rank: int, world_size: int) -> None:
+    torch.ones(400, 2**18)  # 400 MB
 
 
-def test_on_a_machine_of_ones_own_nothing_is_limited() -> None:
-    assert limits() == Limits(LARGEST_ON_NODES, None)
+def fill_a_list(rank: int, world_size: int) -> None:
+    kept: list[bytes] = []
+    while True:
+        kept.append(bytes(1_000_000))
 
 
 def test_the_stricter_of_variable_and_file_holds(machine_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert limits() == Limits(LARGEST_ON_NODES, None)  # on a machine of one's own
     machine_file.write_text("# a workshop\nDDP_LESSONS_MOST_RANKS=4\nDDP_LESSONS_MOST_MEMORY = '600 MB'\n")
     monkeypatch.setenv(NAMES["ranks"], "8")  # which the file does not allow
     monkeypatch.setenv(NAMES["memory"], "0.5 GB")
     assert limits() == Limits(4, 2**29)
 
 
-@pytest.mark.parametrize(("which", "text"), [("ranks", "four"), ("ranks", "0"), ("memory", "600")])
+@pytest.mark.parametrize(("which", "text"), [("ranks", "0"), ("memory", "600")])
 def test_a_limit_that_cannot_be_read_is_named(which: str, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(NAMES[which], text)
     with pytest.raises(ValueError, match=rf"{NAMES[which]} is '{text}' in the environment, but must be .*, such as \d"):
-        launch(add_up, 2)
-
-
-def test_a_file_that_cannot_be_read_is_named(machine_file: Path) -> None:
-    machine_file.write_text("DDP_LESSONS_MOST_RANKS=some")
-    with pytest.raises(ValueError, match=re.escape(f"is 'some' in {machine_file}, but must be an integer, such as 4")):
         launch(add_up, 2)
 
 
@@ -83,45 +80,15 @@ def test_cells_on_ranks_begin_with_as_many_as_are_allowed() -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux holds a process to an amount of memory")
-def test_more_memory_than_allowed_is_refused_in_the_rank(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("function", [fill_a_tensor, fill_a_list])
+def test_more_memory_than_allowed_is_refused_in_the_rank(function: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(NAMES["memory"], "200 MB")
-    assert list(launch(take, 2, 100, quiet=True)) == [1, 1]
     with pytest.raises(WorkerFailed) as caught:
-        launch(take, 2, 400, quiet=True)
-    assert "allocate memory" in str(caught.value).splitlines()[0]
+        launch(function, 2, quiet=True)
     assert str(caught.value).splitlines()[-1] == (
         "  Next: use smaller tensors or batches: the limit on this machine, set by the instructor, is 200 MB per "
         "rank, not counting Python and torch."
     )
-
-
-def fill_a_list(rank: int, world_size: int) -> None:
-    kept: list[bytes] = []
-    while True:
-        kept.append(bytes(1_000_000))
-
-
-def fill_an_array(rank: int, world_size: int) -> None:
-    import numpy
-
-    numpy.ones(100_000_000)
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux holds a process to an amount of memory")
-@pytest.mark.parametrize("function", [fill_a_list, fill_an_array])
-def test_the_limit_is_named_whoever_finds_no_memory(function: object, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(NAMES["memory"], "200 MB")
-    with pytest.raises(WorkerFailed, match="set by the instructor, is 200 MB per rank"):
-        launch(function, 2, quiet=True)  # type: ignore[arg-type]
-
-
-def test_without_a_limit_nobody_is_told_of_one() -> None:
-    def run(rank: int, world_size: int) -> None:
-        raise MemoryError
-
-    with pytest.raises(WorkerFailed) as caught:
-        launch(run, 2, quiet=True)
-    assert "instructor" not in str(caught.value)
 
 
 def test_the_smallest_sensible_memory_is_enough_to_train(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
-import os
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,70 +15,40 @@ import torch.distributed as dist
 from nights import nightly
 from notebook_session import NotebookSession
 
-from ddp_lessons import Results, WorkerFailed, Workers, WorkersStuck, launch, tell
+from ddp_lessons import Results, WorkersStuck, launch, tell
 
 telling: Any = tell  # with any arguments
 
 
-def test_numbers_and_labels_arrive_by_rank_and_in_order() -> None:
+def test_numbers_and_labels_arrive_by_rank_in_order_and_with_the_times_of_the_events() -> None:
     def run(rank: int, world_size: int) -> None:
-        for step in range(3):
-            tell(step=step, loss=torch.tensor(1.5) * rank)
-        tell("done")
-
-    told = launch(run, 2).told
-    assert [one.numbers for one in told[1]] == [{"step": step, "loss": 1.5} for step in range(3)] + [{}]
-    assert [one.label for one in told[0]] == ["", "", "", "done"]
-
-
-def test_times_are_those_of_the_events() -> None:
-    def run(rank: int, world_size: int) -> None:
-        tell("before")
+        tell(step=1, loss=torch.tensor(1.5) * rank, nothing=math.nan, passed=True)
         dist.barrier()
-        tell("after")
+        tell("done")
 
     results = launch(run, 2)
     for rank in range(2):
         (barrier,), (before, after) = results.events.of(rank), results.told[rank]
+        assert (before.label, before.numbers["loss"], before.numbers["passed"]) == ("", 1.5 * rank, 1.0)
+        assert math.isnan(before.numbers["nothing"])
+        assert (after.label, after.numbers) == ("done", {})
         assert 0 <= before.seconds <= barrier.begin <= barrier.issued <= after.seconds
 
 
 def test_what_was_told_before_a_failure_stays() -> None:
-    def fail(rank: int, world_size: int) -> None:
-        tell(step=1)
-        raise ValueError("lost")
-
-    def wait_for_ever(rank: int, world_size: int) -> None:
+    def hang(rank: int, world_size: int) -> None:
         tell(step=2)
         dist.recv(torch.ones(1), src=1 - rank)
 
-    for function, failure, step in ((fail, WorkerFailed, 1), (wait_for_ever, WorkersStuck, 2)):
-        with pytest.raises(failure) as caught:
-            launch(function, 2, quiet=True)
-        assert [[one.numbers for one in rank] for rank in caught.value.results.told] == [[{"step": step}]] * 2
-
-
-def test_each_run_of_workers_has_what_was_told_in_it() -> None:
-    with Workers(2) as workers:
-        told = [workers.run(lambda rank, world_size, number: tell(number=number), number).told for number in (1, 2)]
-    assert [one[0][0].numbers["number"] for one in told] == [1, 2]
-
-
-def test_strange_numbers_are_told_as_they_are() -> None:
-    def run(rank: int, world_size: int) -> None:
-        tell(a=math.nan, b=math.inf, c=True, d=10**400, e=-(10**400))
-
-    ((one,),) = launch(run, 1).told
-    assert math.isnan(one.numbers["a"])
-    assert [one.numbers[name] for name in "bcde"] == [math.inf, 1.0, math.inf, -math.inf]
+    with pytest.raises(WorkersStuck) as caught:
+        launch(hang, 2, quiet=True)
+    assert [[one.numbers for one in rank] for rank in caught.value.results.told] == [[{"step": 2}]] * 2
 
 
 @pytest.mark.parametrize(
     ("call", "words"),
     [
         (lambda: telling(loss="low"), "tell\\(\\) logs numbers, but loss is a str"),
-        (lambda: telling(loss=torch.ones(2)), "but loss is a Tensor"),
-        (lambda: telling(loss=None), "but loss is a NoneType"),
         (lambda: telling(0.5), r"give a number a name, as in tell\(loss=0.5\)"),
     ],
 )
@@ -95,37 +63,14 @@ def test_outside_of_a_launch_nothing_happens() -> None:
     assert subprocess.run([sys.executable, "-c", script], capture_output=True, check=True).stdout == b"False\n"
 
 
-def test_a_child_of_a_rank_that_tells_is_left_alone() -> None:
-    def run(rank: int, world_size: int) -> int:
-        child = os.fork()
-        if child == 0:
-            tell(from_child=1)
-            os._exit(7)
-        tell(from_rank=1)
-        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-
-    results = launch(run, 2)
-    assert list(results) == [7, 7]
-    assert [one.numbers for one in results.told[0]] == [{"from_rank": 1.0}]
-
-
 @nightly
-def test_telling_very_often_is_quick_and_keeps_the_newest() -> None:
-    def run(rank: int, world_size: int) -> float:
-        begin = time.perf_counter()
+def test_telling_very_often_keeps_the_newest() -> None:
+    def run(rank: int, world_size: int) -> None:
         for step in range(100_010):
             tell(step=step)
-        return (time.perf_counter() - begin) / 100_010
 
-    results = launch(run, 1, timeout_seconds=300)
-    (told,) = results.told
+    (told,) = launch(run, 1, timeout_seconds=300).told
     assert (len(told), told[0].numbers, told[-1].numbers) == (100_000, {"step": 10}, {"step": 100_009})
-    assert results[0] < 0.001
-
-
-def test_a_live_function_that_is_none_is_refused() -> None:
-    with pytest.raises(TypeError, match="live must be a function that draws"):
-        launch(lambda rank, world_size: None, 2, live=3)  # type: ignore[arg-type]
 
 
 def test_without_a_notebook_nothing_is_drawn() -> None:
@@ -201,12 +146,3 @@ def test_a_live_picture_of_a_failed_launch_shows_what_was_told(kernel: NotebookS
     )
     assert "ValueError: lost" in cell.error
     assert kernel.run("drawn[-1]").value == "[[5.0], [5.0]]"
-
-
-def test_anything_that_can_be_displayed_is_a_live_picture(kernel: NotebookSession) -> None:
-    cell = kernel.run("list(launch(run, 2, live=lambda results: {'told': len(results.told[0])}))")
-    assert cell.error == ""
-    assert {"text/plain": "{'told': 4}"} in cell.displays
-    assert [display for display in cell.displays if "told" in display.get("text/plain", "")] == [
-        {"text/plain": "{'told': 4}"}
-    ]

@@ -12,7 +12,7 @@ import pytest
 from processes import run_on_a_terminal
 
 from ddp_lessons import WorkerFailed, launch
-from ddp_lessons.run.output.terminal_text import folded, message_on_terminal
+from ddp_lessons.run.output.terminal_text import folded
 
 REPORT = """
 from ddp_lessons.check import Report
@@ -34,6 +34,8 @@ check.exchange: not right yet
     [120], float32
     rank 0   calls recv (cell [7], line 6)
 """
+A_TABLE = "    bytes sent by the busiest rank     720        720   and so on"
+A_PROGRAM = "     12      dist.all_reduce(tensor, op=dist.ReduceOp.SUM)"
 CODE = re.compile(r"\x1b\[[\d;]*m")
 
 
@@ -61,9 +63,6 @@ def test_a_report_on_a_terminal_is_in_color_and_folded_at_words() -> None:
     assert said.startswith("\x1b[1;31mcheck.exchange: not right yet\x1b[0m\n")
     assert "    \x1b[38;2;0;114;178mrank 0\x1b[0m   calls recv" in said
     assert CODE.sub("", said) == FOLDED
-
-
-def test_a_reader_who_wants_no_color_gets_none() -> None:
     assert on_a_terminal(REPORT, NO_COLOR="1") == FOLDED
 
 
@@ -71,17 +70,6 @@ def test_a_report_in_a_file_is_the_plain_text() -> None:
     program = [sys.executable, "-c", REPORT]
     env = {**os.environ, "COLUMNS": "50"}
     assert subprocess.run(program, capture_output=True, env=env, check=True, text=True, timeout=60).stdout == PLAIN
-
-
-def test_the_progress_of_a_learner_has_colors_on_a_terminal() -> None:
-    code = """
-from ddp_lessons.check.dashboard import Progress
-from ddp_lessons.check.progress_file import Entry
-print(Progress({"exchange": Entry(1, "2026-01-02"), "swap": Entry(3)}))
-"""
-    said = on_a_terminal(code)
-    assert "\x1b[32mpassed\x1b[0m   2026-01-02, 1 try" in said
-    assert "\x1b[1;31mtried \x1b[0m   3 tries" in said
 
 
 def test_a_failure_in_ipython_is_in_color_and_its_message_stays_plain(
@@ -98,23 +86,22 @@ def test_a_failure_in_ipython_is_in_color_and_its_message_stays_plain(
     # uncaught, it has no name yet
     told = f"WorkerFailed: {caught.value}".replace("error.traceback", "import sys; sys.last_value.traceback")
     assert CODE.sub("", shown).split() == told.split()
+    assert "\x1b[1m  Next:\x1b[0m " in shown
     assert "\x1b" not in str(caught.value)
 
 
-def test_what_a_rank_does_stays_in_its_column_and_programs_and_tables_stay_whole(terminal: Terminal) -> None:
-    rank = "    rank 1   waiting in all_reduce with two others of its group (cell [7], line 6)"
-    assert folded(rank, terminal).split("\n") == [
-        "    rank 1   waiting in all_reduce with two others",
-        "             of its group (cell [7], line 6)",
-    ]
-    for whole in (
-        "    bytes sent by the busiest rank     720        720   and so on",
-        "     12      dist.all_reduce(tensor, op=dist.ReduceOp.SUM)",
-        "x" * 80,
-    ):
-        assert folded(whole, terminal) == whole
-
-
-def test_advice_begins_in_bold(terminal: Terminal) -> None:
-    said = message_on_terminal("deadlock\n  Next: look for a branch", "wrong", terminal)
-    assert said.split("\n")[1] == "\x1b[1m  Next:\x1b[0m look for a branch"
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        (
+            "    rank 1   waiting in all_reduce with two others of its group (cell [7], line 6)",
+            "    rank 1   waiting in all_reduce with two others\n             of its group (cell [7], line 6)",
+        ),
+        (A_TABLE, A_TABLE),
+        (A_PROGRAM, A_PROGRAM),
+    ],
+)
+def test_what_a_rank_does_stays_in_its_column_and_programs_and_tables_stay_whole(
+    terminal: Terminal, text: str, shown: str
+) -> None:
+    assert folded(text, terminal) == shown

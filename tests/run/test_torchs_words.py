@@ -21,16 +21,8 @@ MILLISECONDS = 1500
 Call = Callable[[int], object]
 
 
-def all_reduce(rank: int) -> None:
-    dist.all_reduce(torch.ones(1))
-
-
 def receive_first(rank: int) -> None:
     dist.recv(torch.ones(1), 1 - rank)
-
-
-def send_first(rank: int) -> None:
-    dist.send(torch.ones(1), 1 - rank)
 
 
 def two_orders(rank: int) -> None:
@@ -44,7 +36,7 @@ def new_group(rank: int, timeout: timedelta | None = None) -> None:
 
 def leave(rank: int) -> None:
     if rank == 0:
-        all_reduce(rank)
+        dist.all_reduce(torch.ones(1))
 
 
 def last_line(call: Call) -> str:
@@ -60,7 +52,7 @@ def torchs_words(call: Call, seconds_alive: float) -> str:
     def run(rank: int, world_size: int) -> str:
         short = timedelta(milliseconds=MILLISECONDS)
         dist.init_process_group("gloo", timeout=short)
-        if rank == 1 and call in (new_group, leave, receive_from_one_that_left):
+        if rank == 1 and call in (new_group, leave):
             time.sleep(seconds_alive)
             dist.destroy_process_group()
             return ""
@@ -74,7 +66,7 @@ def torchs_words(call: Call, seconds_alive: float) -> str:
 
 
 @nightly
-@pytest.mark.parametrize("call", by_day([receive_first, send_first, two_orders, new_group], 1))
+@pytest.mark.parametrize("call", by_day([receive_first, two_orders, new_group], 1))
 def test_a_hang_ends_in_plain_torch_with_the_words_of_its_message(call: Call) -> None:
     line = last_line(call)
     assert line.startswith(f"{BEGIN}after 30 minutes ")
@@ -88,29 +80,6 @@ def test_a_rank_that_returned_closes_the_connection() -> None:
     assert "Connection closed by peer" in torchs_words(leave, seconds_alive=0.2)
 
 
-def receive_from_one_that_left(rank: int) -> None:
-    if rank == 0:
-        dist.recv(torch.ones(1), 1)
-
-
-@nightly
-def test_a_recv_that_waits_notices_an_exit_and_a_later_one_times_out() -> None:
-    line = last_line(receive_from_one_that_left)
-    assert line.startswith(f'{BEGIN}"Connection closed by peer" when a rank exits, or a timeout after 30 minutes')
-    assert "Connection closed by peer" in torchs_words(receive_from_one_that_left, seconds_alive=0.5)
-
-
-def test_ranks_that_wait_for_each_other_do_not_notice_the_exit_of_a_third() -> None:
-    def two_of_three(rank: int, world_size: int) -> None:
-        if rank < 2:
-            send_first(rank)
-
-    with pytest.raises(WorkersStuck) as stuck:
-        launch(two_of_three, 3, quiet=True)
-    assert "    rank 2   has returned" in str(stuck.value)
-    assert str(stuck.value).splitlines()[-1].startswith(f'{BEGIN}after 30 minutes "Timed out waiting')
-
-
 def test_nccls_words_are_those_of_its_watchdog() -> None:
     libraries = list((Path(torch.__file__).parent / "lib").glob("libtorch_cuda.*"))
     if not libraries:
@@ -121,32 +90,10 @@ def test_nccls_words_are_those_of_its_watchdog() -> None:
 
 
 def test_wrong_results_are_no_error_in_plain_torch() -> None:
-    def run(rank: int, world_size: int) -> float:
-        total = torch.ones(1)
-        dist.all_reduce(total, dist.ReduceOp.MAX if rank else dist.ReduceOp.SUM)
-        return total.item()
-
-    with pytest.raises(WorkerFailed) as failed:
-        launch(run, 2, quiet=True)
-    lines = str(failed.value).splitlines()
-    assert lines[0] == "mismatched collectives, the results cannot be trusted"
-    assert lines[-1] == f"{BEGIN}no error."
-    assert len(launch(run, 2, record=False, quiet=True)) == 2
-
-
-def test_a_size_mismatch_shows_torchs_own_words_and_none_of_ours_beside_them() -> None:
     def run(rank: int, world_size: int) -> None:
-        dist.recv(torch.ones(2), 0) if rank else dist.send(torch.ones(4), 1)
+        dist.all_reduce(torch.ones(1), dist.ReduceOp.MAX if rank else dist.ReduceOp.SUM)
 
     with pytest.raises(WorkerFailed) as failed:
         launch(run, 2, quiet=True)
-    message = str(failed.value)
-    assert "op.preamble.length <= op.nbytes" in message
-    assert "Shape mismatch between send and recv: rank 0 sends [4] float32" in message
-    assert BEGIN not in message
-
-
-def test_a_slow_rank_is_no_hang_and_has_no_such_line() -> None:
-    with pytest.raises(WorkersStuck) as stuck:
-        launch(lambda rank, world_size: time.sleep(100), 2, timeout_seconds=0.3, quiet=True)
-    assert "torchrun" not in str(stuck.value)
+    assert str(failed.value).splitlines()[-1] == f"{BEGIN}no error."
+    assert len(launch(run, 2, record=False, quiet=True)) == 2
