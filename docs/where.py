@@ -22,7 +22,7 @@ NAMES = {
     """,
     "Messages and collectives": """
         dist.send dist.recv dist.isend dist.irecv dist.broadcast dist.reduce dist.all_reduce dist.scatter
-        dist.gather dist.all_gather dist.reduce_scatter dist.all_to_all_single dist.barrier ReduceOp.SUM
+        dist.gather dist.all_gather dist.reduce_scatter dist.all_to_all dist.barrier ReduceOp.SUM
         ReduceOp.PRODUCT ReduceOp.MAX ReduceOp.MIN new_group async_op ring_all_reduce
     """,
     "Training by hand": """
@@ -34,7 +34,7 @@ NAMES = {
         find_unused_parameters bucket_cap_mb
     """,
     "A training script": """
-        DataLoader num_workers DistributedSampler set_epoch cross_entropy torch.autocast
+        DataLoader num_workers DistributedSampler set_epoch cross_entropy torch.autocast torch.compile
         clip_grad_norm_ CosineAnnealingLR os.replace signal.SIGTERM IterableDataset get_worker_info ignore_index
         TransformerEncoder
     """,
@@ -84,7 +84,7 @@ def places(name: str) -> Iterator[list[str]]:
     """The links to lessons, programs and tests that have the name."""
     lessons = sorted((PROJECT / "notebooks").glob("[0-9][0-9]_*.ipynb"))
     programs = [*sorted((PROJECT / "scripts").rglob("*.*")), *sorted((PROJECT / "ddp_lessons" / "train").glob("*.py"))]
-    tests = sorted((PROJECT / "tests").rglob("test_*.py"), key=lambda file: (file.parent.name != "train", file))
+    tests = sorted((PROJECT / "tests").rglob("*.py"), key=lambda file: (file.parent.name != "train", file))
     programs = [file for file in programs if file.suffix in (".py", ".sbatch", ".yaml")]
     for files, most in ((lessons, len(lessons)), (programs, MOST), (tests, MOST)):
         found = [file for file in files if has(code_of(file), name)][:most]
