@@ -106,7 +106,7 @@ class NotebookSession:
         return False
 
     def converse(
-        self, source: str, answers: Sequence[str | Callable[[], object]], timeout_seconds: float = 30.0
+        self, source: str, answers: Sequence[str | Callable[[], object]], timeout_seconds: float = 90.0
     ) -> Cell:
         """Run a cell that asks for input; its source may be indented.
 
