@@ -12,7 +12,7 @@ from typing import Any
 from mistaken_programs import programs
 from old_torch import HAS_ALL_TO_ALL
 
-_HEAD = "import time, threading, datetime, torch, torch.distributed as dist\n"
+_HEAD = "import time, datetime, torch, torch.distributed as dist\n"
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ _OTHER_WAY = {  # what rank 1 does otherwise, and the words for it
     "word": ("'max' if rank == 1 else 'sum'", (r"Reduce op mismatch",)),
     "root": ("(1 if rank == 1 else 0)", (r"Root mismatch",)),
 }
-CONTEXTS = ("world", "group", "async", "thread")
+CONTEXTS = ("world", "group", "async")
 
 
 def _call(name: str, context: str, **other: str) -> str:
@@ -112,9 +112,6 @@ def _in_context(context: str, *lines: str) -> str:
     if context == "group":
         begin.append("group = dist.new_group([0, 1])")
         body = ["if rank < 2:", *(f"    {line}" for line in body)]
-    elif context == "thread":
-        body = ["def talk():", *(f"    {line}" for line in body)]
-        body += ["talker = threading.Thread(target=talk)", "talker.start()", "talker.join()"]
     return "\n".join([*begin, *body])
 
 
@@ -217,7 +214,7 @@ def _message(texts: dict[str, str], how: str, context: str, peer: str, tag: str 
 
 
 def of_messages() -> Iterator[Mistaken]:
-    for how, context in itertools.product(_SENDS, ("world", "group", "thread")):
+    for how, context in itertools.product(_SENDS, ("world", "group")):
 
         def send(peer: str = "1", how: str = how, context: str = context, **other: str) -> str:
             return _message(_SENDS, how, context, peer, **other)

@@ -10,7 +10,7 @@ import torch.distributed as dist
 from correct_programs import Program, all_programs, some_programs, verdicts_on
 from nights import by_day, nightly
 
-pytestmark = [nightly, pytest.mark.no_second_try]
+pytestmark = [nightly, pytest.mark.no_second_try, pytest.mark.time_limit(1800)]
 
 
 @pytest.mark.parametrize("programs", by_day([30, 3000], 1))

@@ -16,6 +16,7 @@ pytestmark = nightly
 
 
 # every 29th: a prime number, so that all kinds have their turn
+@pytest.mark.time_limit(1800)
 @pytest.mark.parametrize("every", by_day([29, 1], 1))
 def test_nearly_all_are_named_with_the_right_cause(every: int) -> None:
     verdicts = verdicts_on(all_mistaken()[::every])
