@@ -25,7 +25,7 @@ from typing import Any
 import psutil
 
 from ddp_lessons.own_files import IMPORTED_FROM
-from ddp_lessons.run.scripts.explain import torchrun_here
+from ddp_lessons.run.scripts.torchrun_here import torchrun_here
 
 _MARK = "DDP_LESSONS_CAPSTONE"
 _TICK_SECONDS, _END_SECONDS = 0.05, 5.0

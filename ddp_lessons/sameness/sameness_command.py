@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from ddp_lessons.run.diagnosis.wording import number_of_ranks
-from ddp_lessons.run.scripts.explain import torchrun_here
+from ddp_lessons.run.scripts.torchrun_here import torchrun_here
 from ddp_lessons.sameness import RANDOM
 from ddp_lessons.sameness.fresh_folder import copy_of_folder
 

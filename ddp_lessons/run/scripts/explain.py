@@ -14,7 +14,6 @@ import signal
 import socket
 import subprocess
 import sys
-import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -25,6 +24,7 @@ from ddp_lessons.run.launcher.patience import OwnTime
 from ddp_lessons.run.launcher.private_folders import short_private_folder
 from ddp_lessons.run.output.terminal_text import message_on_terminal
 from ddp_lessons.run.scripts.script_worlds import ScriptWorld
+from ddp_lessons.run.scripts.torchrun_here import torchrun_here
 from ddp_lessons.run.wire.channel import Channel
 from ddp_lessons.run.wire.messages import WITNESSED, Present
 
@@ -212,22 +212,3 @@ class _Vigil:
 
 def say(told: str) -> None:
     print(f"\n{message_on_terminal(told, 'wrong', sys.stderr)}\n", file=sys.stderr, flush=True)
-
-
-def torchrun_here(ranks: int, private_folder: str | os.PathLike[str]) -> list[str]:
-    """The arguments for Python; the script follows. Its logs go into the folder, too.
-
-    torchrun unpickles what it finds in the store where its agents meet. With `--standalone` that is a TCPStore, which
-    listens on all interfaces and has no password, so anyone who reaches it can run code here. A file in a private
-    folder does the same for one machine, and no other user can write to it.
-    """
-    return [
-        "-m",
-        "torch.distributed.run",
-        f"--nproc-per-node={ranks}",
-        "--rdzv-backend=c10d",
-        "--rdzv-conf=store_type=file",
-        f"--rdzv-endpoint={os.path.join(private_folder, f'rendezvous-{uuid.uuid4().hex}')}",
-        "--local-addr=localhost",
-        f"--log-dir={os.fspath(private_folder)}",
-    ]
