@@ -45,7 +45,7 @@ napoleon_numpy_docstring = False
 # a dead link is an error; links to other projects would need their lists, which are external
 nitpicky = True
 # type variables, and types under an alias
-ALIASES = r"node_commands\.Node(s|Command)|drawing\.Drawing|printed\.Ended|printed\.Trials"
+ALIASES = r"hosts\.Node(s|Command)|drawing\.Drawing|printed\.Ended|printed\.Trials"
 OURS_WITHOUT_A_PLACE = rf".*\.([TPD]|{ALIASES})"
 nitpick_ignore_regex = [(r"py:.*", r"(?!ddp_lessons\.).*"), (r"py:class", OURS_WITHOUT_A_PLACE)]
 
