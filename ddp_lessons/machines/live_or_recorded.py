@@ -112,7 +112,8 @@ def _launch_from_plain(told: Mapping[str, Any]) -> Results[Any] | WorkerFailed |
         return results
     failure = WorkersStuck if told["failure"] == "WorkersStuck" else WorkerFailed
     account = Account(len(results), ended={}, positions={}, returned=frozenset())
-    return failure(told["message"], account, results, told["rank"], f"recorded ({told['recorded']})")
+    remark = f"recorded ({told['recorded']})"
+    return failure(told["message"], account, results, told["rank"], key="", remark=remark)  # a recording keeps no key
 
 
 def _without_folders(recorded: Recorded) -> dict[str, Any]:

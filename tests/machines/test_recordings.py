@@ -116,6 +116,7 @@ def test_what_a_launch_gave_is_recorded_and_drawn_as_it_was(record: Any, last: i
     live, recalled = record(try_it), attempt(try_it, Somewhere(missing="no ip"))
     assert seen(recalled) == (True, *seen(live)[1:])
     assert f"This was recorded ({recordings.this_system()}" in show.timeline(recalled).living_svg
+    assert last or recalled.remark == f"recorded ({recordings.this_system()})"
     assert last or recalled.traceback(0) == "no stack of rank 0 was recorded\n"
 
 
