@@ -20,6 +20,19 @@ OPEN_WIDGETS = (
     "(__import__('ipywidgets').widgets)"
 )
 
+# a cell for `converse`
+TWO_RANKS_STOP = """
+    def train(rank, size):
+        x = torch.ones(2) * rank
+        if rank in (1, 2):
+            breakpoint()
+        y = x + 1
+        dist.all_reduce(x)
+        return x.tolist()
+
+    list(launch(train, 4, {}))
+"""
+
 
 @dataclass
 class Cell:

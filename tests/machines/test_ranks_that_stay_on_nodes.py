@@ -25,7 +25,7 @@ from failing_calls import (
     waits_in_a_thread,
 )
 from nights import by_day, nightly
-from notebook_session import Cell, NotebookSession
+from notebook_session import TWO_RANKS_STOP, Cell, NotebookSession
 from places import here
 
 from ddp_lessons import WorkerFailed, Workers
@@ -202,27 +202,15 @@ def test_a_node_that_is_lost_during_a_cell_is_a_sentence_and_restart_brings_the_
 
 @nightly
 def test_the_debugger_stops_ranks_of_a_launch_there(sessions: tuple[NotebookSession, NotebookSession]) -> None:
-    source = """
-    from ddp_lessons import launch
-    def train(rank, size):
-        x = torch.ones(2) * rank
-        if rank in (1, 2):
-            breakpoint()
-        y = x + 1
-        dist.all_reduce(x)
-        return x.tolist()
-
-    list(launch(train, 4, on=cluster))
-    """
     session = sessions[0]
-    session.run("import torch, torch.distributed as dist")
-    cell = session.converse(source, ["n", "where all", "rank 2", "p x", "c", "c"])
+    session.run("import torch, torch.distributed as dist\nfrom ddp_lessons import launch")
+    cell = session.converse(TWO_RANKS_STOP.format("on=cluster"), ["n", "where all", "rank 2", "p x", "c", "c"])
     assert (
         "where all\n"
-        "rank 0 on machine0   waits in all_reduce (cell line 7:   dist.all_reduce(x))\n"
-        "rank 1 on machine0   stopped at cell line 7:   dist.all_reduce(x)\n"
-        "rank 2 on machine1   stopped at cell line 6:   y = x + 1\n"
-        "rank 3 on machine1   waits in all_reduce (cell line 7:   dist.all_reduce(x))\n" in cell.stream
+        "rank 0 on machine0   waits in all_reduce (cell line 6:   dist.all_reduce(x))\n"
+        "rank 1 on machine0   stopped at cell line 6:   dist.all_reduce(x)\n"
+        "rank 2 on machine1   stopped at cell line 5:   y = x + 1\n"
+        "rank 3 on machine1   waits in all_reduce (cell line 6:   dist.all_reduce(x))\n" in cell.stream
     )
     assert "tensor([2., 2.])" in cell.stream
     assert cell.value == str([[6.0, 6.0]] * 4)

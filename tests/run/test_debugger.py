@@ -13,7 +13,7 @@ from pathlib import Path
 import pexpect
 import pytest
 from nights import by_day, nightly
-from notebook_session import Cell, NotebookSession
+from notebook_session import TWO_RANKS_STOP, Cell, NotebookSession
 from processes import PROJECT, alive, eventually, processes_named_in
 
 _FIRST_CELL = """
@@ -21,17 +21,6 @@ import os, sys, time
 import torch, torch.distributed as dist
 from ddp_lessons import launch
 %load_ext ddp_lessons
-"""
-_TRAIN = """
-    def train(rank, size):
-        x = torch.ones(2) * rank
-        if rank in (1, 2):
-            breakpoint()
-        y = x + 1
-        dist.all_reduce(x)
-        return x.tolist()
-
-    list(launch(train, 4, timeout_seconds=20))
 """
 _FAILS = """
     def half(number):
@@ -53,7 +42,7 @@ _WAITS = "rank 0   waits in all_reduce (cell line 6:   dist.all_reduce(x))\n"
 # the cell; what is typed; what is said, in this order; how the cell ends
 _DIALOGUES: dict[str, tuple[str, Sequence[str], Sequence[str], str]] = {
     "two ranks": (
-        _TRAIN,
+        TWO_RANKS_STOP.format("timeout_seconds=20"),
         ["p x", "x += 10", "n", "where all", "rank 0", "rank 7", "rank 2", "p x", "c", "c"],
         [
             "ranks 1 and 2:\n> cell line 5, in train()\n-> y = x + 1\nrank 1 of 4, cell line 5> p x\n",
