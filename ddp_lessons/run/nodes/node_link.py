@@ -97,7 +97,7 @@ class NodeLink:
                 self._control.send(asked)
                 while (answer := cast(Relayed, self._control.receive()[0])).number != asked.number:
                     pass  # the answer to a request that was interrupted
-            except (OSError, EOFError, AttributeError):  # no control yet, or no more
+            except (OSError, EOFError):
                 next_step = f"check whether {self.name} is up and its network works, then launch again."
                 raise NodeLost(f"{self.last_words()[0]}.\n  Next: {next_step}") from None
         if answer.refusal:
