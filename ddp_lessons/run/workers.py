@@ -184,10 +184,10 @@ class Workers:
         self, world: World, order: Order, is_quiet: bool, begin: float, interrupts: HeldInterrupts
     ) -> Results[Any]:
         __tracebackhide__ = True
-        screen, live = screen_for_here(is_quiet), Live(self._live, self.world_size)
         for rank in world.ranks:
             rank.transcript = Transcript()
         call = LaunchedCall(world.ranks, order, self._limits)
+        screen, live = screen_for_here(is_quiet), Live(self._live, self.world_size)  # while the ranks join
         stay: list[str] = []
         try:
             ending = call.until_the_end(screen, live, lambda: interrupts.noted)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import linecache
 import os
@@ -25,10 +26,15 @@ class RankStops:
 
     def __init__(self, send: Callable[[AtPrompt], None]) -> None:
         self.commands: queue.SimpleQueue[Command] = queue.SimpleQueue()
-        self._pdb = _RankPdb(send, self.commands)
+        self._send = send
         self.task = Task()
         self._failure: Exception | None = None  # the last one, as Python keeps sys.last_value
         self._process = os.getpid()
+
+    @functools.cached_property
+    def _pdb(self) -> _RankPdb:
+        """Only when it is needed: it imports readline, which each idle rank would pay for."""
+        return _RankPdb(self._send, self.commands)
 
     def install(self) -> None:
         sys.breakpointhook = self._breakpoint

@@ -102,13 +102,14 @@ class World:
                         key.data.process.channel.receive_some()
                         continue
                     selector.unregister(key.fileobj)
-        self.stop("close() was called")
+            all_left = not selector.get_map()
+        self.stop("close() was called", all_left)
         self.release(import_ahead)
 
-    def stop(self, why: str) -> None:
+    def stop(self, why: str, all_left: bool = False) -> None:
         """Stop all processes that still run."""
         self.why_gone = why
-        stop_each([rank.process for rank in self.ranks if rank.died is None])
+        stop_each([rank.process for rank in self.ranks if rank.died is None], all_left)
 
     def release(self, import_ahead: Set[str]) -> None:
         """Free all resources, and prepare processes for the next launch."""
@@ -128,8 +129,9 @@ class World:
             processes = pool.take(self._world_size, self._start_method)
         else:
             processes = self._nodes.take(self._places)
+        path = module_path()
         with gathering(process.channel for process in processes):
-            self.ranks = [self._begun(number, process) for number, process in enumerate(processes)]
+            self.ranks = [self._begun(number, process, path) for number, process in enumerate(processes)]
 
     def _close_processes(self) -> None:
         for rank in self.ranks:
@@ -147,7 +149,7 @@ class World:
         if self._nodes is not None:
             self._nodes.give_back(self._meeting.port)
 
-    def _begun(self, number: int, process: Process) -> Rank:
+    def _begun(self, number: int, process: Process, path: list[str]) -> Rank:
         """Tell a new process that it is this rank."""
         crash_file = os.path.join(self._folder, f"crash-{number}-{process.number}")
         own = {"RANK": str(number), "LOCAL_RANK": str(number), MARK: str(process.number)}
@@ -156,7 +158,7 @@ class World:
             world_size=self._world_size,
             environment={**self._environment(), **own},
             current_folder=current_folder(),
-            module_path=module_path(),
+            module_path=path,
             crash_file=crash_file,
             backend=self._backend,
             threads=self._threads,

@@ -162,9 +162,10 @@ class Import:
 
 @dataclass(frozen=True)
 class Stop:
-    """To the template: kill these processes, and report how each ended."""
+    """To the template: kill these processes, and report how each ended. Nobody asks that of ranks that have left."""
 
     numbers: tuple[int, ...]
+    is_answered: bool = True
 
 
 @dataclass(frozen=True)
