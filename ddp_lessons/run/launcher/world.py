@@ -102,14 +102,13 @@ class World:
                         key.data.process.channel.receive_some()
                         continue
                     selector.unregister(key.fileobj)
-            all_left = not selector.get_map()
-        self.stop("close() was called", all_left)
+        self.stop("close() was called")
         self.release(import_ahead)
 
-    def stop(self, why: str, all_left: bool = False) -> None:
+    def stop(self, why: str) -> None:
         """Stop all processes that still run."""
         self.why_gone = why
-        stop_each([rank.process for rank in self.ranks if rank.died is None], all_left)
+        stop_each([rank.process for rank in self.ranks if rank.died is None])
 
     def release(self, import_ahead: Set[str]) -> None:
         """Free all resources, and prepare processes for the next launch."""

@@ -118,7 +118,7 @@ class NodeLink:
         self.ask("bear", tuple(process.number for process in born))
         return born
 
-    def stop(self, processes: Sequence[Process], all_left: bool = False) -> list[int | None]:
+    def stop(self, processes: Sequence[Process]) -> list[int | None]:
         try:
             codes: list[int | None] = self.ask("stop", [process.number for process in processes])
             return codes

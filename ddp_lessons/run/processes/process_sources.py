@@ -72,11 +72,8 @@ class Nursery(Protocol):
     def bear(self, count: int) -> list[Process]:
         """Start new processes. They may not be ready yet, but already receive messages."""
 
-    def stop(self, processes: Sequence[Process], all_left: bool = False) -> list[int | None]:
-        """Stop processes, with all that they started. Returns how each ended: exit code, minus its signal, or None.
-
-        If all of them are about to exit, it need not wait for that, and need not know how they end.
-        """
+    def stop(self, processes: Sequence[Process]) -> list[int | None]:
+        """Stop processes, with all that they started. Returns how each ended: exit code, minus its signal, or None."""
 
     def signal(self, process: Process, number: int) -> None: ...
 
@@ -152,17 +149,13 @@ class Forks:
             ours.pop_all()  # they stay open
         return born
 
-    def stop(self, processes: Sequence[Process], all_left: bool = False) -> list[int | None]:
-        numbers = tuple(process.number for process in processes)
+    def stop(self, processes: Sequence[Process]) -> list[int | None]:
         try:
             with self._one_request:
                 self._hear_from_template(0)
                 if not self._has_torch.is_set():
                     raise TimeoutError  # stopping must not wait for the import of torch; later imports are worth it
-                if all_left:  # to free the memory of each takes Linux some milliseconds
-                    self._channel.send(Stop(numbers, is_answered=False))
-                    return [None for _ in numbers]
-                return list(self._answer_to(Stop(numbers)).exit_codes)
+                return list(self._answer_to(Stop(tuple(process.number for process in processes))).exit_codes)
         except (OSError, EOFError):
             self._kill()
             if self._has_torch.is_set():  # before that there are no ranks to wait for
@@ -255,7 +248,7 @@ class Spawns:
     def bear(self, count: int) -> list[Process]:
         return [self._bear_one(number) for number in itertools.islice(self._numbers, count)]
 
-    def stop(self, processes: Sequence[Process], all_left: bool = False) -> list[int | None]:
+    def stop(self, processes: Sequence[Process]) -> list[int | None]:
         started = [self._started.pop(process.number) for process in processes]
         for process in started:
             _kill_group(process)
@@ -311,12 +304,12 @@ def _blocked(number: signal.Signals) -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def stop_each(processes: Sequence[Process], all_left: bool = False) -> dict[int, int | None]:
+def stop_each(processes: Sequence[Process]) -> dict[int, int | None]:
     """Stop processes of any nurseries. Returns how each ended, by its number."""
     ended: dict[int, int | None] = {}
     for nursery in dict.fromkeys(process.nursery for process in processes):
         mine = [process for process in processes if process.nursery is nursery]
-        ended |= zip([process.number for process in mine], nursery.stop(mine, all_left), strict=True)
+        ended |= zip([process.number for process in mine], nursery.stop(mine), strict=True)
     return ended
 
 

@@ -95,7 +95,6 @@ def serve(channel: Channel, output: int, orphaned: Callable[[], NoReturn]) -> No
     rank.live()
     atexit._run_exitfuncs()
     flush()
-    channel.shut()  # its memory is freed while the notebook goes on
     os._exit(0)
 
 

@@ -119,9 +119,7 @@ def _tend(channel_number: int, folder: str) -> NoReturn:
                 wanted |= request.modules - imported
             elif isinstance(request, Stop):
                 _stop(children, endings, outputs, request.numbers)
-                exit_codes = tuple(endings.pop(number, 0) for number in request.numbers)
-                if request.is_answered:
-                    channel.send(Ended(exit_codes))
+                channel.send(Ended(tuple(endings.pop(number, 0) for number in request.numbers)))
             elif isinstance(request, Signal):
                 if request.number in children:
                     os.kill(children[request.number], request.signal)

@@ -162,10 +162,9 @@ class Import:
 
 @dataclass(frozen=True)
 class Stop:
-    """To the template: kill these processes, and report how each ended. Nobody asks that of ranks that have left."""
+    """To the template: kill these processes, and report how each ended."""
 
     numbers: tuple[int, ...]
-    is_answered: bool = True
 
 
 @dataclass(frozen=True)
