@@ -17,6 +17,7 @@ import tempfile
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from types import TracebackType
 
 from ddp_lessons.machines.attempts import Attempt, Said
@@ -31,6 +32,7 @@ from ddp_lessons.machines.places import (
     said_by,
 )
 from ddp_lessons.run.launch import launch
+from ddp_lessons.run.launcher.private_folders import session_folder
 from ddp_lessons.run.nodes.hosts import NodeCommand
 
 _NEEDED = {"ip": "iproute2", "unshare": "util-linux", "nsenter": "util-linux", "mount": "mount"}
@@ -75,8 +77,8 @@ class Machines:
             machine.end()
         if hasattr(self, "_switch"):
             self._switch.end()
-        if hasattr(self, "_hosts"):
-            self._hosts.close()
+        if hasattr(self, "_folder"):
+            self._folder.cleanup()
 
     def run(
         self, machine: int, command: str | Sequence[str], timeout_seconds: float | None = 60.0
@@ -112,7 +114,8 @@ class Machines:
 
     def commands(self) -> list[NodeCommand]:
         """For `launch(..., on=machines)`: the command that gives a shell on each node."""
-        shell = ["env", f"PATH={environment_of_jobs()['PATH']}", "sh"]
+        # agents are killed with their node, and leave their files: in a folder that ends with it
+        shell = ["env", f"PATH={environment_of_jobs()['PATH']}", f"TMPDIR={self._folder.name}", "sh"]
         return [NodeCommand(name, self.command(number, shell)) for number, name in enumerate(self.names)]
 
     def everywhere(
@@ -186,10 +189,10 @@ class Machines:
     def _make(self) -> Machines:
         lines = ["127.0.0.1 localhost", *map(" ".join, zip(self.addresses, self.names, strict=True))]
         try:
-            self._hosts = tempfile.NamedTemporaryFile("w", prefix="ddp-lessons-hosts-")  # noqa: SIM115
-            self._hosts.write("\n".join(lines) + "\n")
-            self._hosts.flush()
-            os.chmod(self._hosts.name, 0o644)
+            self._folder = tempfile.TemporaryDirectory(dir=session_folder(), ignore_cleanup_errors=True)
+            self._hosts = Path(self._folder.name, "hosts")
+            self._hosts.write_text("\n".join(lines) + "\n")
+            self._hosts.chmod(0o644)
             self._switch = Anchor([*in_new_user_space(), "unshare", "--net", "sh", "-c", ANCHOR])
             self._wire("link add switch type bridge", "link set switch up")
             for number in range(len(self.names)):
@@ -200,7 +203,7 @@ class Machines:
         return self
 
     def _make_machine(self, number: int) -> None:
-        prepare = f"hostname {self.names[number]}; mount --bind '{self._hosts.name}' /etc/hosts; ip link set lo up"
+        prepare = f"hostname {self.names[number]}; mount --bind '{self._hosts}' /etc/hosts; ip link set lo up"
         unshare = ["unshare", *_ALL_BUT_USER, "--fork", "--mount-proc", "--kill-child"]
         machine = Anchor([*self._switch.enter(), *unshare, "sh", "-c", f"{prepare}; {ANCHOR}"])
         self._anchors[number : number + 1] = [machine]

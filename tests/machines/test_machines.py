@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 
 import psutil
 import pytest
@@ -22,8 +23,10 @@ LISTEN = "import socket; s = socket.create_server(('', 5000)); print('up', flush
 CALL = "import os, socket; socket.create_connection(('machine0', 5000), 1).send(os.uname().nodename.encode())"
 SLEEP = "import time; print('up', flush=True); time.sleep(1000)"
 MAKER = """
+from ddp_lessons import launch
 from ddp_lessons.machines import Machines
 with Machines(2) as machines:
+    launch(print, 2, on=machines, quiet=True)
     job = machines.start("sleep 1000")
     print(*(anchor.pid for anchor in [machines._switch, *machines._anchors]), flush=True)
     input()
@@ -86,10 +89,12 @@ def test_what_is_stopped_keeps_its_output_and_leaves_no_process(three: Machines)
 
 @pytest.mark.no_second_try
 @pytest.mark.parametrize("end", by_day([lambda maker: maker.communicate("\n"), lambda maker: maker.kill()], 1))
-def test_nothing_is_left_when_their_maker_ends_or_is_killed(end: Callable[[subprocess.Popen[str]], object]) -> None:
+def test_nothing_is_left_when_their_maker_ends_or_is_killed(
+    end: Callable[[subprocess.Popen[str]], object], tmp_path: Path
+) -> None:
     here(Machines(2))
-    before, pipe = socket.if_nameindex(), subprocess.PIPE
-    with subprocess.Popen([sys.executable, "-c", MAKER], stdin=pipe, stdout=pipe, text=True) as maker:
+    before, pipe, environment = socket.if_nameindex(), subprocess.PIPE, {**os.environ, "TMPDIR": str(tmp_path)}
+    with subprocess.Popen([sys.executable, "-c", MAKER], stdin=pipe, stdout=pipe, text=True, env=environment) as maker:
         assert maker.stdout is not None
         first = [int(word) for word in maker.stdout.readline().split()]
         assert eventually(lambda: [*processes_in_networks_of(first).values()].count("sleep") == 2)
@@ -97,6 +102,7 @@ def test_nothing_is_left_when_their_maker_ends_or_is_killed(end: Callable[[subpr
         processes = processes_in_networks_of(first)
         end(maker)
     assert eventually(lambda: not any(map(psutil.pid_exists, processes)))
+    assert eventually(lambda: not os.listdir(tmp_path))
     assert socket.if_nameindex() == before
 
 
