@@ -100,11 +100,9 @@ def _write(script: Script, file: Path, force: bool) -> None:
     _written[path] = hashlib.sha256(script.text.encode()).hexdigest()
     print(f"wrote {file}. Start it with: {script.command}")
     if script.todo:
-        print(f"Only the notebook has {_listed(script.todo)}: write what is missing where {file} says TODO.")
+        print(f"{file} has a TODO for {_listed(script.todo)}: write there what only the notebook has.")
     if script.computed:
-        print(
-            f"Every rank computes {_listed(script.computed)} itself, to the same values: set a seed above what is random."
-        )
+        print(f"Every rank computes {_listed(script.computed)} itself. Set a seed above what is random.")
     for name in script.own_modules:
         print(f"It imports {name} from the notebook's folder: keep it in the folder of the script.")
 
