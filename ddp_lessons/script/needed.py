@@ -1,6 +1,6 @@
 """What a function needs of its notebook: the names that it uses, and, in turn, those that they use.
 
-What exists only in the notebook is in `todo`: the result of a launch, a magic, a name that no cell defines.
+What only the notebook has can't be carried over: the result of a launch or of a magic, a name that no cell defines.
 """
 
 from __future__ import annotations
@@ -51,28 +51,33 @@ class Notebook:
 class Needed:
     statements: list[Statement] = field(default_factory=list)  # without imports, each after what it needs when it runs
     imports: set[str] = field(default_factory=set)
-    todo: dict[str, str] = field(default_factory=dict)  # why a name can't be carried over
+    only_here: set[str] = field(default_factory=set)  # values that can't be computed in a script
+    undefined: dict[str, str] = field(default_factory=dict)  # a name that no cell binds, and what uses it
+
+    @property
+    def todo(self) -> set[str]:
+        return self.only_here | self.undefined.keys()
 
 
 def needed(notebook: Notebook, asked: Iterable[str]) -> Needed:
     """Everything that these names need, directly or not."""
     found = Needed()
     carried: set[Statement] = set()
-    users = dict.fromkeys(sorted(asked), "")
+    users = dict.fromkeys(sorted(asked), "launch()")
     names = list(users)
     for name in names:  # grows
         if notebook.is_unbound(name):
-            found.todo[name] = f"no cell defines `{name}`{users[name]}"
+            found.undefined[name] = users[name]
         elif name in notebook.bound and notebook.bound[name].is_import:
             found.imports.add(name)
         elif name in notebook.bound:
             for one in notebook.made_of(name):
                 carried.add(one)
-                if only_here := notebook.only_here(one):
-                    found.todo[name] = f"`{name}` comes from `{only_here[0]}`, which only the notebook has"
+                if notebook.only_here(one):
+                    found.only_here.add(name)
                     continue
-                new = [used for used in sorted(one.uses) if used not in users]
-                users |= dict.fromkeys(new, f", which `{name}` uses")
+                new = sorted(one.uses - users.keys())
+                users |= dict.fromkeys(new, name)
                 names += new
     found.statements = _ordered(notebook, carried)
     return found

@@ -69,6 +69,8 @@ def call_of(notebook: Notebook, name: str) -> Call:
 
 def _launches(notebook: Notebook, name: str) -> Iterator[tuple[Statement, ast.Call]]:
     for one in notebook.statements:
+        if one.is_definition:  # its launch() has arguments that only a call of the function knows
+            continue
         for node in ast.walk(one.node):
             if isinstance(node, ast.Call) and ast.unparse(node).startswith((f"launch({name},", f"launch({name})")):
                 yield one, node

@@ -66,14 +66,14 @@ def compose(cells: list[str], name: str, file: str, folder: Path, origin: str = 
     taken = {bound for one in found.statements for bound in one.binds} | found.imports
     parts = [
         f'"""{_sentence(function, origin)}\n\n{call.command(file)}\n"""\n\n{_written(imports, own)}',
-        "\n".join(f"# TODO: {why}" for name, why in found.todo.items() if name not in notebook.bound),
+        "\n".join(f"# TODO: no cell defines `{name}`, which `{user}` uses" for name, user in found.undefined.items()),
         *_paragraphs(notebook, found.statements),
         main_of(call, file, taken),
     ]
     return Script(
         text="\n\n\n".join(part for part in parts if part) + "\n",
         command=call.command(file),
-        todo=sorted({*found.todo, *call.unknown}),
+        todo=sorted(found.todo.union(call.unknown)),
         computed=sorted(computed),
         own_modules=sorted(own - {"ddp_lessons"}),
     )

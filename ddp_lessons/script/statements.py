@@ -7,6 +7,7 @@ Python's symtable module says which names are global. Lines that only IPython un
 from __future__ import annotations
 
 import ast
+import contextlib
 import json
 import symtable
 from collections.abc import Iterable, Iterator
@@ -63,11 +64,9 @@ def statements_of(cells: Iterable[str]) -> list[Statement]:
     found: list[Statement] = []
     for number, cell in enumerate(cells):
         source = _as_python(cell)
-        try:
+        with contextlib.suppress(SyntaxError):  # then the cell did not run
             body = ast.parse(source).body
-        except SyntaxError:  # then the cell did not run
-            continue
-        found += [_statement(node, body, number, len(found) + index, source) for index, node in enumerate(body)]
+            found += [_statement(node, body, number, len(found) + index, source) for index, node in enumerate(body)]
     return found
 
 

@@ -216,7 +216,15 @@ def test_what_only_the_notebook_has_becomes_a_todo(cells: list[str], name: str, 
     compile(made.text, "train.py", "exec")
 
 
-@pytest.mark.parametrize("launches", ["", "launch(train, 2, *[1])", "for x in range(3):\n    launch(train, 2, x)"])
+@pytest.mark.parametrize(
+    "launches",
+    [
+        "",
+        "launch(train, 2, *[1])",
+        "for x in range(3):\n    launch(train, 2, x)",
+        "def best(y):\n    return launch(train, 2, y)",
+    ],
+)
 def test_a_parameter_without_one_value_becomes_a_todo(launches: str) -> None:
     made = script(DIST, "def train(rank, world_size, x):\n    return x", launches)
     assert made.todo == ["x"]
