@@ -56,16 +56,16 @@ def __dir__() -> list[str]:
 def load_ipython_extension(ipython: object) -> None:
     """For `%load_ext ddp_lessons`."""
     from ddp_lessons.run.persistent import ranks_magic
-    from ddp_lessons.script import magics as of_scripts
+    from ddp_lessons.script import script_files
 
     ranks_magic.load(ipython)
-    of_scripts.load(ipython)
+    script_files.load(ipython)
 
 
 def unload_ipython_extension(ipython: object) -> None:
     """For `%unload_ext ddp_lessons` and `%reload_ext ddp_lessons`."""
     from ddp_lessons.run.persistent import ranks_magic
-    from ddp_lessons.script import magics as of_scripts
+    from ddp_lessons.script import script_files
 
     ranks_magic.unload(ipython)
-    of_scripts.unload(ipython)
+    script_files.unload(ipython)

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 from ddp_lessons import __version__
 from ddp_lessons.dumps.explain_command import add_explain, add_record
 from ddp_lessons.sameness.sameness_command import add_same_as_one
-from ddp_lessons.script.command import add_command
+from ddp_lessons.script.script_files import add_command
 from ddp_lessons.workshop import doctor
 from ddp_lessons.workshop.grading.export_command import add_export
 from ddp_lessons.workshop.room.room_command import add_room
 from ddp_lessons.workshop.start import add_start
 
 if TYPE_CHECKING:
-    from ddp_lessons.script.command import Commands
+    from ddp_lessons.script.script_files import Commands
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
