@@ -206,7 +206,10 @@ def _rounded(at: StepGradients) -> Finding | None:
     base, theirs = _flat(at.base, names), _flat(at.ranks[0], names)
     sizes, error = np.abs(base), np.abs(base - theirs)
     if all(own.keys() >= at.base.keys() for own in at.own):
-        sizes += at.clipped * np.mean([np.abs(_flat(own, names)) for own in at.own], axis=0)
+        rows = [_flat(own, names) for own in at.own]
+        before = np.abs(np.mean(rows, axis=0)).max()
+        clipped = min(1.0, np.abs(base).max() / before) if before else 1.0  # and its rounding with it
+        sizes += clipped * np.mean(np.abs(rows), axis=0)
     for dtype, eps in (("float16", 2.0**-11), ("bfloat16", 2.0**-8)):
         if (error <= 2 * eps * sizes + at.limit).all() and error.max() > eps / 16 * np.abs(base).max():
             return finding("rounded", dtype=dtype)
