@@ -14,6 +14,7 @@ from ddp_lessons.sameness.first_difference import (
     BEFORE,
     BUFFERS,
     GRADIENTS,
+    SAMPLES,
     STEPS,
     Comparison,
     Difference,
@@ -29,37 +30,31 @@ _WITHOUT_FIT = ("batch_norm", "random_forward", "other_loss")  # their gradients
 
 def cause_of(comparison: Comparison, difference: Difference) -> tuple[Finding, bool]:
     """The cause, and whether it lies in the samples."""
-    samples = sample_cause(comparison)
-    if comparison.other_samples_at is not None and comparison.other_samples_at > difference.step:
-        samples = None
-    found = _cause_without_samples(comparison, difference)
-    is_uneven = difference.what == STEPS and len(set(comparison.many.steps)) > 1
-    if difference.what in (BEFORE, AFTER, BUFFERS) or is_uneven:
-        samples = None
-    elif samples and samples.key == "other_inputs" and found and found.key not in _WITHOUT_FIT:
-        samples = None  # inputs may be laid out in another way: a gradient that fits says more
-    found = samples or found or finding(UNKNOWN, step=difference.step, rank=difference.rank)
-    return found, found is samples
-
-
-def _cause_without_samples(comparison: Comparison, difference: Difference) -> Finding | None:
-    if difference.what == BEFORE:
-        return _weights_cause(comparison, difference)
-    if difference.what == GRADIENTS:
-        return gradient_cause(comparison, difference.step)
-    if difference.what == AFTER:
-        return _update_cause(comparison, difference)
-    if difference.what == BUFFERS:
-        return finding("buffers", name=difference.parameter)
-    if difference.what == STEPS:
-        return finding("number_of_steps", one=comparison.one.steps[0], many=_steps(comparison.many.steps))
-    return None
+    what, step, at = difference.what, difference.step, comparison.other_samples_at
+    steps = comparison.many.steps
+    are_samples_asked = what in (GRADIENTS, SAMPLES) or (what == STEPS and len(set(steps)) == 1)
+    samples = sample_cause(comparison) if are_samples_asked and at is not None and at <= step else None
+    found: Finding | None = None
+    if what == BEFORE:
+        found = _weights_cause(comparison, difference)
+    elif what == GRADIENTS:
+        found = gradient_cause(comparison, step)
+    elif what == AFTER:
+        found = _update_cause(comparison, difference)
+    elif what == BUFFERS:
+        found = finding("buffers", name=difference.parameter)
+    elif what == STEPS:
+        found = finding("number_of_steps", one=comparison.one.steps[0], many=_steps(steps))
+    # inputs may be laid out in another way: a gradient that fits says more
+    if samples and not (samples.key == "other_inputs" and found and found.key not in _WITHOUT_FIT):
+        return samples, True
+    return found or finding(UNKNOWN, step=step, rank=difference.rank), False
 
 
 def _steps(steps: tuple[int, ...]) -> str:
     if len(set(steps)) == 1:
-        return f"each of {len(steps)} makes {steps[0]}"
-    return ", ".join(f"rank {rank} of {len(steps)} makes {number}" for rank, number in enumerate(steps))
+        return f"each of {len(steps)} ranks makes {steps[0]}"
+    return ", ".join(f"rank {rank} makes {number}" for rank, number in enumerate(steps))
 
 
 def _weights_cause(comparison: Comparison, difference: Difference) -> Finding:

@@ -16,7 +16,7 @@ from ddp_lessons.run.diagnosis.wording import joined, ranks_named
 from ddp_lessons.sameness.cause_table import Finding, finding, names_of
 from ddp_lessons.sameness.first_difference import GRADIENTS, Comparison, apart
 from ddp_lessons.sameness.rounding_limits import largest
-from ddp_lessons.sameness.run_records import Array, ByName, StepRecord
+from ddp_lessons.sameness.run_records import Array, ByName
 
 CLOSE = 1e-3  # how far a factor that was fitted may be from a simple one, relatively
 WORST_CONDITION = 1e4  # ranks whose own gradients are nearly multiples of each other explain nothing
@@ -284,20 +284,13 @@ def _not_averaged(at: StepGradients) -> Finding | None:
         return None if at.ranks_agree(names) else finding("parameter_not_averaged", names=names_of(names))
     if any(at.ranks_agree({name}) and at.base[name].any() for name in at.base):
         return None
-    records = _records_with_samples(at)
-    has_ddp, through_ddp = at.many.ranks[0].has_ddp, [record.syncs for record in records]
-    if has_ddp and not any(through_ddp):
+    has_ddp = at.many.ranks[0].has_ddp
+    if has_ddp and not any(record.syncs for rank in at.many.ranks for record in rank.steps):
         return finding("ddp_bypassed")
-    if has_ddp and not all(syncs and syncs[-1] for syncs in through_ddp):
+    if any(record.syncs and not record.syncs[-1] for record in at.records):
         return finding("no_sync")
     ddp = " DistributedDataParallel averages only the parameters of the module that it wraps." * has_ddp
     return finding("not_averaged", names=names_of(names), ddp=ddp)
-
-
-def _records_with_samples(at: StepGradients) -> Sequence[StepRecord]:
-    """Of this step; with several optimizers that step in turn, the forward passes are before the first one's step."""
-    steps = (at.many.at(number) for number in range(at.step, -1, -1))
-    return next((records for records in steps if any(record.samples for record in records)), at.records)
 
 
 # in this order: first those that leave no more than the rounding of the gradients' dtype
