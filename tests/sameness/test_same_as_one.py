@@ -73,5 +73,7 @@ def test_the_banks_are_as_large_as_is_claimed_and_have_every_cause() -> None:
     causes = read_toml(Path(PACKAGE, "sameness", "causes.toml"))
     assert {program.cause for program in BROKEN} == causes.keys()
     assert len({program.name for program in [*RIGHT, *BROKEN]}) == len(RIGHT) + len(BROKEN)
-    claim = f"{len(RIGHT)} correct programs (no false alarm) and {len(BROKEN)} broken ones"
-    assert claim in Path(PACKAGE).parent.joinpath("docs", "package.md").read_text(encoding="utf-8").replace("\n  ", " ")
+    known = sum(program.cause != "unknown" for program in BROKEN)
+    claim = f"{len(RIGHT)} correct programs (no false alarm) and {len(BROKEN)} broken ones (all found, {known} with a"
+    page = Path(PACKAGE).parent / "docs" / "package.md"
+    assert claim in " ".join(page.read_text(encoding="utf-8").split())
