@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -38,7 +39,7 @@ class Difference:
 
 @dataclass
 class Comparison:
-    """Two runs, side by side."""
+    """Two runs, one next to the other."""
 
     one: Run
     many: Run
@@ -54,22 +55,22 @@ class Comparison:
 def compare(one: Run, many: Run) -> Comparison:
     """Compare a run on several ranks with that on one."""
     found = Comparison(one, many)
-    if without := next((run.world_size for run in (one, many) if not max(run.steps)), None):
-        where = f"on {number_of_ranks(without)}"
+    if without := [run.world_size for run in (one, many) if not max(run.steps)]:
         raise CannotCompare(
-            f"no optimizer of torch.optim made a step {where}, so there is nothing to compare",
+            f"no optimizer of torch.optim made a step on {number_of_ranks(without[0])}, so there is nothing to compare",
             "call optimizer.step() of an optimizer of torch.optim; parameters that are changed by hand aren't watched.",
         )
-    for step in range(max(max(one.steps), max(many.steps))):
-        if found.other_samples_at is None and _have_other_samples(one, many, step):
-            found.other_samples_at = step
-    for step in range(min(one.watched, many.watched)):
+    steps, watched = {*one.steps, *many.steps}, min(one.watched, many.watched)
+    have_others = (step for step in range(max(steps)) if _have_other_samples(one, many, step))
+    found.other_samples_at = next(have_others, None)
+    for step in range(watched):
         _look_at(found, step)
-    for step in range(min(one.watched, many.watched), min(*one.steps, *many.steps)):  # the settings are kept
-        found.difference = found.difference or _other_settings(found, step)
-    if found.difference is None and len({*one.steps, *many.steps}) > 1:
-        found.difference = _other_number_of_steps(one, many)
-    if found.difference is None and (found.other_samples_at or 0) >= min(one.watched, many.watched):
+    if found.difference is None:
+        found.difference = _other_settings(found, range(watched, min(steps)))  # of later steps they are kept
+    if found.difference is None and len(steps) > 1:
+        odd = next(rank for rank, number in enumerate(many.steps) if number != one.steps[0])
+        found.difference = Difference(STEPS, min(steps), odd)
+    if found.difference is None and (found.other_samples_at or 0) >= watched:
         found.difference = Difference(SAMPLES, found.other_samples_at or 0, 0)
     return found
 
@@ -81,32 +82,22 @@ def _have_other_samples(one: Run, many: Run, step: int) -> bool:
     return whole != parts and bool(one.all_samples) and bool(many.all_samples)
 
 
-def _other_number_of_steps(one: Run, many: Run) -> Difference:
-    odd = next(rank for rank, steps in enumerate(many.steps) if steps != one.steps[0])
-    return Difference(STEPS, min(*one.steps, *many.steps), odd)
-
-
 def _look_at(found: Comparison, step: int) -> None:
+    """Compare one step; after the first difference, only note how far the runs are apart."""
     one, many, limits = found.one, found.many, found.limits
     base = {what: one.values(what, step)[0] for what in (BEFORE, GRADIENTS, AFTER, BUFFERS)}
     ranks = {what: many.values(what, step) for what in (BEFORE, GRADIENTS, AFTER, BUFFERS)}
-    if missing := _not_comparable(base[BEFORE], ranks[BEFORE]):
-        raise CannotCompare(
-            _nothing_in_common(missing, len(base[BEFORE]), ranks[BEFORE]),
-            "give the model the same parameters on every number of ranks.",
-        )
+    _require_the_same_parameters(base[BEFORE], ranks[BEFORE])
     if one.ranks[0].numbers_only:  # the inputs are random: then the ranks can only be compared with each other
         base = {what: by_rank[0] for what, by_rank in ranks.items()} | ({BEFORE: base[BEFORE]} if step == 0 else {})
-    record, samples = one.at(step)[0], one.samples(step)[0].total()
+    found.gradients.append(_distance(base[GRADIENTS], ranks[GRADIENTS]))
+    found.parameters.append(_distance(base[AFTER], ranks[AFTER]))
     if found.difference is not None:
-        found.gradients.append(_distance(base[GRADIENTS], ranks[GRADIENTS]))
-        found.parameters.append(_distance(base[AFTER], ranks[AFTER]))
         return
+    record, samples = one.at(step)[0], one.samples(step)[0].total()
     limit = limits.gradient(record, samples, base[GRADIENTS], *ranks[GRADIENTS])
     found.gradient_limit = limit
     found.gradient_share = max(found.gradient_share, limit / (largest(base[GRADIENTS], *ranks[GRADIENTS]) or 1.0))
-    found.gradients.append(_distance(base[GRADIENTS], ranks[GRADIENTS]))
-    found.parameters.append(_distance(base[AFTER], ranks[AFTER]))
     found.difference = _first(found, step, BEFORE, base, ranks) or _first(found, step, GRADIENTS, base, ranks)
     if found.difference is None:
         first = {what: by_rank[0] for what, by_rank in ranks.items()}
@@ -114,55 +105,49 @@ def _look_at(found: Comparison, step: int) -> None:
         limits.note_step(limit, base, first, in_sketches)
         found.difference = _first(found, step, AFTER, base, ranks) or _first(found, step, BUFFERS, base, ranks)
         if found.difference is None and in_sketches:
-            found.difference = _other_settings(found, step)
+            found.difference = _other_settings(found, [step])
 
 
 def _first(
     found: Comparison, step: int, what: str, base: dict[str, ByName], ranks: dict[str, list[ByName]]
 ) -> Difference | None:
     """Of all ranks and parameters that differ in this, the one that is farthest beyond its limit."""
-    worst: tuple[float, Difference] | None = None
+    worst: tuple[float, Difference | None] = 1.0, None
     for rank, by_name in enumerate(ranks[what]):
         for name in sorted(base[what].keys() | by_name.keys()):
-            mine, theirs = _both(name, base[what], by_name, what)
-            if mine is None or theirs is None:
+            mine, theirs = base[what].get(name), by_name.get(name)
+            if what == GRADIENTS and (mine is None or theirs is None):  # a gradient that is not there counts as zeros
+                mine, theirs = (
+                    np.zeros_like(mine if theirs is None else theirs) if one is None else one for one in (mine, theirs)
+                )
+            if mine is None or theirs is None or mine.shape != theirs.shape or not mine.size:
                 continue
-            distances, allowed = apart(mine, theirs), _allowed(found, step, what, name, mine)
-            beyond = distances / allowed
-            at = int(np.argmax(beyond)) if beyond.size else 0
-            if beyond.size and beyond[at] > 1 and (worst is None or beyond[at] > worst[0]):
-                limit = float(np.broadcast_to(allowed, distances.shape)[at])
-                scale = float(np.abs(mine).max(initial=0.0))
-                worst = beyond[at], Difference(what, step, rank, name, float(distances.max()), limit, scale)
-    return worst[1] if worst else None
+            distances = apart(mine, theirs)
+            allowed = np.broadcast_to(_allowed(found, step, what, name, mine), distances.shape)
+            at = int(np.argmax(distances / allowed))
+            if distances[at] / allowed[at] > worst[0]:
+                scale = float(np.abs(mine).max())
+                difference = Difference(what, step, rank, name, float(distances.max()), float(allowed[at]), scale)
+                worst = distances[at] / allowed[at], difference
+    return worst[1]
 
 
-def _other_settings(found: Comparison, step: int) -> Difference | None:
+def _other_settings(found: Comparison, steps: Iterable[int]) -> Difference | None:
     """Of the optimizers: a small one, such as the weight decay, does not show in the sketches of one step."""
-    base = found.one.at(step)[0].settings
-    for rank, record in enumerate(found.many.at(step)):
-        if any(not np.isclose(base[name], record.settings[name]) for name in base.keys() & record.settings.keys()):
-            return Difference(AFTER, step, rank)
+    for step in steps:
+        base = found.one.at(step)[0].settings
+        for rank, record in enumerate(found.many.at(step)):
+            if any(not np.isclose(base[name], record.settings[name]) for name in base.keys() & record.settings.keys()):
+                return Difference(AFTER, step, rank)
     return None
 
 
-def _both(name: str, base: ByName, other: ByName, what: str) -> tuple[Array | None, Array | None]:
-    """A gradient that is not there counts as zeros. What has another shape is not compared."""
-    mine, theirs = base.get(name), other.get(name)
-    if what == GRADIENTS:
-        mine = np.zeros_like(theirs) if mine is None and theirs is not None else mine
-        theirs = np.zeros_like(mine) if theirs is None and mine is not None else theirs
-    if mine is None or theirs is None or mine.shape != theirs.shape:
-        return None, None
-    return mine, theirs
-
-
-def _allowed(found: Comparison, step: int, what: str, name: str, values: Array) -> Array:
+def _allowed(found: Comparison, step: int, what: str, name: str, values: Array) -> Array | float:
     record, samples = found.one.at(step)[0], found.one.samples(step)[0].total()
     if what == GRADIENTS:
-        return np.asarray(found.gradient_limit)
+        return found.gradient_limit
     if what == BUFFERS:
-        return np.asarray(found.limits.buffer(record, samples, values))
+        return found.limits.buffer(record, samples, values)
     return found.limits.parameter(name, record.eps, values)
 
 
@@ -189,18 +174,16 @@ def _distance(base: ByName, ranks: list[ByName]) -> float:
     return most / (largest(base, *ranks) or 1.0)
 
 
-def _not_comparable(base: ByName, ranks: list[ByName]) -> list[str]:
-    """The parameters that no rank has under this name and in this shape."""
-    return sorted(
-        name
-        for name, values in base.items()
-        if not any(name in by_name and by_name[name].shape == values.shape for by_name in ranks)
-    )
-
-
-def _nothing_in_common(missing: list[str], number: int, ranks: list[ByName]) -> str:
-    theirs = sorted({name for by_name in ranks for name in by_name})
-    return (
-        f"{len(missing)} of {number} parameters of one rank (such as {missing[0]}) have no parameter of the same name "
-        f"and shape on {number_of_ranks(len(ranks))}, which have {', '.join(theirs[:3])}{', ...' * (len(theirs) > 3)}"
+def _require_the_same_parameters(base: ByName, ranks: list[ByName]) -> None:
+    """Each parameter of one rank must be on some rank, with this name and shape."""
+    theirs = {(name, values.shape) for by_name in ranks for name, values in by_name.items()}
+    missing = sorted(name for name, values in base.items() if (name, values.shape) not in theirs)
+    if not missing:
+        return
+    names = sorted({name for name, _ in theirs})
+    raise CannotCompare(
+        f"{len(missing)} of {len(base)} parameters of one rank (such as {missing[0]}) have no parameter of the same "
+        f"name and shape on {number_of_ranks(len(ranks))}, which have {', '.join(names[:3])}"
+        f"{', ...' * (len(names) > 3)}",
+        "give the model the same parameters on every number of ranks.",
     )

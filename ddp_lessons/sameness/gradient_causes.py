@@ -1,319 +1,307 @@
 """Causes of a gradient that is not the one of a single rank, though the same samples entered the model.
 
-Each function says whether the numbers fit its cause. Most use the weights with which the ranks' own gradients enter
-the gradient that the optimizer stepped with (`used`), and the one of a single rank (`wanted`).
+Most of them show in weights: with which weights do the ranks' own gradients, as their backward passes gave them, enter
+the gradient that the optimizer stepped with (`used`), and with which would they give the gradient of one rank
+(`wanted`)? Both are least-squares fits that leave no more than rounding.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import cached_property
+
 import numpy as np
 
-from ddp_lessons.run.diagnosis.wording import ranks_named
-from ddp_lessons.sameness.evidence import Evidence, Finding, first_finding
+from ddp_lessons.run.diagnosis.wording import joined, ranks_named
+from ddp_lessons.sameness.cause_table import Finding, finding, names_of
+from ddp_lessons.sameness.first_difference import GRADIENTS, Comparison, apart
 from ddp_lessons.sameness.rounding_limits import largest
-from ddp_lessons.sameness.run_records import Array
-from ddp_lessons.sameness.unequal_gradients import batch_norm, names_of, random_forward, unequal_gradients_cause
+from ddp_lessons.sameness.run_records import Array, ByName
+
+CLOSE = 1e-3  # how far a factor that was fitted may be from a simple one, relatively
+WORST_CONDITION = 1e4  # ranks whose own gradients are nearly multiples of each other explain nothing
 
 
-def gradient_cause(evidence: Evidence) -> Finding | None:
-    """The cause that leaves the smallest rest of the difference; of those that leave none, the most specific."""
-    if evidence.ranks_agree():
-        return first_finding(_OF_EQUAL_RANKS, evidence)
-    return unequal_gradients_cause(evidence)
+def gradient_cause(comparison: Comparison, step: int) -> Finding | None:
+    gradients = StepGradients(comparison, step)
+    causes = _OF_EQUAL_RANKS if gradients.ranks_agree() else _OF_UNEQUAL_RANKS
+    return next((found for cause in causes if (found := cause(gradients)) is not None), None)
 
 
-def _factor(evidence: Evidence) -> Finding | None:
-    factor, ranks = evidence.factor, evidence.world_size
+def fitted(target: ByName, columns: Sequence[ByName], limit: float) -> Array | None:
+    """The weights with which the columns add up to `target` up to the limit, if they do so in one way only."""
+    names = sorted(target.keys() & set.intersection(*map(set, columns)))
+    if not names or len(columns) > sum(target[name].size for name in names):
+        return None
+    matrix = np.stack([_flat(column, names) for column in columns], axis=1)
+    wanted, norms = _flat(target, names), np.linalg.norm(matrix, axis=0)
+    if not (np.isfinite(matrix).all() and np.isfinite(wanted).all() and norms.all()):
+        return None
+    if np.linalg.cond(matrix / norms) > WORST_CONDITION:
+        return None
+    weights = np.linalg.lstsq(matrix, wanted, rcond=None)[0]
+    rest = np.abs(matrix @ weights - wanted).max()
+    return weights if rest <= limit * max(1.0, np.abs(weights).max()) else None
+
+
+def _flat(by_name: ByName, names: Sequence[str]) -> Array:
+    return np.concatenate([by_name[name] for name in names])
+
+
+class StepGradients:
+    """The gradients of the step at which two runs part: of one rank, and of each of several."""
+
+    def __init__(self, comparison: Comparison, step: int) -> None:
+        self.many, self.step = comparison.many, step
+        self.record, self.records = comparison.one.at(step)[0], comparison.many.at(step)
+        self.world_size, self.limit = comparison.many.world_size, comparison.gradient_limit
+        base, ranks = comparison.one.values(GRADIENTS, step)[0], comparison.many.values(GRADIENTS, step)
+        zeros = {name: np.zeros_like(values) for by_name in (base, *ranks) for name, values in by_name.items()}
+        self.base, self.ranks = zeros | base, [zeros | by_name for by_name in ranks]
+        self.own = comparison.many.values("local", step)  # without parameters of which that is not known
+        self.own_of_one = comparison.one.values("local", step)[0]
+        self.counts = [samples.total() for samples in comparison.many.samples(step)]
+        relative = comparison.limits.relative(self.record, comparison.one.samples(step)[0].total())
+        self.tolerance = max(CLOSE, 10 * relative)  # of fitted weights and factors
+        self.limit_of_own = max(self.limit, relative * largest(*self.own))
+
+    @cached_property
+    def used(self) -> Array | None:
+        """The weights of the ranks' own gradients in the gradient of rank 0."""
+        return fitted(self.ranks[0], self.own, self.limit_of_own)
+
+    @cached_property
+    def wanted(self) -> Array | None:
+        """Those in the gradient of one rank."""
+        return fitted(self.base, self.own, self.limit_of_own)
+
+    @cached_property
+    def clipped(self) -> float:
+        """By which factor one rank has made its gradient smaller after its backward passes."""
+        factor = (
+            fitted(self.base, [self.own_of_one], self.limit) if self.own_of_one.keys() >= self.base.keys() else None
+        )
+        return float(factor[0]) if factor is not None and 0 < factor[0] < 1 - self.tolerance else 1.0
+
+    @cached_property
+    def differing(self) -> set[str]:
+        """The parameters with another gradient than on one rank, on any rank."""
+        return {name for name in self.base if not all(self.equal(self.base, own, {name}) for own in self.ranks)}
+
+    def factor(self, names: set[str] | None = None) -> float | None:
+        """By which the gradient of rank 0 is that of one rank, on all of these parameters."""
+        base, theirs = (
+            {name: values for name, values in by_name.items() if names is None or name in names}
+            for by_name in (self.base, self.ranks[0])
+        )
+        found = fitted(theirs, [base], self.limit)
+        return None if found is None or largest(theirs) < self.limit else float(found[0])
+
+    def equal(self, mine: ByName, theirs: ByName, names: set[str] | None = None) -> bool:
+        wanted = mine.keys() if names is None else names
+        return all(bool((apart(mine[name], theirs[name]) <= self.limit).all()) for name in wanted)
+
+    def ranks_agree(self, names: set[str] | None = None) -> bool:
+        """All ranks stepped with the same gradient."""
+        return all(self.equal(self.ranks[0], own, names) for own in self.ranks[1:])
+
+    def own_agree(self) -> bool:
+        """All ranks' backward passes gave the same, and something."""
+        first, *others = self.own
+        return bool(first) and all(one.keys() == first.keys() and self.equal(first, one) for one in others)
+
+    def near(self, number: float, wanted: float) -> bool:
+        return abs(number - wanted) <= self.tolerance * abs(wanted)
+
+    def is_even(self, weights: Array) -> bool:
+        return bool((np.abs(weights - weights.mean()) <= self.tolerance * abs(weights.mean())).all())
+
+
+# of a gradient that is the same on all ranks
+
+
+def _not_zeroed(at: StepGradients) -> Finding | None:
+    """The gradient of the step before is still in it."""
+    if at.step == 0 or at.many.at(at.step - 1)[0].optimizer != at.records[0].optimizer:
+        return None
+    before = at.many.values(GRADIENTS, at.step - 1)[0]
+    new = {name: values - before.get(name, 0.0) for name, values in at.ranks[0].items()}
+    if not at.equal(at.base, new):
+        return None
+    return finding("not_zeroed", step=at.step, before=at.step - 1)
+
+
+def _by_a_factor(at: StepGradients) -> Finding | None:
+    factor, ranks = at.factor(), at.world_size
     if factor is None:
         return None
-    if evidence.near(factor, ranks):
-        return Finding(
-            "sum_not_mean",
-            f"The gradient is {ranks} times that of one rank on every parameter: "
-            "the ranks' gradients are summed, not averaged.",
-            "divide by world_size after all_reduce, or use a mean loss over the global batch.",
+    passes_of_one, passes = (len(record.samples) for record in (at.record, at.records[0]))
+    told = f"{factor:.4g}"
+    if passes_of_one and passes not in (0, passes_of_one) and at.near(factor, passes / passes_of_one):
+        return finding("micro_batches", factor=told, passes=passes, passes_of_one=passes_of_one)
+    if at.near(factor, ranks):
+        return finding("sum_not_mean", ranks=ranks)
+    # one rank clips to the threshold, so a smaller gradient of several ranks is as it was before clipping
+    clipped = at.clipped if 0 < factor < 1 and not at.near(factor, 1 / ranks) else 1.0
+    if at.near(factor * clipped, 1 / ranks):
+        when = f"Before clipping, which left {clipped:.4g} of one rank's gradient, the" if clipped < 1 else "The"
+        add_up = (
+            "the ranks' own gradients already add up to it (a loss that is a sum, or is divided by world_size or by "
+            "the global batch), and then they are averaged, too"
         )
-    if evidence.near(factor, 1 / ranks):
-        return _averaged_twice(evidence)
-    if evidence.clipped is not None and 0 < factor < 1:
-        return _smaller_than_clipped(evidence, factor, evidence.clipped)
-    return Finding(
-        "factor",
-        f"The gradient is {factor:.4g} times that of one rank on every parameter.",
-        "look for a division by the number of micro-batches or samples that depends on the number of ranks, "
-        "and for clipping at another threshold.",
-    )
+        is_sum = at.wanted is not None and bool((np.abs(at.wanted / clipped - 1) <= at.tolerance).all())
+        why = add_up if is_sum else "it is divided by world_size twice"
+        return finding("averaged_twice", ranks=ranks, when=when, why=why)
+    note = ". The gradients were clipped before they were compared, so the true factor is smaller"
+    return finding("factor", factor=told, clipped=note if clipped < 1 else "")
 
 
-def _smaller_than_clipped(evidence: Evidence, factor: float, clipped: float) -> Finding:
-    """One rank clips to the threshold, so the smaller gradient of several ranks is as it was before clipping."""
-    if evidence.near(factor * clipped, 1 / evidence.world_size):
-        return _averaged_twice(evidence, clipped)
-    return Finding(
-        "factor",
-        f"The gradient is {factor:.4g} times that of one rank on every parameter. The gradients were clipped before "
-        "they were compared, so the true factor is smaller.",
-        f"look for a division too many. Usually it is DDP's division by world_size: {_SCALE}.",
-    )
-
-
-_SCALE = "multiply the loss by world_size if it is already divided by the number of samples or tokens of all ranks"
-
-
-def _averaged_twice(evidence: Evidence, clipped: float = 1.0) -> Finding:
-    ranks, wanted = evidence.world_size, evidence.wanted
-    adds_up = wanted is not None and bool((np.abs(wanted / clipped - 1) <= evidence.tolerance).all())
-    why = (
-        "the ranks' own gradients already add up to it (a loss that is a sum, or is divided by world_size or by the "
-        "global batch), and then they are averaged, too"
-        if adds_up
-        else "it is divided by world_size twice"
-    )
-    when = f"Before clipping, which left {clipped:.4g} of one rank's gradient, the" if clipped < 1 else "The"
-    return Finding(
-        "averaged_twice",
-        f"{when} gradient is 1/{ranks} of that of one rank on every parameter: {why}.",
-        f"divide once. DDP divides by world_size: {_SCALE}. Otherwise use the mean loss over the rank's own samples.",
-    )
-
-
-def _micro_batches(evidence: Evidence) -> Finding | None:
-    """The factor is that between the numbers of forward passes."""
-    factor = evidence.factor
-    passes = len(evidence.record.samples), len(evidence.records[0].samples)
-    if factor is None or not all(passes) or passes[0] == passes[1]:
+def _by_weights(at: StepGradients) -> Finding | None:
+    """What the two vectors of weights say: `used` has zeros, is even, or is that of gradients with equal norms."""
+    silent = [rank for rank, own in enumerate(at.own) if not largest(own)]
+    if all(at.own) and 0 < len(silent) < at.world_size:
+        how = "is zero after its backward pass, and it enters the average"
+        return finding("rank_left_out", left_out=ranks_named(silent), how=how)
+    used, wanted = at.used, at.wanted
+    if used is None:
         return None
-    if not evidence.near(factor, passes[1] / passes[0]):
+    is_lost = np.abs(used) <= at.tolerance
+    if is_lost.any() and not is_lost.all():
+        rank = int(np.argmin(is_lost))
+        if is_lost.sum() == at.world_size - 1 and not at.near(used[rank], 1 / at.world_size):
+            return finding("gradient_of_one_rank", rank=rank)
+        left_out = ranks_named([int(rank) for rank in np.flatnonzero(is_lost)])
+        return finding("rank_left_out", left_out=left_out, how="does not enter the average")
+    if wanted is None:
         return None
-    return Finding(
-        "micro_batches",
-        f"The gradient is {factor:.4g} times that of one rank on every parameter, as is the number of micro-batches "
-        f"({passes[1]} on each rank, {passes[0]} on one rank): their losses are summed.",
-        "divide the loss of each micro-batch by the number of micro-batches that this rank has in the step.",
-    )
-
-
-def _rounded(evidence: Evidence) -> Finding | None:
-    """Each element is off by a rounding of its own size, and not more."""
-    base, theirs = (
-        np.concatenate([by_name[name] for name in sorted(evidence.base.keys() & evidence.ranks[0].keys())])
-        for by_name in (evidence.base, evidence.ranks[0])
-    )
-    sizes = np.abs(base) + _mean_size(evidence, base)
-    error = np.abs(base - theirs)
-    for dtype, eps in (("float16", 2.0**-11), ("bfloat16", 2.0**-8)):
-        if (error <= 2 * eps * sizes + evidence.limit).all() and error.max() > eps / 16 * np.abs(base).max():
-            return Finding(
-                "rounded",
-                f"Each element of the gradient is off by about as much as {dtype} rounds: the gradients are rounded on "
-                "the way.",
-                "communicate in the dtype of the gradients: look for a compressing communication hook or a cast.",
-            )
+    if at.is_even(used) and not at.is_even(wanted):
+        have = f"have {joined(at.counts)} samples"
+        why = have if len(set(at.counts)) > 1 else "average over different numbers of terms"
+        return finding("mean_of_means", why=why, shares=_numbers(wanted / wanted.sum()))
+    scaled = used * at.world_size
+    is_clipped = scaled < 1 - at.tolerance
+    norms = scaled * [np.sqrt(sum(np.square(values).sum() for values in own.values())) for own in at.own]
+    if (used > 0).all() and is_clipped.any() and (np.abs(scaled[~is_clipped] - 1) <= at.tolerance).all():
+        threshold = norms[is_clipped]
+        if np.ptp(threshold) <= 10 * at.tolerance * threshold.max():
+            return finding("clipped_before_averaging", norm=f"{threshold.max():.3g}")
     return None
 
 
-def _mean_size(evidence: Evidence, base: Array) -> Array:
-    """Of the elements of the ranks' own gradients."""
-    names = sorted(evidence.base.keys() & evidence.ranks[0].keys())
-    if not all(name in by_name for name in names for by_name in evidence.local):
-        return np.zeros_like(base)
-    rows = [np.concatenate([by_name[name] for name in names]) for by_name in evidence.local]
-    before = float(np.abs(np.mean(rows, axis=0)).max(initial=0.0))
-    clipped = min(1.0, float(np.abs(base).max(initial=0.0)) / before) if before else 1.0  # and its rounding with it
-    return np.asarray(clipped * np.mean(np.abs(rows), axis=0))
-
-
-def _not_zeroed(evidence: Evidence) -> Finding | None:
-    """The gradient of the step before is still in it."""
-    if evidence.step == 0 or evidence.comparison.many.at(evidence.step - 1)[0].optimizer != evidence.record.optimizer:
+def _some_parameters_by_a_factor(at: StepGradients) -> Finding | None:
+    if not any(at.base[name].any() for name in at.base.keys() - at.differing):
         return None
-    before = evidence.comparison.many.values("gradients", evidence.step - 1)[0]
-    new = {name: values - before.get(name, 0.0) for name, values in evidence.ranks[0].items()}
-    if not evidence.equal(new, evidence.base):
-        return None
-    return Finding(
-        "not_zeroed",
-        f"The gradient of step {evidence.step} still contains the gradient of step {evidence.step - 1}.",
-        "call optimizer.zero_grad() before backward() on every rank.",
-    )
-
-
-def _no_gradient_of_its_own(evidence: Evidence) -> Finding | None:
-    """Samples entered the model of a rank, but its backward passes gave zeros."""
-    silent = [rank for rank, one in enumerate(evidence.local) if one and not largest(one)]
-    if not silent or len(silent) == evidence.world_size or not all(evidence.local):
-        return None
-    return Finding(
-        "rank_left_out",
-        f"On {ranks_named(silent)} the backward pass gives a gradient of zeros, which enters the average.",
-        "look for a loss that is multiplied by 0, or skipped, on that rank.",
-    )
-
-
-def _one_rank_only(evidence: Evidence) -> Finding | None:
-    """One rank's gradient is all there is."""
-    if evidence.used is None:
-        return None
-    others = np.abs(evidence.used) <= evidence.tolerance
-    rank = int(np.argmin(others))
-    if not others.any() or others.all():
-        return None
-    if others.sum() < evidence.world_size - 1 or evidence.near(evidence.used[rank], 1 / evidence.world_size):
-        left_out = ranks_named([int(one) for one in np.flatnonzero(others)])
-        return Finding(
-            "rank_left_out",
-            f"The gradient of {left_out} does not enter the average.",
-            "look for a branch that zeroes, skips or forgets the gradient on that rank before all_reduce.",
-        )
-    return Finding(
-        "gradient_of_one_rank",
-        f"All ranks step with the gradient of rank {rank}: the gradients of the other ranks are lost.",
-        "average with all_reduce: broadcast copies one rank's gradient over those of the others.",
-    )
-
-
-def _mean_of_means(evidence: Evidence) -> Finding | None:
-    """All ranks weigh the same, but have different numbers of samples."""
-    used, wanted = evidence.used, evidence.wanted
-    if used is None or wanted is None or not _is_constant(used, evidence) or _is_constant(wanted, evidence):
-        return None
-    shares = wanted / wanted.sum()
-    counts = evidence.counts[1]
-    why = (
-        f"have {', '.join(map(str, counts[:-1]))} and {counts[-1]} samples"
-        if len(set(counts)) > 1
-        else "average over different numbers of terms"
-    )
-    weights = ", ".join(f"{share:.3g}" for share in shares)
-    return Finding(
-        "mean_of_means",
-        f"The ranks {why}, but their mean gradients are averaged with equal weights. "
-        f"The correct weights are {weights}.",
-        "sum the losses, divide by the number of samples (or tokens) of the global batch, "
-        "and multiply by world_size where DDP averages.",
-    )
-
-
-def _clipped_first(evidence: Evidence) -> Finding | None:
-    """Each rank's own gradient has the same norm once it is weighted, or is as it was."""
-    used, wanted = evidence.used, evidence.wanted
-    if used is None or wanted is None or not (used > 0).all():
-        return None
-    norms = np.array([_norm(by_name) for by_name in evidence.local])
-    scaled = used * evidence.world_size
-    clipped = scaled < 1 - evidence.tolerance
-    threshold = scaled[clipped] * norms[clipped]
-    if not clipped.any() or np.ptp(threshold) > 10 * evidence.tolerance * threshold.max():
-        return None
-    if (~clipped).any() and not (np.abs(scaled[~clipped] - 1) <= evidence.tolerance).all():
-        return None
-    return Finding(
-        "clipped_before_averaging",
-        f"Each rank clips its own gradient to a norm of {threshold.max():.3g} before the gradients are averaged.",
-        "average first, then call clip_grad_norm_: all ranks then clip the same gradient by the same factor.",
-    )
-
-
-def _norm(by_name: dict[str, Array]) -> float:
-    return float(np.sqrt(sum(np.square(values).sum() for values in by_name.values())))
-
-
-def _changed_between_micro_batches(evidence: Evidence) -> Finding | None:
-    if not any("changed_gradient" in record.kinds for record in evidence.records):
-        return None
-    return Finding(
-        "changed_between_micro_batches",
-        f"The gradients are changed between two micro-batches of step {evidence.step}: they are clipped, averaged or "
-        "scaled before all of them are summed.",
-        "clip, average and scale once per step, after the backward() of the last micro-batch.",
-    )
-
-
-def _uneven_micro_batches(evidence: Evidence) -> Finding | None:
-    sizes = [[len(batch) for batch in record.samples] for record in (evidence.record, evidence.records[0])]
-    if all(len(set(one)) <= 1 for one in sizes):
-        return None
-    one, rank = (", ".join(map(str, some)) for some in sizes)
-    return Finding(
-        "uneven_micro_batches",
-        f"The micro-batches of a step have different sizes (on one rank {one} samples, on rank 0 {rank}), so a mean of "
-        "their means depends on how the batch is cut.",
-        "sum the losses of the micro-batches and divide by the number of samples of the whole step.",
-    )
-
-
-def _other_weights(evidence: Evidence) -> Finding | None:
-    used, wanted = evidence.used, evidence.wanted
-    if used is None or wanted is None or np.allclose(used, wanted, rtol=evidence.tolerance):
-        return None
-    return Finding(
-        "other_weights",
-        f"The ranks' own gradients enter the average with weights {_numbers(used)}; to match the gradient of one "
-        f"rank, they need {_numbers(wanted)}.",
-        "weight each rank by its number of samples, and by nothing else.",
-    )
-
-
-def _some_parameters_by_a_factor(evidence: Evidence) -> Finding | None:
-    """Only some parameters are wrong, the same on all ranks."""
-    names = evidence.differing()
-    right = {name for name in evidence.base if name not in names and evidence.base[name].any()}
-    if not names or not right:
-        return None
-    base = {name: evidence.base[name] for name in names if name in evidence.base}
-    theirs = {name: evidence.ranks[0][name] for name in names if name in evidence.ranks[0]}
-    factor = evidence.factor_between(base, theirs) if base and base.keys() == theirs.keys() else None
-    listed = names_of(sorted(names))
+    factor = at.factor(at.differing)
     if factor is None:
         return None
-    return Finding(
-        "factor_of_parameter",
-        f"The gradient of {listed} is {factor:.4g} times that of one rank; the other parameters agree.",
-        f"check how often {listed} is reduced and divided: a shared parameter is listed twice.",
-    )
+    return finding("factor_of_parameter", names=names_of(at.differing), factor=f"{factor:.4g}")
 
 
-def _other_loss(evidence: Evidence) -> Finding | None:
-    """The average is right, but the ranks' own gradients do not add up to the one of a single rank."""
-    if evidence.used is None or evidence.wanted is not None or not _is_constant(evidence.used, evidence):
+def _rounded(at: StepGradients) -> Finding | None:
+    """Each element is off by a rounding of its own size, or of the ranks' own gradients, and not more.
+
+    This leaves the rounding of a coarser dtype, in which a small difference of any other kind would hide.
+    """
+    names = sorted(at.base)
+    base, theirs = _flat(at.base, names), _flat(at.ranks[0], names)
+    sizes, error = np.abs(base), np.abs(base - theirs)
+    if all(own.keys() >= at.base.keys() for own in at.own):
+        rows = [_flat(own, names) for own in at.own]
+        before = np.abs(np.mean(rows, axis=0)).max()
+        clipped = min(1.0, np.abs(base).max() / before) if before else 1.0  # and its rounding with it
+        sizes += clipped * np.mean(np.abs(rows), axis=0)
+    for dtype, eps in (("float16", 2.0**-11), ("bfloat16", 2.0**-8)):
+        if (error <= 2 * eps * sizes + at.limit).all() and error.max() > eps / 16 * np.abs(base).max():
+            return finding("rounded", dtype=dtype)
+    return None
+
+
+def _by_what_the_forward_passes_use(at: StepGradients) -> Finding | None:
+    """This says why the gradient differs, but not by how much."""
+    kinds = {kind for record in (*at.records, at.record) for kind in record.kinds}
+    key = next((key for key in ("batch_norm", "random_forward", "changed_between_micro_batches") if key in kinds), None)
+    return finding(key, step=at.step) if key else None
+
+
+def _uneven_micro_batches(at: StepGradients) -> Finding | None:
+    sizes_of_one, sizes = ([len(batch) for batch in record.samples] for record in (at.record, at.records[0]))
+    if len(set(sizes_of_one)) <= 1 and len(set(sizes)) <= 1:
         return None
-    if len(set(evidence.counts[1])) > 1:
+    told = {"sizes_of_one": sizes_of_one, "sizes": sizes}
+    return finding("uneven_micro_batches", **{key: ", ".join(map(str, some)) for key, some in told.items()})
+
+
+def _other_weights(at: StepGradients) -> Finding | None:
+    """Only what differs is known: the weights, or the losses."""
+    used, wanted = at.used, at.wanted
+    if used is None:
         return None
-    return Finding(
-        "other_loss",
-        "The averaging is right, but the ranks' own gradients do not add up to the gradient of one rank: the ranks "
-        "compute a different loss. Usual reasons: labels that are not sharded like the inputs, micro-batches with "
-        "different numbers of tokens, or a loss that depends on random numbers, world_size or the whole batch.",
-        f"print the loss of each sample of step {evidence.step} on one rank and on several, and compare.",
-    )
-
-
-def _is_constant(weights: Array, evidence: Evidence) -> bool:
-    return bool((np.abs(weights - weights.mean()) <= evidence.tolerance * abs(weights.mean())).all())
+    if wanted is not None and not np.allclose(used, wanted, rtol=at.tolerance):
+        return finding("other_weights", used=_numbers(used), wanted=_numbers(wanted))
+    if wanted is None and at.is_even(used) and len(set(at.counts)) == 1:
+        return finding("other_loss", step=at.step)
+    return None
 
 
 def _numbers(weights: Array) -> str:
     return ", ".join(f"{weight:.3g}" for weight in weights)
 
 
+# of gradients that differ from rank to rank
+
+
+def _not_in_the_optimizer(at: StepGradients) -> Finding | None:
+    """Some ranks do not update a parameter at all, and nothing else differs."""
+    missing = [at.record.before.keys() - record.before.keys() for record in at.records]
+    names = {name for of_rank in missing for name in of_rank}
+    if not names or at.differing - names:
+        return None
+    ranks = ranks_named([rank for rank, of_rank in enumerate(missing) if of_rank])
+    return finding("not_in_the_optimizer", ranks=ranks, names=names_of(names))
+
+
+def _on_some_ranks(at: StepGradients) -> Finding | None:
+    right = [rank for rank, own in enumerate(at.ranks) if at.equal(at.base, own)]
+    if not right:
+        return None
+    wrong = [rank for rank in range(at.world_size) if rank not in right]
+    return finding("result_on_some_ranks", right=ranks_named(right), wrong=ranks_named(wrong))
+
+
+def _not_averaged(at: StepGradients) -> Finding | None:
+    """The ranks' gradients, or those of some parameters, are their own: their mean or their sum would be right."""
+    names = at.differing
+    mean = {name: np.mean([own[name] for own in at.ranks], axis=0) for name in names}
+    times = fitted(mean, [at.base], at.limit)
+    is_own = all(
+        fitted({name: values for name, values in stepped.items() if name in names}, [own], at.limit_of_own) is not None
+        for stepped, own in zip(at.ranks, at.own, strict=True)
+    )
+    has_right_mean = times is not None and (at.near(times[0], 1) or at.near(times[0], 1 / at.world_size))
+    if not (has_right_mean or is_own):
+        return None
+    if any(at.base[name].any() for name in at.base.keys() - names):
+        return None if at.ranks_agree(names) else finding("parameter_not_averaged", names=names_of(names))
+    if any(at.ranks_agree({name}) and at.base[name].any() for name in at.base):
+        return None
+    has_ddp = at.many.ranks[0].has_ddp
+    if has_ddp and not any(record.syncs for rank in at.many.ranks for record in rank.steps):
+        return finding("ddp_bypassed")
+    if any(record.syncs and not record.syncs[-1] for record in at.records):
+        return finding("no_sync")
+    ddp = " DistributedDataParallel averages only the parameters of the module that it wraps." * has_ddp
+    return finding("not_averaged", names=names_of(names), ddp=ddp)
+
+
+# in this order: first those that leave no more than the rounding of the gradients' dtype
 _OF_EQUAL_RANKS = (
-    # they leave no more than the rounding of the gradients' dtype
     _not_zeroed,
-    _micro_batches,
-    _factor,
-    _no_gradient_of_its_own,
-    _one_rank_only,
-    _mean_of_means,
-    _clipped_first,
+    _by_a_factor,
+    _by_weights,
     _some_parameters_by_a_factor,
-    # it leaves the rounding of a coarser dtype, in which a small difference of any kind would hide
     _rounded,
-    # they say why the gradient differs, but not by how much
-    batch_norm,
-    random_forward,
-    _changed_between_micro_batches,
+    _by_what_the_forward_passes_use,
     _uneven_micro_batches,
-    # they say what differs
     _other_weights,
-    _other_loss,
 )
+_OF_UNEQUAL_RANKS = (_not_in_the_optimizer, _on_some_ranks, _not_averaged, _by_what_the_forward_passes_use)

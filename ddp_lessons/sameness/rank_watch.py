@@ -8,76 +8,61 @@ places could hang because of us.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
-import random as python_random
+import re
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.distributed.tensor import DTensor
 from torch.nn.modules import module as global_hooks
 from torch.nn.modules.batchnorm import _BatchNorm
-from torch.nn.modules.dropout import _DropoutNd
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim import optimizer as optimizer_hooks
 from torch.utils.hooks import unserializable_hook
 
-from ddp_lessons.sameness.functional_dropout import switched_off
-from ddp_lessons.sameness.in_float64 import in_float64
 from ddp_lessons.sameness.run_records import Array, Piece, RankRecord, StepRecord
 from ddp_lessons.sameness.snapshots import MOST_ELEMENTS, piece_of, samples_in
-
-_WRAPPERS = ("module.", "_fsdp_wrapped_module.", "_orig_mod.", "_checkpoint_wrapped_module.")
+from ddp_lessons.sameness.training_modes import by_default, seed_by_rank, without_dropout
 
 
 def watched_train(
     rank: int, world_size: int, train: Callable[..., object], args: Sequence[object], watch: dict[str, Any]
 ) -> RankRecord:
     """Run `train` as it is, and return what was seen of it."""
-    dtype = watch.pop("dtype")
-    seed_by_rank(rank)
-    watcher = Watcher(**watch)
-    with by_default(dtype, args), watcher:
+    with watching(rank, args, **watch) as watcher:
         train(rank, world_size, *args)
     return watcher.record()
 
 
 @contextlib.contextmanager
-def by_default(dtype: torch.dtype | None, args: object = ()) -> Iterator[None]:
-    kept = torch.get_default_dtype()
-    torch.set_default_dtype(dtype or kept)
-    try:
-        with in_float64(args) if dtype == torch.float64 else contextlib.nullcontext():
-            yield
-    finally:
-        torch.set_default_dtype(kept)
-
-
-def seed_by_rank(rank: int) -> None:
-    """Without a seed of its own a training would begin differently in each run; as it is in practice, ranks differ."""
-    torch.manual_seed(1000 + rank)
-    np.random.seed(1000 + rank)
-    python_random.seed(1000 + rank)
+def watching(rank: int, args: object, dtype: str | None, steps: int, random: Sequence[str]) -> Iterator[Watcher]:
+    """Watch the training that this block runs, in this dtype, without dropout if that is among the random."""
+    seed_by_rank(rank)
+    watcher = Watcher(steps, random)
+    dropout = without_dropout() if "dropout" in random else contextlib.nullcontext()
+    with by_default(getattr(torch, dtype) if dtype else None, args), dropout, watcher:
+        yield watcher
 
 
 class Watcher:
-    """Hooks that are there while a training runs, and what they have noted."""
+    """Hooks that are there while a training runs, and what they have noted. Parameters are known by their id."""
 
     def __init__(self, steps: int, random: Sequence[str] = ()) -> None:
-        self._most, self._random = steps, tuple(random)
+        self._most, self._counts_only = steps, "augmentation" in random
         self._steps: list[StepRecord] = []
         self._depth = 0  # of forward calls within forward calls
         self._stepping = 0  # likewise: an optimizer may step another
-        self._names: dict[int, str] = {}  # of parameters, by id
-        self._unnamed: dict[str, int] = {}
+        self._names: dict[str, str] = {}
+        self._names_in_optimizers: dict[str, str] = {}  # of parameters that no module has
         self._roots: dict[int, nn.Module] = {}
-        self._seen: dict[int, Tensor] = {}  # parameters with a hook: they keep their id as long as they live
+        self._seen: dict[str, Tensor] = {}  # parameters with a hook: they keep their id as long as they live
         self._optimizers: dict[int, torch.optim.Optimizer] = {}
-        self._local: dict[int, Tensor] = {}
-        self._summed: dict[int, tuple[Tensor, float]] = {}  # each gradient and its size after the last backward pass
+        self._local: dict[str, Tensor] = {}
+        self._summed: dict[str, tuple[Tensor, float]] = {}  # each gradient and its size after the last backward pass
         self._has_ddp = False
-        self._random_before = torch.get_rng_state()
+        self._random_before = _random_states()
         self._forget()
 
     def _forget(self) -> None:
@@ -90,36 +75,29 @@ class Watcher:
         self._summed.clear()
 
     def __enter__(self) -> None:
-        with contextlib.ExitStack() as stack:
-            for handle in (
-                global_hooks.register_module_forward_pre_hook(self._enter),
-                global_hooks.register_module_forward_hook(self._leave, with_kwargs=True, always_call=True),
-                global_hooks.register_module_module_registration_hook(self._registered),
-                optimizer_hooks.register_optimizer_step_pre_hook(self._before_step),
-                optimizer_hooks.register_optimizer_step_post_hook(self._after_step),
-            ):
-                stack.callback(handle.remove)
-            if "dropout" in self._random:
-                stack.enter_context(switched_off())
-            self._stack = stack.pop_all()
+        self._stack = contextlib.ExitStack()
+        for handle in (
+            global_hooks.register_module_forward_pre_hook(self._enter),
+            global_hooks.register_module_forward_hook(self._leave, with_kwargs=True, always_call=True),
+            global_hooks.register_module_module_registration_hook(self._registered),
+            optimizer_hooks.register_optimizer_step_pre_hook(self._before_step),
+            optimizer_hooks.register_optimizer_step_post_hook(self._after_step),
+        ):
+            self._stack.callback(handle.remove)
 
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
     def record(self) -> RankRecord:
-        steps = tuple(self._with_final_names(step) for step in self._steps)
-        return RankRecord(steps, self._most, self._has_ddp, "augmentation" in self._random)
+        """With the names that the modules have: some optimizers call the model only within their first step."""
+        names = self._names_in_optimizers | self._names
 
-    def _with_final_names(self, step: StepRecord) -> StepRecord:
-        """LBFGS calls the model within its first step: only then the names of its parameters are known."""
-        names = {name: self._names[parameter] for name, parameter in self._unnamed.items() if parameter in self._names}
-        if not names.keys() & step.before.keys():
-            return step
+        def named(step: StepRecord, kind: str) -> dict[str, Piece]:
+            return {names[key]: piece for key, piece in getattr(step, kind).items()}
+
         kinds = ("before", "gradients", "local", "after")
-        renamed: dict[str, Any] = {
-            kind: {names.get(name, name): one for name, one in getattr(step, kind).items()} for kind in kinds
-        }
-        return dataclasses.replace(step, **renamed)
+        steps = tuple(replace(step, **{kind: named(step, kind) for kind in kinds}) for step in self._steps)  # type: ignore[arg-type]
+        return RankRecord(steps, self._most, self._has_ddp, self._counts_only)
 
     # modules
 
@@ -128,33 +106,20 @@ class Watcher:
 
     def _enter(self, module: nn.Module, _: object) -> None:
         if self._depth == 0 and torch.is_grad_enabled() and not _is_transformed():
-            self._random_before = torch.get_rng_state()
+            self._random_before = _random_states()
             self._meet(module)
             self._note_changed_gradients()
         self._depth += 1
-        if not (module.training and torch.is_grad_enabled()):
-            return
-        if isinstance(module, _BatchNorm) and not isinstance(module, nn.SyncBatchNorm):
-            self._kinds.add("batch_norm")
-        if isinstance(module, _DropoutNd) and module.p:
-            self._note_dropout(module, "p")
-        elif isinstance(module, (nn.MultiheadAttention, nn.RNNBase)) and module.dropout:
-            self._note_dropout(module, "dropout")
+        if module.training and isinstance(module, _BatchNorm) and torch.is_grad_enabled():
+            self._kinds |= set() if isinstance(module, nn.SyncBatchNorm) else {"batch_norm"}
 
     def _note_changed_gradients(self) -> None:
         """Between two micro-batches nothing writes to a gradient, unless DDP has averaged it."""
         if self._syncs[-1:] == [True]:
             return
-        for parameter, (gradient, size) in self._summed.items():
-            if self._seen[parameter].grad is gradient and _size(gradient) != size:
-                self._kinds.add("changed_gradient")
-
-    def _note_dropout(self, module: nn.Module, attribute: str) -> None:
-        if "dropout" in self._random:
-            self._stack.callback(setattr, module, attribute, getattr(module, attribute))
-            setattr(module, attribute, 0.0)
-        else:
-            self._kinds.add("dropout")
+        for key, (gradient, size) in self._summed.items():
+            if self._seen[key].grad is gradient and _size(gradient) != size:
+                self._kinds.add("changed_between_micro_batches")
 
     def _leave(self, module: nn.Module, args: object, kwargs: object, _: object) -> None:
         self._depth = max(self._depth - 1, 0)
@@ -166,43 +131,41 @@ class Watcher:
         if samples is None:
             return
         self._samples.append(samples)
-        if not torch.equal(self._random_before, torch.get_rng_state()):
-            self._kinds.add("random")
+        if not all(map(torch.equal, self._random_before, _random_states())):
+            self._kinds.add("random_forward")
         if isinstance(module, DistributedDataParallel):
             self._syncs.append(bool(module.require_backward_grad_sync))
-        if torch.is_autocast_enabled("cpu"):
-            self._precision = max(self._precision, torch.finfo(torch.get_autocast_dtype("cpu")).eps)
-        if torch.is_autocast_enabled("cuda"):
-            self._precision = max(self._precision, torch.finfo(torch.get_autocast_dtype("cuda")).eps)
+        for device in ("cpu", "cuda"):
+            if torch.is_autocast_enabled(device):
+                self._precision = max(self._precision, torch.finfo(torch.get_autocast_dtype(device)).eps)
 
     def _meet(self, module: nn.Module) -> None:
         """Note the names of a model's parameters, and what each backward pass adds to them on this rank."""
         self._roots.setdefault(id(module), module)
         for name, parameter in module.named_parameters():
-            if id(parameter) not in self._seen and parameter.requires_grad:
-                self._seen[id(parameter)] = parameter
+            key = _key(parameter)
+            if key not in self._seen and parameter.requires_grad:
+                self._seen[key] = parameter
                 if not parameter._backward_hooks:  # after another hook a gradient may be no more this rank's own
-                    self._stack.callback(parameter.register_hook(self._adder(id(parameter))).remove)
+                    self._stack.callback(parameter.register_hook(self._adder(key)).remove)
                 self._stack.callback(parameter.register_post_accumulate_grad_hook(self._note_summed).remove)
-            if id(parameter) not in self._names:
-                self._names[id(parameter)] = self._new_name(module, name)
+            if key not in self._names:
+                plain = plain_name(name)
+                is_taken = plain in self._names.values()
+                self._names[key] = f"{type(module).__name__} {len(self._roots)}: {plain}" if is_taken else plain
 
-    def _new_name(self, module: nn.Module, name: str) -> str:
-        plain = plain_name(name)
-        return plain if plain not in self._names.values() else f"{type(module).__name__} {len(self._roots)}: {plain}"
-
-    def _adder(self, parameter: int) -> Callable[[Tensor], None]:
+    def _adder(self, key: str) -> Callable[[Tensor], None]:
         def add(gradient: Tensor) -> None:
             if len(self._steps) < self._most:
-                known = self._local.get(parameter)
-                self._local[parameter] = gradient.detach().clone() if known is None else known + gradient.detach()
+                known = self._local.get(key)
+                self._local[key] = gradient.detach().clone() if known is None else known + gradient.detach()
 
         unserializable_hook(add)
         return add
 
     def _note_summed(self, parameter: Tensor) -> None:
         if parameter.grad is not None and len(self._steps) < self._most:
-            self._summed[id(parameter)] = parameter.grad, _size(parameter.grad)
+            self._summed[_key(parameter)] = parameter.grad, _size(parameter.grad)
 
     # optimizers
 
@@ -212,23 +175,23 @@ class Watcher:
             return
         self._depth = 0
         self._optimizers.setdefault(id(optimizer), optimizer)
-        groups = optimizer.param_groups
-        parameters = [parameter for group in groups for parameter in group["params"]]
+        name = f"{type(optimizer).__name__} {list(self._optimizers).index(id(optimizer))}"
+        parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+        for number, parameter in enumerate(parameters):
+            self._names_in_optimizers.setdefault(_key(parameter), f"{name}, parameter {number}")
         dtypes = [parameter.dtype for parameter in parameters if parameter.is_floating_point()]
-        eps = max((torch.finfo(dtype).eps for dtype in dtypes), default=0.0)
         self._fields: dict[str, Any] = {
-            "optimizer": f"{type(optimizer).__name__} {list(self._optimizers).index(id(optimizer))}",
-            "settings": _settings(groups),
+            "optimizer": name,
+            "settings": _settings(optimizer.param_groups),
             "state": _state_norm(optimizer),
-            "eps": eps,
+            "eps": max((torch.finfo(dtype).eps for dtype in dtypes), default=0.0),
             "fan_in": max((max(parameter.shape, default=1) for parameter in parameters), default=1),
         }
         if len(self._steps) < self._most:
             self._as_sketch = sum(parameter.numel() for parameter in parameters) > MOST_ELEMENTS
-            self._named = {self._name(number, one): one for number, one in enumerate(parameters)}
-            with_gradient = {name: one.grad for name, one in self._named.items() if one.grad is not None}
-            self._fields["before"] = self._pieces(self._named)
-            self._fields["gradients"] = self._pieces(with_gradient)
+            self._updated = {_key(parameter): parameter for parameter in parameters}
+            self._fields["before"] = self._pieces(self._updated)
+            self._fields["gradients"] = self._pieces({key: one.grad for key, one in self._updated.items()})
 
     def _after_step(self, *_: object) -> None:
         self._stepping -= 1
@@ -241,26 +204,26 @@ class Watcher:
             "precision": max(self._precision, self._fields["eps"]),
         }
         if len(self._steps) < self._most:
-            local = {name: self._local[id(one)] for name, one in self._named.items() if id(one) in self._local}
-            self._fields["local"] = self._pieces(local)
-            self._fields["after"] = self._pieces(self._named)
-            self._fields["buffers"] = self._pieces(self._buffers())
+            self._fields["local"] = self._pieces({key: self._local.get(key) for key in self._updated})
+            self._fields["after"] = self._pieces(self._updated)
+            named = [named for root in self._roots.values() for named in root.named_buffers()]
+            floats = {plain_name(name): one for name, one in named if one.is_floating_point()}
+            self._fields["buffers"] = self._pieces(floats)
         self._steps.append(StepRecord(**self._fields))
         self._forget()
 
-    def _name(self, number: int, parameter: Tensor) -> str:
-        if id(parameter) in self._names:
-            return self._names[id(parameter)]
-        name = f"{self._fields['optimizer']}, parameter {number}"
-        self._unnamed[name] = id(parameter)
-        return name
-
-    def _buffers(self) -> dict[str, Tensor]:
-        named = ((name, one) for root in self._roots.values() for name, one in root.named_buffers())
-        return {plain_name(name): one for name, one in named if one.is_floating_point()}
-
     def _pieces(self, tensors: dict[str, Any]) -> dict[str, Piece]:
-        return {name: piece_of(tensor, self._as_sketch) for name, tensor in tensors.items()}
+        return {name: piece_of(tensor, self._as_sketch) for name, tensor in tensors.items() if tensor is not None}
+
+
+def plain_name(name: str) -> str:
+    """Of a parameter, without the wrappers around its module."""
+    inside = re.sub(r"_(fsdp_wrapped_module|orig_mod|checkpoint_wrapped_module)\.", "", name)
+    return re.sub(r"^(module\.)+", "", inside)
+
+
+def _key(parameter: Tensor) -> str:
+    return str(id(parameter))
 
 
 def _is_transformed() -> bool:
@@ -268,13 +231,8 @@ def _is_transformed() -> bool:
     return torch._C._functorch.maybe_current_level() is not None
 
 
-def plain_name(name: str) -> str:
-    """Of a parameter, without the wrappers around its module."""
-    for wrapper in _WRAPPERS[1:]:
-        name = name.replace(wrapper, "")
-    while name.startswith(_WRAPPERS[0]):
-        name = name.removeprefix(_WRAPPERS[0])
-    return name
+def _random_states() -> list[Tensor]:
+    return [torch.get_rng_state(), *(torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else [])]
 
 
 def _settings(groups: Sequence[dict[str, Any]]) -> dict[str, float]:
@@ -289,14 +247,18 @@ def _settings(groups: Sequence[dict[str, Any]]) -> dict[str, float]:
     return found
 
 
+def _own_part(tensor: Tensor) -> Tensor:
+    """Of a DTensor the local shard, without a collective call."""
+    plain = tensor.detach()
+    return plain.to_local() if isinstance(plain, DTensor) else plain
+
+
 def _size(gradient: Tensor) -> float:
-    """A number that changes with the values; of a DTensor that of the local shard, without a collective call."""
-    plain: Any = gradient.detach()
-    plain = plain.to_local() if hasattr(plain, "to_local") else plain
+    """A number that changes with the values."""
+    plain = _own_part(gradient)
     return 0.0 if plain.is_sparse else float(plain.double().square().sum().nan_to_num())
 
 
 def _state_norm(optimizer: torch.optim.Optimizer) -> float:
     tensors = [value for state in optimizer.state.values() for value in state.values() if isinstance(value, Tensor)]
-    plain = [tensor.to_local() if hasattr(tensor, "to_local") else tensor for tensor in tensors]
-    return float(sum(tensor.detach().double().square().sum().item() for tensor in plain) ** 0.5)
+    return float(sum(_own_part(tensor).double().square().sum().item() for tensor in tensors) ** 0.5)

@@ -1,14 +1,14 @@
 """What a watched rank leaves behind: plain numbers, step by step, and nothing that needs torch to be read.
 
-In a file they are arrays and JSON, so that reading one runs no code of others.
+In a file they are JSON, so that reading one runs no code of others.
 """
 
 from __future__ import annotations
 
-import dataclasses
+import base64
 import json
-import zipfile
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -40,7 +40,7 @@ class StepRecord:
     settings: dict[str, float]  # the learning rate and the other numbers of the optimizer
     state: float  # the norm of the optimizer state before the step
     syncs: tuple[bool, ...]  # of each forward pass through DDP: does it average gradients?
-    kinds: tuple[str, ...]  # "batch_norm", "dropout", "random": what the forward passes used; "changed_gradient"
+    kinds: tuple[str, ...]  # what was seen that can be a cause: its key
     precision: float  # the largest eps among the dtypes that the forward passes compute in
     eps: float  # of the parameters' dtype
     fan_in: int  # the largest dimension of a parameter
@@ -87,9 +87,8 @@ class Run:
     def values(self, what: str, step: int) -> list[ByName]:
         """Of each rank: whole tensors by name, flat. Shards are put together from all ranks."""
         pieces: list[dict[str, Piece]] = [getattr(record, what) for record in self.at(step)]
-        joined: dict[str, Array] = {}
-        for name in {name for by_name in pieces for name, piece in by_name.items() if piece.offset is not None}:
-            joined[name] = _joined([by_name[name] for by_name in pieces if name in by_name])
+        shards = {name for by_name in pieces for name, piece in by_name.items() if piece.offset is not None}
+        joined = {name: _joined([by_name[name] for by_name in pieces if name in by_name]) for name in shards}
         return [
             {
                 name: joined[name] if name in joined else piece.values.astype(float).ravel()
@@ -100,14 +99,20 @@ class Run:
 
     def samples(self, step: int) -> list[Counter[int]]:
         """Of each rank: the samples that entered the model for this step."""
-        return [
-            Counter(int(sample) for batch in record.samples for sample in batch) if record is not None else Counter()
-            for record in (rank.steps[step] if step < len(rank.steps) else None for rank in self.ranks)
-        ]
+        return [_entered(rank.steps[step : step + 1]) for rank in self.ranks]
+
+    @cached_property
+    def samples_of_ranks(self) -> list[Counter[int]]:
+        """Of each rank: the samples that entered the model in the whole run."""
+        return [_entered(rank.steps) for rank in self.ranks]
 
     @cached_property
     def all_samples(self) -> Counter[int]:
-        return sum((sum(self.samples(step), Counter()) for step in range(max(self.steps))), Counter())
+        return sum(self.samples_of_ranks, Counter())
+
+
+def _entered(steps: tuple[StepRecord, ...]) -> Counter[int]:
+    return Counter(sample for record in steps for batch in record.samples for sample in batch.tolist())
 
 
 def _joined(pieces: list[Piece]) -> Array:
@@ -122,9 +127,9 @@ def _joined(pieces: list[Piece]) -> Array:
     return whole.ravel()
 
 
-# in files
+# in files: JSON with an object {"class": ...} for each of ours
 
-_BY_NAME = ("before", "gradients", "local", "after", "buffers")
+_OURS: dict[str, Callable[..., Any]] = {each.__name__: each for each in (Piece, StepRecord, RankRecord)}
 
 
 class CannotRead(ValueError):
@@ -132,7 +137,7 @@ class CannotRead(ValueError):
 
 
 def file_of(folder: Path, rank: int) -> Path:
-    return folder / f"rank-{rank}.npz"
+    return folder / f"rank-{rank}.json"
 
 
 def failure_in(folder: Path) -> Path:
@@ -141,46 +146,30 @@ def failure_in(folder: Path) -> Path:
 
 
 def write_record(record: RankRecord, path: Path) -> None:
-    arrays: dict[str, Array] = {}
-
-    def plain(value: Any) -> Any:
-        if isinstance(value, np.ndarray):
-            arrays[f"array {len(arrays)}"] = value
-            return {"array": len(arrays) - 1}
-        if dataclasses.is_dataclass(value):
-            return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
-        if isinstance(value, dict):
-            return {name: plain(one) for name, one in value.items()}
-        return [plain(one) for one in value] if isinstance(value, (list, tuple)) else value
-
-    text = json.dumps(plain(record))
-    with path.open("wb") as file:
-        np.savez(file, record=np.frombuffer(text.encode(), np.uint8), **arrays)  # type: ignore[arg-type]
+    path.write_text(json.dumps(record, default=_plain), encoding="utf-8")
 
 
 def read_record(path: Path) -> RankRecord:
     try:
-        with np.load(path, allow_pickle=False) as arrays:
-            plain = json.loads(arrays["record"].tobytes())
-            steps = tuple(_step(step, arrays) for step in plain.pop("steps"))
-            return RankRecord(steps, **plain)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, zipfile.BadZipFile) as error:
+        record = json.loads(path.read_text(encoding="utf-8"), object_hook=_ours)
+    except (OSError, ValueError, KeyError, TypeError) as error:
         raise CannotRead(f"{path.name} holds no record of a rank ({type(error).__name__}: {error})") from error
+    if not isinstance(record, RankRecord):
+        raise CannotRead(f"{path.name} holds no record of a rank")
+    return record
 
 
-def _step(plain: dict[str, Any], arrays: Any) -> StepRecord:
-    for what in _BY_NAME:
-        plain[what] = {name: _piece(piece, arrays) for name, piece in plain[what].items()}
-    plain["samples"] = tuple(_array(batch, arrays) for batch in plain["samples"])
-    for what in ("syncs", "kinds"):
-        plain[what] = tuple(plain[what])
-    return StepRecord(**plain)
+def _plain(value: Any) -> dict[str, Any]:
+    if isinstance(value, np.ndarray):
+        content = base64.b64encode(np.ascontiguousarray(value).tobytes()).decode()
+        return {"class": "array", "dtype": str(value.dtype), "shape": value.shape, "content": content}
+    return {"class": type(value).__name__, **vars(value)}
 
 
-def _piece(plain: dict[str, Any], arrays: Any) -> Piece:
-    offset = None if plain["offset"] is None else tuple(plain["offset"])
-    return Piece(_array(plain["values"], arrays), tuple(plain["shape"]), offset, plain["is_sketch"])
-
-
-def _array(plain: dict[str, int], arrays: Any) -> Array:
-    return np.asarray(arrays[f"array {plain['array']}"])
+def _ours(fields: dict[str, Any]) -> Any:
+    name = fields.pop("class", None)
+    if name == "array":
+        content = base64.b64decode(fields["content"])
+        return np.frombuffer(content, np.dtype(fields["dtype"])).reshape(fields["shape"])
+    plain = {key: tuple(value) if isinstance(value, list) else value for key, value in fields.items()}
+    return _OURS[name](**plain) if name else plain

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import torch
 
     from ddp_lessons.run.nodes.hosts import Nodes
+    from ddp_lessons.sameness.run_records import Run
     from ddp_lessons.sameness.sameness_report import SamenessReport
 
 
@@ -48,24 +49,27 @@ def same_as_one(
     """
     __tracebackhide__ = True
     with refused_plainly():
-        sizes = checked_sizes(ranks, on)
+        sizes = _checked_sizes(ranks, on)
         watch = checked_watch(steps, dtype, random)
-        _check_function(train, sizes[-1], args)
-    import torch
+        try:
+            check_function(train, sizes[-1], args)
+        except TypeError as refusal:  # it names the function that the caller has called
+            raise TypeError(re.sub(r"\blaunch\b", "same_as_one", str(refusal))) from None
 
     from ddp_lessons.sameness.rank_watch import watched_train
     from ddp_lessons.sameness.run_records import Run
     from ddp_lessons.sameness.sameness_report import judged
 
     def run(size: int, in_float64: bool) -> Run:
-        told = watch | {"dtype": torch.float64} if in_float64 else watch
-        ranks = launch(watched_train, size, train, args, told, timeout_seconds=timeout_seconds, quiet=True, on=on)
-        return Run(tuple(ranks))
+        told = watch | {"dtype": "float64"} if in_float64 else watch
+        return Run(
+            tuple(launch(watched_train, size, train, args, told, timeout_seconds=timeout_seconds, quiet=True, on=on))
+        )
 
-    return judged(run, sizes, watch["random"], dtype == torch.float64)
+    return judged(run, sizes, watch["random"], watch["dtype"] == "float64")
 
 
-def checked_sizes(ranks: Any, on: Any) -> list[int]:
+def _checked_sizes(ranks: Any, on: Any) -> list[int]:
     """The numbers of ranks to run on, one rank first."""
     if isinstance(ranks, str) or not isinstance(ranks, Iterable):
         raise TypeError(f"ranks must list the numbers of ranks to compare, such as ranks=(1, 2), not {ranks!r}")
@@ -75,18 +79,8 @@ def checked_sizes(ranks: Any, on: Any) -> list[int]:
     return sizes
 
 
-def _check_function(train: Callable[..., object], world_size: int, args: Sequence[object]) -> None:
-    """As for `launch`, but the refusal names the function that the caller has called."""
-    try:
-        check_function(train, world_size, args)
-    except TypeError as refusal:
-        raise TypeError(re.sub(r"\blaunch\b", "same_as_one", str(refusal))) from None
-
-
 def checked_watch(steps: int, dtype: torch.dtype | None, random: Iterable[str]) -> dict[str, Any]:
     """What a rank is told about the watching."""
-    if not isinstance(random, Iterable):
-        raise TypeError(f'random lists what is random by design, such as random=["dropout"], not {random!r}')
     names = (random,) if isinstance(random, str) else tuple(random)
     if unknown := [name for name in names if name not in RANDOM]:
         raise ValueError(f"random= knows {' and '.join(map(repr, RANDOM))}, not {unknown[0]!r}")
@@ -94,4 +88,4 @@ def checked_watch(steps: int, dtype: torch.dtype | None, random: Iterable[str]) 
         raise ValueError(f"steps is the number of optimizer steps to compare, at least 1, not {steps!r}")
     if dtype is not None and not getattr(dtype, "is_floating_point", False):
         raise TypeError(f"dtype must be a floating-point dtype such as torch.float64, not {dtype!r}")
-    return {"steps": steps, "dtype": dtype, "random": names}
+    return {"steps": steps, "dtype": dtype and str(dtype).removeprefix("torch."), "random": names}

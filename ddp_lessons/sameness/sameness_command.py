@@ -17,16 +17,15 @@ from typing import TYPE_CHECKING, TypeAlias
 from ddp_lessons.run.diagnosis.wording import number_of_ranks
 from ddp_lessons.run.scripts.torchrun_here import torchrun_here
 from ddp_lessons.sameness import RANDOM
-from ddp_lessons.sameness.fresh_folder import copy_of_folder
 
 if TYPE_CHECKING:
     from ddp_lessons.sameness.run_records import Run
-    from ddp_lessons.sameness.sameness_report import SamenessReport
 
     Commands: TypeAlias = argparse._SubParsersAction[argparse.ArgumentParser]
 
 SAME, NOT_THE_SAME, COULD_NOT_TELL = 0, 1, 2
 _LAST_LINES = 15
+_MOST_BYTES, _MOST_ENTRIES = 20_000_000, 1000  # of what is copied
 
 
 class ScriptFailed(RuntimeError):
@@ -67,10 +66,10 @@ def _with_the_rest(
     """Options may come after the script, too; what follows two dashes belongs to the script."""
     at = chosen.rest.index("--") if "--" in chosen.rest else len(chosen.rest)
     mine, chosen.arguments = chosen.rest[:at], chosen.rest[at + 1 :]
-    scripts = [*mine[:1], *options.parse_known_args(mine[1:], namespace=chosen)[1]]
-    if len(scripts) != 1:
-        extra = " ".join(scripts[1:])
-        parser.error(f"{extra} belongs after two dashes: SCRIPT -- {extra}" if extra else "which script?")
+    if not mine:
+        parser.error("which script?")
+    if extra := " ".join(options.parse_known_args(mine[1:], namespace=chosen)[1]):
+        parser.error(f"{extra} belongs after two dashes: SCRIPT -- {extra}")
     try:
         chosen.sizes = sorted({1, *map(int, chosen.ranks.split(","))})
     except ValueError:
@@ -79,21 +78,16 @@ def _with_the_rest(
         parser.error("--ranks needs the numbers of ranks to compare with one rank, such as --ranks 2,4")
     if chosen.steps < 1:
         parser.error("--steps must be at least 1")
-    chosen.script, chosen.random = _seen_from_here(scripts[0]), chosen.random or []
+    relative = os.path.relpath(mine[0])  # each run has a copy of this folder, with its own copy of a script in it
+    chosen.script = os.path.abspath(mine[0]) if relative.startswith(os.pardir) else relative
+    chosen.random = chosen.random or []
     return chosen
-
-
-def _seen_from_here(script: str) -> str:
-    """Each run has a copy of this folder, with its own copy of a script that lies in it."""
-    relative = os.path.relpath(script)
-    return os.path.abspath(script) if relative.startswith(os.pardir) else relative
 
 
 def same_script(chosen: argparse.Namespace) -> int:
     """Print the report and return the exit status."""
     from ddp_lessons.sameness.sameness_report import could_not_tell, judged
 
-    report: SamenessReport
     if not os.path.isfile(chosen.script):
         print(f"there is no script {chosen.script}", file=sys.stderr)
         return COULD_NOT_TELL
@@ -107,66 +101,78 @@ def same_script(chosen: argparse.Namespace) -> int:
 
 
 def _run(chosen: argparse.Namespace, size: int, in_float64: bool) -> Run:
-    from ddp_lessons.sameness.run_records import CannotRead, Run, file_of, read_record
+    """Run the script on so many ranks. What it prints goes into a file; if it fails, the end of that is shown."""
+    from ddp_lessons.sameness.run_records import CannotRead, Run, failure_in, file_of, read_record
 
+    ranks, its_own = number_of_ranks(size), shlex.join([chosen.script, *chosen.arguments])
+    advice = f"make the script run on its own first: torchrun --standalone --nproc-per-node={size} {its_own}"
     folder = Path(tempfile.mkdtemp(prefix="ddp-lessons-"))  # readable by its owner only
+    watch = json.dumps({"steps": chosen.steps, "random": chosen.random, "dtype": "float64" if in_float64 else None})
+    rank = ["-m", "ddp_lessons.sameness.watched_script", str(folder), watch, chosen.script, *chosen.arguments]
     try:
-        _follow(_command(size, chosen, folder, in_float64), folder, size, chosen)
+        here, printed = copy_of_folder(Path.cwd(), folder / "here"), folder / "printed"
+        status = _status([sys.executable, *torchrun_here(size, folder), *rank], here, printed, chosen.timeout)
+        if status is None:
+            raise ScriptFailed(
+                f"on {ranks} the script did not end within {chosen.timeout:g} seconds",
+                "raise --timeout, or see where each rank waits: python -m ddp_lessons explain "
+                f"--nproc-per-node {size} {chosen.script}",
+            )
+        if status:
+            told = failure_in(folder) if failure_in(folder).exists() else printed
+            last = told.read_text(encoding="utf-8", errors="replace").splitlines()[-_LAST_LINES:]
+            reason = f"on {ranks} the script failed with exit status {status}; see its last lines above"
+            raise ScriptFailed(reason, advice, "\n".join(last))
         return Run(tuple(read_record(file_of(folder, rank)) for rank in range(size)))
     except CannotRead as missing:
-        raise ScriptFailed(f"on {number_of_ranks(size)}, {missing}", _run_it_alone(size, chosen)) from missing
+        raise ScriptFailed(f"on {ranks}, {missing}", advice) from missing
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _command(size: int, chosen: argparse.Namespace, folder: Path, in_float64: bool) -> list[str]:
-    settings = json.dumps({"steps": chosen.steps, "random": chosen.random, "dtype": "float64" if in_float64 else None})
-    rank = ["-m", "ddp_lessons.sameness.watched_script", str(folder), settings, chosen.script, *chosen.arguments]
-    return [sys.executable, *torchrun_here(size, folder), *rank]
-
-
-def _follow(command: list[str], folder: Path, size: int, chosen: argparse.Namespace) -> None:
-    """Wait until it ends. What the script prints goes into a file; if it fails, the end of its traceback is shown."""
-    from ddp_lessons.sameness.run_records import failure_in
-
-    here, printed = copy_of_folder(Path.cwd(), folder / "here"), folder / "printed"
-    environment = {"OMP_NUM_THREADS": "1", **os.environ}
-    with printed.open("wb") as file:
-        process = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT, env=environment, cwd=here)
-        try:
-            status = process.wait(chosen.timeout)
-        except subprocess.TimeoutExpired:
-            raise ScriptFailed(
-                f"on {number_of_ranks(size)} the script did not end within {chosen.timeout:g} seconds",
-                f"raise --timeout, or see where each rank waits: python -m ddp_lessons explain --nproc-per-node {size} "
-                f"{chosen.script}",
-            ) from None
-        finally:
-            _end(process)
-    if status:
-        told = failure_in(folder) if failure_in(folder).exists() else printed
-        last = told.read_text(encoding="utf-8", errors="replace").splitlines()[-_LAST_LINES:]
-        raise ScriptFailed(
-            f"on {number_of_ranks(size)} the script failed with exit status {status}; see its last lines above",
-            _run_it_alone(size, chosen),
-            "\n".join(last),
-        )
-
-
-def _run_it_alone(size: int, chosen: argparse.Namespace) -> str:
-    its_own = shlex.join([chosen.script, *chosen.arguments])
-    return f"make the script run on its own first: torchrun --standalone --nproc-per-node={size} {its_own}"
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """And all that it has started, if it still runs."""
+def _status(command: list[str], here: Path, printed: Path, timeout: float | None) -> int | None:
+    """The exit status of the command, or None if it did not end in time. Nothing of it is left."""
     import psutil
 
-    if process.poll() is not None:
-        return
-    children = psutil.Process(process.pid).children(recursive=True)
-    process.kill()
-    process.wait()
-    for child in children:
-        if child.is_running():
-            child.kill()
+    with printed.open("wb") as file:
+        environment = {"OMP_NUM_THREADS": "1", **os.environ}
+        process = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT, env=environment, cwd=here)
+        try:
+            return process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            return None
+        finally:
+            if process.poll() is None:
+                ranks = psutil.Process(process.pid).children(recursive=True)
+                process.kill()
+                process.wait()
+                for rank in ranks:
+                    if rank.is_running():
+                        rank.kill()
+
+
+def copy_of_folder(folder: Path, copy: Path) -> Path:
+    """So that no run goes on from what another has saved.
+
+    Hidden folders, virtual environments, and data (large files, folders of many) are linked, not copied.
+    """
+    copy.mkdir()
+    for entry in folder.iterdir():
+        there = copy / entry.name
+        if _is_linked(entry, copy):
+            there.symlink_to(entry.absolute())
+        elif entry.is_dir():
+            copy_of_folder(entry, there)
+        else:
+            shutil.copy2(entry, there)
+    return copy
+
+
+def _is_linked(entry: Path, copy: Path) -> bool:
+    if entry.is_file():
+        return entry.stat().st_size > _MOST_BYTES or not os.access(entry, os.R_OK)
+    if not entry.is_dir() or entry.is_symlink() or not os.access(entry, os.R_OK | os.X_OK):
+        return True
+    if entry.name.startswith(".") or (entry / "pyvenv.cfg").exists() or len(os.listdir(entry)) > _MOST_ENTRIES:
+        return True
+    return copy.resolve().is_relative_to(entry.resolve())  # the folder of temporary files may lie in this one

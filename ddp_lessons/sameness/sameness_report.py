@@ -9,7 +9,7 @@ from typing import Any
 from ddp_lessons.run.diagnosis.wording import listed, number_of_ranks
 from ddp_lessons.run.output.cards import Kind, framed, in_words, lines_of_text, mark
 from ddp_lessons.run.output.terminal_text import message_on_terminal
-from ddp_lessons.sameness.evidence import Evidence, Finding
+from ddp_lessons.sameness.causes import cause_of
 from ddp_lessons.sameness.first_difference import (
     AFTER,
     BEFORE,
@@ -22,15 +22,10 @@ from ddp_lessons.sameness.first_difference import (
     Difference,
     compare,
 )
-from ddp_lessons.sameness.gradient_causes import gradient_cause
+from ddp_lessons.sameness.gradient_causes import StepGradients
 from ddp_lessons.sameness.rounding_limits import largest
 from ddp_lessons.sameness.run_records import Run
-from ddp_lessons.sameness.sample_causes import SAMPLE_KEYS, sample_cause
-from ddp_lessons.sameness.update_causes import buffers_cause, steps_cause, update_cause, weights_cause
-
-UNKNOWN = "unknown"
-_WITHOUT_FIT = ("batch_norm", "random_forward", "other_loss")  # their gradients fit no sum of the ranks' own
-_WHAT = {BEFORE: "the weights", GRADIENTS: "the gradients", AFTER: "the weights", BUFFERS: "the buffers"}
+from ddp_lessons.show.figures.formats import count
 
 
 @dataclass(frozen=True, repr=False)
@@ -87,6 +82,13 @@ class SamenessReport:
         return message_on_terminal(self.text, self._kind)
 
 
+_NO_FLOAT64 = "In float64 it can't be run, so a ReLU or max pooling that rounding sends the other way is not ruled out."
+_ROUNDING = (
+    "This is in float64. As it is, the training parts at step {step} on {ranks} within float32 rounding, which sends a "
+    "ReLU or max pooling the other way."
+)
+
+
 def judged(
     run: Callable[[int, bool], Run], sizes: Sequence[int], random: Sequence[str], is_in_float64: bool
 ) -> SamenessReport:
@@ -103,79 +105,31 @@ def judged(
         return replace(report, lines=(*report.lines[:-1], _NO_FLOAT64, report.lines[-1]))
     if not again.same:
         return report
-    where = f"step {report.step} on {number_of_ranks(report.world_size)}"
-    return replace(again, lines=(*again.lines, _ROUNDING.format(where=where)))
-
-
-_NO_FLOAT64 = "In float64 it can't be run, so a ReLU or max pooling that rounding sends the other way is not ruled out."
-_ROUNDING = (
-    "This is in float64. As it is, the training parts at {where} within float32 rounding, which sends a ReLU or max "
-    "pooling the other way."
-)
+    rounding = _ROUNDING.format(step=report.step, ranks=number_of_ranks(report.world_size))
+    return replace(again, lines=(*again.lines, rounding))
 
 
 def report_of(runs: Sequence[Run], random: Sequence[str] = ()) -> SamenessReport:
     """Compare the first run, on one rank, with each of the others."""
     one, *others = runs
-    compared: list[Comparison] = []
     try:
-        compared += [compare(one, many) for many in others]
+        compared = [compare(one, many) for many in others]
     except CannotCompare as reason:
         return could_not_tell(str(reason), reason.advice)
-    curves: dict[str, Any] = {
-        "gradients": {number_of_ranks(each.many.world_size): each.gradients for each in compared if each.gradients},
-        "parameters": {number_of_ranks(each.many.world_size): each.parameters for each in compared if each.parameters},
-        "limit": max([each.gradient_share for each in compared] + [1e-16]),
-    }
     first = next((each for each in compared if each.difference is not None), None)
     if first is None or first.difference is None:
         if nothing := next((told for each in compared if (told := _shows_nothing(each))), None):
             return could_not_tell(*nothing)
-        return SamenessReport(True, tuple(_same(one, compared, random)), **curves)
-    difference, finding = first.difference, find_cause(first, first.difference)
-    return SamenessReport(
-        False,
-        tuple(_not_same(first, difference, finding, compared)),
-        finding.key,
-        first.many.world_size,
-        difference.step,
-        difference.rank,
-        difference.parameter,
-        **curves,
+        report = SamenessReport(True, _same(one, compared, random))
+    else:
+        report = _not_same(first, first.difference, compared)
+    names = [number_of_ranks(each.many.world_size) for each in compared]
+    return replace(
+        report,
+        gradients={name: each.gradients for name, each in zip(names, compared, strict=True) if each.gradients},
+        parameters={name: each.parameters for name, each in zip(names, compared, strict=True) if each.parameters},
+        limit=max([each.gradient_share for each in compared] + [1e-16]),
     )
-
-
-def find_cause(comparison: Comparison, difference: Difference) -> Finding:
-    return _cause(comparison, difference) or Finding(
-        UNKNOWN,
-        "The numbers fit none of the causes that this comparison knows.",
-        f"print what you compute for step {difference.step} on one rank and on rank {difference.rank}, and look for "
-        "the first value that differs.",
-    )
-
-
-def _cause(comparison: Comparison, difference: Difference) -> Finding | None:
-    evidence, step = Evidence(comparison, difference), difference.step
-    samples = sample_cause(comparison)
-    if comparison.other_samples_at is not None and comparison.other_samples_at > step:
-        samples = None
-    if difference.what == BEFORE:
-        return weights_cause(evidence)
-    if difference.what == AFTER:
-        return update_cause(evidence)
-    if difference.what == BUFFERS:
-        return buffers_cause(evidence)
-    if difference.what == STEPS:
-        is_uneven = len(set(comparison.many.steps)) > 1
-        return steps_cause(evidence) if is_uneven else samples or steps_cause(evidence)
-    if difference.what != GRADIENTS:
-        return samples
-    if samples is not None and samples.key != "other_inputs":
-        return samples
-    found = gradient_cause(evidence)
-    if samples is not None and found is not None and found.key in _WITHOUT_FIT:
-        return samples
-    return found or samples  # inputs may be laid out in another way: a gradient that fits says more
 
 
 def could_not_tell(reason: str, advice: str) -> SamenessReport:
@@ -184,14 +138,14 @@ def could_not_tell(reason: str, advice: str) -> SamenessReport:
 
 def _shows_nothing(comparison: Comparison) -> tuple[str, str] | None:
     """Why gradients that agree say nothing of how the data is shared, and what to do."""
-    evidence = [Evidence(comparison, Difference(GRADIENTS, step, 0)) for step in range(len(comparison.gradients))]
-    if not any(largest(at.base, *at.ranks) for at in evidence):
+    gradients = [StepGradients(comparison, step) for step in range(len(comparison.gradients))]
+    if not any(largest(at.base, *at.ranks) for at in gradients):
         return "every gradient is zero", "look for a loss that does not depend on the parameters, or a detach()."
-    samples = [comparison.many.samples(at.step) for at in evidence]
-    are_others = [any(part != parts[0] for part in parts) for parts in samples]
-    if not any(are_others):
-        return None
-    if not all(at.local[0] and at.local_agree() for at, other in zip(evidence, are_others, strict=True) if other):
+    samples = [comparison.many.samples(at.step) for at in gradients]
+    of_other_samples = [
+        at for at, parts in zip(gradients, samples, strict=True) if any(part != parts[0] for part in parts)
+    ]
+    if not of_other_samples or not all(at.own_agree() for at in of_other_samples):
         return None
     return (
         "the gradients do not depend on the samples, so a wrong split of the data would not show",
@@ -199,88 +153,67 @@ def _shows_nothing(comparison: Comparison) -> tuple[str, str] | None:
     )
 
 
-def _same(one: Run, compared: Sequence[Comparison], random: Sequence[str]) -> list[str]:
+def _same(one: Run, compared: Sequence[Comparison], random: Sequence[str]) -> tuple[str, ...]:
     sizes = listed([1, *(each.many.world_size for each in compared)])
     within = max((number for each in compared for number in each.gradients), default=0.0)
     steps, watched = one.steps[0], min(each.many.watched for each in compared)
-    compared_steps = _number(steps, "step") if watched >= steps else f"the first {watched} of {steps:,} steps"
-    lines = [f"The same training on {sizes} ranks: {compared_steps}, gradients within {within:.0e}."]
-    if watched < steps:
-        lines.append("In later steps only samples and optimizer settings were compared.")
-        lines.append("To compare more steps in full, raise `steps` (`--steps`).")
-    if "dropout" in random:
-        lines.append("Dropout was switched off for the comparison.")
-    if "augmentation" in random:
-        lines.append("The inputs are random: samples were only counted, and the ranks compared with each other.")
-    if any(_is_processed_by_all(each) for each in compared):
-        lines.append("Every rank processes every sample, so the ranks share no work.")
-    elif any(each.other_samples_at is not None for each in compared):
-        lines.append("The inputs are split or arranged differently than on one rank, but the gradients agree.")
-    return lines
+    in_full = count(steps, "step") if watched >= steps else f"the first {watched} of {steps:,} steps"
+    whole = one.samples(0)[0]
+    is_by_all = bool(whole) and any(all(part == whole for part in each.many.samples(0)) for each in compared)
+    is_split_otherwise = not is_by_all and any(each.other_samples_at is not None for each in compared)
+    notes = {
+        "In later steps only samples and optimizer settings were compared.": watched < steps,
+        "To compare more steps in full, raise `steps` (`--steps`).": watched < steps,
+        "Dropout was switched off for the comparison.": "dropout" in random,
+        "The inputs are random: samples were only counted, and the ranks compared with each other.": (
+            "augmentation" in random
+        ),
+        "Every rank processes every sample, so the ranks share no work.": is_by_all,
+        "The inputs are split or arranged differently than on one rank, but the gradients agree.": is_split_otherwise,
+    }
+    first = f"The same training on {sizes} ranks: {in_full}, gradients within {within:.0e}."
+    return first, *(note for note, holds in notes.items() if holds)
 
 
-def _is_processed_by_all(comparison: Comparison) -> bool:
-    whole = comparison.one.samples(0)[0]
-    return bool(whole) and all(part == whole for part in comparison.many.samples(0))
-
-
-def _not_same(first: Comparison, difference: Difference, finding: Finding, compared: Sequence[Comparison]) -> list[str]:
-    ranks = number_of_ranks(first.many.world_size)
-    lines = [f"Not the same training: on {ranks} {_headline(first, difference, finding)}"]
+def _not_same(first: Comparison, difference: Difference, compared: Sequence[Comparison]) -> SamenessReport:
+    cause, is_of_samples = cause_of(first, difference)
+    ranks = first.many.world_size
+    lines = [f"Not the same training: on {number_of_ranks(ranks)} {_headline(first, difference, is_of_samples)}"]
     if difference.parameter:
-        where = f"rank {difference.rank}   step {difference.step}, {_thing(difference)}"
+        of = {GRADIENTS: "gradient of ", BUFFERS: "buffer "}.get(difference.what, "")
         lines.append(
-            f"  {where}: off by {difference.size:.2g} (limit {difference.limit:.0e}, largest {difference.scale:.2g})"
+            f"  rank {difference.rank}   step {difference.step}, {of}`{difference.parameter}`: off by "
+            f"{difference.size:.2g} (limit {difference.limit:.0e}, largest {difference.scale:.2g})"
         )
-    if finding.key in SAMPLE_KEYS:
-        lines += [f"  rank {rank}   {told}" for rank, told in _samples_by_rank(first, difference)]
-    others = [each.many.world_size for each in compared if each.difference is not None and each is not first]
-    same = [each.many.world_size for each in compared if each.difference is None]
-    if others:
-        lines.append(f"On {_ranks(others)} it is not the same, either.")
-    if same:
-        lines.append(f"On {_ranks(same)} it is the same.")
-    return [*lines, f"Cause: {finding.because}", f"Next: {finding.advice}"]
+    if is_of_samples and first.other_samples_at is not None:
+        whole, parts = first.one.samples(first.other_samples_at)[0], first.many.samples(first.other_samples_at)
+        for rank, part in enumerate(parts):
+            told = f"{count(part.total(), 'sample')}, {(part & whole).total()} of them"
+            lines.append(f"  rank {rank}   {told} among the {whole.total()} of one rank")
+    for is_same, told in ((False, "not the same, either"), (True, "the same")):
+        sizes = [
+            each.many.world_size for each in compared if each is not first and (each.difference is None) == is_same
+        ]
+        if sizes:
+            named = number_of_ranks(sizes[0]) if len(sizes) == 1 else f"{listed(sizes)} ranks"
+            lines.append(f"On {named} it is {told}.")
+    lines += [f"Cause: {cause.because}", f"Next: {cause.advice}"]
+    where = (ranks, difference.step, difference.rank, difference.parameter)
+    return SamenessReport(False, tuple(lines), cause.key, *where)
 
 
-def _ranks(sizes: Sequence[int]) -> str:
-    return number_of_ranks(sizes[0]) if len(sizes) == 1 else f"{listed(sizes)} ranks"
-
-
-def _headline(comparison: Comparison, difference: Difference, finding: Finding) -> str:
-    step = difference.step
-    if difference.what == STEPS:
-        told = f"{_counted(comparison.many.steps)}; one rank: {comparison.one.steps[0]}"
-        return f"the number of optimizer steps differs ({told})."
-    if difference.what == BEFORE and step == 0:
+def _headline(comparison: Comparison, difference: Difference, is_of_samples: bool) -> str:
+    step, what = difference.step, difference.what
+    if what == STEPS:
+        steps = comparison.many.steps
+        told = steps[0] if len(set(steps)) == 1 else ", ".join(f"rank {rank}: {one}" for rank, one in enumerate(steps))
+        return f"the number of optimizer steps differs ({told}; one rank: {comparison.one.steps[0]})."
+    if what == BEFORE and step == 0:
         return "the initial weights differ."
-    if difference.what == AFTER and not difference.parameter:
+    if what == AFTER and not difference.parameter:
         return f"the settings of the optimizer differ at step {step}."
-    at = comparison.other_samples_at
-    if difference.what == SAMPLES or (difference.what == GRADIENTS and at is not None and finding.key in SAMPLE_KEYS):
+    if what == SAMPLES or is_of_samples:
+        at = comparison.other_samples_at
         return f"different samples enter the model in step {step if at is None else at}."
-    when = {BEFORE: "before", GRADIENTS: "at", AFTER: "after", BUFFERS: "after"}[difference.what]
-    return f"{_WHAT[difference.what]} differ {when} step {step}."
-
-
-def _thing(difference: Difference) -> str:
-    of = "gradient of " if difference.what == GRADIENTS else "buffer " if difference.what == BUFFERS else ""
-    return f"{of}`{difference.parameter}`"
-
-
-def _samples_by_rank(comparison: Comparison, difference: Difference) -> list[tuple[int, str]]:
-    at = comparison.other_samples_at
-    if at is None or at > difference.step or difference.what not in (GRADIENTS, SAMPLES, STEPS):
-        return []
-    whole, parts = comparison.one.samples(at)[0], comparison.many.samples(at)
-    among = f"of them among the {whole.total()} of one rank"
-    told = [f"{_number(part.total(), 'sample')}, {(part & whole).total()} {among}" for part in parts]
-    return list(enumerate(told))
-
-
-def _counted(steps: Sequence[int]) -> str:
-    return str(steps[0]) if len(set(steps)) == 1 else ", ".join(f"rank {rank}: {one}" for rank, one in enumerate(steps))
-
-
-def _number(number: int, word: str) -> str:
-    return f"{number:,} {word}{'s' * (number != 1)}"
+    where = {BEFORE: "weights differ before", GRADIENTS: "gradients differ at", AFTER: "weights differ after"}
+    return f"the {where.get(what, 'buffers differ after')} step {step}."

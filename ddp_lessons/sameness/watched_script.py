@@ -12,28 +12,23 @@ import sys
 import traceback
 from pathlib import Path
 
-import torch
-
-from ddp_lessons.sameness.rank_watch import Watcher, by_default, seed_by_rank
+from ddp_lessons.sameness.rank_watch import watching
 from ddp_lessons.sameness.run_records import failure_in, file_of, write_record
 
 
 def main() -> None:
-    folder, settings, script = Path(sys.argv[1]), json.loads(sys.argv[2]), sys.argv[3]
+    folder, watch, script = Path(sys.argv[1]), json.loads(sys.argv[2]), sys.argv[3]
     del sys.argv[:3]
     sys.path[0] = os.path.dirname(os.path.abspath(script))
     rank = int(os.environ["RANK"])
-    dtype = getattr(torch, settings["dtype"]) if settings["dtype"] else None
-    seed_by_rank(rank)
-    watcher = Watcher(settings["steps"], settings["random"])
-    try:
-        with by_default(dtype), watcher:
+    with watching(rank, (), **watch) as watcher:
+        try:
             runpy.run_path(script, run_name="__main__")
-    except Exception:
-        failure_in(folder).write_text(traceback.format_exc(), encoding="utf-8")
-        raise
-    finally:
-        write_record(watcher.record(), file_of(folder, rank))
+        except Exception:
+            failure_in(folder).write_text(traceback.format_exc(), encoding="utf-8")
+            raise
+        finally:
+            write_record(watcher.record(), file_of(folder, rank))
 
 
 if __name__ == "__main__":

@@ -11,28 +11,19 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from broken_trainings import (
-    head_outside_of_ddp,
-    mean_of_unequal_means,
-    no_sampler,
-    rank_1_skips_a_step,
-    stops_averaging,
-    summed,
-)
+from broken_trainings import TRAINS
 from nights import nightly
-from right_trainings import with_ddp
-from tiny_trainings import BATCH, Train, batches, data, loss_of, net, shards
-from torch import nn
+from tiny_trainings import BATCH, Job, batches, by_hand, data, loss_of, net, shards, training
+from torch import Tensor, nn
 from torch.nn.modules import module as global_hooks
-from torch.nn.parallel import DistributedDataParallel
 from torch.optim import optimizer as optimizer_hooks
 
 from ddp_lessons import WorkerFailed, same_as_one
 from ddp_lessons.sameness.first_difference import compare
-from ddp_lessons.sameness.fresh_folder import copy_of_folder
 from ddp_lessons.sameness.rank_watch import Watcher, plain_name
 from ddp_lessons.sameness.rounding_limits import Limits
 from ddp_lessons.sameness.run_records import CannotRead, RankRecord, Run, read_record, write_record
+from ddp_lessons.sameness.sameness_command import copy_of_folder
 from ddp_lessons.sameness.sameness_report import judged, report_of
 from ddp_lessons.sameness.sample_causes import sample_cause
 from ddp_lessons.sameness.snapshots import SUMS, samples_in, sketch
@@ -173,8 +164,8 @@ def test_rounding_stays_below_the_limit_and_a_wrong_sample_does_not() -> None:
 
 def test_a_record_is_the_same_after_a_file(tmp_path: Path) -> None:
     record = trained()
-    write_record(record, tmp_path / "rank-0.npz")
-    read = read_record(tmp_path / "rank-0.npz")
+    write_record(record, tmp_path / "rank-0.json")
+    read = read_record(tmp_path / "rank-0.json")
     assert [step.settings for step in read.steps] == [step.settings for step in record.steps]
     assert read.steps[0].before.keys() == record.steps[0].before.keys()
     mine, theirs = Run((record,)), Run((read,))
@@ -184,14 +175,15 @@ def test_a_record_is_the_same_after_a_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.no_second_try
-def test_a_file_of_a_stranger_is_refused(tmp_path: Path) -> None:
-    np.savez(tmp_path / "rank-0.npz", record=np.array([{"steps": []}], dtype=object))
-    with pytest.raises(CannotRead, match=r"rank-0\.npz holds no record of a rank"):
-        read_record(tmp_path / "rank-0.npz")
+@pytest.mark.parametrize("content", ['{"steps": []}', '{"class": "Path"}', '{"class": "array", "dtype": "O"}', "[1"])
+def test_a_file_of_a_stranger_is_refused(tmp_path: Path, content: str) -> None:
+    (tmp_path / "rank-0.json").write_text(content)
+    with pytest.raises(CannotRead, match=r"rank-0\.json holds no record of a rank"):
+        read_record(tmp_path / "rank-0.json")
 
 
 def test_the_report_of_the_same_training() -> None:
-    report = same_as_one(with_ddp, ranks=(1, 2))
+    report = same_as_one(training(), ranks=(1, 2))
     assert report.text.startswith("The same training on 1 and 2 ranks: 3 steps, gradients within ")
     assert (report.same, report.cause, report.step) == (True, "", None)
     assert len(report.gradients["2 ranks"]) == 3
@@ -199,7 +191,7 @@ def test_the_report_of_the_same_training() -> None:
 
 
 def test_the_report_names_step_parameter_cause_and_what_to_do() -> None:
-    report = same_as_one(summed, ranks=(2,))
+    report = same_as_one(TRAINS["summed"], ranks=(2,))
     assert (report.same, report.cause, report.world_size, report.step) == (False, "sum_not_mean", 2, 0)
     first, where, cause, advice = report.lines
     assert first == "Not the same training: on 2 ranks the gradients differ at step 0."
@@ -215,62 +207,56 @@ def test_the_report_names_step_parameter_cause_and_what_to_do() -> None:
 
 
 def test_the_report_counts_the_samples_of_each_rank() -> None:
-    report = same_as_one(no_sampler, ranks=(1, 2))
+    report = same_as_one(TRAINS["no_sampler"], ranks=(1, 2))
     assert report.lines[0] == "Not the same training: on 2 ranks different samples enter the model in step 0."
     assert "  rank 1   6 samples, 6 of them among the 12 of one rank" in report.lines
     assert "Every rank gets the same 6 samples" in report.text
 
 
-def test_the_weights_that_explain_a_mean_of_means() -> None:
-    assert "The correct weights are 0.556, 0.444." in same_as_one(mean_of_unequal_means, ranks=(1, 2)).text
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("mean_of_unequal_means", "The ranks have 5 and 4 samples, but"),
+        ("mean_of_unequal_means", "The correct weights are 0.556, 0.444."),
+        ("rank_1_skips_a_step", "Rank 1 skipped an optimizer step: before step 1 there were 2 forward passes"),
+        ("head_outside_of_ddp", "its own gradient of `2.bias` and `2.weight`: it is not averaged. Distributed"),
+        ("stops_averaging", "all_reduce each gradient (and divide it by world_size if each rank's loss is a mean)."),
+        ("skips_a_bad_batch", "The gradient of rank 1 is zero after its backward pass, and it enters the average."),
+        ("forgets_its_gradient", "The gradient of rank 1 does not enter the average."),
+        ("other_optimizer", "The optimizer's class is Adam on rank 0 and AdamW on one rank."),
+        ("only_rank_0_steps", "rank 0 makes 3, rank 1 makes 0; one rank alone makes 3."),
+        ("seed_depends_on_the_ranks", "The initial weights of ranks 0 and 1 are not those of one rank, though"),
+    ],
+)
+def test_the_report_says_what_the_numbers_show(name: str, told: str) -> None:
+    assert told in same_as_one(TRAINS[name], ranks=(1, 2)).text
 
 
-def sum_loss_that_is_clipped(rank: int, world_size: int, threshold: float) -> None:
-    """DDP divides by world_size what is already divided by the number of all samples."""
-    model = DistributedDataParallel(net())
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    for inputs, targets in shards(rank, world_size):
-        optimizer.zero_grad()
-        ((model(inputs) - targets).square().sum() / BATCH).backward()
-        nn.utils.clip_grad_norm_(model.parameters(), threshold)
-        optimizer.step()
+def sum_loss(job: Job, inputs: Tensor, targets: Tensor) -> Tensor:
+    """Divided by the number of all samples; DDP divides by world_size, too."""
+    return loss_of(job.model, inputs, targets, reduction="sum") / BATCH
 
 
-def test_a_division_too_many_is_seen_through_clipping() -> None:
+def loss_divided_twice_more(job: Job, inputs: Tensor, targets: Tensor) -> Tensor:
+    return loss_of(job.model, inputs, targets) / job.world_size**2
+
+
+@pytest.mark.parametrize(
+    ("loss", "cause", "told"),
+    [
+        (sum_loss, "averaged_twice", "Before clipping, which left 0.8 of one rank's gradient, the gradient is 1/2 of"),
+        (loss_divided_twice_more, "factor", "clipped before they were compared, so the true factor is smaller."),
+    ],
+)
+def test_a_division_too_many_is_seen_through_clipping(loss: Any, cause: str, told: str) -> None:
     model = net()
     loss_of(model, *next(batches())).backward()
     norm = nn.utils.clip_grad_norm_(model.parameters(), 1e9).item()
-    report = same_as_one(sum_loss_that_is_clipped, 0.8 * norm, ranks=(2,))
-    assert report.cause == "averaged_twice"
-    assert (
-        "Before clipping, which left 0.8 of one rank's gradient, the gradient is 1/2 of that of one rank" in report.text
-    )
+    clip = lambda job: nn.utils.clip_grad_norm_(job.parameters, 0.8 * norm)  # noqa: E731
+    report = same_as_one(training(loss=loss, before_step=clip), ranks=(2,))
+    assert report.cause == cause
+    assert told in report.text
     assert "multiply the loss by world_size if it is already divided by the number of samples or tokens" in report.text
-
-
-def loss_divided_once_more_than_ddp_does(rank: int, world_size: int, threshold: float) -> None:
-    model = DistributedDataParallel(net())
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    for inputs, targets in shards(rank, world_size):
-        optimizer.zero_grad()
-        (loss_of(model, inputs, targets) / world_size**2).backward()
-        nn.utils.clip_grad_norm_(model.parameters(), threshold)
-        optimizer.step()
-
-
-def test_of_clipped_gradients_no_factor_is_claimed_to_be_the_true_one() -> None:
-    model = net()
-    loss_of(model, *next(batches())).backward()
-    norm = nn.utils.clip_grad_norm_(model.parameters(), 1e9).item()
-    report = same_as_one(loss_divided_once_more_than_ddp_does, 0.8 * norm, ranks=(2,))
-    assert report.cause == "factor"
-    assert "The gradients were clipped before they were compared, so the true factor is smaller." in report.text
-    assert "Usually it is DDP's division by world_size" in report.lines[-1]
-
-
-def test_gradients_that_are_not_averaged_need_no_division_if_they_add_up() -> None:
-    report = same_as_one(stops_averaging, ranks=(2,))
-    assert report.lines[-1].endswith("(and divide it by world_size if each rank's loss is a mean).")
 
 
 def test_for_repeated_samples_the_parts_of_a_batch_are_suggested() -> None:
@@ -311,39 +297,24 @@ def entered(*rows: int, then: tuple[int, ...] = ()) -> RankRecord:
         model = net()
         optimizer = torch.optim.SGD(model.parameters())
         for batch in filter(None, (rows, then)):
-            loss_of(model, *(one[list(batch)] for one in data())).backward()
+            loss_of(model, *(one[list(batch)] for one in data())).backward()  # type: ignore[arg-type]
             optimizer.step()
     return watcher.record()
 
 
-def loss_without_a_gradient(rank: int, world_size: int) -> None:
-    model = DistributedDataParallel(net())
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    for inputs, targets in shards(rank, world_size):
-        optimizer.zero_grad()
-        (0 * loss_of(model, inputs, targets)).backward()
-        optimizer.step()
-
-
-def loss_without_data(rank: int, world_size: int) -> None:
-    """Only a penalty on the weights; the gradients are not even averaged."""
-    model = net()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    for inputs, _ in shards(rank, world_size):
-        optimizer.zero_grad()
-        penalty = torch.stack([one.square().sum() for one in model.parameters()]).sum()
-        (penalty + 0 * model(inputs).sum()).backward()
-        optimizer.step()
+def penalty_alone(job: Job, inputs: Tensor, targets: Tensor) -> Tensor:
+    """The gradients are not even averaged."""
+    return 0 * loss_of(job.model, inputs, targets) + torch.stack([one.square().sum() for one in job.parameters]).sum()
 
 
 @pytest.mark.parametrize(
     ("train", "told"),
     [
-        (loss_without_a_gradient, "every gradient is zero"),
-        (loss_without_data, "the gradients do not depend on the samples"),
+        (training(loss=lambda job, inputs, targets: 0 * loss_of(job.model, inputs, targets)), "every gradient is zero"),
+        (by_hand(lambda job: None, loss=penalty_alone), "the gradients do not depend on the samples"),
     ],
 )
-def test_gradients_that_agree_in_any_case_tell_nothing(train: Train, told: str) -> None:
+def test_gradients_that_agree_in_any_case_tell_nothing(train: Any, told: str) -> None:
     report = same_as_one(train, ranks=(1, 2))
     assert report.same is None
     assert report.lines[0].startswith(f"Could not tell whether it is the same training: {told}")
@@ -373,28 +344,16 @@ def test_a_function_that_takes_no_rank_is_refused_by_the_name_of_what_was_called
 
 
 def test_ranks_need_not_name_one_rank() -> None:
-    assert same_as_one(with_ddp, ranks=(3,)).text.startswith("The same training on 1 and 3 ranks: 3 steps")
+    assert same_as_one(training(), ranks=(3,)).text.startswith("The same training on 1 and 3 ranks: 3 steps")
 
 
 def test_of_more_steps_than_were_compared_no_more_is_claimed() -> None:
-    report = same_as_one(with_ddp, ranks=(2,), steps=2)
+    report = same_as_one(training(), ranks=(2,), steps=2)
     assert report.lines[0].startswith("The same training on 1 and 2 ranks: the first 2 of 3 steps, gradients within ")
     assert report.lines[1:3] == (
         "In later steps only samples and optimizer settings were compared.",
         "To compare more steps in full, raise `steps` (`--steps`).",
     )
-
-
-def test_the_report_names_the_rank_that_skipped_a_step() -> None:
-    report = same_as_one(rank_1_skips_a_step, ranks=(1, 2))
-    assert report.lines[-2] == (
-        "Cause: Rank 1 skipped an optimizer step: before step 1 there were 2 forward passes on rank 1, 1 elsewhere."
-    )
-
-
-def test_the_report_names_the_parameters_that_ddp_does_not_have() -> None:
-    report = same_as_one(head_outside_of_ddp, ranks=(1, 2))
-    assert "The gradient of `2.bias` and `2.weight` is not averaged: DistributedDataParallel averages" in report.text
 
 
 def test_a_function_that_fails_fails_as_in_launch() -> None:
@@ -415,12 +374,11 @@ def test_a_function_that_fails_fails_as_in_launch() -> None:
         ({"ranks": "1,2"}, "ranks must list the numbers of ranks to compare"),
         ({"dtype": "float64"}, "dtype must be a floating-point dtype such as torch.float64, not 'float64'"),
         ({"dtype": torch.int64}, "dtype must be a floating-point dtype such as torch.float64, not torch.int64"),
-        ({"random": True}, r'random lists what is random by design, such as random=\["dropout"\], not True'),
     ],
 )
 def test_what_cannot_be_asked_is_refused(asked: dict[str, object], refusal: str) -> None:
     with pytest.raises((TypeError, ValueError), match=refusal):
-        same_as_one(with_ddp, **asked)  # type: ignore[arg-type]
+        same_as_one(training(), **asked)  # type: ignore[arg-type]
 
 
 def command(*asked: str, folder: Path = PROJECT) -> subprocess.CompletedProcess[str]:
