@@ -1,4 +1,4 @@
-"""Attempts run live if this machine supports it; otherwise a recording is shown. A lesson reads the same in both cases."""
+"""Attempts run live if this machine supports it; otherwise a recording is shown. A lesson reads the same both ways."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 from ddp_lessons.machines.attempts import Attempt
 from ddp_lessons.machines.places import Place
@@ -43,14 +43,15 @@ def attempt(function: Callable[Concatenate[P, A], D], place: Place[P], *args: A.
 
     def live() -> D:
         with place as made:
-            done = function(made, *args, **kwargs)
+            done: object = function(made, *args, **kwargs)
         if not isinstance(done, Attempt | Results | WorkerFailed | WorkersStuck):
             raise TypeError(f"the function must return what everywhere(), launch() or sbatch() gives, not {done!r}")
-        return done
+        return cast(D, done)
 
     file = recording_of(function, args, kwargs)
     of = recordings.digest_of(function, place)
-    return recordings.live_or_recorded(file, of, place.why_not, live, _as_plain, _from_plain)
+    shown: D = recordings.live_or_recorded(file, of, place.why_not, live, _as_plain, from_recording)
+    return shown
 
 
 def troubles() -> str:
@@ -81,7 +82,7 @@ def _as_plain(done: Done) -> dict[str, Any]:
     return plain
 
 
-def _from_plain(told: Mapping[str, Any]) -> Any:
+def from_recording(told: Mapping[str, Any]) -> Any:
     if "ranks" not in told:
         return Attempt.from_plain(told)
     values = tuple(told["values"].get(str(rank), NO_VALUE) for rank in range(len(told["ranks"])))

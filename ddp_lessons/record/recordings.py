@@ -30,7 +30,7 @@ _PLAIN = (str, int, float, bool, tuple, list, dict, type(None))  # values that a
 
 
 class NotHere(RuntimeError):
-    """This machine can't run it, and there is no recording of it; the message says what is missing and how to get it."""
+    """This machine can't run it, and there is no recording; the message says what is missing and how to get it."""
 
 
 def live_or_recorded(

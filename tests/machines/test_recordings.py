@@ -83,7 +83,10 @@ def test_a_recording_is_the_attempt_without_this_machine_s_names(record: Any, mo
 
 @pytest.mark.parametrize(
     ("wish", "said"),
-    [("", r"cannot run here \(no ip\), and there is no recording of greet_louder"), ("record", "greet_louder cannot be recorded: no ip")],
+    [
+        ("", r"cannot run here \(no ip\), and there is no recording of greet_louder"),
+        ("record", "greet_louder cannot be recorded: no ip"),
+    ],
 )
 def test_what_can_be_neither_run_nor_recalled_is_refused(monkeypatch: pytest.MonkeyPatch, wish: str, said: str) -> None:
     monkeypatch.setenv(recordings.VARIABLE, wish)
