@@ -124,7 +124,8 @@ def _new_group(given: Given) -> bool:
 def _training_step(given: Given) -> bool:
     torch.manual_seed(given.rank)  # different weights on each rank, until the model is wrapped
     model = torch.nn.Linear(2, 1).to(given.device)
-    torch.nn.parallel.DistributedDataParallel(model)(given.mine).backward()
+    wrapped = torch.nn.parallel.DistributedDataParallel(model)  # it averages as long as it exists
+    wrapped(given.mine).backward()
     return model.weight.grad is not None and torch.equal(model.weight.grad[0], given.sum / given.world_size)
 
 
