@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import platform
-import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib import metadata
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
+import torch.distributed as dist
 
 from ddp_lessons.record import recordings
 from ddp_lessons.record.results import Results
@@ -105,13 +105,5 @@ def _this_machine(device: str) -> dict[str, str]:
         return {**found, "device": "CPU"}
     count = torch.cuda.device_count()
     names = sorted({torch.cuda.get_device_name(index) for index in range(count)})
-    driver = subprocess.run(
-        ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"], capture_output=True, text=True
-    )
-    return {
-        **found,
-        "device": f"{count} x {' and '.join(names)}",
-        "cuda": str(torch.version.cuda),
-        "nccl": ".".join(map(str, torch.cuda.nccl.version())),
-        "driver": driver.stdout.partition("\n")[0].strip(),
-    }
+    nccl = ".".join(map(str, torch.cuda.nccl.version())) if dist.is_nccl_available() else ""
+    return {**found, "device": f"{count} x {' and '.join(names)}", "cuda": str(torch.version.cuda), "nccl": nccl}

@@ -149,6 +149,17 @@ def test_with_a_driver_it_says_why_torch_sees_no_gpu(tmp_path: Path, monkeypatch
     assert "with CUDA_VISIBLE_DEVICES='' torch sees no GPU" in gpu.no_gpu()
 
 
+def test_a_recording_names_the_gpu_and_the_versions(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
+    monkeypatch.setattr("torch.cuda.get_device_name", lambda index: "NVIDIA H200")
+    monkeypatch.setattr("torch.distributed.is_nccl_available", lambda: True)
+    monkeypatch.setattr("torch.cuda.nccl.version", lambda: (2, 27, 5))
+    monkeypatch.setattr("torch.version.cuda", "13.0")
+    told = json.loads(gpu_measurements.keep("this", works("cuda"), "cuda").read_text())
+    versions = {"torch": metadata.version("torch"), "cuda": "13.0", "nccl": "2.27.5"}
+    assert told["machine"].items() > {"device": "2 x NVIDIA H200", **versions}.items()
+
+
 def test_nothing_of_the_machine_gets_into_a_recorded_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("platform.node", lambda: "gpu-node-17")
     line = f"{Path.cwd()}/a.py of gpu-node-17: [fail at /__w/pytorch/gloo/tcp/pair.cc:464] timed\x07out"
