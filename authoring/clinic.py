@@ -20,7 +20,7 @@ from typing import Any
 
 import psutil
 
-from ddp_lessons.clinic.clinic_cases import CASES, Case, folder_of
+from ddp_lessons.clinic.clinic_cases import CASES, PROGRAM, Case, case_of
 
 JOB, PACKAGES = "/job", "/usr/lib/python3/site-packages"  # what the kept files say instead of this machine's folders
 _LONGEST_SECONDS = 120.0
@@ -28,27 +28,24 @@ _LONGEST_SECONDS = 120.0
 
 def make_all(numbers: Sequence[int]) -> list[str]:
     """Run the cases with these numbers (none: all). Return what was written."""
-    if wrong := [number for number in numbers if not 1 <= number <= len(CASES)]:
-        raise ValueError(f"there is no case {wrong[0]}: give numbers from 1 to {len(CASES)}")
     said = []
-    for number in numbers or range(1, len(CASES) + 1):
-        target = folder_of(number)
+    for case in [case_of(number) for number in numbers or CASES]:
+        target = case.folder
         with tempfile.TemporaryDirectory() as place:
-            left = make(number, Path(place))
+            left = make(case, Path(place))
             for old in target.iterdir():
-                if old.name != "train.py.txt":
+                if old.name != PROGRAM:
                     shutil.rmtree(old) if old.is_dir() else old.unlink()
             for file in left:
                 (target / file.parent).mkdir(exist_ok=True)
                 shutil.copyfile(Path(place, file), target / file)
-        said.append(f"case {number}: {', '.join(map(str, left))}")
+        said.append(f"case {case.number}: {', '.join(map(str, left))}")
     return said
 
 
-def make(number: int, place: Path) -> list[Path]:
+def make(case: Case, place: Path) -> list[Path]:
     """Run one job in an empty folder. Return the files that it left there, with neutral paths."""
-    case = CASES[number - 1]
-    shutil.copyfile(folder_of(number) / "train.py.txt", place / "train.py")
+    shutil.copyfile(case.folder / PROGRAM, place / "train.py")
     _KINDS[case.leaves](case, place)
     left = sorted(path.relative_to(place) for path in place.rglob("*") if _is_kept(path.relative_to(place)))
     for file in left:

@@ -1,4 +1,7 @@
-"""Run everything that needs an NVIDIA GPU, check it, and record it: `make gpu`."""
+"""Run the experiments that need an NVIDIA GPU, check what they measure, and record it: `make gpu`.
+
+The ranks of each are its own, with a time limit, so one that fails or hangs costs only its own recording.
+"""
 
 from __future__ import annotations
 
@@ -6,43 +9,36 @@ import argparse
 import shutil
 import sys
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 
 import torch
 
-from ddp_lessons.gpu.gpu_experiments import EXPERIMENTS, Experiment, Outcome, run_apart
-from ddp_lessons.gpu.gpu_recordings import keep
+from ddp_lessons.gpu import peak_memory, step_rates, stream_overlap
+from ddp_lessons.gpu.gpu_measurements import Measured, as_recorded, keep
 from ddp_lessons.show.programs.printed import in_columns
 
-ALL = {**EXPERIMENTS, "lessons": Experiment("authoring.gpu_lessons", "Lessons that use a GPU", 3600.0)}
+EXPERIMENTS: dict[str, Callable[[str], Measured]] = {
+    "memory": peak_memory.measure,
+    "speed": step_rates.measure,
+    "overlap": stream_overlap.measure,
+}
 
 
-@dataclass(frozen=True)
-class Row:
-    name: str
-    outcome: Outcome
-    seconds: float = 0.0
-
-    @property
-    def cells(self) -> list[str]:
-        return [self.name, self.outcome.state, f"{self.seconds:.0f} s", self.outcome.words]
-
-
-def main(arguments: Sequence[str]) -> int:
+def main(arguments: Sequence[str], device: str = "cuda") -> int:
     parser = argparse.ArgumentParser(prog="python -m authoring.gpu", description=__doc__)
-    parser.add_argument("experiments", nargs="*", metavar="EXPERIMENT", help=", ".join(ALL))
-    asked = parser.parse_args(arguments).experiments or list(ALL)
-    if unknown := [name for name in asked if name not in ALL]:
-        parser.error(f"there is no experiment {unknown[0]!r}; there are {', '.join(ALL)}")
-    if not torch.cuda.device_count():
+    parser.add_argument("experiments", nargs="*", metavar="EXPERIMENT", help=", ".join(EXPERIMENTS))
+    asked = parser.parse_args(arguments).experiments or list(EXPERIMENTS)
+    if unknown := [name for name in asked if name not in EXPERIMENTS]:
+        parser.error(f"there is no experiment {unknown[0]!r}; there are {', '.join(EXPERIMENTS)}")
+    if device == "cuda" and not torch.cuda.device_count():
         print(no_gpu(), file=sys.stderr)
         return 1
-    rows = [run_and_record(name, ALL[name]) for name in asked]
-    print(table(rows))
-    if any(row.outcome.state == "passed" for row in rows):
+    rows = [run_and_record(name, device) for name in asked]
+    print("\n".join(in_columns([["experiment", "result", "took", "why"], *rows])))
+    results = [result for _, result, *_ in rows]
+    if "passed" in results:
         print("Next: commit ddp_lessons/gpu/recordings.")
-    return int(any(row.outcome.state == "failed" for row in rows))
+    return int("failed" in results)
 
 
 def no_gpu() -> str:
@@ -55,21 +51,15 @@ def no_gpu() -> str:
     return f"make gpu: torch sees no GPU: {found}.\nNext: {advice} Nothing was recorded."
 
 
-def run_and_record(name: str, experiment: Experiment, device: str = "cuda") -> Row:
-    """Run one experiment, and keep its recording if it passed. An older recording stays otherwise."""
-    print(f"{name}: {experiment.title}, at most {experiment.limit_seconds:g} seconds ...", file=sys.stderr, flush=True)
-    begin = time.monotonic()
-    outcome = run_apart(experiment, device)
-    if outcome.state == "passed" and outcome.measured is not None:
-        try:
-            keep(name, outcome.measured)
-        except (OSError, ValueError) as error:
-            outcome = Outcome("failed", str(error))
-    return Row(name, outcome, time.monotonic() - begin)
-
-
-def table(rows: Sequence[Row]) -> str:
-    return "\n".join(in_columns([["experiment", "result", "took", "why"], *(row.cells for row in rows)]))
+def run_and_record(name: str, device: str) -> list[str]:
+    """Run one experiment, and return its row of the table. If it fails, an older recording of it stays."""
+    print(f"{name} ...", file=sys.stderr, flush=True)
+    begin, result, why = time.monotonic(), "passed", ""
+    try:
+        keep(name, EXPERIMENTS[name](device), device)
+    except Exception as error:
+        result, why = "failed", as_recorded(error)
+    return [name, result, f"{time.monotonic() - begin:.0f} s", why]
 
 
 if __name__ == "__main__":

@@ -49,10 +49,10 @@ def run(lesson: Any, project: Path) -> Any:
 
 
 def environment(project: Path) -> dict[str, str]:
-    """This process's environment with the settings. Lesson 14 is recorded only if asked for."""
+    """This process's environment with the settings. What can run live is not shown as recorded."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("DDP_LESSONS_M")}
-    if os.environ.get("DDP_LESSONS_MACHINES") == "record":
-        inherited["DDP_LESSONS_MACHINES"] = "record"
+    if inherited.get("DDP_LESSONS_RECORDINGS") == "recorded":
+        del inherited["DDP_LESSONS_RECORDINGS"]
     paths = [str(project), *filter(None, [os.environ.get("PYTHONPATH")])]
     return {**inherited, **SETTINGS, "PYTHONPATH": os.pathsep.join(paths), "PYDEVD_DISABLE_FILE_VALIDATION": "1"}
 

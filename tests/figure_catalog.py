@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import functools
+import json
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -20,7 +21,7 @@ from ddp_lessons.backends.backend_trials import JOIN, OUTCOMES, PLACES, Trial, T
 from ddp_lessons.backends.calls import CALLS
 from ddp_lessons.backends.under_mpirun import Ended
 from ddp_lessons.machines import Attempt, Said
-from ddp_lessons.machines.live_or_recorded import recall
+from ddp_lessons.machines.live_or_recorded import RECORDINGS, from_recording
 from ddp_lessons.record.event import Event
 from ddp_lessons.record.events import Events
 from ddp_lessons.record.rank_record import Recorded, Standing, Told
@@ -136,6 +137,10 @@ def curves(world_size: int, steps: int, *names: str) -> Results[None]:
     return telling(token_round(world_size), *own)
 
 
+def recalled(name: str) -> Any:
+    return from_recording(json.loads((RECORDINGS / f"{name}.json").read_text(encoding="utf-8")))
+
+
 def trials() -> Trials:
     """All outcomes, in some order; at the third place no rank could join."""
     why_not = "a library is missing"
@@ -189,7 +194,7 @@ FIGURES: dict[str, Callable[[], Any]] = {
     "timeline of many calls": lambda: show.timeline(ring_steps(2, 100)),
     "timeline of 16 ranks": lambda: show.timeline(token_round(16), title="Sixteen & more"),
     "timeline of two nodes": lambda: show.timeline(barriers(90, [("alpha", 1e-4), ("alpha", 1e-4), ("beta", 2e-4)])),
-    "timeline that was recorded": lambda: show.timeline(recall("pull_the_cable", "")),
+    "timeline that was recorded": lambda: show.timeline(recalled("pull_the_cable")),
     "timeline without its oldest calls": lambda: show.timeline(record([[call("barrier", 1, 2)]] * 2, dropped={1: 999})),
     "timeline of nothing": lambda: show.timeline(Events()),
     **{name: functools.partial(of_three, name) for name in COLLECTIVES},
@@ -218,7 +223,7 @@ FIGURES: dict[str, Callable[[], Any]] = {
     "pipeline": lambda: show.pipeline(pipelined(3, 4), title="All forward, then all backward"),
     "pipeline of nothing": lambda: show.pipeline(record([[], []])),
     "machines": lambda: show.machines(CUT, "A link is cut"),
-    "machines that were recorded": lambda: show.machines(recall("lose_and_regain", "")),
+    "machines that were recorded": lambda: show.machines(recalled("lose_and_regain")),
     "terminal": lambda: show.terminal("a line\n" + "a long line " * 30, "What two ranks said."),
     "mpi_run": lambda: show.mpi_run(Ended("mpirun -n 2 python hello.py", ("rank 0", "rank $1$ < 2"), False)),
     "what_works": lambda: show.what_works(trials()),

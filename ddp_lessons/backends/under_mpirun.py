@@ -16,7 +16,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ddp_lessons.record import recordings
@@ -40,13 +40,9 @@ _SETTINGS = {
     "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
     "PYTHONUNBUFFERED": "",
 }
-# a line of a traceback; once a process has joined, torch starts each with the rank
-_SAID = re.compile(r"(?:\[rank(?P<rank>\d+)\]:)?\s*(?P<words>.*?)\s*")
-_RAISED = re.compile(r"(?:\w+\.)*\w*(?:Error|Exception)\b")
-
-
-class NoMPI(RuntimeError):
-    """A program needs mpirun, and this machine has none."""
+# once a process has joined, torch puts its rank before each line of a traceback
+_RANK = r"(?:\[rank(\d+)\]:)? *"
+_RAISED = re.compile(rf"^{_RANK}((?:\w+\.)*\w*(?:Error|Exception)\b.*)", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -66,19 +62,24 @@ def mpirun(program: str | os.PathLike[str], ranks: int = 4, timeout_seconds: flo
     """Run a Python file on so many ranks under mpirun; without mpirun, return its recorded output.
 
     Raises:
-        NoMPI: this machine has no MPI, and there is no recording of this program.
-        RuntimeError: the program failed; the message contains its last lines.
+        NotHere: this machine has no MPI, and there is no recording of this program.
+        RuntimeError: the program failed; the message contains what a rank raised, and where.
     """
     path = pathlib.Path(program)
     command = f"mpirun -n {ranks} python {path.name}"
-    why_not = why_no_mpi()
-    if not why_not:
-        printed = run_under_mpirun([os.fspath(path)], ranks, timeout_seconds)
+
+    def live() -> Ended:
+        printed = _run_under_mpirun([os.fspath(path)], ranks, timeout_seconds)
         return Ended(command, tuple(sorted(printed.splitlines())), is_live=True)
-    told = recordings.recall(RECORDINGS / f"{path.stem}_{ranks}.json")
-    if told is None or told["of"] != recordings.digest(path.read_text(encoding="utf-8").strip()):
-        raise NoMPI(f"{why_not}, and there is no recording of this program, because it is not one of the lesson")
-    return Ended(command, tuple(told["lines"]), is_live=False)
+
+    return recordings.live_or_recorded(
+        RECORDINGS / f"{path.stem}_{ranks}.json",
+        recordings.digest(path.read_text(encoding="utf-8").strip()),
+        why_no_mpi,
+        live,
+        as_plain=lambda ended: {"lines": ended.lines},
+        from_plain=lambda told: Ended(command, tuple(told["lines"]), is_live=False),
+    )
 
 
 @functools.cache
@@ -89,19 +90,17 @@ def why_no_mpi() -> str:
     if importlib.util.find_spec("mpi4py") is None:
         return f"this Python has no mpi4py; {HOW_TO_GET_IT}"
     try:
-        run_under_mpirun(["-c", "from mpi4py import MPI"], 1, 180.0)
+        _run_under_mpirun(["-c", "from mpi4py import MPI"], 1, 180.0)
     except RuntimeError as error:
         return f"MPI does not work here ({str(error).splitlines()[0]}); {HOW_TO_GET_IT}"
     return ""
 
 
-def run_under_mpirun(
-    arguments: Sequence[str], ranks: int, timeout_seconds: float, settings: Mapping[str, str] | None = None
-) -> str:
+def _run_under_mpirun(arguments: Sequence[str], ranks: int, timeout_seconds: float) -> str:
     """Return what Python with these arguments prints on so many ranks. All ranks have ended when this returns."""
     command = ["mpirun", "-n", str(ranks), sys.executable, *arguments]
     # one thread for each rank, because they share the cores
-    surroundings = {"OMP_NUM_THREADS": "1", **os.environ, **_SETTINGS, **(settings or {})}
+    surroundings = {"OMP_NUM_THREADS": "1", **os.environ, **_SETTINGS}
     with subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,
@@ -136,16 +135,13 @@ def _end(process: subprocess.Popen[str]) -> None:
 
 
 def _why_it_failed(complained: str, code: int, program: str) -> str:
-    """The exception from Python's output, with its rank and its line in the program."""
-    lines = [match for line in complained.splitlines() if (match := _SAID.fullmatch(line)) and match["words"]]
-    raised = next((line for line in lines if _RAISED.match(line["words"])), None)
+    """The first exception, and the line of the program that the traceback before it names last."""
+    raised, name = _RAISED.search(complained), os.path.basename(program)
     if raised is None:
-        return [*(line["words"] for line in lines), f"mpirun ended with code {code}, and said nothing"][0]
-    who = "a rank" if raised["rank"] is None else f"rank {raised['rank']}"
-    own = [line["words"] for line in lines[: lines.index(raised)] if line["rank"] == raised["rank"]]
-    places = [number for number, words in enumerate(own) if words.startswith(f'File "{program}", line ')]
-    told = f"{who} raised {raised['words']}"
-    if places:
-        line_number = own[places[-1]].split(", line ")[1].partition(",")[0]
-        told += f"\n    {os.path.basename(program)} line {line_number}:   {''.join(own[places[-1] + 1 :][:1])}"
-    return told
+        words = [line.strip() for line in complained.splitlines() if re.search(r"\w", line)]
+        return "\n    ".join([f"mpirun ended with code {code}", *words[-5:]])
+    who = "a rank" if raised[1] is None else f"rank {raised[1]}"
+    # Python writes the path as a whole, however the program was given
+    places = re.findall(rf'File ".*{re.escape(name)}", line (\d+).*\n{_RANK}(.*)', complained[: raised.start()])
+    where = [f"\n    {name} line {line}:   {source}" for line, _, source in places[-1:]]
+    return "".join([f"{who} raised {raised[2]}", *where])

@@ -12,9 +12,7 @@ import torch
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from ddp_lessons.gpu.gpu_ranks import Ranks, own_device, ranks_on, wait_for
-from ddp_lessons.gpu.gpu_recordings import Measured
-from ddp_lessons.run.launch import launch
+from ddp_lessons.gpu.gpu_measurements import Measured, ranks_on, wait_for
 
 SIZES = {"cuda": (2048, 4096), "cpu": (512, 64)}  # width of a layer, samples of a rank
 LAYERS, BUCKET_MEGABYTES = 6, 2
@@ -31,8 +29,7 @@ class Span(NamedTuple):
 
 def measure(device: str) -> Measured:
     ranks = ranks_on(device)
-    answers = launch(_profiled, ranks.count, ranks, backend=ranks.backend, record=False, quiet=True)
-    spans = [[Span(*span) for span in of_rank] for of_rank in answers]
+    spans = list(ranks.launch(_profiled))
     overlaps = [overlap(of_rank) for of_rank in spans]
     said = ", ".join(f"rank {rank} {share:.0%}" for rank, share in enumerate(overlaps))
     lines = [f"communication hidden behind computation: {said}", "one step of rank 0:", *drawn(spans[0])]
@@ -40,14 +37,11 @@ def measure(device: str) -> Measured:
         "every rank computes and communicates": all(
             {"computes", "communicates"} <= {span.kind for span in of_rank} for of_rank in spans
         ),
-        "the kernels are on CUDA streams": device == "cpu" or all(_on_streams(of_rank) for of_rank in spans),
+        "the kernels are on CUDA streams": device == "cpu"
+        or all(span.lane.startswith("stream ") for of in spans for span in of if span.kind == "computes"),
     }
     rounded = [[*span[:2], round(span.begin), round(span.end)] for span in spans[0][:MOST_SPANS]]
     return Measured(ranks.how, lines, {"overlap": overlaps, "spans_of_rank_0": rounded}, checks)
-
-
-def _on_streams(spans: Iterable[Span]) -> bool:
-    return all(span.lane.startswith("stream ") for span in spans if span.kind == "computes")
 
 
 def overlap(spans: Sequence[Span]) -> float:
@@ -112,8 +106,7 @@ def drawn(spans: Sequence[Span]) -> list[str]:
     return [*rows, f"{legend}; {end / 1000:.3g} ms in all"]
 
 
-def _profiled(rank: int, world_size: int, ranks: Ranks) -> list[tuple[Any, ...]]:
-    device = own_device(rank, ranks)
+def _profiled(rank: int, world_size: int, device: torch.device) -> list[Span]:
     width, samples = SIZES[device.type]
     net = nn.Sequential(*[nn.Linear(width, width) for _ in range(LAYERS)]).to(device)
     model = DistributedDataParallel(net, bucket_cap_mb=BUCKET_MEGABYTES)
@@ -131,4 +124,4 @@ def _profiled(rank: int, world_size: int, ranks: Ranks) -> list[tuple[Any, ...]]
                 wait_for(device)  # a kernel counts for the step that asked for it
                 profiler.step()
         events = json.loads(Path(file).read_text(encoding="utf-8"))["traceEvents"]
-    return [tuple(span) for span in spans_of(events)]
+    return spans_of(events)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from ddp_lessons.machines.attempts import Attempt, Said
 from ddp_lessons.machines.live_or_recorded import attempt, troubles
 from ddp_lessons.machines.namespaces import Machines
-from ddp_lessons.machines.places import NotHere
 from ddp_lessons.machines.slurm_on_machines import SlurmOnMachines
+from ddp_lessons.record.recordings import NotHere
 
 __all__ = ["Attempt", "Machines", "NotHere", "Said", "SlurmOnMachines", "attempt", "troubles"]

@@ -42,10 +42,6 @@ class Attempt:
     def has(self, words: str, machine: int | None = None) -> bool:
         return any(words in line for line in self.lines(machine))
 
-    def first(self, words: str) -> Said | None:
-        """The first line that contains these words."""
-        return next((said for said in self.said if words in said.line), None)
-
     def complaint(self, machine: int) -> Said | None:
         """The first line of this node that names an error: the exception without its traceback."""
         mine = (said for said in self.said if said.machine == machine)

@@ -1,7 +1,4 @@
-"""Attempts run live if this machine supports it; otherwise a recording is shown. A lesson reads the same in both cases.
-
-With DDP_LESSONS_MACHINES=recorded nothing runs live; with =record each live run becomes the new recording.
-"""
+"""Attempts run live if this machine supports it; otherwise a recording is shown. A lesson reads the same both ways."""
 
 from __future__ import annotations
 
@@ -12,7 +9,7 @@ from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 from ddp_lessons.machines.attempts import Attempt
-from ddp_lessons.machines.places import NotHere, Place
+from ddp_lessons.machines.places import Place
 from ddp_lessons.record import recordings
 from ddp_lessons.record.events import Events, as_plain, from_plain
 from ddp_lessons.record.line_names import is_cell
@@ -23,7 +20,6 @@ from ddp_lessons.run.launcher.rank_states import Account
 
 RECORDINGS = Path(__file__).with_name("recordings")
 TROUBLES = RECORDINGS / "troubles.txt"
-VARIABLE = "DDP_LESSONS_MACHINES"
 _CELL = "<ipython-input>"  # the file of a cell has another name in each kernel
 
 A = ParamSpec("A")
@@ -44,24 +40,18 @@ def attempt(function: Callable[Concatenate[P, A], D], place: Place[P], *args: A.
     """
     if not callable(function) or isinstance(place, type) or not hasattr(place, "why_not"):
         raise TypeError("attempt() takes a function and a place: attempt(look, Machines(2))")
-    name, wish = name_of(function, args, kwargs), os.environ.get(VARIABLE, "")
-    reason = f"{VARIABLE}=recorded" if wish == "recorded" else place.why_not()
-    if not reason:
-        try:
-            with place as made:
-                done: Any = function(made, *args, **kwargs)
-        except NotHere as refusal:
-            reason = str(refusal)
-        else:
-            if not isinstance(done, Attempt | Results | WorkerFailed | WorkersStuck):
-                raise TypeError(f"the function must return what everywhere(), launch() or sbatch() gives, not {done!r}")
-            if wish == "record":
-                of = {"recorded": recordings.this_system(), "of": recordings.digest_of(function, place)}
-                recordings.keep(RECORDINGS / f"{name}.json", _as_plain(done) | of)
-            return cast(D, done)
-    if wish == "record":
-        raise NotHere(f"{name} cannot be recorded: {reason}")
-    return cast(D, recall(name, reason, recordings.digest_of(function, place)))
+
+    def live() -> D:
+        with place as made:
+            done: object = function(made, *args, **kwargs)
+        if not isinstance(done, Attempt | Results | WorkerFailed | WorkersStuck):
+            raise TypeError(f"the function must return what everywhere(), launch() or sbatch() gives, not {done!r}")
+        return cast(D, done)
+
+    file = recording_of(function, args, kwargs)
+    of = recordings.digest_of(function, place)
+    shown: D = recordings.live_or_recorded(file, of, place.why_not, live, _as_plain, from_recording)
+    return shown
 
 
 def troubles() -> str:
@@ -69,23 +59,11 @@ def troubles() -> str:
     return TROUBLES.read_text(encoding="utf-8").removesuffix("\n")
 
 
-def name_of(function: Callable[..., object], args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-    """The name of the recording: the function and its arguments."""
+def recording_of(function: Callable[..., object], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Path:
+    """The file is named after the function and its arguments."""
     parts = [str(arg) for arg in args] + [f"{name}-{value}" for name, value in kwargs.items()]
-    return re.sub(r"[^\w.-]+", "_", "_".join([getattr(function, "__name__", "attempt"), *parts]))
-
-
-def recall(name: str, reason: str, of: str = "") -> Any:
-    """The recording of this name. If `of` is given, the digest must match."""
-    told = recordings.recall(RECORDINGS / f"{name}.json")
-    if told is None:
-        raise NotHere(f"this cannot run here, and there is no recording of {name}: {reason}")
-    if of and told["of"] != of:
-        raise NotHere(
-            f"this cannot be tried here ({reason}), and you changed it, or something that it uses: only the lesson's"
-            f" own text was recorded"
-        )
-    return _launch_from_plain(told) if "ranks" in told else Attempt.from_plain(told)
+    name = re.sub(r"[^\w.-]+", "_", "_".join([getattr(function, "__name__", "attempt"), *parts]))
+    return RECORDINGS / f"{name}.json"
 
 
 def _as_plain(done: Done) -> dict[str, Any]:
@@ -104,7 +82,9 @@ def _as_plain(done: Done) -> dict[str, Any]:
     return plain
 
 
-def _launch_from_plain(told: Mapping[str, Any]) -> Results[Any] | WorkerFailed | WorkersStuck:
+def from_recording(told: Mapping[str, Any]) -> Any:
+    if "ranks" not in told:
+        return Attempt.from_plain(told)
     values = tuple(told["values"].get(str(rank), NO_VALUE) for rank in range(len(told["ranks"])))
     events = Events([from_plain(_with_tuples(one)) for one in told["ranks"]])
     results: Results[Any] = Results(values, tuple(told["lines"]), told["seconds"], events, recorded=told["recorded"])

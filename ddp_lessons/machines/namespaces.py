@@ -25,12 +25,12 @@ from ddp_lessons.machines.jobs import Job
 from ddp_lessons.machines.places import (
     ANCHOR,
     Anchor,
-    NotHere,
     environment_of_jobs,
     in_new_user_space,
     missing_commands,
     said_by,
 )
+from ddp_lessons.record.recordings import NotHere
 from ddp_lessons.run.launch import launch
 from ddp_lessons.run.launcher.private_folders import session_folder
 from ddp_lessons.run.nodes.hosts import NodeCommand

@@ -18,6 +18,8 @@ from typing import Protocol, TypeVar
 
 import psutil
 
+from ddp_lessons.record.recordings import NotHere
+
 P = TypeVar("P", covariant=True)
 _SECONDS_TO_BEGIN = 10.0
 _SYS_ADMIN = 1 << 21  # the kernel's number of this capability
@@ -26,10 +28,6 @@ _SYS_ADMIN = 1 << 21  # the kernel's number of this capability
 # orphans, so it has to wait for these too. Otherwise they would stay as zombies, and Slurm would think that they run.
 # (Status 137: its helper was killed, with all that ran on the machine.)
 ANCHOR = "echo; exec 3<&0; while cat <&3 & wait $!; [ $? = 137 ]; do :; done"
-
-
-class NotHere(RuntimeError):
-    """This machine can't make such a place; the message says what is missing and how to get it."""
 
 
 class Place(Protocol[P]):

@@ -18,7 +18,8 @@ from types import TracebackType
 from ddp_lessons.machines.attempts import Attempt, Said
 from ddp_lessons.machines.jobs import Job
 from ddp_lessons.machines.namespaces import Machines
-from ddp_lessons.machines.places import NotHere, missing_commands, rules_here
+from ddp_lessons.machines.places import missing_commands, rules_here
+from ddp_lessons.record.recordings import NotHere
 
 _NEEDED = {
     "munged": "munge",

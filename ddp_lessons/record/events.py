@@ -141,16 +141,9 @@ class Events(Sequence[Event]):
         """Write a file for Perfetto (ui.perfetto.dev) and chrome://tracing."""
         write_chrome_trace(path, self.world_size, self, self.deliveries)
 
-    def messages_sent(self, rank: int, to: int | None = None) -> int:
-        return len(self._sent(rank, to))
-
-    def bytes_sent(self, rank: int, to: int | None = None) -> int:
+    def bytes_sent(self, rank: int) -> int:
         """The bytes of point-to-point messages. What a collective moves does not count."""
-        return sum(event.bytes for event in self._sent(rank, to))
-
-    def _sent(self, rank: int, to: int | None) -> list[Event]:
-        sends = [event for event in self.of(rank) if event.operation == "send" and not event.error]
-        return [event for event in sends if to is None or event.peer == to]
+        return sum(event.bytes for event in self.of(rank) if event.operation == "send" and not event.error)
 
     @cached_property
     def _as_told(self) -> tuple[tuple[Event, ...], ...]:
@@ -254,13 +247,7 @@ def from_plain(told: Mapping[str, Any]) -> Recorded:
     """Raises KeyError or TypeError if it is not what `as_plain` returned."""
     known = [field.name for field in fields(Standing)]  # older files have more
     standing = None if told["standing"] is None else Standing(**{name: told["standing"][name] for name in known})
-    return Recorded(
-        **{
-            **told,
-            "calls": tuple(Event(**call) for call in told["calls"]),
-            "standing": standing,
-        }
-    )
+    return Recorded(**{**told, "calls": tuple(Event(**call) for call in told["calls"]), "standing": standing})
 
 
 def _meetings_of(events: Sequence[Event]) -> Iterator[Meeting]:

@@ -1,7 +1,7 @@
 """Recordings: what ran on one machine, as a small JSON file, for machines where it can't run.
 
 A recording is of one program on one place. If one of them changes, so does the digest, and the recording no longer
-applies.
+applies. With DDP_LESSONS_RECORDINGS=recorded nothing runs live; with =record each live run becomes the new recording.
 """
 
 from __future__ import annotations
@@ -19,12 +19,60 @@ from collections.abc import Callable, Iterator, Mapping
 from importlib import metadata
 from pathlib import Path
 from types import CodeType, FunctionType
-from typing import Any
+from typing import Any, TypeVar
 
+T = TypeVar("T")
+VARIABLE = "DDP_LESSONS_RECORDINGS"
 _PROJECT = str(Path(__file__).parents[2])
 _FILE = re.compile(r"[\w.-]+\.\w+")  # in the current folder
 _LARGEST_BYTES = 100_000
 _PLAIN = (str, int, float, bool, tuple, list, dict, type(None))  # values that a cell may define next to its functions
+
+
+class NotHere(RuntimeError):
+    """This machine can't run it, and there is no recording; the message says what is missing and how to get it."""
+
+
+def live_or_recorded(
+    file: Path,
+    of: str,
+    why_not: Callable[[], str],
+    live: Callable[[], T],
+    as_plain: Callable[[T], Mapping[str, Any]],
+    from_plain: Callable[[Mapping[str, Any]], T],
+) -> T:
+    """Return what `live()` gives. If there is a reason why it can't run here, return the recording.
+
+    Args:
+        file: the recording. The recording of another program is never returned: its digest has to be `of`.
+        why_not: says what is missing on this machine, or "". `live` may also raise NotHere.
+        as_plain: makes dicts, lists, text and numbers of what ran; `from_plain` makes the same of these.
+
+    Raises:
+        NotHere: it can't run here, and there is no recording of it.
+    """
+    wish = os.environ.get(VARIABLE, "")
+    reason = f"{VARIABLE}=recorded" if wish == "recorded" else why_not()
+    if not reason:
+        try:
+            done = live()
+        except NotHere as refusal:
+            reason = str(refusal)
+        else:
+            if wish == "record":
+                keep(file, {**as_plain(done), "recorded": this_system(), "of": of})
+            return done
+    if wish == "record":
+        raise NotHere(f"{file.stem} cannot be recorded: {reason}")
+    if not file.is_file():
+        raise NotHere(f"this cannot run here ({reason}), and there is no recording of {file.stem}")
+    told = json.loads(file.read_text(encoding="utf-8"))
+    if told["of"] != of:
+        raise NotHere(
+            f"this cannot run here ({reason}), and you changed it, or something that it uses: only the lesson's own"
+            " text was recorded"
+        )
+    return from_plain(told)
 
 
 def keep(file: Path, content: Mapping[str, Any]) -> None:
@@ -33,14 +81,9 @@ def keep(file: Path, content: Mapping[str, Any]) -> None:
     file.write_text(json.dumps(_cleaned(dict(content)), indent=1) + "\n", encoding="utf-8")
 
 
-def recall(file: Path) -> dict[str, Any] | None:
-    """The recording; None if there is none."""
-    told: dict[str, Any] | None = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else None
-    return told
-
-
 def this_system() -> str:
-    return f"Linux, Python {sys.version_info.major}.{sys.version_info.minor}, torch {metadata.version('torch')}"
+    python, torch = f"{sys.version_info.major}.{sys.version_info.minor}", metadata.version("torch")
+    return f"{platform.system()}, Python {python}, torch {torch}"
 
 
 def without_this_machine(line: str) -> str:

@@ -64,7 +64,7 @@ def record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any
 
     def recorded(function: Callable[..., Any]) -> Any:
         with monkeypatch.context() as patch:
-            patch.setenv(live_or_recorded.VARIABLE, "record")
+            patch.setenv(recordings.VARIABLE, "record")
             return attempt(function, Somewhere())
 
     return recorded
@@ -77,16 +77,19 @@ def test_a_recording_is_the_attempt_without_this_machine_s_names(record: Any, mo
     assert shown == replace(DONE, said=cleaned, recorded=recordings.this_system())
     assert repr(shown).splitlines()[1] == "   0.3 s  machine 1 * the network link is down"
     assert repr(shown).endswith(f"\nmachine 1: ended with status 1\nrecorded: {recordings.this_system()}")
-    monkeypatch.setenv(live_or_recorded.VARIABLE, "recorded")
+    monkeypatch.setenv(recordings.VARIABLE, "recorded")
     assert attempt(greet, Somewhere()) == shown
 
 
 @pytest.mark.parametrize(
     ("wish", "said"),
-    [("", "there is no recording of greet_louder: no ip"), ("record", "greet_louder cannot be recorded: no ip")],
+    [
+        ("", r"cannot run here \(no ip\), and there is no recording of greet_louder"),
+        ("record", "greet_louder cannot be recorded: no ip"),
+    ],
 )
 def test_what_can_be_neither_run_nor_recalled_is_refused(monkeypatch: pytest.MonkeyPatch, wish: str, said: str) -> None:
-    monkeypatch.setenv(live_or_recorded.VARIABLE, wish)
+    monkeypatch.setenv(recordings.VARIABLE, wish)
     with pytest.raises(NotHere, match=said):
         attempt(greet, Somewhere(2, "no ip"), "louder")
 
@@ -153,13 +156,14 @@ def test_a_complaint_is_the_error_without_its_traceback() -> None:
 
 
 def test_the_recordings_are_those_of_the_lesson_s_present_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """If it fails: run lesson 14 with DDP_LESSONS_MACHINES=record."""
+    """If it fails: run lesson 14 with DDP_LESSONS_RECORDINGS=record."""
     monkeypatch.chdir(tmp_path)
     shutil.copy(NOTEBOOK.parents[1] / "scripts" / "many_machines.py", tmp_path)
-    asked: dict[str, str] = {}
+    monkeypatch.setenv(recordings.VARIABLE, "recorded")
+    shown: dict[str, object] = {}
 
-    def note(function: Callable[..., Any], place: object, *args: Any) -> None:
-        asked[live_or_recorded.name_of(function, args, {})] = recordings.digest_of(function, place)
+    def note(function: Callable[..., Any], place: Any, *args: Any) -> None:
+        shown[live_or_recorded.recording_of(function, args, {}).stem] = attempt(function, place, *args)
 
     names = {"attempt": note, "Machines": Machines, "SlurmOnMachines": SlurmOnMachines}
     for number, cell in enumerate(json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"]):
@@ -173,9 +177,9 @@ def test_the_recordings_are_those_of_the_lesson_s_present_text(tmp_path: Path, m
             if isinstance(node, ast.FunctionDef) or is_plain or "attempt(" in ast.unparse(node):
                 exec(compile(ast.Module([node], []), file, "exec"), names)
     files = {file.stem: file.read_text(encoding="utf-8") for file in live_or_recorded.RECORDINGS.glob("*.json")}
-    assert asked == {name: json.loads(text)["of"] for name, text in files.items()}
+    assert shown.keys() == files.keys()
     for name, text in files.items():
-        assert isinstance(live_or_recorded.recall(name, "", asked[name]), WorkersStuck if "cable" in name else Attempt)
+        assert isinstance(shown[name], WorkersStuck if "cable" in name else Attempt)
         assert not re.search(r'/home/|/root/|/tmp/|File \\"/|DUE TO TIME LIMIT', text)
     assert "no rendezvous, only --nnodes=2" in troubles()
     assert max(map(len, troubles().splitlines())) <= 100  # a notebook wraps what is wider

@@ -58,7 +58,7 @@ def _reading(number: int) -> Task:
 
 
 def _diagnosis(number: int, given: str) -> Task:
-    answer, one = f"diagnosis_{number}", CASES[number - 1]
+    answer, one = f"diagnosis_{number}", CASES[number]
     solution = f"{answer} = {{'rank': {one.rank}, 'line': {one.lines[0]}, 'rule': {one.rule!r}}}"
     return Task(answer, given, solution, f'must_pass("diagnosis", {number}, **{answer})')
 
