@@ -25,7 +25,6 @@ else:  # pytest brings it
 from packaging.requirements import Requirement
 
 from ddp_lessons.train.mnist import SUMS
-from ddp_lessons.workshop.doctor import TORCHVISION_FOR
 from ddp_lessons.workshop.start import JUPYTERLAB
 
 PROJECT = Path(__file__).parent.parent
@@ -66,11 +65,6 @@ def test_the_package_limits_nothing_from_above() -> None:
     project = tomllib.loads((PROJECT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     for package in map(Requirement, project["dependencies"]):
         assert [one.operator for one in package.specifier] == [">="]
-
-
-def test_the_tested_torch_has_its_torchvision_in_the_table() -> None:
-    release = {one.name: str(one.specifier)[2:].rpartition(".")[0] for one in pins("requirements.txt")}
-    assert TORCHVISION_FOR[release["torch"]] == release["torchvision"]
 
 
 def test_the_data_that_is_shipped_names_its_source_license_and_checksums() -> None:
