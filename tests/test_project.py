@@ -176,7 +176,7 @@ def test_half_a_package_is_installed_again(copy: Copy) -> None:
     assert copy.make("setup").returncode == -9
     again = copy.make("setup")
     assert again.returncode == 0, again.stdout
-    assert "cut off, so this is installed again: torch-2.15.0" in again.stdout
+    assert list(copy.folder.glob(".venv/lib/python3*/site-packages/torch/__init__.py"))
 
 
 @nightly
@@ -184,7 +184,7 @@ def test_a_broken_pair_opens_nothing_until_it_is_repaired(copy: Copy) -> None:
     copy.publish("torchvision-0.28.0", "raise RuntimeError('operator torchvision::nms does not exist')")
     shutil.rmtree(copy.folder.parent / "packages" / "torchvision-0.29.2.dist-info")
     refused = copy.make("lab")
-    assert "torch 2.15.0 needs torchvision 0.29, but 0.28.0 is installed" in refused.stdout
+    assert "torchvision 0.28.0 does not work with torch 2.15.0" in refused.stdout
     assert "00_first.ipynb" not in refused.stdout
     assert refused.returncode != 0
 
