@@ -101,13 +101,8 @@ def test_a_torchvision_that_does_not_fit_is_refused_with_the_command_that_repair
     package(tmp_path, "torch", torch, "")
     package(tmp_path, "torchvision", "0.28.0", "raise RuntimeError('operator torchvision::nms does not exist')")
     answer = ask("-m", "ddp_lessons", "pair", PYTHONPATH=str(tmp_path))
-    said = (
-        f"PROBLEM  torch and torchvision: torchvision 0.28.0 does not work with torch {torch}: RuntimeError: operator"
-    )
-    assert said in answer.stdout
-    assert f"Type: .venv/bin/python {command}" in answer.stdout.replace(sys.executable, ".venv/bin/python") or (
-        f"and then: .venv/bin/python {command}" in answer.stdout.replace(sys.executable, ".venv/bin/python")
-    )
+    assert f"torchvision 0.28.0 does not work with torch {torch}: RuntimeError: operator" in answer.stdout
+    assert command in answer.stdout
     assert answer.returncode == 1
 
 
