@@ -168,7 +168,7 @@ setup:  ## make .venv and install what the lessons need
 	  "$$(cat $(ready)), and its .venv does not work here. Run make clean, and then your command again." >&2; exit 1; }
 	@$(MAKE) --no-print-directory --silent $(ready)
 
-$(ready): requirements.txt pyproject.toml $(wildcard .venv/lib/python3*/site-packages)
+$(ready): requirements.txt pyproject.toml $(wildcard .venv/lib/python3*/site-packages .venv/.installing)
 	@echo "Setting up .venv: half a minute with uv, some minutes with pip."
 	@$(call make_venv,.venv)
 	@$(call install,.venv,-r requirements.txt -e . $(torch_of_this_kind))
@@ -199,9 +199,10 @@ endef
 
 torch_of_this_kind = $(TORCH:%=--torch-backend % --reinstall-package torch --reinstall-package torchvision)
 
-# Makes a virtual environment in $(1), unless it is a working one. An incomplete one is made again.
+# Makes a virtual environment in $(1), unless it is a working one. One whose making or an installation was cut off is made
+# again, because pip and uv take half a package for a whole one; what was downloaded is in their caches.
 define make_venv
-if [ -e $(1).unfinished ] || ! $(1)/bin/python -c "$(is_new_enough)" 2>/dev/null; then \
+if [ -e $(1).unfinished ] || [ -e $(1)/.installing ] || ! $(1)/bin/python -c "$(is_new_enough)" 2>/dev/null; then \
   python=$$($(find_python)) && touch $(1).unfinished && "$$python" -m venv --clear $(1) && rm $(1).unfinished; \
 fi
 endef
@@ -217,7 +218,7 @@ endef
 
 # Installs $(2) into $(1), with uv if available, else with pip. Only uv can choose a build of torch; then pip installs uv.
 define install
-[ ! -e $(1)/.installing ] || $(1)/bin/python -m ddp_lessons.workshop.half_installed; touch $(1)/.installing; \
+touch $(1)/.installing; \
 if [ -n "$(TORCH)" ] && ! $(call find_uv,$(1)) >/dev/null; then $(1)/bin/python -m pip install uv || exit 1; fi; \
 if uv=$$($(call find_uv,$(1))); then "$$uv" pip install --python $(1)/bin/python --compile-bytecode $(2); \
 else $(1)/bin/python -m pip install --disable-pip-version-check $(2); fi && rm $(1)/.installing

@@ -45,10 +45,10 @@ def no_gpu() -> str:
     """Two lines: what is missing, and what to do."""
     if shutil.which("nvidia-smi") is None:
         return "make gpu: no NVIDIA GPU on this machine.\nNext: run it on a machine with one. Nothing was recorded."
-    from ddp_lessons.workshop.unseen_gpus import why
+    from ddp_lessons.workshop.doctor import check_gpu
 
-    found, advice = why()
-    return f"make gpu: torch sees no GPU: {found}.\nNext: {advice} Nothing was recorded."
+    unseen = check_gpu()
+    return f"make gpu: torch sees no GPU: {unseen.found}.\nNext: {unseen.remedy} Nothing was recorded."
 
 
 def run_and_record(name: str, device: str) -> list[str]:

@@ -17,7 +17,7 @@ from typing import Any
 
 import nbformat
 
-from ddp_lessons.workshop.room.seed import Seed
+from ddp_lessons.workshop.seed import Seed
 
 from .family import GIGABYTE, MARK, Family, proportional_set_size, read
 from .kernel import ROOT, CellFailed, Kernel

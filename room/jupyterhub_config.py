@@ -11,7 +11,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from ddp_lessons.workshop.room.seed import Seed
+from ddp_lessons.workshop.seed import Seed
 from ddp_lessons.workshop.start import SETTINGS
 from ddp_lessons.workshop.working_copy import copy_lessons
 

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import venv
 from pathlib import Path
 
+import psutil
 import pytest
 from nights import nightly
 
-from ddp_lessons.workshop import doctor, unseen_gpus
-from ddp_lessons.workshop.doctor import CHECKS
+from ddp_lessons.workshop import doctor
+from ddp_lessons.workshop.doctor import CHECKS, free_memory
 
 PROJECT = Path(__file__).parent.parent
 
@@ -88,32 +90,19 @@ def test_where_pip_is_missing_it_names_uv(torch: str | None, command: str, tmp_p
     assert answer.returncode == 1
 
 
-def test_torchvision_from_another_place_than_torch_is_refused_with_the_command_that_repairs_it(tmp_path: Path) -> None:
-    package(tmp_path, "torch", "2.13.0+cpu", "")
+@pytest.mark.parametrize(
+    ("torch", "command"),
+    [("2.13.0+cpu", "-m uv pip install --torch-backend cpu"), ("2.15.0", "-m pip uninstall --yes torch torchvision")],
+    ids=["of another index", "of another release"],
+)
+def test_a_torchvision_that_does_not_fit_is_refused_with_the_command_that_repairs_it(
+    torch: str, command: str, tmp_path: Path
+) -> None:
+    package(tmp_path, "torch", torch, "")
     package(tmp_path, "torchvision", "0.28.0", "raise RuntimeError('operator torchvision::nms does not exist')")
     answer = ask("-m", "ddp_lessons", "pair", PYTHONPATH=str(tmp_path))
-    assert (
-        "PROBLEM  torch and torchvision: torch 2.13.0+cpu and torchvision 0.28.0 come from different package indexes"
-        in answer.stdout
-    )
-    assert "-m uv pip install --torch-backend cpu" in answer.stdout
-    assert answer.returncode == 1
-
-
-def test_a_torchvision_of_another_release_is_refused_with_the_command_that_repairs_it(tmp_path: Path) -> None:
-    package(tmp_path, "torch", "2.15.0", "")
-    package(tmp_path, "torchvision", "0.28.0", "")
-    answer = ask("-m", "ddp_lessons", "pair", PYTHONPATH=str(tmp_path))
-    assert "torch 2.15.0 needs torchvision 0.29, but 0.28.0 is installed" in answer.stdout
-    assert "-m pip uninstall --yes torch torchvision" in answer.stdout
-    assert answer.returncode == 1
-
-
-@nightly
-def test_a_torchvision_that_crashes_is_refused_with_its_last_words(tmp_path: Path) -> None:
-    (tmp_path / "torchvision.py").write_text("raise RuntimeError('operator torchvision::nms does not exist')")
-    answer = ask_about("torch and torchvision", PYTHONPATH=f"{tmp_path}{os.pathsep}{PROJECT}")
-    assert "RuntimeError: operator torchvision::nms does not exist" in answer.stdout
+    assert f"torchvision 0.28.0 does not work with torch {torch}: RuntimeError: operator" in answer.stdout
+    assert command in answer.stdout
     assert answer.returncode == 1
 
 
@@ -142,34 +131,22 @@ def test_mnist_comes_with_the_course() -> None:
     assert "ok       MNIST: 70,000 samples in " in ask_about("MNIST", DDP_LESSONS_MNIST="").stdout
 
 
-@nightly
-def test_a_driver_that_torch_cannot_use_is_a_note_and_the_lessons_run_without(tmp_path: Path) -> None:
-    (tmp_path / "nvidia-smi").write_text("#!/bin/sh\n")
-    (tmp_path / "nvidia-smi").chmod(0o755)
-    path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
-    answer = ask_about("GPU", PATH=path, CUDA_VISIBLE_DEVICES="")
-    assert "note     GPU: this machine has an NVIDIA driver" in answer.stdout
-    assert "The lessons run on the CPU." in answer.stdout
-    assert answer.returncode == 0
-
-
-def test_where_torch_sees_no_gpu_the_listed_ones_are_counted_and_one_may_have_dropped_out(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("cuda", "visible", "found"),
+    [(None, None, "was built without CUDA"), ("13.0", "7", "CUDA_VISIBLE_DEVICES='7'"), ("13.0", None, "sees no GPU")],
+)
+def test_why_torch_sees_no_gpu_is_told(
+    cuda: str | None, visible: str | None, found: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    seven = "\n".join(f"echo 'GPU {number}: NVIDIA H200 (UUID: GPU-{number})'" for number in range(7))
-    (tmp_path / "nvidia-smi").write_text(f"#!/bin/sh\n{seven}\n")
-    (tmp_path / "nvidia-smi").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    monkeypatch.setattr("torch.version.cuda", cuda)
+    monkeypatch.setattr("shutil.which", lambda name: name)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    monkeypatch.setattr("torch.version.cuda", "13.0")
-    found, remedy = unseen_gpus.why()
-    assert "lists 7 GPUs, but torch" in found
-    assert "if `nvidia-smi -L` does not list all GPUs, restart the machine" in remedy
-
-
-def test_a_torch_without_cuda_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("torch.version.cuda", None)
-    assert "was built without CUDA" in unseen_gpus.why()[0]
+    if visible:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    finding = doctor.check_gpu()
+    assert (finding.verdict, found in finding.found) == ("note", True)
+    assert finding.remedy.startswith("The lessons run on the CPU. For the GPU: ")
 
 
 @nightly
@@ -187,7 +164,7 @@ def test_without_jupyterlab_it_says_how_to_get_it_and_that_other_notebooks_work(
     finding = doctor.check_jupyter()
     assert finding.verdict == "note"
     assert "JupyterLab is not installed, and other notebooks work, too" in finding.found
-    assert finding.remedy.endswith(f'{sys.executable.removeprefix(f"{PROJECT}/")} -m pip install "jupyterlab>=4.2,<5"')
+    assert finding.remedy.endswith(f"{sys.executable.removeprefix(f'{PROJECT}/')} -m pip install 'jupyterlab>=4.2,<5'")
 
 
 def test_a_kernel_of_another_python_is_a_problem(tmp_path: Path) -> None:
@@ -214,3 +191,69 @@ def test_whoever_asks_for_help_learns_of_the_doctor(arguments: list[str]) -> Non
     answer = ask("-m", "ddp_lessons", *arguments)
     assert "python -m ddp_lessons doctor" in answer.stdout
     assert answer.returncode == 0
+
+
+@pytest.mark.parametrize(("python", "verdict"), [((3, 9), "PROBLEM"), ((3, 13), "ok"), ((3, 14), "note")])
+def test_a_python_that_was_not_tried_is_noted(
+    python: tuple[int, int], verdict: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.version_info", (*python, 1))
+    assert doctor.check_python().verdict == verdict
+
+
+GB = 10**9
+V2, V1 = "sys/fs/cgroup", "sys/fs/cgroup/memory"
+SURROUNDINGS: dict[str, dict[str, object]] = {
+    "a container": {
+        "proc/self/cgroup": "0::/",
+        f"{V2}/memory.max": GB,
+        f"{V2}/memory.current": GB // 4,
+        f"{V2}/memory.stat": "anon 7",
+    },
+    "a slice above a scope": {
+        "proc/self/cgroup": "0::/user.slice/anna.slice/jupyter.scope",
+        f"{V2}/user.slice/anna.slice/jupyter.scope/memory.max": "max",
+        f"{V2}/user.slice/anna.slice/memory.max": GB,
+        f"{V2}/user.slice/anna.slice/memory.current": GB // 4,
+        f"{V2}/user.slice/anna.slice/memory.stat": "anon 7",
+    },
+    "version 1, in a container that is named as outside of it": {
+        "proc/self/cgroup": "5:cpu,cpuacct:/x\n4:memory:/docker/abc",
+        f"{V1}/memory.limit_in_bytes": GB,
+        f"{V1}/memory.usage_in_bytes": GB // 4,
+        f"{V1}/memory.stat": "rss 7",
+    },
+    "files that were read": {
+        "proc/self/cgroup": "0::/",
+        f"{V2}/memory.max": GB,
+        f"{V2}/memory.current": GB,
+        f"{V2}/memory.stat": f"anon {GB // 4}\ninactive_file {GB // 4 * 3}",
+    },
+}
+
+
+@pytest.mark.parametrize("files", SURROUNDINGS.values(), ids=SURROUNDINGS)
+def test_a_limit_of_the_container_or_slice_counts_less_what_is_used(files: dict[str, object], tmp_path: Path) -> None:
+    for name, content in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(f"{content}\n")
+    assert free_memory(tmp_path) == GB - GB // 4
+
+
+def test_without_a_limit_the_machine_counts(tmp_path: Path) -> None:
+    assert free_memory(tmp_path) == pytest.approx(psutil.virtual_memory().available, rel=0.5)
+
+
+def test_the_doctor_calls_a_python_that_was_killed_short_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "_USE_THE_PAIR", f"import os; os.kill(os.getpid(), {int(signal.SIGKILL)})")
+    with pytest.raises(MemoryError, match="out of memory: the system killed the process"):
+        doctor.check_pair()
+
+
+@pytest.mark.parametrize("words", ["SIGKILL", "MemoryError"])
+def test_short_of_memory_it_says_how_much_is_needed(words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    def ill() -> doctor.Finding:
+        raise MemoryError if words == "MemoryError" else RuntimeError(words)
+
+    assert doctor.report({"gloo": ill}) == 1
+    assert "give this container more memory: a learner needs 0.7 GB" in capsys.readouterr().out

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import datetime
 import json
 import os
 import re
@@ -21,25 +22,22 @@ from ddp_lessons import check
 from ddp_lessons.__main__ import main
 from ddp_lessons.check import Report, progress_file
 from ddp_lessons.check.dashboard import LESSON_OF, LESSONS, counted
-from ddp_lessons.check.progress_file import Entry, Kept, as_text, read
+from ddp_lessons.check.progress_file import Entry, as_text, read
 from ddp_lessons.train import point_to_point
 
 ROOT = Path(__file__).parent.parent
 VARIABLE = "DDP_LESSONS_PROGRESS"
-BEGIN = '{"course": "ddp-lessons", "format": 1, '
 NO_PROGRESS = {
     "empty": "",
-    "cut off": as_text(Kept({"swap": Entry(3, "2026-05-04")}))[:-5],
+    "cut off": as_text({"swap": Entry(3, "2026-05-04")})[:-5],
     "zeros": "\0" * 200,
     "another program's": '{"cells": []}',
-    "newer": '{"course": "ddp-lessons", "format": 2, "swap": "passed"}',
-    "large": BEGIN + '"exercises": {}, "name": "' + "A" * (1 << 21) + '"}',
-    "deep": BEGIN + '"exercises": ' + "[" * 100_000,
-    "a list of exercises": BEGIN + '"exercises": ["swap"]}',
-    "a name that is none": BEGIN + '"exercises": {}, "name": ["Ann"]}',
-    "more tries than anyone has": BEGIN + '"exercises": {"swap": {"tries": 1' + "0" * 400 + "}}}",
-    "less than a try": BEGIN + '"exercises": {"swap": {"tries": -1}}}',
-    "no day": BEGIN + '"exercises": {"swap": {"tries": 1, "passed": "\\u001b[2J<b>"}}}',
+    "large": '{"exercises": {}, "name": "' + "A" * (1 << 21) + '"}',
+    "deep": '{"exercises": ' + "[" * 100_000,
+    "a list of exercises": '{"exercises": ["swap"]}',
+    "more tries than anyone has": '{"exercises": {"swap": {"tries": 1' + "0" * 400 + "}}}",
+    "less than a try": '{"exercises": {"swap": {"tries": -1}}}',
+    "no day": '{"exercises": {"swap": {"tries": 1, "passed": "\\u001b[2J<b>"}}}',
 }
 STUCK = "Stuck? Open the hints of this exercise."
 
@@ -52,7 +50,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def tries_in(path: Path) -> dict[str, int]:
-    return {exercise: entry.tries for exercise, entry in read(path).entries.items()}
+    return {exercise: entry.tries for exercise, entry in read(path).items()}
 
 
 def judged(verdict: str, exercise: str = "swap") -> Report:
@@ -62,12 +60,11 @@ def judged(verdict: str, exercise: str = "swap") -> Report:
 
 def test_tries_count_up_to_the_first_that_passes_and_other_entries_stay(file: Path) -> None:
     file.parent.mkdir()
-    file.write_text(as_text(Kept({"of_2030": Entry(7)}, "Ann")), encoding="utf-8-sig")  # as some editors do
+    file.write_text(as_text({"of_2030": Entry(7)}), encoding="utf-8-sig")  # as some editors do
     for line, shown in ((2, "tried    1 try"), (3, "passed   20.*, 2 tries"), (7, "passed   20.*, 2 tries")):
         check.reading(4, line=line)
         assert re.search(rf"\n    reading\(4\) +{shown}\n", check.progress().text)
     assert tries_in(file) == {"of_2030": 7, "reading(4)": 2}
-    assert read(file).name == "Ann"
     assert check.progress().headline == f"Exercises: 1 of {len(LESSON_OF)} passed"
 
 
@@ -149,24 +146,28 @@ def test_a_file_that_is_none_or_damaged_is_left_alone_and_left_out(
     assert file.read_text() == content
     shown = check.progress()
     assert shown.state("reading(4)") == "passed"
-    assert f"{file} is damaged or not a progress file of this version of the course" in shown.notes[0]
+    assert f"{file} is damaged or not a progress file of the course" in shown.notes[0]
 
-    (file.parent / "Ann.json").write_text(as_text(Kept({"swap": Entry(1)}, "Ann")), encoding="utf-8")
+    (file.parent / "Ann.json").write_text(as_text({"swap": Entry(1)}), encoding="utf-8")
     assert main(["progress", "--collect", os.fspath(file.parent)]) == 1
     said = capsys.readouterr()
     assert said.out.startswith("1 learner\n")
-    assert said.err == "progress.json is left out: it is damaged or not a progress file of this version of the course\n"
+    assert said.err == "progress.json is left out: it is damaged or not a progress file of the course\n"
 
 
-def test_the_variable_may_name_a_folder_or_be_off(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file.parent.mkdir()
-    monkeypatch.setenv(VARIABLE, os.fspath(file.parent))
-    check.reading(4, line=3)
+def test_off_keeps_nothing_but_what_this_kernel_has_seen(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, "off")
     check.reading(5, line=3)
-    assert tries_in(file) == {"reading(4)": 1}
-    shown = check.progress()  # what this kernel has seen
-    assert (shown.state("reading(4)"), shown.state("reading(5)"), shown.notes) == ("open", "tried", [])
+    shown = check.progress()
+    assert (shown.state("reading(5)"), shown.notes) == ("tried", [])
+    assert not file.parent.exists()
+
+
+def test_a_file_of_an_earlier_version_is_read_on(file: Path) -> None:
+    file.parent.mkdir()
+    earlier = {"tries": 2, "passed": "2026-05-04T10:11:12+02:00"}
+    file.write_text(json.dumps({"course": "ddp-lessons", "format": 1, "exercises": {"swap": earlier}}))
+    assert read(file) == {"swap": Entry(2, "2026-05-04")}
 
 
 def test_by_itself_it_lies_in_the_home_of_the_learner_and_nobody_else_may_read_it(tmp_path: Path) -> None:
@@ -187,21 +188,20 @@ def test_by_itself_it_lies_in_the_home_of_the_learner_and_nobody_else_may_read_i
     assert f"Stored in {kept}. It is not sent anywhere." in said(show)
 
 
-def test_shared_is_the_given_name_the_tries_and_the_days_and_no_more(file: Path, tmp_path: Path) -> None:
+def test_shared_are_the_tries_and_the_days_and_no_more(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     check.reading(4, line=2)
     check.reading(4, line=3)
-    out = tmp_path / "out.json"
-    assert main(["progress", "--share", os.fspath(out), "--name", " Ada\n Łovelace\x1b[31m"]) == 0
-    assert json.loads(out.read_text(encoding="utf-8")) == {
-        "course": "ddp-lessons",
-        "format": 1,
-        "name": "Ada Łovelace [31m",
-        "exercises": {"reading(4)": {"tries": 2, "passed": read(file).entries["reading(4)"].passed[:10]}},
-    }
-    assert not read(file).name
+    assert main(["progress", "--json"]) == 0
+    said = capsys.readouterr().out
+    today = datetime.date.today().isoformat()
+    assert json.loads(said) == {"exercises": {"reading(4)": {"tries": 2, "passed": today}}}
+    assert said == file.read_text(encoding="utf-8")
+    file.write_text("{")
+    assert main(["progress", "--json"]) == 1
+    assert f"{file} is damaged" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("wish", ["--share x.json", "--name Ada", "--csv x.csv", "--collect . --share x --name y"])
+@pytest.mark.parametrize("wish", ["--csv x.csv", "--json --collect .", "--json --csv x.csv"])
 def test_half_a_wish_is_refused(wish: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SystemExit, match="2"):
@@ -209,59 +209,46 @@ def test_half_a_wish_is_refused(wish: str, tmp_path: Path, monkeypatch: pytest.M
     assert not list(tmp_path.iterdir())
 
 
-def test_sharing_writes_over_nothing_but_the_same_learner_s_file(
-    file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def share(path: Path, name: str) -> int:
-        return main(["progress", "--share", os.fspath(path), "--name", name])
-
-    notebook, ada = tmp_path / "notes.ipynb", tmp_path / "ada.json"
-    notebook.write_text('{"cells": []}', encoding="utf-8")
-    check.reading(4, line=3)
-    assert share(ada, "Ada") == 0
-    check.reading(5, line=8)
-    before = [path.read_bytes() for path in (file, notebook, ada)]
-    assert [share(path, "Bo") for path in (file, notebook, ada, tmp_path, tmp_path / "no" / "x")] == [1] * 5
-    assert share(tmp_path / "new.json", " \t ") == 1
-    assert [path.read_bytes() for path in (file, notebook, ada)] == before
-    assert "it contains the progress of Ada" in capsys.readouterr().err
-    assert share(ada, "Ada") == 0
-    assert tries_in(ada) == {"reading(4)": 1, "reading(5)": 1}
-
-
 def test_many_files_make_one_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    folder, table, marks = tmp_path / "class", tmp_path / "table.csv", tmp_path / "marks.csv"
-    for number in range(4):  # two have passed
+    folder, table = tmp_path / "class", tmp_path / "table.csv"
+    (folder / "Kim").mkdir(parents=True)
+    for number, name in enumerate(("Ann", "bo", "Cem", "Kim/progress")):  # two have passed
         entry = Entry(number + 1, "2026-05-04" if number < 2 else "")
-        (folder / str(number)).mkdir(parents=True)
-        file = folder / str(number) / ("mine" if number == 3 else "progress.json")  # however they name it
-        file.write_text(as_text(Kept({"exchange": entry, "of_2030": entry}, f"Learner {number}")))
-    for letter, name in {"a": "Kim", "b": "kim", "c": ""}.items():
-        (folder / f"{letter}.json").write_text(as_text(Kept({"swap": Entry(1)}, name)))
+        (folder / f"{name}.json").write_text(as_text({"exchange": entry, "of_2030": entry}))
     (folder / "essay.txt").write_text("{")
     (folder / ".ipynb_checkpoints").mkdir()
     (folder / ".ipynb_checkpoints" / "broken.json").write_text("{")
-    marks.write_text("name,mark\n")
-    collect = ["progress", "--collect", os.fspath(folder), "--csv"]
-    assert main([*collect, os.fspath(marks)]) == 1
-    assert marks.read_text() == "name,mark\n"
-    assert "it is not a table of learners" in capsys.readouterr().err
-    for _ in range(2):  # an older table of this kind is renewed
-        assert main([*collect, os.fspath(table)]) == 0
+    assert main(["progress", "--collect", os.fspath(folder), "--csv", os.fspath(table)]) == 0
     said = capsys.readouterr().out
-    assert said.startswith("7 learners\n")
-    assert re.search(r"\n    exchange +2 +2 +2 +3 +1\.5\n", said)
-    assert all(f"\n    {name} " in said for name in ("Learner 3", "Kim (a.json)", "kim (b.json)", "(c.json)"))
+    assert said.startswith("4 learners\n")
+    assert re.search(r"\n    exchange +2 +2 +2 +0 +1\.5\n", said)
+    assert re.findall(r"^    (Ann|bo|Cem|Kim/progress)  ", said, re.M) == ["Ann", "bo", "Cem", "Kim/progress"]
     with open(table, encoding="utf-8-sig", newline="") as opened:
-        rows = [row for row in csv.DictReader(opened) if row["learner"] == "Learner 1"]
+        rows = [row for row in csv.DictReader(opened) if row["learner"] == "bo"]
     assert len(rows) == len(LESSON_OF)
-    assert [*rows[0].values()] == ["Learner 1", "2", "exchange", "passed", "2", "2026-05-04", "1/progress.json"]
+    assert [*rows[0].values()] == ["bo", "2", "exchange", "passed", "2", "2026-05-04"]
     assert {row["state"] for row in rows[1:]} == {"open"}
+
+
+def test_no_file_s_name_is_a_formula_or_moves_a_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder, table = tmp_path / "class", tmp_path / "table.csv"
+    folder.mkdir()
+    names = "=1+1 +1 -1 @SUM(1) \uff1d1 \uff0b1 \uff0d1 \uff201 \x1b[2J=2 \u202eAnn\n=3".split(" ")
+    for name in names:
+        (folder / f"{name}.json").write_text(as_text({name: Entry(1)}))
+    (folder / "\x1b[2Jbad.json").write_text("{")
+    assert main(["progress", "--collect", os.fspath(folder), "--csv", os.fspath(table)]) == 1
+    text = table.read_text(encoding="utf-8-sig")
+    cells = [cell for row in csv.reader(text.splitlines()) for cell in row]
+    assert not any(cell.startswith(("=", "+", "-", "@")) for cell in cells)
+    assert all(line.startswith('"') and line.endswith('"') for line in text.splitlines())
+    said = capsys.readouterr()
+    assert all(letter.isprintable() or letter == "\n" for letter in text + said.out + said.err)
 
 
 def test_a_folder_without_any_says_how_to_share(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["progress", "--collect", os.fspath(tmp_path)]) == 1
-    assert "--share FILE" in capsys.readouterr().err
+    assert "progress --json > NAME.json" in capsys.readouterr().err
 
 
 def test_the_table_in_a_notebook_has_the_words_and_no_markup_of_others(

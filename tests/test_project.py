@@ -25,7 +25,6 @@ else:  # pytest brings it
 from packaging.requirements import Requirement
 
 from ddp_lessons.train.mnist import SUMS
-from ddp_lessons.workshop.doctor import TORCHVISION_FOR
 from ddp_lessons.workshop.start import JUPYTERLAB
 
 PROJECT = Path(__file__).parent.parent
@@ -66,11 +65,6 @@ def test_the_package_limits_nothing_from_above() -> None:
     project = tomllib.loads((PROJECT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     for package in map(Requirement, project["dependencies"]):
         assert [one.operator for one in package.specifier] == [">="]
-
-
-def test_the_tested_torch_has_its_torchvision_in_the_table() -> None:
-    release = {one.name: str(one.specifier)[2:].rpartition(".")[0] for one in pins("requirements.txt")}
-    assert TORCHVISION_FOR[release["torch"]] == release["torchvision"]
 
 
 def test_the_data_that_is_shipped_names_its_source_license_and_checksums() -> None:
@@ -182,7 +176,7 @@ def test_half_a_package_is_installed_again(copy: Copy) -> None:
     assert copy.make("setup").returncode == -9
     again = copy.make("setup")
     assert again.returncode == 0, again.stdout
-    assert "cut off, so this is installed again: torch-2.15.0" in again.stdout
+    assert list(copy.folder.glob(".venv/lib/python3*/site-packages/torch/__init__.py"))
 
 
 @nightly
@@ -190,7 +184,7 @@ def test_a_broken_pair_opens_nothing_until_it_is_repaired(copy: Copy) -> None:
     copy.publish("torchvision-0.28.0", "raise RuntimeError('operator torchvision::nms does not exist')")
     shutil.rmtree(copy.folder.parent / "packages" / "torchvision-0.29.2.dist-info")
     refused = copy.make("lab")
-    assert "torch 2.15.0 needs torchvision 0.29, but 0.28.0 is installed" in refused.stdout
+    assert "torchvision 0.28.0 does not work with torch 2.15.0" in refused.stdout
     assert "00_first.ipynb" not in refused.stdout
     assert refused.returncode != 0
 
@@ -199,13 +193,11 @@ def test_a_broken_pair_opens_nothing_until_it_is_repaired(copy: Copy) -> None:
 def test_the_pair_is_looked_at_again_when_something_was_installed(copy: Copy) -> None:
     assert copy.make("setup").returncode == 0
     (site,) = (copy.folder / ".venv" / "lib").glob("python3*/site-packages")
-    (site / "torchvision-0.29.2.dist-info").rename(site / "torchvision-0.28.0.dist-info")
-    (site / "torchvision-0.28.0.dist-info" / "METADATA").write_text("Name: torchvision\nVersion: 0.28.0\n")
-    shutil.rmtree(copy.folder.parent / "packages" / "torchvision-0.29.2.dist-info")
+    (site / "torchvision" / "__init__.py").write_text("raise RuntimeError('operator torchvision::nms does not exist')")
     os.utime(
         site, (time.time() + 1,) * 2
     )  # clearly later: the clock of a file system may tick slower than this test runs
-    assert "torch 2.15.0 needs torchvision 0.29, but 0.28.0 is installed" in copy.make("lab").stdout
+    assert "torchvision 0.29.2 does not work with torch 2.15.0" in copy.make("lab").stdout
 
 
 @nightly

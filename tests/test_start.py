@@ -67,7 +67,9 @@ def asked(address: str) -> Any:
     raise TimeoutError(address)
 
 
-def without_jupyterlab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: str | None) -> list[list[str]]:
+def without_jupyterlab(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: str | None, has_pip: bool = True
+) -> list[list[str]]:
     """As in an environment without JupyterLab; `answer` is typed, None is no terminal. Returns what was run."""
     ran: list[list[str]] = []
 
@@ -76,7 +78,9 @@ def without_jupyterlab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: 
         return subprocess.CompletedProcess(command, 0)
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("ddp_lessons.workshop.start.importlib.util.find_spec", lambda name: None)
+    monkeypatch.setattr(
+        "ddp_lessons.workshop.start.importlib.util.find_spec", lambda name: (name == "pip" and has_pip) or None
+    )
     monkeypatch.setattr("ddp_lessons.workshop.start.subprocess.run", run)
     monkeypatch.setattr("ddp_lessons.workshop.start.os.execve", lambda *arguments: ran.append(arguments[1]))
     monkeypatch.setattr(sys.stdin, "isatty", lambda: answer is not None, raising=False)
@@ -86,14 +90,17 @@ def without_jupyterlab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: 
     return ran
 
 
-@pytest.mark.parametrize("uv", ["/somewhere/uv", ""])
+@pytest.mark.parametrize("has_pip", [True, False])
 def test_a_missing_jupyterlab_is_installed_after_asking_also_without_pip(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, uv: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_pip: bool
 ) -> None:
+    uv = "/somewhere/uv"
     monkeypatch.setenv("UV", uv)
     monkeypatch.setattr("shutil.which", lambda name: None)
-    install, opened = without_jupyterlab(tmp_path, monkeypatch, answer="")
-    beginning = [uv, "pip", "install", "--python", sys.executable] if uv else [sys.executable, "-m", "pip", "install"]
+    install, opened = without_jupyterlab(tmp_path, monkeypatch, answer="", has_pip=has_pip)
+    beginning = (
+        [sys.executable, "-m", "pip", "install"] if has_pip else [uv, "pip", "install", "--python", sys.executable]
+    )
     assert install == [*beginning, start.JUPYTERLAB]
     assert opened[1:3] == ["-m", "jupyterlab"]
     assert "--LabApp.default_url=/lab/tree/00_start_four_ranks.ipynb" in opened
@@ -118,7 +125,7 @@ def test_the_terminal_of_jupyterlab_finds_this_torchrun_first(monkeypatch: pytes
     assert environment["JUPYTER_CONFIG_PATH"] == f"{start.SETTINGS}{os.pathsep}/of/the/learner"
 
 
-COMMANDS = ["", "start", "doctor", "pair", "progress", "explain", "same-as-one", "script", "room"]
+COMMANDS = ["", "start", "doctor", "pair", "progress", "explain", "same-as-one", "script", "room", "export"]
 
 
 @pytest.mark.parametrize("command", by_day(COMMANDS, 2))

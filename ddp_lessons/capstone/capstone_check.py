@@ -19,7 +19,6 @@ from ddp_lessons.capstone.capstone_parts import (
 from ddp_lessons.capstone.capstone_trials import NotJudged, Trials
 from ddp_lessons.capstone.injected_hang import CASES, LETTERS, NAME, HangQuestion, ask_about_a_hang, choice_for
 from ddp_lessons.capstone.script_runs import CannotJudge, require_torchrun
-from ddp_lessons.check.progress_file import clean_name
 from ddp_lessons.check.report import Report, not_started
 from ddp_lessons.run.diagnosis.wording import listed
 
@@ -115,7 +114,7 @@ def capstone(
     return _report(
         parts,
         *[unchanged] * (judgment is kept and not letter),
-        f"  {_write_page(parts, clean_name(name), path.name, Path(page))}",
+        f"  {_write_page(parts, name, path.name, Path(page))}",
     )
 
 

@@ -127,7 +127,7 @@ class Progress:
     def _how(self, exercise: str) -> str:
         entry = self.entries.get(exercise, Entry())
         tries = "1 try" if entry.tries == 1 else f"{entry.tries} tries"
-        return ", ".join(filter(None, [entry.passed[:10], tries])) if entry.tries else ""
+        return ", ".join(filter(None, [entry.passed, tries])) if entry.tries else ""
 
     def _repr_html_(self) -> str:
         rows = "".join(

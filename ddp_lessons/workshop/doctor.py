@@ -6,10 +6,13 @@ doctor also works when torch is missing or broken.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import importlib.metadata
+import itertools
 import json
 import os
+import platform
 import re
 import shutil
 import signal
@@ -17,55 +20,37 @@ import subprocess
 import sys
 import tempfile
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from ddp_lessons.own_files import NOTEBOOKS
 from ddp_lessons.run.output.cards import Kind
 from ddp_lessons.run.output.terminal_text import painted
-from ddp_lessons.workshop import unseen_gpus
-from ddp_lessons.workshop.free_memory import free_memory
-from ddp_lessons.workshop.remedies import (
-    how_to_take_both_from_one_place,
-    install,
-    pip,
-    python_as_typed,
-    two_numbers,
-    version,
-)
+from ddp_lessons.workshop.remedies import install_the_course, pip, take_both_from_one_index, type_these, version
 from ddp_lessons.workshop.start import JUPYTERLAB
 from ddp_lessons.workshop.working_copy import LESSONS
-
-if TYPE_CHECKING:
-    from ddp_lessons import Results
 
 OLDEST_PYTHON, NEWEST_PYTHON = (3, 10), (3, 13)
 RANKS = 4
 
-# torchvision contains compiled code for one release of torch (0.29 works with two).
-TORCHVISION_FOR = {
-    "2.11": "0.26",
-    "2.12": "0.27",
-    "2.13": "0.28",
-    "2.14": "0.29",
-    "2.15": "0.29",
-}
+# torchvision contains compiled code for one release and build of torch, which only using it shows.
 _USE_THE_PAIR = "import torch, torchvision; torchvision.ops.nms(torch.ones(1, 4), torch.ones(1), 0.5)"
 
 # Measured on Linux, as proportional set sizes: a kernel and its template have torch imported (0.65 GB together); a rank
 # is forked from the template and shares nearly all of that.
-KERNEL_MEGABYTES = 650
-RANK_MEGABYTES = 15
-LEARNER_MEGABYTES = KERNEL_MEGABYTES + RANKS * RANK_MEGABYTES
-
+LEARNER_MEGABYTES = 650 + RANKS * 15
 # A later launch takes a tenth of a second, or a few seconds if ranks cannot be forked.
 SLOW_LAUNCH_SECONDS = 5.0
 # The output of a rank that prints a lot is written to a file there.
 TEMPORARY_MEGABYTES = 200
 
-OUT_OF_MEMORY = "out of memory: the system killed the process (SIGKILL)"
+# Where version 2 and version 1 of cgroups say how much memory a container or slice may use, and how much it uses.
+_CGROUPS = (
+    ("sys/fs/cgroup", "memory.max", "memory.current"),
+    ("sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes"),
+)
 _MAKE_ROOM = (
     f"Close other programs, or give this container more memory: a learner needs {LEARNER_MEGABYTES / 1e3:.1f} GB."
 )
@@ -82,7 +67,7 @@ class Finding:
 
 
 def check_python() -> Finding:
-    found = f"{sys.version.split()[0]} in {sys.prefix}"
+    found = f"{platform.python_version()} for {platform.system()} {platform.machine()}, in {sys.prefix}"
     if sys.version_info < OLDEST_PYTHON:
         return Finding("PROBLEM", found, "The lessons need Python 3.10 or newer: install it from python.org.")
     if sys.version_info[:2] > NEWEST_PYTHON:
@@ -93,54 +78,49 @@ def check_python() -> Finding:
 
 def check_pair() -> Finding:
     torch, torchvision = version("torch"), version("torchvision")
-    remedy = how_to_take_both_from_one_place(torch, torchvision)
+    remedy = take_both_from_one_index(torch, torchvision)
     if torch is None or torchvision is None:
         return Finding("PROBLEM", f"{'torch' if torch is None else 'torchvision'} is not installed", remedy)
 
-    release, _, place = torch.partition("+")
-    vision_release, _, vision_place = torchvision.partition("+")
-    needed = TORCHVISION_FOR.get(two_numbers(release))
-    if needed is not None and needed != two_numbers(vision_release):
-        return Finding("PROBLEM", f"torch {torch} needs torchvision {needed}, but {torchvision} is installed", remedy)
     trial = subprocess.run([sys.executable, "-c", _USE_THE_PAIR], capture_output=True, text=True, timeout=300)
     if trial.returncode == 0:
         return Finding("ok", f"torch {torch} and torchvision {torchvision} match")
-    if place != vision_place:
-        return Finding(
-            "PROBLEM", f"torch {torch} and torchvision {torchvision} come from different package indexes", remedy
-        )
     if trial.returncode == -signal.SIGKILL:
-        return Finding("PROBLEM", f"{OUT_OF_MEMORY} while torch was imported", _MAKE_ROOM)
+        raise MemoryError("out of memory: the system killed the process (SIGKILL) while torch was imported")
     last_words = (trial.stderr.strip().splitlines() or [f"exit status {trial.returncode}"])[-1]
-    return Finding("PROBLEM", f"torchvision {torchvision} fails with torch {torch}: {last_words}", remedy)
+    return Finding("PROBLEM", f"torchvision {torchvision} does not work with torch {torch}: {last_words}", remedy)
 
 
 def check_gloo() -> Finding:
-    launch = _launch()
-    sums = list(launch(_sum_of_ranks, RANKS, backend="gloo", quiet=True))
-    expected = sum(range(RANKS))
+    importlib.metadata.version("torch")  # raises at once if it is missing
+    from ddp_lessons import launch
+
+    launch(_sum_of_ranks, RANKS, backend="gloo", quiet=True)  # the first one waits for torch's import
+    results = launch(_sum_of_ranks, RANKS, backend="gloo", quiet=True)
+    sums, expected = list(results), sum(range(RANKS))
     if sums != [expected] * RANKS:
         return Finding("PROBLEM", f"{RANKS} ranks got the sums {sums}, expected {expected} on each", _SHOW_IT)
-    return Finding("ok", f"{RANKS} ranks connected over loopback, and their sum is {expected}")
+    took = f"{results.seconds:.2f} s after the first launch"
+    found = f"{RANKS} ranks connected over loopback, and their sum is {expected} ({took})"
+    if results.seconds > SLOW_LAUNCH_SECONDS:
+        return Finding("note", found, "Slow: close other programs if this machine is busy.")
+    return Finding("ok", found)
 
 
-def check_launch_time() -> Finding:
-    launch = _launch()
-    launch(_sum_of_ranks, RANKS, backend="gloo", quiet=True)  # the first one waits for torch's import
-    seconds = launch(_sum_of_ranks, RANKS, backend="gloo", quiet=True).seconds
-    if seconds > SLOW_LAUNCH_SECONDS:
-        return Finding(
-            "note", f"{seconds:.1f} s for {RANKS} ranks", "Slow: close other programs if this machine is busy."
-        )
-    return Finding("ok", f"{seconds:.2f} s for {RANKS} ranks, after the first launch")
+def _sum_of_ranks(rank: int, world_size: int) -> int:
+    import torch
+    import torch.distributed as dist
+
+    tensor = torch.tensor(rank)
+    dist.all_reduce(tensor)
+    return int(tensor)
 
 
 def check_cores() -> Finding:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if cores == 1:
-        return Finding(
-            "note", "1 core", "All lessons work, but the ranks share the core, so more ranks are not faster."
-        )
+        shared = "All lessons work, but the ranks share the core, so more ranks are not faster."
+        return Finding("note", "1 core", shared)
     return Finding("ok", f"{cores} cores, shared by the ranks")
 
 
@@ -148,9 +128,27 @@ def check_memory() -> Finding:
     free = free_memory()
     learners = int(free / 1e6 // LEARNER_MEGABYTES)
     found = f"{free / 1e9:.1f} GB free: enough for {learners} learner{'s' * (learners != 1)} with {RANKS} ranks each"
-    if learners == 0:
-        return Finding("PROBLEM", found, f"Close other programs: a learner needs {LEARNER_MEGABYTES / 1e3:.1f} GB.")
-    return Finding("ok", found)
+    return Finding("ok", found) if learners else Finding("PROBLEM", found, _MAKE_ROOM)
+
+
+def free_memory(root: Path = Path("/")) -> int:
+    """Free bytes, within the limits of this machine and of our container or slice. `root`: where to look."""
+    import psutil
+
+    return min([psutil.virtual_memory().available, *_left_in_cgroups(root)])
+
+
+def _left_in_cgroups(root: Path) -> Iterator[int]:
+    with contextlib.suppress(OSError):  # not Linux
+        paths = [line.split(":", 2)[2] for line in (root / "proc/self/cgroup").read_text().splitlines()]
+        for path, (mount, limit, used) in itertools.product(paths, _CGROUPS):
+            inner = root / mount / path.lstrip("/")
+            for group in (inner, *inner.parents):  # in a container, the path may be the host's, and the mount is ours
+                with contextlib.suppress(OSError, ValueError):  # "max", or nothing of this kind
+                    most, now = int((group / limit).read_text()), int((group / used).read_text())
+                    # what caches files is freed when memory is needed
+                    cached = re.search(r"^(?:total_)?inactive_file (\d+)", (group / "memory.stat").read_text(), re.M)
+                    yield max(0, most - now + int(cached[1] if cached else 0))
 
 
 def check_mnist() -> Finding:
@@ -175,7 +173,7 @@ def check_jupyter() -> Finding:
     importlib.import_module("ipywidgets")
     widgets = f"ipywidgets {version('ipywidgets')}"
     if (found := version("jupyterlab")) is None:
-        remedy = f'To open the lessons in JupyterLab, type: {pip("install")} "{JUPYTERLAB}"'
+        remedy = f"To open the lessons in JupyterLab: {type_these(pip('install', JUPYTERLAB))}"
         return Finding("note", f"{widgets}; JupyterLab is not installed, and other notebooks work, too", remedy)
     return Finding("ok", f"jupyterlab {found}, {widgets}")
 
@@ -186,12 +184,12 @@ def check_kernel() -> Finding:
     program = Path(KernelSpecManager().get_kernel_spec("python3").argv[0])
     # A bare "python" means the one that runs Jupyter. Do not follow links: those of all environments end at one Python.
     if program.is_absolute() and program.parent != Path(sys.executable).parent:
-        remedy = f"Type: {python_as_typed()} -m ipykernel install --sys-prefix"
+        remedy = type_these([sys.executable, "-m", "ipykernel", "install", "--sys-prefix"])
         return Finding("PROBLEM", f'the kernel "python3" is another Python: {program}', remedy)
     if re.match(r"7\.[0-3](\.|$)", found := version("ipykernel") or ""):
         what = f"ipykernel {found} sometimes loses a cell: the cell never ends, while the kernel is idle"
-        remedy = f'Type: {pip("install")} "ipykernel!=7.0.*,!=7.1.*,!=7.2.*,!=7.3.*"'
-        return Finding("note", what, f"{remedy}. Until then, restart the kernel when that happens.")
+        remedy = type_these(pip("install", "ipykernel!=7.0.*,!=7.1.*,!=7.2.*,!=7.3.*"))
+        return Finding("note", what, f"{remedy}\nUntil then, restart the kernel when that happens.")
     return Finding("ok", 'the kernel "python3" is this Python')
 
 
@@ -205,9 +203,20 @@ def check_gpu() -> Finding:
         names = ", ".join(torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count()))
         nccl = torch.distributed.is_nccl_available()
         return Finding("ok", f"{names}, {'with' if nccl else 'without'} NCCL")
-    if shutil.which("nvidia-smi"):
-        return Finding("note", *unseen_gpus.why())
-    return Finding("ok", "none, and none is needed: the lessons run on the CPU with gloo")
+    if shutil.which("nvidia-smi") is None:
+        return Finding("ok", "none, and none is needed: the lessons run on the CPU with gloo")
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if torch.version.cuda is None:
+        found = f"torch {torch.__version__} was built without CUDA"
+        fix = "follow the selector on pytorch.org."
+    elif visible is not None:
+        found = f"with CUDA_VISIBLE_DEVICES={visible!r} torch sees no GPU"
+        fix = "unset the variable, or set it to existing GPUs."
+    else:
+        found = f"torch {torch.__version__} sees no GPU"
+        fix = "if `nvidia-smi -L` does not list all GPUs, restart the machine. Otherwise update the NVIDIA driver."
+    remedy = f"The lessons run on the CPU. For the GPU: {fix}"
+    return Finding("note", f"this machine has an NVIDIA driver, but {found}", remedy)
 
 
 def check_temporary_folder() -> Finding:
@@ -222,87 +231,11 @@ def check_temporary_folder() -> Finding:
 
 def check_notebooks() -> Finding:
     if not (lessons := list(NOTEBOOKS.glob(LESSONS))):
-        return Finding("PROBLEM", f"no lessons in {NOTEBOOKS}", f"Install the course again. Type: {install()}")
+        return Finding("PROBLEM", f"no lessons in {NOTEBOOKS}", f"Install the course again. {install_the_course()}")
     if not _can_write("."):
-        return Finding(
-            "note", f"{Path.cwd()} is not writable", "Go to a folder of your own before you open the lessons."
-        )
+        elsewhere = "Go to a folder of your own before you open the lessons."
+        return Finding("note", f"{Path.cwd()} is not writable", elsewhere)
     return Finding("ok", f"{len(lessons)} lessons in {NOTEBOOKS}")
-
-
-_KINDS: Mapping[str, Kind] = {"ok": "passed", "note": "open", "PROBLEM": "wrong"}
-
-CHECKS: Mapping[str, Callable[[], Finding]] = {
-    "Python": check_python,
-    "torch and torchvision": check_pair,
-    "gloo": check_gloo,
-    "launch": check_launch_time,
-    "cores": check_cores,
-    "memory": check_memory,
-    "MNIST": check_mnist,
-    "Jupyter": check_jupyter,
-    "kernel": check_kernel,
-    "GPU": check_gpu,
-    "temporary folder": check_temporary_folder,
-    "notebooks": check_notebooks,
-}
-
-
-def report(checks: Mapping[str, Callable[[], Finding]], as_json: bool = False, with_ticket: bool = False) -> int:
-    """Run the checks, print each finding at once, and return the exit status: 1 for any PROBLEM."""
-    findings = {}
-    for name, check in checks.items():
-        findings[name] = finding = _make(check)
-        if not as_json:
-            print(f"{painted(f'{finding.verdict:<8}', _KINDS[finding.verdict])} {name}: {finding.found}", flush=True)
-            for line in finding.remedy.splitlines():
-                print(f"{'':<8} {line}", flush=True)
-    if as_json:
-        print(json.dumps([{"check": name, **asdict(finding)} for name, finding in findings.items()], indent=2))
-    else:
-        print(f"\n{_in_all(findings)}")
-    if with_ticket:
-        from ddp_lessons.workshop.ticket import hand_out, ticket
-
-        print(f"\n{hand_out(ticket(findings))}")
-    return int(any(finding.verdict == "PROBLEM" for finding in findings.values()))
-
-
-def _in_all(findings: Mapping[str, Finding]) -> str:
-    """The verdict on the machine."""
-    problems = [name for name, finding in findings.items() if finding.verdict == "PROBLEM"]
-    if not problems:
-        return painted("This machine is ready for the course.", "passed")
-    what = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
-    first = f"Start with {problems[0]}." if len(problems) > 1 else "The line below it says what to do."
-    return f"{painted(what + ': ' + ', '.join(problems) + '.', 'wrong')} {first}"
-
-
-def _make(check: Callable[[], Finding]) -> Finding:
-    try:
-        return check()
-    except ModuleNotFoundError as error:
-        return Finding("PROBLEM", f"{error.name} is not installed", f"Type: {install()}")
-    except Exception as error:  # one failing check must not hide the others
-        first_line = next(iter(str(error).splitlines()), "")
-        remedy = _MAKE_ROOM if "SIGKILL" in first_line or isinstance(error, MemoryError) else _SHOW_IT
-        return Finding("PROBLEM", f"{type(error).__name__}: {first_line}", remedy)
-
-
-def _launch() -> Callable[..., Results[int]]:
-    importlib.metadata.version("torch")  # raises at once if it is missing
-    from ddp_lessons import launch
-
-    return launch
-
-
-def _sum_of_ranks(rank: int, world_size: int) -> int:
-    import torch
-    import torch.distributed as dist
-
-    tensor = torch.tensor(rank)
-    dist.all_reduce(tensor)
-    return int(tensor)
 
 
 def _can_write(folder: Path | str) -> bool:
@@ -314,3 +247,52 @@ def _can_write(folder: Path | str) -> bool:
     except OSError:
         return False
     return True
+
+
+PAIR: Mapping[str, Callable[[], Finding]] = {"torch and torchvision": check_pair}
+CHECKS: Mapping[str, Callable[[], Finding]] = {
+    "Python": check_python,
+    **PAIR,
+    "gloo": check_gloo,
+    "cores": check_cores,
+    "memory": check_memory,
+    "MNIST": check_mnist,
+    "Jupyter": check_jupyter,
+    "kernel": check_kernel,
+    "GPU": check_gpu,
+    "temporary folder": check_temporary_folder,
+    "notebooks": check_notebooks,
+}
+_KINDS: Mapping[str, Kind] = {"ok": "passed", "note": "open", "PROBLEM": "wrong"}
+
+
+def report(checks: Mapping[str, Callable[[], Finding]], as_json: bool = False) -> int:
+    """Make the checks, print each finding at once, and return the exit status: 1 for any PROBLEM."""
+    findings = {}
+    for name, check in checks.items():
+        findings[name] = finding = _make(check)
+        if not as_json:
+            print(f"{painted(f'{finding.verdict:<8}', _KINDS[finding.verdict])} {name}: {finding.found}", flush=True)
+            for line in finding.remedy.splitlines():
+                print(f"{'':<8} {line}", flush=True)
+    problems = [name for name, finding in findings.items() if finding.verdict == "PROBLEM"]
+    if as_json:
+        print(json.dumps([{"check": name, **asdict(finding)} for name, finding in findings.items()], indent=2))
+    elif not problems:
+        print(f"\n{painted('This machine is ready for the course.', 'passed')}")
+    else:
+        what = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
+        first = f"Start with {problems[0]}." if len(problems) > 1 else "The line below it says what to do."
+        print(f"\n{painted(what + ': ' + ', '.join(problems) + '.', 'wrong')} {first}")
+    return int(bool(problems))
+
+
+def _make(check: Callable[[], Finding]) -> Finding:
+    try:
+        return check()
+    except ModuleNotFoundError as error:
+        return Finding("PROBLEM", f"{error.name} is not installed", install_the_course())
+    except Exception as error:  # one failing check must not hide the others
+        first_line = next(iter(str(error).splitlines()), "")
+        remedy = _MAKE_ROOM if "SIGKILL" in first_line or isinstance(error, MemoryError) else _SHOW_IT
+        return Finding("PROBLEM", f"{type(error).__name__}: {first_line}", remedy)

@@ -1,34 +1,19 @@
-"""What a learner would type on this machine to repair it, and which release of a package is there."""
+"""Commands that install something into this Python, to run or to show as a learner would type them."""
 
 from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
 import os
+import shlex
 import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from ddp_lessons.own_files import COURSE
 
-
-def how_to_take_both_from_one_place(torch: str | None, torchvision: str | None) -> str:
-    """A version such as "2.13.0+cpu" is not from PyPI: uv knows where to find that kind of torch."""
-    kind = (torch or torchvision or "").partition("+")[2]
-    if kind:
-        both = f"--torch-backend {kind} --reinstall-package torch --reinstall-package torchvision {_the_course()}"
-        if not _has_pip() and find_uv():
-            return f"Install both from the same index. Type: {pip('install')} {both}"
-        first, then = pip("install uv"), f"{python_as_typed()} -m uv pip install {both}"
-    elif torch and torchvision:
-        first, then = f"{pip('uninstall')} --yes torch torchvision", install()
-    else:
-        return f"Type: {install()}"
-    return f"Install both from the same index. Type: {first}\nand then: {then}"
-
-
-def two_numbers(release: str) -> str:
-    return ".".join(release.split(".")[:2])
+_THEN = "\nand then: "
 
 
 def version(package: str) -> str | None:
@@ -39,37 +24,46 @@ def version(package: str) -> str | None:
         return None
 
 
-def install() -> str:
-    return f"{pip('install')} {_the_course()}"
+def pip(command: str, *words: str) -> list[str]:
+    """pip for this Python, or uv where pip is missing: uvx and pipx make such environments."""
+    if uv := _uv_instead_of_pip():
+        return [uv, "pip", command, "--python", sys.executable, *words]
+    return [sys.executable, "-m", "pip", command, *words]
 
 
-def pip(command: str) -> str:
-    """pip for this Python, as a learner would type it here; uvx and pipx make environments without pip."""
-    if not _has_pip() and (uv := find_uv()):
-        return f"{uv} pip {command} --python {python_as_typed()}"
-    return f"{python_as_typed()} -m pip {command}"
+def install_the_course() -> str:
+    return type_these(pip("install", *_the_course()))
 
 
-def find_uv() -> str | None:
+def take_both_from_one_index(torch: str | None, torchvision: str | None) -> str:
+    """A version such as "2.13.0+cpu" is not from PyPI: uv knows where to find that kind of torch."""
+    kind = (torch or torchvision or "").partition("+")[2]
+    if kind:
+        both = ["--reinstall-package", "torch", "--reinstall-package", "torchvision"]
+        words = ["--torch-backend", kind, *both, *_the_course()]
+        with_uv = [pip("install", "uv"), [sys.executable, "-m", "uv", "pip", "install", *words]]
+        commands = [pip("install", *words)] if _uv_instead_of_pip() else with_uv
+    elif torch and torchvision:
+        commands = [pip("uninstall", "--yes", "torch", "torchvision"), pip("install", *_the_course())]
+    else:
+        return install_the_course()
+    return f"Install both from the same index. {type_these(*commands)}"
+
+
+def type_these(*commands: Sequence[str]) -> str:
+    """As a learner would type it in this folder."""
+    here = f"{Path.cwd()}{os.sep}"
+    typed = [shlex.join(word.removeprefix(here) for word in command) for command in commands]
+    return f"Type: {_THEN.join(typed)}"
+
+
+def _uv_instead_of_pip() -> str | None:
+    if importlib.util.find_spec("pip") is not None:
+        return None
     return "uv" if shutil.which("uv") else os.environ.get("UV") or None
 
 
-def _has_pip() -> bool:
-    return importlib.util.find_spec("pip") is not None
-
-
-def python_as_typed() -> str:
-    """This Python, as a learner would type it here."""
-    return _as_typed(Path(sys.executable))
-
-
-def _the_course() -> str:
+def _the_course() -> list[str]:
     """What pip installs: the packages of a clone, or the package with what it needs."""
     listed = COURSE / "requirements.txt"
-    return f"-r {_as_typed(listed)}" if listed.is_file() else "ddp-lessons"
-
-
-def _as_typed(path: Path) -> str:
-    """The path as a learner would type it here."""
-    path = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
-    return f'"{path}"' if " " in str(path) else str(path)
+    return ["-r", str(listed)] if listed.is_file() else ["ddp-lessons"]

@@ -2,47 +2,21 @@
 
 from __future__ import annotations
 
-import argparse
 import importlib.util
 import os
-import shlex
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
 
 from ddp_lessons.own_files import NOTEBOOKS
-from ddp_lessons.workshop.remedies import find_uv
+from ddp_lessons.workshop.remedies import pip, type_these
 from ddp_lessons.workshop.working_copy import LESSONS, copy_lessons
-
-if TYPE_CHECKING:
-    Commands: TypeAlias = argparse._SubParsersAction[argparse.ArgumentParser]
 
 # By default JupyterLab saves notebooks without the state of widgets, and shows "model not found" instead of their
 # pictures when they are opened again. It also asks whether to show news. Learners can change these settings.
 SETTINGS = Path(__file__).parent / "jupyter"
 JUPYTERLAB = "jupyterlab>=4.2,<5"  # the extra [lab] in pyproject.toml says the same
-
-
-def add_start(commands: Commands) -> None:
-    start = commands.add_parser(
-        "start",
-        help="copy the lessons into a folder of yours, and open the first one in JupyterLab",
-        description="Copy the lessons, without their stored outputs, into a folder of yours, and open the first one in "
-        "JupyterLab. Run it again after an update: files that you changed are kept, and their new version is saved "
-        "next to them.",
-    )
-    start.add_argument("folder", nargs="?", type=Path, default=Path("my_lessons"), help="your folder (my_lessons)")
-    start.add_argument("--no-open", action="store_true", help="only copy, and print the path of the first lesson")
-    start.add_argument(
-        "--jupyter",
-        nargs=argparse.REMAINDER,
-        default=[],
-        metavar="OPTION",
-        help="pass all that follows to JupyterLab, such as: --jupyter --no-browser --port 9999",
-    )
-    start.set_defaults(run=lambda chosen: start_lessons(chosen.folder, chosen.jupyter, chosen.no_open))
 
 
 def start_lessons(folder: Path, options: Sequence[str] = (), no_open: bool = False) -> int:
@@ -77,17 +51,8 @@ def environment_of_jupyter(environment: Mapping[str, str] = os.environ) -> dict[
 
 def _install_jupyterlab() -> bool:
     """Ask first, because this may be an environment that the learner uses for something else, too."""
-    install = shlex.join(_installer())
-    print(f"JupyterLab is not installed in {sys.prefix}. This installs it there:\n    {install}", file=sys.stderr)
-    if not sys.stdin.isatty():
+    command = pip("install", JUPYTERLAB)
+    print(f"JupyterLab is not installed in {sys.prefix}. To install it there: {type_these(command)}", file=sys.stderr)
+    if not sys.stdin.isatty() or input("Run it now? [Y/n] ").strip().lower() not in ("", "y", "yes"):
         return False
-    if input("Run it now? [Y/n] ").strip().lower() not in ("", "y", "yes"):
-        return False
-    return subprocess.run(_installer()).returncode == 0
-
-
-def _installer() -> list[str]:
-    """uvx and pipx make environments without pip."""
-    if uv := find_uv():
-        return [uv, "pip", "install", "--python", sys.executable, JUPYTERLAB]
-    return [sys.executable, "-m", "pip", "install", JUPYTERLAB]
+    return subprocess.run(command).returncode == 0

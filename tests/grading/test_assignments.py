@@ -22,9 +22,8 @@ from ddp_lessons.__main__ import main
 from ddp_lessons.check.dashboard import LESSONS, Lesson
 from ddp_lessons.own_files import NOTEBOOKS
 from ddp_lessons.train import pipeline
-from ddp_lessons.workshop.grading import must_pass
-from ddp_lessons.workshop.grading.assignments import lesson_file
-from ddp_lessons.workshop.grading.tasks import Task, task_in
+from ddp_lessons.workshop.assignments import lesson_file
+from ddp_lessons.workshop.grading import Task, must_pass, task_in
 
 GRADERS = ("nbgrader", "otter")
 every_lesson = pytest.mark.parametrize("lesson", LESSONS, ids=lambda lesson: str(lesson.number))

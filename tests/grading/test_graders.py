@@ -23,8 +23,8 @@ import pytest
 from nights import nightly
 
 from ddp_lessons.own_files import NOTEBOOKS
-from ddp_lessons.workshop.grading.assignments import lesson_file
-from ddp_lessons.workshop.grading.tasks import Task, task_in
+from ddp_lessons.workshop.assignments import lesson_file
+from ddp_lessons.workshop.grading import Task, task_in
 
 PROJECT = Path(__file__).parent.parent.parent
 IS_WANTED = all(importlib.util.find_spec(name) for name in ("nbgrader", "otter"))

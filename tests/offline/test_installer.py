@@ -46,7 +46,6 @@ def test_it_installs_all_wheels_and_says_how_to_begin_and_the_folder_stays_as_it
     assert f'python3 "{lessons / "lessons.py"}"' in first.stdout, first.stdout
     assert f"torch {TORCH} and torchvision {TORCHVISION} match" in first.stdout
     assert "PROBLEM  gloo" in first.stdout  # of an empty torch
-    assert '{"ddp-lessons-ticket": ' in first.stdout
     assert first.returncode == 1
     assert sorted(given.rglob("*")) == before
     installed = {path.name.partition("-")[0] for path in lessons.glob(".venv/lib/python3*/site-packages/*.dist-info")}
@@ -75,11 +74,8 @@ def test_started_twice_it_goes_on_and_leaves_a_lesson_that_was_worked_in(given: 
     lesson.write_text("mine")
     half = next((home / "ddp-lessons").glob(".venv/lib/python3*/site-packages/ipywidgets/__init__.py"))
     half.write_text("half of a file")
-    for name, place in (("installed", ".venv"), ("installing", ".venv")):  # as when it is cut off while installing
-        path = home / "ddp-lessons" / place / f".{name}"
-        path.unlink() if path.exists() else path.touch()
+    (home / "ddp-lessons" / ".venv" / ".installed").unlink()  # as when it is cut off while installing
     again = install(given, home)
-    assert "cut off, so this is installed again: ipywidgets" in again.stdout, again.stdout
     assert "Unchanged, because you have worked in them: 02_send_and_receive.ipynb" in again.stdout
     assert lesson.read_text() == "mine"
     assert half.read_text() == ""
@@ -182,7 +178,7 @@ def test_on_a_disk_that_is_really_full_it_says_so_and_goes_on_when_there_is_room
     assert len(re.findall(r"same: .*\.ipynb", lessons_do_not_fit)) in range(1, len(lessons))
     assert "other: " not in said, said  # no half of a lesson is left
     assert "Unchanged, because" not in said
-    assert '{"ddp-lessons-ticket": ' in all_fits, said
+    assert "ok       Python: " in all_fits, said
     assert len(re.findall(r"same: .*\.ipynb", all_fits)) == len(lessons)
 
 

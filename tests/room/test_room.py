@@ -30,8 +30,9 @@ import websocket
 from nights import nightly
 from processes import eventually, kept_port, listening
 
-from ddp_lessons.workshop.room import handouts, servers
-from ddp_lessons.workshop.room.room_command import _names, add_room
+from ddp_lessons.workshop import handouts
+from ddp_lessons.workshop.commands import add_room
+from ddp_lessons.workshop.room import names_in_links
 
 ROOT = Path(__file__).parents[2]
 LINK = re.compile(r"^learner \d\d   (http://127\.0\.0\.1:\d+)/\?token=([2-9a-hjkmnp-z]{12})$", re.M)
@@ -312,22 +313,19 @@ def test_a_lost_ssh_session_ends_it_with_all_its_servers(tmp_path: Path) -> None
     assert eventually(lambda: not any(map(psutil.Process.is_running, family)))
 
 
-def test_what_interrupts_the_start_of_a_server_leaves_none_that_nobody_knows(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def interrupted(*arguments: Any, **options: Any) -> Any:
-        signal.raise_signal(signal.SIGINT)
-        return begun
-
-    begun: Any = object()
-    monkeypatch.setattr(subprocess, "Popen", interrupted)
-    learner = servers.Learner(tmp_path, 9001, "a token", tmp_path / "runtime")
-    learner.hidden.mkdir()
-    with pytest.raises(KeyboardInterrupt):
-        learner.start("127.0.0.1")
-    assert learner.server is begun
-    with pytest.raises(KeyboardInterrupt):
-        signal.raise_signal(signal.SIGINT)  # as before
+@nightly
+def test_what_is_stopped_while_it_starts_leaves_nothing_behind(tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        **command("--learners", "3", "--folder", str(tmp_path / "work"), "--port", str(kept_port(3))),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+    BEGUN.append(process)
+    assert eventually(lambda: len(psutil.Process(process.pid).children()) >= 2), "the seed, and the first server"
+    process.terminate()
+    family = psutil.Process(process.pid).children(recursive=True)
+    assert "All servers have stopped." in process.communicate(timeout=60)[0]
+    assert eventually(lambda: not any(map(psutil.Process.is_running, family)))
 
 
 def test_links_name_the_number_of_this_machine_in_the_network(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -346,5 +344,5 @@ def test_links_name_the_number_of_this_machine_in_the_network(monkeypatch: pytes
         (["--host", "0.0.0.0", "--name", "board.example"], "board.example"),
         ([], "127.0.0.1"),
     ):
-        assert _names(parser.parse_args(["room", *options])) == [name]
+        assert names_in_links(parser.parse_args(["room", *options])) == [name]
     assert handouts.address("fd00::2", 9001) == "http://[fd00::2]:9001"

@@ -24,7 +24,7 @@ from torch._C._distributed_c10d import TCPStore
 from ddp_lessons import Workers, launch
 from ddp_lessons.run.launcher.private_folders import session_folder
 from ddp_lessons.run.processes.shared_template import SEED
-from ddp_lessons.workshop.room.seed import Seed
+from ddp_lessons.workshop.seed import Seed
 
 pytestmark = pytest.mark.no_second_try
 LOOPBACK = ("127.0.0.1", "::1", "::ffff:127.0.0.1")

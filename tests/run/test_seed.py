@@ -14,7 +14,7 @@ from notebook_session import NotebookSession
 from processes import eventually
 
 from ddp_lessons.run.processes.shared_template import SEED
-from ddp_lessons.workshop.room.seed import Seed
+from ddp_lessons.workshop.seed import Seed
 
 ADD_UP = """
 import os, torch.distributed as dist, torch

@@ -64,7 +64,7 @@ def _install(target: Path, only_look: bool) -> int:
     whose = f" of {sys.prefix}" if contents.without else ""
     _run(target, "-m", "ddp_lessons", "pair", refuse=f"torch and torchvision{whose} do not match: see above.")
     print("\nThe doctor checks this machine:", flush=True)
-    well = _call(target, "-m", "ddp_lessons", "doctor", "--ticket") == 0
+    well = _call(target, "-m", "ddp_lessons", "doctor") == 0
     _say_how_to_begin(target, well)
     return 0 if well else 1
 
@@ -127,16 +127,12 @@ def python_of(venv: Path) -> Path:
 
 def _install_wheels(target: Path, pins: list[str], wheels: list[str]) -> None:
     venv = target / ".venv"
-    installing = venv / ".installing"
-    if not installing.is_file() or not _works(python_of(venv)):
-        # without pip, because Debian's Python may lack it and the wheels include it
-        command = [sys.executable, "-m", "venv", "--clear", "--without-pip", str(venv)]
-        if subprocess.run(command, env=_plain_environment()).returncode:
-            _refuse_if_full(target)
-            raise Refused("This Python cannot make a virtual environment: see above. On Debian: install python3-venv.")
-        installing.touch()
-    else:
-        _run(target, "-m", "ddp_lessons.workshop.half_installed", refuse="Half-installed packages can't be removed.")
+    # --clear: after an interruption pip would take half a package for a whole one
+    # --without-pip: Debian's Python may lack it, and the wheels include it
+    command = [sys.executable, "-m", "venv", "--clear", "--without-pip", str(venv)]
+    if subprocess.run(command, env=_plain_environment()).returncode:
+        _refuse_if_full(target)
+        raise Refused("This Python cannot make a virtual environment: see above. On Debian: install python3-venv.")
     wanted = target / MARK.replace("offline", "wheels")
     wanted.write_text("\n".join(_with_sums(pins, wheels)) + "\n", encoding="utf-8")
     pip = (
@@ -155,7 +151,6 @@ def _install_wheels(target: Path, pins: list[str], wheels: list[str]) -> None:
     if _call(target, *words, "-r", str(wanted)):
         _refuse_if_full(target)
         raise Refused("pip could not install the wheels: see above. Show it to your instructor.")
-    installing.unlink()
 
 
 def _with_sums(pins: list[str], wheels: list[str]) -> list[str]:
@@ -173,14 +168,6 @@ def _normal(name: str) -> str:
 def _refuse_if_full(target: Path) -> None:
     if shutil.disk_usage(target).free < _ROOM_TO_WORK:
         raise Refused("The disk is full. Free some space and start again; finished steps stay.")
-
-
-def _works(python: Path) -> bool:
-    same = f"import sys; sys.exit(sys.version_info[:2] != {sys.version_info[:2]!r})"
-    try:
-        return subprocess.run([str(python), "-c", same], capture_output=True).returncode == 0
-    except OSError:
-        return False
 
 
 def _settle(target: Path) -> None:

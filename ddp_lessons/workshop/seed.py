@@ -27,8 +27,7 @@ class Seed:
 
     def __enter__(self) -> Seed:
         self.folder = short_private_folder("ddp_lessons-seed-", len("/seed"))  # for this user only
-        path = os.path.join(self.folder, "seed")
-        self.variables: Mapping[str, str] = {**environment_of_import(), SEED: path}
+        self.variables: Mapping[str, str] = {**environment_of_import(), SEED: os.path.join(self.folder, "seed")}
         self.start()
         return self
 

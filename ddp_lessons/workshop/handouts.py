@@ -1,4 +1,4 @@
-"""Handouts for learners: an address and a token that can be typed from paper, and a page of strips."""
+"""What an instructor hands out: links and tokens that can be typed from paper, and a page of strips to cut."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import html
 import ipaddress
 import secrets
 import socket
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 import psutil
 
@@ -28,7 +28,7 @@ code {{ font-size: 15pt }}
 {strips}
 </html>
 """
-_STRIP = """<p><b>Learner {number:02}</b> &nbsp; In a browser, open <code>{address}</code> and type the token \
+_STRIP = """<p><b>Learner {number:02}</b> &nbsp; In a browser, open <code>{host}</code> and type the token \
 <code>{token}</code><br><small>or open <a href="{link}">{link}</a></small></p>"""
 
 
@@ -40,21 +40,12 @@ def address(name: str, port: int) -> str:
     return f"http://{f'[{name}]' if ':' in name else name}:{port}"
 
 
-def link(place: str, token: str) -> str:
-    return f"{place}/?token={token}"
-
-
-def strips(places: Sequence[tuple[str, str]]) -> str:
+def strips(links: Iterable[str]) -> str:
     """A page to print and cut, with the address and the token of each learner."""
-    rows = [
-        _STRIP.format(
-            number=number,
-            address=html.escape(place.removeprefix("http://")),
-            token=html.escape(token),
-            link=html.escape(link(place, token)),
-        )
-        for number, (place, token) in enumerate(places, 1)
-    ]
+    rows = []
+    for number, link in enumerate(map(html.escape, links), 1):
+        host, _, token = link.removeprefix("http://").partition("/?token=")
+        rows.append(_STRIP.format(number=number, host=host, token=token, link=link))
     return _PAGE.format(strips="\n".join(rows))
 
 
@@ -69,15 +60,11 @@ def own_numbers() -> list[str]:
         and interface in states
         and states[interface].isup
         and not interface.startswith(_NOT_FOR_A_ROOM)
-        and not _is_for_this_machine_only(one.address)
+        and not ipaddress.ip_address(one.address).is_loopback
+        and not ipaddress.ip_address(one.address).is_link_local
     ]
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking, contextlib.suppress(OSError):
         asking.connect((_ANYBODYS, 9))  # reads the routing table and sends nothing
         likeliest = asking.getsockname()[0]
         numbers.sort(key=lambda number: number != likeliest)
     return numbers
-
-
-def _is_for_this_machine_only(number: str) -> bool:
-    known = ipaddress.ip_address(number)
-    return known.is_loopback or known.is_link_local
