@@ -121,10 +121,7 @@ class AlignedCalls:
         """
         found = {}
         for rank, pending in self._pending.items():
-            batch = [
-                call for call in pending if call.kind.group == pending[0].kind.group and not call.kind.is_collective
-            ]
-            batch = [call for call in batch if call.number == pending[0].number]
+            batch = (call for call in pending if call.batch == pending[0].batch)
             found[rank] = next((call for call in batch if not self._has_counterpart(rank, call)), pending[0])
         return found
 

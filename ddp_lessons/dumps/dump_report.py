@@ -30,6 +30,7 @@ _NO_DUMP = Absence(
 _ROOTS = {"broadcast": "src", "scatter": "src", "reduce": "dst", "gather": "dst"}
 _OF_GLOO = "gloo records no send or recv: a rank that waits in one looks as if it made no call."
 _MOST_FILES_NAMED = 5
+_IN_JSON = ("group", "group_ranks", "peer", "shape", "dtype", "file", "line")
 _PLURALS = {"waits": "wait", "has": "have", "was": "were"}
 
 
@@ -84,8 +85,8 @@ class Finding:
 def find_fault(left: LeftBehind) -> Finding:
     events = Events(left.recorded)
     if not left.number_of_calls:
-        reason = Reason("dumps-without-calls", ["The dumps contain no call."])
-        return Finding(Verdict.UNKNOWN, left, events, reason)
+        nothing = Reason("dumps-without-calls", ["The dumps contain no call."])
+        return Finding(Verdict.UNKNOWN, left, events, nothing)
     if reason := why_nobody_moves(events, _absence(left)):
         return Finding(Verdict.HANG, left, events, reason)
     if left.missing and (found := _with_missing_ranks(left)):
@@ -98,8 +99,8 @@ def find_fault(left: LeftBehind) -> Finding:
         return Finding(Verdict.HANG, left, events, stuck)
     if left.missing:
         who = ranks_named(left.missing)
-        reason = Reason("no-dump", [f"The other calls match, but {who} left no dump."], blanks={"who": who})
-        return Finding(Verdict.UNKNOWN, left, events, reason)
+        unknown = Reason("no-dump", [f"The other calls match, but {who} left no dump."], blanks={"who": who})
+        return Finding(Verdict.UNKNOWN, left, events, unknown)
     return Finding(Verdict.NOTHING, left, events)
 
 
@@ -236,13 +237,7 @@ def _rank_as_json(rank: int, finding: Finding) -> dict[str, Any]:
             "call": name_of(event),
             "operation": event.operation,
             "number": numbers.get(id(event), 0) + 1,
-            "group": event.group,
-            "group_ranks": list(event.group_ranks),
-            "peer": event.peer,
-            "shape": list(event.shape),
-            "dtype": event.dtype,
-            "file": event.file,
-            "line": event.line,
+            **{name: getattr(event, name) for name in _IN_JSON},
         }
         about["seconds"] = round(finding.left.waits.get(rank, 0.0), 1)
     return about

@@ -76,7 +76,7 @@ BLANK = Event(
 
 _Sizes = tuple[tuple[int, ...], ...]
 _Side = tuple[_Sizes, tuple[str, ...]]  # the shapes and dtypes of a call's inputs, or of its outputs
-_Batch = tuple[str, bool, int]  # calls that torch starts together: the group, whether they are messages, torch's number
+_Batch = tuple[str, bool, int]  # the group, whether it is of messages, and torch's number
 
 
 class DumpedCall(NamedTuple):
@@ -87,7 +87,12 @@ class DumpedCall(NamedTuple):
     begin: float  # seconds since 1970
     end: float | None  # None: unknown
     is_over: bool
-    timed_out: bool = False
+    timed_out: bool
+
+    @property
+    def batch(self) -> _Batch:
+        """Calls that torch starts together, messages or collectives, have one number."""
+        return self.kind.group, not self.kind.is_collective, self.number
 
 
 @dataclass

@@ -136,8 +136,8 @@ def explain_dumps(place: str, is_json: bool = False, timeline: str | None = None
 
 def explain_log(path: str, is_json: bool = False) -> int:
     """Print what happened. Exit status: 0 if the log shows no failure, 1 if it does, 2 if it cannot be read."""
-    from ddp_lessons.dumps.explain_log import find_in_log
     from ddp_lessons.dumps.job_log import read_log
+    from ddp_lessons.dumps.log_report import find_in_log
 
     try:
         with open(path, encoding="utf-8", errors="replace") as file:

@@ -16,7 +16,7 @@ from evidence import EXPECTED, evidence, holds
 
 from ddp_lessons import clinic
 from ddp_lessons.clinic.clinic_cases import CASES, folder_of
-from ddp_lessons.dumps.explain_log import explain_log
+from ddp_lessons.dumps.explain_command import explain_log
 from ddp_lessons.dumps.left_behind import read_left_behind
 
 NUMBERS = pytest.mark.parametrize("number", range(1, len(CASES) + 1))

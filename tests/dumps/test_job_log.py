@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 from nights import by_day, nightly
 
-from ddp_lessons.dumps.explain_log import explain_log, find_in_log
+from ddp_lessons.dumps.explain_command import explain_log
 from ddp_lessons.dumps.job_log import read_log
+from ddp_lessons.dumps.log_report import find_in_log
 
 SCRIPT = """
 import datetime, os, sys, time

@@ -10,16 +10,14 @@ import pytest
 from catalog.torch_analyzer import ask_torch
 from simulated_dumps import Rank, world, write_all
 
-from ddp_lessons.dumps.dump_findings import Finding, Verdict, find_fault
-from ddp_lessons.dumps.dump_report import in_words
-from ddp_lessons.dumps.explain_dumps import explain_dumps
+from ddp_lessons.dumps.dump_report import Finding, Verdict, find_fault
+from ddp_lessons.dumps.explain_command import explain_dumps
 from ddp_lessons.dumps.left_behind import read_left_behind
 
 
 def found(place: Path) -> tuple[Finding, str]:
-    left = read_left_behind(str(place))
-    finding = find_fault(left)
-    return finding, in_words(finding, left)
+    finding = find_fault(read_left_behind(str(place)))
+    return finding, finding.in_words()
 
 
 def steps(ranks: list[Rank], count: int = 3) -> list[Rank]:
