@@ -7,15 +7,18 @@ group. Messages have no common number: once calls are lost, only messages that a
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from ddp_lessons.dumps.dumped_calls import DumpedCall, RankDump
-from ddp_lessons.record.event import Event
+from ddp_lessons.record.event import Event, what_must_agree
 from ddp_lessons.record.rank_record import MeetingPoint, Recorded, Standing, meeting_point
 
+MOST_CALLS = 100_000  # of all ranks; of more, only those around the first fault are analyzed
+_CALLS_BEFORE, _LEAST_CALLS = 50, 200  # of one rank
 QUIET_SECONDS = 10.0  # a rank that called or completed something this shortly before its dump is not stuck
 _CLOCKS_DIFFER_SECONDS = 60.0  # a file that is older than its calls by more than this has a wrong time
 _NEEDS_ALL_RANKS = ("all_reduce", "all_gather", "all_to_all", "reduce_scatter", "barrier")
@@ -57,6 +60,8 @@ class _Sequence:
     """The collectives of one group by torch's sequence number."""
 
     begins: dict[int, float] = field(default_factory=dict)  # when the last rank called it
+    kinds: dict[int, object] = field(default_factory=dict)  # what must agree, as the first rank had it
+    mismatched: float = math.inf  # the first at which ranks differ
     made: dict[int, int] = field(default_factory=dict)  # by rank, the newest one
     newest_over: int | None = None  # on any rank
 
@@ -68,7 +73,7 @@ class _Sequence:
 
     def made_by(self, dump: RankDump) -> int:
         """How many collectives a rank made. What is over on one rank was called on all."""
-        newest = self.made.get(dump.rank, self.newest_over if dump.lost or dump.left_out else None)
+        newest = self.made.get(dump.rank, self.newest_over if dump.lost else None)
         return 0 if newest is None else self.places[newest] + 1
 
 
@@ -81,10 +86,15 @@ class AlignedCalls:
         self._points = {
             rank: {name: self.groups.point(rank, name) for name in dump.descriptions} for rank, dump in dumps.items()
         }
+        agreeing: dict[int, object] = {}
         for rank, dump in dumps.items():
             for call in dump.calls:
                 if call.kind.is_collective:
                     sequence = self._sequences[self._points[rank][call.kind.group]]
+                    if (must_agree := agreeing.get(id(call.kind))) is None:
+                        must_agree = agreeing[id(call.kind)] = what_must_agree(call.kind)
+                    if sequence.kinds.setdefault(call.number, must_agree) != must_agree:
+                        sequence.mismatched = min(call.number, sequence.mismatched)
                     sequence.begins[call.number] = max(call.begin, sequence.begins.get(call.number, 0.0))
                     sequence.made[rank] = max(call.number, sequence.made.get(rank, 0))
                     if call.is_over:
@@ -151,17 +161,36 @@ class AlignedCalls:
         return stuck.begin if stuck is not None else max((call.end or call.begin for call in calls), default=0.0)
 
     @cached_property
+    def _is_large(self) -> bool:
+        return sum(len(dump.calls) for dump in self.dumps.values()) > MOST_CALLS
+
+    @cached_property
     def _keeps_messages(self) -> bool:
-        return not any(dump.lost or dump.left_out for dump in self.dumps.values())
+        return not (self._is_large or any(dump.lost for dump in self.dumps.values()))
+
+    def _window(self, dump: RankDump) -> list[DumpedCall]:
+        """Of very many calls, those that matter: around the first that does not match or is not over, or the last."""
+        if not self._is_large:
+            return dump.calls
+        sequences = {name: self._sequences.get(point) for name, point in self._points[dump.rank].items()}
+        clash = {name: sequence.mismatched for name, sequence in sequences.items() if sequence is not None}
+        calls = enumerate(dump.calls)
+        at = next((at for at, call in calls if call.kind.is_collective and call.number == clash[call.kind.group]), None)
+        if at is None:
+            at = next((at for at, call in enumerate(dump.calls) if not call.is_over), len(dump.calls))
+        first = max(0, at - _CALLS_BEFORE)
+        return dump.calls[first : first + max(_LEAST_CALLS, MOST_CALLS // len(self.dumps))]
 
     def _of_rank(self, dump: RankDump) -> Recorded:
-        kept = [call for call in dump.calls if call.kind.is_collective or not call.is_over or self._keeps_messages]
+        kept = [
+            call for call in self._window(dump) if call.kind.is_collective or not call.is_over or self._keeps_messages
+        ]
         before = {point: one.made_by(dump) for point, one in self._sequences.items() if dump.rank in point[2]}
         for call in reversed(kept):
             if call.kind.is_collective:
                 point = self._points[dump.rank][call.kind.group]
                 before[point] = self._sequences[point].places[call.number]
-        dropped = dump.lost + dump.left_out + len(dump.calls) - len(kept)
+        dropped = dump.lost + len(dump.calls) - len(kept)
         events = tuple(self._event(dump.rank, call) for call in kept)
         began = events[0].begin if events else dump.written
         standing = self._standing(dump, kept, dropped)
@@ -172,7 +201,7 @@ class AlignedCalls:
         if stuck is not None:
             if self._is_young(dump.rank, stuck.begin):
                 return Standing(is_free=True)
-            return Standing(False, (dropped + next(at for at, call in enumerate(kept) if call is stuck),))
+            return Standing(False, tuple(dropped + at for at, call in enumerate(kept) if call is stuck) or (-1,))
         newest = max(self.dumps, key=lambda rank: self.dumps[rank].written)  # this one may have died since its own
         return Standing(is_free=self._is_young(newest, self.last_step(dump.rank)))
 

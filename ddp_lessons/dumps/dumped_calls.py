@@ -39,7 +39,6 @@ _OF_THE_OUTPUT = ("recv", "scatter", "reduce_scatter")  # ranks may bring tensor
 _PEER = re.compile(r"\d+(?:->|<-)(\d+)")
 _BITS = re.compile(r"(\d+)")
 _MOST_RANKS = 1_000_000  # a number beyond is a damaged one
-_CALLS_BEFORE = 50  # what a rank called before it stopped, at least
 
 # torch's own code, and the decorators of its functions
 _TORCH = re.compile(r"[/\\]torch[/\\]|^(<frozen|torch[/\\])|(typing_extensions|contextlib|functools)\.py$")
@@ -103,28 +102,21 @@ class RankDump:
     written: float  # seconds since 1970
     groups: dict[str, tuple[int, ...]]  # the ranks of each group; "": of one whose name torch did not store
     lost: int  # older calls that the ring buffer has lost
-    left_out: int = 0  # further older calls, which are in the file and were not read
     calls: list[DumpedCall] = field(default_factory=list)
     descriptions: dict[str, str] = field(default_factory=dict)  # of the groups that it called on
 
 
 class CallReader:
-    """Reads the dumps of a job, one after the other. Kinds of calls are shared between them.
+    """Reads the dumps of a job, one after the other. Kinds of calls are shared between them."""
 
-    `most`: calls of a rank; of more, those since shortly before the first that is not over.
-    """
-
-    def __init__(self, most: int) -> None:
-        self._most = most
+    def __init__(self) -> None:
         self._kind: Callable[..., Event] = functools.cache(_kind)
 
     def read(self, rank: int, content: Mapping[str, Any], written: float) -> RankDump:
         """Raises KeyError, TypeError, ValueError or AttributeError if an entry is not as torch writes it."""
         entries = content.get("entries") or []
         dump = RankDump(rank, written, _groups_of(content), int(entries[0]["record_id"]) if entries else 0)
-        dump.left_out = self._first_of_interest(entries)
-        entries = entries[dump.left_out :]
-        if (dump.lost or dump.left_out) and len(entries) > 1 and _batch_of(entries[0]) == _batch_of(entries[1]):
+        if dump.lost and len(entries) > 1 and _batch_of(entries[0]) == _batch_of(entries[1]):
             cut = _batch_of(entries[0])  # the first calls of this batch may be lost
             entries = list(itertools.dropwhile(lambda entry: _batch_of(entry) == cut, entries))
         frames: dict[tuple[int, ...], tuple[Frame, str]] = {}
@@ -132,13 +124,6 @@ class CallReader:
         for entry in entries:
             self._add(dump, entry, frames, batches[_batch_of(entry)])
         return dump
-
-    def _first_of_interest(self, entries: Sequence[Mapping[str, Any]]) -> int:
-        if len(entries) <= self._most:
-            return 0
-        over = {_batch_of(entry) for entry in entries if _has_ended(entry)}
-        stuck = next((at for at, entry in enumerate(entries) if _batch_of(entry) not in over), len(entries))
-        return max(0, min(len(entries) - self._most, stuck - _CALLS_BEFORE))
 
     def _add(
         self,

@@ -14,7 +14,6 @@ from ddp_lessons.record.events import from_plain
 from ddp_lessons.record.garbage import nothing_collected
 from ddp_lessons.record.rank_record import Recorded
 
-MOST_CALLS = 100_000  # of all ranks; of more, only the newest are analyzed
 _MOST_RANKS = 1_000_000
 _OWN = "ddp_lessons"  # the key of what `ddp_lessons record` adds to torch's format
 
@@ -50,7 +49,7 @@ def read_left_behind(place: str) -> LeftBehind:
         Unreadable: there is none, or none that can be read.
     """
     files, left_out = find_dumps(place)
-    reader = CallReader(most=MOST_CALLS // max(1, len(files)))
+    reader = CallReader()
     dumps: dict[int, RankDump] = {}
     own: dict[int, Mapping[str, Any]] = {}
     with nothing_collected():  # millions of small objects, which all stay: searching them takes longer than reading
@@ -75,8 +74,6 @@ def _calls_of(reader: CallReader, rank: int, path: Path, content: Mapping[str, A
 
 
 def _of_torch(dumps: Mapping[int, RankDump], left_out: list[str]) -> LeftBehind:
-    if any(dump.left_out for dump in dumps.values()):
-        left_out.append("The oldest calls of each rank: there are very many.")
     aligned = AlignedCalls(dumps)
     since = {rank: aligned.last_step(rank) for rank in dumps}
     return LeftBehind(

@@ -40,7 +40,7 @@ def with_groups(folder: Path, copy: Path) -> Path:
             contents[rank] = read_dump(path)
         except Unreadable:
             continue
-    reader = CallReader(most=10_000)
+    reader = CallReader()
     groups = Groups({rank: reader.read(rank, content, 0.0) for rank, content in contents.items()})
     copy.mkdir()
     for rank, content in contents.items():
