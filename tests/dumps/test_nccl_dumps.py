@@ -155,9 +155,10 @@ def test_a_rank_that_is_known_to_be_absent_comes_before_one_without_a_dump(tmp_p
 
 
 def test_a_mismatch_of_the_other_ranks_comes_before_a_missing_dump_and_keeps_its_name(tmp_path: Path) -> None:
-    ranks = steps(world(4))
-    for rank in ranks[:3]:
-        rank.call("broadcast" if rank.rank == 1 else "all_reduce", line=15)
+    """It was in a group of two, which went on."""
+    ranks = steps(world(4, g1=("pair", [0, 1])))
+    ranks[0].call("broadcast", group="1", line=15)
+    ranks[1].call("all_reduce", group="1", line=15)
     wait_in(ranks[:3])
     write_all(ranks[:3], tmp_path)
     finding, message = found(tmp_path)
