@@ -119,10 +119,10 @@ class CallReader:
         if dump.lost and len(entries) > 1 and _batch_of(entries[0]) == _batch_of(entries[1]):
             cut = _batch_of(entries[0])  # the first calls of this batch may be lost
             entries = list(itertools.dropwhile(lambda entry: _batch_of(entry) == cut, entries))
-        frames: dict[tuple[int, ...], tuple[Frame, str]] = {}
+        places: dict[tuple[int, ...], tuple[Frame, str]] = {}
         batches: defaultdict[_Batch, list[int]] = defaultdict(list)
         for entry in entries:
-            self._add(dump, entry, frames, batches[_batch_of(entry)])
+            self._add(dump, entry, places, batches[_batch_of(entry)])
         return dump
 
     def _add(
