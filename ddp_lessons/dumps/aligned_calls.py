@@ -32,7 +32,6 @@ class Groups:
     def __init__(self, dumps: Mapping[int, RankDump]) -> None:
         self._own = {rank: dump.groups for rank, dump in dumps.items()}
         stored = {name: ranks for dump in dumps.values() for name, ranks in dump.groups.items() if name}
-        nameless = {dump.groups[""] for dump in dumps.values() if "" in dump.groups}
         known = {rank for dump in dumps.values() for ranks in dump.groups.values() for rank in ranks} | set(dumps)
         self.world_size = max(known, default=-1) + 1
         self.descriptions = {name: said for dump in dumps.values() for name, said in dump.descriptions.items()}
@@ -43,8 +42,7 @@ class Groups:
         self._members = {name: tuple(sorted(ranks)) for name, ranks in users.items()} | stored
         of_all = {name for name, said in self.descriptions.items() if name == _OF_ALL[0] or said == _OF_ALL[1]}
         self._members |= {name: tuple(range(self.world_size)) for name in of_all - stored.keys()}
-        inferred = users.keys() - stored.keys() - of_all
-        self.uncertain = frozenset(name for name in inferred if self._members[name] not in nameless)
+        self.uncertain = frozenset(users.keys() - stored.keys() - of_all)  # further members may be unknown
 
     def members(self, rank: int, name: str) -> tuple[int, ...]:
         """torch numbers the groups of each rank, so a name may mean another group on another rank."""

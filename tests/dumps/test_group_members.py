@@ -17,8 +17,6 @@ def test_of_a_group_without_members_in_the_dumps_those_that_used_it_are_known_an
     assert groups.members(0, "1") == (0, 1)
     assert groups.members(0, "0") == (0, 1, 2, 3)
     assert groups.uncertain == {"1"}
-    dumps[0].groups[""] = (0, 1)
-    assert Groups(dumps).uncertain == set()
 
 
 def test_a_name_may_mean_another_group_on_another_rank() -> None:
