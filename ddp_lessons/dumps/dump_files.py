@@ -1,17 +1,19 @@
-"""The files of a set of dumps: one per rank, named PREFIX followed by the rank, as a pickle or as JSON."""
+"""The files of a set of dumps: one per rank, named PREFIX followed by the rank, as a pickle or as JSON.
+
+A pickle is a program that may call whatever it names, and a dump may come from a stranger: here, it can name nothing.
+"""
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import pickle
 import re
+from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
-
-from ddp_lessons.dumps.plain_pickle import NamesCode, read_plain
+from typing import Any, NoReturn
 
 _NAME = re.compile(r"(.*?)(\d{1,6})(\.json|\.pickle|\.pkl|\.bin|\.dump)?")
 _KNOWN_MAJOR = "2"
@@ -26,36 +28,27 @@ class Unreadable(ValueError):
     """A file that is no dump of the Flight Recorder, or a damaged one: a sentence that names it."""
 
 
-@dataclass
-class DumpFiles:
-    """The file of each rank, and sentences about files that are left out."""
+def find_dumps(place: str) -> tuple[dict[int, Path], list[str]]:
+    """The file of each rank, and sentences about files that are left out. There may be none.
 
-    by_rank: dict[int, Path] = field(default_factory=dict)
-    left_out: list[str] = field(default_factory=list)
-
-
-def find_dumps(place: str) -> DumpFiles:
-    """`place` is their folder, or the beginning of their names, as in TORCH_FR_DUMP_TEMP_FILE. May find none."""
+    `place` is their folder, or the beginning of their names, as in TORCH_FR_DUMP_TEMP_FILE.
+    """
     folder, prefix = (Path(place), "") if os.path.isdir(place) else (Path(place).parent, Path(place).name)
     names = sorted(os.listdir(folder)) if folder.is_dir() else []
-    numbered = {name: found for name in names if name.startswith(prefix) and (found := _NAME.fullmatch(name))}
-    numbered = {name: found for name, found in numbered.items() if not prefix or found[1] == prefix}
-    counts: dict[str, int] = {}
-    for found in numbered.values():
-        counts[found[1]] = counts.get(found[1], 0) + 1
-    usual = max(counts, key=lambda one: counts[one], default="")
-    files = DumpFiles()
-    for name in names if not prefix else numbered:
-        path, found = folder / name, numbered.get(name)
-        if not path.is_file() or name.startswith("."):  # torch may have left a pipe there, too
+    found = {name: match for name in names if (match := _NAME.fullmatch(name)) and prefix in ("", match[1])}
+    ((usual, _),) = Counter(match[1] for match in found.values()).most_common(1) or [("", 0)]
+    by_rank: dict[int, Path] = {}
+    left_out = []
+    for name in found if prefix else names:
+        if not (folder / name).is_file() or name.startswith("."):  # torch may have left a pipe there, too
             continue
-        if found is None or found[1] != usual:
-            files.left_out.append(f"{name} is not named {usual or 'PREFIX_'}RANK.")
-        elif int(found[2]) in files.by_rank:
-            files.left_out.append(f"{name} is a second dump of rank {int(found[2])}.")
+        if name not in found or found[name][1] != usual:
+            left_out.append(f"{name} is not named {usual or 'PREFIX_'}RANK.")
+        elif (rank := int(found[name][2])) in by_rank:
+            left_out.append(f"{name} is a second dump of rank {rank}.")
         else:
-            files.by_rank[int(found[2])] = path
-    return files
+            by_rank[rank] = folder / name
+    return by_rank, left_out
 
 
 def read_dump(path: Path) -> Mapping[str, Any]:
@@ -86,15 +79,29 @@ def read_dump(path: Path) -> Mapping[str, Any]:
     return content
 
 
+class _NamesCode(pickle.UnpicklingError):
+    """The pickle wants to call or build something."""
+
+
+class _PlainUnpickler(pickle.Unpickler):
+    """Reads containers, text, numbers, True, False and None, and runs nothing."""
+
+    def find_class(self, module: str, name: str) -> NoReturn:
+        raise _NamesCode(f"{module}.{name}")
+
+    def persistent_load(self, name: object) -> NoReturn:
+        raise _NamesCode(str(name))
+
+
 def _content(name: str, data: bytes) -> Any:
     try:
         if data.startswith(_A_PICKLE):
-            return read_plain(data)
+            return _PlainUnpickler(io.BytesIO(data)).load()
         if data.lstrip()[:1] == _JSON:
             return json.loads(data)
-    except NamesCode as found:
+    except _NamesCode as found:
         raise Unreadable(
-            f"{name} is refused: this pickle names {found.name}, and a dump contains only data. Nothing of it was run."
+            f"{name} is refused: this pickle names {found}, and a dump contains only data. Nothing of it was run."
         ) from found
     except (pickle.UnpicklingError, EOFError, json.JSONDecodeError) as error:
         raise Unreadable(f"{name} is truncated: the rank was ended while it wrote its dump.") from error

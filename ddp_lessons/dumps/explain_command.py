@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
-from typing import TYPE_CHECKING, TypeAlias
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO, TypeAlias
 
 if TYPE_CHECKING:
+    from ddp_lessons.run.output.cards import Kind
+
     Commands: TypeAlias = argparse._SubParsersAction[argparse.ArgumentParser]
 
 _ENDINGS_OF_LOGS = (".log", ".txt", ".out", ".err", ".stdout", ".stderr")
+_UNREADABLE = 2
+_NEXT = (
+    "pass the folder of the dumps, or the beginning of their names (what TORCH_NCCL_DEBUG_INFO_TEMP_FILE is set to)."
+)
 
 
 def add_explain(commands: Commands) -> None:
@@ -78,13 +87,9 @@ def _explain(chosen: argparse.Namespace, after: argparse.ArgumentParser) -> int:
         ranks = 1 if chosen.nproc_per_node is None else chosen.nproc_per_node
         return explain_on(chosen.on, chosen.python, [place, *chosen.arguments], ranks, chosen.timeout)
     if is_dumps(place):
-        from ddp_lessons.dumps.explain_dumps import explain_dumps
-
         after.parse_args(chosen.arguments, namespace=chosen)
         return explain_dumps(place, chosen.json, chosen.timeline, chosen.trace)
     if os.path.isfile(place) and place.endswith(_ENDINGS_OF_LOGS):
-        from ddp_lessons.dumps.explain_log import explain_log
-
         after.parse_args(chosen.arguments, namespace=chosen)
         return explain_log(place, chosen.json)
     from ddp_lessons.run.scripts.explain import explain
@@ -98,4 +103,60 @@ def is_dumps(place: str) -> bool:
         return True
     from ddp_lessons.dumps.dump_files import find_dumps
 
-    return not os.path.isfile(place) and bool(find_dumps(place).by_rank)
+    return not os.path.isfile(place) and bool(find_dumps(place)[0])
+
+
+def explain_dumps(place: str, is_json: bool = False, timeline: str | None = None, trace: str | None = None) -> int:
+    """Print what is wrong and return the exit status: 0 if nothing hangs, 1 for a hang, 2 if it cannot be told."""
+    from ddp_lessons.dumps.dump_files import Unreadable
+    from ddp_lessons.dumps.dump_report import Verdict, find_fault
+    from ddp_lessons.dumps.left_behind import read_left_behind
+
+    try:
+        finding = find_fault(read_left_behind(place))
+    except Unreadable as reason:
+        _say(f"no dump could be read: {reason}\n  Next: {_NEXT}", "wrong", sys.stderr)
+        return _UNREADABLE
+    if is_json:
+        print(json.dumps(finding.as_json(), indent=1))
+    else:
+        _say(finding.in_words(), "passed" if finding.verdict is Verdict.NOTHING else "wrong", sys.stdout)
+    try:
+        if trace is not None:
+            finding.events.to_chrome_trace(trace)
+        if timeline is not None:
+            from ddp_lessons.show.timelines.timeline_figure import timeline as draw
+
+            draw(finding.events).save(Path(timeline))
+    except (OSError, ValueError) as reason:
+        print(f"the picture or trace was not written: {reason}", file=sys.stderr)
+        return _UNREADABLE
+    return finding.verdict.status
+
+
+def explain_log(path: str, is_json: bool = False) -> int:
+    """Print what happened. Exit status: 0 if the log shows no failure, 1 if it does, 2 if it cannot be read."""
+    from ddp_lessons.dumps.job_log import read_log
+    from ddp_lessons.dumps.log_report import find_in_log
+
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            log = read_log(file)
+    except OSError as error:
+        print(f"{path} could not be read ({error.strerror})", file=sys.stderr)
+        return _UNREADABLE
+    rank, message = find_in_log(log)
+    if is_json:
+        about = {"first_rank": rank, "torchrun_names": log.root_cause, "message": message, "status": int(bool(message))}
+        print(json.dumps(about, indent=1))
+    elif message:
+        _say(message, "wrong", sys.stdout)
+    else:
+        print(f"{path} shows no failure: no exception of a rank, no timeout, and no table of torchrun.")
+    return int(bool(message))
+
+
+def _say(message: str, kind: Kind, stream: TextIO) -> None:
+    from ddp_lessons.run.output.terminal_text import message_on_terminal
+
+    print(message_on_terminal(message, kind, stream), file=stream)

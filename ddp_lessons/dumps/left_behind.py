@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from ddp_lessons.dumps.aligned_calls import AlignedCalls
 from ddp_lessons.dumps.dump_files import Unreadable, find_dumps, read_dump
 from ddp_lessons.dumps.dumped_calls import CallReader, RankDump
-from ddp_lessons.dumps.group_members import find_members
 from ddp_lessons.record.events import from_plain
 from ddp_lessons.record.garbage import nothing_collected
 from ddp_lessons.record.rank_record import Recorded
 
 _MOST_RANKS = 1_000_000
-OWN = "ddp_lessons"  # the key of what `ddp_lessons record` adds to torch's format
+_OWN = "ddp_lessons"  # the key of what `ddp_lessons record` adds to torch's format
 
 
 @dataclass(frozen=True)
@@ -25,20 +23,21 @@ class LeftBehind:
     """What the dumps tell, by rank."""
 
     recorded: list[Recorded | None]  # None: this rank left no dump
+    left_out: list[str]  # a sentence about each file that was not read
     endings: Mapping[int, str] = field(default_factory=dict)  # "returned", or the exception; only of our own recorder
     waits: Mapping[int, float] = field(default_factory=dict)  # seconds from its last step until its dump
     timed_out: frozenset[int] = frozenset()  # torch gave up the call that the rank waits in
     descriptions: Mapping[str, str] = field(default_factory=dict)  # of groups
     uncertain_groups: frozenset[str] = frozenset()
-    left_out: list[str] = field(default_factory=list)  # a sentence about each file that was not read
-    libraries: frozenset[str] = frozenset()
-    is_own: bool = False  # recorded by this package
+    lost: int = 0  # older calls that the ring buffers have lost
+    is_of_gloo: bool = False  # written by torch
+    is_own: bool = False  # written by `ddp_lessons record`
 
     @property
     def missing(self) -> list[int]:
         return [rank for rank, one in enumerate(self.recorded) if one is None]
 
-    @cached_property
+    @property
     def number_of_calls(self) -> int:
         return sum(len(one.calls) + one.dropped for one in self.recorded if one is not None)
 
@@ -49,24 +48,22 @@ def read_left_behind(place: str) -> LeftBehind:
     Raises:
         Unreadable: there is none, or none that can be read.
     """
-    files = find_dumps(place)
-    reader, left_out = CallReader(), files.left_out
+    files, left_out = find_dumps(place)
+    reader = CallReader()
     dumps: dict[int, RankDump] = {}
     own: dict[int, Mapping[str, Any]] = {}
     with nothing_collected():  # millions of small objects, which all stay: searching them takes longer than reading
-        for rank, path in files.by_rank.items():
+        for rank, path in files.items():
             try:
                 content = read_dump(path)
                 dumps[rank] = _calls_of(reader, rank, path, content)
-                if OWN in content:
-                    own[rank] = content[OWN]
+                if _OWN in content:
+                    own[rank] = content[_OWN]
             except Unreadable as reason:
                 left_out.append(str(reason))
     if not dumps:
         raise Unreadable(" ".join(left_out) or f"{place} contains no dump: no file whose name ends in a rank.")
-    if own.keys() == dumps.keys():
-        return _of_own(own, left_out)
-    return _of_torch(dumps, left_out)
+    return _of_own(own, left_out) if own.keys() == dumps.keys() else _of_torch(dumps, left_out)
 
 
 def _calls_of(reader: CallReader, rank: int, path: Path, content: Mapping[str, Any]) -> RankDump:
@@ -77,19 +74,17 @@ def _calls_of(reader: CallReader, rank: int, path: Path, content: Mapping[str, A
 
 
 def _of_torch(dumps: Mapping[int, RankDump], left_out: list[str]) -> LeftBehind:
-    members = find_members(dumps)
-    aligned = AlignedCalls(dumps, members)
-    stuck = aligned.stuck_in
-    last = {rank: max((call.end or call.begin for call in dump.calls), default=0.0) for rank, dump in dumps.items()}
-    since = {rank: stuck[rank].begin if rank in stuck else last[rank] for rank in dumps}
+    aligned = AlignedCalls(dumps)
+    since = {rank: aligned.last_step(rank) for rank in dumps}
     return LeftBehind(
         aligned.recorded,
+        left_out,
         waits={rank: aligned.quiet_seconds(rank, moment) for rank, moment in since.items() if moment},
-        timed_out=frozenset(rank for rank, call in stuck.items() if call.timed_out),
-        descriptions={name: said for dump in dumps.values() for name, said in dump.descriptions.items()},
-        uncertain_groups=members.uncertain,
-        left_out=left_out,
-        libraries=frozenset(dump.library for dump in dumps.values() if dump.library),
+        timed_out=frozenset(rank for rank, call in aligned.stuck_in.items() if call.timed_out),
+        descriptions=aligned.groups.descriptions,
+        uncertain_groups=aligned.groups.uncertain,
+        lost=sum(dump.lost for dump in dumps.values()),
+        is_of_gloo=any(dump.calls and dump.calls[0].kind.backend == "gloo" for dump in dumps.values()),
     )
 
 
@@ -103,4 +98,4 @@ def _of_own(own: Mapping[int, Mapping[str, Any]], left_out: list[str]) -> LeftBe
         waits = {rank: float(told["quiet_seconds"]) for rank, told in own.items()}
     except (KeyError, TypeError, ValueError) as error:
         raise Unreadable(f"The dumps are damaged: they are not as this package writes them ({error!r}).") from error
-    return LeftBehind(recorded, endings, waits, left_out=left_out, is_own=True)
+    return LeftBehind(recorded, left_out, endings, waits, is_own=True)

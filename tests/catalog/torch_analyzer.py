@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ddp_lessons.dumps.aligned_calls import Groups
 from ddp_lessons.dumps.dump_files import Unreadable, find_dumps, read_dump
 from ddp_lessons.dumps.dumped_calls import CallReader
-from ddp_lessons.dumps.group_members import find_members
 
 DEFAULT = "default_pg"
 
@@ -35,19 +35,19 @@ def ask_torch(folder: Path) -> str:
 def with_groups(folder: Path, copy: Path) -> Path:
     """Fill in the groups, as far as calls show them: gloo leaves them out, and torch's analyzer needs them."""
     contents: dict[int, Mapping[str, Any]] = {}
-    for rank, path in find_dumps(str(folder / "rank_")).by_rank.items():
+    for rank, path in find_dumps(str(folder / "rank_"))[0].items():
         try:
             contents[rank] = read_dump(path)
         except Unreadable:
             continue
     reader = CallReader()
-    members = find_members({rank: reader.read(rank, content, 0.0) for rank, content in contents.items()})
+    groups = Groups({rank: reader.read(rank, content, 0.0) for rank, content in contents.items()})
     copy.mkdir()
     for rank, content in contents.items():
-        groups = dict(entry["process_group"] for entry in content.get("entries") or [])
+        named = dict(entry["process_group"] for entry in content.get("entries") or [])
         config = {
-            name: {"name": name, "desc": said, "ranks": str(list(members.of[rank][name]))}
-            for name, said in groups.items()
+            name: {"name": name, "desc": said, "ranks": str(list(groups.members(rank, name)))}
+            for name, said in named.items()
         }
         (copy / f"rank_{rank}").write_bytes(pickle.dumps({**content, "pg_config": config}))
     return copy

@@ -20,7 +20,7 @@ from nights import nightly
 from authoring.clinic import make
 from ddp_lessons import clinic
 from ddp_lessons.clinic.clinic_cases import CASES, PROGRAM, Case
-from ddp_lessons.dumps.explain_log import explain_log
+from ddp_lessons.dumps.explain_command import explain_log
 from ddp_lessons.dumps.left_behind import read_left_behind
 
 EACH = pytest.mark.parametrize("one", CASES.values(), ids=lambda one: f"case {one.number}")

@@ -13,7 +13,7 @@ import pytest
 from simulated_dumps import world, write_all
 
 from ddp_lessons.dumps.dump_files import Unreadable, find_dumps, read_dump
-from ddp_lessons.dumps.explain_dumps import explain_dumps
+from ddp_lessons.dumps.explain_command import explain_dumps
 from ddp_lessons.dumps.left_behind import read_left_behind
 
 pytestmark = pytest.mark.no_second_try
@@ -118,15 +118,15 @@ def test_files_with_other_names_are_left_alone(tmp_path: Path) -> None:
     for name in ("README", "other_7", "nccl_trace_rank_1.json"):
         (tmp_path / name).write_bytes(b"x")
     (tmp_path / "nccl_trace_rank_").mkdir()
-    files = find_dumps(str(tmp_path))
-    assert sorted(files.by_rank) == [0, 1, 2]
-    assert [sentence.split()[0] for sentence in files.left_out] == ["README", "nccl_trace_rank_1.json", "other_7"]
+    by_rank, left_out = find_dumps(str(tmp_path))
+    assert sorted(by_rank) == [0, 1, 2]
+    assert [sentence.split()[0] for sentence in left_out] == ["README", "nccl_trace_rank_1.json", "other_7"]
 
 
 def test_a_pipe_is_not_read(tmp_path: Path) -> None:
     """torch makes one per rank if TORCH_NCCL_DEBUG_INFO_PIPE_FILE is set; reading it would wait forever."""
     os.mkfifo(dumps_in(tmp_path) / "nccl_trace_rank_3")
-    assert sorted(find_dumps(str(tmp_path)).by_rank) == [0, 1, 2]
+    assert sorted(find_dumps(str(tmp_path))[0]) == [0, 1, 2]
 
 
 def shared(depth: int, times: int) -> list[Any]:
@@ -183,8 +183,8 @@ def test_the_beginning_of_the_names_chooses_one_of_two_jobs(tmp_path: Path) -> N
         rank.write(tmp_path, prefix="first_")
     for rank in world(2):
         rank.write(tmp_path, prefix="second_")
-    assert len(find_dumps(str(tmp_path / "second_")).by_rank) == 2
-    assert find_dumps(str(tmp_path / "third_")).by_rank == {}
+    assert len(find_dumps(str(tmp_path / "second_"))[0]) == 2
+    assert find_dumps(str(tmp_path / "third_")) == ({}, [])
 
 
 def test_an_empty_folder_cannot_be_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

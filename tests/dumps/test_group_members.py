@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
+from ddp_lessons.dumps.aligned_calls import Groups
 from ddp_lessons.dumps.dumped_calls import RankDump
-from ddp_lessons.dumps.group_members import find_members
 
 
-def dump(rank: int, groups: dict[str, tuple[int, ...]] | None = None, used: tuple[str, ...] = ()) -> RankDump:
-    return RankDump(rank, 0.0, [], 0, groups or {}, {"0": "default_pg", **dict.fromkeys(used, "")})
+def dump(rank: int, groups: dict[str, tuple[int, ...]], *used: str) -> RankDump:
+    return RankDump(rank, 0.0, groups, 0, descriptions={"0": "default_pg", **dict.fromkeys(used, "")})
 
 
 def test_of_a_group_without_members_in_the_dumps_those_that_used_it_are_known_and_others_may_be_missing() -> None:
-    dumps = {rank: dump(rank, used=("1",) * (rank < 2)) for rank in range(4)}
-    members = find_members(dumps)
-    assert members.of[0]["1"] == (0, 1)
-    assert members.of[0]["0"] == (0, 1, 2, 3)
-    assert members.uncertain == {"1"}
-    dumps[0].sizes["1"] = 2
-    assert find_members(dumps).uncertain == set()
+    """gloo stores the members of one group of each rank, without its name."""
+    dumps = {rank: dump(rank, {"": (0, 1, 2, 3)}, *["1"] * (rank < 2)) for rank in range(3)}
+    groups = Groups(dumps)
+    assert groups.members(0, "1") == (0, 1)
+    assert groups.members(0, "0") == (0, 1, 2, 3)
+    assert groups.uncertain == {"1"}
 
 
 def test_a_name_may_mean_another_group_on_another_rank() -> None:
     """torch numbers the groups of each rank, also those that only some ranks make."""
     everyone = (0, 1, 2)
-    dumps = {0: dump(0, {"0": everyone, "1": (0, 2)}), 1: dump(1, {"0": everyone, "1": everyone})}
-    members = find_members(dumps)
-    assert (members.of[0]["1"], members.of[1]["1"]) == ((0, 2), everyone)
+    groups = Groups({0: dump(0, {"0": everyone, "1": (0, 2)}), 1: dump(1, {"0": everyone, "1": everyone})})
+    assert (groups.members(0, "1"), groups.members(1, "1")) == ((0, 2), everyone)

@@ -18,8 +18,7 @@ from program_steps import Program
 from random_programs import random_program
 
 from ddp_lessons import launch
-from ddp_lessons.dumps.dump_findings import Finding, Verdict, find_fault
-from ddp_lessons.dumps.dump_report import in_words
+from ddp_lessons.dumps.dump_report import Verdict, find_fault
 from ddp_lessons.dumps.left_behind import read_left_behind
 from ddp_lessons.record.rank_record import Standing
 from ddp_lessons.run.rank.what_blocks import Surroundings, standing
@@ -66,12 +65,6 @@ def run_and_dump(rank: int, world_size: int, program: Program, folder: str) -> l
     return wrong
 
 
-def found(place: str) -> tuple[Finding, str]:
-    left = read_left_behind(place)
-    finding = find_fault(left)
-    return finding, in_words(finding, left)
-
-
 @pytest.mark.parametrize("programs", by_day([15, 100], 1))
 @pytest.mark.parametrize("ring", RING)
 def test_of_correct_programs_nothing_is_said(
@@ -87,9 +80,9 @@ def test_of_correct_programs_nothing_is_said(
         for rank in range(program.world_size):
             os.utime(folder / f"end_{rank}", (much_later, much_later))
         for when in ("meanwhile", "end", "own_meanwhile", "own_end"):
-            finding, message = found(f"{folder}/{when}_")
+            finding = find_fault(read_left_behind(f"{folder}/{when}_"))
             calls += len(finding.events)
             if finding.verdict not in (Verdict.NOTHING, Verdict.UNKNOWN):
-                alarms.append(f"seed {program.seed}, {when}: {message}")
+                alarms.append(f"seed {program.seed}, {when}: {finding.in_words()}")
     assert alarms == []
     assert calls > 20 * programs

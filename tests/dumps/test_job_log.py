@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 from nights import by_day, nightly
 
-from ddp_lessons.dumps.explain_log import explain_log, find_in_log
+from ddp_lessons.dumps.explain_command import explain_log
 from ddp_lessons.dumps.job_log import read_log
+from ddp_lessons.dumps.log_report import find_in_log
 
 SCRIPT = """
 import datetime, os, sys, time
@@ -140,6 +141,30 @@ TABLE = [
     "  rank      : 0 (local_rank: 0)",
     "=" * 60,
 ]
+EARLY = """\
+Traceback (most recent call last):
+  File "/home/ada/train.py", line 6, in <module>
+    raise KeyError("no such setting")
+KeyError: 'no such setting'
+Traceback (most recent call last):
+  File "/home/ada/train.py", line 7, in <module>
+    dist.init_process_group("gloo")
+torch.distributed.DistStoreError: wait timeout after 4000ms, keys: /default_pg/0//cpu//0/1
+E1125 23:11:25.549000 3202 torch/distributed/elastic/multiprocessing/api.py:1002] failed (exitcode: 1) local_rank: 1 \
+(pid: 4067) of binary: /usr/bin/python
+============================================================
+train.py FAILED
+------------------------------------------------------------
+Root Cause (first observed failure):
+[0]:
+  time      : 2026-11-25_23:11:25
+  host      : localhost
+  rank      : 1 (local_rank: 1)
+  exitcode  : 1 (pid: 4067)
+  error_file: <N/A>
+  traceback : To enable traceback see: https://pytorch.org/docs/stable/elastic/errors.html
+============================================================
+"""
 # what the ranks logged, what is said of it, and what is not
 LOGS: dict[str, tuple[list[str], str, str]] = {
     "gloo timed out, and other ranks lost the connection to those that gave up": (
@@ -157,6 +182,11 @@ LOGS: dict[str, tuple[list[str], str, str]] = {
         [*traceback_of("torch.distributed.DistStoreError: wait timeout after 4000ms, keys: /0", 7), FEBRUARY, *TABLE],
         "rank 0   waited at train.py line 7",
         "fix that line",
+    ),
+    "others waited at the rendezvous for the rank that torchrun names": (
+        EARLY.splitlines(),
+        "rank 1 raised KeyError: 'no such setting'\n    train.py line 6:",
+        "DistStoreError",
     ),
     "of four ranks, three returned and logged nothing": (
         [f"[rank0]: {line}" for line in traceback_of("ValueError: no data", 3)],
@@ -243,29 +273,36 @@ def dump_signal(rank: int, number: int) -> str:
     )
 
 
-def test_the_rank_that_is_behind_the_others_is_named() -> None:
-    lines = [*watchdog(0, 5), *watchdog(1, 5), *watchdog(3, 5), dump_signal(2, 4)]
+WATCHDOGS = {
+    "the rank that is behind the others": (
+        [*watchdog(0, 5), *watchdog(1, 5), *watchdog(3, 5), dump_signal(2, 4)],
+        "    ranks 0, 1 and 3   timed out in all_reduce of 4 elements, collective 5, after 600 seconds\n"
+        "    rank 2   logged no timeout; its last collective was number 4",
+        "Rank 2 has not called it.",
+    ),
+    "other calls": (
+        [*watchdog(0, 5), *watchdog(1, 5, "BROADCAST"), *watchdog(2, 5)],
+        "Mismatched collectives: ranks 0 and 2 all_reduce",
+        "rank 1 broadcast",
+    ),
+    "other sizes": (
+        [*watchdog(0, 5), *watchdog(1, 5, elements=3)],
+        "Shape mismatch in this all_reduce: rank 0 [4]",
+        "rank 1 [3]",
+    ),
+    "the lines of older versions": (
+        [*watchdog(0, 7, prefix=False), *watchdog(1, 7, prefix=False)],
+        "ranks 0 and 1   timed out in all_reduce, collective 7",
+        "All ranks in this log called collective 7",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WATCHDOGS)
+def test_what_is_said_of_the_timeouts_of_nccl(name: str) -> None:
+    lines, *words = WATCHDOGS[name]
     message = find_in_log(read_log(lines))[1]
-    assert "ranks 0, 1 and 3   timed out in all_reduce of 4 elements, collective 5, after 600 seconds" in message
-    assert "rank 2   logged no timeout; its last collective was number 4" in message
-    assert "Rank 2 has not called it." in message
-
-
-def test_ranks_that_timed_out_in_other_calls_are_a_mismatch() -> None:
-    lines = [*watchdog(0, 5), *watchdog(1, 5, "BROADCAST"), *watchdog(2, 5)]
-    message = find_in_log(read_log(lines))[1]
-    assert "Mismatched collectives: ranks 0 and 2 all_reduce" in message
-    assert "rank 1 broadcast" in message
-
-
-def test_ranks_that_brought_other_sizes_are_a_mismatch() -> None:
-    message = find_in_log(read_log([*watchdog(0, 5), *watchdog(1, 5, elements=3)]))[1]
-    assert "Shape mismatch in this all_reduce: rank 0 [4]" in message
-
-
-def test_the_lines_of_older_versions_are_read_too() -> None:
-    message = find_in_log(read_log([*watchdog(0, 7, prefix=False), *watchdog(1, 7, prefix=False)]))[1]
-    assert "All ranks in this log called collective 7" in message
+    assert not [one for one in words if one not in message], message
 
 
 def test_an_exception_comes_before_the_timeouts_that_it_caused() -> None:
@@ -286,38 +323,3 @@ def test_lines_of_any_kind_are_no_crash(tmp_path: Path) -> None:
     path.write_bytes(b"\x00\xff\n[rank99]: Traceback (most recent call last):\n[rank99]:\nFailures:\n  rank      : x\n")
     assert explain_log(str(path)) == 0
     assert explain_log(str(tmp_path / "none.log")) == 2
-
-
-EARLY = """\
-Traceback (most recent call last):
-  File "/home/ada/train.py", line 6, in <module>
-    raise KeyError("no such setting")
-KeyError: 'no such setting'
-Traceback (most recent call last):
-  File "/home/ada/train.py", line 7, in <module>
-    dist.init_process_group("gloo")
-torch.distributed.DistStoreError: wait timeout after 4000ms, keys: /default_pg/0//cpu//0/1
-E1125 23:11:25.549000 3202 torch/distributed/elastic/multiprocessing/api.py:1002] failed (exitcode: 1) local_rank: 1 \
-(pid: 4067) of binary: /usr/bin/python
-============================================================
-train.py FAILED
-------------------------------------------------------------
-Root Cause (first observed failure):
-[0]:
-  time      : 2026-11-25_23:11:25
-  host      : localhost
-  rank      : 1 (local_rank: 1)
-  exitcode  : 1 (pid: 4067)
-  error_file: <N/A>
-  traceback : To enable traceback see: https://pytorch.org/docs/stable/elastic/errors.html
-============================================================
-"""
-
-
-def test_a_rank_that_waited_at_the_rendezvous_is_not_taken_for_the_one_that_torchrun_names(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = tmp_path / "job.log"
-    path.write_text(EARLY)
-    assert explain_log(str(path)) == 1
-    assert "rank 1 raised KeyError: 'no such setting'\n    train.py line 6:" in capsys.readouterr().out

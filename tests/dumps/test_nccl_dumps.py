@@ -10,16 +10,14 @@ import pytest
 from catalog.torch_analyzer import ask_torch
 from simulated_dumps import Rank, world, write_all
 
-from ddp_lessons.dumps.dump_findings import Finding, Verdict, find_fault
-from ddp_lessons.dumps.dump_report import in_words
-from ddp_lessons.dumps.explain_dumps import explain_dumps
+from ddp_lessons.dumps.dump_report import Finding, Verdict, find_fault
+from ddp_lessons.dumps.explain_command import explain_dumps
 from ddp_lessons.dumps.left_behind import read_left_behind
 
 
 def found(place: Path) -> tuple[Finding, str]:
-    left = read_left_behind(str(place))
-    finding = find_fault(left)
-    return finding, in_words(finding, left)
+    finding = find_fault(read_left_behind(str(place)))
+    return finding, finding.in_words()
 
 
 def steps(ranks: list[Rank], count: int = 3) -> list[Rank]:
@@ -154,6 +152,39 @@ def test_a_rank_that_is_known_to_be_absent_comes_before_one_without_a_dump(tmp_p
     wait_in(ranks[:2])
     write_all(ranks[:3], tmp_path)
     assert "Rank 2 has not called it." in found(tmp_path)[1]
+
+
+def test_a_mismatch_of_the_other_ranks_comes_before_a_missing_dump_and_keeps_its_name(tmp_path: Path) -> None:
+    """It was in a group of two, which went on."""
+    ranks = steps(world(4, g1=("pair", [0, 1])))
+    ranks[0].call("broadcast", group="1", line=15)
+    ranks[1].call("all_reduce", group="1", line=15)
+    wait_in(ranks[:3])
+    write_all(ranks[:3], tmp_path)
+    finding, message = found(tmp_path)
+    assert finding.reason is not None
+    assert finding.reason.key == "order-mismatch"
+    assert message.startswith("WorkersStuck: hang (mismatched collectives), 3 ranks")
+    assert "rank 3   left no dump" in message
+
+
+def as_of_gloo(ranks: list[Rank]) -> None:
+    """Its calls do not tell their end, and its groups have lost their names."""
+    for rank in ranks:
+        rank.groups = {"": ("", range(len(ranks)))}
+        for entry in rank.entries:
+            entry["profiling_name"] = entry["profiling_name"].replace("nccl:", "gloo:")
+            entry.update(state="scheduled", time_discovered_completed_ns=None)
+
+
+def test_the_last_rank_is_missed_in_dumps_of_gloo_too(tmp_path: Path) -> None:
+    ranks = steps(world(4))
+    wait_in(ranks, is_retired=False)
+    as_of_gloo(ranks)
+    write_all(ranks[:3], tmp_path)
+    message = found(tmp_path)[1]
+    assert "rank 3   left no dump" in message
+    assert "Next: look at the log of rank 3" in message
 
 
 def test_calls_of_two_groups_in_another_order_are_a_deadlock(tmp_path: Path) -> None:
@@ -323,9 +354,7 @@ def test_gloos_timeouts_are_told_from_completed_calls(tmp_path: Path) -> None:
     for rank in ranks:
         if rank.rank != 1:
             rank.call("all_reduce", line=20, state="scheduled", is_retired=True)
-        for entry in rank.entries:
-            entry["profiling_name"] = entry["profiling_name"].replace("nccl:", "gloo:")
-            entry.update(state="scheduled", time_discovered_completed_ns=None, retired=True)
+    as_of_gloo(ranks)
     write_all(ranks, tmp_path)
     finding, message = found(tmp_path)
     assert finding.verdict is Verdict.HANG

@@ -13,7 +13,7 @@ import pytest
 from nights import nightly
 from processes import eventually
 
-from ddp_lessons.dumps.dump_findings import find_fault
+from ddp_lessons.dumps.dump_report import find_fault
 from ddp_lessons.dumps.left_behind import read_left_behind
 
 pytestmark = nightly

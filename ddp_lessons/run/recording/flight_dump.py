@@ -18,7 +18,7 @@ from ddp_lessons.record.rank_record import NEW_GROUPS, Recorded
 
 FORMAT = "2.10"
 _NOT_IN_TORCHS = (*NEW_GROUPS, "init_process_group", "monitored_barrier")
-_DTYPES = {
+DTYPES = {  # torch's name in a dump, by the name in Python
     "float32": "Float",
     "float64": "Double",
     "float16": "Half",
@@ -29,6 +29,8 @@ _DTYPES = {
     "int8": "Char",
     "uint8": "Byte",
     "bool": "Bool",
+    "complex64": "ComplexFloat",
+    "complex128": "ComplexDouble",
 }
 _Sizes = list[list[int]]
 
@@ -78,7 +80,7 @@ def _entries(rank: int, calls: list[Event]) -> list[dict[str, Any]]:
         is_message = call.operation in POINT_TO_POINT
         made[call.group, is_message] += 1
         inputs, outputs = _sizes(rank, call)
-        dtype = _DTYPES.get(call.dtype, call.dtype)
+        dtype = DTYPES.get(call.dtype, call.dtype)
         entries.append(
             {
                 "frames": [{"name": call.function, "filename": call.file, "line": call.line}],

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import re
-import sys
 from collections.abc import Iterator, Sequence
 
-from ddp_lessons.dumps.job_log import JobLog, Timeout, read_log
-from ddp_lessons.record.event import Event
+from ddp_lessons.dumps.dumped_calls import BLANK
+from ddp_lessons.dumps.job_log import JobLog, Timeout
 from ddp_lessons.record.events import Events
 from ddp_lessons.record.rank_record import Recorded, Standing, meeting_point
 from ddp_lessons.record.results import NO_VALUE, Results
@@ -18,10 +16,8 @@ from ddp_lessons.run.diagnosis.failure_messages import first_cause, is_consequen
 from ddp_lessons.run.diagnosis.hang_reasons import Absence, why_nobody_moves
 from ddp_lessons.run.diagnosis.wording import learners_frame, name_line, ranks_named, told_by_rank
 from ddp_lessons.run.launcher.rank_states import Account, Died
-from ddp_lessons.run.output.terminal_text import message_on_terminal
 from ddp_lessons.run.wire.messages import Raised
 
-_UNREADABLE = 2
 _OF_ALL = ("0", "0(default_pg)")
 _ABSENT = Absence("{have} not called it", "{have} not called the")
 _SILENT = Absence("{have} not called it, or did not log that it waits", "{have} not called the")
@@ -32,26 +28,14 @@ _NEXT_DUMPS = (
 _NEXT_FIRST = (
     "look for the rank that ended first, in the logs of all nodes: torchrun --tee 3 marks each line with its rank."
 )
+# advice for a launch, and for a job
+_FOR_A_JOB = {
+    "`error.traceback({rank})` shows the full stack.": "its traceback is in the log.",
+    "let the function return instead; launch ends the rank's process.": (
+        "look for the last lines of rank {rank}: torchrun --tee 3 marks each line with its rank."
+    ),
+}
 _WAITED = re.compile(r"Timed out waiting|wait timeout after|monitoredBarrier")  # of gloo and the store
-
-
-def explain_log(path: str, is_json: bool = False) -> int:
-    """Print what happened. Exit status: 0 if the log shows no failure, 1 if it does, 2 if it cannot be read."""
-    try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            log = read_log(file)
-    except OSError as error:
-        print(f"{path} could not be read ({error.strerror})", file=sys.stderr)
-        return _UNREADABLE
-    rank, message = find_in_log(log)
-    if is_json:
-        about = {"first_rank": rank, "torchrun_names": log.root_cause, "message": message, "status": int(bool(message))}
-        print(json.dumps(about, indent=1))
-    elif message:
-        print(message_on_terminal(message, "wrong", sys.stdout))
-    else:
-        print(f"{path} shows no failure: no exception of a rank, no timeout, and no table of torchrun.")
-    return int(bool(message))
 
 
 def find_in_log(log: JobLog) -> tuple[int | None, str]:
@@ -63,9 +47,7 @@ def find_in_log(log: JobLog) -> tuple[int | None, str]:
         return None, _of_timeouts(log)
     if not others and any(map(_has_waited, ended.values())):
         return next(iter(log.silent), None), _of_a_wait(log)
-    if not ended:
-        return None, ""
-    return _of_a_failure(log)
+    return _of_a_failure(log) if ended else (None, "")
 
 
 def _with_named_rank(log: JobLog) -> JobLog:
@@ -81,26 +63,23 @@ def _has_waited(how: Raised | Died) -> bool:
     return isinstance(how, Raised) and bool(_WAITED.search(how.message))
 
 
+# --- a rank failed ----------------------------------------------------------------------------------------------------
+
+
 def _of_a_failure(log: JobLog) -> tuple[int, str]:
-    size = log.world_size
-    account = Account(size, log.ended(), {}, frozenset())
+    size, ended = log.world_size, log.ended()
     results: Results[object] = Results((NO_VALUE,) * size, tuple([] for _ in range(size)), 0.0, Events([None] * size))
-    failed = worker_failed(account, results)
-    ranks, cause = first_cause(log.ended()), log.ended()[failed.rank]
-    headline = str(failed).replace(name_ranks(ranks, size), ranks_named(ranks), 1)  # a log does not say of how many
-    lines = f"WorkerFailed: {headline}".split("\n")
-    if is_consequence(cause) or _has_waited(cause):
+    failed = worker_failed(Account(size, ended, {}, frozenset()), results)
+    rank, ranks = failed.rank, first_cause(ended)
+    message = str(failed).replace(name_ranks(ranks, size), ranks_named(ranks), 1)  # a log does not say of how many
+    for advice, instead in _FOR_A_JOB.items():
+        message = message.replace(advice.format(rank=rank), instead.format(rank=rank))
+    lines = [line for line in f"WorkerFailed: {message}".split("\n") if not line.startswith("  torchrun would show:")]
+    if is_consequence(ended[rank]) or _has_waited(ended[rank]):
         lines[-1] = f"  Next: {_NEXT_FIRST}"
-    lines = [_of_a_log(line, failed.rank) for line in lines if not line.startswith("  torchrun would show:")]
-    advice = next(at for at, line in enumerate(lines) if line.startswith("  Next:"))
-    lines[advice:advice] = _what_torchrun_did(log, failed.rank)
-    return failed.rank, "\n".join(lines)
-
-
-def _of_a_log(line: str, rank: int) -> str:
-    """Advice for a launch, as advice for a job."""
-    line = line.replace(f"`error.traceback({rank})` shows the full stack.", "its traceback is in the log.")
-    return line.replace("let the function return instead; launch ends the rank's process.", _of_its_output(rank))
+    advice_at = next(at for at, line in enumerate(lines) if line.startswith("  Next:"))
+    lines[advice_at:advice_at] = _what_torchrun_did(log, rank)
+    return rank, "\n".join(lines)
 
 
 def _what_torchrun_did(log: JobLog, rank: int) -> Iterator[str]:
@@ -109,21 +88,17 @@ def _what_torchrun_did(log: JobLog, rank: int) -> Iterator[str]:
         yield f"  That is a consequence: a rank ended before this one, and its error is not in this log.{told}"
     if log.stopped:
         yield f"  {_subject(log.stopped)} {'was' if len(log.stopped) == 1 else 'were'} stopped by torchrun."
-    if log.root_cause not in (None, rank) and not _raised_by_itself(log, log.root_cause):
-        yield f"  torchrun names rank {log.root_cause}, whose exit it saw first; that rank died because of rank {rank}."
-
-
-def _raised_by_itself(log: JobLog, rank: int | None) -> bool:
-    """As ranks do that find the same mistake at the same time."""
-    return rank in log.raised and not is_consequence(log.raised[rank])
+    named = log.root_cause
+    raised_itself = named in log.raised and not is_consequence(log.raised[named])  # ranks may find a mistake together
+    if named not in (None, rank) and not raised_itself:
+        yield f"  torchrun names rank {named}, whose exit it saw first; that rank died because of rank {rank}."
 
 
 def _subject(ranks: Sequence[int]) -> str:
     return ranks_named(ranks).capitalize()
 
 
-def _of_its_output(rank: int) -> str:
-    return f"look for the last lines of rank {rank}: torchrun --tee 3 marks each line with its rank."
+# --- ranks waited -----------------------------------------------------------------------------------------------------
 
 
 def _of_a_wait(log: JobLog) -> str:
@@ -139,8 +114,7 @@ def _of_a_wait(log: JobLog) -> str:
         key, it, who = "silent-ranks", *(("it", "this rank") if len(silent) == 1 else ("they", "these ranks"))
         sentences.append(f"{_subject(silent)} logged no error, and so {it} did not wait for that call, or still did.")
     headline = f"WorkersStuck: timeout, {ranks_named(sorted(waited))} waited in vain"
-    lines = [f"    {line}" for line in told_by_rank(told, "\n").split("\n")]
-    return "\n".join([headline, *lines, *Reason(key, sentences, blanks={"who": who}).lines])
+    return "\n".join([headline, *_by_rank(told), *Reason(key, sentences, blanks={"who": who}).lines])
 
 
 def _place(how: Raised) -> str:
@@ -160,8 +134,11 @@ def _of_timeouts(log: JobLog) -> str:
         told[rank] = f"  logged no timeout{last}"
     group = next(iter(log.groups - set(_OF_ALL)), "")
     headline = f"WorkersStuck: timeout of NCCL's watchdog{f' in group {group}' if group else ''}"
-    lines = [f"    {line}" for line in told_by_rank(told, "\n").split("\n")]
-    return "\n".join([headline, *lines, *reason.lines, f"  For the lines of code: {_NEXT_DUMPS}"])
+    return "\n".join([headline, *_by_rank(told), *reason.lines, f"  For the lines of code: {_NEXT_DUMPS}"])
+
+
+def _by_rank(told: dict[int, str]) -> list[str]:
+    return [f"    {line}" for line in told_by_rank(told, "\n").split("\n")]
 
 
 def _of_a_match(log: JobLog) -> Reason:
@@ -177,39 +154,12 @@ def _told(timeout: Timeout) -> str:
 
 
 def _recorded(log: JobLog, rank: int, ranks: tuple[int, ...]) -> Recorded:
+    point = meeting_point("", BLANK.group, ranks, None, 0)
     timeout = log.timeouts.get(rank)
-    point = meeting_point("", "0", ranks, None, 0)
-    made = timeout.number - 1 if timeout is not None else max(log.enqueued.get(rank, 0), 0)
-    events = () if timeout is None else (_event(timeout, ranks),)
-    standing = Standing(False, (made,) if timeout is not None else ())
-    return Recorded(1.0, events, made, before=((point, made),), standing=standing)
-
-
-def _event(timeout: Timeout, ranks: tuple[int, ...]) -> Event:
-    operation = timeout.operation
-    return Event(
-        rank=-1,
-        call=operation,
-        operation=operation,
-        group="0",
-        group_ranks=ranks,
-        peer=None,
-        root=None,
-        reduce_op=None,
-        tag=0,
-        shape=() if timeout.elements is None else (timeout.elements,),
-        tensors=1,
-        dtype="",
-        bytes=0,
-        values=None,
-        received=None,
-        file="",
-        line=0,
-        function="",
-        thread="",
-        begin=1.0,
-        issued=1.0,
-        waited=1.0,
-        end=None,
-        error="",
-    )
+    if timeout is None:
+        made = max(log.enqueued.get(rank, 0), 0)
+        return Recorded(0.0, (), made, before=((point, made),), standing=Standing(is_free=False))
+    name, made = timeout.operation, timeout.number - 1
+    shape = () if timeout.elements is None else (timeout.elements,)
+    call = dataclasses.replace(BLANK, call=name, operation=name, group_ranks=ranks, shape=shape)
+    return Recorded(0.0, (call,), made, before=((point, made),), standing=Standing(False, (made,)))
