@@ -37,7 +37,7 @@ nightly: setup .venv/.dev  ## everything: all cases and seeds, beside load, with
 ALL ?=
 tests = $(py) -m pytest $(ALL:%=-m "")
 run-tests:
-	$(py) -m compileall -q authoring ddp_lessons scripts tests benchmarks docs/instructor offline
+	$(py) -m compileall -q authoring ddp_lessons scripts tests benchmarks docs offline
 	$(tests) -n 3 $(by_file) --durations=10 tests --ignore=tests/browser --ignore=tests/texts
 
 # What the tests of a file share (a kernel, nodes, a Slurm) starts once. xdist would try a test that kills its worker
@@ -77,8 +77,8 @@ lint: setup .venv/.dev  ## check style, types and texts: words, links, minutes, 
 	$(py) -m pytest -q -p no:xdist tests/texts
 	$(py) -m mypy
 
-lists: setup  ## write what follows from the lessons: lists of exercises, minutes, plans of workshops, docs/where.md
-	@$(py) docs/instructor/write.py
+lists: setup  ## write the list of exercises and docs/where.md, and print the lessons' minutes for the guide
+	@$(py) docs/lesson_table.py
 	@$(py) docs/where.py
 
 # make notebooks LESSONS="3 09"    by number or a part of the name; make notebooks NOTEBOOKS_ARGS=--twice
@@ -145,7 +145,7 @@ offline: setup  ## build a folder that installs the lessons without a network; s
 	  $(WITHOUT:%=--without %)
 
 test-offline: setup .venv/.dev  ## download all wheels and install them without a network: 3 GB to download, 10 GB of disk
-	$(py) -m pytest -m "" tests/offline/test_everything.py
+	$(py) -m pytest -m "" tests/offline/test_without_a_network.py
 
 # An environment of its own, because nbgrader also extends JupyterLab.
 test-grading:  ## grade four lessons with nbgrader and Otter, in .venv-grading: half an hour, 6 GB of disk
