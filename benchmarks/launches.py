@@ -10,7 +10,7 @@ import select
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from statistics import linear_regression, median, quantiles
 
@@ -106,7 +106,8 @@ class Floor:
         self.process.stdin.write(f"{world_size}\n".encode())
         if not select.select([self.process.stdout], [], [], TIMEOUT_SECONDS)[0]:
             raise CellFailed("hang")
-        return checked(*json.loads(self.process.stdout.readline()), world_size)
+        seconds, answers = json.loads(self.process.stdout.readline())
+        return checked(seconds, answers, world_size)
 
     def end(self) -> None:
         assert self.process.stdin
@@ -248,7 +249,7 @@ def time_import(statement: str) -> float:
     return float(ast.literal_eval(done.stdout))
 
 
-def after(first_cell: str, call: str, world_size: int = LARGER, reading_seconds: float = 0.0) -> Iterator[float]:
+def after(first_cell: str, call: str, world_size: int = LARGER, reading_seconds: float = 0.0) -> Generator[float]:
     """The same call again and again in a new kernel, with pauses."""
     with Kernel() as kernel:
         kernel.run(first_cell)

@@ -27,7 +27,8 @@ TAG = f"cp{sys.version_info[0]}{sys.version_info[1]}"
 NO_NETWORK = ["unshare", "--map-root-user", "--net"]
 TO_BUILD = "setuptools"  # the course's own wheel
 PINS = [Requirement(line) for line in TESTED.read_text(encoding="utf-8").splitlines() if line[0] != "#"]
-VERSIONS = {one.name: str(one.specifier)[2:] for one in PINS if one.name in requirements()}
+VERSIONS = [(one.name, str(one.specifier)[2:]) for one in PINS if one.name in requirements()]
+TORCH, TORCHVISION = (dict(VERSIONS)[name] for name in PAIR)
 
 _MADE_BY_THE_INSTALLER = ("RECORD", "INSTALLER", "REQUESTED", "direct_url.json", "uv_cache.json")
 _TORCH_TAGS = (f"{TAG}-{TAG}-manylinux_2_28_x86_64", "cp310-cp310-macosx_11_0_arm64")
@@ -57,7 +58,12 @@ def needs_a_namespace() -> None:
 def pack(index: Path, folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
     """`make offline`, with that folder as all that pip knows of."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PIP_")}
-    environment |= {"PIP_CONFIG_FILE": os.devnull, "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": index.as_uri()}
+    environment |= {
+        "PIP_CONFIG_FILE": os.devnull,
+        "PIP_NO_INDEX": "1",
+        "PIP_FIND_LINKS": index.as_uri(),
+        "PIP_RETRIES": "0",
+    }
     command = [sys.executable, "-m", "offline", "--folder", str(folder), *options]
     return subprocess.run(command, cwd=PROJECT, env=environment, text=True, stdout=-1, stderr=subprocess.STDOUT)
 
@@ -77,7 +83,7 @@ def small_index(folder: Path) -> Path:
     """Empty packages, called as the real ones."""
     folder.mkdir(parents=True)
     for name, version in [
-        *VERSIONS.items(),
+        *VERSIONS,
         *((name, "1.0") for name in ("only-on-linux", "only-on-macos", "backport")),
     ]:
         for tag in _TORCH_TAGS if name == "torch" else ("py3-none-any",):
