@@ -9,3 +9,8 @@
 
 Each has options: python -m benchmarks hangs --help. `make bench` runs launch, recording and training.
 """
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))  # for the catalog of mistakes

@@ -15,10 +15,8 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch.nn.parallel import DistributedDataParallel
-
-import benchmarks.hangs  # for the catalog, which is found from there
 from catalog.mistakes import MISTAKES
+from torch.nn.parallel import DistributedDataParallel
 
 GUARDED = [(dist, name) for name in ("all_reduce", "broadcast", "send", "new_group")]
 

@@ -13,16 +13,14 @@ from statistics import median
 from tempfile import TemporaryDirectory
 from textwrap import shorten
 
-from benchmarks.kernels import ROOT, Family
-from benchmarks.recording import busy_cores
-from benchmarks.tables import Target, print_table
-
-sys.path.insert(0, str(ROOT / "tests"))  # for the catalog of mistakes
-
 from catalog.findings import Finding, make, next_is_right
 from catalog.mistakes import MISTAKES, Mistake
 from catalog.verdicts import is_shown, ranks_named_in, squeezed
 from processes import kept_port
+
+from benchmarks.kernels import ROOT, Family
+from benchmarks.recording import busy_cores
+from benchmarks.tables import Target, print_table
 
 EIGHT = (
     "one_returned",
