@@ -170,7 +170,8 @@ class Attempt:
             for rank, process in enumerate(processes):
                 if process.poll() is not None:
                     self.died.setdefault(rank, time.perf_counter())
-            if self.died or len(self.moments("ended")) == WORLD_SIZE:
+            # on a busy machine, a process that has raised may take many seconds to end
+            if self.died or self.moments("raised") or len(self.moments("ended")) == WORLD_SIZE:
                 time.sleep(1)  # the others print their last lines
                 return
             time.sleep(0.05)
@@ -187,10 +188,11 @@ class Attempt:
         return max(self.moments("began", "called", "ended")) if begun else time.perf_counter()
 
     def judge(self, codes: Sequence[int | None]) -> Account:
-        if not any(codes):
+        raised_at = self.moments("raised")
+        if not any(codes) and not raised_at:
             all_ended = len(self.moments("ended")) == WORLD_SIZE
             return Account(None, "wrong, in silence" if all_ended else f"nothing in {PATIENCE_SECONDS:.0f} s")
-        first = min([*self.moments("raised"), *(moment for rank, moment in self.died.items() if codes[rank])])
+        first = min([*raised_at, *(moment for rank, moment in self.died.items() if codes[rank])])
         text = "\n".join((self.folder / f"{rank}.output").read_text(errors="replace") for rank in range(WORLD_SIZE))
         raised = [line for line in text.splitlines() if _RAISED.match(line)]
         most = max(

@@ -340,7 +340,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def measure(asked: argparse.Namespace) -> list[Target]:
     rounds, slow_rounds, fresh_starts = (4, 1, 1) if asked.quick else (20, 2, 3)
-    found = {world_size: contest(world_size, rounds, slow_rounds) for world_size in WORLD_SIZES}
+    found = {}
+    for world_size in WORLD_SIZES:
+        print(f"launches of {world_size}, some minutes...", file=sys.stderr, flush=True)
+        found[world_size] = contest(world_size, rounds, slow_rounds)
     floor, best, spawn = print_contest(found)
     import_torch, import_ours, _, at_once, reading, later, many, standing = beginnings(fresh_starts).values()
     further = idle_megabytes()
