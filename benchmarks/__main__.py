@@ -1,6 +1,7 @@
 import argparse
 import os
 import platform
+import signal
 import sys
 from importlib import import_module, metadata
 from types import ModuleType
@@ -33,6 +34,7 @@ def main() -> int:
             command.description = modules[name].__doc__
             modules[name].add_options(command)
     asked = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that kernels are ended
     print(
         f"{os.cpu_count()} cores, {platform.system()}, Python {platform.python_version()}, "
         f"torch {metadata.version('torch')}, load {os.getloadavg()[0]:.1f} before\n"

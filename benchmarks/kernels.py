@@ -2,7 +2,6 @@
 
 import ast
 import os
-import signal
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
@@ -132,7 +131,3 @@ class Kernel:
         self.manager.shutdown_kernel(now=True)
         self.family.kill()
         self.folder.cleanup()
-
-
-def end_kernels_at_sigterm() -> None:
-    signal.signal(signal.SIGTERM, lambda *_: exit(143))

@@ -18,7 +18,7 @@ from typing import Any
 import nbformat
 import psutil
 
-from benchmarks.kernels import GIGABYTE, ROOT, CellFailed, Family, Kernel, end_kernels_at_sigterm
+from benchmarks.kernels import GIGABYTE, ROOT, CellFailed, Family, Kernel
 from benchmarks.tables import Target, print_table
 from ddp_lessons.workshop.room.seed import Seed
 
@@ -202,7 +202,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def measure(asked: argparse.Namespace) -> list[Target]:
-    end_kernels_at_sigterm()
     with Watch() as watch:
         room = run_lessons(asked, watch)
     failures = [failure for learner in room for failure in learner.failures]
