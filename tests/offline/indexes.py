@@ -28,6 +28,9 @@ NO_NETWORK = ["unshare", "--map-root-user", "--net"]
 TO_BUILD = "setuptools"  # the course's own wheel
 PINS = [Requirement(line) for line in TESTED.read_text(encoding="utf-8").splitlines() if line[0] != "#"]
 VERSIONS = [(one.name, str(one.specifier)[2:]) for one in PINS if one.name in requirements()]
+# a folder is made for the first release of this Python; the packages here are those of a later one
+FIRST = {"python_full_version": f"{this_python()}.0"}
+PINNED = {one.name: str(one.specifier)[2:] for one in PINS if one.marker is None or one.marker.evaluate(FIRST)}
 TORCH, TORCHVISION = (dict(VERSIONS)[name] for name in PAIR)
 
 _MADE_BY_THE_INSTALLER = ("RECORD", "INSTALLER", "REQUESTED", "direct_url.json", "uv_cache.json")
@@ -149,24 +152,28 @@ def required(lines: Iterable[str]) -> list[Distribution]:
 def _write_real_wheel(folder: Path, package: Distribution) -> None:
     """The wheel that a package came from. It was built for this machine, whatever older ones it may have named, too."""
     info = next(file.parent for file in package.files or [] if file.name == "METADATA")
+    name, here = str(info).removesuffix(".dist-info").split("-")
+    version = PINNED.get(package.metadata["Name"].lower(), here)
+    new_info = f"{name}-{version}.dist-info"
     tags = [line[5:].split("-") for line in (package.read_text("WHEEL") or "").splitlines() if line.startswith("Tag: ")]
     pythons, abis, platforms = (list(dict.fromkeys(part)) for part in zip(*tags, strict=True))
     if platforms != ["any"]:
         platforms.append(f"linux_{platform.machine()}")
     tag = "-".join(".".join(part) for part in (pythons, abis, platforms))
     record = []
-    with zipfile.ZipFile(folder / f"{str(info).removesuffix('.dist-info')}-{tag}.whl", "w") as packed:
+    with zipfile.ZipFile(folder / f"{name}-{version}-{tag}.whl", "w") as packed:
         for file in package.files or []:
             place = _place_in_wheel(file, str(info), package)
             if not place or file.suffix == ".pyc" or (file.name in _MADE_BY_THE_INSTALLER and file.parent == info):
                 continue
             content = Path(str(file.locate())).read_bytes()
             if file.name == "METADATA" and file.parent == info:
-                # a folder is made for the first release of this Python, and this may be a later one
                 content = re.sub(rb"^Requires-Python:.*\n", b"", content, flags=re.MULTILINE)
+                content = content.replace(f"\nVersion: {here}\n".encode(), f"\nVersion: {version}\n".encode())
+            place = place.replace(str(info), new_info)
             packed.writestr(place, content)
             record.append(f'"{place}",,{len(content)}\n')
-        packed.writestr(f"{info}/RECORD", "".join(record) + f"{info}/RECORD,,\n")
+        packed.writestr(f"{new_info}/RECORD", "".join(record) + f"{new_info}/RECORD,,\n")
 
 
 def _place_in_wheel(file: PackagePath, info: str, package: Distribution) -> str:
