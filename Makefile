@@ -37,7 +37,7 @@ nightly: setup .venv/.dev  ## everything: all cases and seeds, beside load, with
 ALL ?=
 tests = $(py) -m pytest $(ALL:%=-m "")
 run-tests:
-	$(py) -m compileall -q authoring ddp_lessons scripts tests benchmarks docs/instructor offline
+	$(py) -m compileall -q authoring ddp_lessons scripts tests benchmarks docs offline
 	$(tests) -n 3 $(by_file) --durations=10 tests --ignore=tests/browser --ignore=tests/texts
 
 # What the tests of a file share (a kernel, nodes, a Slurm) starts once. xdist would try a test that kills its worker
@@ -77,8 +77,8 @@ lint: setup .venv/.dev  ## check style, types and texts: words, links, minutes, 
 	$(py) -m pytest -q -p no:xdist tests/texts
 	$(py) -m mypy
 
-lists: setup  ## write what follows from the lessons: lists of exercises, minutes, plans of workshops, docs/where.md
-	@$(py) docs/instructor/write.py
+lists: setup  ## write the list of exercises and docs/where.md, and print the lessons' minutes for the guide
+	@$(py) docs/lesson_table.py
 	@$(py) docs/where.py
 
 # make notebooks LESSONS="3 09"    by number or a part of the name; make notebooks NOTEBOOKS_ARGS=--twice
@@ -90,8 +90,7 @@ doctor: setup  ## check whether this machine is ready for the lessons
 
 bench: setup .venv/.dev  ## compare launch with other launchers, and measure training on two ranks
 	@$(call install,.venv,-c requirements-dev.txt -e ".[bench]")
-	$(py) -m benchmarks
-	$(py) -m benchmarks.training
+	for name in launch recording training; do $(py) -m benchmarks $$name || exit; done
 
 # make gpu EXPERIMENTS="speed overlap"    without it also the lessons whose cells take a GPU if there is one
 gpu: setup .venv/.dev  ## on a machine with an NVIDIA GPU: run what needs one, check it, and record it
@@ -146,7 +145,7 @@ offline: setup  ## build a folder that installs the lessons without a network; s
 	  $(WITHOUT:%=--without %)
 
 test-offline: setup .venv/.dev  ## download all wheels and install them without a network: 3 GB to download, 10 GB of disk
-	$(py) -m pytest -m "" tests/offline/test_everything.py
+	$(py) -m pytest -m "" tests/offline/test_without_a_network.py
 
 # An environment of its own, because nbgrader also extends JupyterLab.
 test-grading:  ## grade four lessons with nbgrader and Otter, in .venv-grading: half an hour, 6 GB of disk

@@ -18,7 +18,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a run in the background
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """DDP_LESSONS_MINUTES names a file: there `python -m benchmarks.minutes` finds how long each lesson's cells ran.
+    """DDP_LESSONS_MINUTES names a file: there docs/lesson_table.py finds how long each lesson's cells ran.
 
     DDP_LESSONS_FAILURES names another: there tests/stages.py finds which tests failed.
     """

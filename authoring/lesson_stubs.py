@@ -53,9 +53,30 @@ PAGE = """\
 
 WRITE: what kind of lesson it is, and what fast participants can do.
 
-<!-- facts: written by docs/instructor/write.py -->
+## What they will be able to do
 
-<!-- end of facts -->
+- WRITE: at least three
+- WRITE
+- WRITE
+
+## Say this at the end
+
+- WRITE: at least three
+- WRITE
+- WRITE
+
+## Minutes
+
+| section | teaching | exercises |
+| --- | --: | --: |
+| Do you know it? |  | 5 |
+| **all** | WRITE | 5 |
+
+## When you are late
+
+| leave out | saves | what they miss |
+| --- | --: | --- |
+| Do you know it? | 5 | the questions; ask one of them to the whole room instead |
 
 ## Ask the room
 

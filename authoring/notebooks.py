@@ -11,7 +11,6 @@ from typing import Any
 
 import nbformat
 
-from authoring.guide import bring_up_to_date
 from authoring.running import CellFailed, run
 from authoring.storing import agree, looked_at, stored, tidy
 
@@ -32,8 +31,6 @@ def store_all(project: Path, wanted: Sequence[str], twice: bool = False, new_pic
             troubles += 1
             said = f"two runs differ; its file is unchanged: {difference}"
         print(f"{path.stem} ({time.monotonic() - began:.0f} s): {said}", flush=True)
-    for line in bring_up_to_date(project):
-        print(line)
     return min(troubles, 1)
 
 

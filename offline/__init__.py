@@ -1,5 +1,5 @@
-"""Pack the course for machines without a network: wheels, digits, lessons and an installer, in one folder.
+"""Pack the course for machines without a network: one folder with wheels, among them the course's own, and install.py.
 
 python -m offline            what `make offline` runs
-carried/                     copied into the folder unchanged; it runs on the participant's plain Python
+install.py, READ-ME.txt      copied into the folder; install.py runs on the participant's plain Python
 """

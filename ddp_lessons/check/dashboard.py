@@ -36,7 +36,7 @@ class Lesson:
     exercises: tuple[str, ...]
 
 
-_LISTS = json.loads(Path(__file__).with_name("lessons.json").read_text(encoding="utf-8"))  # docs/instructor/write.py
+_LISTS = json.loads(Path(__file__).with_name("lessons.json").read_text(encoding="utf-8"))  # docs/lesson_table.py
 LESSONS = tuple(Lesson(one["number"], one["title"], tuple(one["exercises"])) for one in _LISTS["lessons"])
 LESSON_OF = {exercise: lesson.number for lesson in LESSONS for exercise in lesson.exercises}
 _FOLLOWING = dict(itertools.pairwise(LESSON_OF))

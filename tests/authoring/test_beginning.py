@@ -6,7 +6,6 @@ import re
 import shutil
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +13,6 @@ import nbformat
 import pytest
 
 from authoring import beginning
-from authoring.guide import with_minutes
-from benchmarks import minutes
 from ddp_lessons.own_files import read_toml
 
 PROJECT = Path(__file__).parent.parent.parent
@@ -52,16 +49,6 @@ def test_what_is_begun_is_tidy_and_its_questions_can_be_read(project: Path) -> N
     assert "WRITE" in said[-1]
     with pytest.raises(ValueError, match="there is already"):
         beginning.lesson(project, "Begun... only?")
-
-
-def test_minutes_that_did_not_change_leave_the_guide_as_it_is() -> None:
-    text = minutes.GUIDE.read_text(encoding="utf-8")
-    planned = minutes.planned({})
-    assert with_minutes(text, planned) == text
-    longer = [replace(planned[0], teach_minutes=planned[0].teach_minutes + 1), *planned[1:]]
-    changed = with_minutes(text, longer)
-    lines = zip(text.splitlines(), changed.splitlines(), strict=True)
-    assert [new.split("|")[1].strip() for old, new in lines if old != new] == [planned[0].name]
 
 
 @pytest.mark.parametrize("title", ["4 ranks", "", "...", "import"])

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from offline.systems import PYTHONS
+from offline.pip_for import PYTHONS
 
 PROJECT = Path(__file__).parent.parent.parent
 DOCKERFILE = (PROJECT / "Dockerfile").read_text(encoding="utf-8")

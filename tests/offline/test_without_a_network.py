@@ -1,10 +1,4 @@
-"""The course is packed, installed and begun where there is no network: real packages, the real doctor, a real lesson.
-
-All but torch, torchvision and what only these need (CUDA, triton: 3 GB), for which the folder is made with
-`--without torch`: install.py is started with a Python that has them, links to those of the environment that runs the
-tests, and lends them to the lessons by a .pth file. The other packages are that environment's, too, made into wheels
-again; pip chooses and installs them. Fetching them, and torch itself, is what tests/offline/test_everything.py tries.
-"""
+"""The course is packed, installed and begun without a network: real packages, the real doctor, a real lesson."""
 
 from __future__ import annotations
 
@@ -14,9 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from indexes import NO_NETWORK, PROJECT, needs_a_namespace, pack, python_with_torch, real_index
 from nights import nightly
-from real_wheels import python_with_torch, write_index
-from small_wheels import NO_NETWORK, needs_a_namespace, pack
 
 pytestmark = nightly
 
@@ -35,23 +28,15 @@ ip link set lo up
 "$python" -c "$look"
 "$python" install.py --to "$HOME/the lessons, here"
 cd "$HOME/the lessons, here"
-PATH="$PWD/.venv/bin:$PATH" .venv/bin/python -m pytest -q --nbval notebooks/00_start_four_ranks.ipynb
+.venv/bin/ddp-lessons start --no-open
+cp .venv/lib/python3*/site-packages/ddp_lessons/course/notebooks/00_*.ipynb .
+PATH="$PWD/.venv/bin:$PATH" .venv/bin/python -m pytest -q --nbval 00_start_four_ranks.ipynb
 """
 
 
-@pytest.fixture(scope="module")
-def given(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    needs_a_namespace()
-    here = tmp_path_factory.mktemp("a stick")
-    packed = pack(write_index(here / "index"), here / "given here", "--without", "torch")
-    assert packed.returncode == 0, packed.stderr
-    assert "\nwith a Python that has torch>=" in packed.stdout
-    return here / "given here"
-
-
-def test_real_packages_are_installed_and_the_first_lesson_runs(given: Path, tmp_path: Path) -> None:
-    (home := tmp_path / "home of anna").mkdir()
-    python = python_with_torch(tmp_path / "has torch")
+def packages_after_install(given: Path, python: Path, home: Path) -> set[str]:
+    """Install, run the doctor and the first lesson, and return the names of the installed packages."""
+    home.mkdir()
     plain = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "PIP_", "XDG_"))}
     command = [*NO_NETWORK, "bash", "-c", IN_A_NAMESPACE, "-", str(python), LOOK, str(home)]
     ended = subprocess.run(command, cwd=given, env=plain, text=True, stdout=-1, stderr=subprocess.STDOUT)
@@ -59,27 +44,49 @@ def test_real_packages_are_installed_and_the_first_lesson_runs(given: Path, tmp_
     assert ended.returncode == 0, ended.stdout
     assert ended.stdout.startswith("no route to anywhere\n")
     assert "4 ranks connected over loopback, and their sum is 6" in ended.stdout
-    assert '"problems": "none"' in ended.stdout
+    assert "PROBLEM" not in ended.stdout
+    assert "my_lessons/00_start_four_ranks.ipynb" in ended.stdout
     assert " passed" in ended.stdout
     site = next((home / "the lessons, here").glob(".venv/lib/python3*/site-packages"))
-    installed = {path.name.partition("-")[0].lower().replace("_", "-") for path in site.glob("*.dist-info")}
-    assert {"jupyterlab", "matplotlib", "ipywidgets", "nbval", "numpy", "pip"} <= installed
-    assert not {"torch", "torchvision", "triton"} & installed
+    return {path.name.partition("-")[0].lower().replace("_", "-") for path in site.glob("*.dist-info")}
 
 
-def test_a_python_without_torch_or_with_another_is_refused(given: Path, tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def given(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Without torch, of which the wheels have 3 GB."""
+    needs_a_namespace()
+    here = tmp_path_factory.mktemp("a stick")
+    packed = pack(real_index(here / "index"), here / "given here", "--without", "torch")
+    assert packed.returncode == 0, packed.stdout
+    return here / "given here"
+
+
+def test_real_packages_are_installed_and_the_first_lesson_runs(given: Path, tmp_path: Path) -> None:
+    before = {path: path.stat().st_mtime_ns for path in given.rglob("*")}
+    found = packages_after_install(given, python_with_torch(tmp_path / "has torch"), tmp_path / "home of anna")
+    assert {"ddp-lessons", "jupyterlab", "matplotlib", "ipywidgets", "nbval", "numpy", "pip"} <= found
+    assert not {"torch", "torchvision", "triton"} & found
+    assert {path: path.stat().st_mtime_ns for path in given.rglob("*")} == before
+
+
+def test_a_python_without_torch_or_with_an_old_one_is_refused(given: Path, tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "bare")], check=True)
-    python = tmp_path / "bare" / "bin" / "python"
-    command = [str(python), "install.py", "--to", str(tmp_path / "lessons")]
-    without = subprocess.run(command, cwd=given, capture_output=True, text=True)
-    assert without.returncode == 1
-    assert f"you should have them already. In {python}\n  torch is not installed.\n" in without.stderr
     (site,) = (tmp_path / "bare").glob("lib/python3*/site-packages")
-    for name, version in (("torch", "1.13.1"), ("torchvision", "0.29.0+cpu")):
-        (info := site / f"{name}-{version}.dist-info").mkdir()
-        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
-    old = subprocess.run(command, cwd=given, capture_output=True, text=True)
-    assert "  torch is 1.13.1, and the lessons need torch>=" in old.stderr
-    assert "torchvision is" not in old.stderr
-    assert old.returncode == 1
-    assert not (tmp_path / "lessons").exists()
+    command = [str(tmp_path / "bare" / "bin" / "python"), "install.py", "--to", str(tmp_path / "lessons")]
+    for version in ("", "1.13.1"):
+        if version:
+            (info := site / f"torch-{version}.dist-info").mkdir()
+            (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: torch\nVersion: {version}\n")
+        refused = subprocess.run(command, cwd=given, capture_output=True, text=True)
+        assert refused.returncode == 1
+        assert "This folder comes without torch>=" in refused.stderr
+        assert not (tmp_path / "lessons").exists()
+
+
+@pytest.mark.time_limit(3600)
+def test_fetched_wheels_are_installed_and_the_first_lesson_runs(tmp_path: Path) -> None:
+    """With torch: this fetches 3 GB and installs 7 GB."""
+    needs_a_namespace()
+    subprocess.run([sys.executable, "-m", "offline"], cwd=PROJECT, check=True)
+    given = PROJECT / "dist" / "ddp-lessons-offline"
+    assert "torch" in packages_after_install(given, Path(sys.executable), tmp_path / "home of anna, à Paris")

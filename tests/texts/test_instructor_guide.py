@@ -1,26 +1,27 @@
-"""The instructor guide, held: pages are current, plans fill their time, and what it names is there."""
+"""The instructor guide agrees with the lessons: minutes, sections, plans and their clocks, solutions and links."""
 
 from __future__ import annotations
 
 import importlib
-import importlib.util
+import itertools
 import re
-import subprocess
-import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import nbformat
-import pytest
 from every import every
 from glossary_words import anchor_of, entries, lessons as lessons_with_words, uses
-from lesson_cells import blocks
+from lesson_cells import blocks, exercises_of
+
+from docs.lesson_table import EXERCISES, Lesson, exercise_lists, lesson_table, read_lessons
 
 PROJECT = Path(__file__).parents[2]
 GUIDE = PROJECT / "docs" / "instructor"
-PAGES = sorted(GUIDE.rglob("*.md"))
+PAGES = [*sorted(GUIDE.rglob("*.md")), PROJECT / "docs" / "participants.md"]
 LESSON_PAGES = sorted((GUIDE / "lessons").glob("*.md"))
-WRITTEN_BY_HAND = [*PAGES, PROJECT / "docs" / "participants.md"]
+PLANS = ("half_day.md", "one_day.md", "two_days.md")
 NOT_CHECKED = {
     "Exercise: processes that do not know their rank",  # of lesson 17: its page has the line
     "Exercise (advanced): all_reduce over MPI",  # of lesson 17, which names the file
@@ -30,170 +31,224 @@ NOT_CHECKED = {
     "Exercise: save and resume",
     "Exercise: accumulate gradients with `no_sync`",
 }
-QUIZ = "Do you know it?"  # planned for in every lesson, at its end
-every_lesson_page = every(LESSON_PAGES, lambda page: page.stem)
-
-
-def load_write() -> Any:
-    """docs/ is no package: the program is loaded as it is run, from its own folder."""
-    sys.path.insert(0, str(GUIDE))
-    try:
-        found = importlib.util.spec_from_file_location("write_the_guide", GUIDE / "write.py")
-        assert found is not None
-        assert found.loader is not None
-        module = importlib.util.module_from_spec(found)
-        sys.modules["write_the_guide"] = module  # dataclasses look for their module there
-        found.loader.exec_module(module)
-        return module
-    finally:
-        sys.path.remove(str(GUIDE))
-
-
-write = load_write()
-LESSONS = write.read_lessons()
-DAYS = [write.filled(day, LESSONS) for days in write.PLANS.values() for day in days]
+QUIZ, CLOSING, OPENING = "Do you know it?", "What you have now", "opening"
+LESSONS = read_lessons()
 every_lesson = every(LESSONS, lambda lesson: lesson.file.stem)
-every_day = every(DAYS, lambda day: day.name)
+every_plan = every(PLANS)
+Row = list[str]
 
 
-def test_the_pages_are_current_and_the_command_says_so() -> None:
-    ended = subprocess.run([sys.executable, GUIDE / "write.py", "--check"], capture_output=True, text=True)
-    assert (ended.returncode, ended.stdout) == (0, ""), ended.stdout + ended.stderr
+def page_of(lesson: Lesson) -> str:
+    return (GUIDE / "lessons" / f"{lesson.file.stem}.md").read_text(encoding="utf-8")
 
 
-def test_a_page_that_was_changed_between_its_marks_is_not_current() -> None:
-    page, make = next(iter(write.pages().items()))
-    text = page.read_text(encoding="utf-8")
-    assert make(text.replace("Start four ranks", "Start five ranks")) == text
+def plan(page: str) -> str:
+    return (GUIDE / page).read_text(encoding="utf-8")
+
+
+def below(text: str, heading: str) -> str:
+    """The section with this heading; empty if there is none."""
+    return text.partition(f"## {heading}\n")[2].partition("\n## ")[0]
+
+
+def tables(text: str) -> list[list[Row]]:
+    """The rows of each table, without its header."""
+    found = re.findall(r"(?:^\|.*\n)+", text, re.M)
+    return [[[cell.strip() for cell in line[1:-1].split(" | ")] for line in one.splitlines()[2:]] for one in found]
+
+
+def headings(lesson: Lesson) -> list[str]:
+    prose = "\n".join(source for kind, source, _ in lesson.cells if kind == "markdown")
+    return [heading.strip() for heading in re.findall(r"^## (.*)$", prose, re.M)]
+
+
+def minutes(text: str) -> int:
+    return int(text or 0)
 
 
 # --- lessons --------------------------------------------------------------------------------------------------------
 
 
+def test_the_table_of_lessons_and_the_list_of_exercises_are_current() -> None:
+    """After a change: `.venv/bin/python docs/lesson_table.py`."""
+    measured = [row[:-1] for row in tables(below(plan("index.md"), "The lessons"))[0]]
+    assert measured == [row[:-1] for row in tables(lesson_table(LESSONS, {}) + "\n")[0]]
+    assert EXERCISES.read_text(encoding="utf-8") == exercise_lists(LESSONS)
+
+
 @every_lesson
-def test_a_lesson_says_the_minutes_that_its_sections_add_up_to(lesson: Any) -> None:
+def test_a_lesson_and_readme_say_the_minutes_that_its_sections_add_up_to(lesson: Lesson) -> None:
     said = re.search(r"\*\*Time:\*\* (\d+) minutes", lesson.opening)
     assert said
-    assert int(said[1]) == lesson.spent("teach") + lesson.spent("exercise")
+    assert int(said[1]) == sum(lesson.minutes)
+    readme = (PROJECT / "README.md").read_text(encoding="utf-8")
+    (in_readme,) = re.findall(rf"^\| {lesson.number} \| \[[^\]]*\]\([^)]*\) \| (\d+) \|", readme, re.M)
+    assert int(in_readme) == sum(lesson.minutes)
 
 
 @every_lesson
-def test_every_section_of_a_lesson_has_minutes_and_no_other_has(lesson: Any) -> None:
-    planned = set(lesson.sections) - {write.OPENING}
-    assert planned - {QUIZ} == set(lesson.headings) - {QUIZ}
-    assert all(minutes > 0 for kind in lesson.minutes.values() for minutes in kind.values())
+def test_every_section_of_a_lesson_has_minutes_and_an_exercise_has_time(lesson: Lesson) -> None:
+    assert {*lesson.teach, *lesson.exercise} - {OPENING, QUIZ} == set(headings(lesson)) - {QUIZ}
+    assert all(spent > 0 for spent in [*lesson.teach.values(), *lesson.exercise.values()])
+    assert set(lesson.exercise) >= {QUIZ, *(one for one in headings(lesson) if one.startswith("Exercise"))}
+    assert lesson.exercise[QUIZ] == 5
 
 
 @every_lesson
-def test_a_section_with_an_exercise_leaves_time_for_it_and_the_quiz_has_five_minutes(lesson: Any) -> None:
-    exercises = {heading for heading in lesson.headings if heading.startswith("Exercise")}
-    assert set(lesson.minutes["exercise"]) >= {*exercises, QUIZ}
-    assert lesson.minutes["exercise"][QUIZ] == 5
+def test_a_page_has_the_minutes_of_its_lesson_and_says_what_to_leave_out(lesson: Lesson) -> None:
+    text = page_of(lesson)
+    *sections, total = tables(below(text, "Minutes"))[0]
+    assert {row[0]: minutes(row[1]) for row in sections if row[1]} == lesson.teach
+    assert {row[0]: minutes(row[2]) for row in sections if row[2]} == lesson.exercise
+    assert total == ["**all**", *map(str, lesson.minutes)]
+    for section, saves, missed in tables(below(text, "When you are late"))[0]:
+        assert int(saves) == lesson.teach.get(section, 0) + lesson.exercise.get(section, 0) > 0
+        assert missed
 
 
 @every_lesson
-def test_a_lesson_has_a_few_objectives_and_key_points_and_something_to_leave_out(lesson: Any) -> None:
-    assert 3 <= len(lesson.objectives) <= 5
-    assert 3 <= len(lesson.key_points) <= 5
-    assert lesson.cut
-    assert set(lesson.cut) <= set(lesson.headings)
+def test_a_page_has_objectives_and_key_points_and_questions_and_what_goes_wrong(lesson: Lesson) -> None:
+    text = page_of(lesson)
+    for heading in ("What they will be able to do", "Say this at the end"):
+        assert 3 <= len(re.findall(r"^- ", below(text, heading), re.M)) <= 5
+    questions = re.split(r"^\*\*", below(text, "Ask the room"), flags=re.M)[1:]
+    assert len(questions) >= 3
+    for question in questions:
+        assert "?" in question.partition("**")[0]
+        assert re.search(r"^- Right: .*Say: ", question, re.M), question
+        assert re.search(r"^- Wrong: .*Say: ", question, re.M), question
+    assert len(re.findall(r"\bSay[: ]", below(text, "What will go wrong here"))) >= 4
+    assert [kind for kind, _ in blocks(GUIDE / "lessons" / f"{lesson.file.stem}.md")].count("text") >= 2
 
 
 @every_lesson
-def test_a_plan_is_stored_as_jupyter_stores_it(lesson: Any) -> None:
+def test_a_page_names_the_solution_of_every_exercise_that_is_checked(lesson: Lesson) -> None:
+    solutions = re.findall(r"^- \*(.*)\*: `(\w+)` in \[(\w+)\.py\]", below(page_of(lesson), "Solutions"), re.M)
+    exercises = {heading for heading in headings(lesson) if heading.startswith("Exercise")}
+    assert {section for section, _, _ in solutions} == exercises - NOT_CHECKED
+    assert {name for _, name, _ in solutions} == {name for name, _ in exercises_of(lesson.file)}
+    for _, name, module in solutions:
+        assert hasattr(importlib.import_module(f"ddp_lessons.train.{module}"), name)
+
+
+@every_lesson
+def test_a_lesson_is_stored_as_jupyter_stores_it(lesson: Lesson) -> None:
     text = lesson.file.read_text(encoding="utf-8")
     read: Any = nbformat
     assert read.writes(read.reads(text, as_version=4)) + "\n" == text  # so saving a lesson does not move a line of it
-
-
-@every_lesson
-def test_every_exercise_that_is_checked_has_a_solution_that_is_there(lesson: Any) -> None:
-    exercises = {heading for heading in lesson.headings if heading.startswith("Exercise")}
-    assert {section for section, _ in lesson.exercises} == exercises - NOT_CHECKED
-    for section, name in lesson.exercises:
-        (file,) = re.findall(r"\[(\w+)\.py\]", write.solution(section, name))
-        assert hasattr(importlib.import_module(f"ddp_lessons.train.{file}"), name)
 
 
 def test_every_lesson_has_its_page() -> None:
     assert [page.stem for page in LESSON_PAGES] == [lesson.file.stem for lesson in LESSONS]
 
 
-@every_lesson_page
-def test_a_page_has_questions_with_answers_heard_and_what_goes_wrong(page: Path) -> None:
-    _, asked, wrong = re.split(r"^## (?:Ask the room|What will go wrong here)$", page.read_text("utf-8"), flags=re.M)
-    questions = re.split(r"^\*\*", asked, flags=re.M)[1:]
-    assert len(questions) >= 3
-    for question in questions:
-        assert "?" in question.partition("**")[0]
-        assert re.search(r"^- Right: .*Say: ", question, re.M), question
-        assert re.search(r"^- Wrong: .*Say: ", question, re.M), question
-    assert len(re.findall(r"\bSay[: ]", wrong)) >= 4
-
-
 # --- plans ----------------------------------------------------------------------------------------------------------
 
 
-@every_day
-def test_a_plan_names_real_sections_and_fills_its_time(day: Any) -> None:
-    lines = [write.line_of(part, LESSONS) for part in day.parts]  # refuses a section that is not there
-    assert sum(line.minutes for line in lines) == day.minutes
+@dataclass(frozen=True)
+class Part:
+    """One line of a plan."""
+
+    row: Row
+    lesson: Lesson | None
+    sections: list[str]  # in the plan's order; all of them where the lesson is taught whole
+
+    @property
+    def spent(self) -> tuple[int, int, int]:
+        return minutes(self.row[1]), minutes(self.row[2]), minutes(self.row[3])
 
 
-@every_day
-def test_a_plan_keeps_the_order_of_a_lesson_and_takes_no_section_twice(day: Any) -> None:
-    taken: dict[int, list[str]] = {}
-    for part in day.parts:
-        if hasattr(part, "lesson"):
-            taken.setdefault(part.lesson, []).extend(part.sections)
-    for number, sections in taken.items():
-        order = [LESSONS[number].sections.index(section) for section in sections]
-        assert order == sorted(set(order))
+def days(page: str) -> list[list[Part]]:
+    """The lines of each day; the last one is the end."""
+    schedule = plan(page).partition("## How to give it")[0]
+    return [[part_of(row) for row in rows] for rows in tables(schedule)]
 
 
-@every_day
-def test_nobody_sits_for_more_than_two_hours_and_a_plan_has_time_in_hand(day: Any) -> None:
-    stretches = [0]
-    for line in [write.line_of(part, LESSONS) for part in day.parts]:
-        stretches = [*stretches, 0] if line.pause else [*stretches[:-1], stretches[-1] + line.minutes]
-    assert max(stretches) <= 120, stretches
-    assert any("in hand" in getattr(part, "text", "") for part in day.parts)
+def part_of(row: Row) -> Part:
+    named = re.match(r"\[Lesson (\d+), (.*?)\]\(lessons/(\w+)\.md\): (.*)", row[4])
+    if not named:
+        return Part(row, None, [])
+    lesson = LESSONS[int(named[1])]
+    assert (lesson.title, lesson.file.stem) == (named[2], named[3])
+    if named[4] == "all of it":
+        return Part(row, lesson, [OPENING, *headings(lesson)])
+    sections = re.findall(r"\*(.*?)\*(?:; |$)", named[4])
+    # the plan has no name for the text before the first section, only its minutes
+    with_opening = minutes(row[1]) > sum(lesson.teach.get(section, 0) for section in sections)
+    return Part(row, lesson, [OPENING] * with_opening + sections)
 
 
-def late_rows(page: str) -> list[list[tuple[str, int, int]]]:
-    """The lists of a page for who is late, as one reads them: what, minutes, minutes in all."""
-    late = (GUIDE / page).read_text(encoding="utf-8").partition("## When you are late")[2]
-    tables = re.findall(r"(?:^\|.*\n)+", late, re.M)
-    cells = [[line.split(" | ") for line in table.splitlines()[2:]] for table in tables]
-    return [[(row[1], int(row[2]), int(row[3])) for row in rows] for rows in cells]
+def parts(page: str) -> Iterator[tuple[Lesson, Part]]:
+    for part in itertools.chain.from_iterable(days(page)):
+        if part.lesson:
+            yield part.lesson, part
 
 
-@every(write.PLANS)
-def test_who_is_late_has_minutes_added_up_and_exercises_last(page: str) -> None:
-    halves = late_rows(page)
-    assert len(halves) == sum(2 if write.LUNCH in day.parts else 1 for day in write.PLANS[page])
-    for rows in halves:
-        names, saves, in_all = zip(*rows, strict=True)
-        assert names[0] == write.HAND
-        assert list(in_all) == [sum(saves[: place + 1]) for place in range(len(saves))]
-        assert in_all[-1] >= 25, "for who is half an hour late"
-        are_exercises = ["Exercise" in name for name in names]
-        assert are_exercises == sorted(are_exercises)
+@every_plan
+def test_a_line_of_a_plan_has_the_minutes_of_its_sections_in_the_lesson_s_order(page: str) -> None:
+    for lesson, part in parts(page):
+        assert part.sections == [one for one in [OPENING, *headings(lesson)] if one in part.sections], part.row
+        teach, exercise = (sum(kind.get(one, 0) for one in part.sections) for kind in (lesson.teach, lesson.exercise))
+        assert part.spent[:2] == (teach, exercise), part.row
 
 
-def test_a_plan_says_where_cells_that_are_left_out_have_to_be_run() -> None:
-    (half_a_day,) = write.PLANS["half_day.md"]
-    stops = write.left_out_before(half_a_day, LESSONS)
-    assert "lesson 5, *Compare replicas by fingerprint*" in stops  # the proof, above it, is not in the plan
-    assert not [stop for stop in stops if stop.startswith("lesson 0") or stop.endswith("*Keep replicas equal*")]
+@every_plan
+def test_the_clock_and_the_sums_of_a_plan_are_right(page: str) -> None:
+    for day in days(page):
+        *lines, end = day
+        clocks = [60 * int(hour) + int(minute) for hour, minute in (part.row[0].split(":") for part in day)]
+        steps = [sum(part.spent) for part in lines]
+        assert clocks == list(itertools.accumulate(steps, initial=clocks[0]))
+        assert end.spent == tuple(map(sum, zip(*(part.spent for part in lines), strict=True)))
+        assert end.row[4] == f"the end, after {sum(steps)} minutes"
 
 
-@every(write.PLANS)
+@every_plan
+def test_a_plan_has_time_in_hand_and_a_break_after_two_hours_at_most(page: str) -> None:
+    for day in days(page):
+        stretches = [0]
+        for part in day[:-1]:
+            stretches = [*stretches, 0] if part.spent[2] else [*stretches[:-1], stretches[-1] + sum(part.spent)]
+        assert max(stretches) <= 120, stretches
+        assert any(part.row[4].startswith("Time in hand") and part.spent[0] >= 10 for part in day)
+
+
+@every_plan
+def test_a_plan_says_where_cells_that_are_left_out_have_to_be_run(page: str) -> None:
+    """Before each section that follows one which the plan leaves out. Quiz and closing have no cells that need any."""
+    said = re.findall(r"lesson (\d+), \*(.*?)\*(?=[;.])", "".join(re.findall(r"^\*Run > Run All.*$", plan(page), re.M)))
+    needed = list[tuple[str, str]]()
+    for lesson, part in parts(page):
+        order = [OPENING, *headings(lesson)] if OPENING in lesson.teach else headings(lesson)
+        for section in (one for one in order if one in part.sections and one not in (OPENING, QUIZ, CLOSING)):
+            before = order[: order.index(section)][-1:]
+            if before and before[0] not in part.sections:
+                needed.append((str(lesson.number), section))
+    assert said == needed
+
+
+@every_plan
+def test_a_late_instructor_finds_minutes_added_up_and_exercises_last(page: str) -> None:
+    late = tables(plan(page).partition("## When you are late")[2])
+    assert len(late) == sum(2 if any("Lunch" in part.row[4] for part in day) else 1 for day in days(page))
+    spent = {f"*{one}* of lesson {lesson.number}": lesson.teach.get(one, 0) + lesson.exercise.get(one, 0)
+             for lesson, part in parts(page) for one in part.sections}  # fmt: skip
+    in_hand = {part.row[0]: part.spent[0] for day in days(page) for part in day}
+    for rows in late:
+        names = [row[1] for row in rows]
+        saves = [int(row[2]) for row in rows]
+        assert names[0] == "the time in hand"
+        assert saves == [in_hand[rows[0][0]], *(spent[name] for name in names[1:])]
+        assert [int(row[3]) for row in rows] == list(itertools.accumulate(saves))
+        assert sum(saves) >= 25, "for half an hour"
+        assert names == sorted(names, key=lambda name: "Exercise" in name)
+
+
+@every_plan
 def test_a_plan_has_a_sentence_for_each_word_whose_section_it_leaves_out(page: str) -> None:
     taken: dict[str, set[str]] = {}
-    for part in [part for day in write.PLANS[page] for part in day.parts if hasattr(part, "lesson")]:
-        lesson = LESSONS[part.lesson]
-        named = {lesson.title, *(part.sections or lesson.sections)}  # an opening is always read
+    for lesson, part in parts(page):
+        named = {lesson.title, *part.sections}  # an opening is always read
         taken.setdefault(lesson.file.name, set()).update(anchor_of(section) for section in named)
     known = {
         entry.word for entry in entries() for place in entry.explained if place.anchor in taken.get(place.notebook, ())
@@ -204,54 +259,25 @@ def test_a_plan_has_a_sentence_for_each_word_whose_section_it_leaves_out(page: s
         for use in uses(lesson)
         if use.section in taken.get(lesson.name, ()) and not use.is_announced
     }
-    instead = (GUIDE / page).read_text(encoding="utf-8").partition("## Say instead")[2].partition("\n## ")[0]
-    assert used - known <= set(re.findall(r"(?<!\*)\*([^*`]+)\*", instead))
+    assert used - known <= set(re.findall(r"(?<!\*)\*([^*`]+)\*", below(plan(page), "Say instead")))
 
 
-def test_a_section_that_does_not_exist_is_refused_by_name() -> None:
-    with pytest.raises(ValueError, match="lesson 2 has no section A ring"):
-        write.line_of(type(DAYS[0].parts[1])(2, "A ring"), LESSONS)
-
-
-# --- links and commands ---------------------------------------------------------------------------------------------
+# --- links ----------------------------------------------------------------------------------------------------------
 
 
 def anchors(page: Path) -> set[str]:
-    headings = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.M)
-    return {re.sub(r"[^\w\- ]", "", heading).lower().replace(" ", "-") for heading in headings}
-
-
-LINKS = sorted(
-    {
-        (page, link)
-        for page in WRITTEN_BY_HAND
-        for link in re.findall(r"\]\(([^)\s]+)\)", page.read_text(encoding="utf-8"))
-        if not link.startswith("http")
-    }
-)
+    found = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.M)
+    return {re.sub(r"[^\w\- ]", "", heading).lower().replace(" ", "-") for heading in found}
 
 
 def test_what_the_guide_links_to_is_there() -> None:
+    links = sorted({(page, link) for page in PAGES for link in re.findall(r"\]\(([^)\s]+)\)", page.read_text("utf-8"))})
+    links = [(page, link) for page, link in links if not link.startswith("http")]
     broken = []
-    for page, link in LINKS:
+    for page, link in links:
         path, _, anchor = link.partition("#")
         target = (page.parent / path).resolve() if path else page
         if not target.is_file() or (anchor and anchor not in anchors(target)):
             broken.append(f"{page.relative_to(PROJECT)}: {link}")
-    assert len(LINKS) > 50
+    assert len(links) > 50
     assert not broken
-
-
-def test_sections_that_a_page_names_for_leaving_out_are_sections() -> None:
-    headings = {heading for lesson in LESSONS for heading in [*lesson.headings, "Try next", "Predict"]}
-    for page in ("half_day.md", "one_day.md", "two_days.md"):
-        late = (GUIDE / page).read_text(encoding="utf-8").partition("## When you are late")[2]
-        named = [" ".join(name.split()) for name in re.findall(r"\*([^*]+)\*", late)]
-        assert named
-        assert set(named) <= headings
-
-
-@every_lesson_page
-def test_a_page_shows_some_messages(page: Path) -> None:
-    kinds = [kind for kind, _ in blocks(page)]
-    assert kinds.count("text") >= 2
