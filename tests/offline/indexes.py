@@ -27,7 +27,11 @@ TAG = f"cp{sys.version_info[0]}{sys.version_info[1]}"
 NO_NETWORK = ["unshare", "--map-root-user", "--net"]
 TO_BUILD = "setuptools"  # the course's own wheel
 PINS = [Requirement(line) for line in TESTED.read_text(encoding="utf-8").splitlines() if line[0] != "#"]
-VERSIONS = {one.name: str(one.specifier)[2:] for one in PINS if one.name in requirements()}
+VERSIONS = [(one.name, str(one.specifier)[2:]) for one in PINS if one.name in requirements()]
+# a folder is made for the first release of this Python; the packages here are those of a later one
+FIRST = {"python_full_version": f"{this_python()}.0"}
+PINNED = {one.name: str(one.specifier)[2:] for one in PINS if one.marker is None or one.marker.evaluate(FIRST)}
+TORCH, TORCHVISION = (dict(VERSIONS)[name] for name in PAIR)
 
 _MADE_BY_THE_INSTALLER = ("RECORD", "INSTALLER", "REQUESTED", "direct_url.json", "uv_cache.json")
 _TORCH_TAGS = (f"{TAG}-{TAG}-manylinux_2_28_x86_64", "cp310-cp310-macosx_11_0_arm64")
@@ -57,7 +61,12 @@ def needs_a_namespace() -> None:
 def pack(index: Path, folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
     """`make offline`, with that folder as all that pip knows of."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PIP_")}
-    environment |= {"PIP_CONFIG_FILE": os.devnull, "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": index.as_uri()}
+    environment |= {
+        "PIP_CONFIG_FILE": os.devnull,
+        "PIP_NO_INDEX": "1",
+        "PIP_FIND_LINKS": index.as_uri(),
+        "PIP_RETRIES": "0",
+    }
     command = [sys.executable, "-m", "offline", "--folder", str(folder), *options]
     return subprocess.run(command, cwd=PROJECT, env=environment, text=True, stdout=-1, stderr=subprocess.STDOUT)
 
@@ -77,7 +86,7 @@ def small_index(folder: Path) -> Path:
     """Empty packages, called as the real ones."""
     folder.mkdir(parents=True)
     for name, version in [
-        *VERSIONS.items(),
+        *VERSIONS,
         *((name, "1.0") for name in ("only-on-linux", "only-on-macos", "backport")),
     ]:
         for tag in _TORCH_TAGS if name == "torch" else ("py3-none-any",):
@@ -143,24 +152,28 @@ def required(lines: Iterable[str]) -> list[Distribution]:
 def _write_real_wheel(folder: Path, package: Distribution) -> None:
     """The wheel that a package came from. It was built for this machine, whatever older ones it may have named, too."""
     info = next(file.parent for file in package.files or [] if file.name == "METADATA")
+    name, here = str(info).removesuffix(".dist-info").split("-")
+    version = PINNED.get(package.metadata["Name"].lower(), here)
+    new_info = f"{name}-{version}.dist-info"
     tags = [line[5:].split("-") for line in (package.read_text("WHEEL") or "").splitlines() if line.startswith("Tag: ")]
     pythons, abis, platforms = (list(dict.fromkeys(part)) for part in zip(*tags, strict=True))
     if platforms != ["any"]:
         platforms.append(f"linux_{platform.machine()}")
     tag = "-".join(".".join(part) for part in (pythons, abis, platforms))
     record = []
-    with zipfile.ZipFile(folder / f"{str(info).removesuffix('.dist-info')}-{tag}.whl", "w") as packed:
+    with zipfile.ZipFile(folder / f"{name}-{version}-{tag}.whl", "w") as packed:
         for file in package.files or []:
             place = _place_in_wheel(file, str(info), package)
             if not place or file.suffix == ".pyc" or (file.name in _MADE_BY_THE_INSTALLER and file.parent == info):
                 continue
             content = Path(str(file.locate())).read_bytes()
             if file.name == "METADATA" and file.parent == info:
-                # a folder is made for the first release of this Python, and this may be a later one
                 content = re.sub(rb"^Requires-Python:.*\n", b"", content, flags=re.MULTILINE)
+                content = content.replace(f"\nVersion: {here}\n".encode(), f"\nVersion: {version}\n".encode())
+            place = place.replace(str(info), new_info)
             packed.writestr(place, content)
             record.append(f'"{place}",,{len(content)}\n')
-        packed.writestr(f"{info}/RECORD", "".join(record) + f"{info}/RECORD,,\n")
+        packed.writestr(f"{new_info}/RECORD", "".join(record) + f"{new_info}/RECORD,,\n")
 
 
 def _place_in_wheel(file: PackagePath, info: str, package: Distribution) -> str:
