@@ -90,8 +90,7 @@ doctor: setup  ## check whether this machine is ready for the lessons
 
 bench: setup .venv/.dev  ## compare launch with other launchers, and measure training on two ranks
 	@$(call install,.venv,-c requirements-dev.txt -e ".[bench]")
-	$(py) -m benchmarks
-	$(py) -m benchmarks.training
+	for name in launch recording training; do $(py) -m benchmarks $$name || exit; done
 
 # make gpu EXPERIMENTS="speed overlap"
 gpu: setup .venv/.dev  ## on a machine with an NVIDIA GPU: run what needs one, check it, and record it

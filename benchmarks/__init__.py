@@ -1,11 +1,13 @@
-"""Speed and memory: our launcher compared with others, measured in one run.
+"""Speed and memory of launch, each measurement with its targets. docs/measured.md has the results.
 
-python -m benchmarks                    launches, first launches and memory, each with its target
-python -m benchmarks.talking            the cost of recording, and the ring by hand compared with gloo's
-python -m benchmarks.standstills        every mistake of the catalog: how soon is it reported, and is the message right
-python -m benchmarks.training           accuracy on MNIST, and images per second, beside a program without DDP
-python -m benchmarks.room               thirty kernels of four ranks on one machine
-python -m benchmarks.minutes            how long the cells of each lesson run
+    python -m benchmarks launch        launches compared with other tools, the first minute of a notebook, memory
+    python -m benchmarks recording     the cost of recording, and the ring by hand compared with gloo's
+    python -m benchmarks hangs         the catalog of mistakes: how soon is it reported, and is the message right
+    python -m benchmarks training      accuracy on MNIST, and images per second, compared with a program without DDP
+    python -m benchmarks room          lessons of thirty learners on one machine
+    python -m benchmarks nodes         what a wrong set-up of several nodes reports
+
+Each has options: python -m benchmarks hangs --help. `make bench` runs launch, recording and training.
 """
 
 import sys

@@ -1,188 +1,237 @@
-"""Thirty learners on one machine: a kernel each, all launching at the same moment, then four idle ranks each.
+"""Many learners on one machine: real kernels that run whole lessons at once, as fast as a learner can click.
 
-With `--lessons 3 8` they run these lessons instead, all at once: see `lessons_at_once`.
+After its lesson, every learner submits the right answer to each exercise, which must pass even on a slow machine.
 """
 
 import argparse
 import os
-import signal
-import sys
+import re
+import threading
 import time
-from contextlib import ExitStack
+from collections import Counter
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from statistics import median
+from textwrap import shorten
+from typing import Any
 
-from .family import GIGABYTE, total_memory
-from .kernel import CellFailed, Kernel, peer_cell
-from .lessons_at_once import LessonsAtOnce
-from .measurement import Target, at_most
-from .tables import table, target_table
-from .watch import MemoryWatch
+import nbformat
+import psutil
 
-WORLD_SIZE = 4
-TIMEOUT_SECONDS = 300.0
-RIGHT = [WORLD_SIZE * (WORLD_SIZE - 1) / 2] * WORLD_SIZE
+from benchmarks.kernels import GIGABYTE, ROOT, CellFailed, Family, Kernel
+from benchmarks.tables import Target, print_table
+from ddp_lessons.workshop.room.seed import Seed
 
-LAUNCH = f"""
-import time
-begin = time.perf_counter()
-got = answers({WORLD_SIZE})
-said = (time.perf_counter() - begin, got)
+LEAST_AVAILABLE = GIGABYTE
+# records the time of each launch from a cell, but not those of checks
+SETUP = """
+import time as _time, functools as _functools, ddp_lessons as _ddp_lessons
+_seconds, _launch = [], _ddp_lessons.launch
+@_functools.wraps(_launch)
+def _timed(*args, **options):
+    begin = _time.monotonic()
+    try:
+        return _launch(*args, **options)
+    finally:
+        _seconds.append(round(_time.monotonic() - begin, 3))
+_ddp_lessons.launch = _timed
 """
-KEEP = f"""
-from ddp_lessons import Workers
-begin = time.perf_counter()
-workers = Workers({WORLD_SIZE})
-got = list(workers.__enter__().run(add_up))
-said = (time.perf_counter() - begin, got)
-"""
+EXERCISE = re.compile(r"^check\.(\w+)\((\w+)\)$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Step:
+    """One cell, and an expression to read after it."""
+
+    what: str
+    source: str
+    value: str = "None"
+    may_raise: bool = False
 
 
 @dataclass
-class Room:
-    """What the learners saw, and the load on the machine."""
+class Learner:
+    """One kernel that runs one lesson."""
 
-    learners: int
-    launch_seconds: list[float] = field(default_factory=list)
-    keep_seconds: list[float] = field(default_factory=list)
+    lesson: int
+    kernel: Kernel
+    steps: list[Step]
+    at: int = -1
+    sent: str = ""
+    seconds: list[float] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
-    idle_gigabytes: float | None = None
-    processes: int = 0
-    left_over: int = 0
+    took: float = 0.0
 
-    def run(self, watch: MemoryWatch) -> None:
-        """Start all kernels, let all launch, let all keep their ranks, measure, and kill them."""
-        with ExitStack() as closing:
-            kernels: list[Kernel] = []
-            for _ in range(self.learners):
-                if not watch.ran_out:
-                    self.let_in(closing, kernels, watch)
-            if not watch.ran_out:
-                self.launch_seconds = self.all_at_once(kernels, LAUNCH)
-                self.keep_seconds = self.all_at_once(kernels, KEEP)
-            self.weigh(kernels)
-            self.send_home(kernels)
-        if watch.ran_out:
-            self.failures.append("Stopped: less than 1 GiB was available on this machine. Try fewer kernels.")
-            self.idle_gigabytes = None
+    @property
+    def is_through(self) -> bool:
+        return self.at >= len(self.steps)
 
-    def let_in(self, closing: ExitStack, kernels: list[Kernel], watch: MemoryWatch) -> None:
-        """One more learner runs the first cell; the next one starts when the machine is idle."""
+    def go_on(self) -> None:
+        self.at += 1
+        if not self.is_through:
+            self.sent = self.kernel.send(self.steps[self.at].source, self.steps[self.at].value)
+
+    def look(self) -> None:
+        """If the cell is done, send the next one."""
         try:
-            kernels.append(closing.enter_context(Kernel()))
-            watch.families.append(kernels[-1].family)
-            kernels[-1].run(peer_cell("ours"), timeout_seconds=TIMEOUT_SECONDS)
-            kernels[-1].family.settle()
+            reply = self.kernel.reply_to(self.sent, 0)
         except CellFailed as trouble:
-            self.failures.append(": ".join(trouble.args))
+            return self.give_up(str(trouble))
+        if reply:
+            self.note(self.steps[self.at], reply)
+            self.go_on()
+        return None
 
-    def all_at_once(self, kernels: list[Kernel], cell: str) -> list[float]:
-        """Send the cell to all before waiting for any; return the seconds of those that were right."""
-        sent = [(kernel, kernel.send(cell, "said")) for kernel in kernels]
-        right = []
-        for kernel, message_id in sent:
-            try:
-                seconds, answers = kernel.receive(message_id, TIMEOUT_SECONDS)
-            except CellFailed as trouble:
-                self.failures.append(": ".join(trouble.args))
-                continue
-            if answers == RIGHT:
-                right.append(seconds)
-            else:
-                self.failures.append(f"wrong answer: {answers}")
-        return right
+    def note(self, step: Step, reply: dict[str, Any]) -> None:
+        if reply["status"] != "ok":
+            if not step.may_raise:
+                self.fail(f"{reply.get('ename')}: {reply.get('evalue')}")
+            return
+        value = reply["user_expressions"]["value"]
+        text = value.get("data", {}).get("text/plain", value.get("evalue", ""))
+        if step.value == "_seconds":
+            self.seconds = [float(number) for number in re.findall(r"[\d.]+", text)]
+        elif step.value != "None" and text != "''":
+            self.fail(f"a right answer was refused: {text}")
 
-    def weigh(self, kernels: list[Kernel]) -> None:
-        for kernel in kernels:
-            kernel.family.settle()
-        self.processes = sum(len(kernel.family.members()) for kernel in kernels)
-        self.idle_gigabytes = sum(kernel.family.megabytes() for kernel in kernels) / 1024
+    def give_up(self, why: str) -> None:
+        self.fail(why)
+        self.at = len(self.steps)
 
-    def send_home(self, kernels: list[Kernel]) -> None:
-        """SIGKILL every kernel, and count the processes that are left two seconds later."""
-        for kernel in kernels:
-            kernel.kill()
-        time.sleep(2)
-        self.left_over = sum(len(kernel.family.living()) for kernel in kernels)
+    def fail(self, what: str) -> None:
+        self.failures.append(f"lesson {self.lesson}, {self.steps[self.at].what}: {shorten(what, 400)}")
 
 
-def room_table(room: Room, watch: MemoryWatch, markdown: bool) -> str:
-    rows = [
-        (f"launch of {WORLD_SIZE} ranks, all at once", three(room.launch_seconds)),
-        (f"Workers({WORLD_SIZE}) and a first run, all at once", three(room.keep_seconds)),
-        ("failures", str(len(room.failures))),
-        ("idle: processes", str(room.processes)),
-        ("idle: sum of proportional set sizes", gigabytes(room.idle_gigabytes)),
-        ("peak of the machine's used memory, above before", f"{watch.peak / GIGABYTE:.1f} GiB"),
-        ("processes left 2 s after SIGKILL of all kernels", str(room.left_over)),
+def steps_of(lesson: int) -> list[Step]:
+    """Each code cell of the lesson, then the right answers to its exercises, then the times."""
+    (path,) = (ROOT / "notebooks").glob(f"{lesson:02}_*.ipynb")
+    cells = nbformat.read(path, as_version=4).cells  # type: ignore[no-untyped-call]
+    steps = [
+        Step(f"cell {number}", cell.source, may_raise="raises-exception" in cell.metadata.get("tags", []))
+        for number, cell in enumerate(cells)
+        if cell.cell_type == "code"
     ]
-    return table((f"{room.learners} kernels, {room.learners * WORLD_SIZE} ranks", ""), rows, markdown)
+    exercises = [match[1] for step in steps for match in EXERCISE.finditer(step.source)]
+    answers = [step for exercise in exercises for step in right_answer(exercise)]
+    return [Step("the beginning", SETUP), *steps, *answers, Step("the end", "", "_seconds")]
 
 
-def three(seconds: list[float]) -> str:
-    if not seconds:
-        return "none"
-    return f"{min(seconds):.2f} / {median(seconds):.2f} / {max(seconds):.2f} s (min / median / max)"
+def right_answer(exercise: str) -> list[Step]:
+    """The solution is the package's function of the same name."""
+    for file in sorted((ROOT / "ddp_lessons" / "train").glob("*.py")):
+        if re.search(rf"^(def|class) {exercise}\b", file.read_text(), re.MULTILINE):
+            source = (
+                f"from ddp_lessons import check\nfrom ddp_lessons.train.{file.stem} import {exercise} as _answer\n"
+                f"_report = check.{exercise}(_answer)"
+            )
+            return [Step(f"the answer to {exercise}", source, "'' if _report.passed else _report.text")]
+    return []
 
 
-def gigabytes(amount: float | None) -> str:
-    return "not measured" if amount is None else f"{amount:.1f} GiB"
+class Watch:
+    """Inside the `with`, it notes peaks; below 1 GiB of free memory it ends all families."""
+
+    def __init__(self) -> None:
+        self.families: list[Family] = []
+        self.before = self.least = psutil.virtual_memory().available
+        self.heaviest, self.most_processes, self.ran_out = 0, 0, False
+        self.over = threading.Event()
+
+    def __enter__(self) -> "Watch":
+        for look in (self.look, self.weigh):
+            threading.Thread(target=look, daemon=True).start()
+        return self
+
+    def __exit__(self, *reason: object) -> None:
+        self.over.set()
+
+    def look(self) -> None:
+        while not self.over.wait(0.05):
+            self.least = min(self.least, available := psutil.virtual_memory().available)
+            if available < LEAST_AVAILABLE:
+                self.ran_out = True
+                for family in self.families:
+                    family.kill()
+
+    def weigh(self) -> None:
+        """Rarely, because reading the memory of hundreds of processes slows down the kernels."""
+        while not self.over.wait(5.0):
+            families = list(self.families)
+            self.heaviest = max(self.heaviest, sum(family.bytes() for family in families))
+            self.most_processes = max(self.most_processes, sum(len(family.members()) for family in families))
 
 
-def promises(room: Room, watch: MemoryWatch) -> list[Target]:
-    return [
-        at_most("sum of proportional set sizes, idle", room.idle_gigabytes, 24, "GiB"),
-        at_most("peak of used memory", watch.peak / GIGABYTE, 24, "GiB"),
-        at_most("failures", len(room.failures), 0, ""),
-        at_most("processes left", room.left_over, 0, ""),
-    ]
+def run_lessons(asked: argparse.Namespace, watch: Watch) -> list[Learner]:
+    with ExitStack() as closing:
+        variables = {"DDP_LESSONS_PROGRESS": "off"}
+        if not asked.without_seed:  # else as set by `python -m ddp_lessons room`
+            watch.families.append(seeds := Family())
+            os.environ.update(seeds.environment)
+            seed = closing.enter_context(Seed())
+            seed.wait_until_ready(300)
+            closing.callback(seeds.kill)
+            variables |= seed.variables
+        room = list[Learner]()
+        for number in range(asked.kernels):
+            lesson = asked.lessons[number % len(asked.lessons)]
+            with suppress(CellFailed):
+                room.append(Learner(lesson, closing.enter_context(Kernel(variables)), steps_of(lesson)))
+                watch.families.append(room[-1].kernel.family)
+        begin = time.monotonic()
+        for learner in room:
+            learner.go_on()
+        while (busy := [learner for learner in room if not learner.is_through]) and not watch.ran_out:
+            for learner in busy:
+                learner.look()
+                learner.took = time.monotonic() - begin
+                if learner.took > asked.limit:
+                    learner.give_up(f"not done after {asked.limit:g} s")
+            time.sleep(0.1)
+    return room
 
 
-def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.room", description=__doc__)
+def middle_and_worst(seconds: list[float]) -> str:
+    return f"{median(seconds):.2f} / {max(seconds):.2f} s (median / worst)" if seconds else "none"
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("kernels", nargs="?", type=int, default=30, help="number of learners (30)")
-    parser.add_argument(
-        "--lessons",
-        nargs="+",
-        type=int,
-        metavar="N",
-        help="run whole lessons, assigned in turn: of 30 kernels, 15 run lesson 3 and 13 run lesson 8",
-    )
+    parser.add_argument("--lessons", nargs="+", type=int, metavar="N", default=[3, 8], help="in turn (3 8)")
     parser.add_argument("--limit", type=float, default=3600.0, metavar="SECONDS", help="for all lessons (3600)")
     parser.add_argument("--without-seed", action="store_true", help="let each kernel import torch for its template")
-    parser.add_argument("--strict", action="store_true", help="exit status 1 if a target is not met")
-    parser.add_argument("--markdown", action="store_true", help="print Markdown tables")
-    return parser.parse_args()
 
 
-def main() -> int:
-    asked = arguments()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that kernels are killed
-    return lessons(asked) if asked.lessons else launches(asked)
-
-
-def lessons(asked: argparse.Namespace) -> int:
-    room = LessonsAtOnce(asked.kernels, asked.lessons, asked.limit, not asked.without_seed)
-    with MemoryWatch() as watch:
-        room.run(watch)
-    targets = room.promises(watch)
-    print(f"{os.cpu_count()} cores, {total_memory() / GIGABYTE:.0f} GiB of memory\n")
-    print(table((f"{asked.kernels} kernels", ""), room.rows(watch), asked.markdown), end="\n\n")
-    print(target_table(targets, asked.markdown), *room.told_failures(), sep="\n")
-    return int(any(target.met is not True for target in targets))
-
-
-def launches(asked: argparse.Namespace) -> int:
-    room = Room(asked.kernels)
-    with MemoryWatch() as watch:
-        room.run(watch)
-    targets = promises(room, watch)
-    print(f"{os.cpu_count()} cores, {total_memory() / GIGABYTE:.0f} GiB of memory\n")
-    print(room_table(room, watch, asked.markdown), target_table(targets, asked.markdown), sep="\n\n")
-    print(*sorted(set(room.failures)), sep="\n")
-    unmet = [target for target in targets if not target.met]
-    return int(bool(room.failures) or (asked.strict and bool(unmet)))
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+def measure(asked: argparse.Namespace) -> list[Target]:
+    with Watch() as watch:
+        room = run_lessons(asked, watch)
+    failures = [failure for learner in room for failure in learner.failures]
+    if watch.ran_out:
+        failures.append("Stopped: less than 1 GiB was available on this machine. Try fewer kernels.")
+    rows: list[tuple[str, str]] = []
+    for lesson in asked.lessons:
+        some = [learner for learner in room if learner.lesson == lesson]
+        cells = sum(step.what.startswith("cell") for step in steps_of(lesson))
+        launches = [each for learner in some for each in learner.seconds]
+        rows += [
+            (f"lesson {lesson}: learners, cells of each", f"{len(some)}, {cells}"),
+            (f"lesson {lesson}: a launch", middle_and_worst(launches)),
+            (f"lesson {lesson}: the whole", middle_and_worst([learner.took for learner in some])),
+        ]
+    heaviest, peak = watch.heaviest / GIGABYTE, (watch.before - watch.least) / GIGABYTE
+    rows += [
+        ("failures", str(len(failures))),
+        ("all done after", f"{max((learner.took for learner in room), default=0):.0f} s"),
+        ("processes at most", str(watch.most_processes)),
+        ("peak of the sum of proportional set sizes", f"{heaviest:.1f} GiB"),
+        ("peak of the machine's used memory, above before", f"{peak:.1f} GiB"),
+    ]
+    print(f"{psutil.virtual_memory().total / GIGABYTE:.0f} GiB of memory\n")
+    print_table((f"{asked.kernels} kernels", ""), rows)
+    for failure, count in Counter(failures).most_common():
+        print(f"{count} x {failure}")
+    return [
+        Target("peak of the sum of proportional set sizes", heaviest or None, 20, "GiB"),
+        Target("peak of used memory", peak, 20, "GiB"),
+        Target("failures", len(failures), 0, ""),
+        Target("learners that did not come", asked.kernels - len(room), 0, ""),
+    ]

@@ -1,38 +1,38 @@
-"""Plain-text tables that can be pasted into a README."""
+"""Tables of plain text, and targets."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from .measurement import Target
-
-Row = Sequence[str]
-
-
-def plain_table(header: Row, rows: Sequence[Row]) -> str:
-    """Columns aligned by spaces: the first one left-aligned, numbers right-aligned."""
-    widths = [max(len(cell) for cell in column) for column in zip(header, *rows, strict=True)]
-    lines = [header, ["-" * width for width in widths], *rows]
-    return "\n".join(aligned(line, widths, "  ") for line in lines)
+_DIGITS = {"s": ".3f", "x": ".3f", "MB": ".1f", "GiB": ".1f", "%": ".2f", "us": ".1f", "": ".0f"}
 
 
-def markdown_table(header: Row, rows: Sequence[Row]) -> str:
-    """The same as a Markdown table, with aligned source."""
-    widths = [max(3, *(len(cell) for cell in column)) for column in zip(header, *rows, strict=True)]
-    rule = ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])]
-    return "\n".join(f"| {aligned(line, widths, ' | ')} |" for line in [header, rule, *rows])
+@dataclass(frozen=True)
+class Target:
+    """A number and its limit: the largest that it may be, or the smallest if the claim ends with "at least"."""
+
+    claim: str
+    measured: float | None
+    limit: float | None
+    unit: str = "s"
+
+    @property
+    def is_met(self) -> bool | None:
+        if self.measured is None or self.limit is None:
+            return None
+        return self.measured >= self.limit if self.claim.endswith("at least") else self.measured <= self.limit
+
+    def row(self) -> tuple[str, str, str, str]:
+        words = {True: "met", False: "NOT MET", None: "not measured"}
+        return self.claim, self._in_unit(self.measured), self._in_unit(self.limit), words[self.is_met]
+
+    def _in_unit(self, number: float | None) -> str:
+        return "-" if number is None else f"{number:{_DIGITS[self.unit]}} {self.unit}".rstrip()
 
 
-def aligned(line: Row, widths: Sequence[int], gap: str) -> str:
-    first, *rest = line
-    cells = [first.ljust(widths[0])] + [cell.rjust(width) for cell, width in zip(rest, widths[1:], strict=True)]
-    return gap.join(cells)
-
-
-def table(header: Row, rows: Sequence[Row], markdown: bool) -> str:
-    return markdown_table(header, rows) if markdown else plain_table(header, rows)
-
-
-def target_table(targets: Sequence[Target], markdown: bool) -> str:
-    """One line for each promise: met or not."""
-    words = {True: "met", False: "NOT MET", None: "not measured"}
-    rows = [(target.promise, target.measured, target.limit, words[target.met]) for target in targets]
-    return table(("target", "measured", "at most", ""), rows, markdown)
+def print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """The first column is left-aligned, the others, which mostly are numbers, right-aligned."""
+    widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
+    for first, *rest in (header, ["-" * width for width in widths], *rows):
+        numbers = (cell.rjust(width) for cell, width in zip(rest, widths[1:], strict=True))
+        print("  ".join([first.ljust(widths[0]), *numbers]).rstrip())
+    print(flush=True)

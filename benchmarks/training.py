@@ -2,11 +2,9 @@
 
 import argparse
 import multiprocessing
-import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
@@ -15,17 +13,16 @@ import torch.distributed as dist
 from PIL import Image
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
+from torch.optim import SGD
 from torch.utils.data import DataLoader, Dataset
 
+from benchmarks.tables import Target, print_table
 from ddp_lessons import launch
 from ddp_lessons.train.digits import Digits, digits
 from ddp_lessons.train.evaluation import evaluate
 from ddp_lessons.train.loops import train_alone, train_by_hand, train_with_ddp
 from ddp_lessons.train.networks import Net, QuickNet
 from ddp_lessons.train.sampling import GlobalBatches
-
-from .measurement import Target, at_most
-from .tables import table, target_table
 
 BATCH = 128  # of all ranks together
 RANKS = 2
@@ -34,40 +31,19 @@ MEAN, STD = 0.1307, 0.3081
 PATIENCE_SECONDS = 1800.0
 
 
-@dataclass(frozen=True)
-class Learned:
-    """The test accuracy with one seed after so many epochs."""
-
-    program: str
-    seed: int
-    accuracy: dict[int, float]
-
-
-def learn(rank: int, world_size: int, seed: int, training: Digits, test: Digits) -> dict[int, float]:
+def learn(rank: int, world_size: int, notes: bool, seed: int, training: Digits, test: Digits) -> dict[int, float]:
+    """The test accuracy after some epochs, of ours or of the notes' program with its settings."""
     torch.manual_seed(seed)
-    model = DistributedDataParallel(QuickNet())
+    model = DistributedDataParallel(Net() if notes else QuickNet())
+    optimizer = SGD(model.parameters(), lr=0.01 if notes else 0.05, momentum=0.5 if notes else 0.9)
+    schedule = torch.optim.lr_scheduler.StepLR(optimizer, step_size=1, gamma=1.0 if notes else 0.7)
+    if notes:
+        torch.manual_seed(seed * world_size + rank)  # different dropout on every rank
     batches = GlobalBatches(training, BATCH, seed)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
-    schedule = torch.optim.lr_scheduler.StepLR(optimizer, step_size=1, gamma=0.7)
     accuracy = {}
     for epoch in range(1, LONG + 1):
         train_with_ddp(model, batches, optimizer, epoch)
         schedule.step()
-        if epoch in (SHORT, LONG):
-            accuracy[epoch] = evaluate(model, test)
-    return accuracy
-
-
-def learn_as_the_notes(rank: int, world_size: int, seed: int, training: Digits, test: Digits) -> dict[int, float]:
-    """The notes' program, repaired, with its net, learning rate and momentum."""
-    torch.manual_seed(seed)
-    model = DistributedDataParallel(Net())
-    torch.manual_seed(seed * world_size + rank)  # different dropout on every rank
-    batches = GlobalBatches(training, BATCH, seed)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.5)
-    accuracy = {}
-    for epoch in range(1, LONG + 1):
-        train_with_ddp(model, batches, optimizer, epoch)
         if epoch in (SHORT, LONG):
             accuracy[epoch] = evaluate(model, test)
     return accuracy
@@ -95,7 +71,7 @@ def epoch_of_the_notes(data: Digits) -> float:
     torch.set_num_threads(1)
     loader = DataLoader(Pictures(data), batch_size=BATCH, shuffle=True)
     model = Net()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.5)
+    optimizer = SGD(model.parameters(), lr=0.01, momentum=0.5)
     begin = time.perf_counter()
     for inputs, labels in loader:
         optimizer.zero_grad()
@@ -104,66 +80,52 @@ def epoch_of_the_notes(data: Digits) -> float:
     return time.perf_counter() - begin
 
 
-def epoch_with_ddp(rank: int, world_size: int, data: Digits) -> float:
-    torch.set_num_threads(1)
-    model = DistributedDataParallel(Net())
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.5)
-    begin = time.perf_counter()
-    train_with_ddp(model, GlobalBatches(data, BATCH), optimizer, 0)
-    return time.perf_counter() - begin
+def with_ddp(model: nn.Module, data: Digits, rank: int) -> None:
+    ddp = DistributedDataParallel(model)
+    train_with_ddp(ddp, GlobalBatches(data, BATCH), SGD(ddp.parameters(), lr=0.01, momentum=0.5), 0)
 
 
-def epoch_with_one_number(rank: int, world_size: int, data: Digits) -> float:
+def with_one_number(model: nn.Module, data: Digits, rank: int) -> None:
     """The minimal cost of synchronization here: in each step, the ranks exchange one number."""
-    torch.set_num_threads(1)
-    model, number = Net(), torch.zeros(1)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.5)
+    number, optimizer = torch.zeros(1), SGD(model.parameters(), lr=0.01, momentum=0.5)
 
     def wait_for_the_others(model: nn.Module) -> None:
         dist.all_reduce(number)
 
-    begin = time.perf_counter()
     train_by_hand(model, GlobalBatches(data, BATCH), optimizer, 0, wait_for_the_others)
-    return time.perf_counter() - begin
 
 
-def epoch_on_its_own(rank: int, world_size: int, data: Digits) -> float:
+def apart(model: nn.Module, data: Digits, rank: int) -> None:
     """As much work as one of two ranks has, without communication."""
+    half = GlobalBatches(data.first(len(data) // RANKS), BATCH // RANKS, seed=rank)
+    train_alone(model, half, SGD(model.parameters(), lr=0.01, momentum=0.5), 0)
+
+
+def timed_epoch(rank: int, world_size: int, train: Callable[[nn.Module, Digits, int], None], data: Digits) -> float:
     torch.set_num_threads(1)
-    model, half = Net(), data.first(len(data) // RANKS)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.5)
+    model = Net()
     begin = time.perf_counter()
-    train_alone(model, GlobalBatches(half, BATCH // RANKS, seed=rank), optimizer, 0)
+    train(model, data, rank)
     return time.perf_counter() - begin
 
 
-def in_a_process_of_its_own(function: Callable[[Digits], float], data: Digits) -> float:
+def alone(data: Digits) -> float:
     """As in the notes, without our launcher."""
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
-        return pool.submit(function, data).result()
+        return pool.submit(epoch_of_the_notes, data).result()
 
 
-def on_ranks(function: Callable[..., float], data: Digits, join: bool = True) -> float:
-    return max(launch(function, RANKS, data, join=join, quiet=True, timeout_seconds=PATIENCE_SECONDS))
+def on_ranks(train: Callable[[nn.Module, Digits, int], None], data: Digits, join: bool = True) -> float:
+    return max(launch(timed_epoch, RANKS, train, data, join=join, quiet=True, timeout_seconds=PATIENCE_SECONDS))
 
 
-NOTES, DDP = "the notes' program, one process", f"DDP, {RANKS} ranks"
-WAITING, APART = f"{RANKS} ranks that exchange one number per step", f"{RANKS} processes that do not talk"
-
-
-def epochs(rounds: int, data: Digits) -> dict[str, list[float]]:
-    """In turns, so that other load affects all equally; the two ways to compare are neighbors."""
-    ways: dict[str, Callable[[], float]] = {
-        NOTES: lambda: in_a_process_of_its_own(epoch_of_the_notes, data),
-        DDP: lambda: on_ranks(epoch_with_ddp, data),
-        APART: lambda: on_ranks(epoch_on_its_own, data, join=False),
-        WAITING: lambda: on_ranks(epoch_with_one_number, data),
-    }
-    taken: dict[str, list[float]] = {name: [] for name in ways}
-    for _ in range(rounds):
-        for name, seconds in ways.items():
-            taken[name].append(seconds())
-    return taken
+NOTES, DDP, APART = "the notes' program, one process", f"DDP, {RANKS} ranks", f"{RANKS} processes that do not talk"
+WAYS: dict[str, Callable[[Digits], float]] = {
+    NOTES: alone,
+    DDP: lambda data: on_ranks(with_ddp, data),
+    APART: lambda data: on_ranks(apart, data, join=False),
+    f"{RANKS} ranks that exchange one number per step": lambda data: on_ranks(with_one_number, data),
+}
 
 
 def ratio(these: list[float], those: list[float]) -> float:
@@ -171,71 +133,47 @@ def ratio(these: list[float], those: list[float]) -> float:
     return median(this / that for this, that in zip(these, those, strict=True))
 
 
-def lessons_learned(seeds: int, training: Digits, test: Digits) -> Iterator[Learned]:
-    for program, function in (("ours", learn), ("the notes', repaired", learn_as_the_notes)):
-        for seed in range(seeds):
-            found = launch(function, RANKS, seed, training, test, quiet=True, timeout_seconds=PATIENCE_SECONDS)
-            yield Learned(program, seed, found[0])
-
-
-def accuracy_table(learned: Sequence[Learned], markdown: bool) -> str:
-    rows = [
-        (one.program, str(one.seed), *(f"{100 * one.accuracy[epoch]:.2f} %" for epoch in (SHORT, LONG)))
-        for one in learned
-    ]
-    return table(("program", "seed", f"after {SHORT} epochs", f"after {LONG}"), rows, markdown)
-
-
-def epoch_table(taken: dict[str, list[float]], images: int, markdown: bool) -> str:
-    rows = [
-        (
-            name,
-            f"{median(some):.2f}",
-            f"{min(some):.2f}-{max(some):.2f}",
-            f"{images / median(some):,.0f}",
-            f"{ratio(taken[APART], some):.2f}",
-        )
-        for name, some in taken.items()
-    ]
-    names = (f"an epoch of {images:,} images", "median s", "min-max", "images per s", "of those apart")
-    return table(names, rows, markdown)
-
-
-def promises(learned: Sequence[Learned], taken: dict[str, list[float]]) -> list[Target]:
-    ours = [one.accuracy for one in learned if one.program == "ours"]
-    speed = ratio(taken[APART], taken[DDP])
-    targets = [
-        at_most("an epoch with DDP / the notes' program", ratio(taken[DDP], taken[NOTES]), 0.4, "x"),
-        Target("DDP / processes that do not talk: at least", f"{speed:.2f} x", "0.85 x", speed >= 0.85),
-    ]
-    for epoch, least in ((SHORT, 0.98), (LONG, 0.985)) if ours else ():
-        worst = min(one[epoch] for one in ours)
-        promise = f"accuracy after {epoch} epochs, worst seed: at least"
-        targets.append(Target(promise, f"{100 * worst:.2f} %", f"{100 * least:.1f} %", worst >= least))
-    return targets
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.training", description=__doc__)
-    parser.add_argument("--folder", help="folder of the MNIST files (default: those of the course)")
+def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seeds", type=int, default=3, help="number of complete training runs (3; 0: only times)")
     parser.add_argument("--rounds", type=int, default=5, help="rounds of timed epochs (5)")
     parser.add_argument("--samples", type=int, help="number of training images (all)")
-    parser.add_argument("--strict", action="store_true", help="exit status 1 if a target is not met")
-    parser.add_argument("--markdown", action="store_true", help="print Markdown tables")
-    asked = parser.parse_args()
-    training, test = digits(samples=asked.samples, folder=asked.folder), digits(train=False, folder=asked.folder)
+
+
+def measure(asked: argparse.Namespace) -> list[Target]:
+    training, test = digits(samples=asked.samples), digits(train=False)
     print(f"MNIST, {len(training):,} images to learn from, {len(test):,} to test with\n")
-    taken = epochs(asked.rounds, training)
-    learned = list(lessons_learned(asked.seeds, training, test))
-    targets = promises(learned, taken)
-    tables = [accuracy_table(learned, asked.markdown)] if learned else []
-    print(
-        *(*tables, epoch_table(taken, len(training), asked.markdown), target_table(targets, asked.markdown)),
-        sep="\n\n",
+    taken: dict[str, list[float]] = {name: [] for name in WAYS}
+    for _ in range(asked.rounds):  # in turns, so that other load affects all equally
+        for name, seconds in WAYS.items():
+            taken[name].append(seconds(training))
+    targets = [
+        Target("an epoch with DDP / the notes' program", ratio(taken[DDP], taken[NOTES]), 0.4, "x"),
+        Target("DDP / processes that do not talk: at least", ratio(taken[APART], taken[DDP]), 0.85, "x"),
+    ]
+    ours, rows = list[dict[int, float]](), []
+    for notes, name in ((False, "ours"), (True, "the notes', repaired")):
+        for seed in range(asked.seeds):
+            options = (notes, seed, training, test)
+            accuracy = launch(learn, RANKS, *options, quiet=True, timeout_seconds=PATIENCE_SECONDS)[0]
+            ours += [] if notes else [accuracy]
+            rows.append((name, str(seed), *(f"{100 * accuracy[epoch]:.2f} %" for epoch in (SHORT, LONG))))
+    if rows:
+        print_table(("program", "seed", f"after {SHORT} epochs", f"after {LONG}"), rows)
+        for epoch, least in ((SHORT, 98), (LONG, 98.5)):
+            worst = min(100 * one[epoch] for one in ours)
+            targets.append(Target(f"accuracy after {epoch} epochs, worst seed: at least", worst, least, "%"))
+    images = len(training)
+    print_table(
+        (f"an epoch of {images:,} images", "median s", "min-max", "images per s", "of those apart"),
+        [
+            (
+                name,
+                f"{median(some):.2f}",
+                f"{min(some):.2f}-{max(some):.2f}",
+                f"{images / median(some):,.0f}",
+                f"{ratio(taken[APART], some):.2f}",
+            )
+            for name, some in taken.items()
+        ],
     )
-    return int(asked.strict and not all(target.met for target in targets))
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    return targets

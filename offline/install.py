@@ -117,7 +117,7 @@ def install(listed: Path, target: Path) -> int:
     if run(python, "-m", "ddp_lessons", "pair", cwd=target):
         raise Refused(f"torch and torchvision do not match: see above. This is {sys.executable}.")
     print("\nThe doctor checks this machine:", flush=True)
-    problems = run(python, "-m", "ddp_lessons", "doctor", "--ticket", cwd=target)
+    problems = run(python, "-m", "ddp_lessons", "doctor", cwd=target)
     well = "Ready. This opens the first lesson:"
     print("\nThere is a PROBLEM: show it to your instructor. The lessons would open with:" if problems else f"\n{well}")
     print(f'\n    cd "{target}" && .venv/bin/ddp-lessons start\n')

@@ -1,7 +1,7 @@
 """What a wrong set-up of several nodes reports, and after how many seconds.
 
-torchrun is unchanged, with its own timeouts. Each mistake has its own two nodes. With --keep the lesson shows this
-table.
+torchrun is unchanged, with its own timeouts. Each mistake has its own two nodes.
+With --keep, lesson 14 shows the table.
 """
 
 import argparse
@@ -11,11 +11,11 @@ import re
 import sys
 import tempfile
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.tables import Target
 from ddp_lessons.machines import Attempt, Machines
 from ddp_lessons.machines.live_or_recorded import TROUBLES
 
@@ -35,15 +35,6 @@ dist.destroy_process_group()
 """
 MEET = "--rdzv-backend=c10d --rdzv-endpoint=machine0:29400"
 Trouble = Callable[[Machines, str], Attempt]
-
-
-@dataclass(frozen=True)
-class Seen:
-    """The first message, and the seconds since the mistake was made."""
-
-    name: str
-    seconds: float | None
-    words: str
 
 
 def torchrun(options: str, script: str) -> str:
@@ -117,7 +108,8 @@ TROUBLES_TRIED: dict[str, Trouble] = {
 }
 
 
-def try_out(name: str) -> Seen:
+def try_out(name: str) -> tuple[str, str, str]:
+    """The mistake, the seconds since it was made until the first message, and this message."""
     with tempfile.TemporaryDirectory() as folder, Machines(2) as machines:
         script = Path(folder) / "steps.py"
         script.write_text(SCRIPT)
@@ -126,11 +118,11 @@ def try_out(name: str) -> Seen:
     complaints = [complaint for machine in (0, 1) if (complaint := attempt.complaint(machine))]
     found = [complaint for complaint in complaints if complaint.seconds < LIMIT_SECONDS]  # later: we ended it
     if attempt.statuses == (0, 0):
-        return Seen(name, attempt.seconds, "it is done")
+        return name, f"{attempt.seconds:.0f} s", "it is done"
     if not found:
-        return Seen(name, None, "nothing at all")
+        return name, f"not in {LIMIT_SECONDS:.0f} s", "nothing at all"
     first = min(found, key=lambda said: said.seconds)
-    return Seen(name, first.seconds, shortened(first.line))
+    return name, f"{first.seconds:.0f} s", shortened(first.line)
 
 
 def shortened(line: str) -> str:
@@ -139,11 +131,7 @@ def shortened(line: str) -> str:
     return line if len(line) <= 70 else f"{line[:67]}..."
 
 
-def row(seen: Seen) -> tuple[str, str, str]:
-    return seen.name, f"not in {LIMIT_SECONDS:.0f} s" if seen.seconds is None else f"{seen.seconds:.0f} s", seen.words
-
-
-def left_aligned(rows: Sequence[tuple[str, str, str]]) -> str:
+def left_aligned(rows: list[tuple[str, str, str]]) -> str:
     """Narrow enough for a notebook: long messages go on below in their column."""
     before = max(len(name) for name, _, _ in rows), max(len(after) for _, after, _ in rows)
     widths = (*before, MOST_LETTERS - sum(before) - 4)
@@ -155,20 +143,17 @@ def left_aligned(rows: Sequence[tuple[str, str, str]]) -> str:
     return "\n".join("  ".join(map(str.ljust, line, widths)).rstrip() for line in lines)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--keep", action="store_true", help="store it as the table that the lesson shows")
     parser.add_argument("--at-once", type=int, default=3, metavar="N", help="number of mistakes at the same time (3)")
     parser.add_argument("--only", default="", metavar="WORDS", help="only mistakes with these words in their name")
-    asked = parser.parse_args()
+
+
+def measure(asked: argparse.Namespace) -> list[Target]:
     with ThreadPoolExecutor(asked.at_once) as pool:
-        seen = list(pool.map(try_out, [name for name in TROUBLES_TRIED if asked.only in name]))
-    rows = sorted(map(row, seen), key=lambda each: [*map(each[0].__eq__, TROUBLES_TRIED)].index(True))
+        rows = list(pool.map(try_out, [name for name in TROUBLES_TRIED if asked.only in name]))
     text = left_aligned([("what is wrong", "said after", "first words"), *rows])
     print(text)
     if asked.keep:
         TROUBLES.write_text(text + "\n", encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()
+    return []

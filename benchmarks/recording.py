@@ -1,62 +1,36 @@
 """The cost of recording, and a ring all-reduce of Python functions compared with gloo's."""
 
-import subprocess
-import sys
+import argparse
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from statistics import median
+from subprocess import Popen
+from sys import executable
 
 import torch
 import torch.distributed as dist
 from torch import nn
 
+from benchmarks.tables import Target, print_table
 from ddp_lessons import launch
 from ddp_lessons.train.ring import ring_all_reduce
-
-from .measurement import Target
-from .tables import table
 
 CALLS = 200
 RING_BYTES = 16_000_000
 RING_RANKS = 4
 
 
-@dataclass(frozen=True)
-class Talking:
-    recorded_call: float  # seconds of the rank's CPU time for one all_reduce of four floats, recorded
-    bare_call: float
-    calls_per_step: int
-    step: float
-    gloo: float
-    ring: float
-
-    @property
-    def per_call(self) -> float:
-        return self.recorded_call - self.bare_call
-
-    @property
-    def share_of_step(self) -> float:
-        return self.per_call * self.calls_per_step / self.step
-
-    @property
-    def ring_beside_gloo(self) -> float:
-        """The speed relative to gloo."""
-        return self.gloo / self.ring
-
-
-def measure_talking(rounds: int) -> Talking:
-    # a processor that sleeps whenever a rank waits is slow afterwards, so keep one awake
-    awake = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+@contextmanager
+def busy_cores(cores: int) -> Iterator[None]:
+    """Processes that keep so many cores busy."""
+    busy = [Popen([executable, "-c", "while True: pass"]) for _ in range(cores)]
     try:
-        recorded, bare = launch(time_calls, 1, 10 * rounds, quiet=True)[0]
+        yield
     finally:
-        awake.kill()
-        awake.wait()
-    training = launch(time_steps, 2, 10 * rounds, quiet=True)
-    ring = launch(time_ring, RING_RANKS, 2 * rounds, quiet=True, timeout_seconds=300, record=False)
-    calls = sum(event.operation == "all_reduce" for event in training.events.of(0)) // (10 * rounds)
-    return Talking(recorded, bare, calls, training[0], *ring[0])
+        for process in busy:
+            process.kill()
+            process.wait()
 
 
 def time_calls(rank: int, world_size: int, rounds: int) -> tuple[float, float]:
@@ -114,26 +88,29 @@ def time_ring(rank: int, world_size: int, rounds: int) -> tuple[float, float]:
     return median(taken["gloo"]), median(taken["ring"])
 
 
-def talking_table(found: Talking, markdown: bool) -> str:
+def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--rounds", type=int, default=10, help="(10)")
+
+
+def measure(asked: argparse.Namespace) -> list[Target]:
+    # a processor that sleeps whenever a rank waits is slow afterwards, so keep one awake
+    with busy_cores(1):
+        recorded, bare = launch(time_calls, 1, 10 * asked.rounds, quiet=True)[0]
+    training = launch(time_steps, 2, 10 * asked.rounds, quiet=True)
+    gloo, ring = launch(time_ring, RING_RANKS, 2 * asked.rounds, quiet=True, timeout_seconds=300, record=False)[0]
+    calls = sum(event.operation == "all_reduce" for event in training.events.of(0)) // (10 * asked.rounds)
+    per_call, step = recorded - bare, training[0]
     rows = [
-        ("recording, per call", f"{found.per_call * 1e6:.1f} microseconds"),
-        (f"a training step, {found.calls_per_step} calls", f"{found.step * 1e3:.1f} ms"),
-        ("recording, share of that step", f"{found.share_of_step:.2%}"),
-        (f"gloo's all_reduce, {RING_BYTES // 1_000_000} MB, {RING_RANKS} ranks", f"{found.gloo * 1e3:.1f} ms"),
-        ("the ring by hand, beside it", f"{found.ring * 1e3:.1f} ms"),
-        ("speed of the ring, gloo's being 1", f"{found.ring_beside_gloo:.2f}"),
+        ("recording, per call", f"{per_call * 1e6:.1f} microseconds"),
+        (f"a training step, {calls} calls", f"{step * 1e3:.1f} ms"),
+        ("recording, share of that step", f"{per_call * calls / step:.2%}"),
+        (f"gloo's all_reduce, {RING_BYTES // 1_000_000} MB, {RING_RANKS} ranks", f"{gloo * 1e3:.1f} ms"),
+        ("the ring by hand", f"{ring * 1e3:.1f} ms"),
+        ("speed of the ring, gloo's being 1", f"{gloo / ring:.2f}"),
     ]
-    return table(("what ranks say", "measured"), rows, markdown)
-
-
-def talking_promises(found: Talking) -> list[Target]:
-    per_call, ratio = found.per_call * 1e6, found.ring_beside_gloo
+    print_table(("what ranks say", "measured"), rows)
     return [
-        Target("recording, per call", f"{per_call:.1f} us", "5 us", per_call <= 5),
-        Target("recording, share of a step", f"{found.share_of_step:.2%}", "2 %", found.share_of_step <= 0.02),
-        Target("the ring by hand / gloo: at least", f"{ratio:.2f} x", "0.8 x", ratio >= 0.8),
+        Target("recording, per call", per_call * 1e6, 5, "us"),
+        Target("recording, share of a step", 100 * per_call * calls / step, 2, "%"),
+        Target("the ring by hand / gloo: at least", gloo / ring, 0.8, "x"),
     ]
-
-
-if __name__ == "__main__":
-    print(talking_table(measure_talking(10), markdown=False))
