@@ -53,59 +53,21 @@ PAGE = """\
 
 WRITE: what kind of lesson it is, and what fast participants can do.
 
-## What they will be able to do
+## Ask the room
 
-- WRITE: at least three
-- WRITE
-- WRITE
+- **WRITE: a question?** WRITE: the answer. To "WRITE: a common wrong one": WRITE: what you reply.
+- **WRITE: another?** WRITE. To "WRITE": WRITE.
+- **WRITE: a third?** WRITE. To "WRITE": WRITE.
 
-## Say this at the end
+## What will go wrong
 
-- WRITE: at least three
-- WRITE
-- WRITE
-
-## Minutes
-
-| section | teaching | exercises |
-| --- | --: | --: |
-| Do you know it? |  | 5 |
-| **all** | WRITE | 5 |
+- WRITE: what you see. Say: WRITE.
+- WRITE. Say: WRITE.
+- WRITE. Say: WRITE.
 
 ## When you are late
 
 | leave out | saves | what they miss |
 | --- | --: | --- |
 | Do you know it? | 5 | the questions; ask one of them to the whole room instead |
-
-## Ask the room
-
-**WRITE: a question?** (WRITE: when)
-
-- Right: "WRITE". Say: WRITE.
-- Wrong: "WRITE". Say: WRITE.
-
-**WRITE: another?**
-
-- Right: "WRITE". Say: WRITE.
-- Wrong: "WRITE". Say: WRITE.
-
-**WRITE: a third?**
-
-- Right: "WRITE". Say: WRITE.
-- Wrong: "WRITE". Say: WRITE.
-
-## What will go wrong here
-
-WRITE: four mistakes or more, each with what to *Say:*. Show two or more with their code and their message:
-
-```python
-WRITE
-```
-
-```text
-WRITE: a line of the real message; a test runs the code above and compares
-```
-
-Say: WRITE.
 """

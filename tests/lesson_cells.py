@@ -34,8 +34,3 @@ def exercises_of(notebook: pathlib.Path) -> list[tuple[str, str]]:
 
 
 EXERCISES = [(notebook, *exercise) for notebook in NOTEBOOKS for exercise in exercises_of(notebook)]
-
-
-def blocks(page: pathlib.Path) -> list[tuple[str, str]]:
-    """What is typed in (python) and what is then said (text)."""
-    return re.findall(r"^```(python|text)\n(.*?)^```$", page.read_text(encoding="utf-8"), re.M | re.S)
