@@ -24,8 +24,7 @@ from ddp_lessons.run.wire.messages import Frame
 _ABSENT = Absence("{have} not called it", "{have} not called the")
 _ENDED = Absence("ended without calling it", "ended without the")
 _NO_DUMP = Absence(
-    "left no dump, so it may not have called it, or its process died",
-    "left no dump, so it may not have called the",
+    "left no dump: {they} may have died, or may never have called it", "left no dump, and may not have called the"
 )
 _ROOTS = {"broadcast": "src", "scatter": "src", "reduce": "dst", "gather": "dst"}
 _OF_GLOO = "gloo records no send or recv: a rank that waits in one looks as if it made no call."
