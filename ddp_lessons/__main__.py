@@ -41,9 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     chosen = parser.parse_args(arguments)
 
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(
-            errors="backslashreplace"
-        )  # a folder's name may have letters that the terminal cannot show
+        sys.stdout.reconfigure(errors="backslashreplace")  # for letters that the terminal cannot show
     if chosen.command is None:
         parser.print_help()
         return 0

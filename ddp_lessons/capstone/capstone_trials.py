@@ -17,7 +17,7 @@ from typing import Any, ClassVar, TypeVar
 
 from ddp_lessons.capstone import plain_training
 from ddp_lessons.capstone.script_runs import CannotJudge, Outcome, Program, run_program
-from ddp_lessons.run.diagnosis.wording import number_of_ranks
+from ddp_lessons.run.diagnosis.wording import count
 from ddp_lessons.run.output.progress_line import ProgressLine
 
 T = TypeVar("T", bound="Trials")
@@ -154,4 +154,4 @@ class Trials:
 
 
 def named(ranks: int) -> str:
-    return "the plain program" if not ranks else number_of_ranks(ranks)
+    return "the plain program" if not ranks else count(ranks, "rank")

@@ -7,13 +7,13 @@ it again.
 from __future__ import annotations
 
 import os
-import pickle
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from ddp_lessons.dumps.dump_files import read_dump
 from ddp_lessons.own_files import read_toml
 
 RULES = {
@@ -106,8 +106,7 @@ def case_of(number: int) -> Case:
 
 def _give_its_time(dump: Path) -> None:
     """`explain` takes the time of torch's file for the time of the dump, which was written at the timeout."""
-    entries = pickle.loads(dump.read_bytes())["entries"]  # noqa: S301  of this package
-    moment = max(entry["time_created_ns"] / 1e9 + entry["timeout_ms"] / 1e3 for entry in entries)
+    moment = max(entry["time_created_ns"] / 1e9 + entry["timeout_ms"] / 1e3 for entry in read_dump(dump)["entries"])
     os.utime(dump, (moment, moment))
 
 

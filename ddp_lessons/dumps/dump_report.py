@@ -17,15 +17,14 @@ from ddp_lessons.record.rank_record import Recorded, Standing
 from ddp_lessons.run.diagnosis.advice import Reason, kind_of_hang
 from ddp_lessons.run.diagnosis.call_fit import first_disagreement, first_fault
 from ddp_lessons.run.diagnosis.hang_reasons import RETURNED, Absence, why_nobody_moves
-from ddp_lessons.run.diagnosis.wording import called, lines_of, name_line, name_of, number_of_ranks, ranks_named
+from ddp_lessons.run.diagnosis.wording import called, count, lines_of, name_line, name_of, ranks_named
 from ddp_lessons.run.output.transcript import without_middle
 from ddp_lessons.run.wire.messages import Frame
 
 _ABSENT = Absence("{have} not called it", "{have} not called the")
 _ENDED = Absence("ended without calling it", "ended without the")
 _NO_DUMP = Absence(
-    "left no dump, so it may not have called it, or its process died",
-    "left no dump, so it may not have called the",
+    "left no dump: {they} may have died, or may never have called it", "left no dump, and may not have called the"
 )
 _ROOTS = {"broadcast": "src", "scatter": "src", "reduce": "dst", "gather": "dst"}
 _OF_GLOO = "gloo records no send or recv: a rank that waits in one looks as if it made no call."
@@ -145,7 +144,7 @@ def _matching_but_stuck(events: Events, left: LeftBehind) -> Reason | None:
 
 def _headline(finding: Finding) -> str:
     left, reason = finding.left, finding.reason
-    who = number_of_ranks(len(left.recorded) - len(left.missing))
+    who = count(len(left.recorded) - len(left.missing), "rank")
     if finding.verdict is Verdict.HANG:
         return f"WorkersStuck: {kind_of_hang(reason)}, {who} made no progress"
     if finding.verdict is Verdict.MISMATCH:

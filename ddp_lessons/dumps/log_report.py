@@ -14,7 +14,7 @@ from ddp_lessons.record.results import NO_VALUE, Results
 from ddp_lessons.run.diagnosis.advice import Reason
 from ddp_lessons.run.diagnosis.failure_messages import first_cause, is_consequence, name_ranks, worker_failed
 from ddp_lessons.run.diagnosis.hang_reasons import Absence, why_nobody_moves
-from ddp_lessons.run.diagnosis.wording import learners_frame, name_line, ranks_named, told_by_rank
+from ddp_lessons.run.diagnosis.wording import count, learners_frame, name_line, ranks_named, told_by_rank
 from ddp_lessons.run.launcher.rank_states import Account, Died
 from ddp_lessons.run.wire.messages import Raised
 
@@ -147,10 +147,9 @@ def _of_a_match(log: JobLog) -> Reason:
 
 
 def _told(timeout: Timeout) -> str:
-    elements = "" if timeout.elements is None else f" of {timeout.elements:,} element{'s' * (timeout.elements != 1)}"
-    return (
-        f"  timed out in {timeout.operation}{elements}, collective {timeout.number}, after {timeout.seconds:g} seconds"
-    )
+    elements = "" if timeout.elements is None else f" of {count(timeout.elements, 'element')}"
+    call = f"{timeout.operation}{elements}, collective {timeout.number}"
+    return f"  timed out in {call}, after {timeout.seconds:g} seconds"
 
 
 def _recorded(log: JobLog, rank: int, ranks: tuple[int, ...]) -> Recorded:

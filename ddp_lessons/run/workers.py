@@ -22,7 +22,7 @@ from ddp_lessons.run.launcher.limits import limits
 from ddp_lessons.run.launcher.rank_states import Account
 from ddp_lessons.run.launcher.world import World
 from ddp_lessons.run.nodes.hosts import NodeLost, Nodes
-from ddp_lessons.run.nodes.node_group import connected, send_modules
+from ddp_lessons.run.nodes.node_group import connected, ready_for_a_call
 from ddp_lessons.run.output.screen import Live, screen_for_here
 from ddp_lessons.run.output.transcript import Transcript
 from ddp_lessons.run.processes.process_sources import start_method as checked_start_method
@@ -137,7 +137,7 @@ class Workers:
                 )
         try:
             if self._on is not None:
-                send_modules(self._on)
+                ready_for_a_call(self._on)
             task = Task(sources, world.meeting(), why_no_prompt(), self._debug)
             with HeldInterrupts() as interrupts:
                 return self._follow(world, Order(task, buffers, not_asked, timeout), is_quiet, begin, interrupts)

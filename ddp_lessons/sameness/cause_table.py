@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ddp_lessons.own_files import read_toml
-from ddp_lessons.run.diagnosis.wording import joined
-from ddp_lessons.show.figures.formats import count
+from ddp_lessons.run.diagnosis.wording import count, joined
 
 
 @dataclass(frozen=True)

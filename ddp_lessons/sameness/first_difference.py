@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ddp_lessons.run.diagnosis.wording import number_of_ranks
+from ddp_lessons.run.diagnosis.wording import count
 from ddp_lessons.sameness.rounding_limits import Limits, largest
 from ddp_lessons.sameness.run_records import Array, ByName, Run
 
@@ -57,7 +57,7 @@ def compare(one: Run, many: Run) -> Comparison:
     found = Comparison(one, many)
     if without := [run.world_size for run in (one, many) if not max(run.steps)]:
         raise CannotCompare(
-            f"no optimizer of torch.optim made a step on {number_of_ranks(without[0])}, so there is nothing to compare",
+            f"no optimizer of torch.optim made a step on {count(without[0], 'rank')}, so there is nothing to compare",
             "call optimizer.step() of an optimizer of torch.optim; parameters that are changed by hand aren't watched.",
         )
     steps, watched = {*one.steps, *many.steps}, min(one.watched, many.watched)
@@ -183,7 +183,7 @@ def _require_the_same_parameters(base: ByName, ranks: list[ByName]) -> None:
     names = sorted({name for name, _ in theirs})
     raise CannotCompare(
         f"{len(missing)} of {len(base)} parameters of one rank (such as {missing[0]}) have no parameter of the same "
-        f"name and shape on {number_of_ranks(len(ranks))}, which have {', '.join(names[:3])}"
+        f"name and shape on {count(len(ranks), 'rank')}, which have {', '.join(names[:3])}"
         f"{', ...' * (len(names) > 3)}",
         "give the model the same parameters on every number of ranks.",
     )

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from ddp_lessons.run.diagnosis.wording import number_of_ranks
+from ddp_lessons.run.diagnosis.wording import count
 from ddp_lessons.run.scripts.torchrun_here import torchrun_here
 from ddp_lessons.sameness import RANDOM
 
@@ -104,7 +104,7 @@ def _run(chosen: argparse.Namespace, size: int, in_float64: bool) -> Run:
     """Run the script on so many ranks. What it prints goes into a file; if it fails, the end of that is shown."""
     from ddp_lessons.sameness.run_records import CannotRead, Run, failure_in, file_of, read_record
 
-    ranks, its_own = number_of_ranks(size), shlex.join([chosen.script, *chosen.arguments])
+    ranks, its_own = count(size, "rank"), shlex.join([chosen.script, *chosen.arguments])
     advice = f"make the script run on its own first: torchrun --standalone --nproc-per-node={size} {its_own}"
     folder = Path(tempfile.mkdtemp(prefix="ddp-lessons-"))  # readable by its owner only
     watch = json.dumps({"steps": chosen.steps, "random": chosen.random, "dtype": "float64" if in_float64 else None})

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ddp_lessons.run.diagnosis.wording import listed, number_of_ranks
+from ddp_lessons.run.diagnosis.wording import count, listed
 from ddp_lessons.run.output.cards import Kind, framed, in_words, lines_of_text, mark
 from ddp_lessons.run.output.terminal_text import message_on_terminal
 from ddp_lessons.sameness.causes import cause_of
@@ -25,7 +25,6 @@ from ddp_lessons.sameness.first_difference import (
 from ddp_lessons.sameness.gradient_causes import StepGradients
 from ddp_lessons.sameness.rounding_limits import largest
 from ddp_lessons.sameness.run_records import Run
-from ddp_lessons.show.figures.formats import count
 
 
 @dataclass(frozen=True, repr=False)
@@ -105,7 +104,7 @@ def judged(
         return replace(report, lines=(*report.lines[:-1], _NO_FLOAT64, report.lines[-1]))
     if not again.same:
         return report
-    rounding = _ROUNDING.format(step=report.step, ranks=number_of_ranks(report.world_size))
+    rounding = _ROUNDING.format(step=report.step, ranks=count(report.world_size, "rank"))
     return replace(again, lines=(*again.lines, rounding))
 
 
@@ -123,7 +122,7 @@ def report_of(runs: Sequence[Run], random: Sequence[str] = ()) -> SamenessReport
         report = SamenessReport(True, _same(one, compared, random))
     else:
         report = _not_same(first, first.difference, compared)
-    names = [number_of_ranks(each.many.world_size) for each in compared]
+    names = [count(each.many.world_size, "rank") for each in compared]
     return replace(
         report,
         gradients={name: each.gradients for name, each in zip(names, compared, strict=True) if each.gradients},
@@ -178,7 +177,7 @@ def _same(one: Run, compared: Sequence[Comparison], random: Sequence[str]) -> tu
 def _not_same(first: Comparison, difference: Difference, compared: Sequence[Comparison]) -> SamenessReport:
     cause, is_of_samples = cause_of(first, difference)
     ranks = first.many.world_size
-    lines = [f"Not the same training: on {number_of_ranks(ranks)} {_headline(first, difference, is_of_samples)}"]
+    lines = [f"Not the same training: on {count(ranks, 'rank')} {_headline(first, difference, is_of_samples)}"]
     if difference.parameter:
         of = {GRADIENTS: "gradient of ", BUFFERS: "buffer "}.get(difference.what, "")
         lines.append(
@@ -195,7 +194,7 @@ def _not_same(first: Comparison, difference: Difference, compared: Sequence[Comp
             each.many.world_size for each in compared if each is not first and (each.difference is None) == is_same
         ]
         if sizes:
-            named = number_of_ranks(sizes[0]) if len(sizes) == 1 else f"{listed(sizes)} ranks"
+            named = count(sizes[0], "rank") if len(sizes) == 1 else f"{listed(sizes)} ranks"
             lines.append(f"On {named} it is {told}.")
     lines += [f"Cause: {cause.because}", f"Next: {cause.advice}"]
     where = (ranks, difference.step, difference.rank, difference.parameter)

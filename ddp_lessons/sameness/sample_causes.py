@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 
-from ddp_lessons.run.diagnosis.wording import number_of_ranks, ranks_named
+from ddp_lessons.run.diagnosis.wording import count, ranks_named
 from ddp_lessons.sameness.cause_table import Finding, finding
 from ddp_lessons.sameness.first_difference import Comparison
 from ddp_lessons.sameness.run_records import Run
-from ddp_lessons.show.figures.formats import count
 
 
 def sample_cause(comparison: Comparison) -> Finding | None:
@@ -47,7 +46,7 @@ def sample_cause(comparison: Comparison) -> Finding | None:
     return finding(
         key,
         step=step,
-        ranks=number_of_ranks(ranks),
+        ranks=count(ranks, "rank"),
         late=ranks_named(late) if late else "",
         Late=ranks_named(late).capitalize() if late else "",
         most=max(passes),

@@ -127,15 +127,18 @@ def test_a_group_whose_calls_are_lost_on_a_rank_is_no_fault(tmp_path: Path) -> N
     assert found(tmp_path)[0].verdict is Verdict.NOTHING
 
 
-def test_a_rank_without_a_dump_is_named_but_not_called_absent(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("dumps", "who", "they"), [(3, "rank 3", "it"), (2, "ranks 2 and 3", "they")], ids=["one rank", "two ranks"]
+)
+def test_ranks_without_a_dump_are_named_but_not_called_absent(dumps: int, who: str, they: str, tmp_path: Path) -> None:
     ranks = steps(world(4))
-    wait_in(ranks[:3])
-    write_all(ranks[:3], tmp_path)
+    wait_in(ranks[:dumps])
+    write_all(ranks[:dumps], tmp_path)
     finding, message = found(tmp_path)
     assert finding.verdict is Verdict.HANG
-    assert "rank 3   left no dump" in message
-    assert "Rank 3 left no dump, so it may not have called it, or its process died." in message
-    assert "Next: look at the log of rank 3" in message
+    assert f"{who}   left no dump" in message
+    assert f"{who[1:]} left no dump: {they} may have died, or may never have called it." in message
+    assert f"Next: look at the log of {who}" in message
 
 
 def test_where_a_rank_left_no_dump_nothing_is_certain(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

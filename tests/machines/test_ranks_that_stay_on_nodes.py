@@ -5,13 +5,16 @@ A node that is lost ends them, because no group of that size is possible without
 
 from __future__ import annotations
 
+import math
 import os
 import random
 import re
 import socket
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
+import torch.distributed as dist
 from failing_calls import (
     ABANDONED,
     MISMATCHED,
@@ -30,6 +33,8 @@ from places import here
 
 from ddp_lessons import WorkerFailed, Workers
 from ddp_lessons.machines import Machines
+from ddp_lessons.run.nodes.node_group import connected
+from ddp_lessons.run.wire.clocks import Clock
 
 WORLD = 3
 FAILURES = ABANDONED | MISMATCHED
@@ -66,6 +71,17 @@ def test_ranks_that_came_back_keep_their_variables(workers: Workers) -> None:
         workers.run(lambda rank, world_size: 1 / 0)
     assert all_is_right(workers)
     assert list(workers.run(kept)) == [0, 11, 22]
+
+
+def test_clocks_that_drifted_apart_are_measured_again(
+    workers: Workers, nodes: Machines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for link in connected(nodes).links:
+        monkeypatch.setattr(link, "_clock", Clock(link.name, 1000.0, 0.0))
+        monkeypatch.setattr(link, "_measured", -math.inf)
+    begin = time.monotonic()
+    events = workers.run(lambda rank, world_size: dist.barrier()).events
+    assert all(begin < events.origin + event.begin < time.monotonic() for event in events)
 
 
 @pytest.mark.parametrize(

@@ -151,7 +151,10 @@ def test_one_job_with_the_options_of_salloc_is_held_for_all_launches_of_the_bloc
         with Workers(2, on=cluster) as workers:
             assert list(workers.run(node_of)) == ["machine0", "machine1"]
         assert queue(site) == [job]
+        forgotten = Workers(2, on=cluster)
     assert is_empty_soon(site)
+    with pytest.raises(NodeLost, match="the nodes were given back"):
+        forgotten.run(node_of)
 
 
 def test_without_a_block_the_job_ends_with_close_or_with_the_object_or_the_program(site: SlurmOnMachines) -> None:

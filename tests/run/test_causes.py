@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 import torch.distributed as dist
+import torch.distributed._functional_collectives as functional
 
 from ddp_lessons import WorkerFailed, WorkersStuck, check, launch
 
@@ -122,11 +123,20 @@ def test_calls_that_are_meant_to_meet_differ_in_their_tensors() -> None:
 # --- a wait that reached its limit is told as the cause of what fails after it ----------------------------------------
 
 
-def test_who_did_not_come_in_time_is_named() -> None:
+def of_the_group(tensor: torch.Tensor, group: Any) -> None:
+    dist.all_reduce(tensor, group=group)
+
+
+def of_the_functional_collective(tensor: torch.Tensor, group: Any) -> None:
+    functional.wait_tensor(functional.all_reduce(tensor, "sum", group))
+
+
+@pytest.mark.parametrize("all_reduce", [of_the_group, of_the_functional_collective])
+def test_who_did_not_come_in_time_is_named(all_reduce: Callable[[torch.Tensor, Any], None]) -> None:
     def function(rank: int, world_size: int) -> None:
-        group: Any = dist.new_group(timeout=SOON)
+        group = dist.new_group(timeout=SOON)
         if rank != 1:
-            dist.all_reduce(torch.ones(1), group=group)
+            all_reduce(torch.ones(1), group)
         time.sleep(LONGER_SECONDS)
 
     message = message_of(function)

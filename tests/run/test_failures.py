@@ -197,9 +197,11 @@ def test_every_kind_of_exception_is_told_shortly_and_whole_in_the_traceback(
         (lambda: os._exit(0), "exited with code 0"),
         (lambda: sys.exit("no data"), "called sys.exit(no data)"),
         (lambda: os.kill(os.getpid(), signal.SIGKILL), "was killed by SIGKILL"),
+        (os.abort, "was killed by SIGABRT"),
     ],
 )
-def test_a_death_is_named(die: Callable[[], object], words: str) -> None:
+@pytest.mark.parametrize("start_method", by_day(["fork", "spawn"], 1))
+def test_a_death_is_named(start_method: Any, die: Callable[[], object], words: str) -> None:
     def run(rank: int, world_size: int) -> None:
         dist.barrier()
         print("process", os.getpid())
@@ -207,7 +209,7 @@ def test_a_death_is_named(die: Callable[[], object], words: str) -> None:
             die()
         dist.all_reduce(torch.ones(1))
 
-    error = failure(WorkerFailed, run, 3)
+    error = failure(WorkerFailed, run, 3, start_method=start_method)
     assert error.rank == 1
     assert str(error).startswith(f"rank 1 of 3 {words}")
 

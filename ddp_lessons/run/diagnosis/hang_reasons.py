@@ -31,13 +31,14 @@ _NEW_GROUP = (
 
 @dataclass(frozen=True)
 class Absence:
-    """How to say that ranks do not make the call that others wait for. `{have}` becomes "has" or "have"."""
+    """How to say that ranks do not make the call that others wait for. For one, `{have}` is "has" and `{they}` "it"."""
 
     call: str = "returned without calling it"
     message: str = "returned without the"  # ... send that rank 1 waits for
 
     def of(self, ranks: Sequence[int], what: str) -> str:
-        return f"{ranks_named(ranks)} {what.format(have='has' if len(ranks) == 1 else 'have')}"
+        have, they = ("has", "it") if len(ranks) == 1 else ("have", "they")
+        return f"{ranks_named(ranks)} {what.format(have=have, they=they)}"
 
 
 RETURNED = Absence()

@@ -49,9 +49,9 @@ def joined(parts: Sequence[object]) -> str:
     return f"{', '.join(front)} and {last}" if front else last
 
 
-def number_of_ranks(count: int) -> str:
-    """As in: 1 rank; 2 ranks."""
-    return f"{count} rank{'s' * (count != 1)}"
+def count(number: int, noun: str) -> str:
+    """As in: 1 rank; 2,000 ranks."""
+    return f"{number:,} {noun}{'s' * (number != 1)}"
 
 
 def ranks_named(ranks: Sequence[int]) -> str:

@@ -212,6 +212,8 @@ class LaunchedCall(Follow):
     def _note_deaths(self) -> None:
         while self._gone:
             number = self._gone.pop()
+            if number in self.ended:  # one that aborted was noted, and then closed its channel
+                continue
             rank, moment = self._ranks[number], time.monotonic()
             nursery = rank.process.nursery
             (exit_code,) = nursery.stop([rank.process])

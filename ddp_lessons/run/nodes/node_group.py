@@ -136,10 +136,17 @@ def disconnect(nodes: Nodes) -> None:
         group.close()
 
 
-def send_modules(nodes: Nodes) -> None:
-    """Those of the notebook's own folders, to each node that has not got them as they are now."""
+def ready_for_a_call(nodes: Nodes) -> None:
+    """Measure each node's clock, and send it the modules of the notebook's own folders, unless it has got them.
+
+    Raises:
+        NodeLost: a node is lost, or all were given back.
+    """
+    if nodes not in _groups:
+        raise NodeLost("the nodes were given back, and their ranks ended.\n  Next: start new ranks.")
     modules = frozenset((file, os.stat(file).st_mtime_ns) for file in _own_modules())
     for link in _groups[nodes].links:
+        link.set_clock()
         if link.modules_sent != modules:
             link.ask("take_modules", _zipped(modules))
             link.modules_sent = modules

@@ -110,10 +110,13 @@ class NodeLink:
         self._pump.carry(stream_of(process.number, CRASH), file, is_read=False)
         return os.path.join(self.hello.folder, f"crash-{process.number}")
 
-    def bear(self, count: int) -> list[Process]:
+    def set_clock(self) -> None:
+        """Measure it again, unless that was a moment ago."""
         if time.monotonic() > self._measured + _SECONDS_OF_A_GOOD_CLOCK:
             self._clock = min((self._measured_clock() for _ in range(4)), key=lambda clock: clock.error)
             self._measured = time.monotonic()
+
+    def bear(self, count: int) -> list[Process]:
         born = [self._process_here(number) for number in itertools.islice(self._numbers, count)]
         self.ask("bear", tuple(process.number for process in born))
         return born

@@ -57,7 +57,11 @@ class Noting:
         except Exception:  # any argument: let torch itself report what is wrong with it
             return self._original(*args, **kwargs)
         self._recorder.note(call)
-        answer = self._original(*args, **kwargs)
+        try:
+            answer = self._original(*args, **kwargs)
+        except BaseException as error:
+            call.failed(error)
+            raise
         call.issued = perf_counter()
         self._recorder.gap_clock.free(call.issued)
         works_in_place = self._name.endswith("_")  # otherwise the memory is new, and its calls are of older tensors
@@ -91,7 +95,12 @@ class NotingTheWait(Noting):
         recorder.gap_clock.held(waited)
         for one in calls:
             one.waited = waited
-        answer = self._original(tensor)
+        try:
+            answer = self._original(tensor)
+        except BaseException as error:
+            for one in calls:
+                one.failed(error)
+            raise
         end = perf_counter()
         recorder.gap_clock.free(end)
         for one in calls:

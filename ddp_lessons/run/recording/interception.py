@@ -142,7 +142,7 @@ def _recorded(operation: str, name: str, original: Any) -> Any:
         try:
             work = original(group, *args, **kwargs)
         except BaseException as error:
-            call.error = f"{type(error).__name__}: {error}"
+            call.failed(error)
             raise
         call.issued = perf_counter()
         recorder.gap_clock.free(call.issued)
@@ -248,7 +248,7 @@ def _noting_the_wait(original: Any) -> Any:
         try:
             answer = original(work, *args, **kwargs)
         except BaseException as error:
-            call.error = f"{type(error).__name__}: {error}"
+            call.failed(error)
             raise
         finally:
             recorder.gap_clock.free(perf_counter())

@@ -89,6 +89,9 @@ class Call:
         self.thread = threading.current_thread()
         self.begin = self.issued = begin
 
+    def failed(self, error: BaseException) -> None:
+        self.error = f"{type(error).__name__}: {error}"
+
     def measure(self, brought: Any, outputs: Any = None) -> None:
         """Store the tensors that this rank passes; if there are none, the shape of what it receives."""
         tensors = flat(brought)

@@ -10,8 +10,9 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
 from ddp_lessons.record.colors import RANK_COLORS
+from ddp_lessons.run.diagnosis.wording import count
 from ddp_lessons.show.charts.chart import MARKERS, PAPER, Chart, draw_key, draw_rulers, drawn_in_house_style, new_axes
-from ddp_lessons.show.figures.formats import count, show_bytes, show_seconds
+from ddp_lessons.show.figures.formats import show_bytes, show_seconds
 
 Points = Sequence[tuple[float, float]]
 SMOOTH = 150  # points of a line: from 128 on, matplotlib leaves out those that make no visible difference

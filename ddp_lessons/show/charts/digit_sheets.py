@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from matplotlib.colors import LinearSegmentedColormap
 
+from ddp_lessons.run.diagnosis.wording import count as counted
 from ddp_lessons.show.charts.chart import FAINT, INK, PAPER, Chart, drawn_in_house_style, new_figure
-from ddp_lessons.show.figures.formats import count as counted
 
 PER_ROW = 10
 CELL, LABEL, GAP = 36, 16, 3  # points

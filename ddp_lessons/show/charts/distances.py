@@ -12,9 +12,9 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator, NullLocator
 
 from ddp_lessons.record.colors import rank_color
+from ddp_lessons.run.diagnosis.wording import count
 from ddp_lessons.show.charts import chart
 from ddp_lessons.show.charts.chart import ALARM, FAINT, INK, MARKERS, PAPER, Chart, drawn_in_house_style
-from ddp_lessons.show.figures.formats import count
 
 LEFT, RIGHT, HIGH = 0.75, 1.1, 2.6  # inches
 HIGHEST = 0.97  # of the axes, where there is no number

@@ -11,10 +11,11 @@ from typing import Any
 
 from matplotlib.ticker import NullLocator
 
+from ddp_lessons.run.diagnosis.wording import count
 from ddp_lessons.show.charts.chart import INK, Chart, drawn_in_house_style, new_axes
 from ddp_lessons.show.charts.scaling import HIGH, IDEAL, MEASURED, MODEL, Speeds, draw_speeds
 from ddp_lessons.show.figures.figure import inline_of
-from ddp_lessons.show.figures.formats import count, show_bytes, show_network, show_seconds
+from ddp_lessons.show.figures.formats import show_bytes, show_network, show_seconds
 
 Model = Callable[[int, int, int, float, float], float]  # ranks, batch, cores, latency and bytes per second to speed
 POWERS = tuple(2**power for power in range(7))

@@ -16,7 +16,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
 from ddp_lessons.record.colors import rank_color
-from ddp_lessons.run.diagnosis.wording import ranks_named
+from ddp_lessons.run.diagnosis.wording import count, ranks_named
 from ddp_lessons.show.charts.chart import (
     ALARM,
     FAINT,
@@ -31,7 +31,6 @@ from ddp_lessons.show.charts.chart import (
     new_figure,
     thinned,
 )
-from ddp_lessons.show.figures.formats import count
 from ddp_lessons.show.figures.palette import width_of
 
 TEXT = "Training curves."

@@ -1,4 +1,4 @@
-"""How figures write what they count: numbers with their noun, bytes, seconds, values."""
+"""How figures write what they count: bytes, seconds, values."""
 
 from __future__ import annotations
 
@@ -18,11 +18,6 @@ def name_recording(results: Any) -> str:
     """ "recorded (Linux, ...)" if these are results of another machine, else ""."""
     how = getattr(getattr(results, "results", results), "recorded", "")
     return f"recorded ({how})" if how else ""
-
-
-def count(number: int, noun: str) -> str:
-    """ "1 message", "2 messages" """
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def show_bytes(number: float) -> str:

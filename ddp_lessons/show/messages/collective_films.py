@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from ddp_lessons.run.diagnosis.failures import WorkerFailed, WorkersStuck
+from ddp_lessons.run.diagnosis.wording import count
 from ddp_lessons.run.launch import launch
 from ddp_lessons.show.figures.figure import Figure
-from ddp_lessons.show.figures.formats import count
 from ddp_lessons.show.figures.layouts import film_of
 from ddp_lessons.show.messages.collective_examples import (
     EXAMPLES,

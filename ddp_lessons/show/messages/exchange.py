@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ddp_lessons.run.diagnosis.wording import count
 from ddp_lessons.show.figures.drawing import FONT_SIZE, Box, Line, Shape, Words
-from ddp_lessons.show.figures.formats import count
 from ddp_lessons.show.figures.layouts import LINE_HEIGHT, Cue, Film, moved
 from ddp_lessons.show.figures.palette import color_of_rank, ink_on, width_of
 

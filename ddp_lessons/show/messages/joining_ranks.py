@@ -8,10 +8,10 @@ from typing import Any
 
 from ddp_lessons.record.event import Event
 from ddp_lessons.record.rank_record import NEW_GROUPS
-from ddp_lessons.run.diagnosis.wording import ranks_named
+from ddp_lessons.run.diagnosis.wording import count, ranks_named
 from ddp_lessons.show.figures.drawing import Box, Words
 from ddp_lessons.show.figures.figure import Figure
-from ddp_lessons.show.figures.formats import count, events_of
+from ddp_lessons.show.figures.formats import events_of
 from ddp_lessons.show.figures.layouts import Cue, Film, cut, film_of, write_figure
 from ddp_lessons.show.figures.palette import color_of_rank, ink_on
 

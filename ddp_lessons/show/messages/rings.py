@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ddp_lessons.record.event import Event
+from ddp_lessons.run.diagnosis.wording import count
 from ddp_lessons.run.launch import launch
 from ddp_lessons.show.figures.figure import Figure
-from ddp_lessons.show.figures.formats import count, show_bytes
+from ddp_lessons.show.figures.formats import show_bytes
 from ddp_lessons.show.figures.layouts import layouts_of
 from ddp_lessons.show.messages.exchange import Cell, Exchange, Move, Tone, draw_ring, draw_rows
 from ddp_lessons.show.messages.watched_tensors import add_up_and_look

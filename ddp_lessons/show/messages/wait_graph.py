@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ddp_lessons.run.diagnosis.waits import Waits
-from ddp_lessons.run.diagnosis.wording import name_of, ranks_named
+from ddp_lessons.run.diagnosis.wording import count, name_of, ranks_named
 from ddp_lessons.show.figures.drawing import Box, Drawing, Line, Shape, Words
 from ddp_lessons.show.figures.figure import Figure
-from ddp_lessons.show.figures.formats import count, events_of
+from ddp_lessons.show.figures.formats import events_of
 from ddp_lessons.show.figures.layouts import LINE_HEIGHT, cut, figure_of, notes_at, write_figure
 from ddp_lessons.show.figures.palette import color_of_rank, ink_on
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ddp_lessons.show.figures.formats import count
+from ddp_lessons.run.diagnosis.wording import count
 
 MOST_LINES, MOST_LETTERS = 40, 500
 LINES_OF_MPI, LETTERS_OF_MPI = 24, 118

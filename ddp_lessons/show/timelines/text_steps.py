@@ -13,8 +13,7 @@ from collections.abc import Mapping, Sequence
 from ddp_lessons.record.event import Event, Meeting
 from ddp_lessons.record.events import Events
 from ddp_lessons.run.diagnosis.waits import never_ending
-from ddp_lessons.run.diagnosis.wording import ranks_named
-from ddp_lessons.show.figures.formats import count
+from ddp_lessons.run.diagnosis.wording import count, ranks_named
 
 DDP = "DistributedDataParallel"
 MOST_RANKS, MOST_LINES, WIDTH = 32, 48, 110

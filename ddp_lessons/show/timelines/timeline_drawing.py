@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 
+from ddp_lessons.run.diagnosis.wording import count
 from ddp_lessons.show.figures.drawing import FONT_SIZE, PALE, Area, Box, Drawing, Group, Line, Shape, Words
-from ddp_lessons.show.figures.formats import count
 from ddp_lessons.show.figures.layouts import LEFT, Entry, cut, fits, fixed, key_at, notes_at
 from ddp_lessons.show.figures.palette import color_of_rank, ink_on, width_of
 from ddp_lessons.show.timelines.timeline_calls import Call, Part, Timeline

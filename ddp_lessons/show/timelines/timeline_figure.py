@@ -8,9 +8,10 @@ from typing import Any
 
 from ddp_lessons.record.events import Events
 from ddp_lessons.run.diagnosis.waits import never_ending
+from ddp_lessons.run.diagnosis.wording import count
 from ddp_lessons.show.figures.drawing import Drawing
 from ddp_lessons.show.figures.figure import Figure
-from ddp_lessons.show.figures.formats import count, events_of, name_recording
+from ddp_lessons.show.figures.formats import events_of, name_recording
 from ddp_lessons.show.figures.layouts import WIDTHS, layouts_of, write_figure
 from ddp_lessons.show.timelines.text_steps import draw_steps, summary
 from ddp_lessons.show.timelines.timeline_calls import Timeline, timeline_of

@@ -10,10 +10,9 @@ from typing import Any
 
 from ddp_lessons.record.colors import RANK_COLORS
 from ddp_lessons.record.results import NO_ANSWER, NO_VALUE
-from ddp_lessons.run.diagnosis.wording import ranks_named
+from ddp_lessons.run.diagnosis.wording import count, ranks_named
 from ddp_lessons.show.figures.drawing import FONT_SIZE, Box, Drawing, Line, Shape, Words
 from ddp_lessons.show.figures.figure import Figure
-from ddp_lessons.show.figures.formats import count
 from ddp_lessons.show.figures.layouts import figure_of, fits, notes_at
 from ddp_lessons.show.figures.palette import color_of_rank, width_of
 

@@ -11,9 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ddp_lessons.run.diagnosis.wording import count
 from ddp_lessons.show.figures.drawing import FONT_SIZE, Box, Drawing, Line, Shape, Words
 from ddp_lessons.show.figures.figure import Figure
-from ddp_lessons.show.figures.formats import count, show_bytes
+from ddp_lessons.show.figures.formats import show_bytes
 from ddp_lessons.show.figures.layouts import (
     LEFT,
     LINE_HEIGHT,

@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ddp_lessons.record.event import Event
+from ddp_lessons.run.diagnosis.wording import count
 from ddp_lessons.show.figures.drawing import Box, Line, Shape, Words
 from ddp_lessons.show.figures.figure import Figure
-from ddp_lessons.show.figures.formats import count, events_of
+from ddp_lessons.show.figures.formats import events_of
 from ddp_lessons.show.figures.layouts import (
     LEFT,
     LINE_HEIGHT,

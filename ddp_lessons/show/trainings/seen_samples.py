@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from ddp_lessons.run.diagnosis.wording import count
 from ddp_lessons.show.figures.drawing import FONT_SIZE, Bars, Box, Drawing, Shape, Words
 from ddp_lessons.show.figures.figure import Figure
-from ddp_lessons.show.figures.formats import count
 from ddp_lessons.show.figures.layouts import LINE_HEIGHT, figure_of, fits, key_at, name_rank, notes_at, wrapped
 from ddp_lessons.show.figures.palette import color_of_rank, ink_on, width_of
 
