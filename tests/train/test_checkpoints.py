@@ -188,7 +188,7 @@ def test_a_rank_killed_while_it_writes_leaves_the_last_good_file(tmp_path: pathl
 
     def run(rank: int, world_size: int) -> None:
         save_checkpoint(path, net(), momentum_sgd(net()), 1)
-        os.fsync = lambda number: os.kill(os.getpid(), signal.SIGKILL)  # all is written, and nothing renamed
+        os.fsync = lambda fd: os.kill(os.getpid(), signal.SIGKILL)  # all is written, and nothing renamed
         save_checkpoint(path, net(), momentum_sgd(net()), 2)
 
     with pytest.raises(WorkerFailed, match="rank 0"):
