@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import re
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,16 +24,10 @@ RIGHT: dict[str, list[Any]] = {name: answers for module in ANSWERS for name, ans
 WRONG: dict[str, list[Any]] = {name: answers for module in ANSWERS for name, answers in module.WRONG.items()}
 
 
-def name_of(answer: Any) -> str:
-    if isinstance(answer, partial):
-        return f"{name_of(answer.func)} {' '.join(str(value) for value in answer.keywords.values())}"[:60]
-    return str(getattr(answer, "__name__", None) or type(answer).__name__)
-
-
 def cases(bank: dict[str, list[Any]], by_day: int) -> list[Any]:
     """With so many of each exercise by day, and all at night."""
     return [
-        pytest.param(exercise, answer, id=f"{exercise}-{name_of(answer)}", marks=[nightly] if place >= by_day else [])
+        pytest.param(exercise, answer, id=f"{exercise}-{place}", marks=[nightly] if place >= by_day else [])
         for exercise, answers in bank.items()
         for place, answer in enumerate(answers)
     ]
@@ -68,16 +61,17 @@ def test_right_answers_pass(exercise: str, answer: Any) -> None:
     assert report.passed, report.text
 
 
-@pytest.mark.parametrize(("exercise", "answer"), cases(WRONG, 2))
-def test_wrong_answers_are_refused_with_a_reason(exercise: str, answer: Any) -> None:
+@pytest.mark.parametrize(("exercise", "wrong"), cases(WRONG, 2))
+def test_wrong_answers_are_refused_with_their_reason(exercise: str, wrong: tuple[Any, str]) -> None:
+    answer, words = wrong
     report = getattr(check, exercise)(answer)
     assert report.verdict == "not right yet", report.text
-    assert report.mistake.endswith(".")
+    assert re.search(words, report.mistake, re.IGNORECASE), report.text
 
 
 @pytest.mark.parametrize("exercise", every().values(), ids=every())
 def test_an_exercise_has_a_task_answers_and_few_mistakes(exercise: Exercise) -> None:
     assert exercise.task.startswith("Check ")
     assert len(exercise.mistakes) <= 8
-    assert len(RIGHT[exercise.name]) >= 4
-    assert len(WRONG[exercise.name]) >= 3
+    assert len(RIGHT[exercise.name]) >= 2
+    assert WRONG[exercise.name]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import re
 import threading
 from collections.abc import Iterator
@@ -60,19 +59,8 @@ MESSAGES_ONLY = replace(
 )
 
 
-def beside(program: Any, given: Tensor) -> dict[str, Any]:
-    return {"answer": program(given), "given": given}
-
-
-BESIDE = replace(SUM, call=beside, hints={"given": "The given tensor was changed. Work on a copy."})
-
-
 def in_place(tensor: Tensor) -> None:
     dist.all_reduce(tensor)
-
-
-def of_numbers(tensor: Tensor) -> Any:
-    return total(tensor).tolist()
 
 
 def by_gathering(tensor: Tensor) -> Tensor:
@@ -86,7 +74,7 @@ class Adder:
         return total(tensor)
 
 
-@pytest.mark.parametrize("answer", [in_place, by_gathering, Adder(), functools.partial(total), lambda t: total(t)])
+@pytest.mark.parametrize("answer", [in_place, Adder(), lambda t: total(t)])
 def test_right_answers_pass_however_they_are_written(answer: Any) -> None:
     report = SUM(answer)
     assert report.passed, report.text
@@ -95,10 +83,6 @@ def test_right_answers_pass_however_they_are_written(answer: Any) -> None:
 
 def twice(tensor: Tensor) -> Tensor:
     return 2 * total(tensor)
-
-
-def returns_nothing(tensor: Tensor) -> None:
-    total(tensor)
 
 
 def in_float(tensor: Tensor) -> Tensor:
@@ -134,15 +118,6 @@ def raises(tensor: Tensor) -> Tensor:
     return total(tensor)[7]
 
 
-def reads_early(tensor: Tensor) -> Tensor:
-    dist.all_reduce(tensor, async_op=True)
-    return tensor.clone()
-
-
-def says_nothing(tensor: Tensor) -> Tensor:
-    return tensor * 2
-
-
 def never_ends(tensor: Tensor) -> Tensor:
     while True:
         pass
@@ -154,16 +129,14 @@ def never_ends(tensor: Tensor) -> Tensor:
         (mean, "That is the mean. Leave out the division.", "[0]"),
         (lambda t: by_gathering(t) / dist.get_world_size(), "That is the mean.", "[0]"),  # with other traffic
         (twice, "Rank 0 does not have the sum. Add up all tensors.", "traffic of 2 ranks"),
-        (returns_nothing, "It returns None and does not change its tensor.", "None"),
         (only_rank_0_returns, "Rank 1 returns None and does not change its tensor.", "None"),
-        (of_numbers, "It returns a list of length 6. Return a tensor.", "a list of length 6"),
+        (lambda t: total(t).tolist(), "It returns a list of length 6. Return a tensor.", "a list of length 6"),
         (in_float, "but fails for integers (int64): it returns a tensor of dtype float32", "dtype int64"),
         (only_two, "It works with 2 ranks, but not with 3: no rank sends or receives anything", "3 ranks"),
         (remembers, "The first call is right, but the next one is not", "2 ranks"),
         (needs_several, "It works with several ranks, but not with one rank: rank 0", "1 rank; rank 0"),
         (only_rank_0, "Hang, no rank can make progress.", "rank 0   waits in all_reduce"),
         (raises, "Both ranks raised IndexError: index 7 is out of bounds", "return total(tensor)[7]"),
-        (says_nothing, "No rank sends or receives anything", "[0]"),
     ],
 )
 def test_wrong_answers_get_a_reason(answer: Any, sentence: str, detail: str) -> None:
@@ -174,29 +147,11 @@ def test_wrong_answers_get_a_reason(answer: Any, sentence: str, detail: str) -> 
     assert all(len(line) < 250 for line in report.details)
 
 
-def test_a_result_that_is_read_too_early_is_not_right_by_chance() -> None:
-    report = SUM(reads_early)
-    assert not report.passed
-    assert "wait" in report.mistake
-
-
 def test_a_loop_that_never_ends_is_shown_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runs, "PATIENCE_SECONDS", 2.0)
     report = SUM(never_ends)
     assert "did not return within" in report.mistake
     assert any("rank 0   is at test_judgment.py line" in line for line in report.details), report.text
-
-
-def changes_its_input(tensor: Tensor) -> Tensor:
-    dist.all_reduce(tensor)
-    return tensor.clone()
-
-
-def test_an_answer_that_changes_what_it_was_given_is_refused_where_that_matters() -> None:
-    assert BESIDE(total).passed
-    report = BESIDE(changes_its_input)
-    assert report.mistake == "The given tensor was changed. Work on a copy."
-    assert any(line.startswith("    given[0]") for line in report.details)
 
 
 def unreceived(tensor: Tensor) -> Tensor:
@@ -278,10 +233,6 @@ def takes_two(tensor: Tensor, other: Tensor) -> Tensor:
     return tensor
 
 
-async def asynchronous(tensor: Tensor) -> Tensor:
-    return tensor
-
-
 def generator(tensor: Tensor) -> Iterator[Tensor]:
     yield tensor
 
@@ -290,9 +241,7 @@ def generator(tensor: Tensor) -> Iterator[Tensor]:
     ("given", "sentence"),
     [
         (None, "It got None instead of a function. Pass the function itself"),
-        (torch.ones(3), "The check got a Tensor. Pass a function that every rank can call"),
         (takes_two, "The check calls takes_two(tensor) with one argument, but the definition is takes_two(tensor"),
-        (asynchronous, "asynchronous is a coroutine (async def)"),
         (generator, "generator is a generator function (it contains yield), so calling it does not run"),
     ],
 )
@@ -320,22 +269,8 @@ def test_what_an_answer_prints_is_not_shown(capfd: pytest.CaptureFixture[str]) -
     assert capfd.readouterr() == ("", "")
 
 
-def test_an_error_of_megabytes_does_not_fill_the_screen() -> None:
-    def fails(tensor: Tensor) -> Tensor:
-        raise ValueError("line\n" * 1_000_000)
-
-    assert len(SUM(fails).text) < 4_000
-
-
-def _of_all(outcomes: Any) -> Any:
-    return 1 / 0
-
-
-@pytest.mark.parametrize(
-    "changes", [{"trials": [Trial(tensor((6,), "float1"))]}, {"together": _of_all}], ids=["inputs", "together"]
-)
-def test_an_error_in_the_check_itself_is_no_mistake_of_the_learner(changes: dict[str, Any]) -> None:
-    report = replace(SUM, **changes)(total)
+def test_an_error_in_the_check_itself_is_no_mistake_of_the_learner() -> None:
+    report = replace(SUM, together=lambda outcomes: [{"answer": 1 / 0}])(total)
     assert (report.verdict, report.is_a_try) == ("could not judge", False)
     assert report.mistake == "The check itself failed. This is a defect of ddp_lessons, not a mistake in your code."
 
@@ -358,18 +293,13 @@ def test_it_keeps_to_the_limit_of_ranks(most: str, verdict: str, line: str, monk
     ("yours", "expected", "place", "shown"),
     [
         (torch.ones(2), torch.tensor([1.0, 2.0]), "[1]", ("1", "2")),
-        (torch.ones(2), torch.ones(3), "answer", ("shape [2]", "shape [3]")),
         (torch.ones(2).double(), torch.ones(2), "answer", ("dtype float64", "dtype float32")),
         ([1, 2], [1, 3], "answer[1]", ("2", "3")),
-        ([1], [1, 3], "answer", ("length 1", "length 2")),
-        (None, torch.ones(1), "answer", ("None", "a tensor")),
         (NothingDone(torch.ones(1)), torch.zeros(1), "answer", ("None", "a tensor")),
-        (torch.ones(1), None, "answer", ("a tensor of shape [1]", "None")),
         (True, 1, "answer", ("the boolean True", "1")),
         (Thing("Mean"), 1.0, "answer", ("an object of type Mean", "1")),
         (torch.tensor([1.0, NAN]), torch.tensor([1.0, 2.0]), "[1]", ("nan", "2")),
         ({"a": 1, "b": torch.ones(1)}, {"a": 1, "b": torch.zeros(1)}, "answer['b'][0]", ("1", "0")),
-        ({}, {"a": 2}, "answer['a']", ("missing", "2")),
         ({"a": 2}, {}, "answer['a']", ("2", "missing")),
     ],
 )
@@ -386,8 +316,6 @@ def test_the_first_difference_is_shown(yours: Any, expected: Any, place: str, sh
         (NothingDone(torch.ones(1)), torch.ones(1)),
         (torch.tensor(0.5), 0.5),
         (plain(np.float32(0.5)), 0.5),
-        (plain((1, 2)), [1, 2]),
-        (torch.tensor([NAN]), torch.tensor([NAN])),
         (NAN, NAN),
     ],
 )

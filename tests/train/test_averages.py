@@ -7,7 +7,6 @@ import statistics
 
 import pytest
 import torch
-from nights import by_day
 from torch import Tensor
 
 from ddp_lessons import launch
@@ -19,10 +18,10 @@ def data(rank: int, dtype: torch.dtype, longest: int) -> Tensor:
     return torch.randn(longest // (rank + 1), generator=generator, dtype=dtype) + 10 * rank
 
 
-DATA = [(torch.float32, 8), (torch.float64, 12), (torch.float32, 200_000)]
+DATA = [(torch.float64, 12), (torch.float32, 200_000), (torch.float32, 1)]  # of the last, only rank 0 has any
 
 
-@pytest.mark.parametrize("world_size", by_day([1, 2, 3, 4, 5, 8], 2))
+@pytest.mark.parametrize("world_size", [1, 3])
 def test_ranks_with_unequal_counts_agree_on_the_mean_of_all(world_size: int) -> None:
     def run(rank: int, world_size: int) -> list[tuple[Tensor, bool]]:
         all_mine = [data(rank, *kind) for kind in DATA]
@@ -41,20 +40,13 @@ def test_ranks_with_unequal_counts_agree_on_the_mean_of_all(world_size: int) -> 
     assert max(event.bytes for event in results.events) <= 16
 
 
-def test_a_rank_without_elements_counts_for_nothing() -> None:
-    def run(rank: int, world_size: int) -> float:
-        return global_mean(torch.ones(5 * rank) * 3).item()
-
-    assert list(launch(run, 3)) == [3, 3, 3]
-
-
-@pytest.mark.parametrize("world_size", [1, 2, 3, 4, 5, 8])
+@pytest.mark.parametrize("world_size", [1, 4])
 def test_ranks_without_losses_come_too_and_all_have_the_mean(world_size: int) -> None:
     def losses(rank: int) -> list[float]:
         return [random.Random(f"{rank} {number}").random() for number in range(5 * rank % 3 + (rank == 0))]
 
     results = launch(lambda rank, world_size: mean_loss(losses(rank)), world_size)
 
-    assert world_size == 1 or not all(losses(rank) for rank in range(4))
+    assert world_size == 1 or not all(losses(rank) for rank in range(world_size))
     everything = [loss for rank in range(world_size) for loss in losses(rank)]
     assert list(results) == pytest.approx([statistics.mean(everything)] * world_size)

@@ -12,7 +12,6 @@ from ddp_lessons import launch
 from ddp_lessons.train.collectives_by_hand import all_gather_by_hand, broadcast_by_hand
 
 Answer = Tensor | list[Tensor]
-WORLD_SIZES = [1, 2, 3, 4, 5, 8]
 
 
 def numbers(rank: int) -> Tensor:
@@ -34,24 +33,13 @@ def all_gather(rank: int, world_size: int, root: int) -> tuple[Answer, Answer]:
     return gathered, reference
 
 
-COLLECTIVES = [broadcast, all_gather]
-
-
-@pytest.mark.parametrize("world_size", by_day(WORLD_SIZES, 2))
+@pytest.mark.parametrize("world_size", by_day([1, 3, 8], 2))
 def test_by_hand_gives_what_torch_gives_whoever_is_the_root(world_size: int) -> None:
     def run(rank: int, world_size: int) -> list[tuple[str, Answer, Answer]]:
         roots = {0, world_size - 1}
-        return [(one.__name__, *one(rank, world_size, root)) for one in COLLECTIVES for root in roots]
+        return [(one.__name__, *one(rank, world_size, root)) for one in (broadcast, all_gather) for root in roots]
 
     for answers in launch(run, world_size):
         for name, by_hand, reference in answers:
             assert type(by_hand) is type(reference), name
             torch.testing.assert_close(by_hand, reference, rtol=0, atol=0, msg=name)
-
-
-def test_they_are_built_of_messages_alone() -> None:
-    def run(rank: int, world_size: int) -> None:
-        broadcast_by_hand(numbers(rank))
-        all_gather_by_hand(numbers(rank))
-
-    assert {event.operation for event in launch(run, 3).events} == {"send", "recv"}

@@ -26,7 +26,3 @@ def test_bytes_alone_count_the_tensors_of_the_busiest_rank() -> None:
 
 def test_a_world_that_is_no_power_of_two_needs_the_rounds_of_the_next_one() -> None:
     assert [tree_seconds(world_size, 0, 1.0, 1.0) / 2 for world_size in (2, 3, 4, 5, 8, 9)] == [1, 2, 2, 3, 3, 4]
-
-
-def test_more_ranks_hardly_cost_the_ring_more() -> None:
-    assert ring_seconds(64, 1e6, 0, 1e6) < 2 < star_seconds(3, 1e6, 0, 1e6)

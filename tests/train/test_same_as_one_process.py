@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterable
-from contextlib import nullcontext
 from typing import Any
 
 import pytest
 import torch
-from made_up_samples import made_up
-from nights import by_day
+from made_up_samples import Samples, made_up
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.parallel import DistributedDataParallel
 
 from ddp_lessons import launch
-from ddp_lessons.train.gradients import average_gradients, weighted_average
 from ddp_lessons.train.loops import train_alone, train_by_hand, train_with_ddp
 from ddp_lessons.train.networks import QuickNet
 from ddp_lessons.train.replicas import fingerprint
@@ -76,6 +72,22 @@ WAYS: dict[str, tuple[Callable[[nn.Module], nn.Module], Epoch]] = {
 }
 
 
+def test_alone_each_step_is_that_of_the_mean_loss_of_its_batch() -> None:
+    data, numbers = made_up(SAMPLES, 6), torch.arange(SAMPLES)
+    losses, model, _ = trained(seeded(Everything, 0), train_alone, GlobalBatches(data, BATCH), epochs=1)
+
+    reference = seeded(Everything, 0)
+    optimizer, right = momentum_sgd(reference), []
+    for _, batch, _ in GlobalBatches(Samples(data.images, numbers), BATCH).epoch(0):  # numbers in place of labels
+        loss = F.nll_loss(reference(data.images[batch]), data.labels[batch])
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        right.append(loss.item())
+    assert losses == pytest.approx(right, abs=1e-12)
+    torch.testing.assert_close(model.state_dict(), reference.state_dict(), rtol=0, atol=1e-12)
+
+
 def answer(run: Run) -> tuple[list[float], dict[str, Tensor], str]:
     losses, model, print_of_it = run
     return losses, model.state_dict(), print_of_it
@@ -93,23 +105,17 @@ def assert_the_same(results: Iterable[Any], alone: Run) -> None:
     assert len(prints) == 1, "the ranks differ"
 
 
-@functools.cache
-def everything_trained_alone() -> Run:
-    return trained(seeded(Everything, 0), train_alone, GlobalBatches(made_up(SAMPLES, 6), BATCH))
-
-
 @pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("world_size", by_day([3, 2, 4], 1))
-def test_after_50_steps_every_weight_is_that_of_one_process(way: str, world_size: int) -> None:
+def test_after_50_steps_every_weight_is_that_of_one_process(way: str) -> None:
     batches = GlobalBatches(made_up(SAMPLES, 6), BATCH)
     wrap, train = WAYS[way]
-    alone = everything_trained_alone()
+    alone = trained(seeded(Everything, 0), train_alone, batches)
 
     def run(rank: int, world_size: int) -> Any:
         seed = rank if "DDP" in way else 0  # who averages by hand begins with equal weights, a wrapper sees to it
         return answer(trained(wrap(seeded(Everything, seed)), train, batches))
 
-    assert_the_same(launch(run, world_size), alone)
+    assert_the_same(launch(run, 3), alone)
     assert len(alone[0]) == 50
     assert alone[0][-5:] != pytest.approx(alone[0][:5], rel=0.1), "it learned nothing: this shows nothing"
 
@@ -124,54 +130,8 @@ def test_so_it_is_for_a_network_with_convolutions() -> None:
 
     results = launch(run, 2)
 
+    # for the losses of three batches there is one call in an epoch, not one in a step
+    assert [event.shape for event in results.events.of(0)].count((3,)) == 2 * len(ways)
     alone = trained(seeded(QuickNet, 0), train_alone, batches, epochs=2)
     for number in range(len(ways)):
         assert_the_same([of_rank[number] for of_rank in results], alone)
-
-
-def in_parts(model: nn.Module, inputs: Tensor, labels: Tensor, scale: float) -> None:
-    """Three forward and backward passes, and an average only in the last."""
-    parts = list(zip(inputs.tensor_split(3), labels.tensor_split(3), strict=True))
-    for number, (part, targets) in enumerate(parts):
-        without_average = model.no_sync if isinstance(model, DistributedDataParallel) else nullcontext
-        with without_average() if number < 2 else nullcontext():
-            (scale * F.nll_loss(model(part), targets, reduction="sum")).backward()
-
-
-@pytest.mark.parametrize(("way", "world_size"), by_day([("by hand", 2), ("DDP", 3)], 1))
-def test_gradients_added_up_over_three_passes_make_the_step_of_the_whole_batch(way: str, world_size: int) -> None:
-    batches = GlobalBatches(made_up(SAMPLES, 6), BATCH)
-    wrap, _ = WAYS[way]
-
-    def train(model: nn.Module, batches: GlobalBatches, optimizer: torch.optim.Optimizer, epoch: int) -> list[float]:
-        for inputs, labels, scale in batches.epoch(epoch):
-            optimizer.zero_grad()
-            in_parts(model, inputs, labels, scale)
-            if way == "by hand":
-                average_gradients(model)
-            optimizer.step()
-        return []
-
-    results = launch(lambda rank, size: answer(trained(wrap(seeded(Everything, 0)), train, batches)), world_size)
-
-    _, model, print_of_it = everything_trained_alone()
-    assert_the_same(results, ([], model, print_of_it))
-
-
-@pytest.mark.parametrize("world_size", by_day([2, 3, 4], 1))
-def test_means_over_unequal_shares_become_the_mean_over_all(world_size: int) -> None:
-    batches = GlobalBatches(made_up(SAMPLES, 6), BATCH)
-
-    def train(model: nn.Module, batches: GlobalBatches, optimizer: torch.optim.Optimizer, epoch: int) -> list[float]:
-        for inputs, labels, _ in batches.epoch(epoch):
-            optimizer.zero_grad()
-            if len(inputs):  # a rank without samples has no loss, and no gradient
-                F.nll_loss(model(inputs), labels).backward()
-            weighted_average(model, len(inputs))
-            optimizer.step()
-        return []
-
-    results = launch(lambda rank, size: answer(trained(seeded(Everything, 0), train, batches)), world_size)
-
-    _, model, print_of_it = everything_trained_alone()
-    assert_the_same(results, ([], model, print_of_it))

@@ -19,7 +19,7 @@ def numbered(count: int) -> Samples:
     return Samples(torch.arange(count, dtype=torch.float64).view(count, 1), torch.arange(count))
 
 
-@pytest.mark.parametrize("world_size", by_day([1, 2, 3, 4], 1))
+@pytest.mark.parametrize("world_size", by_day([3, 1], 1))
 def test_the_ranks_shares_make_the_batches_of_one_process(world_size: int) -> None:
     sizes = [(33, 8), (7, 7), (5, 100), (6, 1), (12, 3)]
 
@@ -56,16 +56,6 @@ def test_every_epoch_holds_every_sample_once_in_another_order() -> None:
     assert again == orders[2]
 
 
-def test_it_leaves_the_random_numbers_of_the_program_alone_and_keeps_shape_and_dtype() -> None:
-    before = torch.get_rng_state()
-    data = Samples(torch.randn(5, 1, 4, 4, generator=torch.Generator().manual_seed(0)), torch.arange(5))
-    ((inputs, labels, _),) = GlobalBatches(data, 9).epoch(0)
-    assert torch.equal(torch.get_rng_state(), before)
-    assert inputs.shape == (5, 1, 4, 4)
-    assert (inputs.dtype, labels.dtype) == (torch.float32, torch.int64)
-    assert torch.equal(inputs, data.images[labels])
-
-
 def test_a_rank_without_samples_gets_empty_inputs_of_the_right_shape() -> None:
     data = Samples(torch.zeros(2, 1, 4, 4), torch.arange(2))
     results = launch(lambda rank, size: [(i.shape, s) for i, _, s in GlobalBatches(data, 8).epoch(0)], 3)
@@ -73,8 +63,7 @@ def test_a_rank_without_samples_gets_empty_inputs_of_the_right_shape() -> None:
     assert {scale for ((_, scale),) in results} == {1.5}
 
 
-@pytest.mark.parametrize("workers", [0, 3])
-@pytest.mark.parametrize("count", [1, 10, 24])
+@pytest.mark.parametrize(("count", "workers"), [(10, 0), (1, 3), (10, 3)])
 def test_of_a_stream_each_sample_comes_once_over_all_ranks_and_workers(count: int, workers: int) -> None:
     def read(rank: int, world_size: int) -> list[int]:
         return list(DataLoader(ShardedStream(range(count)), batch_size=None, num_workers=workers))
@@ -84,12 +73,8 @@ def test_of_a_stream_each_sample_comes_once_over_all_ranks_and_workers(count: in
     assert abs(len(results[0]) - len(results[1])) <= max(workers, 1)
 
 
-def test_without_a_group_a_stream_has_one_reader() -> None:
-    stream = ShardedStream(itertools.count())
-    assert list(itertools.islice(stream, 3)) == [0, 1, 2]
-
-
 def test_a_stream_that_is_read_in_a_process_without_a_group_keeps_its_part() -> None:
     """As in a worker that is spawned: it gets a copy, and has not joined."""
+    assert list(ShardedStream(range(5))) == [0, 1, 2, 3, 4]
     streams = launch(lambda rank, world_size: ShardedStream(range(5)), 2, quiet=True)
     assert [list(stream) for stream in streams] == [[0, 2, 4], [1, 3]]

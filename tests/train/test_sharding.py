@@ -18,7 +18,7 @@ from ddp_lessons.train.sharding import ShardedOptimizer, shard, sharded_mean, un
 LENGTHS = (1, 3, 7, 12, 24, 1001)
 
 
-@pytest.mark.parametrize("world_size", by_day([1, 2, 3, 4, 5, 8], 4))
+@pytest.mark.parametrize("world_size", by_day([1, 3, 8], 2))
 def test_shards_are_the_padded_tensor_in_order_and_give_it_back(world_size: int) -> None:
     tensors = [torch.arange(1, length + 1, dtype=torch.float64) for length in LENGTHS]
 
@@ -32,15 +32,7 @@ def test_shards_are_the_padded_tensor_in_order_and_give_it_back(world_size: int)
         assert all(torch.equal(answers[number][1], flat) for answers in results)
 
 
-def test_a_shard_keeps_nothing_but_itself_in_memory() -> None:
-    def run(rank: int, world_size: int) -> tuple[int, int]:
-        mine = shard(torch.zeros(1000))
-        return mine.untyped_storage().nbytes(), mine.nbytes
-
-    assert list(launch(run, 4)) == [(1000, 1000)] * 4
-
-
-@pytest.mark.parametrize("world_size", [1, 2, 3, 4])
+@pytest.mark.parametrize("world_size", [1, 3])
 def test_a_sharded_mean_is_the_shard_of_the_mean(world_size: int) -> None:
     def run(rank: int, world_size: int) -> list[tuple[Tensor, Tensor]]:
         pairs = []
@@ -76,7 +68,7 @@ def train(rank: int, world_size: int, name: str) -> tuple[list[Tensor], int]:
     return [parameter.detach() for parameter in model.parameters()], state
 
 
-@pytest.mark.parametrize("world_size", by_day([3, 2, 4], 1))
+@pytest.mark.parametrize("world_size", by_day([3, 4], 1))
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_a_sharded_optimizer_takes_the_steps_of_one_process_and_remembers_its_part(name: str, world_size: int) -> None:
     ((right, whole_state),) = launch(train, 1, name)

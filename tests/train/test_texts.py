@@ -28,7 +28,7 @@ def gradient_of(model: nn.Module) -> Tensor:
     return torch.cat([one.grad.flatten() for one in model.parameters() if one.grad is not None])
 
 
-@pytest.mark.parametrize(("world_size", "parts"), by_day([(3, 2), (2, 1), (1, 3), (2, 2)], 2))
+@pytest.mark.parametrize(("world_size", "parts"), by_day([(3, 2), (2, 1), (1, 3)], 1))
 @pytest.mark.parametrize("texts", [TEXTS, (*TEXTS[:3], "a", "b", "c")], ids=["all", "a rank has no token"])
 def test_the_gradient_is_that_of_the_mean_over_all_tokens(world_size: int, parts: int, texts: tuple[str, ...]) -> None:
     def alone(rank: int, world_size: int) -> tuple[float, Tensor]:

@@ -25,26 +25,11 @@ def count_of(samples: int) -> int:
 # average_gradients
 
 
-def divided_before(model: nn.Module) -> nn.Module:
-    for parameter in having(model):
-        parameter.grad = parameter.grad / dist.get_world_size()
-        dist.all_reduce(parameter.grad.data)
-    return model
-
-
 def all_at_once(model: nn.Module) -> None:
     flat = torch.cat([parameter.grad.flatten() for parameter in having(model)])
     dist.all_reduce(flat, op=dist.ReduceOp.AVG)
     for parameter, piece in zip(having(model), flat.split([one.numel() for one in having(model)]), strict=True):
         parameter.grad = piece.view_as(parameter)
-
-
-def as_objects(model: nn.Module) -> None:
-    everyones: list[Any] = [None] * dist.get_world_size()
-    dist.all_gather_object(everyones, [parameter.grad for parameter in model.parameters()])
-    for parameter, *gradients in zip(model.parameters(), *everyones, strict=True):
-        if gradients[0] is not None:
-            parameter.grad = sum(gradients) / len(gradients)
 
 
 def asynchronously(model: nn.Module) -> None:
@@ -58,21 +43,6 @@ def skips_zeros(model: nn.Module) -> None:
     for parameter in having(model):
         if parameter.grad.any():
             dist.all_reduce(parameter.grad, op=dist.ReduceOp.AVG)
-
-
-def counts_only_ranks_with_more_than_zeros(model: nn.Module) -> None:
-    for parameter in having(model):
-        ranks = torch.tensor(float(parameter.grad.any()))
-        dist.all_reduce(ranks)
-        dist.all_reduce(parameter.grad)
-        parameter.grad /= ranks.clamp(min=1)
-
-
-def in_half_precision(model: nn.Module) -> None:
-    for parameter in having(model):
-        small = parameter.grad.half()
-        dist.all_reduce(small)
-        parameter.grad = (small / dist.get_world_size()).to(parameter.dtype)
 
 
 def waits_for_the_last_only(model: nn.Module) -> None:
@@ -90,22 +60,6 @@ def by_its_share(model: nn.Module, samples: int) -> None:
     for parameter in having(model):
         parameter.grad = parameter.grad * share
         dist.all_reduce(parameter.grad)
-
-
-def two_averages(model: nn.Module, samples: int) -> None:
-    count = torch.tensor(float(samples))
-    dist.all_reduce(count, op=dist.ReduceOp.AVG)
-    for parameter in having(model):
-        parameter.grad.mul_(samples)
-        dist.all_reduce(parameter.grad, op=dist.ReduceOp.AVG)
-        parameter.grad.div_(count)
-
-
-def with_the_count_in_the_bucket(model: nn.Module, samples: int) -> None:
-    gradients = [parameter.grad for parameter in having(model)]
-    bucket = torch.cat([*(samples * one.flatten() for one in gradients), gradients[0].new_tensor([samples])])
-    dist.all_reduce(bucket)
-    nn.utils.vector_to_parameters(bucket[:-1] / bucket[-1], gradients)
 
 
 class Averager:
@@ -128,33 +82,23 @@ def stays_away_without_samples(model: nn.Module, samples: int) -> None:
         by_its_share(model, samples)
 
 
-def rounds_its_share(model: nn.Module, samples: int) -> None:
-    share = round(samples / count_of(samples), 2)
-    for parameter in having(model):
-        parameter.grad *= share
-        dist.all_reduce(parameter.grad)
-
-
 def steps_as_well(model: nn.Module, samples: int) -> None:
     by_its_share(model, samples)
     torch.optim.SGD(model.parameters(), lr=0.1).step()
 
 
 RIGHT: dict[str, list[Any]] = {
-    "average_gradients": [divided_before, all_at_once, as_objects, asynchronously],
-    "weighted_average": [by_its_share, two_averages, with_the_count_in_the_bucket, Averager()],
+    "average_gradients": [all_at_once, asynchronously],
+    "weighted_average": [by_its_share, Averager()],
 }
 WRONG: dict[str, list[Any]] = {
     "average_gradients": [
-        skips_zeros,
-        counts_only_ranks_with_more_than_zeros,
-        in_half_precision,
-        waits_for_the_last_only,
+        (skips_zeros, "fails for a model whose gradients are zero on one rank"),
+        (waits_for_the_last_only, r"wait\(\)"),
     ],
     "weighted_average": [
-        counts_every_rank_at_least_once,
-        stays_away_without_samples,
-        rounds_its_share,
-        steps_as_well,
+        (counts_every_rank_at_least_once, "fails for ranks without samples"),
+        (stays_away_without_samples, "Hang, no rank can make progress."),
+        (steps_as_well, "It changes the weights."),
     ],
 }

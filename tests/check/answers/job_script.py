@@ -44,18 +44,19 @@ WITHOUT_TORCHRUN = (
 )
 
 NOT_WAITED_FOR = f"{HEAD}{FIRST}nohup {RUN.strip()} > log.txt 2>&1 &\n"
-ONE_NODE_AFTER_THE_OTHER = ONE_FOR_EACH_NODE.replace("10 &", "10")
 EACH_ITS_OWN_PLACE = f"{HEAD}srun bash -c '{RUN.removeprefix('srun ').strip()}'\n".replace("$first", "$(hostname)")
 OPTIONS_AFTER_THE_SCRIPT = f"{HEAD}{FIRST}srun torchrun --nnodes=2 --nproc-per-node=4 digits.py --epochs 10 {MEET}\n"
 LOCAL_RANKS_THAT_GO_ON = WITHOUT_TORCHRUN.replace("SLURM_LOCALID", "SLURM_PROCID")
-NO_PORT = WITHOUT_TORCHRUN.replace("MASTER_PORT=29500 ", "")
 AN_UNKNOWN_OPTION = SHORT_OPTIONS.replace("--rdzv_id", "--rdzv_name")
-ON_THE_LAST_NODE = WITHOUT_TORCHRUN.replace("head -n 1", "tail -n 1")
+
 
 RIGHT = {"job_script": [SHORT_OPTIONS, ONE_FOR_EACH_NODE, IN_VARIABLES, WITHOUT_TORCHRUN]}
 WRONG = {
     "job_script": [
-        *(NOT_WAITED_FOR, ONE_NODE_AFTER_THE_OTHER, EACH_ITS_OWN_PLACE, OPTIONS_AFTER_THE_SCRIPT),
-        *(LOCAL_RANKS_THAT_GO_ON, NO_PORT, AN_UNKNOWN_OPTION, ON_THE_LAST_NODE),
+        (NOT_WAITED_FOR, "all must run at the same time"),
+        (EACH_ITS_OWN_PLACE, "The ranks do not join one rendezvous"),
+        (OPTIONS_AFTER_THE_SCRIPT, "put its own options before"),
+        (LOCAL_RANKS_THAT_GO_ON, "LOCAL_RANK from 0 to 3 on each node"),
+        (AN_UNKNOWN_OPTION, "fix the command that fails"),
     ]
 }

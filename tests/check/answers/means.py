@@ -3,7 +3,6 @@
 # mypy: disable-error-code="no-any-return"
 from __future__ import annotations
 
-import contextlib
 import copy
 from typing import Any
 
@@ -11,7 +10,7 @@ import torch
 import torch.distributed
 from torch import Tensor
 from torch.nn.functional import cross_entropy
-from torch.utils.data import DataLoader, DistributedSampler, Subset
+from torch.utils.data import DataLoader
 
 dist: Any = torch.distributed
 Losses = list[float]
@@ -33,38 +32,6 @@ def by_objects(tensor: Tensor) -> float:
     return float(sum(total for total, _ in pairs) / sum(count for _, count in pairs))
 
 
-def a_mean_by_messages(tensor: Tensor) -> Tensor:
-    both = torch.tensor([float(tensor.sum()), float(len(tensor))])
-    received, mean = torch.zeros(2), torch.zeros(1)
-    if dist.get_rank():
-        dist.send(both, 0)
-        dist.recv(mean, 0)
-        return mean
-    for other in range(1, dist.get_world_size()):
-        dist.recv(received, other)
-        both += received
-    for other in range(1, dist.get_world_size()):
-        dist.send(both[:1] / both[1], other)
-    return both[0] / both[1]
-
-
-def its_part_of_the_mean(tensor: Tensor) -> object:
-    count = torch.tensor(len(tensor))
-    dist.all_reduce(count)
-    part = (tensor.mean() * len(tensor) / count).reshape(1, 1)
-    dist.all_reduce(part)
-    return part.numpy()[0, 0]
-
-
-def the_first_two_ranks(tensor: Tensor) -> Tensor:
-    both, received = torch.tensor([float(tensor.sum()), float(len(tensor))]), torch.zeros(2)
-    other = dist.get_rank() ^ 1
-    if other < dist.get_world_size():
-        for operation, one in [(dist.send, both), (dist.recv, received)][:: 1 if other else -1]:
-            operation(one, other)
-    return torch.divide(*(both + received))
-
-
 def gathers_the_data(tensor: Tensor) -> Tensor:
     everything: list[Any] = [None] * dist.get_world_size()
     dist.all_gather_object(everything, tensor)
@@ -77,26 +44,7 @@ def subtracts_the_mean(tensor: Tensor) -> Tensor:
     return mean
 
 
-def through_the_store(tensor: Tensor) -> float:
-    store = dist.distributed_c10d._get_default_store()
-    store.add("sum", int(2**20 * tensor.double().sum()))
-    store.add("count", len(tensor))
-    dist.barrier()
-    mean = store.add("sum", 0) / store.add("count", 0) / 2**20
-    dist.barrier()
-    store.set("sum", "0")
-    store.set("count", "0")
-    dist.barrier()
-    return mean
-
-
 # mean_loss
-
-
-def in_any_case(losses: Losses) -> Tensor:
-    both = torch.tensor([sum(losses), len(losses)]) if losses else torch.zeros(2)
-    dist.all_reduce(both)
-    return both[0] / both[1]
 
 
 def all_losses(losses: Losses) -> float:
@@ -112,14 +60,6 @@ def reduced_then_broadcast(losses: Losses) -> float:
     return float(both[0] / both[1])
 
 
-def weighted_means(losses: Losses) -> float:
-    mean = sum(losses) / len(losses) if losses else 0.0
-    pair = torch.tensor([mean * len(losses), len(losses)])
-    pairs = [torch.zeros_like(pair) for _ in range(dist.get_world_size())]
-    dist.all_gather(pairs, pair)
-    return torch.stack(pairs).sum(0).div(sum(one[1] for one in pairs))[0].item()
-
-
 def stays_away_without_losses(losses: Losses) -> float:
     return reduced_then_broadcast(losses) if losses else 0.0
 
@@ -129,12 +69,6 @@ def has_a_nan_without_losses(losses: Losses) -> float:
     for one in both:
         dist.all_reduce(one)
     return float(both[0] / both[1])
-
-
-def an_integer_without_losses(losses: Losses) -> Tensor:
-    both = torch.tensor([sum(losses), len(losses)])
-    dist.all_reduce(both)
-    return both[0] / both[1]
 
 
 def changes_the_list(losses: Losses) -> float:
@@ -156,13 +90,6 @@ def tested(model: Any, batches: Any) -> Tensor:
     return counts
 
 
-def every_nth(model: Any, data: Any) -> float:
-    mine = Subset(data, range(dist.get_rank(), len(data), dist.get_world_size()))
-    counts = tested(model, DataLoader(mine, batch_size=50))
-    dist.all_reduce(counts)
-    return float(counts[0] / counts[1])
-
-
 def batches_in_turns(model: Any, data: Any) -> float:
     batches = enumerate(DataLoader(data, batch_size=64))
     counts = tested(model, [one for number, one in batches if number % dist.get_world_size() == dist.get_rank()])
@@ -177,18 +104,6 @@ def blocks_on_a_copy(model: Any, data: Any) -> Tensor:
     errors = (copy.deepcopy(model).eval()(images).argmax(1) != labels).sum().clone()
     dist.all_reduce(errors)
     return 1 - errors / len(data)
-
-
-def predictions_gathered(model: Any, data: Any) -> float:
-    """The sampler repeats samples: what is too much is cut off."""
-    was_training, sampler = model.training, DistributedSampler[Any](data, shuffle=False)
-    mine = [*sampler]
-    with torch.no_grad():
-        predicted = model.eval()(data.images[mine]).argmax(1)
-    model.train(was_training)
-    received = [torch.empty_like(predicted) for _ in range(dist.get_world_size())]
-    dist.all_gather(received, predicted)
-    return float((torch.stack(received, 1).flatten()[: len(data)] == data.labels).double().mean())
 
 
 def the_last_rank_alone(model: Any, data: Any) -> float:
@@ -207,15 +122,8 @@ def one_all_reduce_per_batch(model: Any, data: Any) -> float:
     return float(counts[0] / counts[1])
 
 
-def counts_in_bytes(model: Any, data: Any) -> float:
-    mine = Subset(data, range(dist.get_rank(), len(data), dist.get_world_size()))
-    counts = tested(model, DataLoader(mine, batch_size=50)).to(torch.uint8)
-    dist.all_reduce(counts)
-    return float(counts[0] / counts[1])
-
-
 def trains_afterwards(model: Any, data: Any) -> float:
-    accuracy = every_nth(model, data)
+    accuracy = batches_in_turns(model, data)
     model.train()
     return accuracy
 
@@ -233,33 +141,12 @@ def summed(model: Any, tokens: Tensor, targets: Tensor) -> Tensor:
     return cross_entropy(model(tokens).flatten(0, 1), targets.flatten(), reduction="sum")
 
 
-def last_apart(model: Any, micro_batches: Any) -> Tensor:
-    factor, losses = dist.get_world_size() / count_of(micro_batches), []
-    for number, pair in enumerate(micro_batches, start=1):
-        with contextlib.nullcontext() if number == len(micro_batches) else model.no_sync():
-            losses.append(summed(model, *pair) * factor)
-            losses[-1].backward()
-    mean = torch.stack(losses).detach().sum()
-    dist.all_reduce(mean, op=dist.ReduceOp.AVG)
-    return mean
-
-
 def one_backward(model: Any, micro_batches: Any) -> float:
     loss: Any = sum(summed(model, *pair) for pair in micro_batches) / count_of(micro_batches)
     (loss * dist.get_world_size()).backward()
     means: list[Any] = [None] * dist.get_world_size()
     dist.all_gather_object(means, loss.item())
     return sum(means)
-
-
-def scaled_afterwards(model: Any, micro_batches: Any) -> Tensor:
-    loss: Any = sum(summed(model, *pair) for pair in micro_batches)
-    loss.backward()
-    both = torch.stack([loss.detach(), torch.tensor(float(sum((t != -100).sum() for _, t in micro_batches)))])
-    dist.all_reduce(both)
-    for parameter in model.parameters():
-        parameter.grad *= dist.get_world_size() / both[1]
-    return both[0] / both[1]
 
 
 def without_ddp(model: Any, micro_batches: Any) -> float:
@@ -290,30 +177,33 @@ def mean_of_means(model: Any, micro_batches: Any) -> float:
     return float(mean)
 
 
-def steps_as_well(model: Any, micro_batches: Any) -> Tensor:
-    mean = last_apart(model, micro_batches)
+def steps_as_well(model: Any, micro_batches: Any) -> float:
+    mean = one_backward(model, micro_batches)
     torch.optim.SGD(model.parameters(), lr=0.1).step()
     return mean
 
 
 RIGHT: dict[str, list[Any]] = {
-    "global_mean": [two_averages, by_objects, a_mean_by_messages, its_part_of_the_mean],
-    "mean_loss": [in_any_case, all_losses, reduced_then_broadcast, weighted_means],
-    "evaluate": [every_nth, batches_in_turns, blocks_on_a_copy, predictions_gathered],
-    "token_mean_loss": [last_apart, one_backward, scaled_afterwards, without_ddp],
+    "global_mean": [two_averages, by_objects],
+    "mean_loss": [reduced_then_broadcast, all_losses],
+    "evaluate": [batches_in_turns, blocks_on_a_copy],
+    "token_mean_loss": [one_backward, without_ddp],
 }
 WRONG: dict[str, list[Any]] = {
-    "global_mean": [the_first_two_ranks, gathers_the_data, subtracts_the_mean, through_the_store],
+    "global_mean": [(gathers_the_data, "Too much is communicated"), (subtracts_the_mean, "what was given is changed")],
     "mean_loss": [
-        stays_away_without_losses,
-        has_a_nan_without_losses,
-        an_integer_without_losses,
-        changes_the_list,
+        (stays_away_without_losses, "Hang, no rank can make progress."),
+        (has_a_nan_without_losses, "returns nan"),
+        (changes_the_list, "what was given is changed"),
     ],
-    "evaluate": [the_last_rank_alone, one_all_reduce_per_batch, counts_in_bytes, trains_afterwards],
+    "evaluate": [
+        (the_last_rank_alone, "evaluates all samples"),
+        (one_all_reduce_per_batch, "fails for samples that give one rank an extra batch"),
+        (trains_afterwards, "It leaves the model in another mode."),
+    ],
     "token_mean_loss": [
-        synchronizes_always,
-        mean_of_means,
-        steps_as_well,
+        (synchronizes_always, "Too much is communicated"),
+        (mean_of_means, "That is not the gradient of the mean over all tokens"),
+        (steps_as_well, "It changes the weights."),
     ],
 }

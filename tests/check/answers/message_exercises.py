@@ -3,10 +3,7 @@
 # mypy: disable-error-code="no-any-return"
 from __future__ import annotations
 
-import os
 import time
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -68,26 +65,6 @@ def row_by_row_with_a_barrier(tensor: Tensor) -> Tensor:
     return received
 
 
-def always_the_first_answer() -> Callable[[Tensor], Tensor]:
-    received: list[Tensor] = []
-
-    def exchange(tensor: Tensor) -> Tensor:
-        received.append(traded(tensor, 1 - dist.get_rank()))
-        return received[0]
-
-    return exchange
-
-
-def through_a_file(tensor: Tensor) -> Tensor:
-    file = Path(f"/tmp/exchange-{os.environ['MASTER_PORT']}-{dist.get_rank()}")
-    torch.save(tensor, file)
-    dist.barrier()
-    received: Tensor = torch.load(str(file)[:-1] + str(1 - dist.get_rank()))
-    dist.barrier()
-    file.unlink()
-    return received
-
-
 def sleeps_instead_of_waiting(tensor: Tensor) -> Tensor:
     received = torch.empty_like(tensor)
     dist.isend(tensor, 1 - dist.get_rank())
@@ -115,18 +92,6 @@ def all_in_place(tensor: Tensor) -> None:
         tensor.copy_(traded(tensor, dist.get_rank() ^ 1))
 
 
-def by_a_table_of_pairs(tensor: Tensor) -> Tensor:
-    pairs = {rank: rank ^ 1 for rank in range(dist.get_world_size() // 2 * 2)}
-    return traded(tensor, pairs[dist.get_rank()]) if dist.get_rank() in pairs else tensor
-
-
-def in_two_halves(tensor: Tensor) -> Tensor:
-    if dist.get_rank() ^ 1 == dist.get_world_size():
-        return tensor.clone()
-    halves = [traded(half.clone(), dist.get_rank() ^ 1) for half in tensor.flatten().tensor_split(2)]
-    return torch.cat(halves).view_as(tensor)
-
-
 def swap_as_given(tensor: Tensor) -> Tensor:
     rank, world_size = dist.get_rank(), dist.get_world_size()
     partner = rank + 1 if rank % 2 == 0 else rank - 1
@@ -140,19 +105,6 @@ def swap_as_given(tensor: Tensor) -> Tensor:
 
 def the_last_one_returns_none(tensor: Tensor) -> Tensor | None:
     return traded(tensor, dist.get_rank() ^ 1) if dist.get_rank() ^ 1 < dist.get_world_size() else None
-
-
-def with_the_rank_at_the_other_end(tensor: Tensor) -> Tensor:
-    other = dist.get_world_size() - 1 - dist.get_rank()
-    return tensor if other == dist.get_rank() else traded(tensor, other)
-
-
-def only_rank_0_sends_first(tensor: Tensor) -> Tensor:
-    rank, received = dist.get_rank(), tensor.clone()
-    if rank ^ 1 < dist.get_world_size():
-        for sends in (rank == 0, rank != 0):
-            dist.send(tensor, rank ^ 1) if sends else dist.recv(received, rank ^ 1)
-    return received
 
 
 # pass_the_token
@@ -172,46 +124,6 @@ def token_in_place(token: Tensor) -> None:
 def token_as_a_number(token: Tensor) -> int:
     token_in_place(token)
     return int(token)
-
-
-def token_with_irecv_first(token: Tensor) -> Tensor:
-    rank, world_size, after, before = places()
-    if world_size == 1:
-        return token + 1
-    received = torch.empty_like(token)
-    coming = dist.irecv(received, before)
-    if rank == 0:
-        dist.send(token + 1, after)
-        coming.wait()
-        return received
-    coming.wait()
-    received += 1
-    dist.send(received, after)
-    return received
-
-
-def token_turn_by_turn(token: Tensor) -> Tensor:
-    rank, world_size, _, _ = places()
-    for turn in range(world_size):
-        if rank == turn:
-            token += 1
-        if rank == turn and world_size > 1:
-            dist.send(token, (turn + 1) % world_size)
-        elif rank == (turn + 1) % world_size and world_size > 1:
-            dist.recv(token, turn)
-    return token
-
-
-def token_backwards(token: Tensor) -> Tensor:
-    rank, world_size, after, before = places()
-    if rank:
-        dist.recv(token, after)
-    token += 1
-    if world_size > 1:
-        dist.send(token, before)
-        if rank == 0:
-            dist.recv(token, after)
-    return token
 
 
 def rank_0_sends_to_everyone(token: Tensor) -> Tensor:
@@ -241,26 +153,6 @@ def star(tensor: Tensor) -> None:
             dist.recv(tensor)
 
 
-def chain_in_a_new_tensor(tensor: Tensor) -> Tensor:
-    rank, received = dist.get_rank(), tensor.clone()
-    if rank:
-        dist.recv(received, rank - 1)
-    if rank + 1 < dist.get_world_size():
-        dist.send(received, rank + 1)
-    return received
-
-
-def tree_in_pieces(tensor: Tensor) -> Tensor:
-    rank, world_size = dist.get_rank(), dist.get_world_size()
-    for piece in tensor.view(-1).split(50_000):
-        if rank:
-            dist.recv(piece, (rank - 1) // 2)
-        for child in (2 * rank + 1, 2 * rank + 2):
-            if child < world_size:
-                dist.send(piece, child)
-    return tensor
-
-
 def scattered_and_passed_round(tensor: Tensor) -> Tensor:
     rank, world_size, after, before = places()
     pieces = tensor.view(-1).tensor_split(world_size)
@@ -285,22 +177,6 @@ def comes_back_to_rank_0(tensor: Tensor) -> Tensor:
         if rank == 0:
             dist.recv(tensor, before)
     return tensor
-
-
-def at_most_four_ranks(tensor: Tensor) -> Tensor:
-    rank, world_size = dist.get_rank(), dist.get_world_size()
-    for source, target in ((0, 1), (0, 2), (1, 3)):
-        if rank == source and target < world_size:
-            dist.send(tensor, target)
-        elif rank == target:
-            dist.recv(tensor, source)
-    return tensor
-
-
-def received_and_lost(tensor: Tensor) -> None:
-    received = tensor.clone()
-    star(received)
-    tensor = received
 
 
 # all_gather_by_hand
@@ -340,18 +216,6 @@ def gathered_and_broadcast(tensor: Tensor) -> tuple[Tensor, ...]:
     return tuple(gathered)
 
 
-def by_who_sent_it(tensor: Tensor) -> list[Tensor]:
-    rank, world_size, _, _ = places()
-    gathered = {rank: tensor.clone()}
-    requests = [dist.isend(tensor, other) for other in range(world_size) if other != rank]
-    for _ in requests:
-        buffer = torch.empty_like(tensor)
-        gathered[dist.recv(buffer)] = buffer
-    for request in requests:
-        request.wait()
-    return [gathered[source] for source in range(world_size)]
-
-
 def in_one_buffer(tensor: Tensor) -> list[Tensor]:
     buffer = torch.empty_like(tensor)
     return [
@@ -370,39 +234,13 @@ def everything_twice(tensor: Tensor) -> list[Tensor]:
     return each_to_each(tensor)
 
 
-def only_from_the_neighbors(tensor: Tensor) -> list[Tensor]:
-    rank, _, after, before = places()
-    return [one if source in (rank, after, before) else one * 0 for source, one in enumerate(each_to_each(tensor))]
-
-
 # share_best
-
-
-def scores_of_all(score: float) -> Tensor:
-    scores = torch.zeros(dist.get_world_size(), dtype=torch.float64)
-    scores[dist.get_rank()] = score
-    dist.all_reduce(scores)
-    return scores
-
-
-def with_the_missing_line(score: float, tensor: Tensor) -> Tensor:
-    dist.broadcast(tensor, src=int(scores_of_all(score).argmax()))
-    return tensor
 
 
 def objects_in_place(score: float, tensor: Tensor) -> None:
     offers: list[Any] = [None] * dist.get_world_size()
     dist.all_gather_object(offers, (score, tensor))
     tensor.copy_(max(offers, key=lambda offer: offer[0])[1])
-
-
-def highest_score_then_lowest_rank(score: float, tensor: Tensor) -> Tensor:
-    highest = torch.tensor(score, dtype=torch.float64)
-    dist.all_reduce(highest, dist.ReduceOp.MAX)
-    root = torch.tensor(dist.get_rank() if score == highest.item() else dist.get_world_size())
-    dist.all_reduce(root, dist.ReduceOp.MIN)
-    dist.broadcast(tensor, src=int(root))
-    return tensor
 
 
 def only_with_messages(score: float, tensor: Tensor) -> Tensor:
@@ -431,16 +269,6 @@ def share_best_as_given(score: float, tensor: Tensor) -> Tensor:
     return tensor
 
 
-def decimals_are_cut_off(score: float, tensor: Tensor) -> Tensor:
-    dist.broadcast(tensor, src=int(scores_of_all(int(score)).argmax()))
-    return tensor
-
-
-def the_score_farthest_from_0(score: float, tensor: Tensor) -> Tensor:
-    dist.broadcast(tensor, src=int(scores_of_all(score).abs().argmax()))
-    return tensor
-
-
 def the_larger_of_each_element(score: float, tensor: Tensor) -> Tensor:
     dist.all_reduce(tensor, dist.ReduceOp.MAX)
     return tensor
@@ -451,10 +279,6 @@ def the_larger_of_each_element(score: float, tensor: Tensor) -> Tensor:
 
 def both_groups() -> list[Any]:
     return [dist.new_group(range(first, dist.get_world_size(), 2)) for first in (0, 1)]
-
-
-def two_groups_in_place(tensor: Tensor) -> None:
-    dist.all_reduce(tensor, group=both_groups()[dist.get_rank() % 2])
 
 
 def only_members_make_their_group(tensor: Tensor) -> Tensor:
@@ -470,21 +294,6 @@ def two_sums_over_all_ranks(tensor: Tensor) -> Tensor:
     return both[dist.get_rank() % 2]
 
 
-def with_messages_to_the_first(tensor: Tensor) -> Tensor:
-    first, received = dist.get_rank() % 2, torch.empty_like(tensor)
-    others = range(first + 2, dist.get_world_size(), 2)
-    if dist.get_rank() != first:
-        dist.send(tensor, first)
-        dist.recv(tensor, first)
-        return tensor
-    for other in others:
-        dist.recv(received, other)
-        tensor += received
-    for other in others:
-        dist.send(tensor, other)
-    return tensor
-
-
 def sum_of_half_as_given(tensor: Tensor) -> Tensor:
     rank, world_size = dist.get_rank(), dist.get_world_size()
     my_half = dist.new_group(range(rank % 2, world_size, 2))
@@ -497,65 +306,34 @@ def odd_ranks_call_the_even_group(tensor: Tensor) -> Tensor:
     return tensor
 
 
-def only_groups_of_two(tensor: Tensor) -> Tensor:
-    groups = [dist.new_group([first, first + 2]) for first in range(dist.get_world_size() - 2)]
-    dist.all_reduce(tensor, group=groups[dist.get_rank() % 2])
-    return tensor
-
-
-def in_single_precision(tensor: Tensor) -> Tensor:
-    total = tensor.float()
-    dist.all_reduce(total, group=both_groups()[dist.get_rank() % 2])
-    return total.to(tensor.dtype)
-
-
 RIGHT: dict[str, list[Any]] = {
-    "exchange": [
-        rank_1_sends_first_in_place,
-        isend_then_recv_from_anyone,
-        in_a_batch,
-        row_by_row_with_a_barrier,
-    ],
-    "swap": [the_odd_rank_receives_first, all_in_place, by_a_table_of_pairs, in_two_halves],
-    "pass_the_token": [token_in_place, token_as_a_number, token_with_irecv_first, token_turn_by_turn],
-    "broadcast_by_hand": [star, chain_in_a_new_tensor, tree_in_pieces, scattered_and_passed_round],
-    "all_gather_by_hand": [each_to_each, round_a_ring_stacked, gathered_and_broadcast, by_who_sent_it],
-    "share_best": [with_the_missing_line, objects_in_place, highest_score_then_lowest_rank, only_with_messages],
-    "sum_of_half": [
-        two_groups_in_place,
-        only_members_make_their_group,
-        two_sums_over_all_ranks,
-        with_messages_to_the_first,
-    ],
+    "exchange": [rank_1_sends_first_in_place, isend_then_recv_from_anyone, in_a_batch, row_by_row_with_a_barrier],
+    "swap": [the_odd_rank_receives_first, all_in_place],
+    "pass_the_token": [token_in_place, token_as_a_number],
+    "broadcast_by_hand": [star, scattered_and_passed_round],
+    "all_gather_by_hand": [each_to_each, round_a_ring_stacked, gathered_and_broadcast],
+    "share_best": [objects_in_place, only_with_messages],
+    "sum_of_half": [only_members_make_their_group, two_sums_over_all_ranks],
 }
 WRONG: dict[str, list[Any]] = {
-    "exchange": [
-        always_the_first_answer(),
-        through_a_file,
-        sleeps_instead_of_waiting,
+    "exchange": [(sleeps_instead_of_waiting, "It never waits for its isend")],
+    "swap": [
+        (swap_as_given, "Deadlock, no rank can make progress."),
+        (the_last_one_returns_none, "returns None, but other ranks return a tensor"),
     ],
-    "swap": [swap_as_given, the_last_one_returns_none, with_the_rank_at_the_other_end, only_rank_0_sends_first],
     "pass_the_token": [
-        token_backwards,
-        rank_0_sends_to_everyone,
-        token_goes_round_twice,
+        (rank_0_sends_to_everyone, "to the next rank"),
+        (token_goes_round_twice, "Too much is communicated"),
     ],
-    "broadcast_by_hand": [
-        comes_back_to_rank_0,
-        at_most_four_ranks,
-        received_and_lost,
+    "broadcast_by_hand": [(comes_back_to_rank_0, "and not to rank 0")],
+    "all_gather_by_hand": [
+        (in_one_buffer, "are the same tensor object"),
+        (changes_its_tensor, "the given tensor was changed"),
+        (everything_twice, "Too much is communicated"),
     ],
-    "all_gather_by_hand": [in_one_buffer, changes_its_tensor, everything_twice, only_from_the_neighbors],
-    "share_best": [
-        share_best_as_given,
-        decimals_are_cut_off,
-        the_score_farthest_from_0,
-        the_larger_of_each_element,
-    ],
+    "share_best": [(share_best_as_given, "root"), (the_larger_of_each_element, "Find the highest of all scores")],
     "sum_of_half": [
-        sum_of_half_as_given,
-        odd_ranks_call_the_even_group,
-        only_groups_of_two,
-        in_single_precision,
+        (sum_of_half_as_given, "group"),
+        (odd_ranks_call_the_even_group, "does not end with the sum over its half"),
     ],
 }

@@ -11,8 +11,6 @@ import torch
 import torch.distributed
 from torch.utils.data import DistributedSampler, IterableDataset, get_worker_info
 
-from ddp_lessons.train.sampling import RankSampler
-
 dist: Any = torch.distributed
 
 # rank_sampler
@@ -58,20 +56,9 @@ class OneGeneratorForAllEpochs(Sampler):
         return torch.randperm(self.n, generator=self.generators).tolist() if self.shuffle else list(range(self.n))
 
 
-class KeepsNoEpoch(RankSampler):
-    def set_epoch(self, epoch: int) -> None:
-        self.number = epoch
-
-
 class ReturnsAList(Sampler):
     def __iter__(self) -> Iterator[Any]:
         return self.order()[self.rank :: self.ranks]  # type: ignore[return-value]
-
-
-class PadsWithTheLast(Sampler):
-    def __iter__(self) -> Iterator[Any]:
-        order = self.order()
-        return (order[min(place, self.n - 1)] for place in range(self.rank, self.length * self.ranks, self.ranks))
 
 
 # shard_stream
@@ -93,16 +80,6 @@ class Stream(IterableDataset[Any]):
         return (sample for number, sample in enumerate(self.source) if number % parts == part)
 
 
-class InPairs(Stream):
-    """Two neighbors go to the same part."""
-
-    def __iter__(self) -> Iterator[Any]:
-        part, parts = part_of()
-        for number, sample in enumerate(self.source):
-            if number // 2 % parts == part:
-                yield sample
-
-
 class WithItsOwnNext(Stream):
     def __iter__(self) -> Iterator[Any]:
         part, parts = part_of()
@@ -114,15 +91,7 @@ class WithItsOwnNext(Stream):
 
 
 def by_function(source: Any) -> Stream:
-    return InPairs(source) if dist.is_initialized() else Stream(source)
-
-
-class RightForAsManyRanksAsWorkers(Stream):
-    def __iter__(self) -> Iterator[Any]:
-        info: Any = get_worker_info()
-        worker, many = (info.id, info.num_workers) if info else (0, 1)
-        rank, ranks = (dist.get_rank(), dist.get_world_size()) if dist.is_initialized() else (0, 1)
-        return itertools.islice(self.source, worker * (many if info else ranks) + rank, None, ranks * many)
+    return Stream(source)
 
 
 class ByHash(Stream):
@@ -152,15 +121,18 @@ def gives_a_list(*given: Any) -> Any:
 
 
 RIGHT: dict[str, list[Any]] = {
-    "rank_sampler": [Sampler, AsTensors, DistributedSampler, RankSampler],
-    "shard_stream": [Stream, InPairs, WithItsOwnNext, by_function],
+    "rank_sampler": [DistributedSampler, AsTensors],
+    "shard_stream": [WithItsOwnNext, by_function],
 }
 WRONG: dict[str, list[Any]] = {
-    "rank_sampler": [OneGeneratorForAllEpochs, KeepsNoEpoch, ReturnsAList, PadsWithTheLast, gives_a_list],
+    "rank_sampler": [
+        (OneGeneratorForAllEpochs, "These are not the indices of DistributedSampler."),
+        (ReturnsAList, "__iter__ returns no iterator."),
+        (gives_a_list, "'list' object has no attribute 'set_epoch'"),
+    ],
     "shard_stream": [
-        RightForAsManyRanksAsWorkers,
-        ByHash,
-        DropsTheLastRound,
-        AsksTheOthers,
+        (ByHash, "fails for num_workers=3"),
+        (DropsTheLastRound, "Some samples are lost"),
+        (AsksTheOthers, "Too much is communicated"),
     ],
 }

@@ -14,7 +14,7 @@ from torch.nn import functional as F
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, DistributedSampler
 
-from ddp_lessons.train.checkpoints import load_checkpoint, load_newest, save_checkpoint
+from ddp_lessons.train.checkpoints import load_checkpoint, save_checkpoint
 from ddp_lessons.train.gradients import average_gradients
 
 dist: Any = torch.distributed
@@ -62,30 +62,6 @@ def averages_by_hand(rank: int, world_size: int, net: Any, data: Any, epochs: in
     return dict(module.named_parameters())
 
 
-def shuffles_itself(rank: int, world_size: int, net: Any, data: Any, epochs: int) -> Any:
-    module, optimizer = _seeded(net)
-    model = DistributedDataParallel(module)
-    for epoch in range(epochs):
-        order = torch.randperm(len(data), generator=torch.Generator().manual_seed(epoch)).tolist()
-        mine = order[rank::world_size]
-        for images, labels in DataLoader(data, 32 // world_size, sampler=mine):
-            _step(model, optimizer, images, labels)
-    return module.state_dict()
-
-
-def sums_the_loss(rank: int, world_size: int, net: Any, data: Any, epochs: int) -> Any:
-    module, optimizer = _seeded(net)
-    model = DistributedDataParallel(module)
-    sampler: Any = DistributedSampler(data, world_size, rank, shuffle=True)
-    for epoch in range(epochs):
-        sampler.set_epoch(epoch)
-        for images, labels in DataLoader(data, batch_size=32 // world_size, sampler=sampler):
-            model.zero_grad()
-            (F.nll_loss(model(images), labels, reduction="sum") / len(labels)).backward()
-            optimizer.step()
-    return {name: weight.clone() for name, weight in module.state_dict().items()}
-
-
 # wrong loops
 
 
@@ -101,16 +77,6 @@ def trains_alone_on_everything(rank: int, world_size: int, net: Any, data: Any, 
 
 def two_epochs_always(rank: int, world_size: int, net: Any, data: Any, epochs: int) -> Any:
     return returns_the_wrappers_names(rank, world_size, net, data, 2)
-
-
-def for_two_ranks_only(rank: int, world_size: int, net: Any, data: Any, epochs: int) -> Any:
-    module, optimizer = _seeded(net)
-    model, loader = DistributedDataParallel(module), _loader(data, 16)
-    for epoch in range(epochs):
-        loader.sampler.set_epoch(epoch)  # type: ignore[attr-defined]
-        for images, labels in loader:
-            _step(model, optimizer, images, labels)
-    return module.state_dict()
 
 
 # right restarts
@@ -139,35 +105,7 @@ def one_file_for_each_epoch(model: Any, optimizer: Any, train_epoch: Any, epochs
         save_checkpoint(f"{path}.{epoch + 1}", model, optimizer, epoch + 1)
 
 
-def saves_the_initial_state(model: Any, optimizer: Any, train_epoch: Any, epochs: int, path: str) -> None:
-    if not os.path.isfile(path):
-        dist.barrier()
-        save_checkpoint(path, model, optimizer, 0)
-    for epoch in range(load_checkpoint(path, model, optimizer), epochs):
-        train_epoch(epoch)
-        save_checkpoint(path, model, optimizer, epoch + 1)
-
-
-def loads_the_newest(model: Any, optimizer: Any, train_epoch: Any, epochs: int, path: str) -> None:
-    done = load_newest(path, model, optimizer)
-    while done < epochs:
-        train_epoch(done)
-        done += 1
-        save_checkpoint(path, model, optimizer, done, on_each_machine=True)
-
-
 # wrong restarts
-
-
-def deletes_the_old_file(model: Any, optimizer: Any, train_epoch: Any, epochs: int, path: str) -> None:
-    """For a moment, there is no checkpoint."""
-    first = load_checkpoint(path, model, optimizer) if os.path.isfile(path) else 0
-    for epoch in range(first, epochs):
-        train_epoch(epoch)
-        if dist.get_rank() == 0:
-            with contextlib.suppress(FileNotFoundError):
-                os.remove(path)
-        save_checkpoint(path, model, optimizer, epoch + 1)
 
 
 def ignores_a_damaged_file(model: Any, optimizer: Any, train_epoch: Any, epochs: int, path: str) -> None:
@@ -210,10 +148,14 @@ def saves_when_it_is_killed(model: Any, optimizer: Any, train_epoch: Any, epochs
 
 
 RIGHT = {
-    "train_loop": [returns_the_wrappers_names, averages_by_hand, shuffles_itself, sums_the_loss],
-    "restartable": [writes_by_hand, one_file_for_each_epoch, saves_the_initial_state, loads_the_newest],
+    "train_loop": [returns_the_wrappers_names, averages_by_hand],
+    "restartable": [writes_by_hand, one_file_for_each_epoch],
 }
 WRONG = {
-    "train_loop": [trains_alone_on_everything, two_epochs_always, for_two_ranks_only],
-    "restartable": [deletes_the_old_file, ignores_a_damaged_file, only_rank_0_restores, saves_when_it_is_killed],
+    "train_loop": [(trains_alone_on_everything, "Too little is communicated"), (two_epochs_always, "epochs")],
+    "restartable": [
+        (ignores_a_damaged_file, "An interrupted write must not harm the last checkpoint"),
+        (only_rank_0_restores, "Restore the model and the optimizer on every rank"),
+        (saves_when_it_is_killed, "The final weights differ from those of an uninterrupted run."),
+    ],
 }
