@@ -13,17 +13,16 @@ import textwrap
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from mistaken_calls import Mistaken, all_mistaken
+from program_trials import cause_in, side_by_side
 
 from ddp_lessons import WorkerFailed, WorkersStuck, launch
 
 WORLD_SIZE = 3
 TIMEOUT_SECONDS = 12.0
 SIDE_BY_SIDE = 3  # launches at the same time: most of one is waiting
-_A_RANKS_LINE = re.compile(r"^ +rank \d+ {2,}")
 
 
 @dataclass(frozen=True)
@@ -51,11 +50,10 @@ def verdict_on(program: Mistaken, timeout_seconds: float = TIMEOUT_SECONDS) -> V
 def missing_in(message: str, program: Mistaken) -> Iterator[str]:
     if "did not return within" in message:
         yield "it ran into the time limit"
-    cause, _, advice = message.partition("  Next: ")
-    cause = "\n".join(line for line in cause.split("\n") if not _A_RANKS_LINE.match(line))
-    if not any(re.search(words, cause) for words in program.words):
+    told, _, advice = message.partition("  Next: ")
+    if not any(re.search(words, cause_in(message)) for words in program.words):
         yield f"none of {program.words}"
-    told = message.partition("  Next: ")[0].replace('", line', " line")  # as a traceback has it
+    told = told.replace('", line', " line")  # as a traceback has it
     if program.places and not any(re.search(rf"{re.escape(place)}\b", told) for place in program.places):
         yield f"none of {program.places}"
     if program.hint and message.startswith("Worker") and not re.search(program.hint, advice):
@@ -63,13 +61,7 @@ def missing_in(message: str, program: Mistaken) -> Iterator[str]:
 
 
 def verdicts_on(programs: Sequence[Mistaken], timeout_seconds: float = TIMEOUT_SECONDS) -> list[Verdict]:
-    launch(_nothing, 2)  # so that none of them has to wait for the import of torch
-    with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
-        return list(pool.map(lambda program: verdict_on(program, timeout_seconds), programs))
-
-
-def _nothing(rank: int, world_size: int) -> None:
-    pass
+    return side_by_side(lambda program: verdict_on(program, timeout_seconds), programs, SIDE_BY_SIDE)
 
 
 def table_of(verdicts: Sequence[Verdict]) -> str:

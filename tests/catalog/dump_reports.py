@@ -41,7 +41,7 @@ class Report:
 
     def named(self, mistake: Mistake) -> str:
         """As in: rank, call, line, cause."""
-        calls = [line.partition("(")[0].rpartition(".")[2] for line in mistake.lines]
+        calls = [line.partition("(")[0] for line in mistake.lines]
         told = {
             "rank": bool(self.text) and set(mistake.ranks(WORLD_SIZE)) <= self.ranks,
             "call": any(squeezed(call) in squeezed(self.text) for call in calls),
