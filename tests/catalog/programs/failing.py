@@ -156,6 +156,11 @@ def is_terminated() -> None:
     os.kill(os.getpid(), signal.SIGTERM)
 
 
+@fails
+def aborts() -> None:
+    os.abort()
+
+
 class Unloadable:
     """What arrives in a rank in its place is the result of `call(argument)`."""
 
@@ -177,6 +182,6 @@ NEVER_BEGIN = (
 NEVER_RETURN = (sleeps, computes, is_stopped)
 FAILURES: tuple[Function, ...] = (
     *(raises, all_raise_alike, raises_from_another, raises_after_a_flood, calls_itself_without_end),
-    *(has_too_little_memory, calls_sys_exit, exits_with_0, is_killed, is_terminated, crashes),
+    *(has_too_little_memory, calls_sys_exit, exits_with_0, is_killed, is_terminated, aborts, crashes),
     *(dies_while_others_compute, leaves_a_child, leaves_a_daemon, returns_a_lock, returns_what_breaks),
 )
