@@ -64,7 +64,7 @@ def break_one(program: Program, seed: int) -> Broken:
         for rank, index in random.sample(places, len(places)):
             steps = program.steps[rank]
             put = KINDS[kind][1](program, rank, steps[index], random)
-            if put is not None and put != (steps[index],):
+            if put != (steps[index],):
                 result = program.with_steps(rank, (*steps[:index], *put, *steps[index + 1 :]))
                 return Broken(result, kind, rank, index, _begun_by(program, rank, steps[index]))
     raise ValueError(f"nothing in program {program.seed} can be broken")
@@ -92,7 +92,7 @@ def _places(program: Program, kind: str) -> Iterator[tuple[int, int]]:
             yield rank, index
 
 
-Put = tuple[Step, ...] | None  # in the place of the step; None: it can't be changed so
+Put = tuple[Step, ...]  # in the place of the step
 Breaking = Callable[[Program, int, Any, Random], Put]
 
 
@@ -112,19 +112,16 @@ def _changed_before_wait(program: Program, rank: int, step: Any, random: Random)
     messages = step.parts if isinstance(step, Batch) else (step,)
     # a part of a larger tensor is not watched: what lies beside it may be changed
     if not any(message.how == "isend" and not message.content.sliced for message in messages):
-        return None
+        return (step,)
     return step, Change(step.turn, step.handle)
 
 
-def _changing(change: Callable[[Program, int, Any, Random], dict[str, Any] | None]) -> Breaking:
-    """Some fields of the step, or of one part of a batch."""
+def _with_other(fields: Callable[[Program, int, Any, Random], dict[str, Any]]) -> Breaking:
+    """Other fields of the step, or of one part of a batch. A step that has none of them stays as it is."""
 
     def changed(program: Program, rank: int, step: Any, random: Random) -> Put:
         part = random.choice(step.parts) if isinstance(step, Batch) else step
-        fields = change(program, rank, part, random)
-        if fields is None:
-            return None
-        new = replace(part, **fields)
+        new = replace(part, **fields(program, rank, part, random))
         if isinstance(step, Batch):
             new = replace(step, parts=tuple(new if one is part else one for one in step.parts))
         return (new,)
@@ -132,30 +129,29 @@ def _changing(change: Callable[[Program, int, Any, Random], dict[str, Any] | Non
     return changed
 
 
-def _other_root(program: Program, rank: int, step: Any, random: Random) -> dict[str, Any] | None:
-    return None if step.root is None else {"root": random.choice(program.groups[step.group])}
+def _other_root(program: Program, rank: int, step: Any, random: Random) -> dict[str, Any]:
+    return {} if step.root is None else {"root": random.choice(program.groups[step.group])}
 
 
-def _other_reduce_op(program: Program, rank: int, step: Any, random: Random) -> dict[str, Any] | None:
-    return None if step.reduce_op is None else {"reduce_op": random.choice(reduce_ops_for(step.content.dtype))}
+def _other_reduce_op(program: Program, rank: int, step: Any, random: Random) -> dict[str, Any]:
+    return {} if step.reduce_op is None else {"reduce_op": random.choice(reduce_ops_for(step.content.dtype))}
 
 
-def _has_tensor(step: Any) -> bool:
-    return getattr(step, "name", "") not in ("all_to_all_uneven", *WITHOUT_TENSOR)  # whose lengths follow from the turn
+def _other_peer(program: Program, rank: int, step: Any, random: Random) -> dict[str, Any]:
+    others = [other for other in program.groups[step.group] if other != rank]
+    return {} if step.peer is None else {"peer": random.choice(others)}
 
 
-def _other_shape(program: Program, rank: int, step: Any, random: Random) -> dict[str, Any] | None:
-    elements = step.content.elements
-    shape = (random.choice((elements + 1, elements * 2)),)
-    return {"content": replace(step.content, shape=shape)} if _has_tensor(step) else None
+def _other_content(program: Program, rank: int, step: Any, random: Random) -> dict[str, Any]:
+    if getattr(step, "name", "") in ("all_to_all_uneven", *WITHOUT_TENSOR):  # whose lengths follow from the turn
+        return {}
+    dtype, elements = step.content.dtype, step.content.elements
+    if random.random() < 0.5:
+        return {"content": replace(step.content, shape=(random.choice((elements + 1, elements * 2)),))}
+    return {"content": replace(step.content, dtype=random.choice(INTEGERS if dtype in INTEGERS else FLOATS))}
 
 
-def _other_dtype(program: Program, rank: int, step: Any, random: Random) -> dict[str, Any] | None:
-    dtype = random.choice(INTEGERS if step.content.dtype in INTEGERS else FLOATS)
-    return {"content": replace(step.content, dtype=dtype)} if _has_tensor(step) else None
-
-
-def _other_collective(program: Program, rank: int, step: Any, random: Random) -> dict[str, Any] | None:
+def _other_collective(program: Program, rank: int, step: Any, random: Random) -> dict[str, Any]:
     names = ["all_reduce", "broadcast", "all_gather", "reduce", "gather", "scatter", "reduce_scatter", "barrier"]
     name = random.choice([*names, *(ONLY_BLOCKING if step.handle is None else [])])
     root = step.root if step.root is not None else random.choice(program.groups[step.group])
@@ -168,15 +164,6 @@ def _other_collective(program: Program, rank: int, step: Any, random: Random) ->
     }
 
 
-def _other_tag(program: Program, rank: int, step: Any, random: Random) -> dict[str, Any] | None:
-    return {"tag": _UNUSED_TAG}
-
-
-def _other_peer(program: Program, rank: int, step: Any, random: Random) -> dict[str, Any] | None:
-    others = [other for other in program.groups[step.group] if other != rank]
-    return None if step.peer is None else {"peer": random.choice(others)}
-
-
 # the steps that can be broken so
 KINDS: dict[str, tuple[type | tuple[type, ...], Breaking]] = {
     "left_out": (_COMMUNICATING, _left_out),
@@ -185,11 +172,10 @@ KINDS: dict[str, tuple[type | tuple[type, ...], Breaking]] = {
     "raised_and_swallowed": (_COMMUNICATING, _raised_and_swallowed),
     "returned_early": (_COMMUNICATING, _returned_early),
     "changed_before_wait": ((Message, Batch), _changed_before_wait),
-    "other_root": (Collective, _changing(_other_root)),
-    "other_reduce_op": (Collective, _changing(_other_reduce_op)),
-    "other_shape": (_COMMUNICATING, _changing(_other_shape)),
-    "other_dtype": (_COMMUNICATING, _changing(_other_dtype)),
-    "other_tag": ((Message, Batch), _changing(_other_tag)),
-    "other_peer": ((Message, Batch), _changing(_other_peer)),
-    "other_collective": (Collective, _changing(_other_collective)),
+    "other_root": (Collective, _with_other(_other_root)),
+    "other_reduce_op": (Collective, _with_other(_other_reduce_op)),
+    "other_content": (_COMMUNICATING, _with_other(_other_content)),
+    "other_tag": ((Message, Batch), _with_other(lambda *_: {"tag": _UNUSED_TAG})),
+    "other_peer": ((Message, Batch), _with_other(_other_peer)),
+    "other_collective": (Collective, _with_other(_other_collective)),
 }

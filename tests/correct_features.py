@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from correct_collectives import plain_numbers
 from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
 from torch.nn.parallel import DistributedDataParallel
 from torch.overrides import TorchFunctionMode
 from torch.utils.data import DataLoader, TensorDataset
@@ -42,7 +43,6 @@ def rounded(tensor: torch.Tensor) -> list[float]:
 
 
 def sharded_tensor(rank: int, world_size: int, first: str, second: str, two_dimensions: bool) -> Answer:
-    from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.tensor import Replicate, Shard, distribute_tensor
 
     kinds: dict[str, Any] = {"rows": Shard(0), "columns": Shard(1), "whole": Replicate()}
@@ -55,7 +55,6 @@ def sharded_tensor(rank: int, world_size: int, first: str, second: str, two_dime
 
 
 def tensor_parallel(rank: int, world_size: int) -> Answer:
-    from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 
     made = init_device_mesh("cpu", (world_size,))
@@ -66,7 +65,6 @@ def tensor_parallel(rank: int, world_size: int) -> Answer:
 
 
 def fully_sharded(rank: int, world_size: int, hybrid: bool, reshard: bool, mixed: bool) -> Answer:
-    from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
     made = init_device_mesh("cpu", (2, 2), mesh_dim_names=("copies", "shards")) if hybrid else None

@@ -1,21 +1,14 @@
-"""Runs programs that are wrong in one place, and counts of how many launch named the right cause.
-
-`python tests/mistaken_trials.py` runs them all. With another folder in PYTHONPATH, that is how many another version of
-the package names.
-"""
+"""Runs programs that are wrong in one place, and counts of how many launch named the right cause."""
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import re
-import textwrap
-import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from mistaken_calls import Mistaken, all_mistaken
+from mistaken_calls import Mistaken
 from program_trials import cause_in, side_by_side
 
 from ddp_lessons import WorkerFailed, WorkersStuck, launch
@@ -29,7 +22,6 @@ SIDE_BY_SIDE = 3  # launches at the same time: most of one is waiting
 class Verdict:
     program: Mistaken
     message: str  # if it ended as if nothing were wrong, what was printed
-    seconds: float
     misses: tuple[str, ...]
 
     @property
@@ -37,14 +29,13 @@ class Verdict:
         return not self.misses
 
 
-def verdict_on(program: Mistaken, timeout_seconds: float = TIMEOUT_SECONDS) -> Verdict:
-    begin = time.monotonic()
+def verdict_on(program: Mistaken) -> Verdict:
     try:
-        results = launch(program.function, WORLD_SIZE, timeout_seconds=timeout_seconds, quiet=True)
+        results = launch(program.function, WORLD_SIZE, timeout_seconds=TIMEOUT_SECONDS, quiet=True)
         message = "\n".join(itertools.chain(*results.lines))  # what a thread raises is printed, and no more
     except (WorkerFailed, WorkersStuck) as error:
         message = f"{type(error).__name__}: {error}"
-    return Verdict(program, message, time.monotonic() - begin, tuple(missing_in(message, program)))
+    return Verdict(program, message, tuple(missing_in(message, program)))
 
 
 def missing_in(message: str, program: Mistaken) -> Iterator[str]:
@@ -60,8 +51,8 @@ def missing_in(message: str, program: Mistaken) -> Iterator[str]:
         yield f"the advice {program.hint!r}"
 
 
-def verdicts_on(programs: Sequence[Mistaken], timeout_seconds: float = TIMEOUT_SECONDS) -> list[Verdict]:
-    return side_by_side(lambda program: verdict_on(program, timeout_seconds), programs, SIDE_BY_SIDE)
+def verdicts_on(programs: Sequence[Mistaken]) -> list[Verdict]:
+    return side_by_side(verdict_on, programs, SIDE_BY_SIDE)
 
 
 def table_of(verdicts: Sequence[Verdict]) -> str:
@@ -70,24 +61,3 @@ def table_of(verdicts: Sequence[Verdict]) -> str:
     good = sum(right.values())
     share = f"{100 * good / max(1, len(verdicts)):.1f} %"
     return "\n".join([*rows, f"{'all':32} {len(verdicts):4} tried  {good:4} named right: {share}"])
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="python tests/mistaken_trials.py", description=__doc__)
-    parser.add_argument("--every", type=int, default=1, help="of so many, try one")
-    parser.add_argument("--kind", default="", help="only kinds with this in their name")
-    parser.add_argument("--name", default="", help="only calls with this in their name")
-    parser.add_argument("--timeout", type=float, default=TIMEOUT_SECONDS, help="seconds for a program")
-    parser.add_argument("--messages", action="store_true", help="print what was said of all, not only of those missed")
-    asked = parser.parse_args()
-    programs = [one for one in all_mistaken() if asked.kind in one.kind and asked.name in one.name]
-    verdicts = verdicts_on(programs[:: asked.every], asked.timeout)
-    for verdict in verdicts:
-        if asked.messages or not verdict.is_right:
-            print(f"## {verdict.program.kind}: {verdict.program.name}, {verdict.seconds:.1f} s, {verdict.misses}")
-            print(textwrap.indent(verdict.program.text, "  | "), verdict.message or "nothing was said", sep="\n")
-    print(table_of(verdicts))
-
-
-if __name__ == "__main__":
-    main()

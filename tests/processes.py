@@ -37,15 +37,12 @@ def processes_named_in(text: str) -> list[int]:
 
 def alive(process_ids: Sequence[int]) -> list[int]:
     """Those that are still there, also as zombies, unless the system's own first process is to bury them."""
-    return [process_id for process_id in process_ids if _is_alive(process_id)]
-
-
-def _is_alive(process_id: int) -> bool:
-    try:
-        process = psutil.Process(process_id)
-        return process.status() != psutil.STATUS_ZOMBIE or process.ppid() != 1
-    except psutil.NoSuchProcess:
-        return False
+    found = []
+    for process_id in process_ids:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process = psutil.Process(process_id)
+            found += [process_id] * (process.status() != psutil.STATUS_ZOMBIE or process.ppid() != 1)
+    return found
 
 
 def running(process_ids: Iterable[int]) -> list[int]:

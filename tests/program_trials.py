@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import functools
 import re
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -99,23 +98,23 @@ def _complaints_of_one_size(programs: Sequence[Program]) -> list[Complaint]:
     return complaints
 
 
-def verdict_on(broken: Broken, timeout_seconds: float = TIMEOUT_SECONDS) -> Verdict:
+def verdict_on(seed: int) -> Verdict:
+    broken = broken_program(seed)
     try:
-        launch(run, broken.program.world_size, broken.program, timeout_seconds=timeout_seconds, quiet=True)
+        launch(run, broken.program.world_size, broken.program, timeout_seconds=TIMEOUT_SECONDS, quiet=True)
     except (WorkerFailed, WorkersStuck) as error:
         last_move = max((event.begin for event in error.results.events), default=0.0)
         message = f"{type(error).__name__}: {error}"
-        return Verdict(broken.program.seed, broken, message, error.results.seconds - last_move)
-    return Verdict(broken.program.seed, broken, "", 0.0)
+        return Verdict(seed, broken, message, error.results.seconds - last_move)
+    return Verdict(seed, broken, "", 0.0)
 
 
-@functools.cache
 def broken_program(seed: int) -> Broken:
     return break_one(random_program(seed, unseen_waits=False), seed)
 
 
-def verdicts_on(seeds: Iterable[int], timeout_seconds: float = TIMEOUT_SECONDS) -> list[Verdict]:
-    return side_by_side(lambda seed: verdict_on(broken_program(seed), timeout_seconds), seeds)
+def verdicts_on(seeds: Iterable[int]) -> list[Verdict]:
+    return side_by_side(verdict_on, seeds)
 
 
 def table_of(verdicts: Sequence[Verdict]) -> str:
@@ -145,9 +144,9 @@ def main() -> None:
         print(f"{time.monotonic() - begin:.0f} seconds\n", flush=True)
     begin = time.monotonic()
     if asked.only != "correct":
-        verdicts = verdicts_on(seeds, asked.timeout)
+        verdicts = verdicts_on(seeds)
         for verdict in verdicts:
-            if not verdict.is_good or asked.messages:
+            if not verdict.is_good:
                 print(f"seed {verdict.seed}, after {verdict.seconds:.2f} s: {verdict.message or 'nothing was said'}")
                 print(f"{verdict.broken}\n")
         print(table_of(verdicts))
@@ -159,7 +158,5 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--programs", type=int, default=200, help="how many correct ones, and as many broken ones")
     parser.add_argument("--seed", type=int, default=0, help="of the first; the others follow")
     parser.add_argument("--only", choices=("correct", "broken"), help="leave out the others")
-    parser.add_argument("--timeout", type=float, default=TIMEOUT_SECONDS, help="seconds for a broken program")
-    parser.add_argument("--messages", action="store_true", help="print all messages")
     parser.add_argument("--show", action="store_true", help="print the program of this seed, whole and broken")
     return parser.parse_args()
