@@ -174,12 +174,12 @@ class Unloadable:
         return self._arrives
 
 
-NEVER_BEGIN = (
+NEVER_BEGIN: tuple[Function, ...] = (
     Unloadable("breaks_on_its_way", int, "not a number"),
     Unloadable("kills_when_it_arrives", os._exit, 7),
     Unloadable("has_a_lock", int, threading.Lock()),
 )
-NEVER_RETURN = (sleeps, computes, is_stopped)
+NEVER_RETURN: tuple[Function, ...] = (sleeps, computes, is_stopped)
 FAILURES: tuple[Function, ...] = (
     *(raises, all_raise_alike, raises_from_another, raises_after_a_flood, calls_itself_without_end),
     *(has_too_little_memory, calls_sys_exit, exits_with_0, is_killed, is_terminated, aborts, crashes),
